@@ -1,0 +1,3 @@
+//! envlock
+pub mod model;
+pub mod registry;

@@ -1,0 +1,192 @@
+//! What a machine is: driver, GPUs, platform, C library. Probed, or described.
+
+use serde::Serialize;
+
+use super::capability::ComputeCapability;
+use super::platform::{Libc, Platform};
+use super::version::DottedVersion;
+
+/// A machine. A fact that is unknown is absent, and absent never means "none": a host without a
+/// GPU says so with `gpus: Some(vec![])`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Host {
+    /// The NVIDIA driver, when known.
+    pub driver: Option<Driver>,
+    /// The NVIDIA GPUs: `None` unknown, empty none.
+    pub gpus: Option<Vec<Gpu>>,
+    /// Operating system, processor, C library.
+    pub system: System,
+    /// What was seen on the way and is worth saying, one sentence each (an AMD GPU, a filter by
+    /// `CUDA_VISIBLE_DEVICES`).
+    pub notes: Vec<String>,
+}
+
+/// The NVIDIA driver of a host.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Driver {
+    /// The kernel module's version, `535.129.03`.
+    pub version: DottedVersion,
+    /// The newest CUDA the user-mode driver runs natively, `12.2`.
+    pub cuda: Option<DottedVersion>,
+    /// The version of an active cuda-compat package.
+    pub compat: Option<DottedVersion>,
+    /// How it was found: `nvml`, `nvidia-smi`, `/proc/driver/nvidia/version`, `--driver`.
+    pub found_by: String,
+}
+
+/// One NVIDIA GPU of a host.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gpu {
+    /// NVML's index (not CUDA's).
+    pub index: u32,
+    /// The product name, `NVIDIA A100-SXM4-80GB`.
+    pub name: Option<String>,
+    /// The compute capability, when known.
+    pub capability: Option<ComputeCapability>,
+    /// Memory in MiB.
+    pub memory_mib: Option<u64>,
+    /// NVML's `GPU-...` identifier.
+    pub uuid: Option<String>,
+    /// How it was found.
+    pub found_by: String,
+}
+
+impl Gpu {
+    /// The GPU as a person names it: `NVIDIA A100 (8.0)`.
+    pub fn label(&self) -> String {
+        match (&self.name, self.capability) {
+            (Some(name), Some(capability)) => format!("{name} ({capability})"),
+            (Some(name), None) => name.clone(),
+            (None, Some(capability)) => format!("a GPU of {capability}"),
+            (None, None) => "a GPU of unknown kind".to_owned(),
+        }
+    }
+}
+
+/// Operating system, processor and C library.
+#[derive(Debug, Clone, PartialEq)]
+pub struct System {
+    /// Operating system and processor.
+    pub platform: Platform,
+    /// The C library, when known.
+    pub libc: Option<Libc>,
+    /// How it was found.
+    pub found_by: String,
+}
+
+impl Host {
+    /// A host of which only the platform is given; everything else is open.
+    pub fn open(platform: Platform, found_by: &str) -> Host {
+        Host {
+            driver: None,
+            gpus: None,
+            system: System {
+                platform,
+                libc: None,
+                found_by: found_by.to_owned(),
+            },
+            notes: Vec::new(),
+        }
+    }
+
+    /// Whether the host is known to have no NVIDIA GPU.
+    pub fn has_no_gpu(&self) -> bool {
+        self.gpus.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    /// The names of the facts that are unknown, as `probe --json` lists them.
+    pub fn unknown(&self) -> Vec<&'static str> {
+        let mut unknown = Vec::new();
+        if self.driver.is_none() && !self.has_no_gpu() {
+            unknown.push("driver");
+        }
+        if self.gpus.is_none() {
+            unknown.push("gpus");
+        }
+        if self.system.libc.is_none() {
+            unknown.push("libc");
+        }
+        unknown
+    }
+}
+
+/// A host as JSON (`probe --json`): the shape in the contract.
+#[derive(Debug, Serialize)]
+pub struct HostJson {
+    driver: Option<DriverJson>,
+    gpus: Vec<GpuJson>,
+    system: SystemJson,
+    unknown: Vec<&'static str>,
+    notes: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct DriverJson {
+    version: String,
+    cuda: Option<String>,
+    compat: Option<String>,
+    found_by: String,
+}
+
+#[derive(Debug, Serialize)]
+struct GpuJson {
+    index: u32,
+    name: Option<String>,
+    compute_capability: Option<ComputeCapability>,
+    memory_mib: Option<u64>,
+    uuid: Option<String>,
+    found_by: String,
+}
+
+#[derive(Debug, Serialize)]
+struct SystemJson {
+    os: &'static str,
+    arch: &'static str,
+    glibc: Option<String>,
+    musl: Option<String>,
+    macos: Option<String>,
+    found_by: String,
+}
+
+impl From<&Host> for HostJson {
+    fn from(host: &Host) -> Self {
+        let libc = |key: &str| {
+            host.system
+                .libc
+                .as_ref()
+                .filter(|l| l.key() == key)
+                .map(|l| l.version().to_string())
+        };
+        HostJson {
+            driver: host.driver.as_ref().map(|d| DriverJson {
+                version: d.version.to_string(),
+                cuda: d.cuda.as_ref().map(ToString::to_string),
+                compat: d.compat.as_ref().map(ToString::to_string),
+                found_by: d.found_by.clone(),
+            }),
+            gpus: host
+                .gpus
+                .iter()
+                .flatten()
+                .map(|g| GpuJson {
+                    index: g.index,
+                    name: g.name.clone(),
+                    compute_capability: g.capability,
+                    memory_mib: g.memory_mib,
+                    uuid: g.uuid.clone(),
+                    found_by: g.found_by.clone(),
+                })
+                .collect(),
+            system: SystemJson {
+                os: host.system.platform.os_name(),
+                arch: host.system.platform.arch_name(),
+                glibc: libc("glibc"),
+                musl: libc("musl"),
+                macos: libc("macos"),
+                found_by: host.system.found_by.clone(),
+            },
+            unknown: host.unknown(),
+            notes: host.notes.clone(),
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The METADATA file of a wheel (core metadata): the few headers a solve needs.
+
+use std::sync::OnceLock;
+
+use pep440_rs::Version;
+use pep508_rs::{ExtraName, MarkerEnvironment, PackageName, Requirement, VerbatimUrl};
+
+use super::platform::{Arch, Os, Platform};
+use super::wheel::Python;
+
+/// A METADATA file that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidMetadata {
+    /// A required header is missing.
+    #[error("the METADATA has no `{0}` header")]
+    Missing(&'static str),
+    /// The version does not parse.
+    #[error("the METADATA has the version `{0}`, which is no PEP 440 version")]
+    Version(String),
+    /// The name does not parse.
+    #[error("the METADATA has the name `{0}`, which is no package name")]
+    Name(String),
+}
+
+/// Name, version and requirements of a wheel.
+#[derive(Debug)]
+pub struct CoreMetadata {
+    /// The package's normalized name.
+    pub name: PackageName,
+    /// The version as the metadata states it (PyPI's torch says `2.9.1`, not `2.9.1+cu128`).
+    pub version: Version,
+    /// SHA-256 of the METADATA file, 64 hexadecimal digits.
+    pub sha256: String,
+    requires: Vec<RequiresDist>,
+}
+
+/// One `Requires-Dist` line, parsed when it is looked at.
+#[derive(Debug)]
+pub struct RequiresDist {
+    /// The line as written.
+    pub text: String,
+    mentions_extra: bool,
+    parsed: OnceLock<Result<Requirement<VerbatimUrl>, String>>,
+}
+
+impl CoreMetadata {
+    /// Reads the headers; the description after them is ignored.
+    ///
+    /// # Errors
+    /// When name or version are missing or unreadable.
+    pub fn parse(text: &str, sha256: String) -> Result<CoreMetadata, InvalidMetadata> {
+        let mut name = None;
+        let mut version = None;
+        let mut requires: Vec<String> = Vec::new();
+        let mut in_requires = false;
+        for line in text.lines() {
+            if line.is_empty() {
+                break;
+            }
+            if line.starts_with([' ', '\t']) {
+                // A folded header goes on.
+                if in_requires && let Some(last) = requires.last_mut() {
+                    last.push(' ');
+                    last.push_str(line.trim());
+                }
+                continue;
+            }
+            let Some((key, value)) = line.split_once(':') else {
+                continue;
+            };
+            let value = value.trim();
+            in_requires = key.eq_ignore_ascii_case("Requires-Dist");
+            if in_requires {
+                requires.push(value.to_owned());
+            } else if key.eq_ignore_ascii_case("Name") {
+                name.get_or_insert(value);
+            } else if key.eq_ignore_ascii_case("Version") {
+                version.get_or_insert(value);
+            }
+        }
+        let name = name.ok_or(InvalidMetadata::Missing("Name"))?;
+        let version = version.ok_or(InvalidMetadata::Missing("Version"))?;
+        requires.dedup();
+        Ok(CoreMetadata {
+            name: PackageName::new(name.to_owned())
+                .map_err(|_| InvalidMetadata::Name(super::text::clean(name, 80)))?,
+            version: version
+                .parse()
+                .map_err(|_| InvalidMetadata::Version(super::text::clean(version, 80)))?,
+            sha256,
+            requires: requires
+                .into_iter()
+                .map(|text| RequiresDist {
+                    mentions_extra: text.split_once(';').is_some_and(|(_, m)| m.contains("extra")),
+                    text,
+                    parsed: OnceLock::new(),
+                })
+                .collect(),
+        })
+    }
+
+    /// The headers that [`CoreMetadata::parse`] reads, for a cache that need not keep the rest.
+    pub fn headers(text: &str) -> &str {
+        match text.find("\n\n").or_else(|| text.find("\r\n\r\n")) {
+            Some(end) => &text[..end + 1],
+            None => text,
+        }
+    }
+
+    /// The requirements that apply in `environment` with the given extras, each with its text.
+    /// A line that cannot be read is an error naming it.
+    pub fn requirements<'a>(
+        &'a self,
+        environment: &'a MarkerEnvironment,
+        extras: &'a [ExtraName],
+    ) -> impl Iterator<Item = Result<(&'a Requirement<VerbatimUrl>, &'a str), String>> {
+        self.requires
+            .iter()
+            // Most lines of a big package belong to extras that nobody asked for.
+            .filter(move |line| !line.mentions_extra || !extras.is_empty())
+            .filter_map(move |line| {
+                let parsed = line.parsed.get_or_init(|| {
+                    line.text
+                        .parse::<Requirement<VerbatimUrl>>()
+                        .map_err(|_| super::text::clean(&line.text, 120))
+                });
+                match parsed {
+                    Err(text) => Some(Err(text.clone())),
+                    Ok(requirement) => requirement
+                        .marker
+                        .evaluate(environment, extras)
+                        .then_some(Ok((requirement, line.text.as_str()))),
+                }
+            })
+    }
+
+    /// Whether some requirement of this package depends on `extra`.
+    pub fn provides_extra(&self, extra: &ExtraName) -> bool {
+        self.requires
+            .iter()
+            .any(|line| line.mentions_extra && line.text.contains(extra.as_ref() as &str))
+    }
+}
+
+/// The marker environment of a CPython series on a platform.
+///
+/// A series without a patch release evaluates `python_full_version` as its `.0`, as uv does.
+pub fn marker_environment(python: Python, platform: Platform) -> MarkerEnvironment {
+    let (os_name, sys_platform, system) = match platform.os {
+        Os::Linux => ("posix", "linux", "Linux"),
+        Os::Macos => ("posix", "darwin", "Darwin"),
+        Os::Windows => ("nt", "win32", "Windows"),
+    };
+    let machine = match (platform.os, platform.arch) {
+        (Os::Windows, Arch::X86_64) => "AMD64",
+        (Os::Windows, Arch::Aarch64) => "ARM64",
+        _ => platform.arch_name(),
+    };
+    let full = format!("3.{}.{}", python.minor, python.patch.unwrap_or(0));
+    let short = format!("3.{}", python.minor);
+    MarkerEnvironment::try_from(pep508_rs::MarkerEnvironmentBuilder {
+        implementation_name: "cpython",
+        implementation_version: &full,
+        os_name,
+        platform_machine: machine,
+        platform_python_implementation: "CPython",
+        platform_release: "",
+        platform_system: system,
+        platform_version: "",
+        python_full_version: &full,
+        python_version: &short,
+        sys_platform,
+    })
+    .expect("versions made of numbers parse")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const METADATA: &str = "Metadata-Version: 2.1\nName: Demo_Pkg\nVersion: 1.0\n\
+        Requires-Dist: numpy (>=1.20)\nRequires-Dist: triton==3.5.1; platform_system == \"Linux\"\n\
+        Requires-Dist: pytest; extra == \"test\"\nRequires-Dist: old; python_version < \"3.8\"\n\
+        Requires-Dist: folded\n  >=1.0\n\nRequires-Dist: not-a-header\n";
+
+    #[test]
+    fn requirements_by_environment_and_extra() {
+        let m = CoreMetadata::parse(METADATA, String::new()).unwrap();
+        assert_eq!(m.name.to_string(), "demo-pkg");
+        let names = |platform: &str, extras: &[&str]| -> Vec<String> {
+            let environment = marker_environment(Python::new(11), platform.parse().unwrap());
+            let extras: Vec<ExtraName> = extras.iter().map(|e| e.parse().unwrap()).collect();
+            m.requirements(&environment, &extras)
+                .map(|r| r.unwrap().0.name.to_string())
+                .collect()
+        };
+        assert_eq!(names("linux-x86_64", &[]), ["numpy", "triton", "folded"]);
+        assert_eq!(names("windows-x86_64", &["test"]), ["numpy", "pytest", "folded"]);
+    }
+
+    #[test]
+    fn unreadable_metadata_is_an_error_and_no_panic() {
+        for bad in ["", "Name: x", "Version: 1", "Name: x\nVersion: one", "Name: ???\nVersion: 1"] {
+            assert!(CoreMetadata::parse(bad, String::new()).is_err(), "{bad:?}");
+        }
+        let m = CoreMetadata::parse("Name: x\nVersion: 1\nRequires-Dist: ???\n", String::new()).unwrap();
+        let environment = marker_environment(Python::new(11), Platform::LINUX_X86_64);
+        assert!(m.requirements(&environment, &[]).next().unwrap().is_err());
+    }
+}

@@ -1,0 +1,18 @@
+//! The field's words as types: versions, capabilities, hosts, wheels, requests, solutions.
+//!
+//! This module imports nothing of ours and touches nothing outside the process. Every other
+//! module speaks in these types, so the core and the edges can meet without knowing each other.
+
+pub mod capability;
+pub mod evidence;
+pub mod finding;
+pub mod host;
+pub mod installed;
+pub mod metadata;
+pub mod platform;
+pub mod project;
+pub mod request;
+pub mod solution;
+pub mod text;
+pub mod version;
+pub mod wheel;

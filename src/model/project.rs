@@ -1,0 +1,327 @@
+//! A project's page on an index: its releases and their files.
+//!
+//! A page is kept in a compact text form, one line a file, and each release's files are parsed only
+//! when somebody asks: a solve looks at a handful of the hundreds of releases a page lists.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, OnceLock};
+
+use pep440_rs::{Version, VersionSpecifiers};
+
+use super::platform::{Libc, Platform};
+use super::version::DottedVersion;
+use super::wheel::{Fit, WheelName};
+
+/// The releases of one project on one index, oldest first.
+#[derive(Debug)]
+pub struct ProjectPage {
+    text: Arc<str>,
+    releases: Vec<Release>,
+}
+
+/// One release: a version and its files.
+#[derive(Debug)]
+pub struct Release {
+    /// The version.
+    pub version: Version,
+    /// Whether the index has a source distribution of it.
+    pub has_sdist: bool,
+    range: std::ops::Range<usize>,
+    files: OnceLock<Vec<WheelFile>>,
+}
+
+/// One wheel as the index lists it.
+#[derive(Debug, Clone)]
+pub struct WheelFile {
+    /// The file name.
+    pub filename: String,
+    /// The parsed name.
+    pub wheel: WheelName,
+    /// SHA-256 as the index states it, 64 hexadecimal digits.
+    pub sha256: Option<String>,
+    /// Size in bytes, where the index says it.
+    pub size: Option<u64>,
+    /// PEP 592: do not take unless pinned.
+    pub yanked: bool,
+    /// `Requires-Python`, as the index repeats it.
+    pub requires_python: Option<VersionSpecifiers>,
+    /// PEP 658: the METADATA file can be had alone.
+    pub has_metadata: bool,
+    /// The METADATA file's SHA-256, where the index says it.
+    pub metadata_sha256: Option<String>,
+    /// Where the file is.
+    pub url: String,
+}
+
+/// A file as read from an index, before it is sorted into a page.
+#[derive(Debug, Clone, Default)]
+pub struct RawFile {
+    /// The file name.
+    pub filename: String,
+    /// Absolute address.
+    pub url: String,
+    /// SHA-256, 64 hexadecimal digits.
+    pub sha256: Option<String>,
+    /// Size in bytes.
+    pub size: Option<u64>,
+    /// `Requires-Python`.
+    pub requires_python: Option<String>,
+    /// PEP 592.
+    pub yanked: bool,
+    /// PEP 658.
+    pub has_metadata: bool,
+    /// PEP 658's digest.
+    pub metadata_sha256: Option<String>,
+}
+
+impl ProjectPage {
+    /// Sorts the files of an index page into releases. Files that are neither wheels nor source
+    /// distributions of a PEP 440 version are left out, as pip does.
+    pub fn from_files(project: &str, files: impl IntoIterator<Item = RawFile>) -> ProjectPage {
+        let mut rows: Vec<(Version, bool, RawFile)> = Vec::new();
+        for file in files {
+            let flat = |c: char| c == '\t' || c == '\n' || c == '\r';
+            if file.filename.contains(flat) || file.url.contains(flat) {
+                continue;
+            }
+            if file.filename.ends_with(".whl") {
+                if let Ok(name) = file.filename.parse::<WheelName>() {
+                    rows.push((name.version, true, file));
+                }
+            } else if let Some(version) = sdist_version(project, &file.filename) {
+                rows.push((version, false, file));
+            }
+        }
+        rows.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| a.2.filename.cmp(&b.2.filename)));
+        let mut text = String::new();
+        let mut start = 0;
+        while start < rows.len() {
+            let end = start + rows[start..].iter().take_while(|r| r.0 == rows[start].0).count();
+            let group = &rows[start..end];
+            let sdist = group.iter().any(|r| !r.1);
+            let _ = writeln!(text, "={}\t{}", group[0].0, if sdist { "s" } else { "" });
+            for (_, is_wheel, f) in group {
+                if !is_wheel {
+                    continue;
+                }
+                let requires: String = f
+                    .requires_python
+                    .iter()
+                    .flat_map(|r| r.chars())
+                    .filter(|c| !c.is_control())
+                    .collect();
+                let _ = writeln!(
+                    text,
+                    "{}\t{}\t{}\t{}{}\t{}\t{}\t{}",
+                    f.filename,
+                    f.sha256.as_deref().unwrap_or(""),
+                    f.size.map(|s| s.to_string()).unwrap_or_default(),
+                    if f.yanked { "y" } else { "" },
+                    if f.has_metadata { "m" } else { "" },
+                    requires,
+                    f.metadata_sha256.as_deref().unwrap_or(""),
+                    f.url,
+                );
+            }
+            start = end;
+        }
+        ProjectPage::parse(text.into()).expect("the compact form just written")
+    }
+
+    /// Reads the compact form. `None` if it is not one (a damaged cache entry).
+    pub fn parse(text: Arc<str>) -> Option<ProjectPage> {
+        let mut releases: Vec<Release> = Vec::new();
+        let mut position = 0;
+        for line in text.split_inclusive('\n') {
+            let end = position + line.len();
+            if let Some(head) = line.strip_prefix('=') {
+                let (version, flags) = head.trim_end_matches('\n').split_once('\t')?;
+                releases.push(Release {
+                    version: version.parse().ok()?,
+                    has_sdist: flags == "s",
+                    range: end..end,
+                    files: OnceLock::new(),
+                });
+            } else {
+                releases.last_mut()?.range.end = end;
+            }
+            position = end;
+        }
+        Some(ProjectPage { text, releases })
+    }
+
+    /// The compact form, for a cache.
+    pub fn as_text(&self) -> &str {
+        &self.text
+    }
+
+    /// The releases, oldest first.
+    pub fn releases(&self) -> &[Release] {
+        &self.releases
+    }
+
+    /// The wheels of a release.
+    pub fn files<'a>(&'a self, release: &'a Release) -> &'a [WheelFile] {
+        release.files.get_or_init(|| {
+            self.text[release.range.clone()]
+                .lines()
+                .filter_map(parse_line)
+                .collect()
+        })
+    }
+
+    /// The wheels of a release that install on a Python series, platform and libc, best first.
+    pub fn usable<'a>(
+        &'a self,
+        release: &'a Release,
+        python: super::wheel::Python,
+        platform: Platform,
+        libc: Option<&Libc>,
+    ) -> Vec<&'a WheelFile> {
+        let mut fits: Vec<(Fit, &WheelFile)> = self
+            .files(release)
+            .iter()
+            .filter(|f| f.allows_python(python))
+            .filter_map(|f| Some((f.wheel.fit(python.minor, platform, libc)?, f)))
+            .collect();
+        fits.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.filename.cmp(&b.1.filename)));
+        fits.into_iter().map(|(_, f)| f).collect()
+    }
+
+    /// Like `usable(..).first()`, without building the list.
+    pub fn has_usable(
+        &self,
+        release: &Release,
+        python: super::wheel::Python,
+        platform: Platform,
+        libc: Option<&Libc>,
+    ) -> bool {
+        self.files(release).iter().any(|f| {
+            f.wheel.fit(python.minor, platform, libc).is_some() && f.allows_python(python)
+        })
+    }
+
+    /// The lowest libc that some wheel of the release needs on `platform`: `None` no wheel for it,
+    /// `Some(None)` no need.
+    pub fn libc_need(&self, release: &Release, platform: Platform, libc: Option<&Libc>) -> Option<Option<DottedVersion>> {
+        self.files(release)
+            .iter()
+            .filter_map(|f| f.wheel.libc_need(platform, libc))
+            .min()
+    }
+}
+
+impl Release {
+    /// Whether every wheel of the release is yanked.
+    pub fn is_yanked(&self, page: &ProjectPage) -> bool {
+        let files = page.files(self);
+        !files.is_empty() && files.iter().all(|f| f.yanked)
+    }
+}
+
+impl WheelFile {
+    /// Whether `Requires-Python` accepts some patch release of the series (or the named patch).
+    pub fn allows_python(&self, python: super::wheel::Python) -> bool {
+        self.requires_python
+            .as_ref()
+            .is_none_or(|r| specifiers_allow(r, python))
+    }
+}
+
+/// Whether some patch release of the series satisfies the specifiers; the named patch, if any.
+///
+/// A series stands for whichever patch gets installed, so `>=3.9.1` and `!=3.9.7` accept `3.9`.
+pub fn specifiers_allow(specifiers: &VersionSpecifiers, python: super::wheel::Python) -> bool {
+    let version = |patch: u32| Version::new([3, u64::from(python.minor), u64::from(patch)]);
+    match python.patch {
+        Some(patch) => specifiers.contains(&version(patch)),
+        None => specifiers.contains(&version(0)) || specifiers.contains(&version(99)),
+    }
+}
+
+fn parse_line(line: &str) -> Option<WheelFile> {
+    let mut fields = line.split('\t');
+    let filename = fields.next()?;
+    let sha256 = fields.next()?;
+    let size = fields.next()?;
+    let flags = fields.next()?;
+    let requires_python = fields.next()?;
+    let metadata_sha256 = fields.next()?;
+    let url = fields.next()?;
+    let text = |s: &str| (!s.is_empty()).then(|| s.to_owned());
+    Some(WheelFile {
+        wheel: filename.parse().ok()?,
+        filename: filename.to_owned(),
+        sha256: text(sha256),
+        size: size.parse().ok(),
+        yanked: flags.contains('y'),
+        // A Requires-Python that does not parse is ignored, as pip does.
+        requires_python: if requires_python.is_empty() {
+            None
+        } else {
+            requires_python.parse().ok()
+        },
+        has_metadata: flags.contains('m'),
+        metadata_sha256: text(metadata_sha256),
+        url: url.to_owned(),
+    })
+}
+
+/// The version of a source distribution's file name, if it is one of `project`.
+fn sdist_version(project: &str, filename: &str) -> Option<Version> {
+    let stem = [".tar.gz", ".zip", ".tar.bz2", ".tgz", ".tar.xz"]
+        .iter()
+        .find_map(|suffix| filename.strip_suffix(suffix))?;
+    let (name, version) = stem.rsplit_once('-')?;
+    let normalize = |s: &str| s.replace(['_', '.'], "-").to_lowercase();
+    (normalize(name) == normalize(project))
+        .then(|| version.parse().ok())
+        .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::wheel::Python;
+
+    fn file(name: &str) -> RawFile {
+        RawFile {
+            filename: name.to_owned(),
+            url: format!("http://host/{name}"),
+            ..RawFile::default()
+        }
+    }
+
+    #[test]
+    fn releases_are_sorted_and_source_only_ones_are_known() {
+        let page = ProjectPage::from_files(
+            "demo-pkg",
+            [
+                file("demo_pkg-1.10-py3-none-any.whl"),
+                file("demo_pkg-1.9-py3-none-any.whl"),
+                file("demo-pkg-2.0.tar.gz"),
+                file("demo_pkg-nonsense-py3-none-any.whl"),
+                file("other-1.0.tar.gz"),
+                RawFile { yanked: true, ..file("demo_pkg-1.11-py3-none-any.whl") },
+            ],
+        );
+        let versions: Vec<String> = page.releases().iter().map(|r| r.version.to_string()).collect();
+        assert_eq!(versions, ["1.9", "1.10", "1.11", "2.0"]);
+        assert!(page.files(&page.releases()[3]).is_empty() && page.releases()[3].has_sdist);
+        assert!(page.releases()[2].is_yanked(&page));
+        let again = ProjectPage::parse(page.as_text().into()).unwrap();
+        assert_eq!(again.as_text(), page.as_text());
+        assert!(ProjectPage::parse("damaged".into()).is_none());
+    }
+
+    #[test]
+    fn requires_python_speaks_of_patches() {
+        let allows = |spec: &str, python: Python| specifiers_allow(&spec.parse().unwrap(), python);
+        assert!(allows(">=3.9.1", Python::new(9)));
+        assert!(allows("!=3.9.7", Python::new(9)));
+        assert!(!allows(">=3.10", Python::new(9)));
+        assert!(!allows(">=3.9.1", Python { minor: 9, patch: Some(0) }));
+        assert!(allows(">=3.8,<3.13", Python::new(12)));
+        assert!(!allows("<3.13", Python::new(13)));
+    }
+}

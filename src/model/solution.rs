@@ -1,0 +1,240 @@
+//! What a solve answers: a solution, a conflict with ways out, or a list of what it must know first.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::capability::{CodeTargets, ComputeCapability, Via};
+use super::evidence::Evidence;
+use super::platform::Platform;
+use super::version::DottedVersion;
+use super::wheel::Python;
+
+/// The answer of one call of the solver.
+#[derive(Debug)]
+pub enum Answer {
+    /// It can be done, like this.
+    Solution(Box<Solution>),
+    /// It cannot be done, because.
+    Conflict(Box<Conflict>),
+    /// Some pages or metadata are needed first; solve again when they are there.
+    NeedMetadata(Vec<Need>),
+}
+
+/// Something the solver must know and does not.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Need {
+    /// A project's page.
+    Page {
+        /// Index name, `pypi` or `pytorch/cu126`.
+        index: String,
+        /// Normalized project name.
+        project: String,
+    },
+    /// A wheel's METADATA.
+    Metadata {
+        /// Index name.
+        index: String,
+        /// Normalized project name.
+        project: String,
+        /// The wheel's file name.
+        filename: String,
+    },
+}
+
+/// A complete choice for one target.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Solution {
+    /// The Python series.
+    pub python: Python,
+    /// The platform it is for.
+    pub platform: Platform,
+    /// The framework build, where a stack package was asked for.
+    pub stack: Option<Stack>,
+    /// What any host must have.
+    pub envelope: Envelope,
+    /// Every package, sorted by name.
+    pub packages: Vec<ChosenPackage>,
+    /// What the user should know, one sentence each.
+    pub notes: Vec<Note>,
+}
+
+/// Something worth saying about a solution.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Note {
+    /// The sentence.
+    pub text: String,
+    /// Where the fact comes from, if from outside.
+    pub source: Option<String>,
+}
+
+/// The framework build of a solution.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stack {
+    /// The framework, `torch`.
+    pub framework: String,
+    /// Its plain version, `2.9.1`.
+    pub version: String,
+    /// The flavour, `cu128` or `cpu`.
+    pub variant: String,
+    /// The CUDA version, absent for `cpu`.
+    pub cuda: Option<semver::Version>,
+    /// cuDNN, where known.
+    pub cudnn: Option<DottedVersion>,
+    /// NCCL, where known.
+    pub nccl: Option<DottedVersion>,
+    /// triton's requirement as the registry has it.
+    pub triton: Option<String>,
+    /// Companions by name: torchvision, torchaudio.
+    pub companions: BTreeMap<String, String>,
+    /// The index it comes from.
+    pub index: String,
+    /// The weakest evidence among the facts that decided.
+    pub evidence: Evidence,
+    /// How the host's driver relates to the toolkit; `None` where the driver is open or none is needed.
+    pub driver_mode: Option<DriverMode>,
+    /// The driver from which on everything works (native mode), where known.
+    pub native_driver: Option<DottedVersion>,
+    /// The largest wheel's size in bytes, where known.
+    pub wheel_bytes: Option<u64>,
+}
+
+/// How a driver relates to a toolkit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DriverMode {
+    /// At least the toolkit's own driver: machine code and PTX run.
+    Native,
+    /// Above the floor of minor-version compatibility only: machine code runs, that toolkit's PTX
+    /// does not.
+    Compatibility,
+}
+
+impl std::fmt::Display for DriverMode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            DriverMode::Native => "native",
+            DriverMode::Compatibility => "compatibility",
+        })
+    }
+}
+
+/// What a lock needs of any host.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Envelope {
+    /// The lowest driver of all coverage rows.
+    pub driver: Option<DottedVersion>,
+    /// Per compute capability, what it takes.
+    pub coverage: Vec<Coverage>,
+    /// The lowest glibc, where a wheel states one.
+    pub glibc: Option<DottedVersion>,
+    /// The platform.
+    pub platform: Platform,
+}
+
+/// One compute capability that a lock serves.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Coverage {
+    /// The capability.
+    pub compute_capability: ComputeCapability,
+    /// By machine code or by PTX.
+    pub via: Via,
+    /// The lowest driver.
+    pub driver_min: Option<DottedVersion>,
+    /// The first driver branch that no longer knows the GPU.
+    pub driver_below: Option<DottedVersion>,
+}
+
+/// One package of a solution.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChosenPackage {
+    /// Normalized name.
+    pub name: String,
+    /// Version as the index has it (a local version only where the file carries one).
+    pub version: String,
+    /// Index name.
+    pub index: String,
+    /// Usable files, the chosen one first. Empty in a stack-only solution.
+    pub files: Vec<ChosenFile>,
+    /// Digest of the chosen file's METADATA.
+    pub metadata_sha256: Option<String>,
+    /// Requirements on other packages, `(name, as written)`.
+    pub requires: Vec<Edge>,
+    /// Why this version: `newest`, `pinned by torch`, `asked for`.
+    pub reason: String,
+    /// Device code, where known.
+    pub targets: Option<(CodeTargets, Evidence)>,
+    /// The flavour, for packages built per CUDA version.
+    pub variant: Option<String>,
+}
+
+/// An edge of the locked graph.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Edge {
+    /// The package that is needed.
+    pub to: String,
+    /// The requirement as written.
+    pub requirement: String,
+}
+
+/// A wheel of a chosen package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChosenFile {
+    /// File name.
+    pub name: String,
+    /// SHA-256; absent only where the index states none.
+    pub sha256: Option<String>,
+    /// Size in bytes, where the index says it.
+    pub size: Option<u64>,
+}
+
+/// Why there is no solution.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Conflict {
+    /// The first line.
+    #[serde(skip)]
+    pub headline: String,
+    /// The target it is about.
+    pub target: String,
+    /// The facts, two to seven.
+    pub reasons: Vec<Reason>,
+    /// Changes that were solved and work.
+    pub would_work_if: Vec<WayOut>,
+}
+
+/// One fact of a conflict.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Reason {
+    /// One sentence.
+    pub text: String,
+    /// Who is concerned: `driver`, `gpu`, `python`, a package's name.
+    pub parties: Vec<String>,
+    /// Where the fact comes from.
+    pub source: String,
+}
+
+/// A change that was solved and works.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WayOut {
+    /// The change, `driver >= 525.60.13`.
+    pub change: String,
+    /// Who has to change.
+    pub party: String,
+    /// How far it was solved.
+    pub level: Level,
+    /// The stack it gives.
+    pub stack: BTreeMap<String, String>,
+    /// What it gives, in a few words.
+    #[serde(skip)]
+    pub gives: String,
+}
+
+/// How much of the graph a way out was solved against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Driver, GPU, CUDA, cuDNN, framework builds and companions.
+    Stack,
+    /// The whole Python closure too.
+    Full,
+}

@@ -1,0 +1,61 @@
+//! Text from outside, made safe to print.
+
+/// `text` without control characters and cut to `limit` characters, for messages.
+///
+/// Names, summaries and versions come from indexes and files that others wrote; a terminal escape
+/// in them must not reach the terminal.
+///
+/// ```
+/// use envlock::model::text::clean;
+/// assert_eq!(clean("evil\x1b[31m name\n", 40), "evil[31m name");
+/// ```
+pub fn clean(text: &str, limit: usize) -> String {
+    let mut out: String = text
+        .chars()
+        .filter(|c| !c.is_control() && !is_format_control(*c))
+        .take(limit)
+        .collect();
+    if text.chars().filter(|c| !c.is_control()).nth(limit).is_some() {
+        out.push('…');
+    }
+    out
+}
+
+/// Invisible characters that reorder or hide text (bidirectional overrides, zero-width marks).
+fn is_format_control(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// The edit distance between two short names, for "did you mean".
+pub fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut previous = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let substitution = previous + usize::from(ca != *cb);
+            previous = row[j + 1];
+            row[j + 1] = substitution.min(row[j] + 1).min(previous + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_and_overrides_are_removed() {
+        assert_eq!(clean("a\u{202e}b\x07c", 10), "abc");
+        assert_eq!(clean("abcdef", 3), "abc…");
+    }
+
+    #[test]
+    fn distances() {
+        assert_eq!(distance("h200", "h100"), 1);
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("torch", "torch"), 0);
+    }
+}

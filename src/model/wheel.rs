@@ -1,0 +1,355 @@
+//! Wheel file names and the tags that say where a wheel installs (PEP 427, 425, 600, 656).
+
+use std::cmp::Reverse;
+use std::str::FromStr;
+
+use pep440_rs::Version;
+
+use super::platform::{Arch, Libc, Os, Platform};
+use super::version::DottedVersion;
+
+/// A file name that is not a wheel's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a wheel file name")]
+pub struct InvalidWheelName(pub String);
+
+/// The parts of a wheel's file name.
+///
+/// ```
+/// use envlock::model::wheel::WheelName;
+/// let w: WheelName = "torch-2.10.0-3-cp311-cp311-manylinux_2_28_x86_64.whl".parse().unwrap();
+/// assert_eq!(w.build.as_ref().unwrap().0, 3);
+/// assert_eq!(w.platforms, ["manylinux_2_28_x86_64"]);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WheelName {
+    /// The project's name as written (not normalized).
+    pub project: String,
+    /// The version.
+    pub version: Version,
+    /// The build tag: a number and a suffix. Among files of one version and tag the higher wins.
+    pub build: Option<(u64, String)>,
+    /// Python tags.
+    pub pythons: Vec<String>,
+    /// ABI tags.
+    pub abis: Vec<String>,
+    /// Platform tags.
+    pub platforms: Vec<String>,
+}
+
+impl FromStr for WheelName {
+    type Err = InvalidWheelName;
+
+    fn from_str(file: &str) -> Result<Self, Self::Err> {
+        let invalid = || InvalidWheelName(super::text::clean(file, 120));
+        let stem = file.strip_suffix(".whl").ok_or_else(invalid)?;
+        let parts: Vec<&str> = stem.split('-').collect();
+        let (project, version, build, tags) = match parts.as_slice() {
+            [project, version, tags @ ..] if tags.len() == 3 => (project, version, None, tags),
+            [project, version, build, tags @ ..] if tags.len() == 3 => {
+                (project, version, Some(*build), tags)
+            }
+            _ => return Err(invalid()),
+        };
+        let build = match build {
+            None => None,
+            Some(text) => {
+                let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+                let number = text[..digits].parse().map_err(|_| invalid())?;
+                Some((number, text[digits..].to_owned()))
+            }
+        };
+        let set = |t: &str| -> Vec<String> { t.split('.').map(str::to_owned).collect() };
+        if project.is_empty() || tags.iter().any(|t| t.is_empty()) {
+            return Err(invalid());
+        }
+        Ok(WheelName {
+            project: (*project).to_owned(),
+            version: version.parse().map_err(|_| invalid())?,
+            build,
+            pythons: set(tags[0]),
+            abis: set(tags[1]),
+            platforms: set(tags[2]),
+        })
+    }
+}
+
+/// A CPython series, `3.12`, with the patch release when it was named.
+///
+/// Builds with the global interpreter lock only; free-threaded builds (`cp313t`) are not chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Python {
+    /// The minor number: 12 of `3.12`.
+    pub minor: u32,
+    /// The patch release, when it was named.
+    pub patch: Option<u32>,
+}
+
+impl Python {
+    /// The series `3.minor`.
+    pub const fn new(minor: u32) -> Python {
+        Python { minor, patch: None }
+    }
+}
+
+impl std::fmt::Display for Python {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "3.{}", self.minor)?;
+        match self.patch {
+            Some(patch) => write!(f, ".{patch}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FromStr for Python {
+    type Err = super::version::InvalidVersion;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let invalid = || super::version::InvalidVersion {
+            text: super::text::clean(text, 40),
+            kind: "Python version such as `3.12`",
+        };
+        let version: DottedVersion = text.parse().map_err(|_| invalid())?;
+        let parts: Vec<&str> = text.trim().split('.').collect();
+        if version.major() != 3 || parts.len() < 2 || parts.len() > 3 {
+            return Err(invalid());
+        }
+        Ok(Python {
+            minor: version.minor(),
+            patch: parts.get(2).and_then(|p| p.parse().ok()),
+        })
+    }
+}
+
+/// How well a wheel fits, greater is better: the specificity of its tags as pip orders them, then
+/// its build tag.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fit {
+    python: u32,
+    platform: (u8, DottedVersionOrder),
+    build: (u64, String),
+}
+
+/// Libc need as an ordering key: newest first where the host's libc is known, oldest first where
+/// it is open.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum DottedVersionOrder {
+    Oldest(Reverse<DottedVersion>),
+    Newest(DottedVersion),
+}
+
+impl WheelName {
+    /// The CPython series (minor numbers) that this wheel's tags accept, among `minors`.
+    pub fn accepts_python(&self, minor: u32) -> Option<u32> {
+        let mut best = None;
+        for python in &self.pythons {
+            for abi in &self.abis {
+                best = best.max(python_specificity(python, abi, minor));
+            }
+        }
+        best
+    }
+
+    /// Whether any of the platform tags fits `platform` at all, whatever the libc version.
+    pub fn libc_need(&self, platform: Platform, libc: Option<&Libc>) -> Option<Option<DottedVersion>> {
+        self.platforms
+            .iter()
+            .filter_map(|tag| platform_tag(tag, platform, libc))
+            .min()
+    }
+
+    /// How well the wheel fits a Python series on a platform; `None` if it does not install there.
+    /// A libc that is not known limits nothing (glibc is then assumed on Linux).
+    pub fn fit(&self, minor: u32, platform: Platform, libc: Option<&Libc>) -> Option<Fit> {
+        let python = self.accepts_python(minor)?;
+        let best = self
+            .platforms
+            .iter()
+            .filter_map(|tag| platform_tag(tag, platform, libc))
+            .filter(|need| match (need, libc) {
+                (Some(need), Some(libc)) => libc.version() >= need,
+                _ => true,
+            })
+            .map(|need| match need {
+                None => (0, DottedVersionOrder::Oldest(Reverse(zero()))),
+                Some(need) if libc.is_some() => (1, DottedVersionOrder::Newest(need)),
+                Some(need) => (1, DottedVersionOrder::Oldest(Reverse(need))),
+            })
+            .max()?;
+        Some(Fit {
+            python,
+            platform: best,
+            build: self.build.clone().unwrap_or_default(),
+        })
+    }
+}
+
+fn zero() -> DottedVersion {
+    "0".parse().expect("a constant")
+}
+
+/// How specific a (python, abi) tag pair is for CPython `3.minor`, greater is better.
+fn python_specificity(python: &str, abi: &str, minor: u32) -> Option<u32> {
+    let digits = |rest: &str| -> Option<(u32, Option<u32>)> {
+        if rest.is_empty() || !rest.bytes().all(|b| b.is_ascii_digit()) {
+            return None;
+        }
+        let (major, rest) = rest.split_at(1);
+        Some((major.parse().ok()?, (!rest.is_empty()).then(|| rest.parse().ok()).flatten()))
+    };
+    if let Some(rest) = python.strip_prefix("cp") {
+        let (major, tag_minor) = digits(rest)?;
+        if major != 3 {
+            return None;
+        }
+        let tag_minor = tag_minor.unwrap_or(0);
+        match abi {
+            "abi3" if tag_minor <= minor && tag_minor >= 2 => Some(500 + tag_minor),
+            "none" if tag_minor == minor => Some(700),
+            _ if tag_minor == minor => {
+                let own = format!("cp3{minor}");
+                // Until 3.7 the ABI carried an `m` (pymalloc).
+                let matches = abi == own || (minor <= 7 && abi == format!("{own}m"));
+                matches.then_some(900)
+            }
+            _ => None,
+        }
+    } else if let Some(rest) = python.strip_prefix("py") {
+        if abi != "none" {
+            return None;
+        }
+        match digits(rest)? {
+            (3, None) => Some(200),
+            (3, Some(tag_minor)) if tag_minor <= minor => Some(200 + tag_minor),
+            _ => None,
+        }
+    } else {
+        None
+    }
+}
+
+/// `None`: another platform. `Some(None)`: fits without a libc need. `Some(Some(v))`: needs libc `v`.
+fn platform_tag(tag: &str, platform: Platform, libc: Option<&Libc>) -> Option<Option<DottedVersion>> {
+    if tag == "any" {
+        return Some(None);
+    }
+    let arch = platform.arch_name();
+    match platform.os {
+        Os::Linux => {
+            let musl = matches!(libc, Some(Libc::Musl(_)));
+            if let Some(rest) = tag.strip_prefix("musllinux_") {
+                return versioned(rest, arch).filter(|_| musl).map(Some);
+            }
+            if let Some(rest) = tag.strip_prefix("linux_") {
+                return (rest == arch).then_some(None);
+            }
+            let need = if let Some(rest) = tag.strip_prefix("manylinux_") {
+                versioned(rest, arch)?
+            } else {
+                let (series, rest) = tag.split_once('_')?;
+                if rest != arch {
+                    return None;
+                }
+                match series {
+                    "manylinux1" => "2.5",
+                    "manylinux2010" => "2.12",
+                    "manylinux2014" => "2.17",
+                    _ => return None,
+                }
+                .parse()
+                .ok()?
+            };
+            (!musl).then_some(Some(need))
+        }
+        Os::Macos => {
+            let rest = tag.strip_prefix("macosx_")?;
+            let fits = |arch: &str| versioned(rest, arch);
+            let native = match platform.arch {
+                Arch::Aarch64 => fits("arm64"),
+                Arch::X86_64 => fits("x86_64").or_else(|| fits("intel")),
+            };
+            native.or_else(|| fits("universal2")).map(Some)
+        }
+        Os::Windows => {
+            let own = match platform.arch {
+                Arch::X86_64 => "win_amd64",
+                Arch::Aarch64 => "win_arm64",
+            };
+            (tag == own).then_some(None)
+        }
+    }
+}
+
+/// `2_28_x86_64` with arch `x86_64` -> `2.28`.
+fn versioned(rest: &str, arch: &str) -> Option<DottedVersion> {
+    let numbers = rest.strip_suffix(arch)?.strip_suffix('_')?;
+    let (major, minor) = numbers.split_once('_')?;
+    format!("{major}.{minor}").parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fit(file: &str, minor: u32, platform: &str, libc: Option<Libc>) -> Option<Fit> {
+        file.parse::<WheelName>().unwrap().fit(minor, platform.parse().unwrap(), libc.as_ref())
+    }
+
+    fn glibc(v: &str) -> Option<Libc> {
+        Some(Libc::Glibc(v.parse().unwrap()))
+    }
+
+    #[test]
+    fn names() {
+        let w: WheelName = "nvidia_cublas_cu12-12.8.4.1-py3-none-manylinux_2_27_x86_64.whl".parse().unwrap();
+        assert_eq!(w.project, "nvidia_cublas_cu12");
+        assert_eq!(w.version.to_string(), "12.8.4.1");
+        for bad in ["torch.whl", "torch-2.0.tar.gz", "a-1-2-3-4-5-6.whl", "-1-py3-none-any.whl", "a-x-py3-none-any.whl", "a-1-b-py3-none-any.whl"] {
+            assert!(bad.parse::<WheelName>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn where_wheels_install() {
+        let linux = "linux-x86_64";
+        let table: &[(&str, u32, &str, Option<Libc>, bool)] = &[
+            ("a-1-cp311-cp311-manylinux_2_28_x86_64.whl", 11, linux, glibc("2.28"), true),
+            ("a-1-cp311-cp311-manylinux_2_28_x86_64.whl", 11, linux, glibc("2.27"), false),
+            ("a-1-cp311-cp311-manylinux_2_28_x86_64.whl", 11, linux, None, true),
+            ("a-1-cp311-cp311-manylinux_2_28_x86_64.whl", 12, linux, None, false),
+            ("a-1-cp311-cp311-manylinux_2_28_aarch64.whl", 11, linux, None, false),
+            ("a-1-cp313-cp313t-manylinux_2_28_x86_64.whl", 13, linux, None, false),
+            ("a-1-cp38-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl", 12, linux, glibc("2.17"), true),
+            ("a-1-cp38-abi3-manylinux2014_x86_64.whl", 7, linux, None, false),
+            ("a-1-py2.py3-none-any.whl", 15, linux, None, true),
+            ("a-1-py2-none-any.whl", 15, linux, None, false),
+            ("a-1-py39-none-any.whl", 8, linux, None, false),
+            ("a-1-cp37-cp37m-manylinux1_x86_64.whl", 7, linux, glibc("2.35"), true),
+            ("a-1-cp39-cp39-musllinux_1_2_x86_64.whl", 9, linux, glibc("2.35"), false),
+            ("a-1-cp39-cp39-musllinux_1_2_x86_64.whl", 9, linux, Some(Libc::Musl("1.2".parse().unwrap())), true),
+            ("a-1-cp39-cp39-manylinux2014_x86_64.whl", 9, linux, Some(Libc::Musl("1.2".parse().unwrap())), false),
+            ("a-1-cp39-cp39-win_amd64.whl", 9, "windows-x86_64", None, true),
+            ("a-1-cp39-cp39-macosx_11_0_arm64.whl", 9, "macos-arm64", Some(Libc::Macos("14.0".parse().unwrap())), true),
+            ("a-1-cp39-cp39-macosx_15_0_arm64.whl", 9, "macos-arm64", Some(Libc::Macos("14.0".parse().unwrap())), false),
+            ("a-1-cp39-cp39-macosx_10_9_universal2.whl", 9, "macos-x86_64", None, true),
+            ("a-1-pp39-pypy39_pp73-manylinux2014_x86_64.whl", 9, linux, None, false),
+            ("torch-1.13.1-1-cp39-cp39-manylinux2014_aarch64.whl", 9, "linux-aarch64", None, true),
+        ];
+        for (file, minor, platform, libc, expected) in table {
+            assert_eq!(fit(file, *minor, platform, libc.clone()).is_some(), *expected, "{file} 3.{minor} {platform} {libc:?}");
+        }
+    }
+
+    #[test]
+    fn better_fits() {
+        let better = |a: &str, b: &str| {
+            let f = |x| fit(x, 11, "linux-x86_64", glibc("2.35")).unwrap();
+            assert!(f(a) > f(b), "{a} over {b}");
+        };
+        better("a-1-cp311-cp311-manylinux2014_x86_64.whl", "a-1-cp38-abi3-manylinux_2_28_x86_64.whl");
+        better("a-1-cp311-cp311-manylinux_2_28_x86_64.whl", "a-1-cp311-cp311-manylinux2014_x86_64.whl");
+        better("a-1-3-cp311-cp311-manylinux_2_28_x86_64.whl", "a-1-cp311-cp311-manylinux_2_28_x86_64.whl");
+        better("a-1-cp38-abi3-manylinux_2_28_x86_64.whl", "a-1-py3-none-any.whl");
+    }
+}

@@ -1,0 +1,429 @@
+//! Checks of the registry's data: everything wrong with it at once, each with file and line.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+
+use super::rows::*;
+use super::schema::*;
+use super::{Registry, RegistryFile};
+use crate::model::version::DottedVersion;
+
+/// One thing wrong with the registry.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    /// The file, inside the registry.
+    pub path: String,
+    /// The line of the row, from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub text: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.text)
+    }
+}
+
+/// All problems of a registry, sorted by file and line; empty when it is sound.
+pub fn check(registry: &Registry) -> Vec<Problem> {
+    let mut linter = Linter::default();
+    linter.sources(registry);
+    linter.single::<MetaFile>(registry, "registry.toml", |raw| Meta::try_from(raw).map(|_| ()));
+    let cuda = linter.cuda(registry);
+    let branches = linter.drivers(registry);
+    let cudnn = linter.cudnn(registry);
+    let versions = linter.builds(registry, &cuda, &cudnn);
+    linter.companions(registry, &versions);
+    linter.gpus(registry);
+    linter.rest(registry);
+    linter.architectures_against_branches(registry, &branches);
+    linter.unknown_files(registry);
+    linter.problems.sort();
+    linter.problems
+}
+
+#[derive(Default)]
+struct Linter {
+    problems: Vec<Problem>,
+    known_sources: BTreeSet<String>,
+    cited: BTreeSet<String>,
+    files_seen: BTreeSet<String>,
+}
+
+/// A row and where it stands.
+struct Placed<T> {
+    row: T,
+    path: String,
+    line: usize,
+}
+
+impl Linter {
+    fn problem(&mut self, path: &str, line: usize, text: impl Into<String>) {
+        self.problems.push(Problem {
+            path: path.to_owned(),
+            line,
+            text: text.into(),
+        });
+    }
+
+    fn parse<F: DeserializeOwned>(&mut self, file: &RegistryFile) -> Option<F> {
+        self.files_seen.insert(file.path.to_string());
+        match toml::from_str(&file.text) {
+            Ok(parsed) => Some(parsed),
+            Err(error) => {
+                let offset = error.span().map_or(0, |s| s.start);
+                self.problem(&file.path, line_of(&file.text, offset), error.message());
+                None
+            }
+        }
+    }
+
+    fn require<'a>(&mut self, registry: &'a Registry, path: &str) -> Option<&'a RegistryFile> {
+        let file = registry.files().iter().find(|f| f.path == path);
+        if file.is_none() {
+            self.problem(path, 1, "the file is missing");
+        }
+        file
+    }
+
+    fn single<F: DeserializeOwned>(&mut self, registry: &Registry, path: &str, check: impl Fn(&F) -> Result<(), String>) {
+        if let Some(file) = self.require(registry, path)
+            && let Some(parsed) = self.parse::<F>(file)
+            && let Err(text) = check(&parsed)
+        {
+            self.problem(path, 1, text);
+        }
+    }
+
+    fn sources(&mut self, registry: &Registry) {
+        if let Some(file) = self.require(registry, "sources.toml")
+            && let Some(parsed) = self.parse::<SourcesFile>(file)
+        {
+            self.known_sources = parsed.sources.into_keys().collect();
+        }
+    }
+
+    fn rows<F, R, T>(&mut self, file: &RegistryFile, rows: impl Fn(F) -> Vec<Spanned<R>>, sources: impl Fn(&R) -> &[String]) -> Vec<Placed<T>>
+    where
+        F: DeserializeOwned,
+        for<'a> T: TryFrom<&'a R, Error = String>,
+    {
+        let Some(parsed) = self.parse::<F>(file) else {
+            return Vec::new();
+        };
+        let mut out = Vec::new();
+        for row in rows(parsed) {
+            let line = line_of(&file.text, row.span().start);
+            let raw = row.as_ref();
+            self.cite(&file.path, line, sources(raw));
+            match T::try_from(raw) {
+                Ok(row) => out.push(Placed { row, path: file.path.to_string(), line }),
+                Err(text) => self.problem(&file.path, line, text),
+            }
+        }
+        out
+    }
+
+    fn cite(&mut self, path: &str, line: usize, ids: &[String]) {
+        if ids.is_empty() {
+            self.problem(path, line, "the row names no source");
+        }
+        for id in ids {
+            if !self.known_sources.contains(id) {
+                self.problem(path, line, format!("the source `{id}` is not in sources.toml"));
+            }
+            self.cited.insert(id.clone());
+        }
+    }
+
+    fn ordered<T, K: Ord>(&mut self, rows: &[Placed<T>], key: impl Fn(&T) -> K) {
+        for pair in rows.windows(2) {
+            let (a, b) = (key(&pair[0].row), key(&pair[1].row));
+            if pair[0].path == pair[1].path && a >= b {
+                let text = if a == b { "the row stands twice" } else { "the row is out of order" };
+                self.problem(&pair[1].path, pair[1].line, text);
+            }
+        }
+    }
+
+    fn cuda(&mut self, registry: &Registry) -> CudaRows {
+        let mut rows = CudaRows { compatibility: Vec::new(), toolkits: Vec::new(), targets: Vec::new() };
+        if let Some(file) = self.require(registry, "cuda.toml") {
+            let compatibility = self.rows(file, |f: CudaFile| f.minor_version_compatibility, |r| &r.source);
+            self.ordered(&compatibility, |r: &MinorVersionCompatibility| r.cuda_major);
+            let toolkits = self.rows(file, |f: CudaFile| f.toolkit, |r| &r.source);
+            self.ordered(&toolkits, |r: &ToolkitDriver| r.version.clone());
+            let targets = self.rows(file, |f: CudaFile| f.targets, |r| &r.source);
+            self.ordered(&targets, |r: &ToolkitTargets| r.cuda.clone());
+            rows.compatibility.extend(compatibility.into_iter().map(|p| p.row));
+            rows.toolkits.extend(toolkits.into_iter().map(|p| p.row));
+            rows.targets.extend(targets.into_iter().map(|p| p.row));
+        }
+        rows
+    }
+
+    fn drivers(&mut self, registry: &Registry) -> BTreeSet<u32> {
+        let mut numbers = BTreeSet::new();
+        if let Some(file) = self.require(registry, "drivers.toml") {
+            let branches = self.rows(file, |f: DriversFile| f.branch, |r| &r.source);
+            self.ordered(&branches, |r: &Branch| r.branch);
+            numbers.extend(branches.iter().map(|b| b.row.branch));
+        }
+        numbers
+    }
+
+    fn architectures_against_branches(&mut self, registry: &Registry, branches: &BTreeSet<u32>) {
+        let Some(file) = registry.files().iter().find(|f| f.path == "drivers.toml") else {
+            return;
+        };
+        let rows = self.rows(file, |f: DriversFile| f.architecture, |r| &r.source);
+        let mut seen = BTreeSet::new();
+        for Placed { row, path, line } in rows {
+            let row: Architecture = row;
+            for bound in [row.first_branch, row.last_branch].into_iter().flatten() {
+                if !branches.contains(&bound) {
+                    self.problem(&path, line, format!("driver branch {bound} has no row"));
+                }
+            }
+            for capability in row.capabilities {
+                if !seen.insert(capability) {
+                    self.problem(&path, line, format!("{capability} belongs to two architectures"));
+                }
+            }
+        }
+    }
+
+    fn cudnn(&mut self, registry: &Registry) -> Vec<CudnnRelease> {
+        let Some(file) = self.require(registry, "cudnn.toml") else {
+            return Vec::new();
+        };
+        let floors = self.rows(file, |f: CudnnFile| f.floor, |r| &r.source);
+        self.ordered(&floors, |r: &CudnnFloor| r.from.clone());
+        let releases = self.rows(file, |f: CudnnFile| f.release, |r| &r.source);
+        self.ordered(&releases, |r: &CudnnRelease| r.version.clone());
+        releases.into_iter().map(|p| p.row).collect()
+    }
+
+    fn builds(&mut self, registry: &Registry, cuda: &CudaRows, cudnn: &[CudnnRelease]) -> BTreeSet<pep440_rs::Version> {
+        let mut versions = BTreeSet::new();
+        let cudnn: BTreeMap<&DottedVersion, &CudnnRelease> = cudnn.iter().map(|r| (&r.version, r)).collect();
+        let files: Vec<RegistryFile> = registry.texts("torch/").cloned().collect();
+        if files.is_empty() {
+            self.problem("torch", 1, "no torch builds");
+        }
+        for file in &files {
+            let series = file.path.trim_start_matches("torch/").trim_end_matches(".toml");
+            let rows: Vec<Placed<Build>> = self.rows(file, |f: TorchFile| f.build, |r| &r.source);
+            self.ordered(&rows, |b| (b.version.clone(), b.platform.to_string(), b.cuda.clone()));
+            for Placed { row, path, line } in rows {
+                if !row.version.to_string().starts_with(&format!("{series}.")) {
+                    self.problem(&path, line, format!("torch {} does not belong here", row.version));
+                }
+                self.build(&row, cuda, &cudnn, &path, line);
+                versions.insert(row.version);
+            }
+        }
+        versions
+    }
+
+    fn build(&mut self, row: &Build, cuda: &CudaRows, cudnn: &BTreeMap<&DottedVersion, &CudnnRelease>, path: &str, line: usize) {
+        if row.targets.is_some() != row.targets_evidence.is_some() {
+            self.problem(path, line, "`targets` and `targets_evidence` come together");
+        }
+        if let Some(version) = &row.cudnn {
+            match cudnn.get(version) {
+                None => self.problem(path, line, format!("cuDNN {version} has no row")),
+                Some(release) => {
+                    if let Some(cuda) = &row.cuda
+                        && !release.cuda_majors.is_empty()
+                        && !release.cuda_majors.contains(&cuda.major)
+                    {
+                        self.problem(path, line, format!("cuDNN {version} is not built for CUDA {}", cuda.major));
+                    }
+                }
+            }
+        }
+        let Some(version) = &row.cuda else {
+            return;
+        };
+        let same = |v: &semver::Version| (v.major, v.minor) == (version.major, version.minor);
+        if !cuda.toolkits.iter().any(|t| same(&t.version)) {
+            self.problem(path, line, format!("CUDA {version} has no toolkit row"));
+        }
+        let Some(toolkit) = cuda.targets.iter().find(|t| same(&t.cuda)) else {
+            return;
+        };
+        for target in row.targets.iter().flat_map(|t| t.sass.iter().chain(&t.ptx)) {
+            let makeable = match &toolkit.targets {
+                Some(list) => list.iter().any(|t| t.capability == target.capability),
+                None => (toolkit.min..=toolkit.max).contains(&target.capability),
+            };
+            if !makeable {
+                self.problem(path, line, format!("CUDA {}.{} cannot compile for {target}", version.major, version.minor));
+            }
+        }
+    }
+
+    fn companions(&mut self, registry: &Registry, torch: &BTreeSet<pep440_rs::Version>) {
+        let Some(file) = self.require(registry, "companions.toml") else {
+            return;
+        };
+        let rows: Vec<Placed<Companion>> = self.rows(file, |f: CompanionsFile| f.companion, |r| &r.source);
+        let mut seen = BTreeSet::new();
+        for Placed { row, path, line } in rows {
+            if !seen.insert((row.package.clone(), row.version.clone())) {
+                self.problem(&path, line, "the row stands twice");
+            }
+            if let Some(specifier) = &row.torch
+                && !torch.iter().any(|v| specifier.contains(v))
+            {
+                self.problem(&path, line, format!("no torch row satisfies `{specifier}`"));
+            }
+        }
+    }
+
+    fn gpus(&mut self, registry: &Registry) {
+        let Some(file) = self.require(registry, "gpus.toml") else {
+            return;
+        };
+        if let Some(parsed) = self.parse::<GpusFile>(file) {
+            self.cite("gpus.toml", 1, &parsed.tegra.source);
+            for text in &parsed.tegra.capabilities {
+                if text.parse::<crate::model::capability::ComputeCapability>().is_err() {
+                    self.problem("gpus.toml", 1, format!("`{text}` is no compute capability"));
+                }
+            }
+        }
+        let rows: Vec<Placed<GpuRow>> = self.rows(file, |f: GpusFile| f.gpu, |r| &r.source);
+        let mut seen = BTreeSet::new();
+        let mut by_pci: BTreeMap<String, crate::model::capability::ComputeCapability> = BTreeMap::new();
+        for Placed { row, path, line } in rows {
+            if !seen.insert((row.name.clone(), row.capability)) {
+                self.problem(&path, line, "the row stands twice");
+            }
+            for pci in &row.pci {
+                if pci.len() != 4 || !pci.bytes().all(|b| b.is_ascii_hexdigit()) {
+                    self.problem(&path, line, format!("`{pci}` is no PCI device id"));
+                }
+                if by_pci.insert(pci.clone(), row.capability).is_some_and(|c| c != row.capability) {
+                    self.problem(&path, line, format!("the PCI id {pci} has two capabilities"));
+                }
+            }
+        }
+    }
+
+    fn rest(&mut self, registry: &Registry) {
+        if let Some(file) = self.require(registry, "python.toml") {
+            let rows: Vec<Placed<u32>> = self.rows(file, |f: PythonsFile| f.python, |r| &r.source);
+            self.ordered(&rows, |minor| *minor);
+        }
+        let mut ids = BTreeSet::new();
+        let files: Vec<RegistryFile> = registry.texts("advisories/").cloned().collect();
+        for file in &files {
+            let rows: Vec<Placed<Advisory>> = self.rows(file, |f: AdvisoriesFile| f.advisory, |r| &r.source);
+            for Placed { row, path, line } in rows {
+                if !ids.insert(row.id.clone()) {
+                    self.problem(&path, line, format!("the id `{}` stands twice", row.id));
+                }
+            }
+        }
+    }
+
+    fn unknown_files(&mut self, registry: &Registry) {
+        for file in registry.files() {
+            if !self.files_seen.contains(file.path.as_ref()) {
+                self.problem(&file.path, 1, "the registry has no such file");
+            }
+        }
+        let unused: Vec<String> = self.known_sources.difference(&self.cited).cloned().collect();
+        for id in unused {
+            self.problem("sources.toml", 1, format!("no row cites `{id}`"));
+        }
+    }
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    text.as_bytes()[..offset.min(text.len())]
+        .iter()
+        .filter(|b| **b == b'\n')
+        .count()
+        + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shipped_data_is_sound() {
+        let problems = check(&Registry::embedded());
+        let text: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        assert!(text.is_empty(), "{}", text.join("\n"));
+    }
+
+    #[test]
+    fn every_file_of_the_folder_is_embedded() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("registry");
+        let mut on_disk = Vec::new();
+        let mut folders = vec![root.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|e| e == "toml") {
+                    on_disk.push(path.strip_prefix(&root).unwrap().to_string_lossy().replace('\\', "/"));
+                }
+            }
+        }
+        on_disk.sort();
+        let registry = Registry::embedded();
+        let embedded: Vec<String> = registry.files().iter().map(|f| f.path.to_string()).collect();
+        assert_eq!(embedded, on_disk);
+    }
+
+    /// The shipped registry with one file changed.
+    fn with_change(path: &str, from: &str, to: &str) -> Vec<String> {
+        let files: Vec<RegistryFile> = Registry::embedded()
+            .files()
+            .iter()
+            .map(|f| {
+                let text = if f.path == path {
+                    assert!(f.text.contains(from), "{path} has no `{from}`");
+                    f.text.replacen(from, to, 1)
+                } else {
+                    f.text.to_string()
+                };
+                RegistryFile { path: f.path.clone(), text: text.into() }
+            })
+            .collect();
+        Registry::from_files(files)
+            .err()
+            .unwrap_or_default()
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    #[test]
+    fn mistakes_are_found_with_file_and_line() {
+        let table = [
+            ("torch/2.9.toml", "version = \"2.9.0\"", "version = \"2.9.x\"", "torch/2.9.toml:3: `version`"),
+            ("torch/2.9.toml", "version = \"2.9.0\"", "versio = \"2.9.0\"", "torch/2.9.toml:4: unknown field"),
+            ("torch/2.9.toml", "cudnn = \"9.10.2.21\"", "cudnn = \"9.10.2.99\"", "cuDNN 9.10.2.99 has no row"),
+            ("torch/2.15.toml", "\"7.5\", ", "\"7.0\", ", "CUDA 13.2 cannot compile for 7.0"),
+            ("torch/2.9.toml", "\"pypi-files\"", "\"hearsay\"", "the source `hearsay` is not in sources.toml"),
+            ("registry.toml", "1.0.0", "2.0.0", "the registry has format 2.0.0"),
+            ("drivers.toml", "last_branch = 580", "last_branch = 581", "driver branch 581 has no row"),
+            ("gpus.toml", "capability = \"3.0\"", "capability = \"three\"", "gpus.toml:"),
+        ];
+        for (path, from, to, expected) in table {
+            let problems = with_change(path, from, to);
+            assert!(problems.iter().any(|p| p.contains(expected)), "{path} {to}: {problems:#?}");
+        }
+    }
+}

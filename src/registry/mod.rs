@@ -1,0 +1,129 @@
+//! The compatibility world as data: what was built, for which CUDA, GPUs, drivers and Pythons.
+//!
+//! Rows live in `registry/*.toml`, embedded in the binary; `--registry DIR` replaces them. Each row
+//! has its source and its evidence. Nothing here touches a file: the caller hands over texts.
+//!
+//! Parts are parsed when first asked for, because a command that only compares versions should not
+//! pay for a thousand GPUs. Data from outside is checked whole before use ([`Registry::from_files`]).
+
+mod embedded;
+pub mod lint;
+mod queries;
+mod rows;
+mod schema;
+pub mod show;
+
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
+use sha2::{Digest, Sha256};
+
+pub use lint::Problem;
+pub use queries::{GpuLookupError, GpuMatch};
+pub use rows::{
+    Advisory, Architecture, Branch, Build, Companion, CudnnFloor, CudnnRelease, Effect, GpuRow,
+    MinorVersionCompatibility, ToolkitDriver, ToolkitTargets,
+};
+
+/// The registry: texts, and what was parsed of them so far.
+#[derive(Debug)]
+pub struct Registry {
+    files: Vec<RegistryFile>,
+    digest: OnceLock<String>,
+    meta: OnceLock<rows::Meta>,
+    builds: OnceLock<Vec<Build>>,
+    companions: OnceLock<Vec<Companion>>,
+    cuda: OnceLock<rows::CudaRows>,
+    drivers: OnceLock<rows::DriverRows>,
+    cudnn: OnceLock<rows::CudnnRows>,
+    gpus: OnceLock<Vec<GpuRow>>,
+    tegra: OnceLock<Vec<crate::model::capability::ComputeCapability>>,
+    pythons: OnceLock<Vec<u32>>,
+    advisories: OnceLock<Vec<Advisory>>,
+    sources: OnceLock<std::collections::BTreeMap<String, String>>,
+}
+
+/// One file of the registry.
+#[derive(Debug, Clone)]
+pub struct RegistryFile {
+    /// Path inside the registry, with `/`: `torch/2.9.toml`.
+    pub path: Cow<'static, str>,
+    /// The file's text.
+    pub text: Cow<'static, str>,
+}
+
+impl Registry {
+    /// The registry that is part of this program.
+    pub fn embedded() -> Registry {
+        Registry::unchecked(
+            embedded::FILES
+                .iter()
+                .map(|(path, text)| RegistryFile {
+                    path: Cow::Borrowed(path),
+                    text: Cow::Borrowed(text),
+                })
+                .collect(),
+        )
+    }
+
+    /// A registry from somewhere else, checked whole.
+    ///
+    /// # Errors
+    /// Every problem found, each with file and line.
+    pub fn from_files(files: Vec<RegistryFile>) -> Result<Registry, Vec<Problem>> {
+        let registry = Registry::unchecked(files);
+        let problems = lint::check(&registry);
+        if problems.is_empty() {
+            Ok(registry)
+        } else {
+            Err(problems)
+        }
+    }
+
+    fn unchecked(mut files: Vec<RegistryFile>) -> Registry {
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        Registry {
+            files,
+            digest: OnceLock::new(),
+            meta: OnceLock::new(),
+            builds: OnceLock::new(),
+            companions: OnceLock::new(),
+            cuda: OnceLock::new(),
+            drivers: OnceLock::new(),
+            cudnn: OnceLock::new(),
+            gpus: OnceLock::new(),
+            tegra: OnceLock::new(),
+            pythons: OnceLock::new(),
+            advisories: OnceLock::new(),
+            sources: OnceLock::new(),
+        }
+    }
+
+    /// The files, sorted by path.
+    pub fn files(&self) -> &[RegistryFile] {
+        &self.files
+    }
+
+    /// SHA-256 over all files, 64 hexadecimal digits: changes with any row.
+    pub fn digest(&self) -> &str {
+        self.digest.get_or_init(|| {
+            let mut hasher = Sha256::new();
+            for file in &self.files {
+                hasher.update(file.path.as_bytes());
+                hasher.update([0]);
+                hasher.update(file.text.as_bytes());
+                hasher.update([0]);
+            }
+            hex(&hasher.finalize())
+        })
+    }
+}
+
+/// Lower-case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut out, b| {
+        let _ = write!(out, "{b:02x}");
+        out
+    })
+}

@@ -1,0 +1,386 @@
+//! Questions to the registry, each answered from its rows.
+
+use std::collections::BTreeMap;
+
+use pep440_rs::Version;
+use semver::Version as Semver;
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+
+use super::Registry;
+use super::rows::*;
+use super::schema;
+use crate::model::capability::{CodeTargets, ComputeCapability};
+use crate::model::platform::{Os, Platform};
+use crate::model::text;
+use crate::model::version::DottedVersion;
+
+/// A GPU found by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GpuMatch {
+    /// The registry's name for it.
+    pub name: String,
+    /// Its capability.
+    pub capability: ComputeCapability,
+    /// Its class, where known.
+    pub class: Option<String>,
+}
+
+/// A GPU name that does not name one capability.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GpuLookupError {
+    /// No such product.
+    #[error("no GPU is called `{name}`")]
+    Unknown {
+        /// As given.
+        name: String,
+        /// The nearest names.
+        nearest: Vec<String>,
+    },
+    /// Products of different capabilities carry the name.
+    #[error("`{name}` names GPUs of different compute capabilities: {}", readings.join(", "))]
+    Ambiguous {
+        /// As given.
+        name: String,
+        /// Each reading, `GeForce GTX 860M (5.0)`.
+        readings: Vec<String>,
+    },
+}
+
+impl Registry {
+    /// Texts of the files whose path starts with `prefix`.
+    pub(super) fn texts<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a super::RegistryFile> {
+        self.files.iter().filter(move |f| f.path.starts_with(prefix))
+    }
+
+    /// Rows of checked files. Embedded data is checked by a test, other data by `from_files`.
+    fn rows<F: DeserializeOwned, R, T>(&self, prefix: &str, rows: impl Fn(F) -> Vec<Spanned<R>>) -> Vec<T>
+    where
+        for<'a> T: TryFrom<&'a R, Error = String>,
+    {
+        self.texts(prefix)
+            .flat_map(|file| {
+                let parsed: F = toml::from_str(&file.text).expect("the registry was checked");
+                rows(parsed)
+            })
+            .map(|row| T::try_from(row.as_ref()).expect("the registry was checked"))
+            .collect()
+    }
+
+    fn file<F: DeserializeOwned>(&self, path: &str) -> Option<F> {
+        self.texts(path)
+            .next()
+            .map(|f| toml::from_str(&f.text).expect("the registry was checked"))
+    }
+
+    /// Format version and date.
+    pub fn meta(&self) -> &Meta {
+        self.meta.get_or_init(|| {
+            let raw: schema::MetaFile = self.file("registry.toml").expect("the registry was checked");
+            Meta::try_from(&raw).expect("the registry was checked")
+        })
+    }
+
+    /// Every torch build, oldest version first.
+    pub fn builds(&self) -> &[Build] {
+        self.builds.get_or_init(|| {
+            let mut builds: Vec<Build> = self.rows("torch/", |f: schema::TorchFile| f.build);
+            builds.sort_by(|a, b| a.version.cmp(&b.version).then_with(|| a.cuda.cmp(&b.cuda)));
+            builds
+        })
+    }
+
+    /// Packages that are built beside torch.
+    pub fn companions(&self) -> &[Companion] {
+        self.companions.get_or_init(|| {
+            let mut rows: Vec<Companion> = self.rows("companions.toml", |f: schema::CompanionsFile| f.companion);
+            rows.sort_by(|a, b| (&a.package, &a.version).cmp(&(&b.package, &b.version)));
+            rows
+        })
+    }
+
+    fn cuda(&self) -> &CudaRows {
+        self.cuda.get_or_init(|| CudaRows {
+            compatibility: self.rows("cuda.toml", |f: schema::CudaFile| f.minor_version_compatibility),
+            toolkits: self.rows("cuda.toml", |f: schema::CudaFile| f.toolkit),
+            targets: self.rows("cuda.toml", |f: schema::CudaFile| f.targets),
+        })
+    }
+
+    fn drivers(&self) -> &DriverRows {
+        self.drivers.get_or_init(|| DriverRows {
+            branches: self.rows("drivers.toml", |f: schema::DriversFile| f.branch),
+            architectures: self.rows("drivers.toml", |f: schema::DriversFile| f.architecture),
+        })
+    }
+
+    fn cudnn(&self) -> &CudnnRows {
+        self.cudnn.get_or_init(|| CudnnRows {
+            floors: self.rows("cudnn.toml", |f: schema::CudnnFile| f.floor),
+            releases: self.rows("cudnn.toml", |f: schema::CudnnFile| f.release),
+        })
+    }
+
+    /// GPUs by name.
+    pub fn gpus(&self) -> &[GpuRow] {
+        self.gpus
+            .get_or_init(|| self.rows("gpus.toml", |f: schema::GpusFile| f.gpu))
+    }
+
+    /// Minor-version compatibility by CUDA major.
+    pub fn minor_version_compatibility(&self) -> &[MinorVersionCompatibility] {
+        &self.cuda().compatibility
+    }
+
+    /// Toolkits and their own drivers, oldest first.
+    pub fn toolkits(&self) -> &[ToolkitDriver] {
+        &self.cuda().toolkits
+    }
+
+    /// What toolkits can compile for.
+    pub fn toolkit_targets(&self) -> &[ToolkitTargets] {
+        &self.cuda().targets
+    }
+
+    /// Driver branches, oldest first.
+    pub fn branches(&self) -> &[Branch] {
+        &self.drivers().branches
+    }
+
+    /// GPU architectures.
+    pub fn architectures(&self) -> &[Architecture] {
+        &self.drivers().architectures
+    }
+
+    /// cuDNN releases.
+    pub fn cudnn_releases(&self) -> &[CudnnRelease] {
+        &self.cudnn().releases
+    }
+
+    /// Python series (minor numbers) that a solve may choose, oldest first.
+    pub fn pythons(&self) -> &[u32] {
+        self.pythons
+            .get_or_init(|| self.rows("python.toml", |f: schema::PythonsFile| f.python))
+    }
+
+    /// Advisories.
+    pub fn advisories(&self) -> &[Advisory] {
+        self.advisories
+            .get_or_init(|| self.rows("advisories/", |f: schema::AdvisoriesFile| f.advisory))
+    }
+
+    /// Source texts by id.
+    pub fn sources(&self) -> &BTreeMap<String, String> {
+        self.sources.get_or_init(|| {
+            let file: schema::SourcesFile = self.file("sources.toml").expect("the registry was checked");
+            file.sources
+        })
+    }
+
+    /// The first source of a row, as text.
+    pub fn source_text(&self, ids: &[String]) -> String {
+        ids.first()
+            .and_then(|id| self.sources().get(id))
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    /// Whether a capability is a Tegra (Jetson) part's.
+    pub fn is_tegra(&self, capability: ComputeCapability) -> bool {
+        self.tegra
+            .get_or_init(|| {
+                // The table stands at the top of gpus.toml, before the rows; the rest of the file
+                // is not worth parsing for seven numbers.
+                let text = self.texts("gpus.toml").next().map_or("", |f| &f.text);
+                let head = text.find("[[gpu]]").map_or(text, |end| &text[..end]);
+                toml::from_str::<schema::GpusFile>(head)
+                    .map(|f| f.tegra.capabilities)
+                    .unwrap_or_default()
+                    .iter()
+                    .filter_map(|c| c.parse().ok())
+                    .collect()
+            })
+            .contains(&capability)
+    }
+
+    /// The lowest driver on which machine code made by a toolkit runs, and where that is said:
+    /// the minor-version floor of the major, or the toolkit's own driver where there is none.
+    pub fn driver_floor(&self, cuda: &Semver, os: Os) -> Option<(DottedVersion, &[String])> {
+        let by_major = self
+            .minor_version_compatibility()
+            .iter()
+            .find(|row| row.cuda_major == cuda.major);
+        match (by_major, os) {
+            (Some(row), Os::Windows) => row.windows.clone().map(|v| (v, row.source.as_slice())),
+            (Some(row), _) => Some((row.linux.clone(), &row.source)),
+            (None, _) => self.native_driver(cuda, os),
+        }
+    }
+
+    /// The first driver of a toolkit series (`12.8`): from here on its PTX runs too.
+    pub fn native_driver(&self, cuda: &Semver, os: Os) -> Option<(DottedVersion, &[String])> {
+        self.toolkits()
+            .iter()
+            .filter(|t| (t.version.major, t.version.minor) == (cuda.major, cuda.minor))
+            .min_by(|a, b| a.version.cmp(&b.version))
+            .and_then(|t| {
+                let driver = if os == Os::Windows { &t.windows } else { &t.linux };
+                driver.clone().map(|v| (v, t.source.as_slice()))
+            })
+    }
+
+    /// The architecture a capability belongs to.
+    pub fn architecture(&self, capability: ComputeCapability) -> Option<&Architecture> {
+        self.architectures()
+            .iter()
+            .find(|a| a.capabilities.contains(&capability))
+    }
+
+    /// The first driver branch that no longer knows a capability, where a last one is documented.
+    pub fn driver_below(&self, capability: ComputeCapability) -> Option<DottedVersion> {
+        let last = self.architecture(capability)?.last_branch?;
+        let next = self
+            .branches()
+            .iter()
+            .map(|b| b.branch)
+            .filter(|b| *b > last)
+            .min()
+            .unwrap_or(last + 1);
+        next.to_string().parse().ok()
+    }
+
+    /// The newest CUDA that a driver branch runs natively.
+    pub fn cuda_of_driver(&self, driver: &DottedVersion) -> Option<&Semver> {
+        self.branches()
+            .iter()
+            .rev()
+            .find(|b| b.branch <= driver.major())
+            .map(|b| &b.cuda)
+    }
+
+    /// A driver that reports this CUDA version: the first driver of the toolkit series.
+    pub fn driver_of_cuda(&self, cuda: &Semver) -> Option<DottedVersion> {
+        self.native_driver(cuda, Os::Linux).map(|(v, _)| v).or_else(|| {
+            self.branches()
+                .iter()
+                .find(|b| (b.cuda.major, b.cuda.minor) == (cuda.major, cuda.minor))
+                .and_then(|b| b.branch.to_string().parse().ok())
+        })
+    }
+
+    /// The lowest capability a cuDNN release serves, and where that is said.
+    pub fn cudnn_floor(&self, version: &DottedVersion) -> Option<&CudnnFloor> {
+        self.cudnn()
+            .floors
+            .iter()
+            .filter(|f| &f.from <= version)
+            .max_by(|a, b| a.from.cmp(&b.from))
+    }
+
+    /// The flavour and device code of a companion's PyPI wheel.
+    pub fn companion(&self, package: &str, version: &Version) -> Option<&Companion> {
+        self.companions()
+            .iter()
+            .find(|c| c.package == package && &c.version == version)
+    }
+
+    /// Whether `package` is a companion of torch.
+    pub fn is_companion(&self, package: &str) -> bool {
+        matches!(package, "torchvision" | "torchaudio")
+    }
+
+    /// The build of an exact version, flavour and platform.
+    pub fn build(&self, version: &Version, variant: &str, platform: Platform) -> Option<&Build> {
+        self.builds()
+            .iter()
+            .find(|b| &b.version == version && b.variant == variant && b.platform == platform)
+    }
+
+    /// Known device code of a package, for the lock.
+    pub fn targets_of(&self, package: &str, version: &Version, variant: Option<&str>, platform: Platform) -> Option<(CodeTargets, crate::model::evidence::Evidence)> {
+        if package == "torch" {
+            let build = self.build(version, variant?, platform)?;
+            Some((build.targets.clone()?, build.targets_evidence?))
+        } else {
+            let row = self.companion(package, version)?;
+            (row.platform == platform && row.variant.as_deref() == variant)
+                .then(|| row.targets.clone().map(|t| (t, row.evidence)))
+                .flatten()
+        }
+    }
+
+    /// Finds a GPU by product name, without regard to case and to the prefixes NVIDIA, Tesla and
+    /// GeForce. A part of a name is enough where all products that carry it agree.
+    ///
+    /// # Errors
+    /// Unknown names, with the nearest ones; names that stand for several capabilities.
+    pub fn find_gpu(&self, name: &str) -> Result<GpuMatch, GpuLookupError> {
+        let wanted = normalize_gpu(name);
+        let found = |rows: Vec<&GpuRow>| -> Result<GpuMatch, GpuLookupError> {
+            let mut readings: Vec<(ComputeCapability, &GpuRow)> =
+                rows.iter().map(|r| (r.capability, *r)).collect();
+            readings.sort_by_key(|r| r.0);
+            readings.dedup_by_key(|r| r.0);
+            match readings.as_slice() {
+                [(capability, row)] => Ok(GpuMatch {
+                    name: row.name.clone(),
+                    capability: *capability,
+                    class: row.class.clone(),
+                }),
+                several => Err(GpuLookupError::Ambiguous {
+                    name: text::clean(name, 80),
+                    readings: several.iter().map(|(c, r)| format!("{} ({c})", r.name)).collect(),
+                }),
+            }
+        };
+        let exact: Vec<&GpuRow> = self
+            .gpus()
+            .iter()
+            .filter(|g| normalize_gpu(&g.name) == wanted)
+            .collect();
+        if !exact.is_empty() {
+            return found(exact);
+        }
+        let words: Vec<&str> = wanted.split(' ').filter(|w| !w.is_empty()).collect();
+        // A lone word such as `RTX` would match half the table; one with a digit names a product.
+        let specific = words.iter().any(|w| w.bytes().any(|b| b.is_ascii_digit()));
+        let partial: Vec<&GpuRow> = self
+            .gpus()
+            .iter()
+            .filter(|g| {
+                let name = normalize_gpu(&g.name);
+                let own: Vec<&str> = name.split(' ').collect();
+                specific && words.iter().all(|w| own.contains(w))
+            })
+            .collect();
+        if !partial.is_empty() {
+            return found(partial);
+        }
+        let mut nearest: Vec<(usize, &str)> = self
+            .gpus()
+            .iter()
+            .map(|g| (text::distance(&normalize_gpu(&g.name), &wanted), g.name.as_str()))
+            .collect();
+        nearest.sort();
+        Err(GpuLookupError::Unknown {
+            name: text::clean(name, 80),
+            nearest: nearest.into_iter().take(3).map(|(_, n)| n.to_owned()).collect(),
+        })
+    }
+
+    /// Finds a GPU by PCI device id (`2335`, vendor 10de).
+    pub fn find_gpu_by_pci(&self, device: &str) -> Option<&GpuRow> {
+        let device = device.to_ascii_lowercase();
+        self.gpus().iter().find(|g| g.pci.contains(&device))
+    }
+}
+
+/// A product name as names are compared: lower case, `-` as a space, no maker's prefix.
+fn normalize_gpu(name: &str) -> String {
+    let lower = name.to_lowercase().replace(['-', '_'], " ");
+    let mut words: Vec<&str> = lower.split_whitespace().collect();
+    while words.len() > 1 && ["nvidia", "tesla", "geforce"].contains(&words[0]) {
+        words.remove(0);
+    }
+    words.join(" ")
+}

@@ -1,0 +1,251 @@
+//! The registry's files as they are written: serde's mirror of the TOML, nothing judged yet.
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::model::evidence::Evidence;
+
+/// A list of rows under one key, each with its place in the file.
+pub(super) type Rows<T> = Vec<Spanned<T>>;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MetaFile {
+    pub schema: String,
+    pub date: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SourcesFile {
+    pub sources: std::collections::BTreeMap<String, String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TorchFile {
+    #[serde(default)]
+    pub build: Rows<RawBuild>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawBuild {
+    pub version: String,
+    pub variant: String,
+    pub platform: String,
+    pub index: String,
+    #[serde(default)]
+    pub also_on: Vec<String>,
+    pub cuda: Option<String>,
+    pub cudnn: Option<String>,
+    pub nccl: Option<String>,
+    pub triton: Option<String>,
+    pub targets: Option<Vec<String>>,
+    #[serde(default)]
+    pub ptx: Vec<String>,
+    pub targets_evidence: Option<Evidence>,
+    pub python: Option<Vec<String>>,
+    pub requires_python: Option<String>,
+    pub glibc: Option<String>,
+    pub wheel_bytes: Option<u64>,
+    pub torchvision: Option<String>,
+    pub torchaudio: Option<String>,
+    pub evidence: Evidence,
+    pub source: Vec<String>,
+    pub yanked: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CompanionsFile {
+    #[serde(default)]
+    pub companion: Rows<RawCompanion>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawCompanion {
+    pub package: String,
+    pub version: String,
+    pub torch: Option<String>,
+    pub variant: Option<String>,
+    pub targets: Option<Vec<String>>,
+    #[serde(default)]
+    pub ptx: Vec<String>,
+    pub yanked: Option<String>,
+    pub platform: String,
+    pub evidence: Evidence,
+    pub source: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CudaFile {
+    #[serde(default)]
+    pub minor_version_compatibility: Rows<RawCompatibility>,
+    #[serde(default)]
+    pub toolkit: Rows<RawToolkit>,
+    #[serde(default)]
+    pub targets: Rows<RawTargets>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawCompatibility {
+    pub cuda_major: u64,
+    pub linux: String,
+    pub windows: Option<String>,
+    pub evidence: Evidence,
+    pub source: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawToolkit {
+    pub version: String,
+    pub driver_branch: u32,
+    pub linux: Option<String>,
+    pub windows: Option<String>,
+    pub evidence: Evidence,
+    pub source: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawTargets {
+    pub cuda: String,
+    pub capability_min: String,
+    pub capability_max: String,
+    pub targets: Option<Vec<String>>,
+    pub evidence: Evidence,
+    pub source: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DriversFile {
+    #[serde(default)]
+    pub branch: Rows<RawBranch>,
+    #[serde(default)]
+    pub architecture: Rows<RawArchitecture>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawBranch {
+    pub branch: u32,
+    pub cuda: String,
+    pub kind: Option<String>,
+    pub end_of_life: Option<String>,
+    pub evidence: Evidence,
+    pub source: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawArchitecture {
+    pub name: String,
+    pub capabilities: Vec<String>,
+    pub first_branch: Option<u32>,
+    pub first_branch_evidence: Option<Evidence>,
+    pub last_branch: Option<u32>,
+    pub evidence: Evidence,
+    pub source: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CudnnFile {
+    #[serde(default)]
+    pub floor: Rows<RawFloor>,
+    #[serde(default)]
+    pub release: Rows<RawRelease>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawFloor {
+    pub from: String,
+    pub capability_min: String,
+    pub evidence: Evidence,
+    pub source: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawRelease {
+    pub version: String,
+    #[serde(default)]
+    pub cuda_majors: Vec<u64>,
+    pub evidence: Evidence,
+    pub source: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GpusFile {
+    pub tegra: RawTegra,
+    #[serde(default)]
+    pub gpu: Rows<RawGpu>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawTegra {
+    pub capabilities: Vec<String>,
+    #[allow(dead_code, reason = "part of the format; only the list decides")]
+    pub evidence: Evidence,
+    pub source: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawGpu {
+    pub name: String,
+    pub capability: String,
+    pub class: Option<String>,
+    #[serde(default)]
+    pub pci: Vec<String>,
+    pub evidence: Evidence,
+    pub source: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PythonsFile {
+    #[serde(default)]
+    pub python: Rows<RawPython>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawPython {
+    pub version: String,
+    #[allow(dead_code, reason = "part of the format")]
+    pub evidence: Evidence,
+    pub source: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AdvisoriesFile {
+    #[serde(default)]
+    pub advisory: Rows<RawAdvisory>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawAdvisory {
+    pub id: String,
+    pub effect: String,
+    pub package: String,
+    pub versions: String,
+    pub platform: Option<String>,
+    #[serde(default)]
+    pub capabilities: Vec<String>,
+    pub requires: Option<String>,
+    pub text: String,
+    pub evidence: Evidence,
+    pub source: Vec<String>,
+}

@@ -1,3 +1,4 @@
 //! envlock
 pub mod model;
 pub mod registry;
+pub mod solver;

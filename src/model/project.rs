@@ -26,6 +26,10 @@ pub struct Release {
     pub version: Version,
     /// Whether the index has a source distribution of it.
     pub has_sdist: bool,
+    /// Whether it has any wheel.
+    pub has_wheel: bool,
+    /// Whether all its wheels are yanked (PEP 592).
+    pub yanked: bool,
     range: std::ops::Range<usize>,
     files: OnceLock<Vec<WheelFile>>,
 }
@@ -99,7 +103,17 @@ impl ProjectPage {
             let end = start + rows[start..].iter().take_while(|r| r.0 == rows[start].0).count();
             let group = &rows[start..end];
             let sdist = group.iter().any(|r| !r.1);
-            let _ = writeln!(text, "={}\t{}", group[0].0, if sdist { "s" } else { "" });
+            let wheel = group.iter().any(|r| r.1);
+            let yanked = wheel && group.iter().all(|r| !r.1 || r.2.yanked);
+            let flag = |on: bool, letter: &'static str| if on { letter } else { "" };
+            let _ = writeln!(
+                text,
+                "={}\t{}{}{}",
+                group[0].0,
+                flag(sdist, "s"),
+                flag(wheel, "w"),
+                flag(yanked, "y")
+            );
             for (_, is_wheel, f) in group {
                 if !is_wheel {
                     continue;
@@ -138,7 +152,9 @@ impl ProjectPage {
                 let (version, flags) = head.trim_end_matches('\n').split_once('\t')?;
                 releases.push(Release {
                     version: version.parse().ok()?,
-                    has_sdist: flags == "s",
+                    has_sdist: flags.contains('s'),
+                    has_wheel: flags.contains('w'),
+                    yanked: flags.contains('y'),
                     range: end..end,
                     files: OnceLock::new(),
                 });
@@ -208,14 +224,6 @@ impl ProjectPage {
             .iter()
             .filter_map(|f| f.wheel.libc_need(platform, libc))
             .min()
-    }
-}
-
-impl Release {
-    /// Whether every wheel of the release is yanked.
-    pub fn is_yanked(&self, page: &ProjectPage) -> bool {
-        let files = page.files(self);
-        !files.is_empty() && files.iter().all(|f| f.yanked)
     }
 }
 
@@ -307,8 +315,8 @@ mod tests {
         );
         let versions: Vec<String> = page.releases().iter().map(|r| r.version.to_string()).collect();
         assert_eq!(versions, ["1.9", "1.10", "1.11", "2.0"]);
-        assert!(page.files(&page.releases()[3]).is_empty() && page.releases()[3].has_sdist);
-        assert!(page.releases()[2].is_yanked(&page));
+        assert!(page.files(&page.releases()[3]).is_empty() && page.releases()[3].has_sdist && !page.releases()[3].has_wheel);
+        assert!(page.releases()[2].yanked && !page.releases()[1].yanked);
         let again = ProjectPage::parse(page.as_text().into()).unwrap();
         assert_eq!(again.as_text(), page.as_text());
         assert!(ProjectPage::parse("damaged".into()).is_none());

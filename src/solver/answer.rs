@@ -1,0 +1,290 @@
+//! From the chosen candidates to a solution.
+
+use std::collections::BTreeMap;
+
+use petgraph::Direction;
+use petgraph::graphmap::DiGraphMap;
+
+use super::closure::Candidate;
+use super::node::Node;
+use super::rank::StackQuality;
+use super::search::Selected;
+use super::tables::{Problem, is_stack_package};
+use super::{Depth, envelope};
+use crate::model::evidence::Evidence;
+use crate::model::metadata::CoreMetadata;
+use crate::model::solution::{ChosenFile, ChosenPackage, DriverMode, Edge, Note, Solution, Stack};
+use crate::registry::Effect;
+
+/// How good the framework build of a selection is.
+pub(super) fn stack_quality(problem: &Problem<'_>, selected: &Selected) -> Option<StackQuality> {
+    let ordinal = *selected.get(&Node::build("torch"))?;
+    let build = &problem.stack["torch"].builds[ordinal as usize];
+    Some(StackQuality {
+        locked: problem.preferences.versions.get("torch").map(super::public).as_ref() == Some(&build.version),
+        version: build.version_ordinal,
+        build: problem.build_rank("torch", ordinal),
+    })
+}
+
+/// The solution that a selection stands for.
+pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
+    let python = problem.pythons[0];
+    let mut packages: Vec<ChosenPackage> = selected
+        .iter()
+        .filter_map(|(node, ordinal)| match node {
+            Node::Package(name) => Some(chosen(problem, selected, name, *ordinal)),
+            _ => None,
+        })
+        .collect();
+    packages.sort_by(|a, b| a.name.cmp(&b.name));
+    reasons(problem, &mut packages);
+    let stack = stack(problem, selected);
+    let glibc = packages.iter().filter_map(|p| glibc_need(problem, p)).max();
+    let envelope = envelope::of_selection(problem, selected, glibc);
+    let notes = notes(problem, selected, stack.as_ref());
+    Solution {
+        python,
+        platform: problem.platform,
+        stack,
+        envelope,
+        packages,
+        notes,
+    }
+}
+
+fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) -> ChosenPackage {
+    let python = problem.pythons[0];
+    let build = is_stack_package(name)
+        .then(|| selected.get(&Node::build(name)))
+        .flatten()
+        .map(|b| (*b as usize, &problem.stack[name].builds[*b as usize]));
+    let variant = build.map(|(_, b)| problem.variants[b.variant as usize].name.clone());
+    let candidate: Option<Candidate<'_>> = match (&build, problem.depth) {
+        (_, Depth::Stack) => None,
+        (Some((i, _)), Depth::Full) => problem.build_candidate(name, *i).ok().flatten(),
+        (None, Depth::Full) => problem
+            .candidates(name)
+            .ok()
+            .and_then(|c| c.get(ordinal as usize).copied()),
+    };
+    let mut files = Vec::new();
+    let mut metadata: Option<&CoreMetadata> = None;
+    if let Some(candidate) = &candidate {
+        let usable = candidate
+            .page
+            .usable(candidate.release, python, problem.platform, problem.libc.as_ref());
+        files = usable
+            .iter()
+            .map(|f| ChosenFile {
+                name: f.filename.clone(),
+                sha256: f.sha256.clone(),
+                size: f.size,
+            })
+            .collect();
+        metadata = problem
+            .metadata_of(candidate, name)
+            .ok()
+            .and_then(Result::ok)
+            .map(|m| m.as_ref());
+    }
+    let version = match (&candidate, &build) {
+        (Some(candidate), _) => candidate.release.version.to_string(),
+        (None, Some((_, build))) if build.on_pypi => build.version.to_string(),
+        (None, Some((_, build))) => format!("{}+{}", build.version, variant.as_deref().unwrap_or_default()),
+        (None, None) => String::new(),
+    };
+    let extras: Vec<_> = selected
+        .keys()
+        .filter_map(|n| match n {
+            Node::Extra(package, extra) if package.as_ref() == name => extra.parse().ok(),
+            _ => None,
+        })
+        .collect();
+    let mut requires: Vec<Edge> = metadata
+        .iter()
+        .flat_map(|m| m.requirements(&problem.environments[0], &extras))
+        .filter_map(Result::ok)
+        .filter(|(r, _)| (r.name.as_ref() as &str) != name)
+        .map(|(r, text)| Edge {
+            to: r.name.to_string(),
+            requirement: text.split(';').next().unwrap_or(text).trim().to_owned(),
+        })
+        .collect();
+    requires.sort();
+    requires.dedup();
+    let plain = version.parse().map(|v| super::public(&v)).ok();
+    let targets = plain.and_then(|v| {
+        problem
+            .registry
+            .targets_of(name, &v, variant.as_deref(), problem.platform)
+    });
+    ChosenPackage {
+        name: name.to_owned(),
+        version,
+        index: match (&candidate, &build) {
+            (Some(candidate), _) => candidate.index.to_owned(),
+            (None, Some((_, build))) => problem.indexes[build.index as usize].clone(),
+            (None, None) => "pypi".to_owned(),
+        },
+        files,
+        metadata_sha256: metadata.map(|m| m.sha256.clone()),
+        requires,
+        reason: String::new(),
+        targets,
+        variant,
+    }
+}
+
+/// Says of each package why it has this version.
+fn reasons(problem: &Problem<'_>, packages: &mut [ChosenPackage]) {
+    let snapshot: Vec<(String, Vec<Edge>)> =
+        packages.iter().map(|p| (p.name.clone(), p.requires.clone())).collect();
+    let mut graph: DiGraphMap<&str, &str> = DiGraphMap::new();
+    for (name, edges) in &snapshot {
+        graph.add_node(name);
+        for edge in edges {
+            graph.add_edge(name, &edge.to, &edge.requirement);
+        }
+    }
+    for package in packages.iter_mut() {
+        let dependents: Vec<(&str, &str)> = graph
+            .edges_directed(&package.name, Direction::Incoming)
+            .map(|(from, _, requirement)| (from, *requirement))
+            .collect();
+        let pinned_by = dependents
+            .iter()
+            .find(|(_, r)| r.contains("==") || r.contains("~="))
+            .map(|(from, r)| {
+                let pin = r.find(['=', '~']).map_or("", |i| &r[i..]);
+                if pin.starts_with("~=") {
+                    format!("pinned by {from} ({pin})")
+                } else {
+                    format!("pinned by {from}")
+                }
+            });
+        let requested = problem.request.find(&package.name);
+        let asked = requested.and_then(|r| r.requirement.version_or_url.as_ref()).map(ToString::to_string);
+        package.reason = match (pinned_by, asked) {
+            (Some(pinned), _) => pinned,
+            (None, Some(spec)) => format!("newest that `{}` allows", spec.trim()),
+            (None, None) if requested.is_some() => "asked for; newest that fits".to_owned(),
+            (None, None) => match dependents.as_slice() {
+                [] => "newest that fits".to_owned(),
+                [(one, _)] => format!("newest for {one}"),
+                [(one, _), rest @ ..] => format!("newest for {one} and {} more", rest.len()),
+            },
+        };
+    }
+}
+
+/// The lowest glibc that some usable file of a package needs.
+fn glibc_need(problem: &Problem<'_>, package: &ChosenPackage) -> Option<crate::model::version::DottedVersion> {
+    if package.files.is_empty() {
+        // Without files the registry's row says it.
+        let plain = package.version.parse().map(|v| super::public(&v)).ok()?;
+        return problem
+            .registry
+            .build(&plain, package.variant.as_deref()?, problem.platform)
+            .filter(|_| package.name == "torch")
+            .and_then(|b| b.glibc.clone());
+    }
+    package
+        .files
+        .iter()
+        .filter_map(|f| f.name.parse::<crate::model::wheel::WheelName>().ok())
+        .filter_map(|w| w.libc_need(problem.platform, problem.libc.as_ref()))
+        .min()
+        .flatten()
+}
+
+fn stack(problem: &Problem<'_>, selected: &Selected) -> Option<Stack> {
+    let build = &problem.stack["torch"].builds[*selected.get(&Node::build("torch"))? as usize];
+    let torch = build.torch?;
+    let cuda = torch.cuda.clone();
+    let native = cuda
+        .as_ref()
+        .and_then(|c| problem.registry.native_driver(c, problem.os()))
+        .map(|(v, _)| v);
+    let driver_mode = match (&cuda, &problem.host.driver) {
+        (Some(_), Some(_)) if !problem.host.has_no_gpu() => Some(if problem.is_native(build.variant) {
+            DriverMode::Native
+        } else {
+            DriverMode::Compatibility
+        }),
+        _ => None,
+    };
+    let companions: BTreeMap<String, String> = ["torchvision", "torchaudio"]
+        .iter()
+        .filter_map(|name| {
+            let ordinal = selected.get(&Node::package(name))?;
+            Some(((*name).to_owned(), problem.stack[name].versions[*ordinal as usize].to_string()))
+        })
+        .collect();
+    Some(Stack {
+        framework: "torch".to_owned(),
+        version: build.version.to_string(),
+        variant: torch.variant.clone(),
+        cuda,
+        cudnn: torch.cudnn.clone(),
+        nccl: torch.nccl.clone(),
+        triton: torch.triton.clone(),
+        companions,
+        index: torch.index(),
+        evidence: torch.weakest_evidence(!problem.gpus.is_empty()),
+        driver_mode,
+        native_driver: native,
+        wheel_bytes: torch.wheel_bytes,
+    })
+}
+
+/// What the user should know about a selection.
+fn notes(problem: &Problem<'_>, selected: &Selected, stack: Option<&Stack>) -> Vec<Note> {
+    let mut notes = Vec::new();
+    let mut say = |text: String, source: Option<String>| notes.push(Note { text, source });
+    for advisory in problem.registry.advisories() {
+        let applies = advisory.effect == Effect::Warn
+            && advisory.platform.is_none_or(|p| p == problem.platform)
+            && selected
+                .get(&Node::package(&advisory.package))
+                .and_then(|i| problem.stack.get(advisory.package.as_str()).map(|t| &t.versions[*i as usize]))
+                .is_some_and(|v| advisory.versions.contains(v))
+            && (advisory.capabilities.is_empty()
+                || problem.gpus.iter().any(|(_, c)| advisory.capabilities.contains(c)));
+        if applies {
+            say(advisory.text.clone(), Some(problem.registry.source_text(&advisory.source)));
+        }
+    }
+    for gpu in problem.host.gpus.iter().flatten().filter(|g| g.capability.is_none()) {
+        say(
+            format!("the compute capability of {} is unknown, so it decided nothing", gpu.label()),
+            None,
+        );
+    }
+    let Some(stack) = stack else {
+        return notes;
+    };
+    if stack.evidence == Evidence::Inferred {
+        say(
+            format!(
+                "torch {} {} is inferred: its facts were not read from the wheel",
+                stack.version, stack.variant
+            ),
+            None,
+        );
+    }
+    if problem.prefers_cpu() && stack.variant != "cpu" {
+        let size = stack
+            .wheel_bytes
+            .map(|b| format!(", a download of {} MB for torch alone", b / 1_000_000))
+            .unwrap_or_default();
+        say(
+            format!(
+                "no CPU build of torch is to be had from the allowed indexes for {}: this is a CUDA build{size}",
+                problem.platform
+            ),
+            None,
+        );
+    }
+    notes
+}

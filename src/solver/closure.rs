@@ -1,0 +1,464 @@
+//! The Python closure: releases of index pages as candidates, METADATA as dependencies.
+
+use std::sync::Arc;
+
+use pep440_rs::{Operator, Version, VersionSpecifiers};
+use pep508_rs::{ExtraName, Requirement, VerbatimUrl, VersionOrUrl};
+use version_ranges::Ranges;
+
+use super::node::Node;
+use super::search::Selected;
+use super::tables::{FOLLOWS_BUILD, Problem, STACK_PACKAGES, Set, fact, is_stack_package, ordinals};
+use super::{Depth, public};
+use crate::model::metadata::CoreMetadata;
+use crate::model::project::{ProjectPage, Release, WheelFile};
+use crate::model::request::UserRequirement;
+use crate::model::solution::Need;
+use crate::model::wheel::Python;
+use crate::registry::Effect;
+
+/// What is missing before the search can go on; the list is in [`Problem::needs`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("metadata is needed first")]
+pub(super) struct Missing;
+
+/// Why a candidate cannot be used at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Unusable {
+    /// The index has no such project or version.
+    NotOnIndex(String),
+    /// No wheel for the platform.
+    NoWheel,
+    /// The metadata cannot be read or contradicts its file.
+    Metadata(String),
+    /// A requirement of a kind that is not supported (URL, git).
+    Refused(String),
+    /// The index is not allowed.
+    IndexNotAllowed(String),
+}
+
+impl std::fmt::Display for Unusable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Unusable::NotOnIndex(index) => write!(f, "is not on the index {index}"),
+            Unusable::NoWheel => f.write_str("has no wheel for this platform"),
+            Unusable::Metadata(why) => write!(f, "has unusable metadata: {why}"),
+            Unusable::Refused(what) => write!(f, "asks for `{what}`, a kind of requirement that is not supported"),
+            Unusable::IndexNotAllowed(index) => write!(f, "would come from the index {index}, which is not allowed"),
+        }
+    }
+}
+
+/// A candidate of an ordinary package: a release on an index.
+#[derive(Clone, Copy)]
+pub(super) struct Candidate<'p> {
+    pub index: &'p str,
+    pub page: &'p Arc<ProjectPage>,
+    pub release: &'p Release,
+}
+
+pub(super) type Dependencies = Vec<(Node, Set)>;
+
+impl<'a> Problem<'a> {
+    /// The index that owns an ordinary package.
+    pub fn owner(&self, name: &str) -> String {
+        self.request
+            .owners
+            .iter()
+            .find(|o| name.parse().is_ok_and(|n| o.owns(&n)))
+            .map_or_else(|| "pypi".to_owned(), |o| o.index.clone())
+    }
+
+    /// Whether `--only-index` lets packages come from an index.
+    pub fn index_allowed(&self, index: &str) -> bool {
+        let family = index.split('/').next().unwrap_or(index);
+        self.request
+            .only_index
+            .as_ref()
+            .is_none_or(|only| only.value == index || only.value == family)
+    }
+
+    /// A page; records the need when it is not here yet.
+    fn page(&self, index: &str, name: &str) -> Result<Option<&'a Arc<ProjectPage>>, Missing> {
+        self.universe.page(index, name).ok_or_else(|| {
+            self.needs.borrow_mut().insert(Need::Page {
+                index: index.to_owned(),
+                project: name.to_owned(),
+            });
+            Missing
+        })
+    }
+
+    /// The candidates of an ordinary package, oldest first.
+    pub fn candidates(&self, name: &str) -> Result<Vec<Candidate<'_>>, Missing> {
+        let owner = self.owner(name);
+        let mut out = Vec::new();
+        let mut add = |index: &str, page: &'a Arc<ProjectPage>| {
+            // The universe's own copy of the name lives as long as the problem.
+            let index = self
+                .indexes
+                .iter()
+                .map(String::as_str)
+                .chain(self.request.owners.iter().map(|o| o.index.as_str()))
+                .find(|i| *i == index);
+            if let Some(index) = index {
+                out.extend(page.releases().iter().map(|release| Candidate { index, page, release }));
+            }
+        };
+        if name == FOLLOWS_BUILD && owner == "pypi" {
+            let mut here: Vec<&str> = self.universe.indexes_with(name).collect();
+            here.sort_unstable();
+            if here.is_empty() && self.universe.page("pypi", name).is_none() {
+                self.page("pypi", name)?;
+            }
+            for index in here {
+                if let Some(Some(page)) = self.universe.page(index, name) {
+                    add(index, page);
+                }
+            }
+            out.sort_by(|a, b| {
+                public(&a.release.version)
+                    .cmp(&public(&b.release.version))
+                    .then_with(|| (a.index == "pypi").cmp(&(b.index == "pypi")))
+                    .then_with(|| a.index.cmp(b.index))
+            });
+        } else if let Some(page) = self.page(&owner, name)? {
+            add(&owner, page);
+        }
+        Ok(out)
+    }
+
+    /// The candidates that a specifier accepts, by PEP 440's own test. Pre-releases count where the
+    /// specifier names one or nothing else fits; yanked releases only where pinned (PEP 592);
+    /// releases without any wheel never.
+    pub fn matching(&self, name: &str, specifiers: Option<&VersionSpecifiers>) -> Result<Set, Missing> {
+        let key = (Arc::from(name), specifiers.map(ToString::to_string).unwrap_or_default());
+        if let Some(set) = self.sets.borrow().get(&key) {
+            return Ok(set.clone());
+        }
+        let set = if let Some(table) = self.stack.get(name) {
+            ordinals(table.versions.len(), |i| {
+                specifiers.is_none_or(|s| plain_specifiers_contain(s, &table.versions[i]))
+            })
+        } else {
+            let candidates = self.candidates(name)?;
+            let accepts = |c: &Candidate<'_>| {
+                c.release.has_wheel
+                    && specifiers.is_none_or(|s| s.contains(&c.release.version))
+                    && (!c.release.yanked || specifiers.is_some_and(pins))
+            };
+            let names_prerelease = specifiers.is_some_and(|s| s.iter().any(|s| s.version().any_prerelease()));
+            let finals = |c: &Candidate<'_>| accepts(c) && !c.release.version.any_prerelease();
+            if names_prerelease || !candidates.iter().any(finals) {
+                ordinals(candidates.len(), |i| accepts(&candidates[i]))
+            } else {
+                ordinals(candidates.len(), |i| finals(&candidates[i]))
+            }
+        };
+        // "All candidates" must stay a set of known candidates: a page may gain rows next round.
+        self.sets.borrow_mut().insert(key, set.clone());
+        Ok(set)
+    }
+
+    /// The dependencies that one requirement stands for.
+    pub fn requirement(&self, requirement: &Requirement<VerbatimUrl>) -> Result<Result<Dependencies, Unusable>, Missing> {
+        let name: &str = requirement.name.as_ref();
+        let specifiers = match &requirement.version_or_url {
+            None => None,
+            Some(VersionOrUrl::VersionSpecifier(s)) => Some(s),
+            Some(VersionOrUrl::Url(_)) => {
+                return Ok(Err(Unusable::Refused(crate::model::text::clean(
+                    &requirement.to_string(),
+                    120,
+                ))));
+            }
+        };
+        let set = self.matching(name, specifiers)?;
+        let mut out = vec![(Node::package(name), set.clone())];
+        if let Some(specifiers) = specifiers
+            && let Some(table) = self.stack.get(name)
+            && specifiers.iter().any(|s| s.version().is_local())
+        {
+            // `torch==2.9.1+cu128` names a build: the flavour counts as the local version.
+            let builds = ordinals(table.builds.len(), |i| {
+                let build = &table.builds[i];
+                let local = format!("{}+{}", build.version, self.variants[build.variant as usize].name);
+                local.parse::<Version>().is_ok_and(|v| specifiers.contains(&v))
+            });
+            out.push((Node::build(name), builds));
+        }
+        for extra in &requirement.extras {
+            let extra_node = Node::Extra(Arc::from(name), Arc::from(extra.as_ref() as &str));
+            let set = if is_stack_package(name) { Set::full() } else { set.clone() };
+            out.push((extra_node, set));
+        }
+        Ok(Ok(out))
+    }
+
+    /// Where a package's requirement lines of one release come from: its best wheel's METADATA.
+    pub fn metadata_of(&self, candidate: &Candidate<'_>, name: &str) -> Result<Result<&'a Arc<CoreMetadata>, Unusable>, Missing> {
+        let Some(file) = self.representative(candidate) else {
+            return Ok(Err(Unusable::NoWheel));
+        };
+        match self.universe.metadata(candidate.index, &file.filename) {
+            None => {
+                self.needs.borrow_mut().insert(Need::Metadata {
+                    index: candidate.index.to_owned(),
+                    project: name.to_owned(),
+                    filename: file.filename.clone(),
+                });
+                Err(Missing)
+            }
+            Some(Err(why)) => Ok(Err(Unusable::Metadata(why.to_owned()))),
+            Some(Ok(metadata)) => {
+                if (metadata.name.as_ref() as &str) != name {
+                    return Ok(Err(Unusable::Metadata(format!("it says it is `{}`", metadata.name))));
+                }
+                if public(&metadata.version) != public(&candidate.release.version) {
+                    return Ok(Err(Unusable::Metadata(format!(
+                        "{} says it is version {}",
+                        file.filename, metadata.version
+                    ))));
+                }
+                Ok(Ok(metadata))
+            }
+        }
+    }
+
+    /// The wheel that would be installed: the best for the newest series in question.
+    pub fn representative<'p>(&self, candidate: &Candidate<'p>) -> Option<&'p WheelFile> {
+        self.pythons
+            .iter()
+            .rev()
+            .find_map(|p| self.usable(candidate, *p).into_iter().next())
+    }
+
+    fn usable<'p>(&self, candidate: &Candidate<'p>, python: Python) -> Vec<&'p WheelFile> {
+        candidate
+            .page
+            .usable(candidate.release, python, self.platform, self.libc.as_ref())
+    }
+
+    /// The series for which a candidate has a wheel.
+    pub fn candidate_pythons(&self, candidate: &Candidate<'_>) -> Set {
+        ordinals(self.pythons.len(), |i| self.has_usable(candidate, self.pythons[i]))
+    }
+
+    pub fn has_usable(&self, candidate: &Candidate<'_>, python: Python) -> bool {
+        candidate
+            .page
+            .has_usable(candidate.release, python, self.platform, self.libc.as_ref())
+    }
+
+    /// The release of a stack build on its index page: `2.7.1+cu118` on a sub-index, `2.9.1` on PyPI.
+    pub fn build_candidate(&self, name: &str, build: usize) -> Result<Option<Candidate<'_>>, Missing> {
+        let row = &self.stack[name].builds[build];
+        let index = self.indexes[row.index as usize].as_str();
+        let Some(page) = self.page(index, name)? else {
+            return Ok(None);
+        };
+        let variant = &self.variants[row.variant as usize].name;
+        let local: Option<Version> = format!("{}+{variant}", row.version).parse().ok();
+        let find = |wanted: &Version| page.releases().iter().find(|r| &r.version == wanted);
+        let release = local.as_ref().and_then(find).or_else(|| find(&row.version));
+        Ok(release.map(|release| Candidate { index, page, release }))
+    }
+
+    /// The dependencies of an ordinary package's release (or of its extra).
+    pub fn package_dependencies(&self, name: &str, ordinal: u32, extra: Option<&str>) -> Result<Result<Dependencies, Unusable>, Missing> {
+        let candidates = self.candidates(name)?;
+        let candidate = candidates[ordinal as usize];
+        if !self.index_allowed(candidate.index) {
+            return Ok(Err(Unusable::IndexNotAllowed(candidate.index.to_owned())));
+        }
+        let mut out = Vec::new();
+        if extra.is_none() {
+            self.wheel_dependencies(&candidate, &mut out);
+            if name == FOLLOWS_BUILD
+                && let Some(i) = self.indexes.iter().position(|i| i == candidate.index)
+            {
+                out.push((Node::StackIndex, Ranges::singleton(i as u32)));
+            }
+            if let Some(set) = self.bound(name, &candidate.release.version) {
+                out.push((Node::Bound(Arc::from(name)), set));
+            }
+            self.advisory_dependencies(name, &candidate.release.version, &mut out);
+        } else {
+            out.push((Node::package(name), Ranges::singleton(ordinal)));
+        }
+        let metadata = match self.metadata_of(&candidate, name)? {
+            Ok(metadata) => metadata,
+            Err(unusable) => return Ok(Err(unusable)),
+        };
+        match self.metadata_dependencies(metadata, extra)? {
+            Ok(more) => out.extend(more),
+            Err(unusable) => return Ok(Err(unusable)),
+        }
+        Ok(Ok(out))
+    }
+
+    fn wheel_dependencies(&self, candidate: &Candidate<'_>, out: &mut Dependencies) {
+        let pythons = self.candidate_pythons(candidate);
+        if pythons == Set::full() {
+            return;
+        }
+        // No wheel under this libc, but one under a newer: then libc is the party.
+        let any_libc = ordinals(self.pythons.len(), |i| {
+            candidate
+                .page
+                .has_usable(candidate.release, self.pythons[i], self.platform, None)
+        });
+        if pythons.is_empty() && !any_libc.is_empty() {
+            out.push((Node::Glibc, Set::empty()));
+        } else {
+            out.push((Node::Python, pythons));
+        }
+    }
+
+    /// The requirements of a METADATA in the environments in question. A requirement whose marker
+    /// differs between them counts as absent: that only happens in the search for a proof.
+    pub fn metadata_dependencies(&self, metadata: &CoreMetadata, extra: Option<&str>) -> Result<Result<Dependencies, Unusable>, Missing> {
+        let extras: Vec<ExtraName> = extra.and_then(|e| e.parse().ok()).into_iter().collect();
+        let mut counts: Vec<(&Requirement<VerbatimUrl>, usize)> = Vec::new();
+        for environment in &self.environments {
+            let without: Vec<*const Requirement<VerbatimUrl>> = if extra.is_some() {
+                metadata
+                    .requirements(environment, &[])
+                    .filter_map(|r| r.ok().map(|(r, _)| std::ptr::from_ref(r)))
+                    .collect()
+            } else {
+                Vec::new()
+            };
+            for line in metadata.requirements(environment, &extras) {
+                let requirement = match line {
+                    Ok((requirement, _)) => requirement,
+                    Err(text) => {
+                        return Ok(Err(Unusable::Metadata(format!("`{text}` is no requirement"))));
+                    }
+                };
+                if without.contains(&std::ptr::from_ref(requirement)) {
+                    continue;
+                }
+                match counts.iter_mut().find(|(r, _)| std::ptr::eq(*r, requirement)) {
+                    Some((_, n)) => *n += 1,
+                    None => counts.push((requirement, 1)),
+                }
+            }
+        }
+        let mut out = Vec::new();
+        let mut missing = false;
+        for (requirement, count) in counts {
+            if count < self.environments.len() {
+                continue;
+            }
+            match self.requirement(requirement) {
+                Err(Missing) => missing = true,
+                Ok(Ok(more)) => out.extend(more),
+                Ok(Err(unusable)) => return Ok(Err(unusable)),
+            }
+        }
+        if missing { Err(Missing) } else { Ok(Ok(out)) }
+    }
+
+    /// The user's bounds on a package: everything, nothing, or no bound at all.
+    pub fn bound(&self, name: &str, version: &Version) -> Option<Set> {
+        let mut bounds = self.bounds_on(name).peekable();
+        bounds.peek()?;
+        Some(fact(bounds.all(|(_, specifiers)| specifiers.contains(version))))
+    }
+
+    /// The user's bounds on a package that apply in the environments in question.
+    pub fn bounds_on<'s>(&'s self, name: &'s str) -> impl Iterator<Item = (&'s UserRequirement, &'s VersionSpecifiers)> {
+        self.request
+            .constraints
+            .iter()
+            .filter(move |c| (c.requirement.name.as_ref() as &str) == name)
+            .filter(|c| self.environments.iter().all(|e| c.requirement.marker.evaluate(e, &[])))
+            .filter_map(|c| match &c.requirement.version_or_url {
+                Some(VersionOrUrl::VersionSpecifier(s)) => Some((c, s)),
+                _ => None,
+            })
+    }
+
+    /// Both sides of the advisories that keep packages apart.
+    pub fn advisory_dependencies(&self, name: &str, version: &Version, out: &mut Dependencies) {
+        for (i, advisory) in self.advisories.iter().enumerate() {
+            if advisory.package == name && advisory.versions.contains(version) {
+                out.push((Node::Advisory(i), Ranges::singleton(1u32)));
+            }
+            if let Effect::Constrain(requirement) = &advisory.effect
+                && (requirement.name.as_ref() as &str) == name
+                && let Some(VersionOrUrl::VersionSpecifier(s)) = &requirement.version_or_url
+                && !s.contains(version)
+            {
+                out.push((Node::Advisory(i), Ranges::singleton(0u32)));
+            }
+        }
+    }
+
+    /// The user's requirements that apply in the environments in question.
+    pub fn user_requirements(&self) -> impl Iterator<Item = &UserRequirement> {
+        self.request.requirements.iter().filter(|r| {
+            (self.depth == Depth::Full || STACK_PACKAGES.contains(&(r.requirement.name.as_ref() as &str)))
+                && self.environments.iter().all(|e| r.requirement.marker.evaluate(e, &[]))
+        })
+    }
+}
+
+/// How far the requested packages had to step back from the newest release that any allowed Python
+/// could have, in releases; and pages that must be known to tell.
+pub(super) fn steps_back(problem: &Problem<'_>, selected: &Selected, pythons: &[Python]) -> (usize, Vec<Need>) {
+    let mut steps = 0;
+    for request in problem.user_requirements() {
+        let name: &str = request.requirement.name.as_ref();
+        if is_stack_package(name) {
+            continue;
+        }
+        let Some(chosen) = selected.get(&Node::package(name)) else {
+            continue;
+        };
+        let Ok(candidates) = problem.candidates(name) else {
+            continue;
+        };
+        let specifiers = match &request.requirement.version_or_url {
+            Some(VersionOrUrl::VersionSpecifier(s)) => Some(s),
+            _ => None,
+        };
+        let Ok(set) = problem.matching(name, specifiers) else {
+            continue;
+        };
+        steps += candidates
+            .iter()
+            .enumerate()
+            .skip(*chosen as usize + 1)
+            .filter(|(i, c)| {
+                set.contains(&(*i as u32))
+                    && problem.bound(name, &c.release.version).is_none_or(|s| !s.is_empty())
+                    && pythons.iter().any(|p| problem.has_usable(c, *p))
+            })
+            .count();
+    }
+    (steps, problem.needs.take().into_iter().collect())
+}
+
+/// Whether specifiers pin one version, which is what lets a yanked release be taken.
+fn pins(specifiers: &VersionSpecifiers) -> bool {
+    specifiers
+        .iter()
+        .any(|s| matches!(s.operator(), Operator::Equal | Operator::ExactEqual))
+}
+
+/// `contains` for a plain version of which several local builds exist: `==2.7.1+cu118` is about
+/// 2.7.1 (the build is chosen elsewhere).
+fn plain_specifiers_contain(specifiers: &VersionSpecifiers, version: &Version) -> bool {
+    specifiers.iter().all(|s| {
+        if s.version().is_local() {
+            match s.operator() {
+                Operator::Equal | Operator::ExactEqual => public(s.version()) == *version,
+                _ => true,
+            }
+        } else {
+            s.contains(version)
+        }
+    })
+}

@@ -1,0 +1,134 @@
+//! Sets of candidates as people say them: `torch 2.6.0 to 2.15.0`, `CUDA 12.4 to 13.2`.
+
+use std::collections::BTreeMap;
+
+use pep440_rs::Version;
+
+use super::node::Node;
+use super::tables::{Problem, Set, is_stack_package};
+use crate::model::version::{DottedVersion, cuda_short};
+
+/// A list as first and last, or its few members.
+pub(super) fn span<T: ToString>(items: &[T]) -> String {
+    match items {
+        [] => "nothing".to_owned(),
+        [one] => one.to_string(),
+        [a, b] => format!("{} and {}", a.to_string(), b.to_string()),
+        [first, .., last] => format!("{} to {}", first.to_string(), last.to_string()),
+    }
+}
+
+impl Problem<'_> {
+    /// The ordinals of a node's candidates that are in a set.
+    pub fn members(&self, node: &Node, set: &Set) -> Vec<u32> {
+        let count = match node {
+            Node::Python => self.pythons.len(),
+            Node::Variant => self.variants.len(),
+            Node::Cudnn => self.cudnn.len(),
+            Node::StackIndex => self.indexes.len(),
+            Node::Build(name) => self.stack.get(name.as_ref()).map_or(0, |t| t.builds.len()),
+            Node::Package(name) | Node::Extra(name, _) if is_stack_package(name) => {
+                let table = &self.stack[name.as_ref()];
+                if matches!(node, Node::Extra(..)) { table.builds.len() } else { table.versions.len() }
+            }
+            Node::Package(name) | Node::Extra(name, _) => {
+                self.candidates(name).map_or(0, |c| c.len())
+            }
+            _ => 1,
+        };
+        (0..count as u32).filter(|i| set.contains(i)).collect()
+    }
+
+    /// The versions of a package that are in a set, oldest first.
+    pub fn versions(&self, node: &Node, set: &Set) -> Vec<Version> {
+        let members = self.members(node, set);
+        let mut versions: Vec<Version> = match node {
+            Node::Build(name) => {
+                let table = &self.stack[name.as_ref()];
+                members.iter().map(|i| table.builds[*i as usize].version.clone()).collect()
+            }
+            Node::Package(name) if is_stack_package(name) => {
+                let table = &self.stack[name.as_ref()];
+                members.iter().map(|i| table.versions[*i as usize].clone()).collect()
+            }
+            Node::Extra(name, _) if is_stack_package(name) => {
+                let table = &self.stack[name.as_ref()];
+                members.iter().map(|i| table.builds[*i as usize].version.clone()).collect()
+            }
+            Node::Package(name) | Node::Extra(name, _) => {
+                let candidates = self.candidates(name).unwrap_or_default();
+                members
+                    .iter()
+                    .map(|i| candidates[*i as usize].release.version.clone())
+                    .collect()
+            }
+            _ => Vec::new(),
+        };
+        versions.sort();
+        versions.dedup();
+        versions
+    }
+
+    /// `torch 2.6.0 to 2.15.0`.
+    pub fn name_versions(&self, node: &Node, set: &Set) -> String {
+        let name = match node {
+            Node::Build(name) | Node::Package(name) => name.to_string(),
+            Node::Extra(name, extra) => format!("{name}[{extra}]"),
+            other => other.to_string(),
+        };
+        let versions = self.versions(node, set);
+        if versions.is_empty() {
+            name
+        } else {
+            format!("{name} {}", span(&versions))
+        }
+    }
+
+    /// The CUDA versions of a set of flavours, oldest first.
+    pub fn cuda_versions(&self, set: &Set) -> Vec<String> {
+        self.members(&Node::Variant, set)
+            .iter()
+            .map(|i| match &self.variants[*i as usize].cuda {
+                Some(cuda) => cuda_short(cuda),
+                None => "none (cpu)".to_owned(),
+            })
+            .collect()
+    }
+
+    /// The driver floors of a set of flavours: CUDA majors by floor, `CUDA 12 needs driver >= ...`.
+    pub fn driver_floors(&self, set: &Set) -> (String, String) {
+        let mut floors: BTreeMap<DottedVersion, Vec<String>> = BTreeMap::new();
+        let mut source = String::new();
+        let native_only = self.request.native_driver_only.is_some();
+        for i in self.members(&Node::Variant, set) {
+            let Some(cuda) = &self.variants[i as usize].cuda else {
+                continue;
+            };
+            let floor = if native_only {
+                self.registry.native_driver(cuda, self.os())
+            } else {
+                self.registry.driver_floor(cuda, self.os())
+            };
+            if let Some((floor, ids)) = floor {
+                source = self.registry.source_text(ids);
+                let by_major = !native_only
+                    && self.registry.minor_version_compatibility().iter().any(|m| m.cuda_major == cuda.major);
+                let label = if by_major { cuda.major.to_string() } else { cuda_short(cuda) };
+                let labels = floors.entry(floor).or_default();
+                if !labels.contains(&label) {
+                    labels.push(label);
+                }
+            }
+        }
+        let text = floors
+            .iter()
+            .enumerate()
+            .map(|(n, (floor, labels))| {
+                let verb = if n == 0 { " needs driver" } else { "" };
+                format!("CUDA {}{verb} >= {floor}", labels.join(", "))
+            })
+            .collect::<Vec<_>>()
+            .join(", ");
+        (text, source)
+    }
+}

@@ -1,0 +1,243 @@
+//! The solver: one graph of driver, GPUs, libc, CUDA, cuDNN, framework builds and the whole Python
+//! closure.
+//!
+//! [`solve`] is a function of values. It never fetches: when it must know a page or a METADATA that
+//! the [`Universe`] does not hold, it answers [`Answer::NeedMetadata`], the caller fetches the list
+//! and calls again. A solve costs well under a millisecond, so going round is free.
+//!
+//! How it works (measured choices: see `docs/architecture.md`):
+//! * every candidate of a package is an ordinal, and requirements are turned into sets of ordinals
+//!   by PEP 440's own `contains` ([`tables`], [`closure`]);
+//! * a framework is split into its plain version, its CUDA flavour and its build, so that "this
+//!   version with that CUDA" fails with three facts instead of one per build;
+//! * the order of preference is ours ([`rank`]), pubgrub only searches ([`provider`]);
+//! * when nothing fits, an unranked pass finds the shortest proof ([`conflict`]) and one relaxation
+//!   per request and host fact finds the ways out ([`relax`]).
+
+mod answer;
+mod closure;
+mod conflict;
+mod envelope;
+mod explain;
+mod node;
+mod provider;
+mod rank;
+mod relax;
+mod search;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod universe;
+
+use std::cmp::Reverse;
+
+use pep440_rs::Version;
+
+use crate::model::host::Host;
+use crate::model::request::{Preferences, PythonAllowed, Request};
+use crate::model::solution::{Answer, Conflict, Level, Solution};
+use crate::model::wheel::Python;
+use crate::registry::Registry;
+
+pub use envelope::{check_host, envelope_of};
+pub use universe::Universe;
+
+use rank::StackQuality;
+use search::Found;
+use tables::Problem;
+
+/// How much of the graph to solve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// Hardware, CUDA, cuDNN, builds and companions: from the registry alone.
+    Stack,
+    /// The whole Python closure too.
+    Full,
+}
+
+/// Everything a solve looks at.
+#[derive(Debug, Clone, Copy)]
+pub struct Inputs<'a> {
+    /// The compatibility data.
+    pub registry: &'a Registry,
+    /// Pages and metadata fetched so far.
+    pub universe: &'a Universe,
+    /// The machine to solve for.
+    pub host: &'a Host,
+    /// What is asked.
+    pub request: &'a Request,
+    /// What an earlier lock holds.
+    pub preferences: &'a Preferences,
+}
+
+/// Solves a request for a host.
+///
+/// The order of preference: what the old lock holds if it still fits; newest torch; at equal torch
+/// the build that PyPI carries, then native before compatibility mode, then the newest CUDA; the
+/// newest Python on which no requested package has to step back for want of a wheel; the newest of
+/// the rest.
+///
+/// ```
+/// use envlock::model::{host::Host, platform::Platform, request::*, solution::Answer};
+/// use envlock::registry::Registry;
+/// use envlock::solver::{solve, Depth, Inputs, Universe};
+///
+/// let registry = Registry::embedded();
+/// let mut host = Host::open(Platform::LINUX_X86_64, "example");
+/// host.driver = Some(envlock::model::host::Driver {
+///     version: "535.54.03".parse().unwrap(), cuda: None, compat: None, found_by: "example".into(),
+/// });
+/// let request = Request {
+///     requirements: vec![UserRequirement {
+///         requirement: "torch>=2.5".parse().unwrap(), origin: "example".into(),
+///     }],
+///     ..Request::default()
+/// };
+/// let inputs = Inputs {
+///     registry: &registry, universe: &Universe::default(), host: &host,
+///     request: &request, preferences: &Preferences::default(),
+/// };
+/// let Answer::Solution(solution) = solve(&inputs, Depth::Stack) else { panic!() };
+/// // Driver 535 runs any CUDA 12 build; CUDA 13 needs 580.
+/// assert!(solution.stack.unwrap().variant.starts_with("cu12"));
+/// ```
+pub fn solve(inputs: &Inputs<'_>, depth: Depth) -> Answer {
+    match attempt(inputs, depth) {
+        Outcome::Solved(solution) => Answer::Solution(solution),
+        Outcome::Need(needs) => Answer::NeedMetadata(needs),
+        Outcome::Impossible => match explain_failure(inputs, depth) {
+            Ok(conflict) => Answer::Conflict(Box::new(conflict)),
+            Err(needs) => Answer::NeedMetadata(needs),
+        },
+    }
+}
+
+/// What one attempt came to, without a proof.
+enum Outcome {
+    Solved(Box<Solution>),
+    Need(Vec<crate::model::solution::Need>),
+    Impossible,
+}
+
+/// How good a solution is, before the newest of the rest: greater is better. The locked Python comes
+/// before the steps that requested packages had to take back, the newest Python after them.
+type Quality = (Option<StackQuality>, bool, Reverse<usize>, Python);
+
+/// Solves for each Python series and keeps the best.
+fn attempt(inputs: &Inputs<'_>, depth: Depth) -> Outcome {
+    let pythons = allowed_pythons(inputs.registry, inputs.request);
+    let is_locked = |p: Python| inputs.preferences.python.is_some_and(|q| q.minor == p.minor);
+    let asks_for_stack = inputs
+        .request
+        .requirements
+        .iter()
+        .any(|r| tables::is_stack_package(r.requirement.name.as_ref()));
+    // What the registry alone promises for each series: an upper bound for the full solve.
+    let mut bounds: Vec<(Option<StackQuality>, bool, Python)> = Vec::new();
+    for python in &pythons {
+        let mut bound = None;
+        if asks_for_stack {
+            let problem = Problem::new(inputs, Depth::Stack, vec![*python]);
+            let Found::Selected(selected) = search::ranked(&problem) else {
+                continue;
+            };
+            bound = answer::stack_quality(&problem, &selected);
+        }
+        bounds.push((bound, is_locked(*python), *python));
+    }
+    // The best promise first; among equals the locked series, then the newest.
+    bounds.sort();
+    bounds.reverse();
+    let mut best: Option<(Quality, Box<Solution>)> = None;
+    for (index, (bound, locked, python)) in bounds.iter().enumerate() {
+        if best.as_ref().is_some_and(|(quality, _)| quality.0 > *bound) {
+            // Neither this series nor a later one can reach the build that was found.
+            break;
+        }
+        let problem = Problem::new(inputs, depth, vec![*python]);
+        let selected = match search::ranked(&problem) {
+            Found::Need(needs) => return Outcome::Need(needs),
+            Found::Impossible(_) => continue,
+            Found::Selected(selected) => selected,
+        };
+        let mut steps = 0;
+        if depth == Depth::Full {
+            let missing;
+            (steps, missing) = closure::steps_back(&problem, &selected, &pythons);
+            if !missing.is_empty() {
+                return Outcome::Need(missing);
+            }
+        }
+        let quality: Quality = (answer::stack_quality(&problem, &selected), *locked, Reverse(steps), *python);
+        let final_word = (steps == 0 || *locked)
+            && bounds.get(index + 1).is_none_or(|next| quality.0 >= next.0);
+        if best.as_ref().is_none_or(|(b, _)| quality > *b) {
+            best = Some((quality, Box::new(answer::solution(&problem, &selected))));
+        }
+        if final_word {
+            break;
+        }
+    }
+    match best {
+        Some((_, solution)) => Outcome::Solved(solution),
+        None => Outcome::Impossible,
+    }
+}
+
+/// The Python series that the request allows, oldest first.
+fn allowed_pythons(registry: &Registry, request: &Request) -> Vec<Python> {
+    let known = registry.pythons().iter().map(|minor| Python::new(*minor));
+    match request.python.as_ref().map(|p| &p.allowed) {
+        None => known.collect(),
+        Some(PythonAllowed::Exact(python)) => vec![*python],
+        Some(PythonAllowed::Range(range)) => known
+            .filter(|p| crate::model::project::specifiers_allow(range, *p))
+            .collect(),
+    }
+}
+
+/// The shortest proof that nothing fits, and the ways out.
+fn explain_failure(inputs: &Inputs<'_>, depth: Depth) -> Result<Conflict, Vec<crate::model::solution::Need>> {
+    let pythons = allowed_pythons(inputs.registry, inputs.request);
+    let stack = Problem::new(inputs, Depth::Stack, pythons.clone());
+    if let Found::Impossible(tree) = search::unranked(&stack) {
+        let mut conflict = conflict::describe(&stack, &tree);
+        conflict.would_work_if = relax::ways_out(inputs, Level::Stack)?;
+        return Ok(conflict);
+    }
+    debug_assert!(depth == Depth::Full, "the stack was solvable");
+    let all = Problem::new(inputs, Depth::Full, pythons.clone());
+    let tree = match search::unranked(&all) {
+        Found::Need(needs) => return Err(needs),
+        Found::Impossible(tree) => Some((all, tree)),
+        // The graph of all series at once is a little too permissive (a marker that differs
+        // between them counts as absent); then the proof for the newest series speaks for all.
+        Found::Selected(_) => None,
+    };
+    let (problem, tree) = match tree {
+        Some(found) => found,
+        None => {
+            let mut found = None;
+            for python in pythons.iter().rev() {
+                let one = Problem::new(inputs, Depth::Full, vec![*python]);
+                match search::unranked(&one) {
+                    Found::Need(needs) => return Err(needs),
+                    Found::Impossible(tree) => {
+                        found = Some((one, tree));
+                        break;
+                    }
+                    Found::Selected(_) => {}
+                }
+            }
+            found.expect("every series failed before")
+        }
+    };
+    let mut conflict = conflict::describe(&problem, &tree);
+    conflict.would_work_if = relax::ways_out(inputs, Level::Full)?;
+    Ok(conflict)
+}
+
+/// The plain part of a version: without a local segment.
+pub(crate) fn public(version: &Version) -> Version {
+    version.clone().without_local()
+}

@@ -1,0 +1,82 @@
+//! The packages of the graph, virtual ones among them.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// What the solver decides on. Each has candidates numbered from zero; see [`super::tables`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Node {
+    /// The request.
+    Root,
+    /// The host's driver: one candidate.
+    Driver,
+    /// One GPU of the host: one candidate each.
+    Gpu(usize),
+    /// The host's C library: one candidate.
+    Glibc,
+    /// The Python series.
+    Python,
+    /// The CUDA flavour shared by all builds of the stack.
+    Variant,
+    /// The cuDNN release; candidate 0 is "none or unknown".
+    Cudnn,
+    /// Where the stack's wheels come from: `pypi` or a pytorch sub-index.
+    StackIndex,
+    /// A build (version, flavour, index) of a stack package.
+    Build(Arc<str>),
+    /// A package: for stack packages its plain version, else a release of its index page.
+    Package(Arc<str>),
+    /// A package with an extra.
+    Extra(Arc<str>, Arc<str>),
+    /// The user's bounds on a package: one candidate.
+    Bound(Arc<str>),
+    /// An advisory that keeps two packages apart: candidate 0 "not limited", 1 "limited".
+    Advisory(usize),
+}
+
+impl Node {
+    pub(super) fn package(name: &str) -> Node {
+        Node::Package(Arc::from(name))
+    }
+
+    pub(super) fn build(name: &str) -> Node {
+        Node::Build(Arc::from(name))
+    }
+
+    /// The party's word in a conflict, as the contract lists them.
+    pub(super) fn party(&self) -> Option<String> {
+        Some(match self {
+            Node::Root | Node::Advisory(_) => return None,
+            Node::Driver => "driver".to_owned(),
+            Node::Gpu(_) => "gpu".to_owned(),
+            Node::Glibc => "glibc".to_owned(),
+            Node::Python => "python".to_owned(),
+            Node::Variant => "cuda".to_owned(),
+            Node::Cudnn => "cudnn".to_owned(),
+            Node::StackIndex => "index".to_owned(),
+            Node::Build(name) | Node::Package(name) | Node::Extra(name, _) | Node::Bound(name) => {
+                name.to_string()
+            }
+        })
+    }
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Node::Root => f.write_str("the request"),
+            Node::Driver => f.write_str("__driver"),
+            Node::Gpu(i) => write!(f, "__gpu{i}"),
+            Node::Glibc => f.write_str("__glibc"),
+            Node::Python => f.write_str("python"),
+            Node::Variant => f.write_str("cuda"),
+            Node::Cudnn => f.write_str("cudnn"),
+            Node::StackIndex => f.write_str("#index"),
+            Node::Build(name) => write!(f, "{name}#build"),
+            Node::Package(name) => f.write_str(name),
+            Node::Extra(name, extra) => write!(f, "{name}[{extra}]"),
+            Node::Bound(name) => write!(f, "{name}#bound"),
+            Node::Advisory(i) => write!(f, "#advisory{i}"),
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! The problem as pubgrub asks for it.
+
+use std::cell::Cell;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use pubgrub::{Dependencies, DependencyProvider, PackageResolutionStatistics};
+use version_ranges::Ranges;
+
+use super::Depth;
+use super::closure::{Missing, Unusable};
+use super::node::Node;
+use super::tables::{FOLLOWS_BUILD, Problem, Set, fact, is_stack_package, ordinals};
+use crate::model::solution::Need;
+
+/// More decisions than any real request takes; a guard against hostile metadata.
+const DECISION_LIMIT: u32 = 200_000;
+
+/// Asks the problem, ranked for the answer or unranked for the shortest proof.
+pub(super) struct Provider<'p, 'a> {
+    pub problem: &'p Problem<'a>,
+    pub ranked: bool,
+    steps: Cell<u32>,
+}
+
+/// Why the search stopped without an answer.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(super) enum Stop {
+    #[error("metadata is needed first")]
+    Missing,
+    #[error("the search took more than {DECISION_LIMIT} steps")]
+    TooLong,
+}
+
+impl From<Missing> for Stop {
+    fn from(_: Missing) -> Self {
+        Stop::Missing
+    }
+}
+
+/// Reason for an unusable candidate, as pubgrub carries it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Why(pub Unusable);
+
+impl std::fmt::Display for Why {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<'p, 'a> Provider<'p, 'a> {
+    pub fn new(problem: &'p Problem<'a>, ranked: bool) -> Self {
+        Provider { problem, ranked, steps: Cell::new(0) }
+    }
+
+    /// Notes what will be asked for next, so that one round fetches a whole level of the graph.
+    fn look_ahead(&self, node: &Node, set: &Set) {
+        let Node::Package(name) = node else { return };
+        if is_stack_package(name) {
+            return;
+        }
+        let Ok(Some(choice)) = self.problem.choose(node, set) else {
+            return;
+        };
+        if let Ok(candidates) = self.problem.candidates(name) {
+            let _ = self.problem.metadata_of(&candidates[choice as usize], name);
+        }
+    }
+
+    fn root(&self) -> Result<Vec<(Node, Set)>, Stop> {
+        let p = self.problem;
+        let request = p.request;
+        let mut out = Vec::new();
+        let mut missing = false;
+        for user in p.user_requirements() {
+            match p.requirement(&user.requirement) {
+                Ok(Ok(more)) => out.extend(more),
+                // Refused before the search; nothing to add here.
+                Ok(Err(_)) => {}
+                Err(Missing) => missing = true,
+            }
+        }
+        if missing {
+            return Err(Stop::Missing);
+        }
+        out.push((Node::Python, Set::full()));
+        let stack = out.iter().any(|(n, _)| matches!(n, Node::Package(name) if is_stack_package(name)));
+        if stack {
+            if let Some(limit) = &request.cuda {
+                let set = ordinals(p.variants.len(), |i| {
+                    p.variants[i].cuda.as_ref().is_some_and(|c| limit.value.contains(c))
+                });
+                out.push((Node::Variant, set));
+            }
+            if let Some(limit) = &request.variant {
+                let set = ordinals(p.variants.len(), |i| p.variants[i].name == limit.value);
+                out.push((Node::Variant, set));
+            }
+            if let Some(limit) = &request.cudnn {
+                let set = ordinals(p.cudnn.len(), |i| {
+                    p.cudnn[i].as_ref().is_some_and(|v| limit.value.contains(v))
+                });
+                out.push((Node::Cudnn, set));
+            }
+            if let Some(limit) = &request.nccl {
+                let builds = &p.stack["torch"].builds;
+                let set = ordinals(builds.len(), |i| {
+                    builds[i]
+                        .torch
+                        .and_then(|t| t.nccl.as_ref())
+                        .is_some_and(|v| limit.value.contains(v))
+                });
+                out.push((Node::build("torch"), set));
+            }
+            if request.only_index.is_some() {
+                let set = ordinals(p.indexes.len(), |i| p.index_allowed(&p.indexes[i]));
+                out.push((Node::StackIndex, set));
+            }
+        }
+        Ok(out)
+    }
+
+    /// The plain version of a stack package: redundant facts about all its builds, which shorten
+    /// proofs, and the builds themselves.
+    fn stack_version(&self, name: &str, version: u32) -> Vec<(Node, Set)> {
+        let p = self.problem;
+        let table = &p.stack[name];
+        let own = || table.builds.iter().filter(move |b| b.version_ordinal == version);
+        let mut out = Vec::new();
+        let union = |sets: &mut dyn Iterator<Item = Set>| sets.fold(Set::empty(), |a, b| a.union(&b));
+        if name == "torch" {
+            for (i, (_, capability)) in p.gpus.iter().enumerate() {
+                out.push((Node::Gpu(i), fact(own().any(|b| !p.gpu_excludes(b, *capability)))));
+            }
+            let pythons = union(&mut own().map(|b| p.build_pythons(b)));
+            if pythons != Set::full() {
+                out.push((Node::Python, pythons));
+            }
+        }
+        out.push((Node::Variant, union(&mut own().map(|b| Ranges::singleton(b.variant)))));
+        out.push((
+            Node::build(name),
+            ordinals(table.builds.len(), |i| table.builds[i].version_ordinal == version),
+        ));
+        p.advisory_dependencies(name, &table.versions[version as usize], &mut out);
+        if let Some(set) = p.bound(name, &table.versions[version as usize]) {
+            out.push((Node::Bound(name.into()), set));
+        }
+        out
+    }
+
+    fn stack_build(&self, name: &str, ordinal: u32) -> Result<Result<Vec<(Node, Set)>, Unusable>, Stop> {
+        let p = self.problem;
+        let build = &p.stack[name].builds[ordinal as usize];
+        let mut out = vec![
+            (Node::package(name), Ranges::singleton(build.version_ordinal)),
+            (Node::Variant, Ranges::singleton(build.variant)),
+            (Node::StackIndex, Ranges::singleton(build.index)),
+        ];
+        for (i, (_, capability)) in p.gpus.iter().enumerate() {
+            if p.gpu_excludes(build, *capability) {
+                out.push((Node::Gpu(i), Set::empty()));
+            }
+        }
+        if let Some(set) = &build.torch_set {
+            out.push((Node::package("torch"), set.clone()));
+        }
+        if let Some(torch) = build.torch {
+            out.push((Node::Cudnn, Ranges::singleton(build.cudnn)));
+            if let Some(need) = &torch.glibc
+                && !p.glibc_suffices(need)
+            {
+                out.push((Node::Glibc, Set::empty()));
+            }
+            let pythons = p.build_pythons(build);
+            if pythons != Set::full() {
+                out.push((Node::Python, pythons));
+            }
+        }
+        if p.depth == Depth::Full {
+            let Some(candidate) = p.build_candidate(name, ordinal as usize)? else {
+                return Ok(Err(Unusable::NotOnIndex(p.indexes[build.index as usize].clone())));
+            };
+            let pythons = p.candidate_pythons(&candidate);
+            if pythons != Set::full() {
+                out.push((Node::Python, pythons));
+            }
+            if build.index != 0 && build.torch.is_some_and(|t| t.cuda.is_some()) {
+                // triton comes from the same sub-index: its page must be known before the
+                // requirement is turned into candidates.
+                let index = &p.indexes[build.index as usize];
+                if p.universe.page(index, FOLLOWS_BUILD).is_none() {
+                    p.needs.borrow_mut().insert(Need::Page {
+                        index: index.clone(),
+                        project: FOLLOWS_BUILD.to_owned(),
+                    });
+                    return Err(Stop::Missing);
+                }
+            }
+            let metadata = match p.metadata_of(&candidate, name)? {
+                Ok(metadata) => metadata,
+                Err(unusable) => return Ok(Err(unusable)),
+            };
+            match p.metadata_dependencies(metadata, None)? {
+                Ok(more) => out.extend(more),
+                Err(unusable) => return Ok(Err(unusable)),
+            }
+        }
+        Ok(Ok(out))
+    }
+
+    fn stack_extra(&self, name: &str, extra: &str, ordinal: u32) -> Result<Result<Vec<(Node, Set)>, Unusable>, Stop> {
+        let p = self.problem;
+        let mut out = vec![(Node::build(name), Ranges::singleton(ordinal))];
+        if p.depth == Depth::Full {
+            let Some(candidate) = p.build_candidate(name, ordinal as usize)? else {
+                return Ok(Err(Unusable::NotOnIndex("pypi".to_owned())));
+            };
+            let metadata = match p.metadata_of(&candidate, name)? {
+                Ok(metadata) => metadata,
+                Err(unusable) => return Ok(Err(unusable)),
+            };
+            match p.metadata_dependencies(metadata, Some(extra))? {
+                Ok(more) => out.extend(more),
+                Err(unusable) => return Ok(Err(unusable)),
+            }
+        }
+        Ok(Ok(out))
+    }
+
+    fn dependencies(&self, node: &Node, version: u32) -> Result<Result<Vec<(Node, Set)>, Unusable>, Stop> {
+        let p = self.problem;
+        Ok(Ok(match node {
+            Node::Root => self.root()?,
+            Node::Variant => {
+                let mut out = Vec::new();
+                if !p.driver_suffices(version) {
+                    out.push((Node::Driver, Set::empty()));
+                }
+                for (i, (_, capability)) in p.gpus.iter().enumerate() {
+                    if p.driver_outlives_gpu(version, *capability) {
+                        out.push((Node::Gpu(i), Set::empty()));
+                    }
+                }
+                out
+            }
+            Node::Cudnn => (0..p.gpus.len())
+                .filter(|i| !p.cudnn_serves(version, p.gpus[*i].1))
+                .map(|i| (Node::Gpu(i), Set::empty()))
+                .collect(),
+            Node::Package(name) if is_stack_package(name) => self.stack_version(name, version),
+            Node::Build(name) => return self.stack_build(name, version),
+            Node::Extra(name, extra) if is_stack_package(name) => {
+                return self.stack_extra(name, extra, version);
+            }
+            Node::Package(name) => return Ok(p.package_dependencies(name, version, None)?),
+            Node::Extra(name, extra) => return Ok(p.package_dependencies(name, version, Some(extra))?),
+            Node::Driver
+            | Node::Gpu(_)
+            | Node::Glibc
+            | Node::Python
+            | Node::StackIndex
+            | Node::Bound(_)
+            | Node::Advisory(_) => Vec::new(),
+        }))
+    }
+}
+
+impl DependencyProvider for Provider<'_, '_> {
+    type P = Node;
+    type V = u32;
+    type VS = Set;
+    type M = Why;
+    type Err = Stop;
+    type Priority = (u8, u32, Reverse<usize>, Reverse<Node>);
+
+    fn prioritize(&self, package: &Node, range: &Set, stats: &PackageResolutionStatistics) -> Self::Priority {
+        if self.problem.depth == Depth::Full {
+            self.look_ahead(package, range);
+        }
+        let conflicts = stats.conflict_count();
+        let left = range.iter().count();
+        if !self.ranked {
+            // A requirement that nothing satisfies ends the search at once.
+            let dead = matches!(self.problem.choose(package, range), Ok(None));
+            return (if dead { 255 } else { 0 }, conflicts, Reverse(left), Reverse(package.clone()));
+        }
+        (self.problem.class(package), conflicts, Reverse(left), Reverse(package.clone()))
+    }
+
+    fn choose_version(&self, package: &Node, range: &Set) -> Result<Option<u32>, Stop> {
+        Ok(self.problem.choose(package, range)?)
+    }
+
+    fn get_dependencies(&self, package: &Node, version: &u32) -> Result<Dependencies<Node, Set, Why>, Stop> {
+        match self.dependencies(package, *version)? {
+            Err(unusable) => Ok(Dependencies::Unavailable(Why(unusable))),
+            Ok(list) => {
+                let mut constraints: BTreeMap<Node, Set> = BTreeMap::new();
+                for (node, set) in list {
+                    // A package that names itself through an extra (`pkg[all]`) adds nothing.
+                    if node == *package {
+                        continue;
+                    }
+                    constraints
+                        .entry(node)
+                        .and_modify(|s| *s = s.intersection(&set))
+                        .or_insert(set);
+                }
+                Ok(Dependencies::Available(constraints.into_iter().collect()))
+            }
+        }
+    }
+
+    fn should_cancel(&self) -> Result<(), Stop> {
+        self.steps.set(self.steps.get() + 1);
+        if self.steps.get() > DECISION_LIMIT {
+            return Err(Stop::TooLong);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,141 @@
+//! Which candidate is preferred, and what is decided first. Both orders are ours, not the search's.
+
+use super::Depth;
+use super::node::Node;
+use super::tables::{Problem, Set, is_stack_package};
+use super::closure::Missing;
+use crate::registry::Effect;
+
+/// How good a build is among the builds of one version, greater is better.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct BuildRank {
+    /// The flavour that the old lock holds.
+    locked: bool,
+    /// A CPU build where a CPU is what there is, a GPU build elsewhere.
+    fits_machine: bool,
+    /// No second index is needed.
+    on_pypi: bool,
+    /// The driver is the toolkit's own or newer.
+    native: bool,
+    /// The newest CUDA.
+    cuda: Option<semver::Version>,
+}
+
+/// How good the framework build of a solution is, greater is better.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct StackQuality {
+    /// The version that the old lock holds.
+    pub locked: bool,
+    /// Newer is better.
+    pub version: u32,
+    /// The build among the builds of the version.
+    pub build: BuildRank,
+}
+
+impl Problem<'_> {
+    pub fn build_rank(&self, name: &str, ordinal: u32) -> BuildRank {
+        let build = &self.stack[name].builds[ordinal as usize];
+        let variant = &self.variants[build.variant as usize];
+        BuildRank {
+            locked: self.preferences.variant.as_ref() == Some(&variant.name),
+            fits_machine: (variant.name == "cpu") == self.prefers_cpu(),
+            on_pypi: build.on_pypi,
+            native: self.is_native(build.variant),
+            cuda: variant.cuda.clone(),
+        }
+    }
+
+    /// The preferred candidate of a node within a set.
+    pub fn choose(&self, node: &Node, set: &Set) -> Result<Option<u32>, Missing> {
+        let contained = |count: usize| (0..count as u32).rev().filter(|i| set.contains(i));
+        Ok(match node {
+            Node::Root | Node::Driver | Node::Gpu(_) | Node::Glibc | Node::Bound(_) => {
+                set.contains(&0).then_some(0)
+            }
+            Node::Python => contained(self.pythons.len()).next(),
+            Node::Variant => contained(self.variants.len()).next(),
+            Node::Cudnn => contained(self.cudnn.len()).next(),
+            // PyPI is number 0.
+            Node::StackIndex => contained(self.indexes.len()).last(),
+            Node::Advisory(_) => contained(2).last(),
+            Node::Build(name) => {
+                let table = &self.stack[name.as_ref()];
+                contained(table.builds.len()).max_by_key(|i| {
+                    let build = &table.builds[*i as usize];
+                    (build.version_ordinal, self.build_rank(name, *i))
+                })
+            }
+            Node::Package(name) | Node::Extra(name, _) if is_stack_package(name) => {
+                let table = &self.stack[name.as_ref()];
+                let count = if matches!(node, Node::Extra(..)) {
+                    table.builds.len()
+                } else {
+                    table.versions.len()
+                };
+                if let (Node::Package(_), Some(locked)) = (node, self.preferences.versions.get(name.as_ref()))
+                    && let Some(i) = table.versions.iter().position(|v| *v == super::public(locked))
+                    && set.contains(&(i as u32))
+                {
+                    return Ok(Some(i as u32));
+                }
+                contained(count).next()
+            }
+            Node::Package(name) | Node::Extra(name, _) => {
+                let candidates = self.candidates(name)?;
+                let usable = |i: &u32| {
+                    let c = &candidates[*i as usize];
+                    c.release.has_wheel && self.pythons.iter().any(|p| self.has_usable(c, *p))
+                };
+                if let Some(locked) = self.preferences.versions.get(name.as_ref())
+                    && let Some(i) = candidates.iter().rposition(|c| c.release.version == *locked)
+                    && set.contains(&(i as u32))
+                    && usable(&(i as u32))
+                {
+                    return Ok(Some(i as u32));
+                }
+                contained(candidates.len()).find(usable)
+            }
+        })
+    }
+
+    /// The class of a node: greater is decided first.
+    pub fn class(&self, node: &Node) -> u8 {
+        match node {
+            Node::Root => 12,
+            Node::Driver | Node::Gpu(_) | Node::Glibc | Node::Bound(_) => 11,
+            Node::Python => {
+                if self.pythons.len() == 1 {
+                    11
+                } else {
+                    6
+                }
+            }
+            Node::Package(name) if name.as_ref() == "torch" => 10,
+            // Before the flavour: which flavour is best depends on who carries the build.
+            Node::Build(name) if name.as_ref() == "torch" => 9,
+            Node::Variant | Node::Cudnn | Node::StackIndex => 8,
+            Node::Build(_) => 6,
+            Node::Package(name) if is_stack_package(name) => 6,
+            Node::Package(name) if self.is_requested(name) => 5,
+            Node::Package(_) | Node::Extra(..) => 4,
+            // Decided last: which side of an advisory holds follows from the two packages.
+            Node::Advisory(_) => 0,
+        }
+    }
+
+    fn is_requested(&self, name: &str) -> bool {
+        debug_assert!(self.depth == Depth::Full || is_stack_package(name));
+        self.request
+            .requirements
+            .iter()
+            .any(|r| (r.requirement.name.as_ref() as &str) == name)
+    }
+
+    /// The text of a constraining advisory's requirement.
+    pub fn advisory_requirement(&self, i: usize) -> String {
+        match &self.advisories[i].effect {
+            Effect::Constrain(requirement) => requirement.to_string(),
+            Effect::Warn => String::new(),
+        }
+    }
+}

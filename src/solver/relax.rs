@@ -1,0 +1,271 @@
+//! Ways out of a conflict: each request and each host fact is let go of once, and what then solves is
+//! offered. Nothing is offered that was not solved.
+
+use std::collections::BTreeMap;
+
+use pep508_rs::VersionOrUrl;
+
+use super::{Depth, Inputs, Outcome, attempt, check_host};
+use crate::model::evidence::Evidence;
+use crate::model::host::Host;
+use crate::model::request::Request;
+use crate::model::solution::{Level, Need, Solution, WayOut};
+use crate::model::version::{DottedVersion, cuda_short};
+
+/// Solves each relaxation and keeps those that work.
+pub(super) fn ways_out(inputs: &Inputs<'_>, level: Level) -> Result<Vec<WayOut>, Vec<Need>> {
+    let mut relaxer = Relaxer {
+        inputs,
+        depth: if level == Level::Stack { Depth::Stack } else { Depth::Full },
+        level,
+        found: Vec::new(),
+        needs: Vec::new(),
+    };
+    relaxer.driver();
+    relaxer.requirements();
+    relaxer.constraints();
+    relaxer.limits();
+    relaxer.gpus();
+    relaxer.libc();
+    if relaxer.needs.is_empty() {
+        Ok(relaxer.found)
+    } else {
+        relaxer.needs.sort();
+        relaxer.needs.dedup();
+        Err(relaxer.needs)
+    }
+}
+
+struct Relaxer<'i, 'a> {
+    inputs: &'i Inputs<'a>,
+    depth: Depth,
+    level: Level,
+    found: Vec<WayOut>,
+    needs: Vec<Need>,
+}
+
+impl Relaxer<'_, '_> {
+    fn solve(&mut self, host: &Host, request: &Request) -> Option<Box<Solution>> {
+        let inputs = Inputs {
+            registry: self.inputs.registry,
+            universe: self.inputs.universe,
+            host,
+            request,
+            preferences: self.inputs.preferences,
+        };
+        match attempt(&inputs, self.depth) {
+            Outcome::Solved(solution) => Some(solution),
+            Outcome::Need(needs) => {
+                self.needs.extend(needs);
+                None
+            }
+            Outcome::Impossible => None,
+        }
+    }
+
+    fn offer(&mut self, change: String, party: &str, solution: &Solution) {
+        let mut stack = BTreeMap::new();
+        let mut gives = String::new();
+        if let Some(s) = &solution.stack {
+            stack.insert(s.framework.clone(), s.version.clone());
+            stack.insert("variant".to_owned(), s.variant.clone());
+            if let Some(cuda) = &s.cuda {
+                stack.insert("cuda".to_owned(), cuda_short(cuda));
+            }
+            if let Some(cudnn) = &s.cudnn {
+                stack.insert("cudnn".to_owned(), cudnn.to_string());
+            }
+            stack.extend(s.companions.clone());
+            gives = format!("{} {} {}", s.framework, s.version, s.variant);
+            if s.evidence == Evidence::Inferred {
+                gives.push_str(" (inferred: not read from the wheel)");
+            }
+        }
+        stack.insert("python".to_owned(), solution.python.to_string());
+        if gives.is_empty() {
+            gives = format!("{} packages on Python {}", solution.packages.len(), solution.python);
+        }
+        self.found.push(WayOut {
+            change,
+            party: party.to_owned(),
+            level: self.level,
+            stack,
+            gives,
+        });
+    }
+
+    /// The lowest newer driver that helps; never one that the host's GPUs are too old for.
+    fn driver(&mut self) {
+        let Some(driver) = &self.inputs.host.driver else {
+            return;
+        };
+        let registry = self.inputs.registry;
+        let os = self.inputs.host.system.platform.os;
+        let native_only = self.inputs.request.native_driver_only.is_some();
+        let mut floors: Vec<DottedVersion> = registry
+            .toolkits()
+            .iter()
+            .filter_map(|t| {
+                if native_only {
+                    registry.native_driver(&t.version, os)
+                } else {
+                    registry.driver_floor(&t.version, os)
+                }
+            })
+            .map(|(v, _)| v)
+            .filter(|v| *v > driver.version)
+            .collect();
+        floors.sort();
+        floors.dedup();
+        for floor in floors {
+            let mut host = self.inputs.host.clone();
+            if let Some(driver) = &mut host.driver {
+                driver.version = floor.clone();
+                driver.cuda = None;
+            }
+            if check_host(registry, &host).is_err() {
+                break;
+            }
+            if let Some(solution) = self.solve(&host, self.inputs.request) {
+                self.offer(format!("driver >= {floor}"), "driver", &solution);
+                return;
+            }
+        }
+    }
+
+    fn requirements(&mut self) {
+        for (i, user) in self.inputs.request.requirements.iter().enumerate() {
+            let mut request = self.inputs.request.clone();
+            let name = user.requirement.name.to_string();
+            if user.requirement.version_or_url.is_some() {
+                request.requirements[i].requirement.version_or_url = None;
+                if let Some(solution) = self.solve(self.inputs.host, &request) {
+                    let change = other_version(&name, user.requirement.version_or_url.as_ref(), &solution);
+                    self.offer(change, &name, &solution);
+                    continue;
+                }
+            }
+            if self.inputs.request.requirements.len() > 1 {
+                let mut request = self.inputs.request.clone();
+                request.requirements.remove(i);
+                if let Some(solution) = self.solve(self.inputs.host, &request) {
+                    self.offer(format!("without {name}"), &name, &solution);
+                }
+            }
+        }
+    }
+
+    fn constraints(&mut self) {
+        for (i, user) in self.inputs.request.constraints.iter().enumerate() {
+            let mut request = self.inputs.request.clone();
+            request.constraints.remove(i);
+            if let Some(solution) = self.solve(self.inputs.host, &request) {
+                let text = crate::model::text::clean(&user.requirement.to_string(), 60);
+                self.offer(format!("without the constraint {text}"), user.requirement.name.as_ref(), &solution);
+            }
+        }
+    }
+
+    fn limits(&mut self) {
+        let original = self.inputs.request;
+        let mut changes: Vec<(Request, String, &str)> = Vec::new();
+        let mut change = |text: String, party: &'static str, edit: &dyn Fn(&mut Request)| {
+            let mut request = original.clone();
+            edit(&mut request);
+            changes.push((request, text, party));
+        };
+        if let Some(limit) = &original.cuda {
+            change(format!("without cuda {}", limit.value), "cuda", &|r| r.cuda = None);
+        }
+        if let Some(limit) = &original.cudnn {
+            change(format!("without cudnn {}", limit.value), "cudnn", &|r| r.cudnn = None);
+        }
+        if let Some(limit) = &original.nccl {
+            change(format!("without nccl {}", limit.value), "nccl", &|r| r.nccl = None);
+        }
+        if let Some(limit) = &original.variant {
+            change(format!("another variant than {}", limit.value), "variant", &|r| r.variant = None);
+        }
+        if original.native_driver_only.is_some() {
+            change("driver-policy = \"minor\"".to_owned(), "driver", &|r| r.native_driver_only = None);
+        }
+        if let Some(python) = &original.python {
+            change(format!("another Python than {}", python.text), "python", &|r| r.python = None);
+        }
+        if let Some(limit) = &original.only_index {
+            let other = if limit.value == "pypi" { "pytorch" } else { "pypi" };
+            change(format!("allow the {other} index"), "index", &|r| r.only_index = None);
+        }
+        for (request, text, party) in changes {
+            if let Some(solution) = self.solve(self.inputs.host, &request) {
+                let text = match party {
+                    "python" => format!("Python {}", solution.python),
+                    "variant" => solution
+                        .stack
+                        .as_ref()
+                        .map_or(text, |s| format!("variant {}", s.variant)),
+                    _ => text,
+                };
+                self.offer(text, party, &solution);
+            }
+        }
+    }
+
+    fn gpus(&mut self) {
+        let Some(gpus) = &self.inputs.host.gpus else {
+            return;
+        };
+        if gpus.len() > 1 {
+            for (i, gpu) in gpus.iter().enumerate() {
+                let mut host = self.inputs.host.clone();
+                if let Some(list) = &mut host.gpus {
+                    list.remove(i);
+                }
+                if let Some(solution) = self.solve(&host, self.inputs.request) {
+                    self.offer(format!("without GPU {} ({})", gpu.index, gpu.label()), "gpu", &solution);
+                }
+            }
+        } else if gpus.len() == 1 {
+            let mut host = self.inputs.host.clone();
+            host.gpus = None;
+            if let Some(solution) = self.solve(&host, self.inputs.request) {
+                let lowest = solution.envelope.coverage.iter().map(|c| c.compute_capability).min();
+                if let Some(lowest) = lowest {
+                    self.offer(format!("a GPU of {lowest} or newer"), "gpu", &solution);
+                }
+            }
+        }
+    }
+
+    fn libc(&mut self) {
+        if self.inputs.host.system.libc.is_none() {
+            return;
+        }
+        let mut host = self.inputs.host.clone();
+        host.system.libc = None;
+        if let Some(solution) = self.solve(&host, self.inputs.request)
+            && let Some(need) = &solution.envelope.glibc
+        {
+            self.offer(format!("glibc >= {need}"), "glibc", &solution);
+        }
+    }
+}
+
+/// `torch <2.6` where the request was `>=2.6`; else the version that works.
+fn other_version(name: &str, asked: Option<&VersionOrUrl>, solution: &Solution) -> String {
+    let got = solution
+        .packages
+        .iter()
+        .find(|p| p.name == name)
+        .map(|p| p.version.clone())
+        .unwrap_or_default();
+    if let Some(VersionOrUrl::VersionSpecifier(specifiers)) = asked {
+        let mut list = specifiers.iter();
+        if let (Some(one), None) = (list.next(), list.next())
+            && *one.operator() == pep440_rs::Operator::GreaterThanEqual
+        {
+            return format!("{name} <{}", one.version());
+        }
+    }
+    format!("{name} {got}")
+}

@@ -1,0 +1,52 @@
+//! One search with pubgrub, ranked or not.
+
+use std::collections::BTreeMap;
+
+use pubgrub::{DerivationTree, PubGrubError};
+
+use super::node::Node;
+use super::provider::{Provider, Stop, Why};
+use super::tables::{Problem, Set};
+use crate::model::solution::Need;
+
+/// The candidate chosen for each node.
+pub(super) type Selected = BTreeMap<Node, u32>;
+
+/// The proof that nothing fits.
+pub(super) type Proof = DerivationTree<Node, Set, Why>;
+
+/// What a search came to.
+pub(super) enum Found {
+    Selected(Selected),
+    Impossible(Box<Proof>),
+    Need(Vec<Need>),
+}
+
+/// The search for the answer: decisions in the order of preference.
+pub(super) fn ranked(problem: &Problem<'_>) -> Found {
+    run(problem, true)
+}
+
+/// The search for a short proof: most constrained first.
+pub(super) fn unranked(problem: &Problem<'_>) -> Found {
+    run(problem, false)
+}
+
+fn run(problem: &Problem<'_>, ranked: bool) -> Found {
+    let provider = Provider::new(problem, ranked);
+    match pubgrub::resolve(&provider, Node::Root, 0u32) {
+        Ok(selected) => Found::Selected(selected.into_iter().collect()),
+        Err(PubGrubError::NoSolution(error)) => Found::Impossible(Box::new(error)),
+        Err(
+            PubGrubError::ErrorRetrievingDependencies { source, .. }
+            | PubGrubError::ErrorChoosingVersion { source, .. }
+            | PubGrubError::ErrorInShouldCancel(source),
+        ) => match source {
+            Stop::Missing => Found::Need(problem.needs.take().into_iter().collect()),
+            // Nothing more can be said than that no answer was found in time.
+            Stop::TooLong => Found::Impossible(Box::new(DerivationTree::External(
+                pubgrub::External::NotRoot(Node::Root, 0),
+            ))),
+        },
+    }
+}

@@ -1,0 +1,409 @@
+//! The candidates of a problem: what the registry, the host and the request offer, numbered.
+//!
+//! Virtual facts (driver, GPU, libc) have exactly one candidate, so a dependency on one is either
+//! everything or nothing; everything else is a list in ascending order.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use pep440_rs::{Version, VersionSpecifiers};
+use pep508_rs::MarkerEnvironment;
+use version_ranges::Ranges;
+
+use super::{Depth, Inputs};
+use crate::model::capability::{CodeTargets, ComputeCapability, Via};
+use crate::model::host::{Gpu, Host};
+use crate::model::metadata::marker_environment;
+use crate::model::platform::{Libc, Os, Platform};
+use crate::model::request::{Preferences, Request};
+use crate::model::solution::Need;
+use crate::model::version::DottedVersion;
+use crate::model::wheel::Python;
+use crate::registry::{Advisory, Build, Effect, Registry};
+
+/// A set of candidate ordinals.
+pub(super) type Set = Ranges<u32>;
+
+/// The packages whose builds differ by CUDA flavour and that the registry knows build by build.
+pub(super) const STACK_PACKAGES: [&str; 3] = ["torch", "torchaudio", "torchvision"];
+
+/// Packages that come from the pytorch sub-index together with a build from there.
+pub(super) const FOLLOWS_BUILD: &str = "triton";
+
+pub(super) fn is_stack_package(name: &str) -> bool {
+    STACK_PACKAGES.contains(&name)
+}
+
+/// One CUDA flavour.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct VariantRow {
+    pub name: String,
+    pub cuda: Option<semver::Version>,
+}
+
+/// One build of a stack package.
+#[derive(Debug, Clone)]
+pub(super) struct BuildRow<'a> {
+    pub version: Version,
+    /// Ordinal of the version among the package's versions.
+    pub version_ordinal: u32,
+    pub variant: u32,
+    pub index: u32,
+    pub on_pypi: bool,
+    /// Ordinal of its cuDNN; 0 for none.
+    pub cudnn: u32,
+    /// torch's own row.
+    pub torch: Option<&'a Build>,
+    /// A companion's requirement on torch, as ordinals of torch versions.
+    pub torch_set: Option<Set>,
+    pub torch_requirement: Option<String>,
+    pub targets: Option<CodeTargets>,
+    pub source: Vec<String>,
+}
+
+/// A stack package's versions and builds.
+#[derive(Debug, Default)]
+pub(super) struct StackTable<'a> {
+    pub versions: Vec<Version>,
+    pub builds: Vec<BuildRow<'a>>,
+}
+
+/// A problem ready to search.
+pub(super) struct Problem<'a> {
+    pub registry: &'a Registry,
+    pub universe: &'a super::Universe,
+    pub host: &'a Host,
+    pub request: &'a Request,
+    pub preferences: &'a Preferences,
+    pub depth: Depth,
+    pub platform: Platform,
+    pub libc: Option<Libc>,
+    /// GPUs with a known capability.
+    pub gpus: Vec<(&'a Gpu, ComputeCapability)>,
+    pub pythons: Vec<Python>,
+    pub environments: Vec<MarkerEnvironment>,
+    pub variants: Vec<VariantRow>,
+    pub cudnn: Vec<Option<DottedVersion>>,
+    pub indexes: Vec<String>,
+    pub stack: BTreeMap<&'static str, StackTable<'a>>,
+    /// Advisories that constrain.
+    pub advisories: Vec<&'a Advisory>,
+    pub(super) sets: RefCell<HashMap<(Arc<str>, String), Set>>,
+    pub(super) needs: RefCell<BTreeSet<Need>>,
+}
+
+impl<'a> Problem<'a> {
+    /// Numbers the candidates for the given Python series.
+    pub fn new(inputs: &Inputs<'a>, depth: Depth, pythons: Vec<Python>) -> Problem<'a> {
+        let platform = inputs.host.system.platform;
+        let rows: Vec<&Build> = inputs
+            .registry
+            .builds()
+            .iter()
+            .filter(|b| b.platform == platform && b.yanked.is_none())
+            .collect();
+        let mut variants: Vec<VariantRow> = Vec::new();
+        let mut cudnn: BTreeSet<Option<DottedVersion>> = BTreeSet::from([None]);
+        let mut sub_indexes: BTreeSet<String> = BTreeSet::new();
+        for row in &rows {
+            let variant = VariantRow {
+                name: row.variant.clone(),
+                cuda: row.cuda.clone(),
+            };
+            if !variants.contains(&variant) {
+                variants.push(variant);
+            }
+            cudnn.insert(row.cudnn.clone());
+            if !row.on_pypi {
+                sub_indexes.insert(row.index());
+            }
+        }
+        variants.sort_by(|a, b| a.cuda.cmp(&b.cuda));
+        let indexes: Vec<String> = std::iter::once("pypi".to_owned()).chain(sub_indexes).collect();
+        let mut problem = Problem {
+            registry: inputs.registry,
+            universe: inputs.universe,
+            host: inputs.host,
+            request: inputs.request,
+            preferences: inputs.preferences,
+            depth,
+            platform,
+            libc: inputs.host.system.libc.clone(),
+            gpus: inputs
+                .host
+                .gpus
+                .iter()
+                .flatten()
+                .filter_map(|g| Some((g, g.capability?)))
+                .collect(),
+            environments: pythons.iter().map(|p| marker_environment(*p, platform)).collect(),
+            pythons,
+            variants,
+            cudnn: cudnn.into_iter().collect(),
+            indexes,
+            stack: BTreeMap::new(),
+            advisories: inputs
+                .registry
+                .advisories()
+                .iter()
+                .filter(|a| matches!(a.effect, Effect::Constrain(_)))
+                .filter(|a| a.platform.is_none_or(|p| p == platform))
+                .collect(),
+            sets: RefCell::default(),
+            needs: RefCell::default(),
+        };
+        problem.number_torch(&rows);
+        for companion in ["torchvision", "torchaudio"] {
+            problem.number_companion(companion, &rows);
+        }
+        problem
+    }
+
+    fn number_torch(&mut self, rows: &[&'a Build]) {
+        let mut table = StackTable::default();
+        for row in rows {
+            if table.versions.last() != Some(&row.version) {
+                table.versions.push(row.version.clone());
+            }
+            let ordinal = table.versions.len() as u32 - 1;
+            table.builds.push(BuildRow {
+                version: row.version.clone(),
+                version_ordinal: ordinal,
+                variant: self.variant_ordinal(&row.variant),
+                index: self.index_ordinal(&row.index()),
+                on_pypi: row.on_pypi,
+                cudnn: position(&self.cudnn, &row.cudnn),
+                torch: Some(row),
+                torch_set: None,
+                torch_requirement: None,
+                targets: row.targets.clone(),
+                source: row.source.clone(),
+            });
+        }
+        self.stack.insert("torch", table);
+    }
+
+    /// A companion's builds: those PyPI carries, and those built beside the torch builds of the
+    /// pytorch index.
+    fn number_companion(&mut self, name: &'static str, rows: &[&'a Build]) {
+        // (version, variant, index) -> (requirement on torch, targets, sources)
+        type Key = (Version, u32, u32);
+        let mut found: BTreeMap<Key, (Option<VersionSpecifiers>, Option<CodeTargets>, Vec<String>)> = BTreeMap::new();
+        for row in rows {
+            let version = match name {
+                "torchvision" => &row.torchvision,
+                _ => &row.torchaudio,
+            };
+            let Some(version) = version else { continue };
+            let companion = self.registry.companion(name, version);
+            if companion.is_some_and(|c| c.yanked.is_some()) {
+                continue;
+            }
+            let requirement = companion
+                .map(|c| c.torch.clone())
+                .unwrap_or_else(|| format!("=={}", row.version).parse().ok());
+            let own = companion.filter(|c| {
+                row.on_pypi && c.platform == row.platform && c.variant.as_deref() == Some(&row.variant)
+            });
+            let key = (version.clone(), self.variant_ordinal(&row.variant), self.index_ordinal(&row.index()));
+            found
+                .entry(key)
+                .or_insert((requirement, own.and_then(|c| c.targets.clone()), row.source.clone()));
+        }
+        for companion in self.registry.companions() {
+            if companion.package != name || companion.platform != self.platform || companion.yanked.is_some() {
+                continue;
+            }
+            let Some(variant) = companion
+                .variant
+                .as_ref()
+                .and_then(|v| self.variants.iter().position(|row| &row.name == v))
+            else {
+                continue;
+            };
+            found.insert(
+                (companion.version.clone(), variant as u32, 0),
+                (companion.torch.clone(), companion.targets.clone(), companion.source.clone()),
+            );
+        }
+        let torch = &self.stack["torch"].versions;
+        let mut table = StackTable::default();
+        for ((version, variant, index), (requirement, targets, source)) in found {
+            if table.versions.last() != Some(&version) {
+                table.versions.push(version.clone());
+            }
+            let set = requirement.as_ref().map(|spec| ordinals(torch.len(), |i| spec.contains(&torch[i])));
+            table.builds.push(BuildRow {
+                version_ordinal: table.versions.len() as u32 - 1,
+                version,
+                variant,
+                index,
+                on_pypi: index == 0,
+                cudnn: 0,
+                torch: None,
+                torch_set: set,
+                torch_requirement: requirement.map(|r| r.to_string()),
+                targets,
+                source,
+            });
+        }
+        self.stack.insert(name, table);
+    }
+
+    fn variant_ordinal(&self, name: &str) -> u32 {
+        self.variants.iter().position(|v| v.name == name).unwrap_or(0) as u32
+    }
+
+    fn index_ordinal(&self, name: &str) -> u32 {
+        self.indexes.iter().position(|i| i == name).unwrap_or(0) as u32
+    }
+
+    /// The host's operating system.
+    pub fn os(&self) -> Os {
+        self.platform.os
+    }
+
+    /// Whether the machine is known to have no GPU, or the CPU flavour is pinned: then a CPU build
+    /// is preferred.
+    pub fn prefers_cpu(&self) -> bool {
+        self.host.has_no_gpu() || self.request.variant.as_ref().is_some_and(|v| v.value == "cpu")
+    }
+
+    /// Whether a driver runs machine code of a flavour.
+    pub fn driver_suffices(&self, variant: u32) -> bool {
+        let Some(cuda) = &self.variants[variant as usize].cuda else {
+            return true;
+        };
+        let Some(driver) = &self.host.driver else {
+            return true;
+        };
+        if self.host.has_no_gpu() {
+            return true;
+        }
+        let floor = if self.request.native_driver_only.is_some() {
+            self.registry.native_driver(cuda, self.os())
+        } else {
+            self.registry.driver_floor(cuda, self.os())
+        };
+        // A floor nobody states cannot be met knowingly.
+        floor.is_some_and(|(floor, _)| driver.version >= floor)
+    }
+
+    /// Whether the flavour's own driver, or a newer one, is there: then its PTX runs too. Open
+    /// drivers count as native.
+    pub fn is_native(&self, variant: u32) -> bool {
+        let Some(cuda) = &self.variants[variant as usize].cuda else {
+            return true;
+        };
+        match &self.host.driver {
+            None => true,
+            Some(driver) => self
+                .registry
+                .native_driver(cuda, self.os())
+                .is_some_and(|(native, _)| driver.version >= native),
+        }
+    }
+
+    /// Whether every driver that a flavour needs is too new for a GPU: only asked where the driver
+    /// is open, else the host itself is impossible.
+    pub fn driver_outlives_gpu(&self, variant: u32, capability: ComputeCapability) -> bool {
+        let Some(cuda) = &self.variants[variant as usize].cuda else {
+            return false;
+        };
+        if self.host.driver.is_some() {
+            return false;
+        }
+        let floor = if self.request.native_driver_only.is_some() {
+            self.registry.native_driver(cuda, self.os())
+        } else {
+            self.registry.driver_floor(cuda, self.os())
+        };
+        match (floor, self.registry.driver_below(capability)) {
+            (Some((floor, _)), Some(below)) => floor >= below,
+            _ => false,
+        }
+    }
+
+    /// How a build's own code serves a GPU. Unknown targets serve none knowingly.
+    pub fn covers(&self, build: &BuildRow<'_>, capability: ComputeCapability) -> Option<Via> {
+        let targets = build.targets.as_ref()?;
+        let via = targets.covers(capability, |c| self.registry.is_tegra(c))?;
+        (via == Via::Sass || self.is_native(build.variant)).then_some(via)
+    }
+
+    /// Whether a GPU is a party against this build: torch's own kernels decide always, a
+    /// companion's where its targets are known.
+    pub fn gpu_excludes(&self, build: &BuildRow<'_>, capability: ComputeCapability) -> bool {
+        let decides = build.torch.is_some() || build.targets.is_some();
+        decides && self.variants[build.variant as usize].name != "cpu" && self.covers(build, capability).is_none()
+            || (build.torch.is_some() && self.variants[build.variant as usize].name == "cpu" && !self.prefers_cpu())
+    }
+
+    /// Whether a cuDNN release serves a capability.
+    pub fn cudnn_serves(&self, cudnn: u32, capability: ComputeCapability) -> bool {
+        match &self.cudnn[cudnn as usize] {
+            None => true,
+            Some(version) => self
+                .registry
+                .cudnn_floor(version)
+                .is_none_or(|floor| capability >= floor.min),
+        }
+    }
+
+    /// Whether the host's libc is at least `need`; open or unlike libc limits nothing here.
+    pub fn glibc_suffices(&self, need: &DottedVersion) -> bool {
+        match &self.libc {
+            Some(Libc::Glibc(have)) => have >= need,
+            _ => true,
+        }
+    }
+
+    /// The Python series (ordinals) that a torch row has wheels for.
+    pub fn build_pythons(&self, build: &BuildRow<'_>) -> Set {
+        let Some(row) = build.torch else {
+            return Set::full();
+        };
+        ordinals(self.pythons.len(), |i| {
+            let python = self.pythons[i];
+            let by_tags = row.pythons.as_ref().map(|minors| minors.contains(&python.minor));
+            let by_requires = row
+                .requires_python
+                .as_ref()
+                .is_none_or(|r| crate::model::project::specifiers_allow(r, python));
+            by_tags.unwrap_or(true) && by_requires
+        })
+    }
+}
+
+/// The ordinals below `count` for which `keep` holds, as intervals; everything when all do.
+pub(super) fn ordinals(count: usize, mut keep: impl FnMut(usize) -> bool) -> Set {
+    let mut set = Set::empty();
+    let mut start = None;
+    let mut all = true;
+    for i in 0..count {
+        match (keep(i), start) {
+            (true, None) => start = Some(i as u32),
+            (false, Some(from)) => {
+                set = set.union(&Set::between(from, i as u32));
+                start = None;
+                all = false;
+            }
+            (false, None) => all = false,
+            (true, Some(_)) => {}
+        }
+    }
+    if let Some(from) = start {
+        set = set.union(&Set::between(from, count as u32));
+    }
+    if all && count > 0 { Set::full() } else { set }
+}
+
+/// Everything or nothing: a dependency on a fact that has one candidate.
+pub(super) fn fact(holds: bool) -> Set {
+    if holds { Set::full() } else { Set::empty() }
+}
+
+fn position<T: PartialEq>(list: &[T], item: &T) -> u32 {
+    list.iter().position(|i| i == item).unwrap_or(0) as u32
+}

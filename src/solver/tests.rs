@@ -1,0 +1,226 @@
+//! The answers the solver must give from the registry alone, as a table.
+
+use super::*;
+use crate::model::capability::ComputeCapability;
+use crate::model::host::{Driver, Gpu};
+use crate::model::platform::{Libc, Platform};
+use crate::model::request::{Limit, UserRequirement};
+use crate::model::solution::DriverMode;
+
+pub(super) fn host(gpus: Option<&[&str]>, driver: Option<&str>) -> Host {
+    let registry = Registry::embedded();
+    let mut host = Host::open(Platform::LINUX_X86_64, "test");
+    host.system.libc = Some(Libc::Glibc("2.35".parse().unwrap()));
+    host.driver = driver.map(|v| Driver {
+        version: v.parse().unwrap(),
+        cuda: None,
+        compat: None,
+        found_by: "--driver".to_owned(),
+    });
+    host.gpus = gpus.map(|list| {
+        list.iter()
+            .enumerate()
+            .map(|(i, name)| {
+                let found = registry.find_gpu(name).unwrap();
+                Gpu {
+                    index: i as u32,
+                    name: Some(found.name),
+                    capability: Some(found.capability),
+                    memory_mib: None,
+                    uuid: None,
+                    found_by: "--gpu".to_owned(),
+                }
+            })
+            .collect()
+    });
+    host
+}
+
+pub(super) fn ask(requirements: &[&str]) -> Request {
+    Request {
+        requirements: requirements
+            .iter()
+            .map(|r| UserRequirement {
+                requirement: r.parse().unwrap(),
+                origin: "command line".to_owned(),
+            })
+            .collect(),
+        ..Request::default()
+    }
+}
+
+fn only(index: &str, mut request: Request) -> Request {
+    request.only_index = Some(Limit {
+        value: index.to_owned(),
+        origin: "--only-index".to_owned(),
+    });
+    request
+}
+
+fn stack(host: &Host, request: &Request) -> Answer {
+    let registry = Registry::embedded();
+    let inputs = Inputs {
+        registry: &registry,
+        universe: &Universe::default(),
+        host,
+        request,
+        preferences: &Preferences::default(),
+    };
+    solve(&inputs, Depth::Stack)
+}
+
+fn solved(host: &Host, request: &Request) -> Solution {
+    match stack(host, request) {
+        Answer::Solution(solution) => *solution,
+        Answer::Conflict(conflict) => panic!("{conflict:#?}"),
+        Answer::NeedMetadata(needs) => panic!("{needs:?}"),
+    }
+}
+
+fn conflict(host: &Host, request: &Request) -> Conflict {
+    match stack(host, request) {
+        Answer::Conflict(conflict) => *conflict,
+        other => panic!("{other:#?}"),
+    }
+}
+
+fn line(s: &Solution) -> String {
+    let stack = s.stack.as_ref().unwrap();
+    let cudnn = stack.cudnn.as_ref().map_or("-".to_owned(), ToString::to_string);
+    format!("{} {} {} {}", stack.version, stack.variant, cudnn, s.python)
+}
+
+#[test]
+fn the_answers_it_must_give_from_pypi() {
+    let table: &[(&str, &str, &str)] = &[
+        ("NVIDIA H200", "580.159.04", "2.15.0 cu132 9.26.0.51 3.15"),
+        ("Tesla V100", "580.65.06", "2.10.0 cu128 9.10.2.21 3.14"),
+        ("GTX 1080 Ti", "535.54.03", "2.7.1 cu126 9.5.1.17 3.13"),
+        ("RTX 5090", "570.86.16", "2.10.0 cu128 9.10.2.21 3.14"),
+        ("NVIDIA A100", "470.129.06", "2.0.1 cu117 8.5.0.96 3.11"),
+    ];
+    for (gpu, driver, expected) in table {
+        let solution = solved(&host(Some(&[gpu]), Some(driver)), &only("pypi", ask(&["torch"])));
+        assert_eq!(line(&solution), *expected, "{gpu} {driver}");
+    }
+}
+
+#[test]
+fn the_h200_runs_in_compatibility_mode() {
+    let s = solved(&host(Some(&["H200"]), Some("580.159.04")), &only("pypi", ask(&["torch"])));
+    let stack = s.stack.unwrap();
+    assert_eq!(stack.driver_mode, Some(DriverMode::Compatibility));
+    assert_eq!(stack.native_driver.unwrap().to_string(), "595.45.04");
+    assert_eq!(s.envelope.driver.unwrap().to_string(), "580.65.06");
+}
+
+#[test]
+fn with_the_pytorch_index() {
+    let v100 = solved(&host(Some(&["V100"]), Some("580.65.06")), &ask(&["torch"]));
+    assert!(line(&v100).starts_with("2.14.1 cu126 9.10.2.21"), "{}", line(&v100));
+    assert_eq!(v100.stack.as_ref().unwrap().index, "pytorch/cu126");
+    assert_eq!(v100.stack.unwrap().evidence, crate::model::evidence::Evidence::Documented);
+    let a100 = solved(&host(Some(&["A100"]), Some("470.129.06")), &ask(&["torch"]));
+    assert!(line(&a100).starts_with("2.7.1 cu118"), "{}", line(&a100));
+    assert_eq!(a100.stack.unwrap().evidence, crate::model::evidence::Evidence::Inferred);
+    let cpu = solved(&host(Some(&[]), None), &ask(&["torch"]));
+    assert!(line(&cpu).starts_with("2.15.0 cpu -"), "{}", line(&cpu));
+    let cpu = solved(&host(Some(&[]), None), &only("pypi", ask(&["torch"])));
+    assert!(line(&cpu).starts_with("2.15.0 cu132"), "{}", line(&cpu));
+    assert!(cpu.notes.iter().any(|n| n.text.contains("no CPU build")), "{:?}", cpu.notes);
+}
+
+#[test]
+fn an_old_driver_is_named_with_its_ways_out() {
+    let c = conflict(
+        &host(Some(&["NVIDIA A100"]), Some("470.129.06")),
+        &only("pypi", ask(&["torch>=2.6"])),
+    );
+    assert_eq!(c.headline, "no torch>=2.6 runs on driver 470.129.06");
+    let texts: Vec<&str> = c.reasons.iter().map(|r| r.text.as_str()).collect();
+    assert_eq!(
+        texts,
+        [
+            "torch 2.6.0 to 2.15.0 on PyPI are built for CUDA 12.4 to 13.2",
+            "CUDA 12 needs driver >= 525.60.13, CUDA 13 >= 580.65.06",
+            "the driver is 470.129.06",
+            "you ask for torch>=2.6",
+            "only the index pypi may be used",
+        ]
+    );
+    let ways: Vec<String> = c.would_work_if.iter().map(|w| format!("{} -> {}", w.change, w.gives)).collect();
+    assert_eq!(
+        ways,
+        [
+            "driver >= 525.60.13 -> torch 2.10.0 cu128",
+            "torch <2.6 -> torch 2.0.1 cu117",
+            "allow the pytorch index -> torch 2.7.1 cu118 (inferred: not read from the wheel)",
+        ]
+    );
+}
+
+#[test]
+fn parties_of_conflicts() {
+    let table: &[(&[&str], Option<&str>, Request, &[&str])] = &[
+        // No build of CUDA 13 has code below 7.5, and cuDNN from 9.11 on has none either.
+        (&["V100"], Some("580.65.06"), Request { cuda: Some(Limit { value: ">=13".parse().unwrap(), origin: "t".into() }), ..ask(&["torch"]) }, &["gpu", "cuda"]),
+        (&["V100"], Some("580.65.06"), Request { cudnn: Some(Limit { value: ">=9.11".parse().unwrap(), origin: "t".into() }), ..ask(&["torch"]) }, &["gpu", "cudnn"]),
+        (&["RTX 5090"], Some("570.86.16"), ask(&["torch<2.6"]), &["gpu", "torch"]),
+        (&["GTX 1080", "RTX 5090"], Some("580.65.06"), ask(&["torch"]), &["gpu", "torch"]),
+        (&["A100"], Some("550.54.14"), ask(&["torch==2.5.1", "torchvision==0.16.0"]), &["torchvision", "torch"]),
+        (&["A100"], Some("550.54.14"), ask(&["torch==2.8.0+cu118"]), &["torch"]),
+        (&["A100"], Some("550.54.14"), ask(&["torch>=99"]), &["torch"]),
+        (&["H100"], Some("550.54.14"), Request { variant: Some(Limit { value: "cu999".into(), origin: "t".into() }), ..ask(&["torch"]) }, &["variant"]),
+        (&["H100"], Some("520.61.05"), Request { native_driver_only: Some(Limit { value: (), origin: "t".into() }), ..ask(&["torch>=2.6"]) }, &["driver"]),
+    ];
+    for (gpus, driver, request, parties) in table {
+        let c = conflict(&host(Some(gpus), *driver), request);
+        let named: Vec<&str> = c.reasons.iter().flat_map(|r| r.parties.iter().map(String::as_str)).collect();
+        for party in *parties {
+            assert!(named.contains(party), "{party} is not named: {c:#?}");
+        }
+        assert!((2..=7).contains(&c.reasons.len()), "{c:#?}");
+    }
+}
+
+#[test]
+fn mixed_machines_and_companions() {
+    // 7.5 and 8.6 both have code in the newest wheel.
+    let s = solved(&host(Some(&["T4", "RTX 3090"]), Some("595.58.03")), &only("pypi", ask(&["torch"])));
+    assert_eq!(s.stack.as_ref().unwrap().driver_mode, Some(DriverMode::Native));
+    assert!(s.notes.iter().any(|n| n.text.contains("Turing")), "{:?}", s.notes);
+    let s = solved(&host(Some(&["H200"]), Some("580.159.04")), &only("pypi", ask(&["torchvision", "torch"])));
+    assert_eq!(s.stack.unwrap().companions["torchvision"], "0.29.2");
+    let s = solved(&host(Some(&["H200"]), Some("580.159.04")), &only("pypi", ask(&["torch==2.9.1", "torchvision"])));
+    assert_eq!(s.stack.unwrap().companions["torchvision"], "0.24.1");
+}
+
+#[test]
+fn impossible_hosts() {
+    let registry = Registry::embedded();
+    let bad = check_host(&registry, &host(Some(&["V100"]), Some("595.45.04"))).unwrap_err();
+    assert!(bad.contains("Volta ended with driver branch 580"), "{bad}");
+    check_host(&registry, &host(Some(&["V100"]), Some("580.159.04"))).unwrap();
+    check_host(&registry, &host(Some(&["K80"]), Some("495.29.05"))).unwrap_err();
+}
+
+#[test]
+fn order_of_requests_changes_nothing() {
+    let h = host(Some(&["A100"]), Some("550.54.14"));
+    let a = solved(&h, &ask(&["torch", "torchvision", "torchaudio"]));
+    let b = solved(&h, &ask(&["torchaudio", "torchvision", "torch"]));
+    assert_eq!(a, b);
+}
+
+#[test]
+fn an_open_fact_limits_nothing() {
+    let s = solved(&host(None, None), &only("pypi", ask(&["torch"])));
+    assert_eq!(s.stack.as_ref().unwrap().driver_mode, None);
+    assert!(line(&s).starts_with("2.15.0 cu132"));
+    let covered: Vec<ComputeCapability> = s.envelope.coverage.iter().map(|c| c.compute_capability).collect();
+    assert!(covered.contains(&ComputeCapability::new(7, 5)) && !covered.contains(&ComputeCapability::new(7, 0)));
+    // The driver is open, but it cannot be one that has left the GPU behind.
+    let v100 = solved(&host(Some(&["V100"]), None), &ask(&["torch"]));
+    let volta = v100.envelope.coverage.iter().find(|c| c.compute_capability.to_string() == "7.0").unwrap();
+    assert_eq!(volta.driver_below.as_ref().unwrap().to_string(), "590");
+}

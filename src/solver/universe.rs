@@ -1,0 +1,66 @@
+//! What has been fetched so far: pages and metadata by index.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::model::metadata::CoreMetadata;
+use crate::model::project::ProjectPage;
+use crate::model::solution::Need;
+
+/// Pages and metadata, as the index module handed them over. An absent entry is "not asked yet"; a
+/// `None` page is "the index has no such project".
+#[derive(Debug, Default, Clone)]
+pub struct Universe {
+    pages: HashMap<(String, String), Option<Arc<ProjectPage>>>,
+    metadata: HashMap<(String, String), Result<Arc<CoreMetadata>, String>>,
+}
+
+impl Universe {
+    /// Adds a project's page; `None` when the index has no such project.
+    pub fn add_page(&mut self, index: &str, project: &str, page: Option<Arc<ProjectPage>>) {
+        self.pages.insert((index.to_owned(), project.to_owned()), page);
+    }
+
+    /// Adds a wheel's metadata, or why it cannot be used.
+    pub fn add_metadata(&mut self, index: &str, filename: &str, metadata: Result<Arc<CoreMetadata>, String>) {
+        self.metadata.insert((index.to_owned(), filename.to_owned()), metadata);
+    }
+
+    /// A page, if it was asked for: inner `None` when the index has no such project.
+    pub fn page(&self, index: &str, project: &str) -> Option<Option<&Arc<ProjectPage>>> {
+        self.pages
+            .get(&(index.to_owned(), project.to_owned()))
+            .map(Option::as_ref)
+    }
+
+    /// A wheel's metadata, if it was asked for.
+    pub fn metadata(&self, index: &str, filename: &str) -> Option<Result<&Arc<CoreMetadata>, &str>> {
+        self.metadata
+            .get(&(index.to_owned(), filename.to_owned()))
+            .map(|r| r.as_ref().map_err(String::as_str))
+    }
+
+    /// Whether a need is already answered.
+    pub fn has(&self, need: &Need) -> bool {
+        match need {
+            Need::Page { index, project } => self.page(index, project).is_some(),
+            Need::Metadata { index, filename, .. } => self.metadata(index, filename).is_some(),
+        }
+    }
+
+    /// The projects that were asked for and that their index does not have.
+    pub fn missing_projects(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.pages
+            .iter()
+            .filter(|(_, page)| page.is_none())
+            .map(|((index, project), _)| (index.as_str(), project.as_str()))
+    }
+
+    /// The sub-indexes whose page of `project` is here.
+    pub fn indexes_with<'a>(&'a self, project: &'a str) -> impl Iterator<Item = &'a str> {
+        self.pages
+            .iter()
+            .filter(move |((_, p), page)| p == project && page.is_some())
+            .map(|((index, _), _)| index.as_str())
+    }
+}

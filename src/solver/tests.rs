@@ -171,7 +171,7 @@ fn parties_of_conflicts() {
         (&["A100"], Some("550.54.14"), ask(&["torch==2.8.0+cu118"]), &["torch"]),
         (&["A100"], Some("550.54.14"), ask(&["torch>=99"]), &["torch"]),
         (&["H100"], Some("550.54.14"), Request { variant: Some(Limit { value: "cu999".into(), origin: "t".into() }), ..ask(&["torch"]) }, &["variant"]),
-        (&["H100"], Some("520.61.05"), Request { native_driver_only: Some(Limit { value: (), origin: "t".into() }), ..ask(&["torch>=2.6"]) }, &["driver"]),
+        (&["H100"], Some("515.43.04"), Request { native_driver_only: Some(Limit { value: (), origin: "t".into() }), ..ask(&["torch>=2.6"]) }, &["driver"]),
     ];
     for (gpus, driver, request, parties) in table {
         let c = conflict(&host(Some(gpus), *driver), request);

@@ -1,0 +1,72 @@
+//! A lock in the formats that installers read, one format per file.
+
+mod conda_env;
+mod pylock;
+mod requirements;
+
+pub use conda_env::conda_environment;
+pub use pylock::pylock;
+pub use requirements::requirements;
+
+use crate::lockfile::{Lockfile, Target};
+use crate::model::solution::{ChosenPackage, Level};
+
+/// A lock that cannot be written in a format.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ExportError {
+    /// Nothing can be installed from a stack-only lock.
+    #[error("the lock was made with `--stack-only`: it has no files to install")]
+    StackOnly,
+    /// A file without a hash cannot be pinned.
+    #[error("the index states no SHA-256 for `{0}`, so it cannot be pinned by hash")]
+    NoHash(String),
+    /// An index without an address.
+    #[error("the lock takes `{package}` from the index `{index}`, which has no address")]
+    NoAddress {
+        /// The package.
+        package: String,
+        /// The index.
+        index: String,
+    },
+}
+
+/// The packages to install, checked to be installable by hash.
+fn installable<'l>(lock: &'l Lockfile, target: &Target) -> Result<Vec<&'l ChosenPackage>, ExportError> {
+    if target.level == Level::Stack {
+        return Err(ExportError::StackOnly);
+    }
+    for package in &lock.packages {
+        if let Some(file) = package.files.iter().find(|f| f.sha256.is_none()) {
+            return Err(ExportError::NoHash(file.name.clone()));
+        }
+    }
+    Ok(lock.packages.iter().collect())
+}
+
+/// The indexes beside `pypi` that packages come from, sorted.
+fn extra_indexes<'l>(packages: &[&'l ChosenPackage]) -> Vec<(&'l str, &'l str)> {
+    let mut indexes: Vec<(&str, &str)> = packages
+        .iter()
+        .filter(|p| p.index != "pypi")
+        .map(|p| (p.index.as_str(), p.name.as_str()))
+        .collect();
+    indexes.sort_unstable();
+    indexes.dedup_by_key(|(index, _)| *index);
+    indexes
+}
+
+/// The address of an index by name; `pytorch/cu126` is below `pytorch`.
+fn address(addresses: &[(String, String)], index: &str, package: &str) -> Result<String, ExportError> {
+    let (family, variant) = index.split_once('/').map_or((index, None), |(f, v)| (f, Some(v)));
+    addresses
+        .iter()
+        .find(|(name, _)| name == family)
+        .map(|(_, address)| match variant {
+            Some(variant) => format!("{}/{variant}", address.trim_end_matches('/')),
+            None => address.clone(),
+        })
+        .ok_or_else(|| ExportError::NoAddress {
+            package: package.to_owned(),
+            index: index.to_owned(),
+        })
+}

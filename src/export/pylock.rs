@@ -1,0 +1,84 @@
+//! `pylock.toml` (PEP 751). Addresses are asked from the index or its cache at export, because the
+//! lock has none; what no standard key can say (driver, GPUs) stands under `[tool.envlock]`.
+
+use std::fmt::Write as _;
+
+use super::{ExportError, installable};
+use crate::lockfile::{Lockfile, Target};
+use crate::model::text::clean;
+
+/// The pylock of a target. `url` gives a file's address by index, project and file name.
+///
+/// # Errors
+/// See [`ExportError`].
+pub fn pylock(lock: &Lockfile, target: &Target, url: &dyn Fn(&str, &str, &str) -> Option<String>) -> Result<String, ExportError> {
+    let packages = installable(lock, target)?;
+    let quote = |text: &str| crate::lockfile::quote(text);
+    let mut out = String::new();
+    let _ = writeln!(out, "# Written by envlock from envlock.lock. Install with `uv pip sync pylock.toml`.");
+    let _ = writeln!(out, "lock-version = \"1.0\"");
+    let _ = writeln!(out, "created-by = \"envlock\"");
+    let _ = writeln!(out, "requires-python = \"=={}.*\"", target.python);
+    let _ = writeln!(out, "environments = [{}]", quote(&marker(target)));
+    for package in packages {
+        out.push_str("\n[[packages]]\n");
+        let _ = writeln!(out, "name = {}", quote(&package.name));
+        let _ = writeln!(out, "version = {}", quote(&package.version));
+        let dependencies: Vec<String> = package
+            .requires
+            .iter()
+            .filter(|e| lock.package(&e.to).is_some())
+            .map(|e| format!("{{ name = {} }}", quote(&e.to)))
+            .collect();
+        if !dependencies.is_empty() {
+            let mut unique = dependencies;
+            unique.dedup();
+            let _ = writeln!(out, "dependencies = [{}]", unique.join(", "));
+        }
+        out.push_str("wheels = [\n");
+        for file in &package.files {
+            let address = url(&package.index, &package.name, &file.name).ok_or_else(|| ExportError::NoAddress {
+                package: package.name.clone(),
+                index: package.index.clone(),
+            })?;
+            let _ = write!(out, "    {{ name = {}, url = {}", quote(&file.name), quote(&clean(&address, 2000)));
+            if let Some(size) = file.size {
+                let _ = write!(out, ", size = {size}");
+            }
+            let _ = writeln!(
+                out,
+                ", hashes = {{ sha256 = {} }} }},",
+                quote(file.sha256.as_deref().unwrap_or_default())
+            );
+        }
+        out.push_str("]\n");
+    }
+    out.push_str("\n[tool.envlock]\n");
+    let _ = writeln!(out, "target = {}", quote(&target.name));
+    if let Some(stack) = &target.stack {
+        let _ = writeln!(out, "torch = {}", quote(&stack.version));
+        let _ = writeln!(out, "variant = {}", quote(&stack.variant));
+    }
+    if let Some(driver) = &target.envelope.driver {
+        let _ = writeln!(out, "driver-min = {}", quote(driver.as_str()));
+    }
+    let covered: Vec<String> = target
+        .envelope
+        .coverage
+        .iter()
+        .map(|c| format!("\"{}\"", c.compute_capability))
+        .collect();
+    let _ = writeln!(out, "compute-capabilities = [{}]", covered.join(", "));
+    Ok(out)
+}
+
+/// The target as a marker.
+fn marker(target: &Target) -> String {
+    let environment = crate::model::metadata::marker_environment(target.python, target.platform);
+    format!(
+        "python_version == '3.{}' and sys_platform == '{}' and platform_machine == '{}'",
+        target.python.minor,
+        environment.sys_platform(),
+        environment.platform_machine()
+    )
+}

@@ -1,0 +1,32 @@
+//! `requirements.txt` with hashes: for `pip install --require-hashes` and `uv pip sync`.
+
+use std::fmt::Write as _;
+
+use super::{ExportError, address, extra_indexes, installable};
+use crate::lockfile::{Lockfile, Target};
+
+/// The requirements of a target. `addresses` are those of indexes beside `pypi`; the address of
+/// `pypi` is left to the installer's own configuration.
+///
+/// # Errors
+/// See [`ExportError`].
+pub fn requirements(lock: &Lockfile, target: &Target, addresses: &[(String, String)]) -> Result<String, ExportError> {
+    let packages = installable(lock, target)?;
+    let mut out = format!(
+        "# Written by envlock from envlock.lock: Python {}, {}. Install with one of\n\
+         #   pip install --require-hashes -r requirements.txt\n\
+         #   uv pip sync requirements.txt\n",
+        target.python, target.platform
+    );
+    for (index, package) in extra_indexes(&packages) {
+        let _ = writeln!(out, "--extra-index-url {}", address(addresses, index, package)?);
+    }
+    for package in packages {
+        let _ = write!(out, "{}=={}", package.name, package.version);
+        for file in &package.files {
+            let _ = write!(out, " \\\n    --hash=sha256:{}", file.sha256.as_deref().unwrap_or_default());
+        }
+        out.push('\n');
+    }
+    Ok(out)
+}

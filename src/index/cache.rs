@@ -1,0 +1,134 @@
+//! The disk cache: pages by address with their validators, METADATA by the wheel's hash.
+//!
+//! Every entry is written to a temporary file and renamed, so two processes at once or a full disk
+//! leave old or new, never half. A damaged entry counts as absent.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use crate::model::metadata::CoreMetadata;
+use crate::model::project::ProjectPage;
+
+/// The layout's version: part of the path, so another layout starts afresh.
+const LAYOUT: &str = "v1";
+
+/// The cache folder.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    root: PathBuf,
+}
+
+/// A cached page and what the server said of its freshness.
+#[derive(Debug)]
+pub(super) struct CachedPage {
+    pub etag: Option<String>,
+    pub last_modified: Option<String>,
+    /// Seconds since the epoch until which the page need not be revalidated.
+    pub fresh_until: u64,
+    pub page: ProjectPage,
+}
+
+impl Cache {
+    /// The cache below `dir`; nothing is created yet.
+    pub fn new(dir: &Path) -> Cache {
+        Cache { root: dir.join("index").join(LAYOUT) }
+    }
+
+    fn page_path(&self, address: &str) -> PathBuf {
+        self.root.join("pages").join(key(address))
+    }
+
+    fn metadata_path(&self, identity: &str) -> PathBuf {
+        self.root.join("metadata").join(key(identity))
+    }
+
+    pub(super) fn page(&self, address: &str) -> Option<CachedPage> {
+        let text = fs_err::read_to_string(self.page_path(address)).ok()?;
+        let (head, body) = text.split_once('\n')?;
+        let mut fields = head.split('\t');
+        let optional = |s: &str| (!s.is_empty()).then(|| s.to_owned());
+        let etag = optional(fields.next()?);
+        let last_modified = optional(fields.next()?);
+        let fresh_until = fields.next()?.parse().ok()?;
+        Some(CachedPage {
+            etag,
+            last_modified,
+            fresh_until,
+            page: ProjectPage::parse(body.into())?,
+        })
+    }
+
+    pub(super) fn store_page(&self, address: &str, entry: &CachedPage) {
+        let flat = |s: &Option<String>| s.as_deref().unwrap_or("").replace(['\t', '\n', '\r'], " ");
+        let head = format!("{}\t{}\t{}\n", flat(&entry.etag), flat(&entry.last_modified), entry.fresh_until);
+        self.store(&self.page_path(address), &[head.as_bytes(), entry.page.as_text().as_bytes()]);
+    }
+
+    /// METADATA by the wheel's SHA-256 (or its address, where the index states no hash).
+    pub(super) fn metadata(&self, identity: &str) -> Option<CoreMetadata> {
+        let text = fs_err::read_to_string(self.metadata_path(identity)).ok()?;
+        let (digest, headers) = text.split_once('\n')?;
+        (digest.len() == 64).then_some(())?;
+        CoreMetadata::parse(headers, digest.to_owned()).ok()
+    }
+
+    pub(super) fn store_metadata(&self, identity: &str, digest: &str, text: &str) {
+        let headers = CoreMetadata::headers(text);
+        self.store(&self.metadata_path(identity), &[digest.as_bytes(), b"\n", headers.as_bytes()]);
+    }
+
+    /// Writes an entry whole or not at all. A cache that cannot be written is no error: the answer
+    /// is there, only the next run is slower.
+    fn store(&self, path: &Path, parts: &[&[u8]]) {
+        let write = || -> std::io::Result<()> {
+            let folder = path.parent().expect("entries stand in a folder");
+            fs_err::create_dir_all(folder)?;
+            let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            for part in parts {
+                file.write_all(part)?;
+            }
+            file.persist(path).map_err(|e| e.error)?;
+            Ok(())
+        };
+        let _ = write();
+    }
+}
+
+fn key(text: &str) -> String {
+    let digest = Sha256::digest(text.as_bytes());
+    digest.iter().take(16).fold(String::new(), |mut out, b| {
+        use std::fmt::Write as _;
+        let _ = write!(out, "{b:02x}");
+        out
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::project::RawFile;
+
+    #[test]
+    fn pages_and_metadata_come_back_and_damage_counts_as_absent() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::new(dir.path());
+        assert!(cache.page("a").is_none());
+        let page = ProjectPage::from_files(
+            "demo",
+            [RawFile { filename: "demo-1-py3-none-any.whl".into(), url: "http://h/x".into(), ..RawFile::default() }],
+        );
+        let entry = CachedPage { etag: Some("\"x\"".into()), last_modified: None, fresh_until: 7, page };
+        cache.store_page("a", &entry);
+        let back = cache.page("a").unwrap();
+        assert_eq!((back.etag.as_deref(), back.fresh_until), (Some("\"x\""), 7));
+        assert_eq!(back.page.as_text(), entry.page.as_text());
+        fs_err::write(cache.page_path("a"), "half").unwrap();
+        assert!(cache.page("a").is_none());
+        cache.store_metadata("k", &"0".repeat(64), "Name: a\nVersion: 1\n\nlong description");
+        assert_eq!(cache.metadata("k").unwrap().version.to_string(), "1");
+        let written = fs_err::read_to_string(cache.metadata_path("k")).unwrap();
+        assert!(!written.contains("long description"));
+    }
+}

@@ -1,0 +1,474 @@
+//! Answers needs concurrently and reads ahead.
+//!
+//! What the solver asks for next is mostly foreseeable: the newest release that fits, its METADATA,
+//! the pages of what that requires. The crawl follows this guess while answers arrive, so that a whole
+//! closure takes the time of its longest chain rather than one round trip per level and solve.
+
+use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use pep440_rs::VersionSpecifiers;
+use pep508_rs::{ExtraName, VersionOrUrl};
+use reqwest::header;
+use sha2::{Digest, Sha256};
+use url::Url;
+
+use super::cache::CachedPage;
+use super::http::{Http, headers};
+use super::{Fetched, Guess, IndexClient, IndexError, hex, remote_wheel, simple};
+use crate::model::metadata::CoreMetadata;
+use crate::model::project::{ProjectPage, RawFile, WheelFile};
+use crate::model::solution::Need;
+
+/// Requests under way at once.
+const CONCURRENCY: usize = 32;
+/// A page is not asked for again within this time, whatever the server allows.
+const MAX_FRESH_S: u64 = 600;
+
+const ACCEPT: &str =
+    "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.01";
+
+/// One thing to fetch.
+#[derive(Debug, Clone)]
+enum Job {
+    Page {
+        index: String,
+        project: String,
+        /// Who needs it and how, for the guess; empty for a plain need.
+        specifiers: Vec<VersionSpecifiers>,
+        extras: Vec<ExtraName>,
+    },
+    Metadata {
+        index: String,
+        file: WheelFile,
+        extras: Vec<ExtraName>,
+    },
+}
+
+/// What a job came to.
+enum Done {
+    Page(String, String, Option<Arc<ProjectPage>>, Vec<VersionSpecifiers>, Vec<ExtraName>),
+    Metadata(String, WheelFile, Result<Arc<CoreMetadata>, String>, Vec<ExtraName>),
+}
+
+pub(super) fn run(
+    client: &IndexClient,
+    needs: &[Need],
+    guess: Option<&Guess>,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<Vec<Fetched>, IndexError> {
+    let mut crawl = Crawl {
+        client,
+        guess,
+        queue: VecDeque::new(),
+        asked: HashSet::new(),
+        needed: needs.iter().cloned().collect(),
+        pages: Vec::new(),
+        out: Vec::new(),
+        done: 0,
+    };
+    crawl.start(needs)?;
+    // What the cache answers needs no runtime; often that is everything.
+    crawl.from_cache(progress)?;
+    if crawl.queue.is_empty() {
+        return Ok(crawl.out);
+    }
+    let http = match client.http.get() {
+        Some(http) => http,
+        None => {
+            let http = Http::new(&client.config.certificates, client.config.timeout_s).map_err(IndexError::Setup)?;
+            client.http.get_or_init(|| http)
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| IndexError::Setup(format!("cannot start the network runtime: {e}")))?;
+    runtime.block_on(crawl.from_network(http, progress))?;
+    Ok(crawl.out)
+}
+
+struct Crawl<'c> {
+    client: &'c IndexClient,
+    guess: Option<&'c Guess>,
+    queue: VecDeque<Job>,
+    asked: HashSet<(String, String)>,
+    needed: BTreeSet<Need>,
+    /// Pages read in this crawl: metadata needs are looked up here first.
+    pages: Vec<(String, String, Arc<ProjectPage>)>,
+    out: Vec<Fetched>,
+    done: usize,
+}
+
+impl Crawl<'_> {
+    fn start(&mut self, needs: &[Need]) -> Result<(), IndexError> {
+        for need in needs {
+            match need {
+                Need::Page { index, project } => {
+                    let specifiers = self.wanted(project);
+                    self.push(Job::Page {
+                        index: index.clone(),
+                        project: project.clone(),
+                        specifiers,
+                        extras: Vec::new(),
+                    });
+                }
+                Need::Metadata { index, project, filename } => {
+                    let file = self.find_file(index, project, filename)?;
+                    self.push(Job::Metadata { index: index.clone(), file, extras: Vec::new() });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn wanted(&self, project: &str) -> Vec<VersionSpecifiers> {
+        self.guess
+            .iter()
+            .flat_map(|g| &g.wanted)
+            .filter(|(name, _)| name == project)
+            .map(|(_, s)| s.clone())
+            .collect()
+    }
+
+    /// The file that a metadata need names: its page was read before, so the cache has it.
+    fn find_file(&self, index: &str, project: &str, filename: &str) -> Result<WheelFile, IndexError> {
+        let url = self.client.page_url(index, project)?;
+        let cached = self.client.cache.page(super::credentials::without_login(&url).as_str());
+        cached
+            .iter()
+            .flat_map(|c| c.page.releases().iter().map(move |r| (&c.page, r)))
+            .flat_map(|(page, release)| page.files(release))
+            .find(|f| f.filename == filename)
+            .cloned()
+            .ok_or_else(|| IndexError::Request {
+                what: crate::model::text::clean(filename, 120),
+                index: index.to_owned(),
+                why: "its page is gone from the cache folder (is the folder writable?)".to_owned(),
+            })
+    }
+
+    fn push(&mut self, job: Job) {
+        let key = match &job {
+            Job::Page { index, project, .. } => (index.clone(), project.clone()),
+            Job::Metadata { index, file, .. } => (index.clone(), format!("file {}", file.filename)),
+        };
+        if self.asked.insert(key) {
+            self.queue.push_back(job);
+        }
+    }
+
+    /// Works through the queue as far as the cache goes; what is left needs the network.
+    fn from_cache(&mut self, progress: &mut dyn FnMut(usize, usize)) -> Result<(), IndexError> {
+        let mut left = VecDeque::new();
+        while let Some(job) = self.queue.pop_front() {
+            match self.cached(&job)? {
+                Some(done) => self.finish(done),
+                None => left.push_back(job),
+            }
+            progress(self.done, self.done + self.queue.len() + left.len());
+        }
+        self.queue = left;
+        Ok(())
+    }
+
+    fn cached(&self, job: &Job) -> Result<Option<Done>, IndexError> {
+        let offline = self.client.config.offline;
+        match job {
+            Job::Page { index, project, specifiers, extras } => {
+                let url = match self.client.page_url(index, project) {
+                    Ok(url) => url,
+                    Err(_) if !self.is_needed(job) => return Ok(Some(absent(job))),
+                    Err(error) => return Err(error),
+                };
+                let address = super::credentials::without_login(&url).to_string();
+                match self.client.cache.page(&address) {
+                    Some(entry) if offline || entry.fresh_until > now() => Ok(Some(Done::Page(
+                        index.clone(),
+                        project.clone(),
+                        Some(Arc::new(entry.page)),
+                        specifiers.clone(),
+                        extras.clone(),
+                    ))),
+                    _ if offline && self.is_needed(job) => Err(IndexError::Offline { what: project.clone() }),
+                    _ if offline => Ok(Some(absent(job))),
+                    _ => Ok(None),
+                }
+            }
+            Job::Metadata { index, file, extras } => {
+                match self.client.cache.metadata(identity(file)) {
+                    Some(metadata) => Ok(Some(Done::Metadata(
+                        index.clone(),
+                        file.clone(),
+                        Ok(Arc::new(metadata)),
+                        extras.clone(),
+                    ))),
+                    None if offline && self.is_needed(job) => {
+                        Err(IndexError::Offline { what: file.filename.clone() })
+                    }
+                    None if offline => Ok(Some(absent(job))),
+                    None => Ok(None),
+                }
+            }
+        }
+    }
+
+    fn is_needed(&self, job: &Job) -> bool {
+        self.needed.iter().any(|need| match (need, job) {
+            (Need::Page { index, project }, Job::Page { index: i, project: p, .. }) => index == i && project == p,
+            (Need::Metadata { index, filename, .. }, Job::Metadata { index: i, file, .. }) => {
+                index == i && *filename == file.filename
+            }
+            _ => false,
+        })
+    }
+
+    async fn from_network(&mut self, http: &Http, progress: &mut dyn FnMut(usize, usize)) -> Result<(), IndexError> {
+        let client = self.client;
+        let mut running = FuturesUnordered::new();
+        loop {
+            while running.len() < CONCURRENCY
+                && let Some(job) = self.queue.pop_front()
+            {
+                // A job that the guess added later may be in the cache after all.
+                match self.cached(&job)? {
+                    Some(done) => self.finish(done),
+                    None => running.push(async move { (fetch(client, http, &job).await, job) }),
+                }
+            }
+            progress(self.done, self.done + self.queue.len() + running.len());
+            let Some((result, job)) = running.next().await else {
+                return Ok(());
+            };
+            match result {
+                Ok(done) => self.finish(done),
+                // A guess that fails is no failure; a need is.
+                Err(error) if self.is_needed(&job) => return Err(error),
+                Err(_) => self.done += 1,
+            }
+        }
+    }
+
+    /// Takes an answer in and follows the guess from it.
+    fn finish(&mut self, done: Done) {
+        self.done += 1;
+        match done {
+            Done::Page(index, project, page, specifiers, extras) => {
+                if let (Some(page), Some(guess)) = (&page, self.guess) {
+                    if let Some(file) = guess.file(page, &specifiers) {
+                        self.push(Job::Metadata { index: index.clone(), file: file.clone(), extras });
+                    }
+                    self.pages.push((index.clone(), project.clone(), page.clone()));
+                }
+                let known = page.is_some() || self.is_needed_page(&index, &project);
+                if known {
+                    self.out.push(Fetched::Page { index, project, page });
+                }
+            }
+            Done::Metadata(index, file, metadata, extras) => {
+                if let (Ok(metadata), Some(guess)) = (&metadata, self.guess) {
+                    for job in guess.follow(metadata, &extras) {
+                        self.push(job);
+                    }
+                }
+                self.out.push(Fetched::Metadata { index, filename: file.filename, metadata });
+            }
+        }
+    }
+
+    fn is_needed_page(&self, index: &str, project: &str) -> bool {
+        self.needed.contains(&Need::Page {
+            index: index.to_owned(),
+            project: project.to_owned(),
+        })
+    }
+}
+
+impl Guess {
+    /// The wheel of the newest release that fits the specifiers.
+    fn file<'p>(&self, page: &'p ProjectPage, specifiers: &[VersionSpecifiers]) -> Option<&'p WheelFile> {
+        let fits = |prereleases: bool| {
+            page.releases()
+                .iter()
+                .rev()
+                .filter(|r| r.has_wheel && !r.yanked && (prereleases || !r.version.any_prerelease()))
+                .filter(|r| specifiers.iter().all(|s| s.contains(&r.version)))
+                // Old releases seldom become usable after a hundred newer ones that are not.
+                .take(100)
+                .find_map(|r| page.usable(r, self.python, self.platform, self.libc.as_ref()).into_iter().next())
+        };
+        fits(false).or_else(|| fits(true))
+    }
+
+    /// The pages that a METADATA leads to.
+    fn follow(&self, metadata: &CoreMetadata, extras: &[ExtraName]) -> Vec<Job> {
+        metadata
+            .requirements(&self.environment, extras)
+            .filter_map(Result::ok)
+            .filter_map(|(requirement, _)| {
+                let project = requirement.name.to_string();
+                let index = (self.owner)(&project, &self.owners)?;
+                let mut specifiers: Vec<VersionSpecifiers> = self
+                    .wanted
+                    .iter()
+                    .filter(|(name, _)| *name == project)
+                    .map(|(_, s)| s.clone())
+                    .collect();
+                match &requirement.version_or_url {
+                    Some(VersionOrUrl::VersionSpecifier(s)) => specifiers.push(s.clone()),
+                    Some(VersionOrUrl::Url(_)) => return None,
+                    None => {}
+                }
+                Some(Job::Page { index, project, specifiers, extras: requirement.extras.clone() })
+            })
+            .collect()
+    }
+}
+
+fn absent(job: &Job) -> Done {
+    match job {
+        Job::Page { index, project, specifiers, extras } => {
+            Done::Page(index.clone(), project.clone(), None, specifiers.clone(), extras.clone())
+        }
+        Job::Metadata { index, file, extras } => {
+            Done::Metadata(index.clone(), file.clone(), Err("not in the cache".to_owned()), extras.clone())
+        }
+    }
+}
+
+async fn fetch(client: &IndexClient, http: &Http, job: &Job) -> Result<Done, IndexError> {
+    match job {
+        Job::Page { index, project, specifiers, extras } => {
+            let page = fetch_page(client, http, index, project).await?;
+            Ok(Done::Page(index.clone(), project.clone(), page, specifiers.clone(), extras.clone()))
+        }
+        Job::Metadata { index, file, extras } => {
+            let metadata = fetch_metadata(client, http, index, file).await?;
+            Ok(Done::Metadata(index.clone(), file.clone(), metadata, extras.clone()))
+        }
+    }
+}
+
+async fn fetch_page(client: &IndexClient, http: &Http, index: &str, project: &str) -> Result<Option<Arc<ProjectPage>>, IndexError> {
+    let url = client.page_url(index, project)?;
+    let address = super::credentials::without_login(&url).to_string();
+    let cached = client.cache.page(&address);
+    let mut ask = headers(&[(header::ACCEPT, ACCEPT)]);
+    if let Some(entry) = &cached {
+        if let Some(etag) = &entry.etag {
+            ask.extend(headers(&[(header::IF_NONE_MATCH, etag)]));
+        }
+        if let Some(date) = &entry.last_modified {
+            ask.extend(headers(&[(header::IF_MODIFIED_SINCE, date)]));
+        }
+    }
+    let failed = |why: String| IndexError::Request {
+        what: format!("`{project}`"),
+        index: index.to_owned(),
+        why,
+    };
+    let answer = http
+        .get(&url, &client.credentials, &ask, simple::MAX_PAGE)
+        .await
+        .map_err(failed)?;
+    let fresh_until = now() + max_age(answer.header(header::CACHE_CONTROL)).min(MAX_FRESH_S);
+    match (answer.status, cached) {
+        (304, Some(entry)) => {
+            let entry = CachedPage { fresh_until, ..entry };
+            client.cache.store_page(&address, &entry);
+            Ok(Some(Arc::new(entry.page)))
+        }
+        (200, _) => {
+            let kind = answer.header(header::CONTENT_TYPE).unwrap_or("");
+            let files: Vec<RawFile> =
+                simple::parse(&answer.body, kind, &answer.url).map_err(|why| IndexError::Format {
+                    what: format!("`{project}`"),
+                    index: index.to_owned(),
+                    why,
+                })?;
+            let entry = CachedPage {
+                etag: answer.header(header::ETAG).map(str::to_owned),
+                last_modified: answer.header(header::LAST_MODIFIED).map(str::to_owned),
+                fresh_until,
+                page: ProjectPage::from_files(project, files),
+            };
+            client.cache.store_page(&address, &entry);
+            Ok(Some(Arc::new(entry.page)))
+        }
+        // The pytorch index answers 403 for what it does not have.
+        (404 | 410, _) => Ok(None),
+        (403, _) if index.starts_with("pytorch/") => Ok(None),
+        (401 | 403, _) => Err(failed(format!(
+            "the server answered {}: it wants other credentials",
+            answer.status
+        ))),
+        (status, _) => Err(failed(format!("the server answered {status}"))),
+    }
+}
+
+/// A file's identity in the cache: its hash, or its address where the index states none.
+fn identity(file: &WheelFile) -> &str {
+    file.sha256.as_deref().unwrap_or(&file.url)
+}
+
+async fn fetch_metadata(client: &IndexClient, http: &Http, index: &str, file: &WheelFile) -> Result<Result<Arc<CoreMetadata>, String>, IndexError> {
+    let failed = |why: String| IndexError::Request {
+        what: format!("the metadata of `{}`", crate::model::text::clean(&file.filename, 120)),
+        index: index.to_owned(),
+        why,
+    };
+    let mut body = None;
+    if file.has_metadata
+        && let Ok(url) = Url::parse(&format!("{}.metadata", file.url))
+    {
+        let answer = http
+            .get(&url, &client.credentials, &header::HeaderMap::new(), remote_wheel::MAX_METADATA)
+            .await
+            .map_err(failed)?;
+        if answer.status == 200 {
+            let found = hex(&Sha256::digest(&answer.body));
+            if let Some(expected) = &file.metadata_sha256
+                && *expected != found
+            {
+                return Ok(Err("its SHA-256 is not the one the index states".to_owned()));
+            }
+            body = Some(answer.body);
+        }
+    }
+    let body = match body {
+        Some(body) => body,
+        None => match remote_wheel::metadata(http, &client.credentials, file).await {
+            Ok(body) => body,
+            Err(why) if why.starts_with("a wheel") || why.starts_with("a METADATA") || why.starts_with("other bytes") => {
+                return Ok(Err(format!("the server sent {why}")));
+            }
+            Err(why) => return Err(failed(why)),
+        },
+    };
+    let digest = hex(&Sha256::digest(&body));
+    let text = String::from_utf8_lossy(&body);
+    Ok(match CoreMetadata::parse(&text, digest.clone()) {
+        Ok(metadata) => {
+            client.cache.store_metadata(identity(file), &digest, &text);
+            Ok(Arc::new(metadata))
+        }
+        Err(error) => Err(error.to_string()),
+    })
+}
+
+fn max_age(cache_control: Option<&str>) -> u64 {
+    cache_control
+        .into_iter()
+        .flat_map(|c| c.split(','))
+        .find_map(|d| d.trim().strip_prefix("max-age=")?.parse().ok())
+        .unwrap_or(0)
+}
+
+fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or(Duration::ZERO)
+        .as_secs()
+}

@@ -1,0 +1,156 @@
+//! Credentials from the index's own address and from netrc; they go to their host only and are never
+//! printed or written.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use url::Url;
+
+/// User name and password for HTTP basic authentication.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Login {
+    pub user: String,
+    pub password: String,
+}
+
+// A password must not reach a log through `{:?}`.
+impl std::fmt::Debug for Login {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Login(..)")
+    }
+}
+
+/// Where credentials come from.
+#[derive(Debug)]
+pub(super) struct Credentials {
+    netrc: Option<PathBuf>,
+    entries: OnceLock<Vec<(Option<String>, Login)>>,
+}
+
+impl Credentials {
+    pub fn new(netrc: Option<PathBuf>) -> Credentials {
+        Credentials { netrc, entries: OnceLock::new() }
+    }
+
+    /// The login for a URL: its own user part, else netrc's entry for the host.
+    pub fn login(&self, url: &Url) -> Option<Login> {
+        if !url.username().is_empty() {
+            return Some(Login {
+                user: decode(url.username()),
+                password: decode(url.password().unwrap_or_default()),
+            });
+        }
+        let host = url.host_str()?;
+        let entries = self.entries.get_or_init(|| {
+            self.netrc
+                .as_ref()
+                .and_then(|path| fs_err::read_to_string(path).ok())
+                .map(|text| parse_netrc(&text))
+                .unwrap_or_default()
+        });
+        entries
+            .iter()
+            .find(|(machine, _)| machine.as_deref() == Some(host))
+            .or_else(|| entries.iter().find(|(machine, _)| machine.is_none()))
+            .map(|(_, login)| login.clone())
+    }
+}
+
+/// The address without user and password.
+pub(super) fn without_login(url: &Url) -> Url {
+    let mut url = url.clone();
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url
+}
+
+/// Text that may be a URL, safe to print: the user part is cut out.
+pub fn without_credentials(text: &str) -> String {
+    let clean = crate::model::text::clean(text, 200);
+    match clean.split_once("://") {
+        Some((scheme, rest)) => {
+            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+            format!("{scheme}://{host}{path}")
+        }
+        None => clean,
+    }
+}
+
+fn decode(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        let hex = tail
+            .get(..2)
+            .filter(|_| *first == b'%')
+            .and_then(|h| std::str::from_utf8(h).ok())
+            .and_then(|h| u8::from_str_radix(h, 16).ok());
+        match hex {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &tail[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// netrc's `machine NAME login USER password WORD` entries; `default` has no machine.
+fn parse_netrc(text: &str) -> Vec<(Option<String>, Login)> {
+    let mut entries: Vec<(Option<String>, Login)> = Vec::new();
+    let text: Vec<&str> = text
+        .lines()
+        .filter(|l| !l.trim_start().starts_with('#'))
+        .flat_map(str::split_whitespace)
+        .collect();
+    let mut words = text.into_iter();
+    let empty = || Login { user: String::new(), password: String::new() };
+    while let Some(word) = words.next() {
+        match word {
+            "machine" => entries.push((words.next().map(str::to_owned), empty())),
+            "default" => entries.push((None, empty())),
+            "login" => {
+                if let (Some(entry), Some(user)) = (entries.last_mut(), words.next()) {
+                    user.clone_into(&mut entry.1.user);
+                }
+            }
+            "password" => {
+                if let (Some(entry), Some(password)) = (entries.last_mut(), words.next()) {
+                    password.clone_into(&mut entry.1.password);
+                }
+            }
+            _ => {}
+        }
+    }
+    entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn netrc() {
+        let entries = parse_netrc("# c\nmachine a.example login me password s3cret\ndefault login any password x\n");
+        assert_eq!(entries.len(), 2);
+        assert_eq!(entries[0].0.as_deref(), Some("a.example"));
+        assert_eq!(entries[0].1.password, "s3cret");
+        assert_eq!(format!("{:?}", entries[0].1), "Login(..)");
+        assert!(parse_netrc("machine").len() == 1 && parse_netrc("login x").is_empty());
+    }
+
+    #[test]
+    fn addresses_are_printed_without_login() {
+        assert_eq!(without_credentials("https://me:pw@host.example/simple"), "https://host.example/simple");
+        assert_eq!(without_credentials("no url"), "no url");
+        let c = Credentials::new(None);
+        let login = c.login(&Url::parse("https://me:p%40w@h.example/").unwrap()).unwrap();
+        assert_eq!((login.user.as_str(), login.password.as_str()), ("me", "p@w"));
+        assert_eq!(decode("a%zz%4"), "a%zz%4");
+    }
+}

@@ -1,0 +1,235 @@
+//! Where the index `pypi` is: configuration, never code.
+//!
+//! The order: `--index-url`, then `ENVLOCK_INDEX_URL`, `UV_DEFAULT_INDEX`, `UV_INDEX_URL`,
+//! `PIP_INDEX_URL`, then envlock.toml, then pip's and uv's configuration files, then the default baked
+//! in at build time from `ENVLOCK_DEFAULT_INDEX`, then the default that the nearest system Python's
+//! pip has, read as text (never run, never from the project's own environment).
+
+use std::path::{Path, PathBuf};
+
+/// An address and where it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Located {
+    /// The address of the simple API.
+    pub url: String,
+    /// Where it was found: `--index-url`, `PIP_INDEX_URL`, `/etc/pip.conf`.
+    pub found_by: String,
+}
+
+/// The environment variables that name the index, in order.
+pub const VARIABLES: [&str; 4] = ["ENVLOCK_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"];
+
+/// What the search looks at.
+#[derive(Debug, Clone, Default)]
+pub struct Places<'a> {
+    /// `--index-url`.
+    pub flag: Option<&'a str>,
+    /// The address that envlock.toml gives for `pypi`, or for what replaces it.
+    pub manifest: Option<&'a str>,
+    /// The user's home folder.
+    pub home: Option<PathBuf>,
+    /// `XDG_CONFIG_HOME`.
+    pub config_home: Option<PathBuf>,
+    /// Folders of `PATH`.
+    pub path: Vec<PathBuf>,
+    /// Folders whose Python is not to be looked at: active environments, the project.
+    pub not_below: Vec<PathBuf>,
+}
+
+/// Finds the address of `pypi`. `variable` reads one environment variable.
+pub fn pypi(places: &Places<'_>, variable: &dyn Fn(&str) -> Option<String>) -> Option<Located> {
+    let located = |url: &str, found_by: &str| Located {
+        url: url.trim().to_owned(),
+        found_by: found_by.to_owned(),
+    };
+    if let Some(url) = places.flag {
+        return Some(located(url, "--index-url"));
+    }
+    for name in VARIABLES {
+        if let Some(url) = variable(name).filter(|v| !v.trim().is_empty()) {
+            // uv lets `name=URL` stand in UV_DEFAULT_INDEX.
+            let url = url.split_once("=http").map_or(url.clone(), |(_, rest)| format!("http{rest}"));
+            return Some(located(&url, name));
+        }
+    }
+    if let Some(url) = places.manifest {
+        return Some(located(url, "envlock.toml"));
+    }
+    for file in configuration_files(places, variable) {
+        if let Ok(text) = fs_err::read_to_string(&file) {
+            let url = if file.extension().is_some_and(|e| e == "toml") {
+                uv_toml_index(&text)
+            } else {
+                pip_conf_index(&text)
+            };
+            if let Some(url) = url {
+                return Some(located(&url, &file.display().to_string()));
+            }
+        }
+    }
+    if let Some(url) = option_env!("ENVLOCK_DEFAULT_INDEX").filter(|u| !u.is_empty()) {
+        return Some(located(url, "built in"));
+    }
+    system_pip(places)
+}
+
+/// pip's and uv's configuration files, most specific first.
+fn configuration_files(places: &Places<'_>, variable: &dyn Fn(&str) -> Option<String>) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    if let Some(file) = variable("PIP_CONFIG_FILE") {
+        files.push(PathBuf::from(file));
+    }
+    let config = places
+        .config_home
+        .clone()
+        .or_else(|| places.home.as_ref().map(|h| h.join(".config")));
+    if let Some(config) = &config {
+        files.push(config.join("pip/pip.conf"));
+    }
+    if let Some(home) = &places.home {
+        files.push(home.join(".pip/pip.conf"));
+    }
+    if let Some(config) = &config {
+        files.push(config.join("uv/uv.toml"));
+    }
+    files.push(PathBuf::from("/etc/xdg/pip/pip.conf"));
+    files.push(PathBuf::from("/etc/pip.conf"));
+    files.push(PathBuf::from("/etc/uv/uv.toml"));
+    files
+}
+
+/// `index-url` in the `[global]` or `[install]` section of a pip.conf.
+fn pip_conf_index(text: &str) -> Option<String> {
+    let mut section = String::new();
+    let mut found = None;
+    for line in text.lines() {
+        let line = line.trim();
+        if let Some(name) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
+            name.clone_into(&mut section);
+        } else if let Some((key, value)) = line.split_once(['=', ':'])
+            && matches!(section.as_str(), "global" | "install")
+            && key.trim().replace('_', "-") == "index-url"
+        {
+            found = Some(value.trim().to_owned());
+        }
+    }
+    found
+}
+
+/// The default index of a uv.toml.
+fn uv_toml_index(text: &str) -> Option<String> {
+    let table: toml::Table = text.parse().ok()?;
+    let listed = table.get("index").and_then(toml::Value::as_array).and_then(|list| {
+        list.iter()
+            .find(|i| i.get("default").and_then(toml::Value::as_bool) == Some(true))
+            .and_then(|i| i.get("url"))
+    });
+    listed
+        .or_else(|| table.get("index-url"))
+        .or_else(|| table.get("pip").and_then(|p| p.get("index-url")))
+        .and_then(toml::Value::as_str)
+        .map(str::to_owned)
+}
+
+/// The address in pip's own source: the constant that names its default index.
+fn system_pip(places: &Places<'_>) -> Option<Located> {
+    let mut seen = Vec::new();
+    for folder in &places.path {
+        let Some(root) = folder.parent() else { continue };
+        let root = fs_err::canonicalize(root).unwrap_or_else(|_| root.to_path_buf());
+        if seen.contains(&root) || places.not_below.iter().any(|p| root.starts_with(p)) {
+            continue;
+        }
+        for site in site_packages(&root) {
+            let source = site.join("pip/_internal/models/index.py");
+            if let Ok(text) = fs_err::read_to_string(&source)
+                && let Some(url) = pip_default(&text)
+            {
+                return Some(Located {
+                    url,
+                    found_by: format!("pip's default ({})", source.display()),
+                });
+            }
+        }
+        seen.push(root);
+    }
+    None
+}
+
+fn site_packages(root: &Path) -> Vec<PathBuf> {
+    let mut sites = Vec::new();
+    let mut below = |lib: PathBuf| {
+        let Ok(entries) = fs_err::read_dir(&lib) else { return };
+        let mut names: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
+        names.sort();
+        for entry in names {
+            let name = entry.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+            if name.starts_with("python3") {
+                sites.push(entry.join("site-packages"));
+                sites.push(entry.join("dist-packages"));
+            }
+        }
+    };
+    below(root.join("lib"));
+    below(root.join("local/lib"));
+    // Version managers keep their Pythons one folder deeper.
+    if let Ok(entries) = fs_err::read_dir(root.join("versions")) {
+        let mut versions: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
+        versions.sort();
+        for version in versions {
+            below(version.join("lib"));
+        }
+    }
+    sites
+}
+
+/// `PyPI = PackageIndex("https://...", ...)` -> that address and `/simple`.
+fn pip_default(source: &str) -> Option<String> {
+    let line = source.lines().find(|l| l.starts_with("PyPI = PackageIndex("))?;
+    let start = line.find(['"', '\''])? + 1;
+    let rest = &line[start..];
+    let url = &rest[..rest.find(['"', '\''])?];
+    url.starts_with("https://").then(|| format!("{}/simple", url.trim_end_matches('/')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_places() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().join("home");
+        let none = |_: &str| None;
+        let mut places = Places {
+            home: Some(home.clone()),
+            path: vec![dir.path().join("sys/bin")],
+            ..Places::default()
+        };
+        let site = dir.path().join("sys/lib/python3.11/site-packages/pip/_internal/models");
+        fs_err::create_dir_all(&site).unwrap();
+        fs_err::write(site.join("index.py"), "class X: pass\nPyPI = PackageIndex(\"https://default.example/\", \"f\")\n").unwrap();
+        let from_files = |places: &Places<'_>| pypi(places, &none).map(|l| l.url);
+        // A pip.conf of this machine may name another index; then the last step cannot be seen.
+        if !Path::new("/etc/pip.conf").exists() || from_files(&places).is_some_and(|u| u.contains("default.example")) {
+            assert_eq!(from_files(&places).as_deref(), Some("https://default.example/simple"));
+        }
+        fs_err::create_dir_all(home.join(".config/pip")).unwrap();
+        fs_err::write(home.join(".config/pip/pip.conf"), "[global]\nindex-url = https://conf.example/simple\n").unwrap();
+        assert_eq!(from_files(&places).as_deref(), Some("https://conf.example/simple"));
+        places.manifest = Some("https://manifest.example/simple");
+        assert_eq!(from_files(&places).as_deref(), Some("https://manifest.example/simple"));
+        let variable = |name: &str| (name == "UV_DEFAULT_INDEX").then(|| "corp=https://uv.example/simple".to_owned());
+        assert_eq!(pypi(&places, &variable).unwrap().url, "https://uv.example/simple");
+        places.flag = Some("https://flag.example/simple");
+        assert_eq!(pypi(&places, &variable).unwrap().found_by, "--index-url");
+    }
+
+    #[test]
+    fn configuration_formats() {
+        assert_eq!(pip_conf_index("[list]\nindex-url=x\n[global]\nindex_url = y\n").as_deref(), Some("y"));
+        assert_eq!(uv_toml_index("[[index]]\nurl = \"a\"\n[[index]]\nurl = \"b\"\ndefault = true\n").as_deref(), Some("b"));
+        assert_eq!(uv_toml_index("index-url = \"c\"").as_deref(), Some("c"));
+        assert!(uv_toml_index("not toml [").is_none());
+    }
+}

@@ -1,0 +1,216 @@
+//! The package index as an edge: pages and wheel metadata in, plain values out.
+//!
+//! Reads the simple API (PEP 503 HTML, PEP 691 JSON) and wheel METADATA (PEP 658, else by HTTP range
+//! from the wheel's tail, else the whole wheel), concurrently, with retries, a disk cache and an
+//! offline mode. Nothing here knows the solver: it answers [`Need`]s and reads ahead by a [`Guess`].
+
+mod cache;
+mod crawl;
+mod credentials;
+mod http;
+pub mod locate;
+mod remote_wheel;
+mod simple;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pep508_rs::MarkerEnvironment;
+
+use crate::model::metadata::CoreMetadata;
+use crate::model::platform::{Libc, Platform};
+use crate::model::project::ProjectPage;
+use crate::model::solution::Need;
+use crate::model::wheel::Python;
+
+pub use cache::Cache;
+
+/// Where indexes are and how to reach them.
+#[derive(Debug, Clone)]
+pub struct IndexConfig {
+    /// Address of the simple API of each index by name; `pytorch` is a base to which the variant is
+    /// added (`pytorch/cu126`).
+    pub addresses: Vec<(String, String)>,
+    /// The cache folder.
+    pub cache_dir: PathBuf,
+    /// Answer from the cache alone.
+    pub offline: bool,
+    /// The netrc file, if any.
+    pub netrc: Option<PathBuf>,
+    /// Extra certificate authorities (PEM files).
+    pub certificates: Vec<PathBuf>,
+    /// How long one request may take without a byte, in seconds.
+    pub timeout_s: u64,
+}
+
+/// What most probably will be asked next, so that it can be fetched ahead.
+#[derive(Debug, Clone)]
+pub struct Guess {
+    /// The Python series to guess wheels for.
+    pub python: Python,
+    /// The platform.
+    pub platform: Platform,
+    /// The C library.
+    pub libc: Option<Libc>,
+    /// The marker environment of both.
+    pub environment: MarkerEnvironment,
+    /// The index that owns a package; `None` where that is not known yet (stack packages).
+    pub owner: fn(&str, &[(String, Vec<String>)]) -> Option<String>,
+    /// Index name and patterns, as the request has them.
+    pub owners: Vec<(String, Vec<String>)>,
+    /// Specifiers of the user's requirements and bounds by package, to guess releases with.
+    pub wanted: Vec<(String, pep440_rs::VersionSpecifiers)>,
+}
+
+/// An answered need.
+#[derive(Debug, Clone)]
+pub enum Fetched {
+    /// A page; `None` when the index has no such project.
+    Page {
+        /// Index name.
+        index: String,
+        /// Project.
+        project: String,
+        /// The page.
+        page: Option<Arc<ProjectPage>>,
+    },
+    /// A METADATA, or why it cannot be used.
+    Metadata {
+        /// Index name.
+        index: String,
+        /// Wheel file name.
+        filename: String,
+        /// The metadata.
+        metadata: Result<Arc<CoreMetadata>, String>,
+    },
+}
+
+/// Why the index could not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum IndexError {
+    /// No address is configured for the index.
+    #[error("no address is known for the index `{0}`")]
+    NoAddress(String),
+    /// Not in the cache, and the network is off.
+    #[error("`{what}` is not in the cache, and `--offline` is given")]
+    Offline {
+        /// Project or file.
+        what: String,
+    },
+    /// The request failed after all retries.
+    #[error("cannot read {what} from the index `{index}`: {why}")]
+    Request {
+        /// Project or file.
+        what: String,
+        /// Index name.
+        index: String,
+        /// The last failure, without addresses' credentials.
+        why: String,
+    },
+    /// The answer is not what the format says.
+    #[error("the index `{index}` answered {what} with {why}")]
+    Format {
+        /// Project or file.
+        what: String,
+        /// Index name.
+        index: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// The cache or client could not be set up.
+    #[error("{0}")]
+    Setup(String),
+}
+
+impl IndexError {
+    /// The index that failed, where one did.
+    pub fn index(&self) -> Option<&str> {
+        match self {
+            IndexError::NoAddress(index)
+            | IndexError::Request { index, .. }
+            | IndexError::Format { index, .. } => Some(index),
+            IndexError::Offline { .. } | IndexError::Setup(_) => None,
+        }
+    }
+}
+
+/// Reads indexes.
+pub struct IndexClient {
+    config: IndexConfig,
+    cache: Cache,
+    credentials: credentials::Credentials,
+    http: std::sync::OnceLock<http::Http>,
+}
+
+impl IndexClient {
+    /// A client; touches neither network nor cache yet.
+    pub fn new(config: IndexConfig) -> IndexClient {
+        IndexClient {
+            cache: Cache::new(&config.cache_dir),
+            credentials: credentials::Credentials::new(config.netrc.clone()),
+            http: std::sync::OnceLock::new(),
+            config,
+        }
+    }
+
+    /// The address of a project's page on an index.
+    fn page_url(&self, index: &str, project: &str) -> Result<url::Url, IndexError> {
+        let (family, variant) = index.split_once('/').map_or((index, None), |(f, v)| (f, Some(v)));
+        let base = self
+            .config
+            .addresses
+            .iter()
+            .find(|(name, _)| name == family)
+            .map(|(_, address)| address.trim_end_matches('/'))
+            .ok_or_else(|| IndexError::NoAddress(index.to_owned()))?;
+        let text = match variant {
+            Some(variant) => format!("{base}/{variant}/{project}/"),
+            None => format!("{base}/{project}/"),
+        };
+        url::Url::parse(&text).map_err(|_| {
+            IndexError::Setup(format!(
+                "the address of the index `{index}` is not a URL: `{}`",
+                credentials::without_credentials(&text)
+            ))
+        })
+    }
+
+    /// Answers needs, and what the guess says will be needed next. `progress` is told how many
+    /// requests are done and how many are known.
+    ///
+    /// # Errors
+    /// The first need that could not be answered; what was only guessed never fails.
+    pub fn fetch(
+        &self,
+        needs: &[Need],
+        guess: Option<&Guess>,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Vec<Fetched>, IndexError> {
+        crawl::run(self, needs, guess, progress)
+    }
+
+    /// The page of a project with its addresses, for formats that state them (pylock.toml).
+    ///
+    /// # Errors
+    /// As [`IndexClient::fetch`].
+    pub fn page(&self, index: &str, project: &str) -> Result<Option<Arc<ProjectPage>>, IndexError> {
+        let need = Need::Page {
+            index: index.to_owned(),
+            project: project.to_owned(),
+        };
+        let fetched = self.fetch(&[need], None, &mut |_, _| {})?;
+        Ok(fetched.into_iter().find_map(|f| match f {
+            Fetched::Page { page, .. } => page,
+            Fetched::Metadata { .. } => None,
+        }))
+    }
+}
+
+/// Lower-case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut out, b| {
+        let _ = write!(out, "{b:02x}");
+        out
+    })
+}

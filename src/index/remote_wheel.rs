@@ -1,0 +1,166 @@
+//! METADATA out of a wheel on a server: its tail by HTTP range, or the whole file where ranges are not
+//! served.
+
+use std::io::{self, Read, Seek, SeekFrom};
+
+use reqwest::header;
+use sha2::{Digest, Sha256};
+use url::Url;
+
+use super::credentials::Credentials;
+use super::http::{Http, headers};
+use crate::model::project::WheelFile;
+
+/// The first range asked for: the zip's directory and, mostly, the METADATA too.
+const TAIL: u64 = 64 << 10;
+/// No METADATA is larger.
+pub(super) const MAX_METADATA: u64 = 16 << 20;
+/// No more than this is read of one wheel by ranges.
+const MAX_RANGES: u64 = 64 << 20;
+/// A wheel read whole may have this size.
+const MAX_WHEEL: u64 = 4 << 30;
+
+/// The METADATA text of a wheel.
+///
+/// # Errors
+/// One phrase that says what is wrong.
+pub(super) async fn metadata(http: &Http, credentials: &Credentials, file: &WheelFile) -> Result<Vec<u8>, String> {
+    let url = Url::parse(&file.url).map_err(|_| "no address".to_owned())?;
+    let range = format!("bytes=-{TAIL}");
+    let first = http
+        .get(&url, credentials, &headers(&[(header::RANGE, &range), (header::ACCEPT_ENCODING, "identity")]), MAX_WHEEL)
+        .await?;
+    match first.status {
+        206 => by_ranges(http, credentials, &url, file, first).await,
+        200 => whole(&first.body, file),
+        416 => {
+            let all = http.get(&url, credentials, &header::HeaderMap::new(), MAX_WHEEL).await?;
+            if all.status == 200 { whole(&all.body, file) } else { Err(format!("status {}", all.status)) }
+        }
+        status => Err(format!("status {status}")),
+    }
+}
+
+async fn by_ranges(http: &Http, credentials: &Credentials, url: &Url, file: &WheelFile, first: super::http::Answer) -> Result<Vec<u8>, String> {
+    let (start, total) = content_range(&first)?;
+    let mut sparse = SparseFile { total, position: 0, chunks: vec![(start, first.body)], missing: None };
+    for _ in 0..16 {
+        sparse.missing = None;
+        match extract(&mut sparse, file) {
+            Ok(metadata) => return Ok(metadata),
+            Err(why) => {
+                let Some(from) = sparse.missing else { return Err(why) };
+                let end = (from + TAIL - 1).min(total.saturating_sub(1));
+                if sparse.chunks.iter().map(|c| c.1.len() as u64).sum::<u64>() > MAX_RANGES {
+                    return Err("a wheel whose METADATA is spread too far".to_owned());
+                }
+                let range = format!("bytes={from}-{end}");
+                let answer = http
+                    .get(url, credentials, &headers(&[(header::RANGE, &range), (header::ACCEPT_ENCODING, "identity")]), MAX_RANGES)
+                    .await?;
+                if answer.status != 206 {
+                    return Err(format!("status {} to a range that it served before", answer.status));
+                }
+                let (start, again) = content_range(&answer)?;
+                if start != from || again != total {
+                    return Err("other bytes than were asked for".to_owned());
+                }
+                sparse.chunks.push((start, answer.body));
+            }
+        }
+    }
+    Err("a wheel whose METADATA is spread too far".to_owned())
+}
+
+fn whole(body: &[u8], file: &WheelFile) -> Result<Vec<u8>, String> {
+    if let Some(expected) = &file.sha256 {
+        let found = crate::index::hex(&Sha256::digest(body));
+        if found != *expected {
+            return Err("a wheel whose SHA-256 is not the one the index states".to_owned());
+        }
+    }
+    extract(io::Cursor::new(body), file)
+}
+
+/// The METADATA of the wheel's own `.dist-info` folder.
+fn extract<R: Read + Seek>(reader: R, file: &WheelFile) -> Result<Vec<u8>, String> {
+    let mut archive = zip::ZipArchive::new(reader).map_err(|_| "a wheel that is no zip archive".to_owned())?;
+    let normalize = |s: &str| s.replace(['-', '.'], "_").to_lowercase();
+    let wanted = normalize(&file.wheel.project);
+    let name = archive
+        .file_names()
+        .filter_map(Result::ok)
+        .find(|n| {
+            n.strip_suffix(".dist-info/METADATA")
+                .filter(|stem| !stem.contains('/'))
+                .and_then(|stem| stem.split_once('-'))
+                .is_some_and(|(project, _)| normalize(project) == wanted)
+        })
+        .map(|n| n.to_string())
+        .ok_or_else(|| "a wheel without its METADATA".to_owned())?;
+    let entry = archive.by_name(&name).map_err(|_| "a METADATA that cannot be read".to_owned())?;
+    if entry.size() > MAX_METADATA {
+        return Err("a METADATA of unlikely size".to_owned());
+    }
+    let mut out = Vec::new();
+    entry
+        .take(MAX_METADATA)
+        .read_to_end(&mut out)
+        .map_err(|_| "a METADATA that cannot be unpacked".to_owned())?;
+    Ok(out)
+}
+
+/// `bytes 100-199/200` -> (100, 200), checked against the body.
+fn content_range(answer: &super::http::Answer) -> Result<(u64, u64), String> {
+    let wrong = || "a range answer that does not say what it holds".to_owned();
+    let text = answer.header(header::CONTENT_RANGE).ok_or_else(wrong)?;
+    let (span, total) = text.strip_prefix("bytes ").and_then(|t| t.split_once('/')).ok_or_else(wrong)?;
+    let (start, end) = span.split_once('-').ok_or_else(wrong)?;
+    let parse = |t: &str| t.trim().parse::<u64>().map_err(|_| wrong());
+    let (start, end, total) = (parse(start)?, parse(end)?, parse(total)?);
+    if end < start || end >= total || end - start + 1 != answer.body.len() as u64 {
+        return Err("other bytes than were asked for".to_owned());
+    }
+    Ok((start, total))
+}
+
+/// A file of which some parts are here. Reading elsewhere fails and notes what was missing.
+struct SparseFile {
+    total: u64,
+    position: u64,
+    chunks: Vec<(u64, Vec<u8>)>,
+    missing: Option<u64>,
+}
+
+impl Read for SparseFile {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.position >= self.total || buffer.is_empty() {
+            return Ok(0);
+        }
+        for (start, bytes) in &self.chunks {
+            if let Some(offset) = self.position.checked_sub(*start)
+                && let Some(rest) = usize::try_from(offset).ok().and_then(|o| bytes.get(o..))
+                && !rest.is_empty()
+            {
+                let n = rest.len().min(buffer.len());
+                buffer[..n].copy_from_slice(&rest[..n]);
+                self.position += n as u64;
+                return Ok(n);
+            }
+        }
+        self.missing = Some(self.position);
+        Err(io::Error::other("not fetched yet"))
+    }
+}
+
+impl Seek for SparseFile {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let target = match to {
+            SeekFrom::Start(n) => i128::from(n),
+            SeekFrom::End(n) => i128::from(self.total) + i128::from(n),
+            SeekFrom::Current(n) => i128::from(self.position) + i128::from(n),
+        };
+        self.position = u64::try_from(target).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        Ok(self.position)
+    }
+}

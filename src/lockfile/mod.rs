@@ -1,0 +1,151 @@
+//! The lockfile, `envlock.lock`.
+//!
+//! Goals, in this order:
+//! 1. **Complete**: what is needed to install without resolving, and to judge any machine without
+//!    installing (the envelope).
+//! 2. **Byte-stable**: equal input gives equal bytes. No time stamps, everything sorted.
+//! 3. **Mirror-independent**: indexes by name, files by name and SHA-256; never the address that
+//!    happened to serve them.
+//! 4. **Readable, with small diffs**: TOML, one block per package, one line per file.
+//! 5. **Guarded against accidents**: a checksum notices edits and bad merges. It is no signature.
+//!
+//! Format history (semantic version; a reader takes any minor of its major):
+//! * 1.0.0: first.
+
+mod graph;
+mod parse;
+mod render;
+mod satisfies;
+mod schema;
+#[cfg(test)]
+mod tests;
+
+use crate::model::host::Host;
+use crate::model::platform::Platform;
+use crate::model::solution::{ChosenPackage, Envelope, Level, Solution, Stack};
+use crate::model::wheel::Python;
+
+pub use graph::dependency_order;
+pub use parse::{LockError, parse};
+pub use render::render;
+pub(crate) use render::quote;
+pub use satisfies::{Stale, stale};
+
+/// The format this program writes.
+pub const FORMAT: semver::Version = semver::Version::new(1, 0, 0);
+
+/// A lockfile.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lockfile {
+    /// Format version it was read with or will be written in.
+    pub format: semver::Version,
+    /// SHA-256 of the registry that decided.
+    pub registry_digest: String,
+    /// That registry's date.
+    pub registry_date: String,
+    /// The request, one canonical line per part ([`request_lines`]).
+    pub request: Vec<String>,
+    /// The targets; the first is the default.
+    pub targets: Vec<Target>,
+    /// Every package, sorted by name.
+    pub packages: Vec<ChosenPackage>,
+}
+
+/// One machine kind that the lock serves.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Target {
+    /// Its name; `default` for the machine at hand.
+    pub name: String,
+    /// The Python series.
+    pub python: Python,
+    /// The platform.
+    pub platform: Platform,
+    /// Whether the Python closure is locked or the stack only.
+    pub level: Level,
+    /// The framework build.
+    pub stack: Option<Stack>,
+    /// What it takes to run it.
+    pub envelope: Envelope,
+    /// The machine it was solved for.
+    pub host: Host,
+}
+
+impl Lockfile {
+    /// The lock of a solution.
+    pub fn new(
+        solution: &Solution,
+        host: &Host,
+        level: Level,
+        request: &crate::model::request::Request,
+        registry_digest: &str,
+        registry_date: &str,
+    ) -> Lockfile {
+        Lockfile {
+            format: FORMAT,
+            registry_digest: registry_digest.to_owned(),
+            registry_date: registry_date.to_owned(),
+            request: request_lines(request),
+            targets: vec![Target {
+                name: "default".to_owned(),
+                python: solution.python,
+                platform: solution.platform,
+                level,
+                stack: solution.stack.clone(),
+                envelope: solution.envelope.clone(),
+                host: host.clone(),
+            }],
+            packages: solution.packages.clone(),
+        }
+    }
+
+    /// A target by name, the first without one.
+    pub fn target(&self, name: Option<&str>) -> Option<&Target> {
+        match name {
+            None => self.targets.first(),
+            Some(name) => self.targets.iter().find(|t| t.name == name),
+        }
+    }
+
+    /// A package by normalized name.
+    pub fn package(&self, name: &str) -> Option<&ChosenPackage> {
+        self.packages.iter().find(|p| p.name == name)
+    }
+
+    /// The versions that a later solve should keep.
+    pub fn preferences(&self) -> crate::model::request::Preferences {
+        let target = self.targets.first();
+        crate::model::request::Preferences {
+            versions: self
+                .packages
+                .iter()
+                .filter_map(|p| Some((p.name.clone(), p.version.parse().ok()?)))
+                .collect(),
+            python: target.map(|t| t.python),
+            variant: target.and_then(|t| t.stack.as_ref()).map(|s| s.variant.clone()),
+        }
+    }
+}
+
+/// The request as canonical lines, sorted: equal requests give equal lines, whatever order they were
+/// written in and wherever they stand.
+pub fn request_lines(request: &crate::model::request::Request) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    lines.extend(request.requirements.iter().map(|r| format!("package {}", r.requirement)));
+    lines.extend(request.constraints.iter().map(|r| format!("constraint {}", r.requirement)));
+    let mut add = |key: &str, value: Option<String>| lines.extend(value.map(|v| format!("{key} {v}")));
+    add("python", request.python.as_ref().map(|p| p.text.clone()));
+    add("cuda", request.cuda.as_ref().map(|l| l.value.to_string()));
+    add("cudnn", request.cudnn.as_ref().map(|l| l.value.to_string()));
+    add("nccl", request.nccl.as_ref().map(|l| l.value.to_string()));
+    add("variant", request.variant.as_ref().map(|l| l.value.clone()));
+    add("driver-policy", request.native_driver_only.as_ref().map(|_| "native".to_owned()));
+    add("only-index", request.only_index.as_ref().map(|l| l.value.clone()));
+    for owner in &request.owners {
+        let mut patterns = owner.patterns.clone();
+        patterns.sort();
+        add("index", Some(format!("{} {}", owner.index, patterns.join(" "))));
+    }
+    lines.sort();
+    lines.dedup();
+    lines
+}

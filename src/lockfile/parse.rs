@@ -1,0 +1,222 @@
+//! Reading a lockfile: format first, then shape, then the checksum.
+
+use super::render::{CHECKSUM_KEY, checksum, request_digest};
+use super::schema::*;
+use super::{FORMAT, Lockfile, Target};
+use crate::model::capability::CodeTargets;
+use crate::model::host::{Driver, Gpu, Host, System};
+use crate::model::platform::Libc;
+use crate::model::solution::{ChosenFile, ChosenPackage, Coverage, Edge, Envelope, Level, Stack};
+
+/// A lockfile that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LockError {
+    /// Made by a newer program.
+    #[error("the lock has format {found}, this envlock reads {understood}")]
+    Newer {
+        /// Its format.
+        found: String,
+        /// What this program reads.
+        understood: String,
+    },
+    /// Conflict markers of a merge.
+    #[error("the lock holds a merge conflict (line {line})")]
+    MergeConflict {
+        /// Line of the first marker.
+        line: usize,
+    },
+    /// No lockfile, or a broken one.
+    #[error("the lock cannot be read: {0}")]
+    Malformed(String),
+    /// The checksum differs.
+    #[error("the lock was changed by hand or by a merge: its checksum does not match")]
+    Edited,
+}
+
+impl LockError {
+    /// The command or step that helps.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            LockError::Newer { .. } => "update envlock, or make the lock again with `envlock resolve`",
+            LockError::MergeConflict { .. } | LockError::Malformed(_) | LockError::Edited => {
+                "make it again with `envlock resolve`"
+            }
+        }
+    }
+}
+
+/// Reads a lockfile's text.
+///
+/// # Errors
+/// See [`LockError`]; an edited lock is an error too, because nothing in it can be relied on.
+pub fn parse(text: &str) -> Result<Lockfile, LockError> {
+    if let Some(line) = text.lines().position(|l| l.starts_with("<<<<<<< ") || l.starts_with(">>>>>>> ")) {
+        return Err(LockError::MergeConflict { line: line + 1 });
+    }
+    let malformed = |e: &toml::de::Error| {
+        let line = e.span().map_or(1, |s| text[..s.start.min(text.len())].matches('\n').count() + 1);
+        LockError::Malformed(format!("line {line}: {}", crate::model::text::clean(e.message(), 120)))
+    };
+    let head: RawFormat = toml::from_str(text).map_err(|e| malformed(&e))?;
+    let format: semver::Version = head
+        .format
+        .parse()
+        .map_err(|_| LockError::Malformed(format!("`{}` is no format version", crate::model::text::clean(&head.format, 40))))?;
+    let understood = semver::VersionReq::parse(&format!("^{}", FORMAT.major)).expect("a constant");
+    if !understood.matches(&format) {
+        return Err(LockError::Newer {
+            found: format.to_string(),
+            understood: format!("{}.x", FORMAT.major),
+        });
+    }
+    let stated = text
+        .lines()
+        .find_map(|l| l.strip_prefix(CHECKSUM_KEY))
+        .map(|v| v.trim().trim_matches('"'));
+    let body = text
+        .find(CHECKSUM_KEY)
+        .and_then(|i| text[i..].find('\n').map(|n| &text[i + n + 1..]));
+    match (stated, body) {
+        (Some(stated), Some(body)) if stated == checksum(body) => {}
+        (Some(_), Some(_)) => return Err(LockError::Edited),
+        _ => return Err(LockError::Malformed("it has no checksum".to_owned())),
+    }
+    let raw: RawLock = toml::from_str(text).map_err(|e| malformed(&e))?;
+    if raw.request.sha256 != request_digest(&raw.request.lines) {
+        return Err(LockError::Edited);
+    }
+    if raw.target.is_empty() {
+        return Err(LockError::Malformed("it has no target".to_owned()));
+    }
+    Ok(Lockfile {
+        format,
+        registry_digest: raw.registry.sha256,
+        registry_date: raw.registry.date,
+        request: raw.request.lines,
+        targets: raw.target.into_iter().map(target).collect::<Result<_, _>>()?,
+        packages: raw.package.into_iter().map(package).collect(),
+    })
+}
+
+fn target(raw: RawTarget) -> Result<Target, LockError> {
+    let wrong = |what: &str, value: &str| {
+        LockError::Malformed(format!("`{}` is no {what}", crate::model::text::clean(value, 40)))
+    };
+    let level = match raw.level.as_str() {
+        "full" => Level::Full,
+        "stack" => Level::Stack,
+        other => return Err(wrong("level", other)),
+    };
+    let stack = match raw.stack {
+        None => None,
+        Some(s) => Some(Stack {
+            framework: "torch".to_owned(),
+            cuda: match &s.cuda {
+                None => None,
+                Some(text) => Some(text.parse().map_err(|_| wrong("CUDA version", text))?),
+            },
+            version: s.torch,
+            variant: s.variant,
+            cudnn: s.cudnn,
+            nccl: s.nccl,
+            triton: s.triton,
+            companions: s.companions,
+            index: s.index,
+            evidence: s.evidence,
+            driver_mode: None,
+            native_driver: s.native_driver,
+            wheel_bytes: None,
+        }),
+    };
+    let host = raw.host;
+    let libc = host
+        .glibc
+        .map(Libc::Glibc)
+        .or_else(|| host.musl.map(Libc::Musl))
+        .or_else(|| host.macos.map(Libc::Macos));
+    Ok(Target {
+        python: raw.python.parse().map_err(|_| wrong("Python version", &raw.python))?,
+        name: raw.name,
+        platform: raw.platform,
+        level,
+        stack,
+        envelope: Envelope {
+            driver: raw.envelope.driver,
+            glibc: raw.envelope.glibc,
+            platform: raw.platform,
+            coverage: raw
+                .envelope
+                .coverage
+                .into_iter()
+                .map(|c| Coverage {
+                    compute_capability: c.capability,
+                    via: c.via,
+                    driver_min: c.driver_min,
+                    driver_below: c.driver_below,
+                })
+                .collect(),
+        },
+        host: Host {
+            driver: host.driver.map(|version| Driver {
+                version,
+                cuda: None,
+                compat: None,
+                found_by: host.driver_found_by.unwrap_or_else(|| "lock".to_owned()),
+            }),
+            gpus: host.gpus.map(|list| {
+                list.into_iter()
+                    .enumerate()
+                    .map(|(i, g)| Gpu {
+                        index: i as u32,
+                        name: g.name,
+                        capability: g.capability,
+                        memory_mib: None,
+                        uuid: None,
+                        found_by: "lock".to_owned(),
+                    })
+                    .collect()
+            }),
+            system: System {
+                platform: raw.platform,
+                libc,
+                found_by: host.found_by,
+            },
+            notes: Vec::new(),
+        },
+    })
+}
+
+fn package(raw: RawPackage) -> ChosenPackage {
+    ChosenPackage {
+        requires: raw
+            .requires
+            .iter()
+            .map(|text| Edge {
+                to: requirement_name(text),
+                requirement: text.clone(),
+            })
+            .collect(),
+        name: raw.name,
+        version: raw.version,
+        index: raw.index,
+        variant: raw.variant,
+        reason: raw.reason,
+        metadata_sha256: raw.metadata,
+        targets: raw.code.zip(raw.code_evidence).map(|(sass, evidence)| {
+            (CodeTargets { sass, ptx: raw.code_ptx }, evidence)
+        }),
+        files: raw
+            .files
+            .into_iter()
+            .map(|f| ChosenFile { name: f.name, sha256: f.sha256, size: f.size })
+            .collect(),
+    }
+}
+
+/// The normalized name at the start of a requirement.
+fn requirement_name(text: &str) -> String {
+    let end = text
+        .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')))
+        .unwrap_or(text.len());
+    text[..end].replace(['_', '.'], "-").to_lowercase()
+}

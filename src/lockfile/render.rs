@@ -1,0 +1,192 @@
+//! A lockfile as text. Written by hand rather than by serde, so that every byte is decided here.
+
+use std::fmt::Write as _;
+
+use sha2::{Digest, Sha256};
+
+use super::{Lockfile, Target};
+use crate::model::capability::CodeTarget;
+use crate::model::solution::{ChosenPackage, Level};
+
+/// The line before which nothing is covered by the checksum.
+pub(super) const CHECKSUM_KEY: &str = "checksum = ";
+
+/// The file's text: header, checksum, then everything the checksum covers.
+pub fn render(lock: &Lockfile) -> String {
+    let mut body = String::new();
+    let _ = writeln!(
+        body,
+        "registry = {{ date = {}, sha256 = {} }}",
+        quote(&lock.registry_date),
+        quote(&lock.registry_digest)
+    );
+    body.push_str("\n[request]\n");
+    let _ = writeln!(body, "sha256 = {}", quote(&request_digest(&lock.request)));
+    list(&mut body, "lines", lock.request.iter().map(|l| quote(l)));
+    for target in &lock.targets {
+        render_target(&mut body, target);
+    }
+    let mut packages: Vec<&ChosenPackage> = lock.packages.iter().collect();
+    packages.sort_by(|a, b| a.name.cmp(&b.name));
+    for package in packages {
+        render_package(&mut body, package);
+    }
+    let mut out = String::from(
+        "# Written by envlock and committed with the project. Change envlock.toml and run\n\
+         # `envlock resolve`; an edit by hand is noticed.\n",
+    );
+    let _ = writeln!(out, "format = {}", quote(&lock.format.to_string()));
+    let _ = writeln!(out, "{CHECKSUM_KEY}{}", quote(&checksum(&body)));
+    out.push_str(&body);
+    out
+}
+
+pub(super) fn checksum(body: &str) -> String {
+    crate::registry::hex(&Sha256::digest(body.as_bytes()))
+}
+
+/// SHA-256 over the request's canonical lines.
+pub(super) fn request_digest(lines: &[String]) -> String {
+    crate::registry::hex(&Sha256::digest(lines.join("\n").as_bytes()))
+}
+
+fn render_target(out: &mut String, t: &Target) {
+    out.push_str("\n[[target]]\n");
+    field(out, "name", Some(&t.name));
+    field(out, "python", Some(&t.python.to_string()));
+    field(out, "platform", Some(&t.platform.to_string()));
+    field(out, "level", Some(if t.level == Level::Full { "full" } else { "stack" }));
+    if let Some(s) = &t.stack {
+        out.push_str("\n[target.stack]\n");
+        field(out, "torch", Some(&s.version));
+        field(out, "variant", Some(&s.variant));
+        field(out, "index", Some(&s.index));
+        field(out, "evidence", Some(&s.evidence.to_string()));
+        field(out, "cuda", s.cuda.as_ref().map(ToString::to_string).as_deref());
+        field(out, "cudnn", s.cudnn.as_ref().map(|v| v.as_str()));
+        field(out, "nccl", s.nccl.as_ref().map(|v| v.as_str()));
+        field(out, "triton", s.triton.as_deref());
+        field(out, "native-driver", s.native_driver.as_ref().map(|v| v.as_str()));
+        if !s.companions.is_empty() {
+            let items: Vec<String> = s.companions.iter().map(|(k, v)| format!("{k} = {}", quote(v))).collect();
+            let _ = writeln!(out, "companions = {{ {} }}", items.join(", "));
+        }
+    }
+    out.push_str("\n[target.envelope]\n");
+    field(out, "driver", t.envelope.driver.as_ref().map(|v| v.as_str()));
+    field(out, "glibc", t.envelope.glibc.as_ref().map(|v| v.as_str()));
+    list(
+        out,
+        "coverage",
+        t.envelope.coverage.iter().map(|c| {
+            let via = if c.via == crate::model::capability::Via::Sass { "sass" } else { "ptx" };
+            let mut row = format!("{{ capability = \"{}\", via = \"{via}\"", c.compute_capability);
+            for (key, value) in [("driver-min", &c.driver_min), ("driver-below", &c.driver_below)] {
+                if let Some(value) = value {
+                    let _ = write!(row, ", {key} = {}", quote(value.as_str()));
+                }
+            }
+            row.push_str(" }");
+            row
+        }),
+    );
+    out.push_str("\n# The machine that was looked at or described; later runs keep solving for it.\n[target.host]\n");
+    field(out, "driver", t.host.driver.as_ref().map(|d| d.version.as_str()));
+    field(out, "driver-found-by", t.host.driver.as_ref().map(|d| d.found_by.as_str()));
+    if let Some(gpus) = &t.host.gpus {
+        list(
+            out,
+            "gpus",
+            gpus.iter().map(|g| {
+                let mut parts = Vec::new();
+                if let Some(name) = &g.name {
+                    parts.push(format!("name = {}", quote(name)));
+                }
+                if let Some(capability) = g.capability {
+                    parts.push(format!("capability = \"{capability}\""));
+                }
+                format!("{{ {} }}", parts.join(", "))
+            }),
+        );
+    }
+    if let Some(libc) = &t.host.system.libc {
+        field(out, libc.key(), Some(libc.version().as_str()));
+    }
+    field(out, "found-by", Some(&t.host.system.found_by));
+}
+
+fn render_package(out: &mut String, p: &ChosenPackage) {
+    out.push_str("\n[[package]]\n");
+    field(out, "name", Some(&p.name));
+    field(out, "version", Some(&p.version));
+    field(out, "index", Some(&p.index));
+    field(out, "variant", p.variant.as_deref());
+    field(out, "reason", Some(&p.reason));
+    field(out, "metadata", p.metadata_sha256.as_deref());
+    if let Some((targets, evidence)) = &p.targets {
+        let codes = |l: &[CodeTarget]| l.iter().map(|t| format!("\"{t}\"")).collect::<Vec<_>>().join(", ");
+        let _ = writeln!(out, "code = [{}]", codes(&targets.sass));
+        if !targets.ptx.is_empty() {
+            let _ = writeln!(out, "code-ptx = [{}]", codes(&targets.ptx));
+        }
+        field(out, "code-evidence", Some(&evidence.to_string()));
+    }
+    if !p.requires.is_empty() {
+        list(out, "requires", p.requires.iter().map(|e| quote(&e.requirement)));
+    }
+    if !p.files.is_empty() {
+        list(
+            out,
+            "files",
+            p.files.iter().map(|f| {
+                let mut row = format!("{{ name = {}", quote(&f.name));
+                if let Some(sha256) = &f.sha256 {
+                    let _ = write!(row, ", sha256 = {}, hash-from = \"index\"", quote(sha256));
+                }
+                if let Some(size) = f.size {
+                    let _ = write!(row, ", size = {size}");
+                }
+                row.push_str(" }");
+                row
+            }),
+        );
+    }
+}
+
+fn field(out: &mut String, key: &str, value: Option<&str>) {
+    if let Some(value) = value {
+        let _ = writeln!(out, "{key} = {}", quote(value));
+    }
+}
+
+/// An array with one item a line; on one line when there is nothing in it.
+fn list(out: &mut String, key: &str, items: impl Iterator<Item = String>) {
+    let items: Vec<String> = items.collect();
+    if items.is_empty() {
+        let _ = writeln!(out, "{key} = []");
+        return;
+    }
+    let _ = writeln!(out, "{key} = [");
+    for item in items {
+        let _ = writeln!(out, "    {item},");
+    }
+    out.push_str("]\n");
+}
+
+/// A TOML basic string.
+pub(crate) fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            c if c.is_control() => {
+                let _ = write!(out, "\\u{:04X}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}

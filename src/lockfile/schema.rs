@@ -1,0 +1,125 @@
+//! serde's mirror of the file, format 1.
+
+use serde::Deserialize;
+
+use crate::model::capability::{CodeTarget, ComputeCapability, Via};
+use crate::model::evidence::Evidence;
+use crate::model::platform::Platform;
+use crate::model::version::DottedVersion;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct RawFormat {
+    pub format: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct RawLock {
+    pub registry: RawRegistry,
+    pub request: RawRequest,
+    #[serde(default)]
+    pub target: Vec<RawTarget>,
+    #[serde(default)]
+    pub package: Vec<RawPackage>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct RawRegistry {
+    pub date: String,
+    pub sha256: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct RawRequest {
+    pub sha256: String,
+    pub lines: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct RawTarget {
+    pub name: String,
+    pub python: String,
+    pub platform: Platform,
+    pub level: String,
+    pub stack: Option<RawStack>,
+    pub envelope: RawEnvelope,
+    pub host: RawHost,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct RawStack {
+    pub torch: String,
+    pub variant: String,
+    pub index: String,
+    pub evidence: Evidence,
+    pub cuda: Option<String>,
+    pub cudnn: Option<DottedVersion>,
+    pub nccl: Option<DottedVersion>,
+    pub triton: Option<String>,
+    pub native_driver: Option<DottedVersion>,
+    #[serde(default)]
+    pub companions: std::collections::BTreeMap<String, String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct RawEnvelope {
+    pub driver: Option<DottedVersion>,
+    pub glibc: Option<DottedVersion>,
+    #[serde(default)]
+    pub coverage: Vec<RawCoverage>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct RawCoverage {
+    pub capability: ComputeCapability,
+    pub via: Via,
+    pub driver_min: Option<DottedVersion>,
+    pub driver_below: Option<DottedVersion>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct RawHost {
+    pub driver: Option<DottedVersion>,
+    pub driver_found_by: Option<String>,
+    pub gpus: Option<Vec<RawGpu>>,
+    pub glibc: Option<DottedVersion>,
+    pub musl: Option<DottedVersion>,
+    pub macos: Option<DottedVersion>,
+    pub found_by: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct RawGpu {
+    pub name: Option<String>,
+    pub capability: Option<ComputeCapability>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct RawPackage {
+    pub name: String,
+    pub version: String,
+    pub index: String,
+    pub variant: Option<String>,
+    pub reason: String,
+    pub metadata: Option<String>,
+    pub code: Option<Vec<CodeTarget>>,
+    #[serde(default)]
+    pub code_ptx: Vec<CodeTarget>,
+    pub code_evidence: Option<Evidence>,
+    #[serde(default)]
+    pub requires: Vec<String>,
+    #[serde(default)]
+    pub files: Vec<RawFile>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct RawFile {
+    pub name: String,
+    pub sha256: Option<String>,
+    pub size: Option<u64>,
+}

@@ -1,0 +1,151 @@
+//! The lock as text and back.
+
+use super::*;
+use crate::model::capability::{CodeTargets, ComputeCapability, Via};
+use crate::model::evidence::Evidence;
+use crate::model::host::{Driver, Gpu};
+use crate::model::platform::Libc;
+use crate::model::request::{Request, UserRequirement};
+use crate::model::solution::{ChosenFile, Coverage, Edge};
+use crate::registry::Registry;
+
+fn request(requirements: &[&str]) -> Request {
+    Request {
+        requirements: requirements
+            .iter()
+            .map(|r| UserRequirement { requirement: r.parse().unwrap(), origin: "t".into() })
+            .collect(),
+        ..Request::default()
+    }
+}
+
+fn sample() -> Lockfile {
+    let platform = Platform::LINUX_X86_64;
+    let mut host = Host::open(platform, "nvml");
+    host.system.libc = Some(Libc::Glibc("2.35".parse().unwrap()));
+    host.driver = Some(Driver {
+        version: "580.159.04".parse().unwrap(),
+        cuda: None,
+        compat: None,
+        found_by: "nvml".into(),
+    });
+    host.gpus = Some(vec![Gpu {
+        index: 0,
+        name: Some("NVIDIA H200".into()),
+        capability: Some(ComputeCapability::new(9, 0)),
+        memory_mib: None,
+        uuid: None,
+        found_by: "lock".into(),
+    }]);
+    Lockfile {
+        format: FORMAT,
+        registry_digest: "d".into(),
+        registry_date: "2026-11-21".into(),
+        request: request_lines(&request(&["torch>=2.8", "numpy"])),
+        targets: vec![Target {
+            name: "default".into(),
+            python: Python::new(12),
+            platform,
+            level: Level::Full,
+            stack: Some(Stack {
+                framework: "torch".into(),
+                version: "2.9.1".into(),
+                variant: "cu128".into(),
+                cuda: Some(semver::Version::new(12, 8, 0)),
+                cudnn: Some("9.10.2.21".parse().unwrap()),
+                nccl: None,
+                triton: Some("==3.5.1".into()),
+                companions: [("torchvision".to_owned(), "0.24.1".to_owned())].into(),
+                index: "pypi".into(),
+                evidence: Evidence::Measured,
+                driver_mode: None,
+                native_driver: Some("570.26".parse().unwrap()),
+                wheel_bytes: None,
+            }),
+            envelope: Envelope {
+                driver: Some("525.60.13".parse().unwrap()),
+                glibc: Some("2.28".parse().unwrap()),
+                platform,
+                coverage: vec![Coverage {
+                    compute_capability: ComputeCapability::new(7, 0),
+                    via: Via::Sass,
+                    driver_min: Some("525.60.13".parse().unwrap()),
+                    driver_below: Some("590".parse().unwrap()),
+                }],
+            },
+            host,
+        }],
+        packages: vec![
+            ChosenPackage {
+                name: "numpy".into(),
+                version: "2.3.5".into(),
+                index: "pypi".into(),
+                files: vec![ChosenFile { name: "numpy-2.3.5-x.whl".into(), sha256: Some("a".repeat(64)), size: Some(5) }],
+                metadata_sha256: Some("b".repeat(64)),
+                requires: vec![],
+                reason: "newest that \"fits\"\u{1b}[31m".into(),
+                targets: None,
+                variant: None,
+            },
+            ChosenPackage {
+                name: "torch".into(),
+                version: "2.9.1".into(),
+                index: "pypi".into(),
+                files: vec![],
+                metadata_sha256: None,
+                requires: vec![Edge { to: "numpy".into(), requirement: "numpy>=1".into() }],
+                reason: "newest".into(),
+                targets: Some((CodeTargets { sass: vec!["9.0".parse().unwrap()], ptx: vec!["9.0".parse().unwrap()] }, Evidence::Measured)),
+                variant: Some("cu128".into()),
+            },
+        ],
+    }
+}
+
+#[test]
+fn text_and_back_and_the_same_text() {
+    let lock = sample();
+    let text = render(&lock);
+    let back = parse(&text).unwrap();
+    assert_eq!(back, lock);
+    assert_eq!(render(&back), text);
+    let mut shuffled = lock;
+    shuffled.packages.reverse();
+    assert_eq!(render(&shuffled), text);
+    assert!(!text.contains('\u{1b}'));
+}
+
+#[test]
+fn accidents_are_noticed() {
+    let text = render(&sample());
+    assert_eq!(parse(&text.replace("2.3.5", "2.3.6")), Err(LockError::Edited));
+    assert!(matches!(parse(&text[..text.len() / 2]), Err(LockError::Edited | LockError::Malformed(_))));
+    let newer = text.replace("format = \"1.0.0\"", "format = \"2.0.0\"");
+    assert_eq!(parse(&newer).unwrap_err().to_string(), "the lock has format 2.0.0, this envlock reads 1.x");
+    let merged = format!("<<<<<<< ours\n{text}");
+    assert_eq!(parse(&merged), Err(LockError::MergeConflict { line: 1 }));
+    assert!(matches!(parse(""), Err(LockError::Malformed(_))));
+    assert!(matches!(parse("format = \"1.0.0\""), Err(LockError::Malformed(_))));
+    // Any cut of the file is an error and never a panic.
+    for cut in (0..text.len()).step_by(37) {
+        if text.is_char_boundary(cut) {
+            assert!(parse(&text[..cut]).is_err());
+        }
+    }
+}
+
+#[test]
+fn currency() {
+    let registry = Registry::embedded();
+    let lock = sample();
+    assert_eq!(stale(&lock, &request(&["numpy", "torch>=2.8"]), &registry), []);
+    let changed = stale(&lock, &request(&["numpy", "torch>=2.9"]), &registry);
+    assert_eq!(changed.len(), 2, "{changed:?}");
+}
+
+#[test]
+fn cycles_are_legal() {
+    let mut lock = sample();
+    lock.packages[0].requires.push(Edge { to: "torch".into(), requirement: "torch".into() });
+    assert_eq!(dependency_order(&lock), ["numpy", "torch"]);
+}

@@ -1,7 +1,54 @@
-//! envlock
+//! envlock: a lockfile manager for PyTorch environments in which hardware is a party to the solve.
+//!
+//! The pure core is values in, values out: [`solver::solve`] answers a request for a host from a
+//! [`registry::Registry`], [`lockfile`] keeps the answer, [`export`] writes it in installers' formats.
+//! The edges touch the world: [`probe`] looks at the machine, [`index`] reads package indexes. Only
+//! [`cli`] knows both. `docs/architecture.md` has the map and the rules; a test holds them.
+//!
+//! The whole idea in one example, a newest torch for an old driver:
+//!
+//! ```
+//! use envlock::model::host::{Driver, Host};
+//! use envlock::model::platform::Platform;
+//! use envlock::model::request::{Preferences, Request, UserRequirement};
+//! use envlock::model::solution::Answer;
+//! use envlock::registry::Registry;
+//! use envlock::solver::{Depth, Inputs, Universe, solve};
+//!
+//! let registry = Registry::embedded();
+//! let mut host = Host::open(Platform::LINUX_X86_64, "example");
+//! host.driver = Some(Driver {
+//!     version: "470.129.06".parse().unwrap(),
+//!     cuda: None,
+//!     compat: None,
+//!     found_by: "example".to_owned(),
+//! });
+//! let request = Request {
+//!     requirements: vec![UserRequirement {
+//!         requirement: "torch>=2.8".parse().unwrap(),
+//!         origin: "example".to_owned(),
+//!     }],
+//!     ..Request::default()
+//! };
+//! let inputs = Inputs {
+//!     registry: &registry,
+//!     universe: &Universe::default(),
+//!     host: &host,
+//!     request: &request,
+//!     preferences: &Preferences::default(),
+//! };
+//! let Answer::Conflict(conflict) = solve(&inputs, Depth::Stack) else { panic!() };
+//! assert_eq!(conflict.headline, "no torch>=2.8 runs on driver 470.129.06");
+//! assert_eq!(conflict.would_work_if[0].change, "driver >= 525.60.13");
+//! ```
+
+#![warn(missing_docs)]
+
+pub mod cli;
 pub mod export;
 pub mod index;
 pub mod lockfile;
 pub mod model;
+pub mod probe;
 pub mod registry;
 pub mod solver;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::{ExportError, installable};
 use crate::lockfile::{Lockfile, Target};
-use crate::model::text::clean;
+use crate::model::text::{clean, toml_string as quote};
 
 /// The pylock of a target. `url` gives a file's address by index, project and file name.
 ///
@@ -13,7 +13,6 @@ use crate::model::text::clean;
 /// See [`ExportError`].
 pub fn pylock(lock: &Lockfile, target: &Target, url: &dyn Fn(&str, &str, &str) -> Option<String>) -> Result<String, ExportError> {
     let packages = installable(lock, target)?;
-    let quote = |text: &str| crate::lockfile::quote(text);
     let mut out = String::new();
     let _ = writeln!(out, "# Written by envlock from envlock.lock. Install with `uv pip sync pylock.toml`.");
     let _ = writeln!(out, "lock-version = \"1.0\"");

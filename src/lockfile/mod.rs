@@ -28,7 +28,6 @@ use crate::model::wheel::Python;
 pub use graph::dependency_order;
 pub use parse::{LockError, parse};
 pub use render::render;
-pub(crate) use render::quote;
 pub use satisfies::{Stale, stale};
 
 /// The format this program writes.

@@ -172,6 +172,7 @@ fn target(raw: RawTarget) -> Result<Target, LockError> {
                         capability: g.capability,
                         memory_mib: None,
                         uuid: None,
+                        pci_id: None,
                         found_by: "lock".to_owned(),
                     })
                     .collect()

@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Lockfile, Target};
 use crate::model::capability::CodeTarget;
+use crate::model::text::toml_string as quote;
 use crate::model::solution::{ChosenPackage, Level};
 
 /// The line before which nothing is covered by the checksum.
@@ -171,22 +172,4 @@ fn list(out: &mut String, key: &str, items: impl Iterator<Item = String>) {
         let _ = writeln!(out, "    {item},");
     }
     out.push_str("]\n");
-}
-
-/// A TOML basic string.
-pub(crate) fn quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            c if c.is_control() => {
-                let _ = write!(out, "\\u{:04X}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }

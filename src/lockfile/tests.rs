@@ -35,6 +35,7 @@ fn sample() -> Lockfile {
         capability: Some(ComputeCapability::new(9, 0)),
         memory_mib: None,
         uuid: None,
+                        pci_id: None,
         found_by: "lock".into(),
     }]);
     Lockfile {

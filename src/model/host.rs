@@ -47,6 +47,8 @@ pub struct Gpu {
     pub memory_mib: Option<u64>,
     /// NVML's `GPU-...` identifier.
     pub uuid: Option<String>,
+    /// PCI device id of vendor 10de, `2335`.
+    pub pci_id: Option<String>,
     /// How it was found.
     pub found_by: String,
 }

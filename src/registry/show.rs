@@ -62,3 +62,59 @@ fn describe(registry: &Registry, b: &Build, out: &mut String) {
     }
     out.push('\n');
 }
+
+/// What the registry knows of a GPU: capability, class, driver branches, and the torch builds that
+/// have code for it.
+pub fn gpu(registry: &Registry, found: &super::GpuMatch) -> String {
+    let mut out = format!("{}  compute capability {}\n", found.name, found.capability);
+    if let Some(class) = &found.class {
+        let _ = writeln!(out, "  class        {class}");
+    }
+    if let Some(architecture) = registry.architecture(found.capability) {
+        let bound = |b: Option<u32>| b.map_or("unknown".to_owned(), |b| b.to_string());
+        let _ = writeln!(
+            out,
+            "  architecture {}, driver branches {} (inferred) to {}",
+            architecture.name,
+            bound(architecture.first_branch),
+            architecture.last_branch.map_or("today".to_owned(), |b| b.to_string()),
+        );
+    }
+    let runs: Vec<&Build> = registry
+        .builds()
+        .iter()
+        .filter(|b| b.platform == crate::model::platform::Platform::LINUX_X86_64)
+        .filter(|b| {
+            b.targets
+                .as_ref()
+                .is_some_and(|t| t.covers(found.capability, |c| registry.is_tegra(c)).is_some())
+        })
+        .collect();
+    if let (Some(first), Some(last)) = (runs.first(), runs.last()) {
+        let _ = writeln!(
+            out,
+            "  torch        {} {} to {} {} have code for it (linux-x86_64)",
+            first.version, first.variant, last.version, last.variant
+        );
+    }
+    out
+}
+
+/// Driver branches: their CUDA and end of life.
+pub fn drivers(registry: &Registry, branch: Option<&str>) -> String {
+    let mut out = String::new();
+    for b in registry.branches() {
+        let number = b.branch.to_string();
+        if branch.is_none_or(|w| w == number || w.starts_with(&format!("{number}."))) {
+            let kind = b.kind.as_deref().map(|k| format!(", {k}")).unwrap_or_default();
+            let end = b.end_of_life.as_deref().map(|e| format!(", end of life {e}")).unwrap_or_default();
+            let _ = writeln!(
+                out,
+                "driver {number}  CUDA {}{kind}{end}  [{}]",
+                crate::model::version::cuda_short(&b.cuda),
+                registry.source_text(&b.source)
+            );
+        }
+    }
+    out
+}

@@ -28,6 +28,7 @@ pub(super) fn host(gpus: Option<&[&str]>, driver: Option<&str>) -> Host {
                     capability: Some(found.capability),
                     memory_mib: None,
                     uuid: None,
+                        pci_id: None,
                     found_by: "--gpu".to_owned(),
                 }
             })

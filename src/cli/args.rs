@@ -1,0 +1,293 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+
+/// Locks a PyTorch environment together with the hardware it runs on.
+///
+/// envlock solves framework, CUDA, cuDNN, driver, GPU and every Python package as one graph, writes
+/// envlock.lock and environment.yml, and verifies what is installed.
+#[derive(Debug, Parser)]
+#[command(name = "envlock", max_term_width = 100, disable_help_subcommand = true)]
+pub(super) struct Args {
+    #[command(flatten)]
+    pub global: GlobalArgs,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options that every command takes.
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Everywhere")]
+pub(super) struct GlobalArgs {
+    /// The project's folder
+    #[arg(long, global = true, value_name = "DIR")]
+    pub project: Option<PathBuf>,
+    /// Use this registry instead of the embedded one
+    #[arg(long, global = true, value_name = "DIR")]
+    pub registry: Option<PathBuf>,
+    /// The cache folder
+    #[arg(long, global = true, value_name = "DIR")]
+    pub cache_dir: Option<PathBuf>,
+    /// Use no network: answer from the cache
+    #[arg(long, global = true)]
+    pub offline: bool,
+    /// Print one JSON document
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Say only what was asked for
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Say more
+    #[arg(short, long, global = true, conflicts_with = "quiet")]
+    pub verbose: bool,
+    /// Colour
+    #[arg(long, global = true, value_enum, default_value_t = ColorChoice::Auto)]
+    pub color: ColorChoice,
+    /// No progress bars
+    #[arg(long, global = true)]
+    pub no_progress: bool,
+}
+
+/// When to colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ColorChoice {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Write envlock.toml
+    Init(InitArgs),
+    /// Add packages to envlock.toml, then resolve
+    Add(AddArgs),
+    /// Remove packages from envlock.toml, then resolve
+    Remove(AddArgs),
+    /// Show this machine: driver, GPUs, system, each fact with how it was found
+    Probe(ProbeArgs),
+    /// Solve, and write envlock.lock and environment.yml
+    Resolve(ResolveArgs),
+    /// Write the lock in another format
+    Export(ExportArgs),
+    /// Hold the environment and the machine against the lock
+    Verify(VerifyArgs),
+    /// The compatibility data
+    #[command(subcommand)]
+    Registry(RegistryCommand),
+    /// The cache of index pages and metadata
+    #[command(subcommand)]
+    Cache(CacheCommand),
+    /// Print a completion script
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    Man,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct InitArgs {
+    /// torch's version specifier, `>=2.8`
+    #[arg(long, value_name = "SPEC")]
+    pub torch: Option<String>,
+    /// Python's, `>=3.11,<3.14`
+    #[arg(long, value_name = "SPEC")]
+    pub python: Option<String>,
+    /// Take the dependencies from a requirements.txt
+    #[arg(long, value_name = "FILE")]
+    pub from: Option<PathBuf>,
+    /// Replace an existing envlock.toml
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct AddArgs {
+    /// Packages (PEP 508 for `add`, names for `remove`)
+    #[arg(required = true, value_name = "PKG")]
+    pub packages: Vec<String>,
+    #[command(flatten)]
+    pub solve: SolveArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct ProbeArgs {
+    /// Write the facts to a host file
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+}
+
+/// Which machine to solve for.
+#[derive(Debug, Default, ClapArgs)]
+#[command(next_help_heading = "Machine (any of these describes another machine; nothing is probed)")]
+pub(super) struct HostArgs {
+    /// A host file, as `probe --save` writes it
+    #[arg(long, value_name = "FILE")]
+    pub host: Option<PathBuf>,
+    /// A GPU: product name, `sm_86`, `8.6`, or `none`; repeatable
+    #[arg(long, value_name = "NAME")]
+    pub gpu: Vec<String>,
+    /// The NVIDIA driver, `535.129.03`
+    #[arg(long, value_name = "V")]
+    pub driver: Option<String>,
+    /// glibc's version, `2.28`
+    #[arg(long, value_name = "V")]
+    pub glibc: Option<String>,
+    /// Operating system and processor, `linux-x86_64`
+    #[arg(long, value_name = "P")]
+    pub platform: Option<String>,
+}
+
+impl HostArgs {
+    pub fn describe_a_machine(&self) -> bool {
+        self.host.is_some()
+            || !self.gpu.is_empty()
+            || self.driver.is_some()
+            || self.glibc.is_some()
+            || self.platform.is_some()
+    }
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct ResolveArgs {
+    /// Packages to solve for, where there is no envlock.toml (PEP 508)
+    #[arg(value_name = "PKG")]
+    pub packages: Vec<String>,
+    #[command(flatten)]
+    pub solve: SolveArgs,
+}
+
+/// How to solve.
+#[derive(Debug, Default, ClapArgs)]
+pub(super) struct SolveArgs {
+    #[command(flatten)]
+    pub host: HostArgs,
+    /// The Python series, `3.12`
+    #[arg(long, value_name = "V", help_heading = "Solve")]
+    pub python: Option<String>,
+    /// The CUDA flavour, `cu126` or `cpu`
+    #[arg(long, value_name = "NAME", help_heading = "Solve")]
+    pub variant: Option<String>,
+    /// Take packages from this index only
+    #[arg(long, value_name = "NAME", help_heading = "Solve")]
+    pub only_index: Option<String>,
+    /// The address of the index `pypi`
+    #[arg(long, value_name = "URL", help_heading = "Solve")]
+    pub index_url: Option<String>,
+    /// Write nothing; ask whether the lock is current
+    #[arg(long, help_heading = "Solve")]
+    pub locked: bool,
+    /// Take the newest of everything, or of one package
+    #[arg(long, value_name = "PKG", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = "Solve")]
+    pub upgrade: Vec<String>,
+    /// Look at this machine again instead of keeping the lock's
+    #[arg(long, help_heading = "Solve")]
+    pub redetect: bool,
+    /// Solve and show, write nothing
+    #[arg(long, help_heading = "Solve")]
+    pub dry_run: bool,
+    /// Solve hardware, CUDA and builds from the registry alone, without network and hashes
+    #[arg(long, help_heading = "Solve")]
+    pub stack_only: bool,
+    /// Replace files that envlock did not write
+    #[arg(long, help_heading = "Solve")]
+    pub force: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct ExportArgs {
+    /// The format
+    #[arg(value_enum, value_name = "FORMAT")]
+    pub format: ExportFormat,
+    /// Write to a file instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Which target of the lock
+    #[arg(long, value_name = "NAME")]
+    pub target: Option<String>,
+    /// The address of the index `pypi` (for pylock.toml)
+    #[arg(long, value_name = "URL")]
+    pub index_url: Option<String>,
+    /// Replace a file that envlock did not write
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ExportFormat {
+    #[value(name = "environment.yml")]
+    Environment,
+    #[value(name = "requirements.txt")]
+    Requirements,
+    #[value(name = "pylock.toml")]
+    Pylock,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct VerifyArgs {
+    /// The environment's folder; else the active one
+    #[arg(long, value_name = "DIR")]
+    pub prefix: Option<PathBuf>,
+    /// Judge the lock for this host file instead of this machine
+    #[arg(long, value_name = "FILE|DIR")]
+    pub host: Option<PathBuf>,
+    /// The convolution that really runs
+    #[arg(long, value_enum, default_value_t = SmokeChoice::Auto)]
+    pub smoke: SmokeChoice,
+    /// Hash every file instead of comparing sizes
+    #[arg(long)]
+    pub deep: bool,
+    /// What cannot be judged for want of a GPU is an error
+    #[arg(long)]
+    pub require_gpu: bool,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = VerifyFormat::Text)]
+    pub format: VerifyFormat,
+    /// Which target of the lock
+    #[arg(long, value_name = "NAME")]
+    pub target: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum SmokeChoice {
+    /// On every GPU, on the CPU where there is none
+    Auto,
+    /// On the CPU
+    Cpu,
+    /// On every GPU
+    Cuda,
+    /// Never start Python
+    Off,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum VerifyFormat {
+    Text,
+    Json,
+    Github,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum RegistryCommand {
+    /// Check the data
+    Lint,
+    /// Show the rows about something: `torch 2.9.1`, `gpu "RTX 4090"`, `driver 535`
+    Show {
+        /// What: torch, gpu, driver
+        subject: String,
+        /// Which
+        which: Option<String>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum CacheCommand {
+    /// Print the cache folder
+    Dir,
+    /// Remove everything in it
+    Clean,
+}

@@ -1,0 +1,93 @@
+//! `envlock add` and `envlock remove`: edit envlock.toml keeping its formatting, then resolve.
+
+use toml_edit::{Array, DocumentMut, Item, Value, value};
+
+use crate::cli::args::{AddArgs, GlobalArgs};
+use crate::cli::error::{CliError, exit};
+use crate::cli::printer::Printer;
+use crate::cli::{files, manifest};
+
+const STACK: [&str; 3] = ["torch", "torchvision", "torchaudio"];
+
+pub(super) fn add(global: &GlobalArgs, args: &AddArgs, printer: &Printer) -> Result<u8, CliError> {
+    edit(global, args, printer, |document| {
+        for text in &args.packages {
+            let parsed = manifest::requirement(text, "command line").map_err(|m| CliError::new("usage", m))?;
+            let name = parsed.requirement.name.to_string();
+            if STACK.contains(&name.as_str()) && parsed.requirement.extras.is_empty() && parsed.requirement.marker.is_true() {
+                let spec = parsed.requirement.to_string()[name.len()..].trim().to_owned();
+                document["stack"][&name] = value(if spec.is_empty() { "*".to_owned() } else { spec });
+            } else {
+                let list = dependencies(document)?;
+                remove_from(list, &name);
+                list.push(parsed.requirement.to_string());
+            }
+        }
+        Ok(())
+    })
+}
+
+pub(super) fn remove(global: &GlobalArgs, args: &AddArgs, printer: &Printer) -> Result<u8, CliError> {
+    edit(global, args, printer, |document| {
+        for text in &args.packages {
+            let parsed = manifest::requirement(text, "command line").map_err(|m| CliError::new("usage", m))?;
+            let name = parsed.requirement.name.to_string();
+            let in_stack = document
+                .get_mut("stack")
+                .and_then(Item::as_table_like_mut)
+                .is_some_and(|t| t.remove(&name).is_some());
+            let in_list = remove_from(dependencies(document)?, &name);
+            if !in_stack && !in_list {
+                return Err(CliError::new("usage", format!("envlock.toml does not ask for `{name}`")));
+            }
+        }
+        Ok(())
+    })
+}
+
+fn edit(global: &GlobalArgs, args: &AddArgs, printer: &Printer, change: impl Fn(&mut DocumentMut) -> Result<(), CliError>) -> Result<u8, CliError> {
+    let folder = files::project_folder(global.project.as_deref())?;
+    let path = folder.join(files::MANIFEST);
+    let before = files::read(&path)?.ok_or_else(|| {
+        CliError::new("usage", "there is no envlock.toml here").hint("start with `envlock init`")
+    })?;
+    manifest::parse(&before, files::MANIFEST)?;
+    let mut document: DocumentMut = before
+        .parse()
+        .map_err(|e: toml_edit::TomlError| CliError::new("input", format!("envlock.toml: {}", e.message())))?;
+    change(&mut document)?;
+    let after = document.to_string();
+    manifest::parse(&after, files::MANIFEST)?;
+    files::write(&path, &after)?;
+    // A change that cannot be solved is taken back: the manifest and the lock stay in step.
+    let restore = |result: Result<u8, CliError>| {
+        if args.solve.dry_run || !matches!(result, Ok(exit::YES)) {
+            files::write(&path, &before)?;
+            printer.note("envlock.toml was left as it was");
+        }
+        result
+    };
+    restore(super::resolve::run(global, &[], &args.solve, printer))
+}
+
+fn dependencies(document: &mut DocumentMut) -> Result<&mut Array, CliError> {
+    let project = document.entry("project").or_insert(toml_edit::table());
+    let project = project
+        .as_table_like_mut()
+        .ok_or_else(|| CliError::new("input", "envlock.toml: `project` is no table"))?;
+    project
+        .entry("dependencies")
+        .or_insert(Item::Value(Value::Array(Array::new())))
+        .as_array_mut()
+        .ok_or_else(|| CliError::new("input", "envlock.toml: `dependencies` is no list"))
+}
+
+fn remove_from(list: &mut Array, name: &str) -> bool {
+    let before = list.len();
+    list.retain(|item| {
+        item.as_str()
+            .and_then(|t| manifest::requirement(t, "").ok())
+            .is_none_or(|r| (r.requirement.name.as_ref() as &str) != name)
+    });
+    list.len() < before
+}

@@ -1,0 +1,22 @@
+//! `envlock cache dir|clean`
+
+use crate::cli::args::{CacheCommand, GlobalArgs};
+use crate::cli::error::{CliError, exit};
+use crate::cli::printer::Printer;
+use crate::cli::settings;
+
+pub(super) fn run(global: &GlobalArgs, command: &CacheCommand, printer: &Printer) -> Result<u8, CliError> {
+    let folder = settings::cache_dir(global);
+    match command {
+        CacheCommand::Dir => printer.out(&folder.display().to_string()),
+        CacheCommand::Clean => {
+            // Only what envlock lays out there, should the folder be somebody's home by mistake.
+            let ours = folder.join("index");
+            match fs_err::remove_dir_all(&ours) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+                _ => printer.note(&format!("removed {}", ours.display())),
+            }
+        }
+    }
+    Ok(exit::YES)
+}

@@ -1,0 +1,46 @@
+//! One file per command: gather, call the core, print.
+
+mod add;
+mod cache;
+mod export;
+mod init;
+mod probe;
+mod registry;
+mod resolve;
+mod verify;
+
+use clap::CommandFactory;
+
+use super::args::{Args, Command};
+use super::error::{CliError, exit};
+use super::printer::Printer;
+
+/// Runs the command that was typed.
+pub(super) fn dispatch(args: &Args, printer: &Printer) -> Result<u8, CliError> {
+    let global = &args.global;
+    match &args.command {
+        Command::Init(a) => init::run(global, a, printer),
+        Command::Add(a) => add::add(global, a, printer),
+        Command::Remove(a) => add::remove(global, a, printer),
+        Command::Probe(a) => probe::run(global, a, printer),
+        Command::Resolve(a) => resolve::run(global, &a.packages, &a.solve, printer),
+        Command::Export(a) => export::run(global, a, printer),
+        Command::Verify(a) => verify::run(global, a, printer),
+        Command::Registry(a) => registry::run(global, a, printer),
+        Command::Cache(a) => cache::run(global, a, printer),
+        Command::Completions { shell } => {
+            let mut text = Vec::new();
+            clap_complete::generate(*shell, &mut Args::command(), "envlock", &mut text);
+            printer.raw(&String::from_utf8_lossy(&text));
+            Ok(exit::YES)
+        }
+        Command::Man => {
+            let mut text = Vec::new();
+            clap_mangen::Man::new(Args::command())
+                .render(&mut text)
+                .map_err(|e| CliError::new("files", e.to_string()))?;
+            printer.raw(&String::from_utf8_lossy(&text));
+            Ok(exit::YES)
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! `envlock probe`
+
+use crate::cli::args::{GlobalArgs, ProbeArgs};
+use crate::cli::error::{CliError, exit};
+use crate::cli::printer::{DIM, Printer};
+use crate::cli::{files, host, settings};
+use crate::model::host::HostJson;
+use crate::probe::host_file;
+
+pub(super) fn run(global: &GlobalArgs, args: &ProbeArgs, printer: &Printer) -> Result<u8, CliError> {
+    let registry = settings::registry(global)?;
+    let host = host::probed(&registry)?;
+    if let Some(path) = &args.save {
+        files::guard(path, "schema = 1\n", false)?;
+        files::write(path, &host_file::render(&host))?;
+    }
+    if printer.json {
+        printer.json(&HostJson::from(&host));
+        return Ok(exit::YES);
+    }
+    let found = |by: &str| printer.paint(DIM, &format!("[{by}]"));
+    match &host.driver {
+        Some(driver) => {
+            let cuda = driver.cuda.as_ref().map(|c| format!(" (CUDA {c})")).unwrap_or_default();
+            printer.out(&format!("driver  {}{cuda}     {}", driver.version, found(&driver.found_by)));
+        }
+        None if host.has_no_gpu() => printer.out("driver  none"),
+        None => printer.out("driver  unknown"),
+    }
+    match &host.gpus {
+        None => printer.out("gpus    unknown"),
+        Some(gpus) if gpus.is_empty() => printer.out("gpus    none of NVIDIA's"),
+        Some(gpus) => {
+            for gpu in gpus {
+                let memory = gpu.memory_mib.map(|m| format!(", {m} MiB")).unwrap_or_default();
+                printer.out(&format!("gpu {}   {}{memory}     {}", gpu.index, gpu.label(), found(&gpu.found_by)));
+            }
+        }
+    }
+    let libc = host.system.libc.as_ref().map_or("libc unknown".to_owned(), ToString::to_string);
+    printer.out(&format!("system  {}, {libc}     {}", host.system.platform, found(&host.system.found_by)));
+    for note in &host.notes {
+        printer.note(note);
+    }
+    if let Some(path) = &args.save {
+        printer.out(&format!("wrote   {}", path.display()));
+    }
+    Ok(exit::YES)
+}

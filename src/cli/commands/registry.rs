@@ -1,0 +1,66 @@
+//! `envlock registry lint|show`
+
+use crate::cli::args::{GlobalArgs, RegistryCommand};
+use crate::cli::error::{CliError, exit};
+use crate::cli::printer::Printer;
+use crate::cli::settings;
+use crate::registry::{Registry, show};
+
+pub(super) fn run(global: &GlobalArgs, command: &RegistryCommand, printer: &Printer) -> Result<u8, CliError> {
+    match command {
+        RegistryCommand::Lint => lint(global, printer),
+        RegistryCommand::Show { subject, which } => {
+            let registry = settings::registry(global)?;
+            let text = match subject.as_str() {
+                "torch" => show::torch(&registry, which.as_deref()),
+                "gpu" => {
+                    let Some(name) = which else {
+                        return Err(CliError::new("usage", "which GPU?").hint("`envlock registry show gpu \"RTX 4090\"`"));
+                    };
+                    let found = registry
+                        .find_gpu(name)
+                        .map_err(|e| CliError { exit: exit::NO, ..CliError::new("registry", e.to_string()) })?;
+                    show::gpu(&registry, &found)
+                }
+                "driver" => show::drivers(&registry, which.as_deref()),
+                other => {
+                    return Err(CliError::new("usage", format!("`{}` is not shown", crate::model::text::clean(other, 40)))
+                        .hint("`torch VERSION`, `gpu NAME` and `driver BRANCH` are"));
+                }
+            };
+            if text.is_empty() {
+                let which = which.as_deref().unwrap_or("");
+                return Err(CliError {
+                    exit: exit::NO,
+                    ..CliError::new("registry", format!("the registry has no {subject} `{}`", crate::model::text::clean(which, 40)))
+                });
+            }
+            printer.raw(&text);
+            Ok(exit::YES)
+        }
+    }
+}
+
+fn lint(global: &GlobalArgs, printer: &Printer) -> Result<u8, CliError> {
+    let checked = match &global.registry {
+        Some(folder) => Registry::from_files(settings::registry_files(folder)?),
+        None => Registry::from_files(Registry::embedded().files().to_vec()),
+    };
+    match checked {
+        Ok(registry) => {
+            printer.out(&format!(
+                "{} torch builds, {} GPUs, {} sources: no problems",
+                registry.builds().len(),
+                registry.gpus().len(),
+                registry.sources().len()
+            ));
+            Ok(exit::YES)
+        }
+        Err(problems) => {
+            for problem in &problems {
+                printer.out(&problem.to_string());
+            }
+            Ok(exit::NO)
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! `envlock resolve`: gather, solve, write, tell.
+
+use std::time::Instant;
+
+use crate::cli::args::{GlobalArgs, SolveArgs};
+use crate::cli::error::{CliError, exit};
+use crate::cli::printer::Printer;
+use crate::cli::settings::{self, Project};
+use crate::cli::{fetch, files, host, report};
+use crate::export;
+use crate::lockfile::{self, Lockfile};
+use crate::model::host::Host;
+use crate::model::request::Preferences;
+use crate::model::solution::{Answer, Level, Solution};
+use crate::registry::Registry;
+use crate::solver::{Depth, Inputs, Universe, solve};
+
+/// How envlock's own environment.yml and requirements begin.
+const MARK: &str = "# Written by envlock";
+
+pub(super) fn run(global: &GlobalArgs, packages: &[String], args: &SolveArgs, printer: &Printer) -> Result<u8, CliError> {
+    let start = Instant::now();
+    let project = Project::find(global)?;
+    let registry = settings::registry(global)?;
+    let old = read_lock(&project, args.locked, printer)?;
+    let request = settings::request(&project, packages, args, old.as_ref().map(|l| l.request.as_slice()))?;
+    if args.locked {
+        return locked(old.as_ref(), &request, &registry, printer);
+    }
+    let (target_host, kept) = which_host(&project, args, old.as_ref(), &registry)?;
+    if !args.dry_run && !args.stack_only {
+        files::guard(&project.folder.join(files::ENVIRONMENT), MARK, args.force)?;
+    }
+    if !printer.json {
+        let from = if kept { "; kept from the lock, `--redetect` looks again" } else { "" };
+        printer.out(&format!("host   {}{from}", report::host_line(&target_host, &registry)));
+    }
+    for note in &target_host.notes {
+        printer.note(note);
+    }
+    if target_host.has_no_gpu() && !args.host.describe_a_machine() && !kept {
+        printer.note("no NVIDIA GPU was found: solving for the CPU (describe another machine with `--gpu`)");
+    }
+    for name in project.manifest.iter().flat_map(|m| &m.redefined) {
+        printer.note(&format!("envlock.toml redefines the index `{name}`"));
+    }
+    let preferences = preferences(old.as_ref(), args);
+    let depth = if args.stack_only { Depth::Stack } else { Depth::Full };
+    let answer = match depth {
+        Depth::Stack => solve(
+            &Inputs {
+                registry: &registry,
+                universe: &Universe::default(),
+                host: &target_host,
+                request: &request,
+                preferences: &preferences,
+            },
+            depth,
+        ),
+        Depth::Full => {
+            let client = fetch::client(global, &project, args.index_url.as_deref())?;
+            fetch::solve_full(&client, &registry, &target_host, &request, &preferences, printer)?
+        }
+    };
+    match answer {
+        Answer::NeedMetadata(_) => Err(CliError::new("internal", "the solver stopped without an answer")),
+        Answer::Conflict(conflict) => {
+            if printer.json {
+                printer.json(&report::conflict_json(&conflict));
+            } else {
+                report::conflict(printer, &conflict);
+                printer.hint("name one of these, or update the driver on the host (containers share it)");
+            }
+            Ok(exit::NO)
+        }
+        Answer::Solution(solution) => {
+            let level = if args.stack_only { Level::Stack } else { Level::Full };
+            let lock = Lockfile::new(&solution, &target_host, level, &request, registry.digest(), &registry.meta().date);
+            let written = if args.dry_run { Vec::new() } else { write(&project, &lock, args)? };
+            tell(&solution, &target_host, &written, start, printer, &project.name());
+            Ok(exit::YES)
+        }
+    }
+}
+
+/// The lock of the project. One that cannot be read is an error where the answer depends on it, and
+/// else only means that there is nothing to prefer.
+fn read_lock(project: &Project, required: bool, printer: &Printer) -> Result<Option<Lockfile>, CliError> {
+    let path = project.lock_path();
+    match files::read(&path)?.map(|text| lockfile::parse(&text)) {
+        None => Ok(None),
+        Some(Ok(lock)) => Ok(Some(lock)),
+        Some(Err(error @ lockfile::LockError::Newer { .. })) => Err(error.into()),
+        Some(Err(error)) if required => Err(error.into()),
+        Some(Err(error)) => {
+            printer.warning(&format!("{error}; it is made afresh"));
+            Ok(None)
+        }
+    }
+}
+
+fn locked(old: Option<&Lockfile>, request: &crate::model::request::Request, registry: &Registry, printer: &Printer) -> Result<u8, CliError> {
+    let Some(lock) = old else {
+        return Err(CliError::new("lock", "there is no envlock.lock").hint("make it with `envlock resolve`"));
+    };
+    let stale = lockfile::stale(lock, request, registry);
+    if printer.json {
+        printer.json(&serde_json::json!({
+            "status": if stale.is_empty() { "current" } else { "stale" },
+            "reasons": stale.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        }));
+    } else if stale.is_empty() {
+        printer.out("the lock is current");
+    } else {
+        for reason in &stale {
+            printer.out(&reason.to_string());
+        }
+        printer.hint("make it current with `envlock resolve`");
+    }
+    Ok(if stale.is_empty() { exit::YES } else { exit::NO })
+}
+
+/// The machine to solve for, and whether it is the lock's.
+fn which_host(project: &Project, args: &SolveArgs, old: Option<&Lockfile>, registry: &Registry) -> Result<(Host, bool), CliError> {
+    if args.host.describe_a_machine() {
+        return Ok((host::described(&args.host, registry)?, false));
+    }
+    let targets = project.manifest.as_ref().map(|m| m.targets.as_slice()).unwrap_or_default();
+    match targets {
+        [] => {}
+        [(name, table)] => return Ok((host::from_table(name, table, registry)?, false)),
+        [first, ..] => {
+            return Err(CliError::new("usage", "envlock.toml describes several targets, and only one can be locked yet")
+                .hint(format!("keep `[target.{}]`, or describe a machine with `--gpu` and `--driver`", first.0)));
+        }
+    }
+    match old {
+        Some(lock) if !args.redetect => Ok((host::finish(lock.targets[0].host.clone(), registry)?, true)),
+        _ => Ok((host::probed(registry)?, false)),
+    }
+}
+
+fn preferences(old: Option<&Lockfile>, args: &SolveArgs) -> Preferences {
+    let all = args.upgrade.iter().any(String::is_empty);
+    match old {
+        Some(lock) if !all => {
+            let mut preferences = lock.preferences();
+            for name in &args.upgrade {
+                preferences.versions.remove(&name.replace(['_', '.'], "-").to_lowercase());
+                if name == "torch" {
+                    preferences.variant = None;
+                }
+            }
+            preferences
+        }
+        _ => Preferences::default(),
+    }
+}
+
+/// Writes the lock and, for a full one, conda's file. Returns the names written.
+fn write(project: &Project, lock: &Lockfile, args: &SolveArgs) -> Result<Vec<String>, CliError> {
+    let mut texts = vec![(files::LOCK, lockfile::render(lock))];
+    if !args.stack_only {
+        let (addresses, _) = settings::indexes(project, args.index_url.as_deref());
+        let target = &lock.targets[0];
+        let text = export::conda_environment(lock, target, &project.name(), &addresses)?;
+        texts.push((files::ENVIRONMENT, text));
+    }
+    let mut written = Vec::new();
+    for (name, text) in texts {
+        let path = project.folder.join(name);
+        // An unchanged file is left alone: its time stamp tells build tools that nothing happened.
+        if files::read(&path).ok().flatten().as_deref() != Some(text.as_str()) {
+            files::write(&path, &text)?;
+        }
+        written.push(name.to_owned());
+    }
+    Ok(written)
+}
+
+fn tell(solution: &Solution, host: &Host, written: &[String], start: Instant, printer: &Printer, name: &str) {
+    if printer.json {
+        printer.json(&report::solution_json(solution));
+        return;
+    }
+    let count = solution.packages.len();
+    printer.out(&format!(
+        "solved {count} package{} in {:.1} s",
+        if count == 1 { "" } else { "s" },
+        start.elapsed().as_secs_f64()
+    ));
+    report::solution(printer, solution, host);
+    if written.is_empty() {
+        printer.out(&format!("{}nothing (--dry-run)", report::label(printer, "wrote")));
+    } else {
+        printer.out(&format!("{}{}", report::label(printer, "wrote"), written.join(", ")));
+    }
+    if written.iter().any(|w| w == files::ENVIRONMENT) {
+        printer.out(&format!(
+            "{}conda env create -f environment.yml && conda run -n {name} envlock verify",
+            report::label(printer, "next")
+        ));
+    }
+    for note in &solution.notes {
+        match &note.source {
+            Some(source) => printer.warning(&format!("{} [{source}]", note.text)),
+            None => printer.warning(&note.text),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The loop between solver and index: solve, fetch what was missing, solve again.
+
+use super::args::GlobalArgs;
+use super::error::CliError;
+use super::printer::Printer;
+use super::settings::{self, Project};
+use crate::index::{Fetched, Guess, IndexClient, IndexConfig, IndexError};
+use crate::model::host::Host;
+use crate::model::metadata::marker_environment;
+use crate::model::request::{Preferences, Request};
+use crate::model::solution::{Answer, Need};
+use crate::model::wheel::Python;
+use crate::registry::Registry;
+use crate::solver::{Depth, Inputs, Universe, solve};
+
+/// More rounds than any real request takes.
+const MAX_ROUNDS: usize = 400;
+
+/// An index client for a project.
+pub(super) fn client(global: &GlobalArgs, project: &Project, index_url: Option<&str>) -> Result<IndexClient, CliError> {
+    let (addresses, pypi) = settings::indexes(project, index_url);
+    if pypi.is_none() && !global.offline {
+        return Err(CliError::new("network", "no address is known for the index `pypi`")
+            .hint("set `ENVLOCK_INDEX_URL` (or `PIP_INDEX_URL`), pass `--index-url`, or name it in envlock.toml"));
+    }
+    let timeout_s = std::env::var("ENVLOCK_HTTP_TIMEOUT").ok().and_then(|t| t.parse().ok()).unwrap_or(30);
+    Ok(IndexClient::new(IndexConfig {
+        addresses,
+        cache_dir: settings::cache_dir(global),
+        offline: global.offline,
+        netrc: settings::netrc(),
+        certificates: settings::certificates(),
+        timeout_s,
+    }))
+}
+
+/// Solves fully, fetching as needed.
+pub(super) fn solve_full(
+    client: &IndexClient,
+    registry: &Registry,
+    host: &Host,
+    request: &Request,
+    preferences: &Preferences,
+    printer: &Printer,
+) -> Result<Answer, CliError> {
+    let mut universe = Universe::default();
+    let guess = guess(registry, host, request, preferences);
+    let bar = printer.progress("reading the index");
+    for _ in 0..MAX_ROUNDS {
+        let inputs = Inputs { registry, universe: &universe, host, request, preferences };
+        let needs = match solve(&inputs, Depth::Full) {
+            Answer::NeedMetadata(needs) => needs,
+            answer => {
+                bar.finish_and_clear();
+                return Ok(answer);
+            }
+        };
+        if needs.iter().all(|n| universe.has(n)) {
+            return Err(CliError::new("internal", "the solver asks again for what it was given"));
+        }
+        let fetched = client
+            .fetch(&needs, Some(&guess), &mut |done, total| {
+                bar.set_length(total as u64);
+                bar.set_position(done as u64);
+            })
+            .map_err(|e| index_error(&e, request))?;
+        for answer in fetched {
+            add(&mut universe, answer);
+        }
+        // What the index did not answer is absent: a need must never be asked twice.
+        for need in needs {
+            if !universe.has(&need) {
+                match need {
+                    Need::Page { index, project } => universe.add_page(&index, &project, None),
+                    Need::Metadata { index, filename, .. } => {
+                        universe.add_metadata(&index, &filename, Err("the index did not send it".to_owned()));
+                    }
+                }
+            }
+        }
+    }
+    Err(CliError::new("internal", format!("no answer after {MAX_ROUNDS} rounds")))
+}
+
+fn add(universe: &mut Universe, fetched: Fetched) {
+    match fetched {
+        Fetched::Page { index, project, page } => universe.add_page(&index, &project, page),
+        Fetched::Metadata { index, filename, metadata } => universe.add_metadata(&index, &filename, metadata),
+    }
+}
+
+/// What will most probably be asked: for the Python that the stack alone would take.
+fn guess(registry: &Registry, host: &Host, request: &Request, preferences: &Preferences) -> Guess {
+    let inputs = Inputs { registry, universe: &Universe::default(), host, request, preferences };
+    let python = match solve(&inputs, Depth::Stack) {
+        Answer::Solution(solution) => solution.python,
+        _ => Python::new(registry.pythons().last().copied().unwrap_or(12)),
+    };
+    let platform = host.system.platform;
+    Guess {
+        python,
+        platform,
+        libc: host.system.libc.clone(),
+        environment: marker_environment(python, platform),
+        owner: |name, owners| {
+            // Stack packages come from where their build is; the solver asks for those itself.
+            if ["torch", "torchvision", "torchaudio"].contains(&name) {
+                return None;
+            }
+            let owned = owners.iter().find(|(_, patterns)| {
+                patterns.iter().any(|p| match p.strip_suffix('*') {
+                    Some(prefix) => name.starts_with(prefix),
+                    None => name == p,
+                })
+            });
+            Some(owned.map_or_else(|| "pypi".to_owned(), |(index, _)| index.clone()))
+        },
+        owners: request.owners.iter().map(|o| (o.index.clone(), o.patterns.clone())).collect(),
+        wanted: request
+            .requirements
+            .iter()
+            .chain(&request.constraints)
+            .filter_map(|r| match &r.requirement.version_or_url {
+                Some(pep508_rs::VersionOrUrl::VersionSpecifier(s)) => Some((r.requirement.name.to_string(), s.clone())),
+                _ => None,
+            })
+            .collect(),
+    }
+}
+
+/// A failure of the index as the user sees it.
+pub(super) fn index_error(error: &IndexError, request: &Request) -> CliError {
+    let pytorch = error.index().is_some_and(|i| i.starts_with("pytorch"));
+    let hint = match error {
+        IndexError::Offline { .. } => "run once without `--offline`".to_owned(),
+        IndexError::NoAddress(_) => "name the index in envlock.toml, or pass `--index-url`".to_owned(),
+        _ if pytorch && request.only_index.is_none() => {
+            "solve without the pytorch index: `--only-index pypi`".to_owned()
+        }
+        _ => "check the network and the index's address (`--index-url`, `ENVLOCK_INDEX_URL`)".to_owned(),
+    };
+    CliError::new("network", error.to_string()).hint(hint)
+}

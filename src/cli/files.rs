@@ -1,0 +1,86 @@
+//! Files: found, read with a size limit, written whole or not at all.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use super::error::CliError;
+
+/// The manifest's name.
+pub(super) const MANIFEST: &str = "envlock.toml";
+/// The lock's name.
+pub(super) const LOCK: &str = "envlock.lock";
+/// conda's file.
+pub(super) const ENVIRONMENT: &str = "environment.yml";
+
+/// Input files larger than this are refused.
+const MAX_INPUT: u64 = 64 << 20;
+
+/// The project's folder: `--project`, else the nearest folder upward with a manifest or a lock, else
+/// the current one.
+pub(super) fn project_folder(flag: Option<&Path>) -> Result<PathBuf, CliError> {
+    if let Some(folder) = flag {
+        if !folder.is_dir() {
+            return Err(CliError::new("usage", format!("`{}` is not a folder", folder.display())));
+        }
+        return Ok(folder.to_path_buf());
+    }
+    let here = std::env::current_dir()?;
+    let found = here
+        .ancestors()
+        .find(|f| f.join(MANIFEST).is_file() || f.join(LOCK).is_file());
+    Ok(found.map_or_else(|| here.clone(), Path::to_path_buf))
+}
+
+/// A text file; `None` when it does not exist.
+pub(super) fn read(path: &Path) -> Result<Option<String>, CliError> {
+    match fs_err::metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.into()),
+        Ok(metadata) if metadata.len() > MAX_INPUT => {
+            return Err(CliError::new("input", format!("`{}` is larger than {} MB", path.display(), MAX_INPUT >> 20)));
+        }
+        Ok(_) => {}
+    }
+    let bytes = fs_err::read(path)?;
+    String::from_utf8(bytes)
+        .map(Some)
+        .map_err(|_| CliError::new("input", format!("`{}` is not UTF-8 text", path.display())))
+}
+
+/// Refuses to replace a file that envlock did not write.
+pub(super) fn guard(path: &Path, mark: &str, force: bool) -> Result<(), CliError> {
+    if force {
+        return Ok(());
+    }
+    match read(path) {
+        Ok(None) => Ok(()),
+        Ok(Some(text)) if text.starts_with(mark) => Ok(()),
+        Ok(Some(_)) | Err(_) => Err(CliError::new(
+            "files",
+            format!("`{}` exists and was not written by envlock", path.display()),
+        )
+        .hint("move it away, or pass `--force` to replace it")),
+    }
+}
+
+/// Writes a file whole or not at all: to a temporary file beside it, then renamed.
+pub(super) fn write(path: &Path, text: &str) -> Result<(), CliError> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let failed = |error: &dyn std::fmt::Display| {
+        CliError::new("files", format!("cannot write `{}`: {error}", path.display()))
+            .hint("nothing was changed; check that the folder is writable and the disk has space")
+    };
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".envlock-");
+    #[cfg(unix)]
+    {
+        // Temporary files are private; the result is committed and shared like any other.
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    let mut file = builder.tempfile_in(folder).map_err(|e| failed(&e))?;
+    file.write_all(text.as_bytes()).map_err(|e| failed(&e))?;
+    file.as_file().sync_all().map_err(|e| failed(&e))?;
+    file.persist(path).map_err(|e| failed(&e.error))?;
+    Ok(())
+}

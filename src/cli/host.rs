@@ -1,0 +1,169 @@
+//! Which machine: described by options, by a manifest's target or a host file; kept from the lock; or
+//! looked at.
+
+use std::path::PathBuf;
+
+use super::args::HostArgs;
+use super::error::CliError;
+use super::files;
+use super::manifest::TargetTable;
+use crate::model::host::{Driver, Gpu, Host};
+use crate::model::platform::{Libc, Platform};
+use crate::model::text::clean;
+use crate::probe::{Surroundings, host_file, probe};
+use crate::registry::{GpuLookupError, Registry};
+
+/// The machine that options describe.
+pub(super) fn described(args: &HostArgs, registry: &Registry) -> Result<Host, CliError> {
+    let mut host = match &args.host {
+        Some(path) => read_host_file(path)?,
+        None => Host::open(Platform::LINUX_X86_64, "described"),
+    };
+    if let Some(text) = &args.platform {
+        host.system.platform = text.parse().map_err(|e| usage(&e))?;
+        host.system.found_by = "--platform".to_owned();
+    }
+    if let Some(text) = &args.glibc {
+        host.system.libc = Some(Libc::Glibc(text.parse().map_err(|e| usage(&e))?));
+    }
+    if let Some(text) = &args.driver {
+        host.driver = Some(driver(text, "--driver")?);
+    }
+    if !args.gpu.is_empty() {
+        host.gpus = Some(gpus(&args.gpu, "--gpu", registry)?);
+    }
+    finish(host, registry)
+}
+
+/// The machine that a `[target.NAME]` table describes.
+pub(super) fn from_table(name: &str, table: &TargetTable, registry: &Registry) -> Result<Host, CliError> {
+    let origin = format!("[target.{name}]");
+    let mut host = Host::open(Platform::LINUX_X86_64, &origin);
+    if let Some(text) = &table.platform {
+        host.system.platform = text.parse().map_err(|e| usage(&e))?;
+    }
+    if let Some(text) = &table.glibc {
+        host.system.libc = Some(Libc::Glibc(text.parse().map_err(|e| usage(&e))?));
+    }
+    if let Some(text) = &table.driver {
+        host.driver = Some(driver(text, &origin)?);
+    }
+    if let Some(list) = &table.gpus {
+        host.gpus = Some(gpus(list, &origin, registry)?);
+    }
+    finish(host, registry)
+}
+
+/// This machine.
+pub(super) fn probed(registry: &Registry) -> Result<Host, CliError> {
+    let root = std::env::var_os("ENVLOCK_SYSROOT").map_or_else(|| PathBuf::from("/"), PathBuf::from);
+    let host = probe(&Surroundings {
+        root,
+        variable: &|name| std::env::var(name).ok(),
+    });
+    finish(host, registry)
+}
+
+/// A host file.
+pub(super) fn read_host_file(path: &std::path::Path) -> Result<Host, CliError> {
+    let text = files::read(path)?
+        .ok_or_else(|| CliError::new("input", format!("`{}` does not exist", path.display())).hint("write one with `envlock probe --save host.toml`"))?;
+    host_file::parse(&text, &path.display().to_string()).map_err(|m| CliError::new("input", m))
+}
+
+/// Fills in what the registry knows (capabilities by name or PCI id, a driver by its CUDA) and refuses
+/// a machine that cannot be.
+pub(super) fn finish(mut host: Host, registry: &Registry) -> Result<Host, CliError> {
+    for gpu in host.gpus.iter_mut().flatten().filter(|g| g.capability.is_none()) {
+        let by_pci = gpu.pci_id.as_ref().and_then(|id| registry.find_gpu_by_pci(id));
+        if let Some(row) = by_pci {
+            gpu.capability = Some(row.capability);
+            gpu.name.get_or_insert_with(|| row.name.clone());
+        } else if let Some(found) = gpu.name.as_ref().and_then(|n| registry.find_gpu(n).ok()) {
+            gpu.capability = Some(found.capability);
+        }
+    }
+    if let Some(driver) = &mut host.driver
+        && driver.found_by == "CONDA_OVERRIDE_CUDA"
+        && let Some(cuda) = driver.cuda.clone()
+    {
+        let series = crate::model::version::cuda_version(cuda.as_str()).ok();
+        match series.and_then(|c| registry.driver_of_cuda(&c)) {
+            Some(version) => {
+                driver.version = version;
+                driver.found_by = format!("inferred from CONDA_OVERRIDE_CUDA={cuda}");
+                if host.has_no_gpu() {
+                    // The override describes a machine with a GPU that is not here.
+                    host.gpus = None;
+                }
+            }
+            None => {
+                return Err(CliError::new("host", format!("CONDA_OVERRIDE_CUDA=`{cuda}`: no driver is known for this CUDA"))
+                    .hint("name the driver with `--driver`"));
+            }
+        }
+    }
+    crate::solver::check_host(registry, &host).map_err(|why| {
+        CliError::new("host", why).hint("check the driver and the GPU; the older driver branch is the one to install")
+    })?;
+    Ok(host)
+}
+
+fn driver(text: &str, origin: &str) -> Result<Driver, CliError> {
+    let version: crate::model::version::DottedVersion = text.parse().map_err(|e| usage(&e))?;
+    if version.major() < 100 {
+        return Err(CliError::new("usage", format!("`{}` is no driver version", clean(text, 40)))
+            .hint("a driver is named like `535.129.03`; `12.2` is a CUDA version"));
+    }
+    Ok(Driver {
+        version,
+        cuda: None,
+        compat: None,
+        found_by: origin.to_owned(),
+    })
+}
+
+fn gpus(names: &[String], origin: &str, registry: &Registry) -> Result<Vec<Gpu>, CliError> {
+    if let [one] = names
+        && one == "none"
+    {
+        return Ok(Vec::new());
+    }
+    names
+        .iter()
+        .enumerate()
+        .map(|(i, name)| {
+            let (label, capability) = match name.parse() {
+                Ok(capability) => (None, capability),
+                Err(_) => {
+                    let found = registry.find_gpu(name).map_err(|e| gpu_error(&e))?;
+                    (Some(found.name), found.capability)
+                }
+            };
+            Ok(Gpu {
+                index: i as u32,
+                name: label,
+                capability: Some(capability),
+                memory_mib: None,
+                uuid: None,
+                pci_id: None,
+                found_by: origin.to_owned(),
+            })
+        })
+        .collect()
+}
+
+fn gpu_error(error: &GpuLookupError) -> CliError {
+    let hint = match error {
+        GpuLookupError::Unknown { nearest, .. } => format!(
+            "the nearest names are {}; a compute capability such as `8.6` works too",
+            nearest.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ")
+        ),
+        GpuLookupError::Ambiguous { .. } => "name one of these in full, or give its compute capability".to_owned(),
+    };
+    CliError::new("host", error.to_string()).hint(hint)
+}
+
+fn usage(error: &crate::model::version::InvalidVersion) -> CliError {
+    CliError::new("usage", error.to_string())
+}

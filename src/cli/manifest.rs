@@ -1,0 +1,319 @@
+//! `envlock.toml`: what the project asks for.
+
+use std::collections::BTreeMap;
+
+use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::error::CliError;
+use crate::model::request::{IndexOwner, Limit, PythonAllowed, PythonRequest, Request, UserRequirement};
+use crate::model::text::clean;
+
+/// A manifest, parsed and checked.
+#[derive(Debug, Default)]
+pub(super) struct Manifest {
+    pub name: Option<String>,
+    pub request: Request,
+    /// Addresses by index name.
+    pub indexes: Vec<(String, String)>,
+    /// The address that replaces `pypi`'s.
+    pub pypi: Option<String>,
+    /// Built-in indexes that the manifest gives another address.
+    pub redefined: Vec<String>,
+    /// Described machines by name, in the order they stand.
+    pub targets: Vec<(String, TargetTable)>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawManifest {
+    project: Option<RawProject>,
+    #[serde(default)]
+    stack: BTreeMap<Spanned<String>, Spanned<RawStackItem>>,
+    #[serde(default)]
+    target: BTreeMap<String, TargetTable>,
+    #[serde(default)]
+    index: Vec<Spanned<RawIndex>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawProject {
+    name: Option<String>,
+    python: Option<Spanned<String>>,
+    #[serde(default)]
+    dependencies: Vec<Spanned<String>>,
+    #[serde(default)]
+    constraints: Vec<Spanned<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum RawStackItem {
+    Spec(String),
+    Table {
+        version: Option<String>,
+        #[serde(default)]
+        extras: Vec<String>,
+    },
+}
+
+/// A `[target.NAME]` table.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TargetTable {
+    pub gpus: Option<Vec<String>>,
+    pub driver: Option<String>,
+    pub glibc: Option<String>,
+    pub platform: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawIndex {
+    name: String,
+    url: String,
+    replaces: Option<String>,
+    #[serde(default)]
+    packages: Vec<String>,
+}
+
+/// Where things stand in a text, for messages.
+struct Source<'t> {
+    name: &'t str,
+    text: &'t str,
+}
+
+impl Source<'_> {
+    /// An error that shows the line it is about.
+    fn error(&self, offset: usize, message: &str) -> CliError {
+        let before = &self.text[..offset.min(self.text.len())];
+        let line = before.matches('\n').count() + 1;
+        let shown = clean(self.text.lines().nth(line - 1).unwrap_or("").trim_end(), 100);
+        CliError::new("input", format!("{}:{line}: {message}\n   |\n{line:>3}| {shown}\n   |", self.name))
+    }
+}
+
+/// Reads a manifest's text.
+pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
+    let source = Source { name, text };
+    let raw: RawManifest = toml::from_str(text).map_err(|e| {
+        let offset = e.span().map_or(0, |s| s.start);
+        source.error(offset, &clean(e.message(), 200))
+    })?;
+    let mut manifest = Manifest::default();
+    if let Some(project) = raw.project {
+        manifest.name = project.name;
+        if let Some(python) = &project.python {
+            manifest.request.python = Some(python_request(python.as_ref(), name).map_err(|m| source.error(python.span().start, &m))?);
+        }
+        for (list, out) in [
+            (&project.dependencies, &mut manifest.request.requirements),
+            (&project.constraints, &mut manifest.request.constraints),
+        ] {
+            for item in list {
+                out.push(requirement(item.as_ref(), name).map_err(|m| source.error(item.span().start, &m))?);
+            }
+        }
+    }
+    for (key, item) in &raw.stack {
+        stack_item(&mut manifest.request, key.as_ref(), item.as_ref(), name)
+            .map_err(|m| source.error(item.span().start, &m))?;
+    }
+    for index in &raw.index {
+        index_row(&mut manifest, index.as_ref()).map_err(|m| source.error(index.span().start, &m))?;
+    }
+    manifest.targets = raw.target.into_iter().collect();
+    Ok(manifest)
+}
+
+/// One requirement; URLs and git are refused by name.
+pub(super) fn requirement(text: &str, origin: &str) -> Result<UserRequirement, String> {
+    let trimmed = text.trim();
+    if trimmed.starts_with("-e ") || trimmed.starts_with("git+") || trimmed.starts_with('.') || trimmed.starts_with('/') {
+        return Err(refused(trimmed));
+    }
+    let requirement: Requirement<VerbatimUrl> = trimmed.parse().map_err(|e: pep508_rs::Pep508Error| {
+        let first = e.message.to_string();
+        format!("`{}` is no requirement: {}", clean(trimmed, 80), clean(first.lines().next().unwrap_or(""), 120))
+    })?;
+    if matches!(requirement.version_or_url, Some(VersionOrUrl::Url(_))) {
+        return Err(refused(trimmed));
+    }
+    Ok(UserRequirement { requirement, origin: origin.to_owned() })
+}
+
+fn refused(text: &str) -> String {
+    format!(
+        "`{}` is a direct URL, git or local requirement, which cannot be locked yet; name a released version",
+        clean(text, 80)
+    )
+}
+
+/// `>=3.11,<3.14`, or one series `3.12`.
+pub(super) fn python_request(text: &str, origin: &str) -> Result<PythonRequest, String> {
+    let trimmed = text.trim();
+    let allowed = if trimmed.starts_with(|c: char| c.is_ascii_digit()) && !trimmed.contains('*') {
+        PythonAllowed::Exact(trimmed.parse().map_err(|e: crate::model::version::InvalidVersion| e.to_string())?)
+    } else {
+        PythonAllowed::Range(
+            trimmed
+                .parse()
+                .map_err(|_| format!("`{}` is no Python specifier such as `>=3.11,<3.14`", clean(trimmed, 60)))?,
+        )
+    };
+    Ok(PythonRequest {
+        allowed,
+        text: trimmed.to_owned(),
+        origin: origin.to_owned(),
+    })
+}
+
+fn stack_item(request: &mut Request, key: &str, item: &RawStackItem, origin: &str) -> Result<(), String> {
+    let (spec, extras) = match item {
+        RawStackItem::Spec(spec) => (spec.as_str(), &[][..]),
+        RawStackItem::Table { version, extras } => (version.as_deref().unwrap_or("*"), extras.as_slice()),
+    };
+    fn limit<T: std::str::FromStr<Err = crate::model::version::InvalidVersion>>(spec: &str, origin: &str) -> Result<Limit<T>, String> {
+        Ok(Limit {
+            value: spec.parse().map_err(|e: crate::model::version::InvalidVersion| e.to_string())?,
+            origin: origin.to_owned(),
+        })
+    }
+    match key {
+        "cuda" => request.cuda = Some(limit(spec, origin)?),
+        "cudnn" => request.cudnn = Some(limit(spec, origin)?),
+        "nccl" => request.nccl = Some(limit(spec, origin)?),
+        "nvcc" => {
+            return Err("`nvcc` cannot be locked yet: envlock installs no compiler".to_owned());
+        }
+        "variant" => {
+            request.variant = Some(Limit { value: spec.trim().to_owned(), origin: origin.to_owned() });
+        }
+        "driver-policy" => match spec {
+            "minor" => {}
+            "native" => request.native_driver_only = Some(Limit { value: (), origin: origin.to_owned() }),
+            other => return Err(format!("`driver-policy` is `minor` or `native`, not `{}`", clean(other, 40))),
+        },
+        package => {
+            let spec = spec.trim();
+            let version = if spec == "*" || spec.is_empty() {
+                String::new()
+            } else if spec.starts_with(|c: char| c.is_ascii_digit()) {
+                if spec.contains('+') { format!("=={spec}") } else { format!("=={}.*", spec.trim_end_matches(".*")) }
+            } else {
+                spec.to_owned()
+            };
+            let extras = if extras.is_empty() { String::new() } else { format!("[{}]", extras.join(",")) };
+            request
+                .requirements
+                .push(requirement(&format!("{package}{extras}{version}"), origin)?);
+        }
+    }
+    Ok(())
+}
+
+fn index_row(manifest: &mut Manifest, row: &RawIndex) -> Result<(), String> {
+    let scheme_ok = ["http://", "https://"].iter().any(|s| row.url.starts_with(s));
+    if !scheme_ok {
+        return Err(format!("the address of the index `{}` is no http(s) URL", clean(&row.name, 40)));
+    }
+    let builtin = |name: &str| name == "pypi" || name == "pytorch";
+    let role = row.replaces.as_deref().or_else(|| builtin(&row.name).then_some(row.name.as_str()));
+    match (role, row.packages.is_empty()) {
+        (Some("pypi"), true) => {
+            manifest.pypi = Some(row.url.clone());
+            manifest.redefined.push("pypi".to_owned());
+        }
+        (Some("pytorch"), true) => {
+            manifest.indexes.push(("pytorch".to_owned(), row.url.clone()));
+            manifest.redefined.push("pytorch".to_owned());
+        }
+        (Some(other), true) => return Err(format!("`replaces = \"{}\"`: only `pypi` and `pytorch` can be replaced", clean(other, 40))),
+        (Some(_), false) => return Err("an index either replaces another or owns packages, not both".to_owned()),
+        (None, true) => {
+            return Err(format!(
+                "the index `{}` is never used: give it `packages = [...]` or `replaces = \"pypi\"`",
+                clean(&row.name, 40)
+            ));
+        }
+        (None, false) => {
+            manifest.indexes.push((row.name.clone(), row.url.clone()));
+            manifest.request.owners.push(IndexOwner {
+                index: row.name.clone(),
+                patterns: row.packages.iter().map(|p| p.replace(['_', '.'], "-").to_lowercase()).collect(),
+            });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_manifest() {
+        let m = parse(
+            r#"
+[project]
+name = "demo"
+python = ">=3.11,<3.14"
+dependencies = ["transformers>=4.50", "datasets[audio]; sys_platform == 'linux'"]
+constraints = ["numpy<2"]
+[stack]
+torch = { version = ">=2.8", extras = ["opt-einsum"] }
+torchvision = "*"
+cuda = ">=12.6"
+variant = "cu126"
+driver-policy = "native"
+[target.cluster]
+gpus = ["NVIDIA A100", "sm_90"]
+driver = "535.129.03"
+[[index]]
+name = "corp"
+url = "https://corp.example/simple"
+packages = ["corp-*"]
+[[index]]
+name = "mirror"
+url = "https://mirror.example/simple"
+replaces = "pypi"
+"#,
+            "envlock.toml",
+        )
+        .unwrap();
+        let names: Vec<String> = m.request.requirements.iter().map(|r| r.requirement.to_string()).collect();
+        assert_eq!(names, ["transformers>=4.50", "datasets[audio] ; sys_platform == 'linux'", "torch[opt-einsum]>=2.8", "torchvision"]);
+        assert!(m.request.native_driver_only.is_some() && m.request.variant.is_some());
+        assert_eq!(m.pypi.as_deref(), Some("https://mirror.example/simple"));
+        assert!(m.request.owners[0].owns(&"corp-tools".parse().unwrap()));
+        assert!(!m.request.owners[0].owns(&"corporate".parse().unwrap()));
+        assert_eq!(m.targets.len(), 1);
+    }
+
+    #[test]
+    fn mistakes_show_their_line() {
+        let table = [
+            ("[project]\nname = 3\n", "envlock.toml:2: "),
+            ("[project]\nnam = \"x\"\n", "unknown field `nam`"),
+            ("[stack]\ncuda = \"~12\"\n", "envlock.toml:2: `~12` is not a version range"),
+            ("[stack]\ntorch = \">=two\"\n", "envlock.toml:2: `torch>=two` is no requirement"),
+            ("[project]\ndependencies = [\n  \"numpy\",\n  \"a @ https://x/y.whl\",\n]\n", "envlock.toml:4: `a @ https://x/y.whl` is a direct URL"),
+            ("[stack]\ndriver-policy = \"old\"\n", "`driver-policy` is `minor` or `native`"),
+            ("[[index]]\nname = \"x\"\nurl = \"https://x/\"\n", "is never used"),
+            ("[[index]]\nname = \"x\"\nurl = \"ftp://x/\"\npackages = [\"a\"]\n", "no http(s) URL"),
+            ("not toml", "envlock.toml:1: "),
+        ];
+        for (text, expected) in table {
+            let message = parse(text, "envlock.toml").unwrap_err().message;
+            assert!(message.contains(expected), "{text:?}: {message}");
+        }
+    }
+
+    #[test]
+    fn bare_stack_versions_are_prefixes() {
+        let m = parse("[stack]\ntorch = \"2.9\"\n", "e").unwrap();
+        assert_eq!(m.request.requirements[0].requirement.to_string(), "torch==2.9.*");
+    }
+}

@@ -1,0 +1,56 @@
+//! The command line: the only module that sees core and edges both. It gathers, calls, prints, writes
+//! and exits.
+
+mod args;
+mod commands;
+mod error;
+mod files;
+mod fetch;
+mod host;
+mod manifest;
+mod printer;
+mod report;
+mod settings;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches};
+
+pub use error::exit;
+
+/// Runs the program on the process's arguments and environment.
+pub fn run() -> ExitCode {
+    let version = format!("{} (registry {})", env!("CARGO_PKG_VERSION"), registry_date());
+    let command = args::Args::command().version(version);
+    let matches = match command.try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => {
+            // Help and version go to stdout and are no failure; a closed pipe is none either.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { exit::CANNOT_ANSWER } else { exit::YES });
+        }
+    };
+    let args = match args::Args::from_arg_matches(&matches) {
+        Ok(args) => args,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(exit::CANNOT_ANSWER);
+        }
+    };
+    let printer = printer::Printer::new(&args.global);
+    match commands::dispatch(&args, &printer) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            error.print(&printer);
+            ExitCode::from(error.exit)
+        }
+    }
+}
+
+/// The embedded registry's date, without parsing the registry.
+fn registry_date() -> &'static str {
+    let text = include_str!("../../registry/registry.toml");
+    text.lines()
+        .find_map(|l| l.strip_prefix("date = \"")?.strip_suffix('"'))
+        .unwrap_or("unknown")
+}

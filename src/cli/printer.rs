@@ -1,0 +1,158 @@
+//! All output goes through here: what was asked for to stdout, the talk to stderr.
+
+use std::io::{IsTerminal, Write};
+
+use anstyle::{AnsiColor, Style};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::args::{ColorChoice, GlobalArgs};
+
+/// Where and how to print.
+#[derive(Debug, Clone)]
+pub(super) struct Printer {
+    pub json: bool,
+    pub quiet: bool,
+    pub verbose: bool,
+    color_out: bool,
+    color_err: bool,
+    progress: bool,
+}
+
+/// Red, for errors.
+pub(super) const ERROR: Style = AnsiColor::Red.on_default().bold();
+/// Green, for what is well.
+pub(super) const GOOD: Style = AnsiColor::Green.on_default();
+/// Yellow, for warnings.
+pub(super) const WARN: Style = AnsiColor::Yellow.on_default().bold();
+/// For names and labels.
+pub(super) const DIM: Style = Style::new().dimmed();
+
+impl Printer {
+    pub fn new(args: &GlobalArgs) -> Printer {
+        let wanted = |terminal: bool| match args.color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => {
+                terminal
+                    && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+                    && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+            }
+        };
+        Printer {
+            json: args.json,
+            quiet: args.quiet,
+            verbose: args.verbose,
+            color_out: wanted(std::io::stdout().is_terminal()),
+            color_err: wanted(std::io::stderr().is_terminal()),
+            progress: !args.no_progress && !args.quiet && !args.json && std::io::stderr().is_terminal(),
+        }
+    }
+
+    /// A line of what was asked for.
+    pub fn out(&self, text: &str) {
+        // A closed pipe is no error.
+        let _ = writeln!(std::io::stdout().lock(), "{text}");
+    }
+
+    /// Text of what was asked for, as it is.
+    pub fn raw(&self, text: &str) {
+        let mut out = std::io::stdout().lock();
+        let _ = out.write_all(text.as_bytes());
+        let _ = out.flush();
+    }
+
+    pub fn json(&self, value: &impl serde::Serialize) {
+        let text = serde_json::to_string_pretty(value).unwrap_or_default();
+        self.out(&text);
+    }
+
+    /// Something to say beside the answer.
+    pub fn note(&self, text: &str) {
+        if !self.quiet {
+            let _ = writeln!(std::io::stderr().lock(), "{}: {}", self.paint_err(DIM, "note"), wrap(text, 6));
+        }
+    }
+
+    pub fn warning(&self, text: &str) {
+        if !self.quiet {
+            let _ = writeln!(std::io::stderr().lock(), "{}: {}", self.paint_err(WARN, "warning"), wrap(text, 9));
+        }
+    }
+
+    pub fn error(&self, text: &str, hint: Option<&str>) {
+        let mut err = std::io::stderr().lock();
+        let _ = writeln!(err, "{}: {text}", self.paint_err(ERROR, "error"));
+        if let Some(hint) = hint {
+            let _ = writeln!(err, "\n{}: {hint}", self.paint_err(GOOD, "hint"));
+        }
+    }
+
+    pub fn hint(&self, text: &str) {
+        if !self.quiet {
+            let _ = writeln!(std::io::stderr().lock(), "{}: {text}", self.paint_err(GOOD, "hint"));
+        }
+    }
+
+    /// `text` in a style on stdout, plain where there is no colour.
+    pub fn paint(&self, style: Style, text: &str) -> String {
+        paint(self.color_out, style, text)
+    }
+
+    fn paint_err(&self, style: Style, text: &str) -> String {
+        paint(self.color_err, style, text)
+    }
+
+    /// A progress bar on stderr; invisible where nobody looks.
+    pub fn progress(&self, what: &str) -> ProgressBar {
+        let bar = ProgressBar::new(0);
+        if self.progress {
+            bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(12));
+            if let Ok(style) = ProgressStyle::with_template("{msg} {bar:24} {pos}/{len}") {
+                bar.set_style(style);
+            }
+        } else {
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        bar.set_message(what.to_owned());
+        bar
+    }
+}
+
+fn paint(color: bool, style: Style, text: &str) -> String {
+    if color { format!("{style}{text}{style:#}") } else { text.to_owned() }
+}
+
+/// `text` broken at 80 columns, following lines indented by `indent`.
+pub(super) fn wrap(text: &str, indent: usize) -> String {
+    wrap_at(text, indent, 80)
+}
+
+pub(super) fn wrap_at(text: &str, indent: usize, width: usize) -> String {
+    let mut out = String::new();
+    let mut column = indent;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if column > indent && column + 1 + length > width {
+            out.push('\n');
+            out.push_str(&" ".repeat(indent));
+            column = indent;
+        } else if column > indent {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += length;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrap_at;
+
+    #[test]
+    fn wrapping() {
+        assert_eq!(wrap_at("aa bb cc", 2, 7), "aa bb\n  cc");
+        assert_eq!(wrap_at("averyveryverylongword x", 2, 7), "averyveryverylongword\n  x");
+    }
+}

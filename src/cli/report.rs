@@ -1,0 +1,251 @@
+//! The answer of `resolve` as text and as JSON.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::printer::{DIM, GOOD, Printer, wrap_at};
+use crate::model::capability::ComputeCapability;
+use crate::model::evidence::Evidence;
+use crate::model::host::Host;
+use crate::model::solution::{Conflict, DriverMode, Envelope, Solution, Stack};
+use crate::model::version::cuda_short;
+use crate::registry::Registry;
+
+/// `host   NVIDIA H200 (9.0), driver 580.159.04 (CUDA 13.0), glibc 2.39     [nvml]`
+pub(super) fn host_line(host: &Host, registry: &Registry) -> String {
+    let mut parts = Vec::new();
+    match &host.gpus {
+        None => parts.push("GPU open".to_owned()),
+        Some(gpus) if gpus.is_empty() => parts.push("no NVIDIA GPU".to_owned()),
+        Some(gpus) => {
+            let mut counted: Vec<(String, usize)> = Vec::new();
+            for gpu in gpus {
+                let label = gpu.label();
+                match counted.iter_mut().find(|(l, _)| *l == label) {
+                    Some((_, n)) => *n += 1,
+                    None => counted.push((label, 1)),
+                }
+            }
+            parts.extend(counted.into_iter().map(|(label, n)| if n > 1 { format!("{n}x {label}") } else { label }));
+        }
+    }
+    match &host.driver {
+        Some(driver) => {
+            let cuda = driver
+                .cuda
+                .as_ref()
+                .map(ToString::to_string)
+                .or_else(|| registry.cuda_of_driver(&driver.version).map(cuda_short));
+            let cuda = cuda.map(|c| format!(" (CUDA {c})")).unwrap_or_default();
+            parts.push(format!("driver {}{cuda}", driver.version));
+        }
+        None if !host.has_no_gpu() => parts.push("driver open".to_owned()),
+        None => {}
+    }
+    match &host.system.libc {
+        Some(libc) => parts.push(libc.to_string()),
+        None => parts.push(host.system.platform.to_string()),
+    }
+    let found = host
+        .driver
+        .as_ref()
+        .map(|d| d.found_by.clone())
+        .or_else(|| host.gpus.iter().flatten().next().map(|g| g.found_by.clone()))
+        .unwrap_or_else(|| host.system.found_by.clone());
+    format!("{}     [{found}]", parts.join(", "))
+}
+
+/// The solved stack, a row per part with its reason.
+pub(super) fn solution(printer: &Printer, s: &Solution, host: &Host) {
+    let mut rows: Vec<(String, String, String)> = Vec::new();
+    let reason = |name: &str| {
+        s.packages.iter().find(|p| p.name == name).map(|p| p.reason.clone()).unwrap_or_default()
+    };
+    if let Some(stack) = &s.stack {
+        rows.push((
+            stack.framework.clone(),
+            format!("{}+{}", stack.version, stack.variant),
+            torch_reason(stack, host, &reason("torch")),
+        ));
+        if let Some(cuda) = &stack.cuda {
+            rows.push(("cuda".into(), cuda_short(cuda), driver_reason(stack, &s.envelope, host)));
+        }
+        let pinned = |what: &str| format!("pinned by {what}");
+        if let Some(cudnn) = &stack.cudnn {
+            rows.push(("cudnn".into(), cudnn.to_string(), pinned("torch")));
+        }
+        if let Some(nccl) = &stack.nccl {
+            rows.push(("nccl".into(), nccl.to_string(), pinned("torch")));
+        }
+        match s.packages.iter().find(|p| p.name == "triton") {
+            Some(triton) => rows.push(("triton".into(), triton.version.clone(), triton.reason.clone())),
+            None => {
+                if let Some(triton) = &stack.triton {
+                    rows.push(("triton".into(), triton.clone(), pinned("torch")));
+                }
+            }
+        }
+        for (name, version) in &stack.companions {
+            rows.push((name.clone(), version.clone(), format!("built with torch {}", stack.version)));
+        }
+    }
+    rows.push(("python".into(), s.python.to_string(), "newest with wheels for all of these".into()));
+    printer.out("");
+    let width = rows.iter().map(|r| r.0.len()).max().unwrap_or(0).max(12);
+    let middle = rows.iter().map(|r| r.1.len()).max().unwrap_or(0).max(11);
+    for (name, version, why) in rows {
+        let indent = 2 + width + 2 + middle + 2;
+        printer.out(&format!("  {name:<width$}  {version:<middle$}  {}", wrap_at(&why, indent, 80)));
+    }
+    printer.out("");
+    printer.out(&format!("{}{}", label(printer, "runs on"), wrap_at(&runs_on(&s.envelope), 15, 80)));
+}
+
+/// A label in the left column.
+pub(super) fn label(printer: &Printer, text: &str) -> String {
+    format!("{}{}", printer.paint(DIM, text), " ".repeat(15usize.saturating_sub(text.len())))
+}
+
+fn torch_reason(stack: &Stack, host: &Host, reason: &str) -> String {
+    let mut text = reason.to_owned();
+    let mut covered: Vec<ComputeCapability> = host.gpus.iter().flatten().filter_map(|g| g.capability).collect();
+    covered.sort();
+    covered.dedup();
+    if stack.variant != "cpu" && !covered.is_empty() {
+        let list: Vec<String> = covered.iter().map(ToString::to_string).collect();
+        text.push_str(&format!("; code for {}", list.join(", ")));
+    }
+    match stack.evidence {
+        Evidence::Inferred => text.push_str(" (inferred: not read from the wheel)"),
+        Evidence::Documented => text.push_str(" (documented)"),
+        Evidence::Measured => {}
+    }
+    text
+}
+
+fn driver_reason(stack: &Stack, envelope: &Envelope, host: &Host) -> String {
+    let floor = envelope.driver.as_ref().map(ToString::to_string).unwrap_or_else(|| "unknown".to_owned());
+    let native = stack.native_driver.as_ref().map(ToString::to_string).unwrap_or_else(|| "unknown".to_owned());
+    match (stack.driver_mode, &host.driver) {
+        (Some(DriverMode::Compatibility), Some(driver)) => format!(
+            "compatibility mode: runs from driver {floor}, native from {native}, yours {}; its PTX does not run",
+            driver.version
+        ),
+        (Some(DriverMode::Native), _) => format!("native: your driver is {native} or newer"),
+        _ if host.has_no_gpu() => "unused: no GPU here".to_owned(),
+        _ => format!("needs driver {floor}; native from {native}"),
+    }
+}
+
+/// `driver >= 580.65.06, GPUs 7.5 to 9.0, 10.x, 12.x, glibc >= 2.28`
+pub(super) fn runs_on(envelope: &Envelope) -> String {
+    let mut parts = Vec::new();
+    if let Some(driver) = &envelope.driver {
+        parts.push(format!("driver >= {driver}"));
+    }
+    if !envelope.coverage.is_empty() {
+        let mut by_major: BTreeMap<u8, Vec<u8>> = BTreeMap::new();
+        for row in &envelope.coverage {
+            by_major
+                .entry(row.compute_capability.major)
+                .or_default()
+                .push(row.compute_capability.minor);
+        }
+        let spans: Vec<String> = by_major
+            .iter()
+            .map(|(major, minors)| {
+                let list: Vec<String> = minors.iter().map(|m| format!("{major}.{m}")).collect();
+                list.join(" ")
+            })
+            .collect();
+        parts.push(format!("GPUs of {}", spans.join(" ")));
+    }
+    if let Some(glibc) = &envelope.glibc {
+        parts.push(format!("glibc >= {glibc}"));
+    }
+    parts.push(envelope.platform.to_string());
+    parts.join(", ")
+}
+
+/// A conflict: the facts, then the ways out.
+pub(super) fn conflict(printer: &Printer, c: &Conflict) {
+    printer.error(&c.headline, None);
+    printer.out("");
+    for reason in &c.reasons {
+        let source = if reason.source.is_empty() { String::new() } else { format!("  [{}]", short_source(&reason.source)) };
+        let one_line = format!("  {}{source}", reason.text);
+        if one_line.chars().count() <= 80 {
+            printer.out(&one_line);
+        } else {
+            printer.out(&format!("  {}", wrap_at(&reason.text, 4, 80)));
+            if !source.is_empty() {
+                printer.out(&format!("    {}", printer.paint(DIM, &wrap_at(source.trim(), 4, 80))));
+            }
+        }
+    }
+    printer.out("");
+    if c.would_work_if.is_empty() {
+        printer.out("no single change of the request or the machine makes it work");
+        return;
+    }
+    printer.out("ways out, each of them solved:");
+    let width = c.would_work_if.iter().map(|w| w.change.chars().count()).max().unwrap_or(0).clamp(24, 40);
+    for way in &c.would_work_if {
+        printer.out(&format!("  {:<width$}  {}", way.change, printer.paint(GOOD, &wrap_at(&way.gives, width + 4, 80))));
+    }
+}
+
+/// A source in few words; the registry has the whole of it.
+fn short_source(source: &str) -> String {
+    let first = source.split([';', ',']).next().unwrap_or(source);
+    crate::model::text::clean(first, 60)
+}
+
+/// The JSON of a solution.
+pub(super) fn solution_json(s: &Solution) -> Value {
+    let mut stack = serde_json::Map::new();
+    if let Some(x) = &s.stack {
+        stack.insert(x.framework.clone(), json!(x.version));
+        stack.insert("variant".into(), json!(x.variant));
+        stack.insert("cuda".into(), json!(x.cuda.as_ref().map(cuda_short)));
+        stack.insert("cudnn".into(), json!(x.cudnn));
+        stack.insert("nccl".into(), json!(x.nccl));
+        stack.insert("triton".into(), json!(s.packages.iter().find(|p| p.name == "triton").map(|p| p.version.clone())));
+        for name in ["torchvision", "torchaudio"] {
+            stack.insert(name.into(), json!(x.companions.get(name)));
+        }
+        stack.insert("index".into(), json!(x.index));
+        stack.insert("evidence".into(), json!(x.evidence));
+        stack.insert("native_driver".into(), json!(x.native_driver));
+    }
+    json!({
+        "status": "solved",
+        "targets": [{
+            "name": "default",
+            "python": s.python.to_string(),
+            "stack": stack,
+            "driver_mode": s.stack.as_ref().and_then(|x| x.driver_mode),
+            "envelope": {
+                "driver": s.envelope.driver,
+                "coverage": s.envelope.coverage,
+                "glibc": s.envelope.glibc,
+                "platform": s.envelope.platform,
+            },
+            "packages": s.packages.iter().map(|p| json!({
+                "name": p.name,
+                "version": p.version,
+                "index": p.index,
+                "reason": p.reason,
+                "files": p.files.iter().map(|f| json!({"name": f.name, "sha256": f.sha256, "size": f.size})).collect::<Vec<_>>(),
+            })).collect::<Vec<_>>(),
+            "notes": s.notes,
+        }],
+        "conflict": null,
+    })
+}
+
+/// The JSON of a conflict.
+pub(super) fn conflict_json(c: &Conflict) -> Value {
+    json!({ "status": "conflict", "targets": [], "conflict": c })
+}

@@ -1,0 +1,220 @@
+//! What was typed, the manifest and the defaults, settled into what a solve needs.
+
+use std::path::{Path, PathBuf};
+
+use super::args::{GlobalArgs, SolveArgs};
+use super::error::CliError;
+use super::files;
+use super::manifest::{self, Manifest};
+use crate::index::locate::{self, Located, Places};
+use crate::model::request::{Limit, Request};
+use crate::registry::{Registry, RegistryFile};
+
+/// Where the pytorch index is, unless a manifest says otherwise.
+const PYTORCH_INDEX: &str = "https://download.pytorch.org/whl";
+
+/// The project: its folder and its manifest, if it has one.
+#[derive(Debug)]
+pub(super) struct Project {
+    pub folder: PathBuf,
+    pub manifest: Option<Manifest>,
+}
+
+impl Project {
+    pub fn find(global: &GlobalArgs) -> Result<Project, CliError> {
+        let folder = files::project_folder(global.project.as_deref())?;
+        let path = folder.join(files::MANIFEST);
+        let manifest = match files::read(&path)? {
+            Some(text) => Some(manifest::parse(&text, files::MANIFEST)?),
+            None => None,
+        };
+        Ok(Project { folder, manifest })
+    }
+
+    pub fn lock_path(&self) -> PathBuf {
+        self.folder.join(files::LOCK)
+    }
+
+    /// The project's name: the manifest's, else the folder's.
+    pub fn name(&self) -> String {
+        self.manifest
+            .as_ref()
+            .and_then(|m| m.name.clone())
+            .or_else(|| {
+                let folder = std::path::absolute(&self.folder).ok()?;
+                folder.file_name().map(|n| n.to_string_lossy().into_owned())
+            })
+            .unwrap_or_else(|| "envlock".to_owned())
+    }
+}
+
+/// The request of `resolve`: packages, manifest or the lock's own, with the options laid over.
+pub(super) fn request(project: &Project, packages: &[String], solve: &SolveArgs, lock_lines: Option<&[String]>) -> Result<Request, CliError> {
+    let mut request = match (&project.manifest, packages.is_empty()) {
+        (Some(_), false) => {
+            return Err(CliError::new("usage", "packages cannot be named beside an envlock.toml")
+                .hint(format!("add them with `envlock add {}`", crate::model::text::clean(&packages.join(" "), 80))));
+        }
+        (Some(manifest), true) => manifest.request.clone(),
+        (None, false) => {
+            let mut request = Request::default();
+            for text in packages {
+                let requirement = manifest::requirement(text, "command line").map_err(|m| CliError::new("usage", m))?;
+                request.requirements.push(requirement);
+            }
+            request
+        }
+        (None, true) => match lock_lines {
+            Some(lines) => from_lines(lines)?,
+            None => {
+                return Err(CliError::new("usage", "there is no envlock.toml here, and no package was named")
+                    .hint("start with `envlock init --torch \">=2.8\"`, or `envlock resolve torch`"));
+            }
+        },
+    };
+    if let Some(text) = &solve.python {
+        request.python = Some(manifest::python_request(text, "--python").map_err(|m| CliError::new("usage", m))?);
+    }
+    if let Some(value) = &solve.variant {
+        request.variant = Some(Limit { value: value.clone(), origin: "--variant".to_owned() });
+    }
+    if let Some(value) = &solve.only_index {
+        request.only_index = Some(Limit { value: value.clone(), origin: "--only-index".to_owned() });
+    }
+    if request.requirements.is_empty() {
+        return Err(CliError::new("usage", "nothing is asked for: envlock.toml names no package")
+            .hint("add one with `envlock add torch`"));
+    }
+    let known = |name: &str| {
+        ["pypi", "pytorch"].contains(&name)
+            || project.manifest.iter().flat_map(|m| &m.indexes).any(|(n, _)| n == name)
+    };
+    if let Some(only) = &request.only_index
+        && !known(only.value.split('/').next().unwrap_or(""))
+    {
+        return Err(CliError::new("usage", format!("no index is called `{}`", crate::model::text::clean(&only.value, 40)))
+            .hint("`pypi` and `pytorch` exist; others are named in envlock.toml"));
+    }
+    Ok(request)
+}
+
+/// A request out of a lock's canonical lines, for projects without a manifest.
+fn from_lines(lines: &[String]) -> Result<Request, CliError> {
+    let mut request = Request::default();
+    let origin = files::LOCK;
+    let broken = |line: &str| CliError::new("lock", format!("the lock's request has the line `{}`", crate::model::text::clean(line, 80)));
+    for line in lines {
+        let (key, value) = line.split_once(' ').ok_or_else(|| broken(line))?;
+        let limit = || Limit { value: value.to_owned(), origin: origin.to_owned() };
+        match key {
+            "package" => request.requirements.push(manifest::requirement(value, origin).map_err(|_| broken(line))?),
+            "constraint" => request.constraints.push(manifest::requirement(value, origin).map_err(|_| broken(line))?),
+            "python" => request.python = Some(manifest::python_request(value, origin).map_err(|_| broken(line))?),
+            "variant" => request.variant = Some(limit()),
+            "only-index" => request.only_index = Some(limit()),
+            _ => return Err(broken(line)),
+        }
+    }
+    Ok(request)
+}
+
+/// The registry: embedded, or a folder's.
+pub(super) fn registry(global: &GlobalArgs) -> Result<Registry, CliError> {
+    let Some(folder) = &global.registry else {
+        return Ok(Registry::embedded());
+    };
+    let files = registry_files(folder)?;
+    Registry::from_files(files).map_err(|problems| {
+        let shown: Vec<String> = problems.iter().take(5).map(ToString::to_string).collect();
+        let more = problems.len().saturating_sub(5);
+        let tail = if more > 0 { format!("\n  and {more} more") } else { String::new() };
+        CliError::new(
+            "registry",
+            format!("the registry in `{}` has problems:\n  {}{tail}", folder.display(), shown.join("\n  ")),
+        )
+        .hint("`envlock registry lint --registry DIR` lists them all")
+    })
+}
+
+/// The TOML files below a registry folder.
+pub(super) fn registry_files(folder: &Path) -> Result<Vec<RegistryFile>, CliError> {
+    let mut out = Vec::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(current) = folders.pop() {
+        for entry in fs_err::read_dir(&current)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "toml") {
+                let relative = path.strip_prefix(folder).unwrap_or(&path);
+                out.push(RegistryFile {
+                    path: relative.to_string_lossy().replace('\\', "/").into(),
+                    text: files::read(&path)?.unwrap_or_default().into(),
+                });
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// The cache folder: `--cache-dir`, `ENVLOCK_CACHE_DIR`, else the user's.
+pub(super) fn cache_dir(global: &GlobalArgs) -> PathBuf {
+    let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    global
+        .cache_dir
+        .clone()
+        .or_else(|| variable("ENVLOCK_CACHE_DIR"))
+        .or_else(|| variable("XDG_CACHE_HOME").map(|d| d.join("envlock")))
+        .or_else(|| home().map(|h| h.join(".cache/envlock")))
+        .unwrap_or_else(|| std::env::temp_dir().join("envlock-cache"))
+}
+
+fn home() -> Option<PathBuf> {
+    let name = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
+    std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from)
+}
+
+/// The addresses of all indexes, and where `pypi`'s was found.
+pub(super) fn indexes(project: &Project, flag: Option<&str>) -> (Vec<(String, String)>, Option<Located>) {
+    let manifest = project.manifest.as_ref();
+    let mut not_below = vec![std::path::absolute(&project.folder).unwrap_or_else(|_| project.folder.clone())];
+    for variable in ["VIRTUAL_ENV", "CONDA_PREFIX"] {
+        not_below.extend(std::env::var_os(variable).map(PathBuf::from));
+    }
+    let places = Places {
+        flag,
+        manifest: manifest.and_then(|m| m.pypi.as_deref()),
+        home: home(),
+        config_home: std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from),
+        path: std::env::var_os("PATH").map(|p| std::env::split_paths(&p).collect()).unwrap_or_default(),
+        not_below,
+    };
+    let pypi = locate::pypi(&places, &|name| std::env::var(name).ok());
+    let mut addresses: Vec<(String, String)> = manifest.map(|m| m.indexes.clone()).unwrap_or_default();
+    if let Some(located) = &pypi {
+        addresses.push(("pypi".to_owned(), located.url.clone()));
+    }
+    if !addresses.iter().any(|(name, _)| name == "pytorch") {
+        let address = std::env::var("ENVLOCK_PYTORCH_INDEX_URL").unwrap_or_else(|_| PYTORCH_INDEX.to_owned());
+        addresses.push(("pytorch".to_owned(), address));
+    }
+    (addresses, pypi)
+}
+
+/// Certificate authorities from the variables that pip, requests and curl use.
+pub(super) fn certificates() -> Vec<PathBuf> {
+    ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "CURL_CA_BUNDLE"]
+        .iter()
+        .find_map(|name| std::env::var_os(name).filter(|v| !v.is_empty()))
+        .map(PathBuf::from)
+        .into_iter()
+        .collect()
+}
+
+/// The netrc file: `NETRC`, else the user's.
+pub(super) fn netrc() -> Option<PathBuf> {
+    std::env::var_os("NETRC")
+        .map(PathBuf::from)
+        .or_else(|| home().map(|h| h.join(".netrc")))
+        .filter(|p| p.is_file())
+}

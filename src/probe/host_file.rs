@@ -1,0 +1,189 @@
+//! `host.toml`: a machine written down, by `probe --save` or by hand.
+
+use serde::Deserialize;
+
+use crate::model::capability::ComputeCapability;
+use crate::model::host::{Driver, Gpu, Host, System};
+use crate::model::platform::{Libc, Platform};
+use crate::model::text::toml_string as quote;
+use crate::model::version::DottedVersion;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawHost {
+    schema: u32,
+    driver: Option<RawDriver>,
+    gpu: Option<Vec<RawGpu>>,
+    system: Option<RawSystem>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawDriver {
+    version: DottedVersion,
+    #[serde(default)]
+    cuda: String,
+    #[serde(default)]
+    compat: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawGpu {
+    name: Option<String>,
+    compute_capability: Option<ComputeCapability>,
+    memory_mib: Option<u64>,
+    uuid: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSystem {
+    #[serde(default = "default_os")]
+    os: String,
+    #[serde(default = "default_arch")]
+    arch: String,
+    glibc: Option<DottedVersion>,
+    musl: Option<DottedVersion>,
+    macos: Option<DottedVersion>,
+}
+
+fn default_os() -> String {
+    "linux".to_owned()
+}
+
+fn default_arch() -> String {
+    "x86_64".to_owned()
+}
+
+/// Reads a host file. A missing key is unknown; `gpu = []` is "none".
+///
+/// # Errors
+/// The line and what is wrong with it.
+pub fn parse(text: &str, name: &str) -> Result<Host, String> {
+    let raw: RawHost = toml::from_str(text).map_err(|e| format!("{name}: {}", e.to_string().trim_end()))?;
+    if raw.schema != 1 {
+        return Err(format!("{name}: schema {} is not one this envlock reads (1)", raw.schema));
+    }
+    let optional = |text: &str| -> Result<Option<DottedVersion>, String> {
+        if text.is_empty() {
+            Ok(None)
+        } else {
+            text.parse().map(Some).map_err(|e| format!("{name}: {e}"))
+        }
+    };
+    let system = raw.system.unwrap_or(RawSystem {
+        os: default_os(),
+        arch: default_arch(),
+        glibc: None,
+        musl: None,
+        macos: None,
+    });
+    let platform: Platform = format!("{}-{}", system.os, system.arch)
+        .parse()
+        .map_err(|e| format!("{name}: {e}"))?;
+    let driver = match raw.driver {
+        None => None,
+        Some(d) => Some(Driver {
+            cuda: optional(&d.cuda)?,
+            compat: optional(&d.compat)?,
+            version: d.version,
+            found_by: name.to_owned(),
+        }),
+    };
+    Ok(Host {
+        driver,
+        gpus: raw.gpu.map(|list| {
+            list.into_iter()
+                .enumerate()
+                .map(|(i, g)| Gpu {
+                    index: i as u32,
+                    name: g.name.map(|n| crate::model::text::clean(&n, 96)),
+                    capability: g.compute_capability,
+                    memory_mib: g.memory_mib,
+                    uuid: g.uuid,
+                    pci_id: None,
+                    found_by: name.to_owned(),
+                })
+                .collect()
+        }),
+        system: System {
+            platform,
+            libc: system
+                .glibc
+                .map(Libc::Glibc)
+                .or_else(|| system.musl.map(Libc::Musl))
+                .or_else(|| system.macos.map(Libc::Macos)),
+            found_by: name.to_owned(),
+        },
+        notes: Vec::new(),
+    })
+}
+
+/// A host as a host file.
+pub fn render(host: &Host) -> String {
+    let mut out = String::from("schema = 1\n");
+    let mut line = |text: String| {
+        out.push_str(&text);
+        out.push('\n');
+    };
+    if host.has_no_gpu() {
+        line("gpu = []".to_owned());
+    }
+    if let Some(driver) = &host.driver {
+        line("\n[driver]".to_owned());
+        line(format!("version = {}", quote(driver.version.as_str())));
+        if let Some(cuda) = &driver.cuda {
+            line(format!("cuda = {}", quote(cuda.as_str())));
+        }
+        line(format!("compat = {}", quote(driver.compat.as_ref().map_or("", |c| c.as_str()))));
+    }
+    for gpu in host.gpus.iter().flatten() {
+        line("\n[[gpu]]".to_owned());
+        if let Some(name) = &gpu.name {
+            line(format!("name = {}", quote(name)));
+        }
+        if let Some(capability) = gpu.capability {
+            line(format!("compute_capability = \"{capability}\""));
+        }
+        if let Some(memory) = gpu.memory_mib {
+            line(format!("memory_mib = {memory}"));
+        }
+        if let Some(uuid) = &gpu.uuid {
+            line(format!("uuid = {}", quote(uuid)));
+        }
+    }
+    line("\n[system]".to_owned());
+    line(format!("os = {}", quote(host.system.platform.os_name())));
+    line(format!("arch = {}", quote(host.system.platform.arch_name())));
+    if let Some(libc) = &host.system.libc {
+        line(format!("{} = {}", libc.key(), quote(libc.version().as_str())));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "schema = 1\n\n[driver]\nversion = \"535.129.03\"\ncuda = \"12.2\"\ncompat = \"\"\n\n[[gpu]]\n\
+        name = \"NVIDIA A100-SXM4-80GB\"\ncompute_capability = \"8.0\"\nmemory_mib = 81920\n\n[system]\nos = \"linux\"\n\
+        arch = \"x86_64\"\nglibc = \"2.35\"\n";
+
+    #[test]
+    fn written_and_read_again() {
+        let host = parse(FILE, "host.toml").unwrap();
+        assert_eq!(render(&host), FILE);
+        let none = parse("schema = 1\ngpu = []\n", "h").unwrap();
+        assert!(none.has_no_gpu());
+        assert!(render(&none).starts_with("schema = 1\ngpu = []\n"));
+        assert_eq!(parse("schema = 1", "h").unwrap().gpus, None);
+    }
+
+    #[test]
+    fn mistakes_name_the_file() {
+        for bad in ["", "schema = 2", "schema = 1\nfoo = 1", "schema = 1\n[driver]\nversion = \"x\"", "schema = 1\n[system]\nos = \"beos\""] {
+            assert!(parse(bad, "host.toml").unwrap_err().contains("host.toml"), "{bad}");
+        }
+    }
+}

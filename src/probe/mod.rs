@@ -1,0 +1,95 @@
+//! What this machine is: driver, GPUs, platform, C library, each fact with how it was found.
+//!
+//! The order for NVIDIA: NVML, else `nvidia-smi`, else `/sys/module/nvidia` and `/proc/driver/nvidia`
+//! (containers), WSL's folder among the places; the PCI bus tells of GPUs whose driver is not loaded.
+//! A fact that could not be read is unknown, never "none": a machine has no GPU only when nothing of
+//! NVIDIA's is there at all.
+
+pub mod host_file;
+mod nvidia_smi;
+mod nvml;
+mod overrides;
+mod procfs;
+mod system;
+
+use std::path::PathBuf;
+
+use crate::model::host::{Driver, Gpu, Host};
+
+pub use system::system;
+
+/// What the probe may look at; tests give a made-up root and environment.
+pub struct Surroundings<'a> {
+    /// The root of the file system, `/`.
+    pub root: PathBuf,
+    /// Reads one environment variable.
+    pub variable: &'a dyn Fn(&str) -> Option<String>,
+}
+
+/// Looks at the machine.
+pub fn probe(around: &Surroundings<'_>) -> Host {
+    let mut host = Host {
+        driver: None,
+        gpus: None,
+        system: system(),
+        notes: Vec::new(),
+    };
+    let wsl = procfs::is_wsl(around);
+    if wsl {
+        host.notes.push("WSL: the driver is the Windows one, seen through /usr/lib/wsl/lib".to_owned());
+    }
+    let mut failures = Vec::new();
+    let nvidia = nvml::look(around)
+        .or_else(|why| {
+            failures.push(why);
+            nvidia_smi::look(around)
+        })
+        .map_err(|why| failures.push(why));
+    match nvidia {
+        Ok(found) => {
+            host.driver = found.driver;
+            host.gpus = found.gpus;
+            host.notes.extend(found.notes);
+        }
+        Err(()) => {}
+    }
+    if host.driver.is_none() {
+        host.driver = procfs::driver(around);
+    }
+    if host.gpus.is_none() {
+        host.gpus = procfs::gpus(around);
+    }
+    let on_bus = procfs::pci_gpus(around);
+    if host.gpus.is_none() {
+        match on_bus {
+            Some(list) if list.is_empty() && host.driver.is_none() && !wsl => host.gpus = Some(Vec::new()),
+            Some(list) if !list.is_empty() => {
+                if host.driver.is_none() {
+                    host.notes.push(
+                        "an NVIDIA GPU is on the PCI bus, but its driver is not loaded".to_owned(),
+                    );
+                }
+                host.gpus = Some(list);
+            }
+            None if host.driver.is_none() && !wsl && !around.root.join("proc/driver/nvidia").exists() => {
+                // No PCI bus to look at (macOS, some virtual machines) and no trace of a driver.
+                host.gpus = Some(Vec::new());
+            }
+            _ => {}
+        }
+    }
+    if host.gpus.as_ref().is_none_or(|g| !g.is_empty()) {
+        host.notes.extend(failures.into_iter().filter(|f| !f.is_empty()));
+    }
+    host.notes.extend(procfs::other_gpus(around));
+    overrides::apply(around, &mut host);
+    host
+}
+
+/// What one source of NVIDIA facts told.
+#[derive(Debug, Default, PartialEq)]
+struct NvidiaFacts {
+    driver: Option<Driver>,
+    gpus: Option<Vec<Gpu>>,
+    notes: Vec<String>,
+}

@@ -1,0 +1,143 @@
+//! `nvidia-smi`: fetching its text and reading it are apart, so that captured outputs are the tests.
+
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::{NvidiaFacts, Surroundings};
+use crate::model::host::{Driver, Gpu};
+use crate::model::text::clean;
+
+/// How long it may take; a broken driver lets it hang.
+const LIMIT: Duration = Duration::from_secs(10);
+/// No more of its output is read.
+const MAX_OUTPUT: u64 = 1 << 20;
+
+const QUERY: &str = "--query-gpu=index,name,uuid,memory.total,driver_version,pci.device_id,compute_cap";
+/// Without the field that drivers before 510 do not know.
+const OLD_QUERY: &str = "--query-gpu=index,name,uuid,memory.total,driver_version,pci.device_id";
+
+/// Runs it. `Err` holds why it could not answer; empty when it is not installed.
+pub(super) fn look(around: &Surroundings<'_>) -> Result<NvidiaFacts, String> {
+    let wsl = around.root.join("usr/lib/wsl/lib/nvidia-smi");
+    let program = if wsl.exists() { wsl.into_os_string() } else { "nvidia-smi".into() };
+    let run = |arguments: &[&str]| run(&program, arguments);
+    let banner = match run(&[])? {
+        (true, text) => text,
+        (false, text) => return Err(format!("nvidia-smi: {}", clean(text.lines().next().unwrap_or("failed"), 120))),
+    };
+    let csv = ["--format=csv,noheader,nounits"];
+    let table = match run(&[QUERY, csv[0]]) {
+        Ok((true, text)) => Some(text),
+        _ => run(&[OLD_QUERY, csv[0]]).ok().filter(|(ok, _)| *ok).map(|(_, text)| text),
+    };
+    Ok(parse(&banner, table.as_deref()))
+}
+
+fn run(program: &std::ffi::OsStr, arguments: &[&str]) -> Result<(bool, String), String> {
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|_| String::new())?;
+    let mut out = child.stdout.take().expect("piped above");
+    let reader = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        let _ = out.by_ref().take(MAX_OUTPUT).read_to_end(&mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    let start = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Ok((status.success(), reader.join().unwrap_or_default())),
+            Ok(None) if start.elapsed() < LIMIT => std::thread::sleep(Duration::from_millis(5)),
+            _ => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err("nvidia-smi did not answer in 10 seconds".to_owned());
+            }
+        }
+    }
+}
+
+/// Reads the banner (old and new labels: they changed at driver 610) and the CSV rows.
+fn parse(banner: &str, table: Option<&str>) -> NvidiaFacts {
+    let after = |labels: &[&str]| {
+        labels.iter().find_map(|label| {
+            let rest = &banner[banner.find(label)? + label.len()..];
+            rest.trim_start().split([' ', '|', '\n']).next().map(str::to_owned)
+        })
+    };
+    let cuda = after(&["CUDA Version:", "CUDA UMD Version:"]).and_then(|v| v.parse().ok());
+    let version = after(&["Driver Version:", "KMD Version:"]).and_then(|v| v.parse().ok());
+    let gpus: Option<Vec<Gpu>> = table.map(|t| t.lines().filter_map(row).map(|(gpu, _)| gpu).collect());
+    let version = version.or_else(|| table?.lines().find_map(row)?.1.parse().ok());
+    NvidiaFacts {
+        driver: version.map(|version| Driver {
+            version,
+            cuda,
+            compat: None,
+            found_by: "nvidia-smi".to_owned(),
+        }),
+        gpus,
+        notes: Vec::new(),
+    }
+}
+
+/// One CSV row: the GPU, and the driver version that stands in it.
+fn row(line: &str) -> Option<(Gpu, String)> {
+    let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+    let known = |text: &str| (!text.is_empty() && !text.starts_with('[')).then(|| clean(text, 96));
+    let gpu = Gpu {
+        index: fields.first()?.parse().ok()?,
+        name: known(fields.get(1)?),
+        uuid: known(fields.get(2)?),
+        memory_mib: fields.get(3)?.parse().ok(),
+        pci_id: fields
+            .get(5)
+            .and_then(|f| f.strip_prefix("0x"))
+            .filter(|f| f.len() == 8 && f.is_ascii())
+            .map(|f| f[..4].to_ascii_lowercase()),
+        capability: fields.get(6).and_then(|f| f.parse().ok()),
+        found_by: "nvidia-smi".to_owned(),
+    };
+    Some((gpu, (*fields.get(4)?).to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: &str = "\
++-----------------------------------------------------------------------------+
+| NVIDIA-SMI 470.129.06   Driver Version: 470.129.06   CUDA Version: 11.4     |
+|-------------------------------+----------------------+----------------------+";
+    const NEW: &str = "\
++-----------------------------------------------------------------------------------------+
+| NVIDIA-SMI 615.31.01    KMD Version: 615.31.01    CUDA UMD Version: 13.4                |
++-----------------------------------------+------------------------+----------------------+";
+
+    #[test]
+    fn banners_of_both_ages() {
+        let old = parse(OLD, None).driver.unwrap();
+        assert_eq!((old.version.as_str(), old.cuda.unwrap().as_str()), ("470.129.06", "11.4"));
+        let new = parse(NEW, None).driver.unwrap();
+        assert_eq!((new.version.as_str(), new.cuda.unwrap().as_str()), ("615.31.01", "13.4"));
+        assert_eq!(parse("NVIDIA-SMI has failed because it couldn't communicate", None).driver, None);
+    }
+
+    #[test]
+    fn rows_with_and_without_capability() {
+        let table = "0, NVIDIA A100-SXM4-80GB, GPU-1, 81920, 535.129.03, 0x20B210DE, 8.0\n\
+                     1, NVIDIA T4, GPU-2, [N/A], 535.129.03, 0x1EB810DE, [N/A]\nnot a row\n";
+        let facts = parse("", Some(table));
+        let gpus = facts.gpus.unwrap();
+        assert_eq!(gpus.len(), 2);
+        assert_eq!(gpus[0].capability.unwrap().to_string(), "8.0");
+        assert_eq!(gpus[0].pci_id.as_deref(), Some("20b2"));
+        assert_eq!((gpus[1].capability, gpus[1].memory_mib), (None, None));
+        assert_eq!(facts.driver.unwrap().version.as_str(), "535.129.03");
+    }
+}

@@ -1,0 +1,127 @@
+//! Environment variables that change what programs see: `CUDA_VISIBLE_DEVICES` and
+//! `CONDA_OVERRIDE_CUDA`.
+
+use super::Surroundings;
+use crate::model::host::{Gpu, Host};
+use crate::model::text::clean;
+
+/// Applies them, each with a note.
+pub(super) fn apply(around: &Surroundings<'_>, host: &mut Host) {
+    if let Some(visible) = (around.variable)("CUDA_VISIBLE_DEVICES") {
+        let pci_order = (around.variable)("CUDA_DEVICE_ORDER").is_some_and(|o| o == "PCI_BUS_ID");
+        if let Some(gpus) = host.gpus.take() {
+            let (kept, note) = visible_devices(&visible, pci_order, gpus);
+            host.gpus = Some(kept);
+            host.notes.extend(note);
+        }
+    }
+    if let Some(cuda) = (around.variable)("CONDA_OVERRIDE_CUDA") {
+        let cuda = cuda.trim().to_owned();
+        if cuda.is_empty() {
+            host.driver = None;
+            host.gpus = Some(Vec::new());
+            host.notes.push("CONDA_OVERRIDE_CUDA is empty: solving as if there were no NVIDIA driver".to_owned());
+        } else if let Ok(version) = cuda.parse() {
+            // The driver that goes with it is inferred by whoever has the registry.
+            host.driver = Some(crate::model::host::Driver {
+                version: "0".parse().expect("a constant"),
+                cuda: Some(version),
+                compat: None,
+                found_by: "CONDA_OVERRIDE_CUDA".to_owned(),
+            });
+        } else {
+            host.notes.push(format!("CONDA_OVERRIDE_CUDA=`{}` is no version; ignored", clean(&cuda, 40)));
+        }
+    }
+}
+
+/// The GPUs that CUDA programs will see, and what to say about it.
+///
+/// CUDA numbers devices fastest first unless `CUDA_DEVICE_ORDER=PCI_BUS_ID`; NVML numbers them by
+/// bus. Indices therefore only pick a card where the order is known or all cards are alike.
+fn visible_devices(value: &str, pci_order: bool, gpus: Vec<Gpu>) -> (Vec<Gpu>, Option<String>) {
+    let shown = clean(value, 80);
+    let items: Vec<&str> = value.split(',').map(str::trim).collect();
+    if gpus.is_empty() {
+        return (gpus, None);
+    }
+    if value.trim().is_empty() || items[0] == "-1" || value.trim() == "none" {
+        return (Vec::new(), Some(format!("CUDA_VISIBLE_DEVICES=`{shown}` hides every GPU")));
+    }
+    if items.iter().any(|i| i.starts_with("MIG-")) {
+        return (
+            gpus,
+            Some(format!("CUDA_VISIBLE_DEVICES=`{shown}` names MIG instances; their GPU's capability decides")),
+        );
+    }
+    let alike = gpus.windows(2).all(|p| p[0].capability == p[1].capability && p[0].name == p[1].name);
+    let mut kept: Vec<Gpu> = Vec::new();
+    for item in &items {
+        let found = if let Ok(index) = item.parse::<usize>() {
+            if !pci_order && !alike {
+                return (
+                    gpus,
+                    Some(format!(
+                        "CUDA_VISIBLE_DEVICES=`{shown}` counts unlike GPUs in CUDA's order, which NVML does not tell: all are kept (set CUDA_DEVICE_ORDER=PCI_BUS_ID, or name them by UUID)"
+                    )),
+                );
+            }
+            gpus.get(index)
+        } else {
+            // A UUID may be cut short as long as it is unique.
+            let mut matching = gpus.iter().filter(|g| g.uuid.as_ref().is_some_and(|u| u.starts_with(item)));
+            let first = matching.next();
+            if matching.next().is_some() { None } else { first }
+        };
+        match found {
+            Some(gpu) if !kept.contains(gpu) => kept.push(gpu.clone()),
+            // CUDA stops at the first entry that it cannot find.
+            _ => break,
+        }
+    }
+    let note = format!("CUDA_VISIBLE_DEVICES=`{shown}` leaves {} of {} GPUs", kept.len(), gpus.len());
+    (kept, Some(note))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::capability::ComputeCapability;
+
+    fn gpu(index: u32, minor: u8) -> Gpu {
+        Gpu {
+            index,
+            name: Some(format!("GPU of 8.{minor}")),
+            capability: Some(ComputeCapability::new(8, minor)),
+            memory_mib: None,
+            uuid: Some(format!("GPU-{index}{index}{index}")),
+            pci_id: None,
+            found_by: "t".into(),
+        }
+    }
+
+    #[test]
+    fn which_gpus_are_left() {
+        let unlike = || vec![gpu(0, 0), gpu(1, 6)];
+        let alike = || vec![gpu(0, 0), gpu(1, 0)];
+        type Row = (&'static str, bool, fn() -> Vec<Gpu>, &'static [u32]);
+        let table: &[Row] = &[
+            ("", false, || vec![gpu(0, 0)], &[]),
+            ("-1", false, || vec![gpu(0, 0)], &[]),
+            ("1", true, || vec![gpu(0, 0), gpu(1, 6)], &[1]),
+            ("GPU-11", false, || vec![gpu(0, 0), gpu(1, 6)], &[1]),
+            ("0,7,1", true, || vec![gpu(0, 0), gpu(1, 6)], &[0]),
+            ("GPU-", false, || vec![gpu(0, 0), gpu(1, 6)], &[]),
+            ("MIG-xyz", false, || vec![gpu(0, 0)], &[0]),
+        ];
+        for (value, order, gpus, expected) in table {
+            let (kept, note) = visible_devices(value, *order, gpus());
+            let kept: Vec<u32> = kept.iter().map(|g| g.index).collect();
+            assert_eq!(kept, *expected, "{value}");
+            assert!(note.is_some());
+        }
+        // CUDA's order is not NVML's: an index among unlike cards picks nothing for sure.
+        assert_eq!(visible_devices("1", false, unlike()).0.len(), 2);
+        assert_eq!(visible_devices("1", false, alike()).0.len(), 1);
+    }
+}

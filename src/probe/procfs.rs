@@ -1,0 +1,180 @@
+//! What the kernel shows of NVIDIA and of other GPUs: `/sys` and `/proc`.
+
+use std::path::Path;
+
+use super::Surroundings;
+use crate::model::host::{Driver, Gpu};
+use crate::model::text::clean;
+
+/// NVIDIA's PCI vendor id.
+const NVIDIA: &str = "0x10de";
+
+/// The kernel module's version.
+pub(super) fn driver(around: &Surroundings<'_>) -> Option<Driver> {
+    let read = |path: &str| fs_err::read_to_string(around.root.join(path)).ok();
+    let found = |version: &str, path: &str| {
+        Some(Driver {
+            version: version.trim().parse().ok()?,
+            cuda: None,
+            compat: None,
+            found_by: format!("/{path}"),
+        })
+    };
+    let sys = "sys/module/nvidia/version";
+    let proc = "proc/driver/nvidia/version";
+    read(sys)
+        .and_then(|text| found(&text, sys))
+        .or_else(|| found(&kernel_module_version(&read(proc)?)?, proc))
+}
+
+/// `NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu ...` -> `535.129.03`.
+fn kernel_module_version(text: &str) -> Option<String> {
+    let line = text.lines().find(|l| l.starts_with("NVRM version:"))?;
+    line.split_whitespace()
+        .find(|w| w.contains('.') && w.bytes().all(|b| b.is_ascii_digit() || b == b'.'))
+        .map(str::to_owned)
+}
+
+/// The GPUs that the driver lists in /proc.
+pub(super) fn gpus(around: &Surroundings<'_>) -> Option<Vec<Gpu>> {
+    let folder = around.root.join("proc/driver/nvidia/gpus");
+    let mut buses: Vec<_> = fs_err::read_dir(folder).ok()?.filter_map(|e| Some(e.ok()?.path())).collect();
+    buses.sort();
+    let gpus = buses
+        .iter()
+        .enumerate()
+        .map(|(i, path)| {
+            let text = fs_err::read_to_string(path.join("information")).unwrap_or_default();
+            let field = |key: &str| {
+                text.lines()
+                    .find_map(|l| l.strip_prefix(key)?.trim_start().strip_prefix(':'))
+                    .map(|v| clean(v.trim(), 96))
+                    .filter(|v| !v.is_empty() && !v.contains("??"))
+            };
+            let bus = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+            Gpu {
+                index: i as u32,
+                name: field("Model"),
+                capability: None,
+                memory_mib: None,
+                uuid: field("GPU UUID"),
+                pci_id: pci_device(&around.root.join("sys/bus/pci/devices").join(bus)),
+                found_by: "/proc/driver/nvidia/gpus".to_owned(),
+            }
+        })
+        .collect();
+    Some(gpus)
+}
+
+/// NVIDIA display controllers on the PCI bus; `None` where there is no bus to look at.
+pub(super) fn pci_gpus(around: &Surroundings<'_>) -> Option<Vec<Gpu>> {
+    let devices = display_controllers(around)?;
+    Some(
+        devices
+            .into_iter()
+            .filter(|(vendor, _)| vendor == NVIDIA)
+            .enumerate()
+            .map(|(i, (_, device))| Gpu {
+                index: i as u32,
+                name: None,
+                capability: None,
+                memory_mib: None,
+                uuid: None,
+                pci_id: device,
+                found_by: "/sys/bus/pci/devices".to_owned(),
+            })
+            .collect(),
+    )
+}
+
+/// A plain word about GPUs of other makers.
+pub(super) fn other_gpus(around: &Surroundings<'_>) -> Vec<String> {
+    let mut notes = Vec::new();
+    let devices = display_controllers(around).unwrap_or_default();
+    for (id, maker) in [("0x1002", "AMD"), ("0x8086", "Intel")] {
+        if devices.iter().any(|(vendor, _)| vendor == id) {
+            notes.push(format!("a GPU by {maker} was seen; envlock does not handle {maker} GPUs"));
+        }
+    }
+    if cfg!(all(target_os = "macos", target_arch = "aarch64")) {
+        notes.push("an Apple GPU: torch's macOS builds use it through MPS, envlock does not handle it".to_owned());
+    }
+    notes
+}
+
+fn display_controllers(around: &Surroundings<'_>) -> Option<Vec<(String, Option<String>)>> {
+    let entries = fs_err::read_dir(around.root.join("sys/bus/pci/devices")).ok()?;
+    let mut paths: Vec<_> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
+    paths.sort();
+    let read = |path: &Path, name: &str| {
+        fs_err::read_to_string(path.join(name)).map(|t| t.trim().to_owned()).unwrap_or_default()
+    };
+    Some(
+        paths
+            .iter()
+            // 0x03: display controllers, of which 0x0302 are compute cards without a display.
+            .filter(|p| read(p, "class").starts_with("0x03"))
+            .map(|p| (read(p, "vendor"), pci_device(p)))
+            .collect(),
+    )
+}
+
+fn pci_device(path: &Path) -> Option<String> {
+    let text = fs_err::read_to_string(path.join("device")).ok()?;
+    let id = text.trim().strip_prefix("0x")?.to_ascii_lowercase();
+    (id.len() == 4 && id.bytes().all(|b| b.is_ascii_hexdigit())).then_some(id)
+}
+
+/// Whether this is Windows' Linux.
+pub(super) fn is_wsl(around: &Surroundings<'_>) -> bool {
+    fs_err::read_to_string(around.root.join("proc/version"))
+        .is_ok_and(|text| text.to_lowercase().contains("microsoft"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn around(root: &Path) -> Surroundings<'static> {
+        Surroundings { root: root.to_path_buf(), variable: &|_| None }
+    }
+
+    fn write(root: &Path, path: &str, text: &str) {
+        let path = root.join(path);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn a_container_with_only_proc() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        write(root, "proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build\nGCC version: 12.2.0\n");
+        write(root, "proc/driver/nvidia/gpus/0000:3b:00.0/information", "Model: \t\t NVIDIA A100-PCIE-40GB\nGPU UUID: \t GPU-abc\nIRQ: 1\n");
+        write(root, "sys/bus/pci/devices/0000:3b:00.0/device", "0x20f1\n");
+        write(root, "sys/bus/pci/devices/0000:3b:00.0/vendor", "0x10de\n");
+        write(root, "sys/bus/pci/devices/0000:3b:00.0/class", "0x030200\n");
+        write(root, "sys/bus/pci/devices/0000:01:00.0/vendor", "0x1002\n");
+        write(root, "sys/bus/pci/devices/0000:01:00.0/class", "0x030000\n");
+        let around = around(root);
+        assert_eq!(driver(&around).unwrap().version.as_str(), "580.95.05");
+        let gpus = gpus(&around).unwrap();
+        assert_eq!(gpus[0].name.as_deref(), Some("NVIDIA A100-PCIE-40GB"));
+        assert_eq!(gpus[0].pci_id.as_deref(), Some("20f1"));
+        assert_eq!(pci_gpus(&around).unwrap().len(), 1);
+        assert!(other_gpus(&around)[0].contains("AMD"));
+        assert!(!is_wsl(&around));
+    }
+
+    #[test]
+    fn module_versions() {
+        let table = [
+            ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19\n", Some("535.129.03")),
+            ("NVRM version: garbage\n", None),
+            ("", None),
+        ];
+        for (text, expected) in table {
+            assert_eq!(kernel_module_version(text).as_deref(), expected);
+        }
+    }
+}

@@ -48,8 +48,9 @@ pub(super) fn solve_full(
     let bar = printer.progress("reading the index");
     for _ in 0..MAX_ROUNDS {
         let inputs = Inputs { registry, universe: &universe, host, request, preferences };
-        let needs = match solve(&inputs, Depth::Full) {
-            Answer::NeedMetadata(needs) => needs,
+        let (needs, conflict) = match solve(&inputs, Depth::Full) {
+            Answer::NeedMetadata(needs) => (needs, None),
+            Answer::ConflictSoFar(conflict, needs) => (needs, Some(conflict)),
             answer => {
                 bar.finish_and_clear();
                 return Ok(answer);
@@ -58,12 +59,19 @@ pub(super) fn solve_full(
         if needs.iter().all(|n| universe.has(n)) {
             return Err(CliError::new("internal", "the solver asks again for what it was given"));
         }
-        let fetched = client
-            .fetch(&needs, Some(&guess), &mut |done, total| {
-                bar.set_length(total as u64);
-                bar.set_position(done as u64);
-            })
-            .map_err(|e| index_error(&e, request))?;
+        let fetched = client.fetch(&needs, Some(&guess), &mut |done, total| {
+            bar.set_length(total as u64);
+            bar.set_position(done as u64);
+        });
+        let fetched = match (fetched, conflict) {
+            (Ok(fetched), _) => fetched,
+            // The conflict stands; only some ways out could not be checked.
+            (Err(_), Some(conflict)) => {
+                bar.finish_and_clear();
+                return Ok(Answer::Conflict(conflict));
+            }
+            (Err(error), None) => return Err(index_error(&error, request)),
+        };
         for answer in fetched {
             add(&mut universe, answer);
         }

@@ -420,14 +420,20 @@ async fn fetch_metadata(client: &IndexClient, http: &Http, index: &str, file: &W
         why,
     };
     let mut body = None;
-    if file.has_metadata
+    // Mirrors often serve the METADATA files without saying so on the page: worth one try per index.
+    let untold = !file.has_metadata && client.serves_metadata(index);
+    if (file.has_metadata || untold)
         && let Ok(url) = Url::parse(&format!("{}.metadata", file.url))
     {
         let answer = http
             .get(&url, &client.credentials, &header::HeaderMap::new(), remote_wheel::MAX_METADATA)
             .await
             .map_err(failed)?;
-        if answer.status == 200 {
+        let is_metadata = answer.status == 200 && answer.body.starts_with(b"Metadata-Version:");
+        if untold && !is_metadata {
+            client.no_untold_metadata(index);
+        }
+        if is_metadata || (answer.status == 200 && file.has_metadata) {
             let found = hex(&Sha256::digest(&answer.body));
             if let Some(expected) = &file.metadata_sha256
                 && *expected != found

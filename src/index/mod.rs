@@ -140,6 +140,8 @@ pub struct IndexClient {
     cache: Cache,
     credentials: credentials::Credentials,
     http: std::sync::OnceLock<http::Http>,
+    /// Indexes that do not serve METADATA files unless their pages say so.
+    without_metadata: std::sync::Mutex<std::collections::BTreeSet<String>>,
 }
 
 impl IndexClient {
@@ -149,7 +151,18 @@ impl IndexClient {
             cache: Cache::new(&config.cache_dir),
             credentials: credentials::Credentials::new(config.netrc.clone()),
             http: std::sync::OnceLock::new(),
+            without_metadata: std::sync::Mutex::default(),
             config,
+        }
+    }
+
+    fn serves_metadata(&self, index: &str) -> bool {
+        self.without_metadata.lock().is_ok_and(|set| !set.contains(index))
+    }
+
+    fn no_untold_metadata(&self, index: &str) {
+        if let Ok(mut set) = self.without_metadata.lock() {
+            set.insert(index.to_owned());
         }
     }
 

@@ -43,29 +43,29 @@ pub(super) async fn metadata(http: &Http, credentials: &Credentials, file: &Whee
 
 async fn by_ranges(http: &Http, credentials: &Credentials, url: &Url, file: &WheelFile, first: super::http::Answer) -> Result<Vec<u8>, String> {
     let (start, total) = content_range(&first)?;
-    let mut sparse = SparseFile { total, position: 0, chunks: vec![(start, first.body)], missing: None };
+    let directory = directory_start(&first.body).filter(|at| *at < start);
+    let mut sparse = SparseFile { total, position: 0, chunks: vec![(start, first.body)], missing: directory };
+    let mut size = TAIL;
     for _ in 0..16 {
+        if sparse.missing.is_some_and(|at| at < start && Some(at) == directory) {
+            // The directory of a wheel with thousands of files is longer than the tail: get the rest
+            // of it in one piece.
+            size = start - directory.unwrap_or(start);
+            if size > MAX_RANGES {
+                return Err("a wheel whose METADATA is spread too far".to_owned());
+            }
+            sparse.fetch(http, credentials, url, size).await?;
+            size = TAIL;
+        }
         sparse.missing = None;
         match extract(&mut sparse, file) {
             Ok(metadata) => return Ok(metadata),
             Err(why) => {
-                let Some(from) = sparse.missing else { return Err(why) };
-                let end = (from + TAIL - 1).min(total.saturating_sub(1));
-                if sparse.chunks.iter().map(|c| c.1.len() as u64).sum::<u64>() > MAX_RANGES {
-                    return Err("a wheel whose METADATA is spread too far".to_owned());
+                if sparse.missing.is_none() {
+                    return Err(why);
                 }
-                let range = format!("bytes={from}-{end}");
-                let answer = http
-                    .get(url, credentials, &headers(&[(header::RANGE, &range), (header::ACCEPT_ENCODING, "identity")]), MAX_RANGES)
-                    .await?;
-                if answer.status != 206 {
-                    return Err(format!("status {} to a range that it served before", answer.status));
-                }
-                let (start, again) = content_range(&answer)?;
-                if start != from || again != total {
-                    return Err("other bytes than were asked for".to_owned());
-                }
-                sparse.chunks.push((start, answer.body));
+                sparse.fetch(http, credentials, url, size).await?;
+                size *= 2;
             }
         }
     }
@@ -130,6 +130,39 @@ struct SparseFile {
     position: u64,
     chunks: Vec<(u64, Vec<u8>)>,
     missing: Option<u64>,
+}
+
+impl SparseFile {
+    /// Gets `size` bytes from where something was missing.
+    async fn fetch(&mut self, http: &Http, credentials: &Credentials, url: &Url, size: u64) -> Result<(), String> {
+        let Some(from) = self.missing else { return Ok(()) };
+        let end = (from + size - 1).min(self.total.saturating_sub(1));
+        if self.chunks.iter().map(|c| c.1.len() as u64).sum::<u64>() > MAX_RANGES {
+            return Err("a wheel whose METADATA is spread too far".to_owned());
+        }
+        let range = format!("bytes={from}-{end}");
+        let answer = http
+            .get(url, credentials, &headers(&[(header::RANGE, &range), (header::ACCEPT_ENCODING, "identity")]), MAX_RANGES)
+            .await?;
+        if answer.status != 206 {
+            return Err(format!("status {} to a range that it served before", answer.status));
+        }
+        let (start, total) = content_range(&answer)?;
+        if start != from || total != self.total {
+            return Err("other bytes than were asked for".to_owned());
+        }
+        self.chunks.push((start, answer.body));
+        Ok(())
+    }
+}
+
+/// Where the zip's directory begins, by the record at the end of the file.
+fn directory_start(tail: &[u8]) -> Option<u64> {
+    let at = tail.windows(4).rposition(|w| w == b"PK\x05\x06")?;
+    let bytes: [u8; 4] = tail.get(at + 16..at + 20)?.try_into().ok()?;
+    let offset = u32::from_le_bytes(bytes);
+    // All ones: the real offset is in a zip64 record; reading on finds it.
+    (offset != u32::MAX).then_some(u64::from(offset))
 }
 
 impl Read for SparseFile {

@@ -19,6 +19,8 @@ pub enum Answer {
     Conflict(Box<Conflict>),
     /// Some pages or metadata are needed first; solve again when they are there.
     NeedMetadata(Vec<Need>),
+    /// It cannot be done; with these pages and metadata more ways out could be checked.
+    ConflictSoFar(Box<Conflict>, Vec<Need>),
 }
 
 /// Something the solver must know and does not.

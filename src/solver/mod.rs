@@ -35,7 +35,7 @@ use pep440_rs::Version;
 
 use crate::model::host::Host;
 use crate::model::request::{Preferences, PythonAllowed, Request};
-use crate::model::solution::{Answer, Conflict, Level, Solution};
+use crate::model::solution::{Answer, Conflict, Level, Need, Solution};
 use crate::model::wheel::Python;
 use crate::registry::Registry;
 
@@ -106,7 +106,8 @@ pub fn solve(inputs: &Inputs<'_>, depth: Depth) -> Answer {
         Outcome::Solved(solution) => Answer::Solution(solution),
         Outcome::Need(needs) => Answer::NeedMetadata(needs),
         Outcome::Impossible => match explain_failure(inputs, depth) {
-            Ok(conflict) => Answer::Conflict(Box::new(conflict)),
+            Ok((conflict, needs)) if needs.is_empty() => Answer::Conflict(Box::new(conflict)),
+            Ok((conflict, needs)) => Answer::ConflictSoFar(Box::new(conflict), needs),
             Err(needs) => Answer::NeedMetadata(needs),
         },
     }
@@ -115,7 +116,7 @@ pub fn solve(inputs: &Inputs<'_>, depth: Depth) -> Answer {
 /// What one attempt came to, without a proof.
 enum Outcome {
     Solved(Box<Solution>),
-    Need(Vec<crate::model::solution::Need>),
+    Need(Vec<Need>),
     Impossible,
 }
 
@@ -196,14 +197,15 @@ fn allowed_pythons(registry: &Registry, request: &Request) -> Vec<Python> {
     }
 }
 
-/// The shortest proof that nothing fits, and the ways out.
-fn explain_failure(inputs: &Inputs<'_>, depth: Depth) -> Result<Conflict, Vec<crate::model::solution::Need>> {
+/// The shortest proof that nothing fits, the ways out, and what must be known to check more of them.
+fn explain_failure(inputs: &Inputs<'_>, depth: Depth) -> Result<(Conflict, Vec<Need>), Vec<Need>> {
     let pythons = allowed_pythons(inputs.registry, inputs.request);
     let stack = Problem::new(inputs, Depth::Stack, pythons.clone());
     if let Found::Impossible(tree) = search::unranked(&stack) {
         let mut conflict = conflict::describe(&stack, &tree);
-        conflict.would_work_if = relax::ways_out(inputs, Level::Stack)?;
-        return Ok(conflict);
+        let (ways, needs) = relax::ways_out(inputs, Level::Stack);
+        conflict.would_work_if = ways;
+        return Ok((conflict, needs));
     }
     debug_assert!(depth == Depth::Full, "the stack was solvable");
     let all = Problem::new(inputs, Depth::Full, pythons.clone());
@@ -233,8 +235,9 @@ fn explain_failure(inputs: &Inputs<'_>, depth: Depth) -> Result<Conflict, Vec<cr
         }
     };
     let mut conflict = conflict::describe(&problem, &tree);
-    conflict.would_work_if = relax::ways_out(inputs, Level::Full)?;
-    Ok(conflict)
+    let (ways, needs) = relax::ways_out(inputs, Level::Full);
+    conflict.would_work_if = ways;
+    Ok((conflict, needs))
 }
 
 /// The plain part of a version: without a local segment.

@@ -177,7 +177,8 @@ impl<'p, 'a> Provider<'p, 'a> {
                 out.push((Node::Python, pythons));
             }
         }
-        if p.depth == Depth::Full {
+        // A build from an index that is not allowed conflicts already; its page is not asked for.
+        if p.depth == Depth::Full && p.index_allowed(&p.indexes[build.index as usize]) {
             let Some(candidate) = p.build_candidate(name, ordinal as usize)? else {
                 return Ok(Err(Unusable::NotOnIndex(p.indexes[build.index as usize].clone())));
             };

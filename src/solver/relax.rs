@@ -12,8 +12,9 @@ use crate::model::request::Request;
 use crate::model::solution::{Level, Need, Solution, WayOut};
 use crate::model::version::{DottedVersion, cuda_short};
 
-/// Solves each relaxation and keeps those that work.
-pub(super) fn ways_out(inputs: &Inputs<'_>, level: Level) -> Result<Vec<WayOut>, Vec<Need>> {
+/// Solves each relaxation and keeps those that work; the second list is what must be known to judge
+/// the others.
+pub(super) fn ways_out(inputs: &Inputs<'_>, level: Level) -> (Vec<WayOut>, Vec<Need>) {
     let mut relaxer = Relaxer {
         inputs,
         depth: if level == Level::Stack { Depth::Stack } else { Depth::Full },
@@ -27,13 +28,9 @@ pub(super) fn ways_out(inputs: &Inputs<'_>, level: Level) -> Result<Vec<WayOut>,
     relaxer.limits();
     relaxer.gpus();
     relaxer.libc();
-    if relaxer.needs.is_empty() {
-        Ok(relaxer.found)
-    } else {
-        relaxer.needs.sort();
-        relaxer.needs.dedup();
-        Err(relaxer.needs)
-    }
+    relaxer.needs.sort();
+    relaxer.needs.dedup();
+    (relaxer.found, relaxer.needs)
 }
 
 struct Relaxer<'i, 'a> {

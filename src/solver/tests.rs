@@ -74,7 +74,7 @@ fn solved(host: &Host, request: &Request) -> Solution {
     match stack(host, request) {
         Answer::Solution(solution) => *solution,
         Answer::Conflict(conflict) => panic!("{conflict:#?}"),
-        Answer::NeedMetadata(needs) => panic!("{needs:?}"),
+        other => panic!("{other:?}"),
     }
 }
 

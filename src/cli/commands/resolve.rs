@@ -64,7 +64,7 @@ pub(super) fn run(global: &GlobalArgs, packages: &[String], args: &SolveArgs, pr
     };
     match answer {
         Answer::NeedMetadata(_) => Err(CliError::new("internal", "the solver stopped without an answer")),
-        Answer::Conflict(conflict) => {
+        Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _) => {
             if printer.json {
                 printer.json(&report::conflict_json(&conflict));
             } else {

@@ -47,8 +47,11 @@
 pub mod cli;
 pub mod export;
 pub mod index;
+pub mod inspect;
 pub mod lockfile;
 pub mod model;
 pub mod probe;
 pub mod registry;
+pub mod smoke;
 pub mod solver;
+pub mod verify;

@@ -17,10 +17,11 @@ use url::Url;
 
 use super::cache::CachedPage;
 use super::http::{Http, headers};
-use super::{Fetched, Guess, IndexClient, IndexError, hex, remote_wheel, simple};
+use super::{Fetched, Guess, IndexClient, IndexError, remote_wheel, simple};
 use crate::model::metadata::CoreMetadata;
 use crate::model::project::{ProjectPage, RawFile, WheelFile};
 use crate::model::solution::Need;
+use crate::model::text::hex;
 
 /// Requests under way at once.
 const CONCURRENCY: usize = 32;

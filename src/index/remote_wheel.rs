@@ -74,7 +74,7 @@ async fn by_ranges(http: &Http, credentials: &Credentials, url: &Url, file: &Whe
 
 fn whole(body: &[u8], file: &WheelFile) -> Result<Vec<u8>, String> {
     if let Some(expected) = &file.sha256 {
-        let found = crate::index::hex(&Sha256::digest(body));
+        let found = crate::model::text::hex(&Sha256::digest(body));
         if found != *expected {
             return Err("a wheel whose SHA-256 is not the one the index states".to_owned());
         }

@@ -43,12 +43,12 @@ pub fn render(lock: &Lockfile) -> String {
 }
 
 pub(super) fn checksum(body: &str) -> String {
-    crate::registry::hex(&Sha256::digest(body.as_bytes()))
+    crate::model::text::hex(&Sha256::digest(body.as_bytes()))
 }
 
 /// SHA-256 over the request's canonical lines.
 pub(super) fn request_digest(lines: &[String]) -> String {
-    crate::registry::hex(&Sha256::digest(lines.join("\n").as_bytes()))
+    crate::model::text::hex(&Sha256::digest(lines.join("\n").as_bytes()))
 }
 
 fn render_target(out: &mut String, t: &Target) {

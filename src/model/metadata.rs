@@ -134,6 +134,11 @@ impl CoreMetadata {
             })
     }
 
+    /// The `Requires-Dist` lines as written.
+    pub fn lines(&self) -> impl Iterator<Item = &str> {
+        self.requires.iter().map(|line| line.text.as_str())
+    }
+
     /// Whether some requirement of this package depends on `extra`.
     pub fn provides_extra(&self, extra: &ExtraName) -> bool {
         self.requires

@@ -48,6 +48,19 @@ pub fn toml_string(text: &str) -> String {
     out
 }
 
+/// Lower-case hexadecimal digits.
+///
+/// ```
+/// assert_eq!(envlock::model::text::hex(&[0x0a, 0xff]), "0aff");
+/// ```
+pub fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, b| {
+        let _ = write!(out, "{b:02x}");
+        out
+    })
+}
+
 /// The edit distance between two short names, for "did you mean".
 pub fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();

@@ -114,16 +114,7 @@ impl Registry {
                 hasher.update(file.text.as_bytes());
                 hasher.update([0]);
             }
-            hex(&hasher.finalize())
+            crate::model::text::hex(&hasher.finalize())
         })
     }
-}
-
-/// Lower-case hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut out, b| {
-        let _ = write!(out, "{b:02x}");
-        out
-    })
 }

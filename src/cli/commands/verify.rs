@@ -1,9 +1,279 @@
-//! `envlock verify`
+//! `envlock verify`: read, judge, and when the files are right, run.
 
-use crate::cli::args::{GlobalArgs, VerifyArgs};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::cli::args::{GlobalArgs, SmokeChoice, VerifyArgs, VerifyFormat};
 use crate::cli::error::{CliError, exit};
-use crate::cli::printer::Printer;
+use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap_at};
+use crate::cli::settings::{self, Project};
+use crate::cli::{files, host};
+use crate::inspect;
+use crate::lockfile::{self, Lockfile, Target};
+use crate::model::finding::{Code, Finding, Severity};
+use crate::model::host::Host;
+use crate::model::installed::Installed;
+use crate::registry::Registry;
+use crate::smoke::{self, Devices, End, SmokeOutcome};
+use crate::solver::envelope_of;
+use crate::verify::{self, Area};
 
-pub(super) fn run(_global: &GlobalArgs, _args: &VerifyArgs, _printer: &Printer) -> Result<u8, CliError> {
-    Err(CliError { exit: exit::CANNOT_ANSWER, ..CliError::new("internal", "not here yet") })
+/// How long the smoke test may take; `ENVLOCK_SMOKE_TIMEOUT` changes it.
+const SMOKE_LIMIT_S: u64 = 300;
+
+pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8, CliError> {
+    let start = Instant::now();
+    let project = Project::find(global)?;
+    let registry = settings::registry(global)?;
+    let lock = match files::read(&project.lock_path())? {
+        Some(text) => Some(lockfile::parse(&text)?),
+        None => None,
+    };
+    let target = match &lock {
+        None => None,
+        Some(lock) => Some(lock.target(args.target.as_deref()).ok_or_else(|| {
+            CliError::new("usage", format!("the lock has no target `{}`", crate::model::text::clean(args.target.as_deref().unwrap_or(""), 40)))
+        })?),
+    };
+    if let (Some(path), None) = (&args.host, &args.prefix) {
+        return judge_hosts(path, lock.as_ref().zip(target), &registry, args, printer);
+    }
+    let prefix = inspect::find_prefix(args.prefix.as_deref(), &|name| std::env::var(name).ok()).ok_or_else(|| {
+        CliError::new("usage", "no environment is active").hint("name one with `--prefix DIR`, or activate it first")
+    })?;
+    let machine = match &args.host {
+        Some(path) => host::finish(host::read_host_file(path)?, &registry)?,
+        None => host::probed(&registry)?,
+    };
+    let depth = if args.deep { inspect::Depth::Hashes } else { inspect::Depth::Sizes };
+    let installed = inspect::read(&prefix, depth).map_err(|e| CliError::new("input", e.to_string()))?;
+    let mut areas = match lock.as_ref().zip(target) {
+        Some((lock, target)) => verify::against_lock(lock, target, &machine, &installed, args.require_gpu),
+        None => on_its_own(&registry, &machine, &installed, args.require_gpu),
+    };
+    let static_ms = start.elapsed().as_millis();
+    let outcome = if args.smoke == SmokeChoice::Off {
+        None
+    } else if areas.iter().any(Area::has_errors) {
+        None
+    } else {
+        Some(run_smoke(&prefix, &installed, &machine, args.smoke))
+    };
+    if let Some(outcome) = &outcome {
+        areas.push(smoke_area(outcome));
+    }
+    let report = Report { areas: &areas, outcome: outcome.as_ref(), args, printer };
+    match if printer.json { VerifyFormat::Json } else { args.format } {
+        VerifyFormat::Json => report.json(),
+        VerifyFormat::Github => report.github(),
+        VerifyFormat::Text => report.text(&prefix, &installed, lock.is_some(), start, static_ms),
+    }
+    Ok(if areas.iter().any(Area::has_errors) { exit::NO } else { exit::YES })
+}
+
+/// Without a lock: what the installed torch needs, by the registry.
+fn on_its_own(registry: &Registry, machine: &Host, installed: &Installed, require_gpu: bool) -> Vec<Area> {
+    let torch = installed.distributions.iter().find(|d| d.name == "torch");
+    let build = torch.and_then(|d| {
+        let version: pep440_rs::Version = d.version.parse().ok()?;
+        registry.build(&version.without_local(), d.variant.as_deref()?, machine.system.platform)
+    });
+    let envelope = build.map(|b| envelope_of(registry, b));
+    let native = build
+        .and_then(|b| b.cuda.as_ref())
+        .and_then(|c| registry.native_driver(c, machine.system.platform.os))
+        .map(|(v, _)| v);
+    verify::without_lock(registry, envelope.as_ref(), native.as_ref(), machine, installed, require_gpu)
+}
+
+fn run_smoke(prefix: &Path, installed: &Installed, machine: &Host, choice: SmokeChoice) -> SmokeOutcome {
+    let devices = match choice {
+        SmokeChoice::Cpu => Devices::Cpu,
+        SmokeChoice::Cuda => Devices::Cuda,
+        // A GPU that is there and that torch does not see is a finding, not a reason for the CPU.
+        _ if machine.gpus.as_ref().is_some_and(|g| !g.is_empty()) && cuda_build(installed) => Devices::Cuda,
+        _ => Devices::Auto,
+    };
+    let seconds = std::env::var("ENVLOCK_SMOKE_TIMEOUT").ok().and_then(|t| t.parse().ok()).unwrap_or(SMOKE_LIMIT_S);
+    smoke::run(prefix, installed.python.map(|p| p.minor), devices, Duration::from_secs(seconds))
+}
+
+fn cuda_build(installed: &Installed) -> bool {
+    installed
+        .distributions
+        .iter()
+        .any(|d| d.name == "torch" && d.variant.as_deref().is_some_and(|v| v.starts_with("cu")))
+}
+
+fn smoke_area(outcome: &SmokeOutcome) -> Area {
+    let problem = |code: Code, message: String| Finding { code, severity: Severity::Error, message, fix: None, r#where: None };
+    let mut findings: Vec<Finding> = outcome
+        .checks
+        .iter()
+        .filter(|c| !c.passed)
+        .map(|c| problem(Code::SmokeFailed, format!("{} on {}: {}", c.name, c.device, crate::model::text::clean(&c.detail, 160))))
+        .collect();
+    match &outcome.end {
+        End::Done => {}
+        End::Crashed { layer, what } => findings.push(problem(Code::SmokeCrashed, format!("the smoke test stopped at {layer}: {what}"))),
+        End::TimedOut { layer, seconds } => {
+            findings.push(problem(Code::SmokeTimeout, format!("the smoke test did not end in {seconds} s; it was at {layer}")));
+        }
+        End::NotStarted(why) => findings.push(problem(Code::SmokeCrashed, format!("the smoke test did not start: {why}"))),
+    }
+    let summary = outcome
+        .checks
+        .iter()
+        .filter(|c| c.name.starts_with("conv"))
+        .map(|c| format!("{} on {}: {}", c.name, c.device, crate::model::text::clean(&c.detail, 80)))
+        .collect::<Vec<_>>()
+        .join("; ");
+    Area { name: "smoke", findings, summary }
+}
+
+/// `verify --host` without a prefix: will this lock run on that node?
+fn judge_hosts(path: &Path, lock: Option<(&Lockfile, &Target)>, registry: &Registry, args: &VerifyArgs, printer: &Printer) -> Result<u8, CliError> {
+    let Some((_, target)) = lock else {
+        return Err(CliError::new("lock", "there is no envlock.lock to judge the host by").hint("make it with `envlock resolve`"));
+    };
+    let mut paths = Vec::new();
+    if path.is_dir() {
+        for entry in fs_err::read_dir(path)? {
+            let file = entry?.path();
+            if file.extension().is_some_and(|e| e == "toml") {
+                paths.push(file);
+            }
+        }
+        paths.sort();
+    } else {
+        paths.push(path.to_path_buf());
+    }
+    let mut any_error = false;
+    let mut documents = Vec::new();
+    for file in &paths {
+        let machine = host::read_host_file(file)?;
+        let area = match host::finish(machine, registry) {
+            Ok(machine) => verify::check_host(
+                &target.envelope,
+                target.stack.as_ref().map(|s| s.variant.as_str()),
+                target.stack.as_ref().and_then(|s| s.native_driver.as_ref()),
+                &machine,
+                args.require_gpu,
+            ),
+            Err(error) => Area {
+                name: "host",
+                findings: vec![Finding {
+                    code: Code::DriverTooNew,
+                    severity: Severity::Error,
+                    message: error.message,
+                    fix: error.hint,
+                    r#where: None,
+                }],
+                summary: String::new(),
+            },
+        };
+        any_error |= area.has_errors();
+        let verdict = if area.has_errors() { "differs" } else { "ok" };
+        if printer.json {
+            documents.push(json!({ "file": file.display().to_string(), "verdict": verdict, "findings": area.findings }));
+        } else {
+            let why = area
+                .findings
+                .iter()
+                .max_by_key(|f| f.severity)
+                .map_or(area.summary.clone(), |f| f.message.clone());
+            let word = if area.has_errors() { printer.paint(ERROR, "no ") } else { printer.paint(GOOD, "yes") };
+            printer.out(&format!("{word}  {}  {why}", file.display()));
+        }
+    }
+    if printer.json {
+        printer.json(&json!({
+            "verdict": if any_error { "differs" } else { "ok" },
+            "findings": [], "smoke": null, "hosts": documents,
+        }));
+    }
+    Ok(if any_error { exit::NO } else { exit::YES })
+}
+
+struct Report<'r> {
+    areas: &'r [Area],
+    outcome: Option<&'r SmokeOutcome>,
+    args: &'r VerifyArgs,
+    printer: &'r Printer,
+}
+
+impl Report<'_> {
+    fn findings(&self) -> impl Iterator<Item = &Finding> {
+        self.areas.iter().flat_map(|a| &a.findings)
+    }
+
+    fn json(&self) {
+        let differs = self.areas.iter().any(Area::has_errors);
+        let smoke = self.outcome.map(|o| {
+            json!({ "ran": !matches!(o.end, End::NotStarted(_)), "passed": o.passed(), "checks": o.checks })
+        });
+        self.printer.json(&json!({
+            "verdict": if differs { "differs" } else { "ok" },
+            "findings": self.findings().collect::<Vec<_>>(),
+            "smoke": smoke,
+            "hosts": [],
+        }));
+    }
+
+    /// Workflow commands; line breaks and percent signs are escaped, control characters gone.
+    fn github(&self) {
+        for f in self.findings() {
+            let level = match f.severity {
+                Severity::Error => "error",
+                Severity::Warning => "warning",
+                Severity::Info => "notice",
+            };
+            let message = crate::model::text::clean(&f.message, 400).replace('%', "%25");
+            self.printer.out(&format!("::{level} title=envlock {}::{message}", f.code.as_str()));
+        }
+    }
+
+    fn text(&self, prefix: &Path, installed: &Installed, locked: bool, start: Instant, static_ms: u128) {
+        let p = self.printer;
+        let python = installed.python.map(|v| format!(" (Python {v})")).unwrap_or_default();
+        let against = if locked { "lock envlock.lock" } else { "no lock: judged by itself and this machine" };
+        p.out(&format!("environment {}{python}, {against}", prefix.display()));
+        for area in self.areas {
+            let word = if area.has_errors() {
+                p.paint(ERROR, "differs")
+            } else if area.findings.iter().any(|f| f.severity == Severity::Warning) {
+                p.paint(WARN, "warns  ")
+            } else {
+                p.paint(GOOD, "ok     ")
+            };
+            p.out(&format!("  {:<10}  {word}  {}", area.name, wrap_at(&area.summary, 23, 80)));
+        }
+        let errors = self.findings().filter(|f| f.severity == Severity::Error).count();
+        for f in self.findings().filter(|f| f.severity != Severity::Info || !p.quiet) {
+            let (word, style) = match f.severity {
+                Severity::Error => ("error", ERROR),
+                Severity::Warning => ("warning", WARN),
+                Severity::Info => ("info", GOOD),
+            };
+            p.out("");
+            p.out(&format!("{}: {}", p.paint(style, &format!("{word}[{}]", f.code.as_str())), wrap_at(&f.message, 2, 78)));
+            if let Some(fix) = &f.fix {
+                p.out(&format!("fix: {fix}"));
+            }
+        }
+        p.out("");
+        let total = start.elapsed().as_secs_f64();
+        let smoke = match (self.outcome, errors) {
+            (None, 0) => "; smoke test off",
+            (None, _) if self.args.smoke != SmokeChoice::Off => "; smoke test not run",
+            _ => "",
+        };
+        if errors == 0 {
+            p.out(&format!("{}, {total:.1} s (static part {static_ms} ms){smoke}", p.paint(GOOD, "clean")));
+        } else {
+            p.out(&format!("{errors} error{}{smoke}", if errors == 1 { "" } else { "s" }));
+        }
+    }
 }

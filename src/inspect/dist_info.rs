@@ -1,0 +1,284 @@
+//! Installed distributions: metadata, who installed them, and their recorded files held against the
+//! disk.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Read as _;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Mutex;
+
+use sha2::{Digest, Sha256};
+
+use super::prefix::{PrefixError, site_packages};
+use super::record::{MAX_RECORD, encode, entries};
+use crate::model::installed::{Distribution, FileFault, Installed};
+use crate::model::metadata::CoreMetadata;
+
+/// METADATA files larger than this are not read.
+const MAX_METADATA: u64 = 16 << 20;
+
+/// How closely files are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// Existence and size.
+    Sizes,
+    /// SHA-256 of every file.
+    Hashes,
+}
+
+/// Reads an environment.
+///
+/// # Errors
+/// When the folder is no Python environment.
+pub fn read(prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
+    let (site, python) = site_packages(prefix)?;
+    let mut folders: Vec<PathBuf> = Vec::new();
+    if let Ok(list) = fs_err::read_dir(&site) {
+        folders.extend(
+            list.flatten()
+                .map(|e| e.path())
+                .filter(|p| p.extension().is_some_and(|e| e == "dist-info")),
+        );
+    }
+    folders.sort();
+    // Big distributions first, so that the threads end together.
+    let mut order: Vec<(u64, usize)> = folders
+        .iter()
+        .enumerate()
+        .map(|(i, f)| (std::fs::metadata(f.join("RECORD")).map_or(0, |m| m.len()), i))
+        .collect();
+    order.sort_unstable_by(|a, b| b.cmp(a));
+    let queue = Mutex::new(order.into_iter());
+    let owners: Mutex<HashMap<u64, (u64, usize)>> = Mutex::default();
+    let done: Mutex<Vec<(usize, Distribution, usize)>> = Mutex::default();
+    let shared: Mutex<Vec<(usize, usize, String)>> = Mutex::default();
+    let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(1, 8);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let Some((_, i)) = queue.lock().ok().and_then(|mut q| q.next()) else { return };
+                    let mut distribution = header(&folders[i], &site);
+                    let (seen, owned) = files(&mut distribution, &folders[i], &site, prefix, depth);
+                    if let (Ok(mut owners), Ok(mut shared)) = (owners.lock(), shared.lock()) {
+                        for (path_key, hash_key, path) in owned {
+                            match owners.get(&path_key) {
+                                // The same bytes recorded twice (nvidia/__init__.py) harm nobody.
+                                Some((other_hash, other)) if *other_hash != hash_key => {
+                                    shared.push((i, *other, path));
+                                }
+                                Some(_) => {}
+                                None => {
+                                    owners.insert(path_key, (hash_key, i));
+                                }
+                            }
+                        }
+                    }
+                    if let Ok(mut done) = done.lock() {
+                        done.push((i, distribution, seen));
+                    }
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_default();
+    done.sort_by_key(|(i, ..)| *i);
+    let names: Vec<String> = done.iter().map(|(_, d, _)| d.name.clone()).collect();
+    let mut shared = shared.into_inner().unwrap_or_default();
+    shared.sort();
+    for (a, b, path) in shared {
+        // Told at the later distribution, whichever thread saw it first.
+        let (later, earlier) = (a.max(b), a.min(b));
+        done[later].1.faults.push(FileFault::OwnedTwice(path, names[earlier].clone()));
+    }
+    let files_seen = done.iter().map(|(_, _, seen)| seen).sum();
+    let mut distributions: Vec<Distribution> = done.into_iter().map(|(_, d, _)| d).collect();
+    distributions.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(Installed {
+        prefix: prefix.display().to_string(),
+        python,
+        distributions,
+        files_seen,
+    })
+}
+
+fn limited(path: &Path, limit: u64) -> Option<Vec<u8>> {
+    let file = std::fs::File::open(path).ok()?;
+    let mut bytes = Vec::with_capacity(file.metadata().map_or(0, |m| m.len().min(limit)) as usize);
+    file.take(limit).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+fn header(folder: &Path, site: &Path) -> Distribution {
+    let dist_info = folder.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let stem = dist_info.trim_end_matches(".dist-info");
+    let (name, version) = stem.split_once('-').unwrap_or((stem, ""));
+    let mut distribution = Distribution {
+        name: name.replace(['_', '.'], "-").to_lowercase(),
+        version: version.to_owned(),
+        dist_info: dist_info.clone(),
+        installer: limited(&folder.join("INSTALLER"), 200)
+            .map(|b| crate::model::text::clean(String::from_utf8_lossy(&b).trim(), 40)),
+        ..Distribution::default()
+    };
+    if let Some(bytes) = limited(&folder.join("METADATA"), MAX_METADATA) {
+        let digest = crate::model::text::hex(&Sha256::digest(&bytes));
+        let text = String::from_utf8_lossy(&bytes);
+        if let Ok(metadata) = CoreMetadata::parse(&text, digest.clone()) {
+            distribution.name = metadata.name.to_string();
+            distribution.version = metadata.version.to_string();
+            distribution.requires = metadata.lines().map(str::to_owned).collect();
+        }
+        distribution.metadata_sha256 = Some(digest);
+    }
+    if ["torch", "torchvision", "torchaudio"].contains(&distribution.name.as_str()) {
+        distribution.variant = variant(&site.join(&distribution.name).join("version.py"));
+    }
+    distribution
+}
+
+/// The flavour in a package's own `version.py`: PyPI's METADATA does not say it.
+fn variant(path: &Path) -> Option<String> {
+    let bytes = limited(path, 1 << 16)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let line = text.lines().find(|l| l.trim_start().starts_with("__version__"))?;
+    let value = line.split(['\'', '"']).nth(1)?;
+    value.split_once('+').map(|(_, local)| crate::model::text::clean(local, 40))
+}
+
+/// Path key, hash key and path of a recorded file.
+type Owned = (u64, u64, String);
+
+/// Holds the recorded files against the disk. Returns how many were looked at, and what the
+/// distribution owns.
+fn files(distribution: &mut Distribution, folder: &Path, site: &Path, prefix: &Path, depth: Depth) -> (usize, Vec<Owned>) {
+    let Some(bytes) = limited(&folder.join("RECORD"), MAX_RECORD) else {
+        return (0, Vec::new());
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    distribution.record_readable = true;
+    let mut seen = 0;
+    let mut owned = Vec::new();
+    let mut path = PathBuf::new();
+    for entry in entries(&text) {
+        let relative = Path::new(entry.path.as_ref());
+        // A RECORD is not to make us look outside the environment.
+        if relative.is_absolute() || leaves(relative, site, prefix) {
+            continue;
+        }
+        path.clear();
+        path.push(site);
+        path.push(relative);
+        seen += 1;
+        let Ok(found) = std::fs::metadata(&path) else {
+            // Compiled files come and go; they are recorded without a hash.
+            if !entry.path.ends_with(".pyc") {
+                distribution.faults.push(FileFault::Missing(entry.path.into_owned()));
+            }
+            continue;
+        };
+        if let Some(size) = entry.size
+            && found.len() != size
+        {
+            distribution
+                .faults
+                .push(FileFault::Size(entry.path.clone().into_owned(), size, found.len()));
+        } else if depth == Depth::Hashes
+            && entry.hash.starts_with("sha256=")
+            && file_hash(&path).is_some_and(|h| h != entry.hash)
+        {
+            distribution.faults.push(FileFault::Hash(entry.path.clone().into_owned()));
+        }
+        if !entry.hash.is_empty() {
+            owned.push((key(entry.path.as_ref()), key(entry.hash), entry.path.into_owned()));
+        }
+    }
+    (seen, owned)
+}
+
+/// Whether a recorded path leaves the environment.
+fn leaves(relative: &Path, site: &Path, prefix: &Path) -> bool {
+    let mut depth = site.strip_prefix(prefix).map_or(0, |p| p.components().count()) as i64;
+    for component in relative.components() {
+        match component {
+            Component::ParentDir => depth -= 1,
+            Component::Normal(_) => depth += 1,
+            _ => {}
+        }
+        if depth < 0 {
+            return true;
+        }
+    }
+    false
+}
+
+fn file_hash(path: &Path) -> Option<String> {
+    let mut file = std::fs::File::open(path).ok()?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let n = file.read(&mut buffer).ok()?;
+        if n == 0 {
+            return Some(encode(&hasher.finalize()));
+        }
+        hasher.update(&buffer[..n]);
+    }
+}
+
+fn key(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn install(site: &Path, name: &str, files: &[(&str, &str)]) {
+        let info = format!("{name}-1.0.dist-info");
+        let mut record = String::new();
+        for (path, text) in files {
+            let full = site.join(path);
+            fs_err::create_dir_all(full.parent().unwrap()).unwrap();
+            fs_err::write(&full, text).unwrap();
+            record.push_str(&format!("{path},{},{}\n", encode(&Sha256::digest(text.as_bytes())), text.len()));
+        }
+        record.push_str(&format!("{info}/RECORD,,\n../../../../etc/passwd,sha256=x,1\n/etc/passwd,sha256=x,1\n"));
+        fs_err::create_dir_all(site.join(&info)).unwrap();
+        fs_err::write(site.join(&info).join("RECORD"), record).unwrap();
+        fs_err::write(site.join(&info).join("METADATA"), format!("Name: {name}\nVersion: 1.0\nRequires-Dist: other\n")).unwrap();
+    }
+
+    #[test]
+    fn faults_of_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let site = dir.path().join("lib/python3.11/site-packages");
+        fs_err::create_dir_all(&site).unwrap();
+        install(&site, "a", &[("a/x.py", "one"), ("a/y.py", "two"), ("shared/__init__.py", ""), ("clash.py", "of a")]);
+        install(&site, "b", &[("b/x.py", "three"), ("shared/__init__.py", ""), ("clash.py", "of b")]);
+        let clean = read(dir.path(), Depth::Hashes).unwrap();
+        assert_eq!(clean.distributions.len(), 2);
+        assert_eq!(clean.distributions[1].faults, [FileFault::OwnedTwice("clash.py".into(), "a".into())]);
+        assert_eq!(clean.distributions[0].requires, ["other"]);
+        fs_err::remove_file(site.join("a/x.py")).unwrap();
+        fs_err::write(site.join("a/y.py"), "longer").unwrap();
+        fs_err::write(site.join("b/x.py"), "THREE").unwrap();
+        let broken = read(dir.path(), Depth::Sizes).unwrap();
+        assert!(broken.distributions[0].faults.contains(&FileFault::Missing("a/x.py".into())));
+        assert!(broken.distributions[0].faults.contains(&FileFault::Size("a/y.py".into(), 3, 6)));
+        assert!(!broken.distributions[1].faults.contains(&FileFault::Hash("b/x.py".into())));
+        let deep = read(dir.path(), Depth::Hashes).unwrap();
+        assert!(deep.distributions[1].faults.contains(&FileFault::Hash("b/x.py".into())));
+    }
+
+    #[test]
+    fn flavours() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("version.py");
+        fs_err::write(&path, "from typing import Optional\n__version__ = '2.9.1+cu128'\ncuda: Optional[str] = '12.8'\n").unwrap();
+        assert_eq!(variant(&path).as_deref(), Some("cu128"));
+        fs_err::write(&path, "nothing here").unwrap();
+        assert_eq!(variant(&path), None);
+    }
+}

@@ -1,0 +1,102 @@
+//! A Python environment's folders: where its packages are, which Python it has.
+
+use std::path::{Path, PathBuf};
+
+use crate::model::wheel::Python;
+
+/// A folder that is no Python environment.
+#[derive(Debug, thiserror::Error)]
+pub enum PrefixError {
+    /// Does not exist.
+    #[error("`{0}` is not a folder")]
+    NoFolder(String),
+    /// Has no site-packages.
+    #[error("`{0}` is no Python environment: it has no site-packages")]
+    NoSitePackages(String),
+}
+
+/// The environment to look at: the named one, else the active venv, else the active conda
+/// environment. `variable` reads one environment variable.
+pub fn find(named: Option<&Path>, variable: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    named.map(Path::to_path_buf).or_else(|| {
+        ["VIRTUAL_ENV", "CONDA_PREFIX"]
+            .iter()
+            .find_map(|name| variable(name).filter(|v| !v.is_empty()))
+            .map(PathBuf::from)
+    })
+}
+
+/// The site-packages folder and the Python series.
+pub(super) fn site_packages(prefix: &Path) -> Result<(PathBuf, Option<Python>), PrefixError> {
+    let shown = || prefix.display().to_string();
+    if !prefix.is_dir() {
+        return Err(PrefixError::NoFolder(shown()));
+    }
+    let windows = prefix.join("Lib").join("site-packages");
+    if windows.is_dir() {
+        return Ok((windows, configured_python(prefix)));
+    }
+    let mut found: Vec<(u32, PathBuf)> = Vec::new();
+    for lib in ["lib", "lib64", "local/lib"] {
+        let Ok(entries) = fs_err::read_dir(prefix.join(lib)) else { continue };
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let Some(minor) = name.strip_prefix("python3.").and_then(|m| m.parse::<u32>().ok()) else {
+                continue;
+            };
+            for packages in ["site-packages", "dist-packages"] {
+                let folder = entry.path().join(packages);
+                // conda keeps a link `python3.1` to the real folder, venvs link lib64 to lib.
+                let linked = entry.path().is_symlink() || prefix.join(lib).is_symlink();
+                if folder.is_dir() && !linked {
+                    found.push((minor, folder));
+                }
+            }
+        }
+    }
+    let configured = configured_python(prefix).map(|p| p.minor);
+    found.sort();
+    found
+        .iter()
+        .find(|(minor, _)| configured == Some(*minor))
+        .or(found.last())
+        .map(|(minor, folder)| (folder.clone(), Some(Python::new(*minor))))
+        .ok_or_else(|| PrefixError::NoSitePackages(shown()))
+}
+
+/// The series that pyvenv.cfg states.
+fn configured_python(prefix: &Path) -> Option<Python> {
+    let text = fs_err::read_to_string(prefix.join("pyvenv.cfg")).ok()?;
+    let version = text.lines().find_map(|l| {
+        let (key, value) = l.split_once('=')?;
+        ["version", "version_info"].contains(&key.trim()).then(|| value.trim().to_owned())
+    })?;
+    let mut parts = version.split('.');
+    (parts.next()? == "3").then_some(())?;
+    Some(Python::new(parts.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn venvs_and_what_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(matches!(site_packages(&dir.path().join("x")), Err(PrefixError::NoFolder(_))));
+        assert!(matches!(site_packages(dir.path()), Err(PrefixError::NoSitePackages(_))));
+        fs_err::create_dir_all(dir.path().join("lib/python3.9/site-packages")).unwrap();
+        fs_err::create_dir_all(dir.path().join("lib/python3.12/site-packages")).unwrap();
+        assert_eq!(site_packages(dir.path()).unwrap().1, Some(Python::new(12)));
+        fs_err::write(dir.path().join("pyvenv.cfg"), "home = /usr\nversion = 3.9.2\n").unwrap();
+        assert_eq!(site_packages(dir.path()).unwrap().1, Some(Python::new(9)));
+    }
+
+    #[test]
+    fn which_environment() {
+        let conda = |name: &str| (name == "CONDA_PREFIX").then(|| "/opt/conda/envs/a".to_owned());
+        assert_eq!(find(None, &conda), Some(PathBuf::from("/opt/conda/envs/a")));
+        assert_eq!(find(Some(Path::new("/x")), &conda), Some(PathBuf::from("/x")));
+        assert_eq!(find(None, &|_| None), None);
+    }
+}

@@ -1,0 +1,71 @@
+//! An environment against itself: do the requirements of what is installed agree, and is anything
+//! there that is known not to work together?
+
+use std::collections::BTreeMap;
+
+use pep440_rs::Version;
+use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
+
+use super::{Area, finding};
+use crate::model::finding::{Code, Finding, Severity};
+use crate::model::installed::Installed;
+use crate::model::metadata::marker_environment;
+use crate::model::platform::Platform;
+use crate::model::wheel::Python;
+use crate::registry::{Effect, Registry};
+
+pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platform) -> Area {
+    let mut findings = Vec::new();
+    let versions: BTreeMap<&str, Version> = installed
+        .distributions
+        .iter()
+        .filter_map(|d| Some((d.name.as_str(), d.version.parse().ok()?)))
+        .collect();
+    let environment = marker_environment(installed.python.unwrap_or(Python::new(12)), platform);
+    for distribution in &installed.distributions {
+        for line in &distribution.requires {
+            let Ok(requirement) = line.parse::<Requirement<VerbatimUrl>>() else { continue };
+            if !requirement.marker.evaluate(&environment, &[]) {
+                continue;
+            }
+            let name: &str = requirement.name.as_ref();
+            let shown = crate::model::text::clean(line.split(';').next().unwrap_or(line).trim(), 80);
+            let message = match (versions.get(name), &requirement.version_or_url) {
+                (None, _) => format!("{} needs {shown}, which is not installed", distribution.name),
+                (Some(have), Some(VersionOrUrl::VersionSpecifier(specifiers))) if !specifiers.contains(have) => {
+                    format!("{} needs {shown}, {name} {have} is installed", distribution.name)
+                }
+                _ => continue,
+            };
+            findings.push(Finding {
+                r#where: Some(distribution.name.clone()),
+                ..finding(Code::BrokenRequirement, Severity::Error, message)
+            });
+        }
+    }
+    for advisory in registry.advisories() {
+        let Effect::Constrain(requirement) = &advisory.effect else { continue };
+        let name: &str = requirement.name.as_ref();
+        let applies = versions.get(advisory.package.as_str()).is_some_and(|v| advisory.versions.contains(v));
+        let Some(VersionOrUrl::VersionSpecifier(specifiers)) = &requirement.version_or_url else { continue };
+        if let Some(have) = versions.get(name)
+            && applies
+            && !specifiers.contains(have)
+        {
+            findings.push(Finding {
+                fix: Some(format!("pip install \"{requirement}\"")),
+                r#where: Some(name.to_owned()),
+                ..finding(
+                    Code::KnownIncompatible,
+                    Severity::Error,
+                    format!("{}; {name} {have} is installed", advisory.text),
+                )
+            });
+        }
+    }
+    Area {
+        name: "packages",
+        findings,
+        summary: format!("{} installed, their requirements agree", installed.distributions.len()),
+    }
+}

@@ -1,0 +1,62 @@
+//! Verify: what is installed and the machine, held against the lock, or against each other.
+//!
+//! Each check is a function of values that returns findings; files were read before, by `inspect`.
+
+mod environment;
+mod files;
+mod host;
+mod packages;
+
+use crate::lockfile::{Lockfile, Target};
+use crate::model::finding::{Code, Finding, Severity};
+use crate::model::host::Host;
+use crate::model::installed::Installed;
+use crate::model::solution::Envelope;
+use crate::registry::Registry;
+
+pub use host::check as check_host;
+
+/// The findings of one area, for the report's lines.
+#[derive(Debug, Clone, Default)]
+pub struct Area {
+    /// `host`, `packages`, `files`.
+    pub name: &'static str,
+    /// What was found.
+    pub findings: Vec<Finding>,
+    /// One phrase about what is well.
+    pub summary: String,
+}
+
+impl Area {
+    /// Whether any finding is an error.
+    pub fn has_errors(&self) -> bool {
+        self.findings.iter().any(|f| f.severity == Severity::Error)
+    }
+}
+
+/// Holds an environment and a machine against a lock.
+pub fn against_lock(lock: &Lockfile, target: &Target, host: &Host, installed: &Installed, require_gpu: bool) -> Vec<Area> {
+    vec![
+        host::check(&target.envelope, target.stack.as_ref().map(|s| s.variant.as_str()), target.stack.as_ref().and_then(|s| s.native_driver.as_ref()), host, require_gpu),
+        packages::check(lock, target, installed),
+        files::check(installed),
+    ]
+}
+
+/// Holds an environment against the machine and itself, without a lock. `envelope` is what the
+/// installed torch needs, where the registry knows its build.
+pub fn without_lock(registry: &Registry, envelope: Option<&Envelope>, native: Option<&crate::model::version::DottedVersion>, host: &Host, installed: &Installed, require_gpu: bool) -> Vec<Area> {
+    let variant = installed.distributions.iter().find(|d| d.name == "torch").and_then(|d| d.variant.as_deref());
+    let mut areas = Vec::new();
+    if let Some(envelope) = envelope {
+        areas.push(host::check(envelope, variant, native, host, require_gpu));
+    }
+    areas.push(environment::check(registry, installed, host.system.platform));
+    areas.push(files::check(installed));
+    areas
+}
+
+/// A finding.
+fn finding(code: Code, severity: Severity, message: String) -> Finding {
+    Finding { code, severity, message, fix: None, r#where: None }
+}

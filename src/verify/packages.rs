@@ -1,0 +1,138 @@
+//! Installed packages against the locked ones: versions, flavours, missing, extra, metadata.
+
+use std::collections::BTreeMap;
+
+use pep440_rs::Version;
+
+use super::{Area, finding};
+use crate::lockfile::{Lockfile, Target};
+use crate::model::finding::{Code, Finding, Severity};
+use crate::model::installed::{Distribution, Installed};
+use crate::model::solution::Level;
+
+/// Packages that come with an environment and are nobody's mistake.
+const FURNITURE: [&str; 4] = ["pip", "setuptools", "wheel", "uv"];
+
+pub(super) fn check(lock: &Lockfile, target: &Target, installed: &Installed) -> Area {
+    let mut findings = Vec::new();
+    if let Some(python) = installed.python
+        && python.minor != target.python.minor
+    {
+        findings.push(finding(
+            Code::WrongPython,
+            Severity::Error,
+            format!("the environment has Python {python}, the lock is for {}", target.python),
+        ));
+    }
+    if target.level == Level::Stack {
+        findings.push(finding(
+            Code::StackOnlyLock,
+            Severity::Warning,
+            "the lock was made with `--stack-only`: only the stack is compared".to_owned(),
+        ));
+    }
+    let mut by_name: BTreeMap<&str, Vec<&Distribution>> = BTreeMap::new();
+    for distribution in &installed.distributions {
+        by_name.entry(&distribution.name).or_default().push(distribution);
+    }
+    for (name, list) in &by_name {
+        if list.len() > 1 {
+            let versions: Vec<&str> = list.iter().map(|d| d.version.as_str()).collect();
+            findings.push(at(name, finding(
+                Code::DuplicatePackage,
+                Severity::Error,
+                format!("{name} is installed {} times: {}", list.len(), versions.join(", ")),
+            )));
+        }
+    }
+    let mut as_locked = 0;
+    for package in &lock.packages {
+        let Some(found) = by_name.get(package.name.as_str()).and_then(|l| l.first()) else {
+            findings.push(at(&package.name, Finding {
+                fix: Some(reinstall(lock)),
+                ..finding(Code::MissingPackage, Severity::Error, format!("{} {} is not installed", package.name, package.version))
+            }));
+            continue;
+        };
+        let before = findings.len();
+        if !same_version(&package.version, &found.version) {
+            findings.push(at(&package.name, Finding {
+                fix: Some(reinstall(lock)),
+                ..finding(
+                    Code::WrongVersion,
+                    Severity::Error,
+                    format!("{} {} is installed, {} is locked", package.name, found.version, package.version),
+                )
+            }));
+        } else if let (Some(expected), Some(found_digest)) = (&package.metadata_sha256, &found.metadata_sha256)
+            && expected != found_digest
+        {
+            findings.push(at(&package.name, finding(
+                Code::WrongMetadata,
+                Severity::Error,
+                format!("{} {} is installed from another file than the locked one: its METADATA differs", package.name, found.version),
+            )));
+        }
+        if let (Some(expected), Some(variant)) = (&package.variant, &found.variant)
+            && expected != variant
+        {
+            findings.push(at(&package.name, Finding {
+                fix: Some(reinstall(lock)),
+                ..finding(
+                    Code::WrongVariant,
+                    Severity::Error,
+                    format!("{} is built for {variant}, {expected} is locked (its version.py says so)", package.name),
+                )
+            }));
+        }
+        if findings.len() == before {
+            as_locked += 1;
+        }
+    }
+    for name in by_name.keys() {
+        if lock.package(name).is_none() && !FURNITURE.contains(name) && target.level == Level::Full {
+            findings.push(at(name, finding(
+                Code::ExtraPackage,
+                Severity::Warning,
+                format!("{name} is installed and not locked"),
+            )));
+        }
+    }
+    Area {
+        name: "packages",
+        findings,
+        summary: format!("{as_locked} of {} as locked", lock.packages.len()),
+    }
+}
+
+fn at(name: &str, finding: Finding) -> Finding {
+    Finding { r#where: Some(name.to_owned()), ..finding }
+}
+
+/// Equal as PEP 440 has it; a local version counts only where the lock names one.
+fn same_version(locked: &str, installed: &str) -> bool {
+    match (locked.parse::<Version>(), installed.parse::<Version>()) {
+        (Ok(locked), Ok(installed)) => {
+            locked == installed || (!locked.is_local() && locked == installed.without_local())
+        }
+        _ => locked == installed,
+    }
+}
+
+fn reinstall(_lock: &Lockfile) -> String {
+    "envlock export requirements.txt -o r.txt && pip install --require-hashes -r r.txt".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::same_version;
+
+    #[test]
+    fn versions() {
+        assert!(same_version("2.9.1", "2.9.1"));
+        assert!(same_version("2.9.1", "2.9.1+cu128"));
+        assert!(!same_version("2.9.1+cu126", "2.9.1"));
+        assert!(same_version("1.0", "1.0.0"));
+        assert!(!same_version("1.0", "1.1"));
+    }
+}

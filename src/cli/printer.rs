@@ -12,7 +12,6 @@ use super::args::{ColorChoice, GlobalArgs};
 pub(super) struct Printer {
     pub json: bool,
     pub quiet: bool,
-    pub verbose: bool,
     color_out: bool,
     color_err: bool,
     progress: bool,
@@ -41,7 +40,6 @@ impl Printer {
         Printer {
             json: args.json,
             quiet: args.quiet,
-            verbose: args.verbose,
             color_out: wanted(std::io::stdout().is_terminal()),
             color_err: wanted(std::io::stderr().is_terminal()),
             progress: !args.no_progress && !args.quiet && !args.json && std::io::stderr().is_terminal(),

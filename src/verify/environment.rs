@@ -63,9 +63,7 @@ pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platfo
             });
         }
     }
-    Area {
-        name: "packages",
-        findings,
-        summary: format!("{} installed, their requirements agree", installed.distributions.len()),
-    }
+    let agree = if findings.is_empty() { ", their requirements agree" } else { "" };
+    let summary = format!("{} installed{agree}", installed.distributions.len());
+    Area { name: "packages", findings, summary }
 }

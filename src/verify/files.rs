@@ -5,11 +5,13 @@ use crate::model::finding::{Code, Finding, Severity};
 use crate::model::installed::{FileFault, Installed};
 use crate::model::text::clean;
 
-/// No more findings of one kind per package than this; the rest is counted.
+/// No more files are named in one finding; the rest is counted.
 const MOST: usize = 3;
 
-pub(super) fn check(installed: &Installed) -> Area {
+/// `locked` tells whether a package is in the lock: of two that own a file, the other one goes.
+pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Area {
     let mut findings = Vec::new();
+    let mut wrong = 0;
     for distribution in &installed.distributions {
         let name = &distribution.name;
         let conda = distribution.installer.as_deref() == Some("conda");
@@ -19,51 +21,81 @@ pub(super) fn check(installed: &Installed) -> Area {
                 ..finding(Code::UnreadableRecord, Severity::Warning, format!("{name} has no readable RECORD: its files could not be checked"))
             });
         }
-        let fix = Some(format!("pip install --force-reinstall --no-deps {name}=={}", distribution.version));
-        let mut told: Vec<(Code, Vec<(String, String)>)> = Vec::new();
-        let mut add = |code: Code, path: &str, message: String| {
-            match told.iter_mut().find(|(c, _)| *c == code) {
-                Some((_, list)) => list.push((path.to_owned(), message)),
-                None => told.push((code, vec![(path.to_owned(), message)])),
-            }
-        };
+        let mut missing = Group::default();
+        let mut altered = Group::default();
+        let mut twice = Group::default();
+        let mut other_owner = None;
         for fault in &distribution.faults {
             match fault {
-                FileFault::Missing(path) => add(Code::MissingFile, path, format!("{} of {name} is gone", clean(path, 160))),
-                FileFault::Size(path, recorded, found) => add(
-                    Code::AlteredFile,
-                    path,
-                    format!("{} of {name} has {found} bytes, {recorded} are recorded", clean(path, 160)),
-                ),
-                FileFault::Hash(path) => add(
-                    Code::AlteredFile,
-                    path,
-                    format!("{} of {name} is not the file that was installed: its SHA-256 differs", clean(path, 160)),
-                ),
-                FileFault::OwnedTwice(path, other) => add(
-                    Code::FileOwnedTwice,
-                    path,
-                    format!("{} belongs to {name} and to {other}: one overwrote the other", clean(path, 160)),
-                ),
+                FileFault::Missing(path) => missing.add(path, String::new()),
+                FileFault::Size(path, recorded, found) => {
+                    altered.add(path, format!(" has {found} bytes, {recorded} are recorded"));
+                }
+                FileFault::Hash(path) => altered.add(path, " has another SHA-256 than is recorded".to_owned()),
+                FileFault::OwnedTwice(path, other) => {
+                    other_owner = Some(other.clone());
+                    twice.add(path, String::new());
+                }
             }
         }
-        for (code, list) in told {
-            let more = list.len().saturating_sub(MOST);
-            for (i, (path, message)) in list.into_iter().take(MOST).enumerate() {
-                let last = i + 1 == MOST && more > 0;
-                let tail = if last { format!(" (and {more} more files of {name})") } else { String::new() };
+        wrong += missing.0.len() + altered.0.len();
+        let reinstall = |name: &str| {
+            let version = installed.distributions.iter().find(|d| d.name == name).map_or("", |d| &d.version);
+            format!("pip install --force-reinstall --no-deps {name}=={version}")
+        };
+        let mut tell = |code: Code, group: Group, what: &str, fix: String| {
+            if let Some((text, first)) = group.tell(name, what) {
                 findings.push(Finding {
-                    fix: fix.clone(),
-                    r#where: Some(path),
-                    ..finding(code, Severity::Error, format!("{message}{tail}"))
+                    fix: Some(fix),
+                    r#where: Some(first),
+                    ..finding(code, Severity::Error, text)
                 });
             }
+        };
+        tell(Code::MissingFile, missing, "gone", reinstall(name));
+        tell(Code::AlteredFile, altered, "not as recorded", reinstall(name));
+        if let Some(other) = other_owner {
+            let (stays, goes) = if locked(name) && !locked(&other) { (name, &other) } else { (&other, name) };
+            tell(
+                Code::FileOwnedTwice,
+                twice,
+                &format!("also {other}'s, so one overwrote the other"),
+                format!("pip uninstall -y {goes} && {}", reinstall(stays)),
+            );
         }
     }
-    Area {
-        name: "files",
-        findings,
-        summary: format!("{} present, sizes as recorded", thousands(installed.files_seen)),
+    let summary = if wrong == 0 {
+        format!("{} present, sizes as recorded", thousands(installed.files_seen))
+    } else {
+        format!("{} looked at, {} not as recorded", thousands(installed.files_seen), thousands(wrong))
+    };
+    Area { name: "files", findings, summary }
+}
+
+/// Files with the same fault, and what is to say of each.
+#[derive(Default)]
+struct Group(Vec<(String, String)>);
+
+impl Group {
+    fn add(&mut self, path: &str, detail: String) {
+        self.0.push((clean(path, 160), detail));
+    }
+
+    /// One sentence about them, libraries first, and the first file.
+    fn tell(mut self, package: &str, what: &str) -> Option<(String, String)> {
+        self.0.sort_by_key(|(path, _)| !path.contains(".so"));
+        let first = self.0.first()?.0.clone();
+        let text = match self.0.as_slice() {
+            [(path, detail)] if detail.is_empty() => format!("{path} of {package} is {what}"),
+            [(path, detail)] => format!("{path} of {package}{detail}"),
+            many => {
+                let named: Vec<String> = many.iter().take(MOST).map(|(p, d)| format!("{p}{d}")).collect();
+                let more = many.len().saturating_sub(MOST);
+                let tail = if more > 0 { format!(", and {more} more") } else { String::new() };
+                format!("{} files of {package} are {what}: {}{tail}", many.len(), named.join("; "))
+            }
+        };
+        Some((text, first))
     }
 }
 
@@ -95,9 +127,9 @@ mod tests {
             }],
             ..Installed::default()
         };
-        let area = check(&installed);
-        assert_eq!(area.findings.len(), 3);
-        assert!(area.findings[2].message.ends_with("(and 7 more files of a)"));
+        let area = check(&installed, &|_| true);
+        assert_eq!(area.findings.len(), 1);
+        assert_eq!(area.findings[0].message, "10 files of a are gone: f0; f1; f2, and 7 more");
         assert_eq!(thousands(1234567), "1,234,567");
     }
 }

@@ -39,7 +39,7 @@ pub fn against_lock(lock: &Lockfile, target: &Target, host: &Host, installed: &I
     vec![
         host::check(&target.envelope, target.stack.as_ref().map(|s| s.variant.as_str()), target.stack.as_ref().and_then(|s| s.native_driver.as_ref()), host, require_gpu),
         packages::check(lock, target, installed),
-        files::check(installed),
+        files::check(installed, &|name| lock.package(name).is_some()),
     ]
 }
 
@@ -52,7 +52,7 @@ pub fn without_lock(registry: &Registry, envelope: Option<&Envelope>, native: Op
         areas.push(host::check(envelope, variant, native, host, require_gpu));
     }
     areas.push(environment::check(registry, installed, host.system.platform));
-    areas.push(files::check(installed));
+    areas.push(files::check(installed, &|_| true));
     areas
 }
 

@@ -54,13 +54,9 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
         None => on_its_own(&registry, &machine, &installed, args.require_gpu),
     };
     let static_ms = start.elapsed().as_millis();
-    let outcome = if args.smoke == SmokeChoice::Off {
-        None
-    } else if areas.iter().any(Area::has_errors) {
-        None
-    } else {
-        Some(run_smoke(&prefix, &installed, &machine, args.smoke))
-    };
+    // Running code from files that are wrong would prove nothing.
+    let run_it = args.smoke != SmokeChoice::Off && !areas.iter().any(Area::has_errors);
+    let outcome = run_it.then(|| run_smoke(&prefix, &installed, &machine, args.smoke));
     if let Some(outcome) = &outcome {
         areas.push(smoke_area(outcome));
     }
@@ -251,14 +247,18 @@ impl Report<'_> {
             p.out(&format!("  {:<10}  {word}  {}", area.name, wrap_at(&area.summary, 23, 80)));
         }
         let errors = self.findings().filter(|f| f.severity == Severity::Error).count();
-        for f in self.findings().filter(|f| f.severity != Severity::Info || !p.quiet) {
+        let mut findings: Vec<&Finding> = self.findings().filter(|f| f.severity != Severity::Info || !p.quiet).collect();
+        findings.sort_by_key(|f| std::cmp::Reverse(f.severity));
+        for f in findings {
             let (word, style) = match f.severity {
                 Severity::Error => ("error", ERROR),
                 Severity::Warning => ("warning", WARN),
                 Severity::Info => ("info", GOOD),
             };
             p.out("");
-            p.out(&format!("{}: {}", p.paint(style, &format!("{word}[{}]", f.code.as_str())), wrap_at(&f.message, 2, 78)));
+            let head = format!("{word}[{}]:", f.code.as_str());
+            let text = wrap_at(&format!("{head} {}", f.message), 2, 80);
+            p.out(&format!("{}{}", p.paint(style, &head), &text[head.len()..]));
             if let Some(fix) = &f.fix {
                 p.out(&format!("fix: {fix}"));
             }

@@ -27,12 +27,7 @@ pub(super) struct CliError {
 
 impl CliError {
     pub fn new(code: &'static str, message: impl Into<String>) -> CliError {
-        CliError {
-            code,
-            message: message.into(),
-            hint: None,
-            exit: exit::CANNOT_ANSWER,
-        }
+        CliError { code, message: message.into(), hint: None, exit: exit::CANNOT_ANSWER }
     }
 
     pub fn hint(mut self, hint: impl Into<String>) -> CliError {
@@ -71,11 +66,10 @@ impl From<crate::export::ExportError> for CliError {
         let hint = match &error {
             crate::export::ExportError::StackOnly => Some("run `envlock resolve` without `--stack-only`"),
             crate::export::ExportError::NoHash(_) => None,
-            crate::export::ExportError::NoAddress { .. } => Some("name the index in envlock.toml, or pass `--index-url`"),
+            crate::export::ExportError::NoAddress { .. } => {
+                Some("name the index in envlock.toml, or pass `--index-url`")
+            }
         };
-        CliError {
-            hint: hint.map(str::to_owned),
-            ..CliError::new("export", error.to_string())
-        }
+        CliError { hint: hint.map(str::to_owned), ..CliError::new("export", error.to_string()) }
     }
 }

@@ -11,17 +11,22 @@ use crate::model::request::{Preferences, Request};
 use crate::model::solution::{Answer, Need};
 use crate::model::wheel::Python;
 use crate::registry::Registry;
-use crate::solver::{Depth, Inputs, Universe, solve};
+use crate::solver::{Depth, Inputs, STACK_PACKAGES, Universe, solve};
 
 /// More rounds than any real request takes.
 const MAX_ROUNDS: usize = 400;
 
 /// An index client for a project.
-pub(super) fn client(global: &GlobalArgs, project: &Project, index_url: Option<&str>) -> Result<IndexClient, CliError> {
+pub(super) fn client(
+    global: &GlobalArgs,
+    project: &Project,
+    index_url: Option<&str>,
+) -> Result<IndexClient, CliError> {
     let (addresses, pypi) = settings::indexes(project, index_url);
     if pypi.is_none() && !global.offline {
-        return Err(CliError::new("network", "no address is known for the index `pypi`")
-            .hint("set `ENVLOCK_INDEX_URL` (or `PIP_INDEX_URL`), pass `--index-url`, or name it in envlock.toml"));
+        return Err(CliError::new("network", "no address is known for the index `pypi`").hint(
+            "set `ENVLOCK_INDEX_URL` (or `PIP_INDEX_URL`), pass `--index-url`, or name it in envlock.toml",
+        ));
     }
     let timeout_s = std::env::var("ENVLOCK_HTTP_TIMEOUT").ok().and_then(|t| t.parse().ok()).unwrap_or(30);
     Ok(IndexClient::new(IndexConfig {
@@ -110,26 +115,16 @@ fn guess(registry: &Registry, host: &Host, request: &Request, preferences: &Pref
         platform,
         libc: host.system.libc.clone(),
         environment: marker_environment(python, platform),
-        owner: |name, owners| {
-            // Stack packages come from where their build is; the solver asks for those itself.
-            if ["torch", "torchvision", "torchaudio"].contains(&name) {
-                return None;
-            }
-            let owned = owners.iter().find(|(_, patterns)| {
-                patterns.iter().any(|p| match p.strip_suffix('*') {
-                    Some(prefix) => name.starts_with(prefix),
-                    None => name == p,
-                })
-            });
-            Some(owned.map_or_else(|| "pypi".to_owned(), |(index, _)| index.clone()))
-        },
-        owners: request.owners.iter().map(|o| (o.index.clone(), o.patterns.clone())).collect(),
+        not_guessed: STACK_PACKAGES.iter().map(|p| (*p).to_owned()).collect(),
+        owners: request.owners.clone(),
         wanted: request
             .requirements
             .iter()
             .chain(&request.constraints)
             .filter_map(|r| match &r.requirement.version_or_url {
-                Some(pep508_rs::VersionOrUrl::VersionSpecifier(s)) => Some((r.requirement.name.to_string(), s.clone())),
+                Some(pep508_rs::VersionOrUrl::VersionSpecifier(s)) => {
+                    Some((r.requirement.name.to_string(), s.clone()))
+                }
                 _ => None,
             })
             .collect(),

@@ -25,9 +25,7 @@ pub(super) fn project_folder(flag: Option<&Path>) -> Result<PathBuf, CliError> {
         return Ok(folder.to_path_buf());
     }
     let here = std::env::current_dir()?;
-    let found = here
-        .ancestors()
-        .find(|f| f.join(MANIFEST).is_file() || f.join(LOCK).is_file());
+    let found = here.ancestors().find(|f| f.join(MANIFEST).is_file() || f.join(LOCK).is_file());
     Ok(found.map_or_else(|| here.clone(), Path::to_path_buf))
 }
 
@@ -37,7 +35,10 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, CliError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.into()),
         Ok(metadata) if metadata.len() > MAX_INPUT => {
-            return Err(CliError::new("input", format!("`{}` is larger than {} MB", path.display(), MAX_INPUT >> 20)));
+            return Err(CliError::new(
+                "input",
+                format!("`{}` is larger than {} MB", path.display(), MAX_INPUT >> 20),
+            ));
         }
         Ok(_) => {}
     }
@@ -55,11 +56,10 @@ pub(super) fn guard(path: &Path, mark: &str, force: bool) -> Result<(), CliError
     match read(path) {
         Ok(None) => Ok(()),
         Ok(Some(text)) if text.starts_with(mark) => Ok(()),
-        Ok(Some(_)) | Err(_) => Err(CliError::new(
-            "files",
-            format!("`{}` exists and was not written by envlock", path.display()),
-        )
-        .hint("move it away, or pass `--force` to replace it")),
+        Ok(Some(_)) | Err(_) => {
+            Err(CliError::new("files", format!("`{}` exists and was not written by envlock", path.display()))
+                .hint("move it away, or pass `--force` to replace it"))
+        }
     }
 }
 

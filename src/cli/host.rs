@@ -57,17 +57,16 @@ pub(super) fn from_table(name: &str, table: &TargetTable, registry: &Registry) -
 /// This machine.
 pub(super) fn probed(registry: &Registry) -> Result<Host, CliError> {
     let root = std::env::var_os("ENVLOCK_SYSROOT").map_or_else(|| PathBuf::from("/"), PathBuf::from);
-    let host = probe(&Surroundings {
-        root,
-        variable: &|name| std::env::var(name).ok(),
-    });
+    let host = probe(&Surroundings { root, variable: &|name| std::env::var(name).ok() });
     finish(host, registry)
 }
 
 /// A host file.
 pub(super) fn read_host_file(path: &std::path::Path) -> Result<Host, CliError> {
-    let text = files::read(path)?
-        .ok_or_else(|| CliError::new("input", format!("`{}` does not exist", path.display())).hint("write one with `envlock probe --save host.toml`"))?;
+    let text = files::read(path)?.ok_or_else(|| {
+        CliError::new("input", format!("`{}` does not exist", path.display()))
+            .hint("write one with `envlock probe --save host.toml`")
+    })?;
     host_file::parse(&text, &path.display().to_string()).map_err(|m| CliError::new("input", m))
 }
 
@@ -98,13 +97,17 @@ pub(super) fn finish(mut host: Host, registry: &Registry) -> Result<Host, CliErr
                 }
             }
             None => {
-                return Err(CliError::new("host", format!("CONDA_OVERRIDE_CUDA=`{cuda}`: no driver is known for this CUDA"))
-                    .hint("name the driver with `--driver`"));
+                return Err(CliError::new(
+                    "host",
+                    format!("CONDA_OVERRIDE_CUDA=`{cuda}`: no driver is known for this CUDA"),
+                )
+                .hint("name the driver with `--driver`"));
             }
         }
     }
     crate::solver::check_host(registry, &host).map_err(|why| {
-        CliError::new("host", why).hint("check the driver and the GPU; the older driver branch is the one to install")
+        CliError::new("host", why)
+            .hint("check the driver and the GPU; the older driver branch is the one to install")
     })?;
     Ok(host)
 }
@@ -115,12 +118,7 @@ fn driver(text: &str, origin: &str) -> Result<Driver, CliError> {
         return Err(CliError::new("usage", format!("`{}` is no driver version", clean(text, 40)))
             .hint("a driver is named like `535.129.03`; `12.2` is a CUDA version"));
     }
-    Ok(Driver {
-        version,
-        cuda: None,
-        compat: None,
-        found_by: origin.to_owned(),
-    })
+    Ok(Driver { version, cuda: None, compat: None, found_by: origin.to_owned() })
 }
 
 fn gpus(names: &[String], origin: &str, registry: &Registry) -> Result<Vec<Gpu>, CliError> {
@@ -159,7 +157,9 @@ fn gpu_error(error: &GpuLookupError) -> CliError {
             "the nearest names are {}; a compute capability such as `8.6` works too",
             nearest.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ")
         ),
-        GpuLookupError::Ambiguous { .. } => "name one of these in full, or give its compute capability".to_owned(),
+        GpuLookupError::Ambiguous { .. } => {
+            "name one of these in full, or give its compute capability".to_owned()
+        }
     };
     CliError::new("host", error.to_string()).hint(hint)
 }

@@ -30,7 +30,7 @@ pub(super) struct Manifest {
 struct RawManifest {
     project: Option<RawProject>,
     #[serde(default)]
-    stack: BTreeMap<Spanned<String>, Spanned<RawStackItem>>,
+    stack: BTreeMap<String, Spanned<toml::Value>>,
     #[serde(default)]
     target: BTreeMap<String, TargetTable>,
     #[serde(default)]
@@ -48,15 +48,36 @@ struct RawProject {
     constraints: Vec<Spanned<String>>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum RawStackItem {
-    Spec(String),
-    Table {
-        version: Option<String>,
-        #[serde(default)]
-        extras: Vec<String>,
-    },
+/// A specifier, or a table with extras.
+#[derive(Debug)]
+struct StackItem {
+    spec: String,
+    extras: Vec<String>,
+}
+
+/// Reads one value of `[stack]` by hand: serde's message for "one of two shapes" helps nobody.
+fn stack_value(key: &str, value: &toml::Value) -> Result<StackItem, String> {
+    let wrong = || {
+        format!("`{key}` is a specifier such as `\">=2.8\"`, or `{{ version = \"...\", extras = [...] }}`")
+    };
+    match value {
+        toml::Value::String(spec) => Ok(StackItem { spec: spec.clone(), extras: Vec::new() }),
+        toml::Value::Table(table) if table.keys().all(|k| k == "version" || k == "extras") => {
+            let spec = match table.get("version") {
+                None => "*".to_owned(),
+                Some(version) => version.as_str().ok_or_else(wrong)?.to_owned(),
+            };
+            let extras = match table.get("extras") {
+                None => Vec::new(),
+                Some(list) => list
+                    .as_array()
+                    .and_then(|l| l.iter().map(|e| e.as_str().map(str::to_owned)).collect())
+                    .ok_or_else(wrong)?,
+            };
+            Ok(StackItem { spec, extras })
+        }
+        _ => Err(wrong()),
+    }
 }
 
 /// A `[target.NAME]` table.
@@ -106,7 +127,9 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
     if let Some(project) = raw.project {
         manifest.name = project.name;
         if let Some(python) = &project.python {
-            manifest.request.python = Some(python_request(python.as_ref(), name).map_err(|m| source.error(python.span().start, &m))?);
+            manifest.request.python = Some(
+                python_request(python.as_ref(), name).map_err(|m| source.error(python.span().start, &m))?,
+            );
         }
         for (list, out) in [
             (&project.dependencies, &mut manifest.request.requirements),
@@ -118,7 +141,8 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
         }
     }
     for (key, item) in &raw.stack {
-        stack_item(&mut manifest.request, key.as_ref(), item.as_ref(), name)
+        stack_value(key, item.as_ref())
+            .and_then(|value| stack_item(&mut manifest.request, key, &value, name))
             .map_err(|m| source.error(item.span().start, &m))?;
     }
     for index in &raw.index {
@@ -131,12 +155,20 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
 /// One requirement; URLs and git are refused by name.
 pub(super) fn requirement(text: &str, origin: &str) -> Result<UserRequirement, String> {
     let trimmed = text.trim();
-    if trimmed.starts_with("-e ") || trimmed.starts_with("git+") || trimmed.starts_with('.') || trimmed.starts_with('/') {
+    if trimmed.starts_with("-e ")
+        || trimmed.starts_with("git+")
+        || trimmed.starts_with('.')
+        || trimmed.starts_with('/')
+    {
         return Err(refused(trimmed));
     }
     let requirement: Requirement<VerbatimUrl> = trimmed.parse().map_err(|e: pep508_rs::Pep508Error| {
         let first = e.message.to_string();
-        format!("`{}` is no requirement: {}", clean(trimmed, 80), clean(first.lines().next().unwrap_or(""), 120))
+        format!(
+            "`{}` is no requirement: {}",
+            clean(trimmed, 80),
+            clean(first.lines().next().unwrap_or(""), 120)
+        )
     })?;
     if matches!(requirement.version_or_url, Some(VersionOrUrl::Url(_))) {
         return Err(refused(trimmed));
@@ -154,28 +186,25 @@ fn refused(text: &str) -> String {
 /// `>=3.11,<3.14`, or one series `3.12`.
 pub(super) fn python_request(text: &str, origin: &str) -> Result<PythonRequest, String> {
     let trimmed = text.trim();
-    let allowed = if trimmed.starts_with(|c: char| c.is_ascii_digit()) && !trimmed.contains('*') {
-        PythonAllowed::Exact(trimmed.parse().map_err(|e: crate::model::version::InvalidVersion| e.to_string())?)
-    } else {
-        PythonAllowed::Range(
-            trimmed
-                .parse()
-                .map_err(|_| format!("`{}` is no Python specifier such as `>=3.11,<3.14`", clean(trimmed, 60)))?,
-        )
-    };
-    Ok(PythonRequest {
-        allowed,
-        text: trimmed.to_owned(),
-        origin: origin.to_owned(),
-    })
+    let allowed =
+        if trimmed.starts_with(|c: char| c.is_ascii_digit()) && !trimmed.contains('*') {
+            PythonAllowed::Exact(
+                trimmed.parse().map_err(|e: crate::model::version::InvalidVersion| e.to_string())?,
+            )
+        } else {
+            PythonAllowed::Range(trimmed.parse().map_err(|_| {
+                format!("`{}` is no Python specifier such as `>=3.11,<3.14`", clean(trimmed, 60))
+            })?)
+        };
+    Ok(PythonRequest { allowed, text: trimmed.to_owned(), origin: origin.to_owned() })
 }
 
-fn stack_item(request: &mut Request, key: &str, item: &RawStackItem, origin: &str) -> Result<(), String> {
-    let (spec, extras) = match item {
-        RawStackItem::Spec(spec) => (spec.as_str(), &[][..]),
-        RawStackItem::Table { version, extras } => (version.as_deref().unwrap_or("*"), extras.as_slice()),
-    };
-    fn limit<T: std::str::FromStr<Err = crate::model::version::InvalidVersion>>(spec: &str, origin: &str) -> Result<Limit<T>, String> {
+fn stack_item(request: &mut Request, key: &str, item: &StackItem, origin: &str) -> Result<(), String> {
+    let (spec, extras) = (item.spec.as_str(), item.extras.as_slice());
+    fn limit<T: std::str::FromStr<Err = crate::model::version::InvalidVersion>>(
+        spec: &str,
+        origin: &str,
+    ) -> Result<Limit<T>, String> {
         Ok(Limit {
             value: spec.parse().map_err(|e: crate::model::version::InvalidVersion| e.to_string())?,
             origin: origin.to_owned(),
@@ -194,21 +223,25 @@ fn stack_item(request: &mut Request, key: &str, item: &RawStackItem, origin: &st
         "driver-policy" => match spec {
             "minor" => {}
             "native" => request.native_driver_only = Some(Limit { value: (), origin: origin.to_owned() }),
-            other => return Err(format!("`driver-policy` is `minor` or `native`, not `{}`", clean(other, 40))),
+            other => {
+                return Err(format!("`driver-policy` is `minor` or `native`, not `{}`", clean(other, 40)));
+            }
         },
         package => {
             let spec = spec.trim();
             let version = if spec == "*" || spec.is_empty() {
                 String::new()
             } else if spec.starts_with(|c: char| c.is_ascii_digit()) {
-                if spec.contains('+') { format!("=={spec}") } else { format!("=={}.*", spec.trim_end_matches(".*")) }
+                if spec.contains('+') {
+                    format!("=={spec}")
+                } else {
+                    format!("=={}.*", spec.trim_end_matches(".*"))
+                }
             } else {
                 spec.to_owned()
             };
             let extras = if extras.is_empty() { String::new() } else { format!("[{}]", extras.join(",")) };
-            request
-                .requirements
-                .push(requirement(&format!("{package}{extras}{version}"), origin)?);
+            request.requirements.push(requirement(&format!("{package}{extras}{version}"), origin)?);
         }
     }
     Ok(())
@@ -230,8 +263,15 @@ fn index_row(manifest: &mut Manifest, row: &RawIndex) -> Result<(), String> {
             manifest.indexes.push(("pytorch".to_owned(), row.url.clone()));
             manifest.redefined.push("pytorch".to_owned());
         }
-        (Some(other), true) => return Err(format!("`replaces = \"{}\"`: only `pypi` and `pytorch` can be replaced", clean(other, 40))),
-        (Some(_), false) => return Err("an index either replaces another or owns packages, not both".to_owned()),
+        (Some(other), true) => {
+            return Err(format!(
+                "`replaces = \"{}\"`: only `pypi` and `pytorch` can be replaced",
+                clean(other, 40)
+            ));
+        }
+        (Some(_), false) => {
+            return Err("an index either replaces another or owns packages, not both".to_owned());
+        }
         (None, true) => {
             return Err(format!(
                 "the index `{}` is never used: give it `packages = [...]` or `replaces = \"pypi\"`",
@@ -284,7 +324,15 @@ replaces = "pypi"
         )
         .unwrap();
         let names: Vec<String> = m.request.requirements.iter().map(|r| r.requirement.to_string()).collect();
-        assert_eq!(names, ["transformers>=4.50", "datasets[audio] ; sys_platform == 'linux'", "torch[opt-einsum]>=2.8", "torchvision"]);
+        assert_eq!(
+            names,
+            [
+                "transformers>=4.50",
+                "datasets[audio] ; sys_platform == 'linux'",
+                "torch[opt-einsum]>=2.8",
+                "torchvision"
+            ]
+        );
         assert!(m.request.native_driver_only.is_some() && m.request.variant.is_some());
         assert_eq!(m.pypi.as_deref(), Some("https://mirror.example/simple"));
         assert!(m.request.owners[0].owns(&"corp-tools".parse().unwrap()));
@@ -299,7 +347,11 @@ replaces = "pypi"
             ("[project]\nnam = \"x\"\n", "unknown field `nam`"),
             ("[stack]\ncuda = \"~12\"\n", "envlock.toml:2: `~12` is not a version range"),
             ("[stack]\ntorch = \">=two\"\n", "envlock.toml:2: `torch>=two` is no requirement"),
-            ("[project]\ndependencies = [\n  \"numpy\",\n  \"a @ https://x/y.whl\",\n]\n", "envlock.toml:4: `a @ https://x/y.whl` is a direct URL"),
+            (
+                "[project]\ndependencies = [\n  \"numpy\",\n  \"a @ https://x/y.whl\",\n]\n",
+                "envlock.toml:4: `a @ https://x/y.whl` is a direct URL",
+            ),
+            ("[stack]\ntorch = 3\n", "envlock.toml:2: `torch` is a specifier such as"),
             ("[stack]\ndriver-policy = \"old\"\n", "`driver-policy` is `minor` or `native`"),
             ("[[index]]\nname = \"x\"\nurl = \"https://x/\"\n", "is never used"),
             ("[[index]]\nname = \"x\"\nurl = \"ftp://x/\"\npackages = [\"a\"]\n", "no http(s) URL"),

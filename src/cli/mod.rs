@@ -4,8 +4,8 @@
 mod args;
 mod commands;
 mod error;
-mod files;
 mod fetch;
+mod files;
 mod host;
 mod manifest;
 mod printer;
@@ -50,7 +50,5 @@ pub fn run() -> ExitCode {
 /// The embedded registry's date, without parsing the registry.
 fn registry_date() -> &'static str {
     let text = include_str!("../../registry/registry.toml");
-    text.lines()
-        .find_map(|l| l.strip_prefix("date = \"")?.strip_suffix('"'))
-        .unwrap_or("unknown")
+    text.lines().find_map(|l| l.strip_prefix("date = \"")?.strip_suffix('"')).unwrap_or("unknown")
 }

@@ -73,7 +73,8 @@ impl Printer {
 
     pub fn warning(&self, text: &str) {
         if !self.quiet {
-            let _ = writeln!(std::io::stderr().lock(), "{}: {}", self.paint_err(WARN, "warning"), wrap(text, 9));
+            let _ =
+                writeln!(std::io::stderr().lock(), "{}: {}", self.paint_err(WARN, "warning"), wrap(text, 9));
         }
     }
 

@@ -27,7 +27,9 @@ pub(super) fn host_line(host: &Host, registry: &Registry) -> String {
                     None => counted.push((label, 1)),
                 }
             }
-            parts.extend(counted.into_iter().map(|(label, n)| if n > 1 { format!("{n}x {label}") } else { label }));
+            parts.extend(
+                counted.into_iter().map(|(label, n)| if n > 1 { format!("{n}x {label}") } else { label }),
+            );
         }
     }
     match &host.driver {
@@ -57,11 +59,10 @@ pub(super) fn host_line(host: &Host, registry: &Registry) -> String {
 }
 
 /// The solved stack, a row per part with its reason.
-pub(super) fn solution(printer: &Printer, s: &Solution, host: &Host) {
+pub(super) fn solution(printer: &Printer, s: &Solution, host: &Host, python: &str) {
     let mut rows: Vec<(String, String, String)> = Vec::new();
-    let reason = |name: &str| {
-        s.packages.iter().find(|p| p.name == name).map(|p| p.reason.clone()).unwrap_or_default()
-    };
+    let reason =
+        |name: &str| s.packages.iter().find(|p| p.name == name).map(|p| p.reason.clone()).unwrap_or_default();
     if let Some(stack) = &s.stack {
         rows.push((
             stack.framework.clone(),
@@ -90,7 +91,7 @@ pub(super) fn solution(printer: &Printer, s: &Solution, host: &Host) {
             rows.push((name.clone(), version.clone(), format!("built with torch {}", stack.version)));
         }
     }
-    rows.push(("python".into(), s.python.to_string(), "newest with wheels for all of these".into()));
+    rows.push(("python".into(), s.python.to_string(), python.to_owned()));
     printer.out("");
     let width = rows.iter().map(|r| r.0.len()).max().unwrap_or(0).max(12);
     let middle = rows.iter().map(|r| r.1.len()).max().unwrap_or(0).max(11);
@@ -109,7 +110,8 @@ pub(super) fn label(printer: &Printer, text: &str) -> String {
 
 fn torch_reason(stack: &Stack, host: &Host, reason: &str) -> String {
     let mut text = reason.to_owned();
-    let mut covered: Vec<ComputeCapability> = host.gpus.iter().flatten().filter_map(|g| g.capability).collect();
+    let mut covered: Vec<ComputeCapability> =
+        host.gpus.iter().flatten().filter_map(|g| g.capability).collect();
     covered.sort();
     covered.dedup();
     if stack.variant != "cpu" && !covered.is_empty() {
@@ -126,7 +128,8 @@ fn torch_reason(stack: &Stack, host: &Host, reason: &str) -> String {
 
 fn driver_reason(stack: &Stack, envelope: &Envelope, host: &Host) -> String {
     let floor = envelope.driver.as_ref().map(ToString::to_string).unwrap_or_else(|| "unknown".to_owned());
-    let native = stack.native_driver.as_ref().map(ToString::to_string).unwrap_or_else(|| "unknown".to_owned());
+    let native =
+        stack.native_driver.as_ref().map(ToString::to_string).unwrap_or_else(|| "unknown".to_owned());
     match (stack.driver_mode, &host.driver) {
         (Some(DriverMode::Compatibility), Some(driver)) => format!(
             "compatibility mode: runs from driver {floor}, native from {native}, yours {}; its PTX does not run",
@@ -147,10 +150,7 @@ pub(super) fn runs_on(envelope: &Envelope) -> String {
     if !envelope.coverage.is_empty() {
         let mut by_major: BTreeMap<u8, Vec<u8>> = BTreeMap::new();
         for row in &envelope.coverage {
-            by_major
-                .entry(row.compute_capability.major)
-                .or_default()
-                .push(row.compute_capability.minor);
+            by_major.entry(row.compute_capability.major).or_default().push(row.compute_capability.minor);
         }
         let spans: Vec<String> = by_major
             .iter()
@@ -173,7 +173,11 @@ pub(super) fn conflict(printer: &Printer, c: &Conflict) {
     printer.error(&c.headline, None);
     printer.out("");
     for reason in &c.reasons {
-        let source = if reason.source.is_empty() { String::new() } else { format!("  [{}]", short_source(&reason.source)) };
+        let source = if reason.source.is_empty() {
+            String::new()
+        } else {
+            format!("  [{}]", short_source(&reason.source))
+        };
         let one_line = format!("  {}{source}", reason.text);
         if one_line.chars().count() <= 80 {
             printer.out(&one_line);
@@ -192,7 +196,11 @@ pub(super) fn conflict(printer: &Printer, c: &Conflict) {
     printer.out("ways out, each of them solved:");
     let width = c.would_work_if.iter().map(|w| w.change.chars().count()).max().unwrap_or(0).clamp(24, 40);
     for way in &c.would_work_if {
-        printer.out(&format!("  {:<width$}  {}", way.change, printer.paint(GOOD, &wrap_at(&way.gives, width + 4, 80))));
+        printer.out(&format!(
+            "  {:<width$}  {}",
+            way.change,
+            printer.paint(GOOD, &wrap_at(&way.gives, width + 4, 80))
+        ));
     }
 }
 
@@ -211,7 +219,10 @@ pub(super) fn solution_json(s: &Solution) -> Value {
         stack.insert("cuda".into(), json!(x.cuda.as_ref().map(cuda_short)));
         stack.insert("cudnn".into(), json!(x.cudnn));
         stack.insert("nccl".into(), json!(x.nccl));
-        stack.insert("triton".into(), json!(s.packages.iter().find(|p| p.name == "triton").map(|p| p.version.clone())));
+        stack.insert(
+            "triton".into(),
+            json!(s.packages.iter().find(|p| p.name == "triton").map(|p| p.version.clone())),
+        );
         for name in ["torchvision", "torchaudio"] {
             stack.insert(name.into(), json!(x.companions.get(name)));
         }

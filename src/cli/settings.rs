@@ -49,17 +49,24 @@ impl Project {
 }
 
 /// The request of `resolve`: packages, manifest or the lock's own, with the options laid over.
-pub(super) fn request(project: &Project, packages: &[String], solve: &SolveArgs, lock_lines: Option<&[String]>) -> Result<Request, CliError> {
+pub(super) fn request(
+    project: &Project,
+    packages: &[String],
+    solve: &SolveArgs,
+    lock_lines: Option<&[String]>,
+) -> Result<Request, CliError> {
     let mut request = match (&project.manifest, packages.is_empty()) {
         (Some(_), false) => {
-            return Err(CliError::new("usage", "packages cannot be named beside an envlock.toml")
-                .hint(format!("add them with `envlock add {}`", crate::model::text::clean(&packages.join(" "), 80))));
+            return Err(CliError::new("usage", "packages cannot be named beside an envlock.toml").hint(
+                format!("add them with `envlock add {}`", crate::model::text::clean(&packages.join(" "), 80)),
+            ));
         }
         (Some(manifest), true) => manifest.request.clone(),
         (None, false) => {
             let mut request = Request::default();
             for text in packages {
-                let requirement = manifest::requirement(text, "command line").map_err(|m| CliError::new("usage", m))?;
+                let requirement =
+                    manifest::requirement(text, "command line").map_err(|m| CliError::new("usage", m))?;
                 request.requirements.push(requirement);
             }
             request
@@ -67,13 +74,17 @@ pub(super) fn request(project: &Project, packages: &[String], solve: &SolveArgs,
         (None, true) => match lock_lines {
             Some(lines) => from_lines(lines)?,
             None => {
-                return Err(CliError::new("usage", "there is no envlock.toml here, and no package was named")
-                    .hint("start with `envlock init --torch \">=2.8\"`, or `envlock resolve torch`"));
+                return Err(CliError::new(
+                    "usage",
+                    "there is no envlock.toml here, and no package was named",
+                )
+                .hint("start with `envlock init --torch \">=2.8\"`, or `envlock resolve torch`"));
             }
         },
     };
     if let Some(text) = &solve.python {
-        request.python = Some(manifest::python_request(text, "--python").map_err(|m| CliError::new("usage", m))?);
+        request.python =
+            Some(manifest::python_request(text, "--python").map_err(|m| CliError::new("usage", m))?);
     }
     if let Some(value) = &solve.variant {
         request.variant = Some(Limit { value: value.clone(), origin: "--variant".to_owned() });
@@ -92,8 +103,11 @@ pub(super) fn request(project: &Project, packages: &[String], solve: &SolveArgs,
     if let Some(only) = &request.only_index
         && !known(only.value.split('/').next().unwrap_or(""))
     {
-        return Err(CliError::new("usage", format!("no index is called `{}`", crate::model::text::clean(&only.value, 40)))
-            .hint("`pypi` and `pytorch` exist; others are named in envlock.toml"));
+        return Err(CliError::new(
+            "usage",
+            format!("no index is called `{}`", crate::model::text::clean(&only.value, 40)),
+        )
+        .hint("`pypi` and `pytorch` exist; others are named in envlock.toml"));
     }
     Ok(request)
 }
@@ -102,14 +116,25 @@ pub(super) fn request(project: &Project, packages: &[String], solve: &SolveArgs,
 fn from_lines(lines: &[String]) -> Result<Request, CliError> {
     let mut request = Request::default();
     let origin = files::LOCK;
-    let broken = |line: &str| CliError::new("lock", format!("the lock's request has the line `{}`", crate::model::text::clean(line, 80)));
+    let broken = |line: &str| {
+        CliError::new(
+            "lock",
+            format!("the lock's request has the line `{}`", crate::model::text::clean(line, 80)),
+        )
+    };
     for line in lines {
         let (key, value) = line.split_once(' ').ok_or_else(|| broken(line))?;
         let limit = || Limit { value: value.to_owned(), origin: origin.to_owned() };
         match key {
-            "package" => request.requirements.push(manifest::requirement(value, origin).map_err(|_| broken(line))?),
-            "constraint" => request.constraints.push(manifest::requirement(value, origin).map_err(|_| broken(line))?),
-            "python" => request.python = Some(manifest::python_request(value, origin).map_err(|_| broken(line))?),
+            "package" => {
+                request.requirements.push(manifest::requirement(value, origin).map_err(|_| broken(line))?)
+            }
+            "constraint" => {
+                request.constraints.push(manifest::requirement(value, origin).map_err(|_| broken(line))?)
+            }
+            "python" => {
+                request.python = Some(manifest::python_request(value, origin).map_err(|_| broken(line))?)
+            }
             "variant" => request.variant = Some(limit()),
             "only-index" => request.only_index = Some(limit()),
             _ => return Err(broken(line)),

@@ -12,7 +12,12 @@ pub const MARK: &str = "# Written by envlock from envlock.lock";
 ///
 /// # Errors
 /// See [`ExportError`].
-pub fn conda_environment(lock: &Lockfile, target: &Target, name: &str, addresses: &[(String, String)]) -> Result<String, ExportError> {
+pub fn conda_environment(
+    lock: &Lockfile,
+    target: &Target,
+    name: &str,
+    addresses: &[(String, String)],
+) -> Result<String, ExportError> {
     let packages = installable(lock, target)?;
     let mut out = format!("{MARK}; change envlock.toml and run `envlock resolve`.\n");
     if let Some(stack) = &target.stack {
@@ -64,7 +69,9 @@ mod tests {
 
     #[test]
     fn names() {
-        for (given, expected) in [("demo", "demo"), ("a b/c", "a-b-c"), ("base", "envlock"), ("", "envlock"), ("#x", "x")] {
+        for (given, expected) in
+            [("demo", "demo"), ("a b/c", "a-b-c"), ("base", "envlock"), ("", "envlock"), ("#x", "x")]
+        {
             assert_eq!(environment_name(given), expected);
         }
     }

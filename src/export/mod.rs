@@ -45,11 +45,8 @@ fn installable<'l>(lock: &'l Lockfile, target: &Target) -> Result<Vec<&'l Chosen
 
 /// The indexes beside `pypi` that packages come from, sorted.
 fn extra_indexes<'l>(packages: &[&'l ChosenPackage]) -> Vec<(&'l str, &'l str)> {
-    let mut indexes: Vec<(&str, &str)> = packages
-        .iter()
-        .filter(|p| p.index != "pypi")
-        .map(|p| (p.index.as_str(), p.name.as_str()))
-        .collect();
+    let mut indexes: Vec<(&str, &str)> =
+        packages.iter().filter(|p| p.index != "pypi").map(|p| (p.index.as_str(), p.name.as_str())).collect();
     indexes.sort_unstable();
     indexes.dedup_by_key(|(index, _)| *index);
     indexes
@@ -65,8 +62,5 @@ fn address(addresses: &[(String, String)], index: &str, package: &str) -> Result
             Some(variant) => format!("{}/{variant}", address.trim_end_matches('/')),
             None => address.clone(),
         })
-        .ok_or_else(|| ExportError::NoAddress {
-            package: package.to_owned(),
-            index: index.to_owned(),
-        })
+        .ok_or_else(|| ExportError::NoAddress { package: package.to_owned(), index: index.to_owned() })
 }

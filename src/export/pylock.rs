@@ -11,7 +11,11 @@ use crate::model::text::{clean, toml_string as quote};
 ///
 /// # Errors
 /// See [`ExportError`].
-pub fn pylock(lock: &Lockfile, target: &Target, url: &dyn Fn(&str, &str, &str) -> Option<String>) -> Result<String, ExportError> {
+pub fn pylock(
+    lock: &Lockfile,
+    target: &Target,
+    url: &dyn Fn(&str, &str, &str) -> Option<String>,
+) -> Result<String, ExportError> {
     let packages = installable(lock, target)?;
     let mut out = String::new();
     let _ = writeln!(out, "# Written by envlock from envlock.lock. Install with `uv pip sync pylock.toml`.");
@@ -36,11 +40,11 @@ pub fn pylock(lock: &Lockfile, target: &Target, url: &dyn Fn(&str, &str, &str) -
         }
         out.push_str("wheels = [\n");
         for file in &package.files {
-            let address = url(&package.index, &package.name, &file.name).ok_or_else(|| ExportError::NoAddress {
-                package: package.name.clone(),
-                index: package.index.clone(),
+            let address = url(&package.index, &package.name, &file.name).ok_or_else(|| {
+                ExportError::NoAddress { package: package.name.clone(), index: package.index.clone() }
             })?;
-            let _ = write!(out, "    {{ name = {}, url = {}", quote(&file.name), quote(&clean(&address, 2000)));
+            let _ =
+                write!(out, "    {{ name = {}, url = {}", quote(&file.name), quote(&clean(&address, 2000)));
             if let Some(size) = file.size {
                 let _ = write!(out, ", size = {size}");
             }
@@ -61,12 +65,8 @@ pub fn pylock(lock: &Lockfile, target: &Target, url: &dyn Fn(&str, &str, &str) -
     if let Some(driver) = &target.envelope.driver {
         let _ = writeln!(out, "driver-min = {}", quote(driver.as_str()));
     }
-    let covered: Vec<String> = target
-        .envelope
-        .coverage
-        .iter()
-        .map(|c| format!("\"{}\"", c.compute_capability))
-        .collect();
+    let covered: Vec<String> =
+        target.envelope.coverage.iter().map(|c| format!("\"{}\"", c.compute_capability)).collect();
     let _ = writeln!(out, "compute-capabilities = [{}]", covered.join(", "));
     Ok(out)
 }

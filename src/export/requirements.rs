@@ -10,7 +10,11 @@ use crate::lockfile::{Lockfile, Target};
 ///
 /// # Errors
 /// See [`ExportError`].
-pub fn requirements(lock: &Lockfile, target: &Target, addresses: &[(String, String)]) -> Result<String, ExportError> {
+pub fn requirements(
+    lock: &Lockfile,
+    target: &Target,
+    addresses: &[(String, String)],
+) -> Result<String, ExportError> {
     let packages = installable(lock, target)?;
     let mut out = format!(
         "# Written by envlock from envlock.lock: Python {}, {}. Install with one of\n\

@@ -52,12 +52,7 @@ impl Cache {
         let etag = optional(fields.next()?);
         let last_modified = optional(fields.next()?);
         let fresh_until = fields.next()?.parse().ok()?;
-        Some(CachedPage {
-            etag,
-            last_modified,
-            fresh_until,
-            page: ProjectPage::parse(body.into())?,
-        })
+        Some(CachedPage { etag, last_modified, fresh_until, page: ProjectPage::parse(body.into())? })
     }
 
     pub(super) fn store_page(&self, address: &str, entry: &CachedPage) {
@@ -117,7 +112,11 @@ mod tests {
         assert!(cache.page("a").is_none());
         let page = ProjectPage::from_files(
             "demo",
-            [RawFile { filename: "demo-1-py3-none-any.whl".into(), url: "http://h/x".into(), ..RawFile::default() }],
+            [RawFile {
+                filename: "demo-1-py3-none-any.whl".into(),
+                url: "http://h/x".into(),
+                ..RawFile::default()
+            }],
         );
         let entry = CachedPage { etag: Some("\"x\"".into()), last_modified: None, fresh_until: 7, page };
         cache.store_page("a", &entry);

@@ -43,7 +43,7 @@ enum Job {
     },
     Metadata {
         index: String,
-        file: WheelFile,
+        file: Box<WheelFile>,
         extras: Vec<ExtraName>,
     },
 }
@@ -51,7 +51,7 @@ enum Job {
 /// What a job came to.
 enum Done {
     Page(String, String, Option<Arc<ProjectPage>>, Vec<VersionSpecifiers>, Vec<ExtraName>),
-    Metadata(String, WheelFile, Result<Arc<CoreMetadata>, String>, Vec<ExtraName>),
+    Metadata(String, Box<WheelFile>, Result<Arc<CoreMetadata>, String>, Vec<ExtraName>),
 }
 
 pub(super) fn run(
@@ -72,14 +72,15 @@ pub(super) fn run(
     };
     crawl.start(needs)?;
     // What the cache answers needs no runtime; often that is everything.
-    crawl.from_cache(progress)?;
+    crawl.answer_from_cache(progress)?;
     if crawl.queue.is_empty() {
         return Ok(crawl.out);
     }
     let http = match client.http.get() {
         Some(http) => http,
         None => {
-            let http = Http::new(&client.config.certificates, client.config.timeout_s).map_err(IndexError::Setup)?;
+            let http =
+                Http::new(&client.config.certificates, client.config.timeout_s).map_err(IndexError::Setup)?;
             client.http.get_or_init(|| http)
         }
     };
@@ -87,7 +88,7 @@ pub(super) fn run(
         .enable_all()
         .build()
         .map_err(|e| IndexError::Setup(format!("cannot start the network runtime: {e}")))?;
-    runtime.block_on(crawl.from_network(http, progress))?;
+    runtime.block_on(crawl.answer_from_network(http, progress))?;
     Ok(crawl.out)
 }
 
@@ -118,7 +119,11 @@ impl Crawl<'_> {
                 }
                 Need::Metadata { index, project, filename } => {
                     let file = self.find_file(index, project, filename)?;
-                    self.push(Job::Metadata { index: index.clone(), file, extras: Vec::new() });
+                    self.push(Job::Metadata {
+                        index: index.clone(),
+                        file: Box::new(file),
+                        extras: Vec::new(),
+                    });
                 }
             }
         }
@@ -162,7 +167,7 @@ impl Crawl<'_> {
     }
 
     /// Works through the queue as far as the cache goes; what is left needs the network.
-    fn from_cache(&mut self, progress: &mut dyn FnMut(usize, usize)) -> Result<(), IndexError> {
+    fn answer_from_cache(&mut self, progress: &mut dyn FnMut(usize, usize)) -> Result<(), IndexError> {
         let mut left = VecDeque::new();
         while let Some(job) = self.queue.pop_front() {
             match self.cached(&job)? {
@@ -198,27 +203,27 @@ impl Crawl<'_> {
                     _ => Ok(None),
                 }
             }
-            Job::Metadata { index, file, extras } => {
-                match self.client.cache.metadata(identity(file)) {
-                    Some(metadata) => Ok(Some(Done::Metadata(
-                        index.clone(),
-                        file.clone(),
-                        Ok(Arc::new(metadata)),
-                        extras.clone(),
-                    ))),
-                    None if offline && self.is_needed(job) => {
-                        Err(IndexError::Offline { what: file.filename.clone() })
-                    }
-                    None if offline => Ok(Some(absent(job))),
-                    None => Ok(None),
+            Job::Metadata { index, file, extras } => match self.client.cache.metadata(identity(file)) {
+                Some(metadata) => Ok(Some(Done::Metadata(
+                    index.clone(),
+                    file.clone(),
+                    Ok(Arc::new(metadata)),
+                    extras.clone(),
+                ))),
+                None if offline && self.is_needed(job) => {
+                    Err(IndexError::Offline { what: file.filename.clone() })
                 }
-            }
+                None if offline => Ok(Some(absent(job))),
+                None => Ok(None),
+            },
         }
     }
 
     fn is_needed(&self, job: &Job) -> bool {
         self.needed.iter().any(|need| match (need, job) {
-            (Need::Page { index, project }, Job::Page { index: i, project: p, .. }) => index == i && project == p,
+            (Need::Page { index, project }, Job::Page { index: i, project: p, .. }) => {
+                index == i && project == p
+            }
             (Need::Metadata { index, filename, .. }, Job::Metadata { index: i, file, .. }) => {
                 index == i && *filename == file.filename
             }
@@ -226,7 +231,11 @@ impl Crawl<'_> {
         })
     }
 
-    async fn from_network(&mut self, http: &Http, progress: &mut dyn FnMut(usize, usize)) -> Result<(), IndexError> {
+    async fn answer_from_network(
+        &mut self,
+        http: &Http,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<(), IndexError> {
         let client = self.client;
         let mut running = FuturesUnordered::new();
         loop {
@@ -259,7 +268,11 @@ impl Crawl<'_> {
             Done::Page(index, project, page, specifiers, extras) => {
                 if let (Some(page), Some(guess)) = (&page, self.guess) {
                     if let Some(file) = guess.file(page, &specifiers) {
-                        self.push(Job::Metadata { index: index.clone(), file: file.clone(), extras });
+                        self.push(Job::Metadata {
+                            index: index.clone(),
+                            file: Box::new(file.clone()),
+                            extras,
+                        });
                     }
                     self.pages.push((index.clone(), project.clone(), page.clone()));
                 }
@@ -280,10 +293,7 @@ impl Crawl<'_> {
     }
 
     fn is_needed_page(&self, index: &str, project: &str) -> bool {
-        self.needed.contains(&Need::Page {
-            index: index.to_owned(),
-            project: project.to_owned(),
-        })
+        self.needed.contains(&Need::Page { index: index.to_owned(), project: project.to_owned() })
     }
 }
 
@@ -298,7 +308,9 @@ impl Guess {
                 .filter(|r| specifiers.iter().all(|s| s.contains(&r.version)))
                 // Old releases seldom become usable after a hundred newer ones that are not.
                 .take(100)
-                .find_map(|r| page.usable(r, self.python, self.platform, self.libc.as_ref()).into_iter().next())
+                .find_map(|r| {
+                    page.usable(r, self.python, self.platform, self.libc.as_ref()).into_iter().next()
+                })
         };
         fits(false).or_else(|| fits(true))
     }
@@ -310,13 +322,12 @@ impl Guess {
             .filter_map(Result::ok)
             .filter_map(|(requirement, _)| {
                 let project = requirement.name.to_string();
-                let index = (self.owner)(&project, &self.owners)?;
-                let mut specifiers: Vec<VersionSpecifiers> = self
-                    .wanted
-                    .iter()
-                    .filter(|(name, _)| *name == project)
-                    .map(|(_, s)| s.clone())
-                    .collect();
+                if self.not_guessed.contains(&project) {
+                    return None;
+                }
+                let index = crate::model::request::owner(&project, &self.owners).to_owned();
+                let mut specifiers: Vec<VersionSpecifiers> =
+                    self.wanted.iter().filter(|(name, _)| *name == project).map(|(_, s)| s.clone()).collect();
                 match &requirement.version_or_url {
                     Some(VersionOrUrl::VersionSpecifier(s)) => specifiers.push(s.clone()),
                     Some(VersionOrUrl::Url(_)) => return None,
@@ -352,7 +363,12 @@ async fn fetch(client: &IndexClient, http: &Http, job: &Job) -> Result<Done, Ind
     }
 }
 
-async fn fetch_page(client: &IndexClient, http: &Http, index: &str, project: &str) -> Result<Option<Arc<ProjectPage>>, IndexError> {
+async fn fetch_page(
+    client: &IndexClient,
+    http: &Http,
+    index: &str,
+    project: &str,
+) -> Result<Option<Arc<ProjectPage>>, IndexError> {
     let url = client.page_url(index, project)?;
     let address = super::credentials::without_login(&url).to_string();
     let cached = client.cache.page(&address);
@@ -365,15 +381,9 @@ async fn fetch_page(client: &IndexClient, http: &Http, index: &str, project: &st
             ask.extend(headers(&[(header::IF_MODIFIED_SINCE, date)]));
         }
     }
-    let failed = |why: String| IndexError::Request {
-        what: format!("`{project}`"),
-        index: index.to_owned(),
-        why,
-    };
-    let answer = http
-        .get(&url, &client.credentials, &ask, simple::MAX_PAGE)
-        .await
-        .map_err(failed)?;
+    let failed =
+        |why: String| IndexError::Request { what: format!("`{project}`"), index: index.to_owned(), why };
+    let answer = http.get(&url, &client.credentials, &ask, simple::MAX_PAGE).await.map_err(failed)?;
     let fresh_until = now() + max_age(answer.header(header::CACHE_CONTROL)).min(MAX_FRESH_S);
     match (answer.status, cached) {
         (304, Some(entry)) => {
@@ -383,12 +393,9 @@ async fn fetch_page(client: &IndexClient, http: &Http, index: &str, project: &st
         }
         (200, _) => {
             let kind = answer.header(header::CONTENT_TYPE).unwrap_or("");
-            let files: Vec<RawFile> =
-                simple::parse(&answer.body, kind, &answer.url).map_err(|why| IndexError::Format {
-                    what: format!("`{project}`"),
-                    index: index.to_owned(),
-                    why,
-                })?;
+            let files: Vec<RawFile> = simple::parse(&answer.body, kind, &answer.url).map_err(|why| {
+                IndexError::Format { what: format!("`{project}`"), index: index.to_owned(), why }
+            })?;
             let entry = CachedPage {
                 etag: answer.header(header::ETAG).map(str::to_owned),
                 last_modified: answer.header(header::LAST_MODIFIED).map(str::to_owned),
@@ -401,10 +408,9 @@ async fn fetch_page(client: &IndexClient, http: &Http, index: &str, project: &st
         // The pytorch index answers 403 for what it does not have.
         (404 | 410, _) => Ok(None),
         (403, _) if index.starts_with("pytorch/") => Ok(None),
-        (401 | 403, _) => Err(failed(format!(
-            "the server answered {}: it wants other credentials",
-            answer.status
-        ))),
+        (401 | 403, _) => {
+            Err(failed(format!("the server answered {}: it wants other credentials", answer.status)))
+        }
         (status, _) => Err(failed(format!("the server answered {status}"))),
     }
 }
@@ -414,7 +420,12 @@ fn identity(file: &WheelFile) -> &str {
     file.sha256.as_deref().unwrap_or(&file.url)
 }
 
-async fn fetch_metadata(client: &IndexClient, http: &Http, index: &str, file: &WheelFile) -> Result<Result<Arc<CoreMetadata>, String>, IndexError> {
+async fn fetch_metadata(
+    client: &IndexClient,
+    http: &Http,
+    index: &str,
+    file: &WheelFile,
+) -> Result<Result<Arc<CoreMetadata>, String>, IndexError> {
     let failed = |why: String| IndexError::Request {
         what: format!("the metadata of `{}`", crate::model::text::clean(&file.filename, 120)),
         index: index.to_owned(),
@@ -448,7 +459,11 @@ async fn fetch_metadata(client: &IndexClient, http: &Http, index: &str, file: &W
         Some(body) => body,
         None => match remote_wheel::metadata(http, &client.credentials, file).await {
             Ok(body) => body,
-            Err(why) if why.starts_with("a wheel") || why.starts_with("a METADATA") || why.starts_with("other bytes") => {
+            Err(why)
+                if why.starts_with("a wheel")
+                    || why.starts_with("a METADATA")
+                    || why.starts_with("other bytes") =>
+            {
                 return Ok(Err(format!("the server sent {why}")));
             }
             Err(why) => return Err(failed(why)),
@@ -474,8 +489,5 @@ fn max_age(cache_control: Option<&str>) -> u64 {
 }
 
 fn now() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or(Duration::ZERO)
-        .as_secs()
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
 }

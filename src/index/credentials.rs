@@ -103,11 +103,8 @@ fn decode(text: &str) -> String {
 /// netrc's `machine NAME login USER password WORD` entries; `default` has no machine.
 fn parse_netrc(text: &str) -> Vec<(Option<String>, Login)> {
     let mut entries: Vec<(Option<String>, Login)> = Vec::new();
-    let text: Vec<&str> = text
-        .lines()
-        .filter(|l| !l.trim_start().starts_with('#'))
-        .flat_map(str::split_whitespace)
-        .collect();
+    let text: Vec<&str> =
+        text.lines().filter(|l| !l.trim_start().starts_with('#')).flat_map(str::split_whitespace).collect();
     let mut words = text.into_iter();
     let empty = || Login { user: String::new(), password: String::new() };
     while let Some(word) = words.next() {
@@ -136,7 +133,8 @@ mod tests {
 
     #[test]
     fn netrc() {
-        let entries = parse_netrc("# c\nmachine a.example login me password s3cret\ndefault login any password x\n");
+        let entries =
+            parse_netrc("# c\nmachine a.example login me password s3cret\ndefault login any password x\n");
         assert_eq!(entries.len(), 2);
         assert_eq!(entries[0].0.as_deref(), Some("a.example"));
         assert_eq!(entries[0].1.password, "s3cret");

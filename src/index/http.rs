@@ -88,7 +88,13 @@ impl Http {
         Err(format!("{last}, {ATTEMPTS} times"))
     }
 
-    async fn once(&self, url: &Url, credentials: &Credentials, headers: &HeaderMap, limit: u64) -> Result<Answer, Failure> {
+    async fn once(
+        &self,
+        url: &Url,
+        credentials: &Credentials,
+        headers: &HeaderMap,
+        limit: u64,
+    ) -> Result<Answer, Failure> {
         let login = credentials.login(url);
         let home = origin(url);
         let mut current = without_login(url);
@@ -168,7 +174,5 @@ fn describe(error: &reqwest::Error) -> String {
 
 /// Headers of one value each.
 pub(super) fn headers(list: &[(header::HeaderName, &str)]) -> HeaderMap {
-    list.iter()
-        .filter_map(|(name, value)| Some((name.clone(), HeaderValue::from_str(value).ok()?)))
-        .collect()
+    list.iter().filter_map(|(name, value)| Some((name.clone(), HeaderValue::from_str(value).ok()?))).collect()
 }

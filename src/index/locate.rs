@@ -38,10 +38,8 @@ pub struct Places<'a> {
 
 /// Finds the address of `pypi`. `variable` reads one environment variable.
 pub fn pypi(places: &Places<'_>, variable: &dyn Fn(&str) -> Option<String>) -> Option<Located> {
-    let located = |url: &str, found_by: &str| Located {
-        url: url.trim().to_owned(),
-        found_by: found_by.to_owned(),
-    };
+    let located =
+        |url: &str, found_by: &str| Located { url: url.trim().to_owned(), found_by: found_by.to_owned() };
     if let Some(url) = places.flag {
         return Some(located(url, "--index-url"));
     }
@@ -79,10 +77,7 @@ fn configuration_files(places: &Places<'_>, variable: &dyn Fn(&str) -> Option<St
     if let Some(file) = variable("PIP_CONFIG_FILE") {
         files.push(PathBuf::from(file));
     }
-    let config = places
-        .config_home
-        .clone()
-        .or_else(|| places.home.as_ref().map(|h| h.join(".config")));
+    let config = places.config_home.clone().or_else(|| places.home.as_ref().map(|h| h.join(".config")));
     if let Some(config) = &config {
         files.push(config.join("pip/pip.conf"));
     }
@@ -145,10 +140,7 @@ fn system_pip(places: &Places<'_>) -> Option<Located> {
             if let Ok(text) = fs_err::read_to_string(&source)
                 && let Some(url) = pip_default(&text)
             {
-                return Some(Located {
-                    url,
-                    found_by: format!("pip's default ({})", source.display()),
-                });
+                return Some(Located { url, found_by: format!("pip's default ({})", source.display()) });
             }
         }
         seen.push(root);
@@ -201,25 +193,33 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let home = dir.path().join("home");
         let none = |_: &str| None;
-        let mut places = Places {
-            home: Some(home.clone()),
-            path: vec![dir.path().join("sys/bin")],
-            ..Places::default()
-        };
+        let mut places =
+            Places { home: Some(home.clone()), path: vec![dir.path().join("sys/bin")], ..Places::default() };
         let site = dir.path().join("sys/lib/python3.11/site-packages/pip/_internal/models");
         fs_err::create_dir_all(&site).unwrap();
-        fs_err::write(site.join("index.py"), "class X: pass\nPyPI = PackageIndex(\"https://default.example/\", \"f\")\n").unwrap();
+        fs_err::write(
+            site.join("index.py"),
+            "class X: pass\nPyPI = PackageIndex(\"https://default.example/\", \"f\")\n",
+        )
+        .unwrap();
         let from_files = |places: &Places<'_>| pypi(places, &none).map(|l| l.url);
         // A pip.conf of this machine may name another index; then the last step cannot be seen.
-        if !Path::new("/etc/pip.conf").exists() || from_files(&places).is_some_and(|u| u.contains("default.example")) {
+        if !Path::new("/etc/pip.conf").exists()
+            || from_files(&places).is_some_and(|u| u.contains("default.example"))
+        {
             assert_eq!(from_files(&places).as_deref(), Some("https://default.example/simple"));
         }
         fs_err::create_dir_all(home.join(".config/pip")).unwrap();
-        fs_err::write(home.join(".config/pip/pip.conf"), "[global]\nindex-url = https://conf.example/simple\n").unwrap();
+        fs_err::write(
+            home.join(".config/pip/pip.conf"),
+            "[global]\nindex-url = https://conf.example/simple\n",
+        )
+        .unwrap();
         assert_eq!(from_files(&places).as_deref(), Some("https://conf.example/simple"));
         places.manifest = Some("https://manifest.example/simple");
         assert_eq!(from_files(&places).as_deref(), Some("https://manifest.example/simple"));
-        let variable = |name: &str| (name == "UV_DEFAULT_INDEX").then(|| "corp=https://uv.example/simple".to_owned());
+        let variable =
+            |name: &str| (name == "UV_DEFAULT_INDEX").then(|| "corp=https://uv.example/simple".to_owned());
         assert_eq!(pypi(&places, &variable).unwrap().url, "https://uv.example/simple");
         places.flag = Some("https://flag.example/simple");
         assert_eq!(pypi(&places, &variable).unwrap().found_by, "--index-url");
@@ -228,7 +228,10 @@ mod tests {
     #[test]
     fn configuration_formats() {
         assert_eq!(pip_conf_index("[list]\nindex-url=x\n[global]\nindex_url = y\n").as_deref(), Some("y"));
-        assert_eq!(uv_toml_index("[[index]]\nurl = \"a\"\n[[index]]\nurl = \"b\"\ndefault = true\n").as_deref(), Some("b"));
+        assert_eq!(
+            uv_toml_index("[[index]]\nurl = \"a\"\n[[index]]\nurl = \"b\"\ndefault = true\n").as_deref(),
+            Some("b")
+        );
         assert_eq!(uv_toml_index("index-url = \"c\"").as_deref(), Some("c"));
         assert!(uv_toml_index("not toml [").is_none());
     }

@@ -54,10 +54,10 @@ pub struct Guess {
     pub libc: Option<Libc>,
     /// The marker environment of both.
     pub environment: MarkerEnvironment,
-    /// The index that owns a package; `None` where that is not known yet (stack packages).
-    pub owner: fn(&str, &[(String, Vec<String>)]) -> Option<String>,
-    /// Index name and patterns, as the request has them.
-    pub owners: Vec<(String, Vec<String>)>,
+    /// Packages whose index is not known ahead: those that come from where their build is.
+    pub not_guessed: Vec<String>,
+    /// Indexes that own packages.
+    pub owners: Vec<crate::model::request::IndexOwner>,
     /// Specifiers of the user's requirements and bounds by package, to guess releases with.
     pub wanted: Vec<(String, pep440_rs::VersionSpecifiers)>,
 }
@@ -207,10 +207,7 @@ impl IndexClient {
     /// # Errors
     /// As [`IndexClient::fetch`].
     pub fn page(&self, index: &str, project: &str) -> Result<Option<Arc<ProjectPage>>, IndexError> {
-        let need = Need::Page {
-            index: index.to_owned(),
-            project: project.to_owned(),
-        };
+        let need = Need::Page { index: index.to_owned(), project: project.to_owned() };
         let fetched = self.fetch(&[need], None, &mut |_, _| {})?;
         Ok(fetched.into_iter().find_map(|f| match f {
             Fetched::Page { page, .. } => page,

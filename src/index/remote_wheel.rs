@@ -24,11 +24,20 @@ const MAX_WHEEL: u64 = 4 << 30;
 ///
 /// # Errors
 /// One phrase that says what is wrong.
-pub(super) async fn metadata(http: &Http, credentials: &Credentials, file: &WheelFile) -> Result<Vec<u8>, String> {
+pub(super) async fn metadata(
+    http: &Http,
+    credentials: &Credentials,
+    file: &WheelFile,
+) -> Result<Vec<u8>, String> {
     let url = Url::parse(&file.url).map_err(|_| "no address".to_owned())?;
     let range = format!("bytes=-{TAIL}");
     let first = http
-        .get(&url, credentials, &headers(&[(header::RANGE, &range), (header::ACCEPT_ENCODING, "identity")]), MAX_WHEEL)
+        .get(
+            &url,
+            credentials,
+            &headers(&[(header::RANGE, &range), (header::ACCEPT_ENCODING, "identity")]),
+            MAX_WHEEL,
+        )
         .await?;
     match first.status {
         206 => by_ranges(http, credentials, &url, file, first).await,
@@ -41,7 +50,13 @@ pub(super) async fn metadata(http: &Http, credentials: &Credentials, file: &Whee
     }
 }
 
-async fn by_ranges(http: &Http, credentials: &Credentials, url: &Url, file: &WheelFile, first: super::http::Answer) -> Result<Vec<u8>, String> {
+async fn by_ranges(
+    http: &Http,
+    credentials: &Credentials,
+    url: &Url,
+    file: &WheelFile,
+    first: super::http::Answer,
+) -> Result<Vec<u8>, String> {
     let (start, total) = content_range(&first)?;
     let directory = directory_start(&first.body).filter(|at| *at < start);
     let mut sparse = SparseFile { total, position: 0, chunks: vec![(start, first.body)], missing: directory };
@@ -84,7 +99,8 @@ fn whole(body: &[u8], file: &WheelFile) -> Result<Vec<u8>, String> {
 
 /// The METADATA of the wheel's own `.dist-info` folder.
 fn extract<R: Read + Seek>(reader: R, file: &WheelFile) -> Result<Vec<u8>, String> {
-    let mut archive = zip::ZipArchive::new(reader).map_err(|_| "a wheel that is no zip archive".to_owned())?;
+    let mut archive =
+        zip::ZipArchive::new(reader).map_err(|_| "a wheel that is no zip archive".to_owned())?;
     let normalize = |s: &str| s.replace(['-', '.'], "_").to_lowercase();
     let wanted = normalize(&file.wheel.project);
     let name = archive
@@ -134,7 +150,13 @@ struct SparseFile {
 
 impl SparseFile {
     /// Gets `size` bytes from where something was missing.
-    async fn fetch(&mut self, http: &Http, credentials: &Credentials, url: &Url, size: u64) -> Result<(), String> {
+    async fn fetch(
+        &mut self,
+        http: &Http,
+        credentials: &Credentials,
+        url: &Url,
+        size: u64,
+    ) -> Result<(), String> {
         let Some(from) = self.missing else { return Ok(()) };
         let end = (from + size - 1).min(self.total.saturating_sub(1));
         if self.chunks.iter().map(|c| c.1.len() as u64).sum::<u64>() > MAX_RANGES {
@@ -142,7 +164,12 @@ impl SparseFile {
         }
         let range = format!("bytes={from}-{end}");
         let answer = http
-            .get(url, credentials, &headers(&[(header::RANGE, &range), (header::ACCEPT_ENCODING, "identity")]), MAX_RANGES)
+            .get(
+                url,
+                credentials,
+                &headers(&[(header::RANGE, &range), (header::ACCEPT_ENCODING, "identity")]),
+                MAX_RANGES,
+            )
             .await?;
         if answer.status != 206 {
             return Err(format!("status {} to a range that it served before", answer.status));

@@ -73,8 +73,8 @@ pub(super) fn parse(body: &[u8], content_type: &str, page: &Url) -> Result<Vec<R
 }
 
 fn parse_json(body: &[u8], page: &Url) -> Result<Vec<RawFile>, String> {
-    let parsed: JsonPage<'_> =
-        serde_json::from_slice(body).map_err(|e| format!("JSON that cannot be read (line {}, column {})", e.line(), e.column()))?;
+    let parsed: JsonPage<'_> = serde_json::from_slice(body)
+        .map_err(|e| format!("JSON that cannot be read (line {}, column {})", e.line(), e.column()))?;
     Ok(parsed
         .files
         .into_iter()
@@ -100,7 +100,8 @@ fn parse_json(body: &[u8], page: &Url) -> Result<Vec<RawFile>, String> {
 }
 
 fn parse_html(text: &str, page: &Url) -> Result<Vec<RawFile>, String> {
-    let dom = tl::parse(text, tl::ParserOptions::default()).map_err(|e| format!("HTML that cannot be read ({e})"))?;
+    let dom = tl::parse(text, tl::ParserOptions::default())
+        .map_err(|e| format!("HTML that cannot be read ({e})"))?;
     let mut base = page.clone();
     let mut files = Vec::new();
     let mut is_html = false;
@@ -108,9 +109,7 @@ fn parse_html(text: &str, page: &Url) -> Result<Vec<RawFile>, String> {
         let name = tag.name().as_utf8_str();
         is_html |= name.eq_ignore_ascii_case("html") || name.eq_ignore_ascii_case("body");
         let attribute = |key: &str| -> Option<String> {
-            tag.attributes()
-                .get(key)
-                .map(|v| v.map(|b| unescape(&b.as_utf8_str())).unwrap_or_default())
+            tag.attributes().get(key).map(|v| v.map(|b| unescape(&b.as_utf8_str())).unwrap_or_default())
         };
         if name.eq_ignore_ascii_case("base")
             && let Some(href) = attribute("href")
@@ -124,16 +123,10 @@ fn parse_html(text: &str, page: &Url) -> Result<Vec<RawFile>, String> {
         is_html = true;
         let Some(href) = attribute("href") else { continue };
         let Ok(mut url) = base.join(&href) else { continue };
-        let sha256 = url
-            .fragment()
-            .and_then(|f| f.strip_prefix("sha256="))
-            .map(str::to_owned);
+        let sha256 = url.fragment().and_then(|f| f.strip_prefix("sha256=")).map(str::to_owned);
         url.set_fragment(None);
-        let filename = url
-            .path_segments()
-            .and_then(|mut s| s.next_back())
-            .map(|s| percent_decode(s))
-            .unwrap_or_default();
+        let filename =
+            url.path_segments().and_then(|mut s| s.next_back()).map(percent_decode).unwrap_or_default();
         let metadata = attribute("data-core-metadata").or_else(|| attribute("data-dist-info-metadata"));
         files.push(RawFile {
             filename,
@@ -146,17 +139,12 @@ fn parse_html(text: &str, page: &Url) -> Result<Vec<RawFile>, String> {
             metadata_sha256: digest(metadata.and_then(|m| m.strip_prefix("sha256=").map(str::to_owned))),
         });
     }
-    if is_html {
-        Ok(files)
-    } else {
-        Err("a body that is no index page".to_owned())
-    }
+    if is_html { Ok(files) } else { Err("a body that is no index page".to_owned()) }
 }
 
 /// A SHA-256 as 64 lower-case hexadecimal digits, or nothing.
 fn digest(text: Option<String>) -> Option<String> {
-    text.map(|t| t.to_ascii_lowercase())
-        .filter(|t| t.len() == 64 && t.bytes().all(|b| b.is_ascii_hexdigit()))
+    text.map(|t| t.to_ascii_lowercase()).filter(|t| t.len() == 64 && t.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
 fn percent_decode(text: &str) -> String {

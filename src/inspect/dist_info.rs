@@ -35,9 +35,7 @@ pub fn read(prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
     let mut folders: Vec<PathBuf> = Vec::new();
     if let Ok(list) = fs_err::read_dir(&site) {
         folders.extend(
-            list.flatten()
-                .map(|e| e.path())
-                .filter(|p| p.extension().is_some_and(|e| e == "dist-info")),
+            list.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "dist-info")),
         );
     }
     folders.sort();
@@ -94,12 +92,7 @@ pub fn read(prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
     let files_seen = done.iter().map(|(_, _, seen)| seen).sum();
     let mut distributions: Vec<Distribution> = done.into_iter().map(|(_, d, _)| d).collect();
     distributions.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(Installed {
-        prefix: prefix.display().to_string(),
-        python,
-        distributions,
-        files_seen,
-    })
+    Ok(Installed { prefix: prefix.display().to_string(), python, distributions, files_seen })
 }
 
 fn limited(path: &Path, limit: u64) -> Option<Vec<u8>> {
@@ -151,7 +144,13 @@ type Owned = (u64, u64, String);
 
 /// Holds the recorded files against the disk. Returns how many were looked at, and what the
 /// distribution owns.
-fn files(distribution: &mut Distribution, folder: &Path, site: &Path, prefix: &Path, depth: Depth) -> (usize, Vec<Owned>) {
+fn files(
+    distribution: &mut Distribution,
+    folder: &Path,
+    site: &Path,
+    prefix: &Path,
+    depth: Depth,
+) -> (usize, Vec<Owned>) {
     let Some(bytes) = limited(&folder.join("RECORD"), MAX_RECORD) else {
         return (0, Vec::new());
     };
@@ -180,9 +179,7 @@ fn files(distribution: &mut Distribution, folder: &Path, site: &Path, prefix: &P
         if let Some(size) = entry.size
             && found.len() != size
         {
-            distribution
-                .faults
-                .push(FileFault::Size(entry.path.clone().into_owned(), size, found.len()));
+            distribution.faults.push(FileFault::Size(entry.path.clone().into_owned(), size, found.len()));
         } else if depth == Depth::Hashes
             && entry.hash.starts_with("sha256=")
             && file_hash(&path).is_some_and(|h| h != entry.hash)
@@ -244,10 +241,16 @@ mod tests {
             fs_err::write(&full, text).unwrap();
             record.push_str(&format!("{path},{},{}\n", encode(&Sha256::digest(text.as_bytes())), text.len()));
         }
-        record.push_str(&format!("{info}/RECORD,,\n../../../../etc/passwd,sha256=x,1\n/etc/passwd,sha256=x,1\n"));
+        record.push_str(&format!(
+            "{info}/RECORD,,\n../../../../etc/passwd,sha256=x,1\n/etc/passwd,sha256=x,1\n"
+        ));
         fs_err::create_dir_all(site.join(&info)).unwrap();
         fs_err::write(site.join(&info).join("RECORD"), record).unwrap();
-        fs_err::write(site.join(&info).join("METADATA"), format!("Name: {name}\nVersion: 1.0\nRequires-Dist: other\n")).unwrap();
+        fs_err::write(
+            site.join(&info).join("METADATA"),
+            format!("Name: {name}\nVersion: 1.0\nRequires-Dist: other\n"),
+        )
+        .unwrap();
     }
 
     #[test]
@@ -255,7 +258,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let site = dir.path().join("lib/python3.11/site-packages");
         fs_err::create_dir_all(&site).unwrap();
-        install(&site, "a", &[("a/x.py", "one"), ("a/y.py", "two"), ("shared/__init__.py", ""), ("clash.py", "of a")]);
+        install(
+            &site,
+            "a",
+            &[("a/x.py", "one"), ("a/y.py", "two"), ("shared/__init__.py", ""), ("clash.py", "of a")],
+        );
         install(&site, "b", &[("b/x.py", "three"), ("shared/__init__.py", ""), ("clash.py", "of b")]);
         let clean = read(dir.path(), Depth::Hashes).unwrap();
         assert_eq!(clean.distributions.len(), 2);
@@ -276,7 +283,11 @@ mod tests {
     fn flavours() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("version.py");
-        fs_err::write(&path, "from typing import Optional\n__version__ = '2.9.1+cu128'\ncuda: Optional[str] = '12.8'\n").unwrap();
+        fs_err::write(
+            &path,
+            "from typing import Optional\n__version__ = '2.9.1+cu128'\ncuda: Optional[str] = '12.8'\n",
+        )
+        .unwrap();
         assert_eq!(variant(&path).as_deref(), Some("cu128"));
         fs_err::write(&path, "nothing here").unwrap();
         assert_eq!(variant(&path), None);

@@ -58,10 +58,12 @@ pub fn parse(text: &str) -> Result<Lockfile, LockError> {
         LockError::Malformed(format!("line {line}: {}", crate::model::text::clean(e.message(), 120)))
     };
     let head: RawFormat = toml::from_str(text).map_err(|e| malformed(&e))?;
-    let format: semver::Version = head
-        .format
-        .parse()
-        .map_err(|_| LockError::Malformed(format!("`{}` is no format version", crate::model::text::clean(&head.format, 40))))?;
+    let format: semver::Version = head.format.parse().map_err(|_| {
+        LockError::Malformed(format!(
+            "`{}` is no format version",
+            crate::model::text::clean(&head.format, 40)
+        ))
+    })?;
     let understood = semver::VersionReq::parse(&format!("^{}", FORMAT.major)).expect("a constant");
     if !understood.matches(&format) {
         return Err(LockError::Newer {
@@ -69,13 +71,8 @@ pub fn parse(text: &str) -> Result<Lockfile, LockError> {
             understood: format!("{}.x", FORMAT.major),
         });
     }
-    let stated = text
-        .lines()
-        .find_map(|l| l.strip_prefix(CHECKSUM_KEY))
-        .map(|v| v.trim().trim_matches('"'));
-    let body = text
-        .find(CHECKSUM_KEY)
-        .and_then(|i| text[i..].find('\n').map(|n| &text[i + n + 1..]));
+    let stated = text.lines().find_map(|l| l.strip_prefix(CHECKSUM_KEY)).map(|v| v.trim().trim_matches('"'));
+    let body = text.find(CHECKSUM_KEY).and_then(|i| text[i..].find('\n').map(|n| &text[i + n + 1..]));
     match (stated, body) {
         (Some(stated), Some(body)) if stated == checksum(body) => {}
         (Some(_), Some(_)) => return Err(LockError::Edited),
@@ -177,11 +174,7 @@ fn target(raw: RawTarget) -> Result<Target, LockError> {
                     })
                     .collect()
             }),
-            system: System {
-                platform: raw.platform,
-                libc,
-                found_by: host.found_by,
-            },
+            system: System { platform: raw.platform, libc, found_by: host.found_by },
             notes: Vec::new(),
         },
     })
@@ -192,10 +185,7 @@ fn package(raw: RawPackage) -> ChosenPackage {
         requires: raw
             .requires
             .iter()
-            .map(|text| Edge {
-                to: requirement_name(text),
-                requirement: text.clone(),
-            })
+            .map(|text| Edge { to: requirement_name(text), requirement: text.clone() })
             .collect(),
         name: raw.name,
         version: raw.version,
@@ -203,9 +193,10 @@ fn package(raw: RawPackage) -> ChosenPackage {
         variant: raw.variant,
         reason: raw.reason,
         metadata_sha256: raw.metadata,
-        targets: raw.code.zip(raw.code_evidence).map(|(sass, evidence)| {
-            (CodeTargets { sass, ptx: raw.code_ptx }, evidence)
-        }),
+        targets: raw
+            .code
+            .zip(raw.code_evidence)
+            .map(|(sass, evidence)| (CodeTargets { sass, ptx: raw.code_ptx }, evidence)),
         files: raw
             .files
             .into_iter()

@@ -6,8 +6,8 @@ use sha2::{Digest, Sha256};
 
 use super::{Lockfile, Target};
 use crate::model::capability::CodeTarget;
-use crate::model::text::toml_string as quote;
 use crate::model::solution::{ChosenPackage, Level};
+use crate::model::text::toml_string as quote;
 
 /// The line before which nothing is covered by the checksum.
 pub(super) const CHECKSUM_KEY: &str = "checksum = ";
@@ -69,7 +69,8 @@ fn render_target(out: &mut String, t: &Target) {
         field(out, "triton", s.triton.as_deref());
         field(out, "native-driver", s.native_driver.as_ref().map(|v| v.as_str()));
         if !s.companions.is_empty() {
-            let items: Vec<String> = s.companions.iter().map(|(k, v)| format!("{k} = {}", quote(v))).collect();
+            let items: Vec<String> =
+                s.companions.iter().map(|(k, v)| format!("{k} = {}", quote(v))).collect();
             let _ = writeln!(out, "companions = {{ {} }}", items.join(", "));
         }
     }
@@ -91,7 +92,9 @@ fn render_target(out: &mut String, t: &Target) {
             row
         }),
     );
-    out.push_str("\n# The machine that was looked at or described; later runs keep solving for it.\n[target.host]\n");
+    out.push_str(
+        "\n# The machine that was looked at or described; later runs keep solving for it.\n[target.host]\n",
+    );
     field(out, "driver", t.host.driver.as_ref().map(|d| d.version.as_str()));
     field(out, "driver-found-by", t.host.driver.as_ref().map(|d| d.found_by.as_str()));
     if let Some(gpus) = &t.host.gpus {

@@ -29,28 +29,17 @@ pub enum Stale {
 /// that merely grew does not make a lock stale.
 pub fn stale(lock: &Lockfile, request: &Request, registry: &Registry) -> Vec<Stale> {
     let asked = request_lines(request);
-    let mut out: Vec<Stale> = asked
-        .iter()
-        .filter(|l| !lock.request.contains(l))
-        .cloned()
-        .map(Stale::Asked)
-        .collect();
-    out.extend(
-        lock.request
-            .iter()
-            .filter(|l| !asked.contains(l))
-            .cloned()
-            .map(Stale::NoLongerAsked),
-    );
+    let mut out: Vec<Stale> =
+        asked.iter().filter(|l| !lock.request.contains(l)).cloned().map(Stale::Asked).collect();
+    out.extend(lock.request.iter().filter(|l| !asked.contains(l)).cloned().map(Stale::NoLongerAsked));
     if lock.registry_digest == registry.digest() {
         return out;
     }
     for target in &lock.targets {
         let Some(stack) = &target.stack else { continue };
         let Ok(version) = stack.version.parse() else { continue };
-        if let Some(reason) = registry
-            .build(&version, &stack.variant, target.platform)
-            .and_then(|b| b.yanked.clone())
+        if let Some(reason) =
+            registry.build(&version, &stack.variant, target.platform).and_then(|b| b.yanked.clone())
         {
             out.push(Stale::Withdrawn {
                 version: stack.version.clone(),

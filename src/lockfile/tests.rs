@@ -35,7 +35,7 @@ fn sample() -> Lockfile {
         capability: Some(ComputeCapability::new(9, 0)),
         memory_mib: None,
         uuid: None,
-                        pci_id: None,
+        pci_id: None,
         found_by: "lock".into(),
     }]);
     Lockfile {
@@ -81,7 +81,11 @@ fn sample() -> Lockfile {
                 name: "numpy".into(),
                 version: "2.3.5".into(),
                 index: "pypi".into(),
-                files: vec![ChosenFile { name: "numpy-2.3.5-x.whl".into(), sha256: Some("a".repeat(64)), size: Some(5) }],
+                files: vec![ChosenFile {
+                    name: "numpy-2.3.5-x.whl".into(),
+                    sha256: Some("a".repeat(64)),
+                    size: Some(5),
+                }],
                 metadata_sha256: Some("b".repeat(64)),
                 requires: vec![],
                 reason: "newest that \"fits\"\u{1b}[31m".into(),
@@ -96,7 +100,10 @@ fn sample() -> Lockfile {
                 metadata_sha256: None,
                 requires: vec![Edge { to: "numpy".into(), requirement: "numpy>=1".into() }],
                 reason: "newest".into(),
-                targets: Some((CodeTargets { sass: vec!["9.0".parse().unwrap()], ptx: vec!["9.0".parse().unwrap()] }, Evidence::Measured)),
+                targets: Some((
+                    CodeTargets { sass: vec!["9.0".parse().unwrap()], ptx: vec!["9.0".parse().unwrap()] },
+                    Evidence::Measured,
+                )),
                 variant: Some("cu128".into()),
             },
         ],

@@ -144,10 +144,7 @@ impl FromStr for CodeTarget {
             Some(b'f') => (&text[..text.len() - 1], TargetScope::Family),
             _ => (text, TargetScope::Generation),
         };
-        Ok(CodeTarget {
-            capability: number.parse()?,
-            scope,
-        })
+        Ok(CodeTarget { capability: number.parse()?, scope })
     }
 }
 

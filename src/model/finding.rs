@@ -113,7 +113,10 @@ mod tests {
         let mut words: Vec<&str> = Code::ALL.iter().map(|c| c.as_str()).collect();
         let page = include_str!("../../docs/diagnostics.md");
         for word in &words {
-            assert!(page.contains(&format!("\n## {word}\n")), "docs/diagnostics.md has no heading `## {word}`");
+            assert!(
+                page.contains(&format!("\n## {word}\n")),
+                "docs/diagnostics.md has no heading `## {word}`"
+            );
         }
         words.sort_unstable();
         words.dedup();

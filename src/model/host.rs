@@ -82,11 +82,7 @@ impl Host {
         Host {
             driver: None,
             gpus: None,
-            system: System {
-                platform,
-                libc: None,
-                found_by: found_by.to_owned(),
-            },
+            system: System { platform, libc: None, found_by: found_by.to_owned() },
             notes: Vec::new(),
         }
     }
@@ -152,13 +148,8 @@ struct SystemJson {
 
 impl From<&Host> for HostJson {
     fn from(host: &Host) -> Self {
-        let libc = |key: &str| {
-            host.system
-                .libc
-                .as_ref()
-                .filter(|l| l.key() == key)
-                .map(|l| l.version().to_string())
-        };
+        let libc =
+            |key: &str| host.system.libc.as_ref().filter(|l| l.key() == key).map(|l| l.version().to_string());
         HostJson {
             driver: host.driver.as_ref().map(|d| DriverJson {
                 version: d.version.to_string(),

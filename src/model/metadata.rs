@@ -141,9 +141,7 @@ impl CoreMetadata {
 
     /// Whether some requirement of this package depends on `extra`.
     pub fn provides_extra(&self, extra: &ExtraName) -> bool {
-        self.requires
-            .iter()
-            .any(|line| line.mentions_extra && line.text.contains(extra.as_ref() as &str))
+        self.requires.iter().any(|line| line.mentions_extra && line.text.contains(extra.as_ref() as &str))
     }
 }
 
@@ -195,9 +193,7 @@ mod tests {
         let names = |platform: &str, extras: &[&str]| -> Vec<String> {
             let environment = marker_environment(Python::new(11), platform.parse().unwrap());
             let extras: Vec<ExtraName> = extras.iter().map(|e| e.parse().unwrap()).collect();
-            m.requirements(&environment, &extras)
-                .map(|r| r.unwrap().0.name.to_string())
-                .collect()
+            m.requirements(&environment, &extras).map(|r| r.unwrap().0.name.to_string()).collect()
         };
         assert_eq!(names("linux-x86_64", &[]), ["numpy", "triton", "folded"]);
         assert_eq!(names("windows-x86_64", &["test"]), ["numpy", "pytest", "folded"]);

@@ -45,10 +45,7 @@ pub struct Platform {
 
 impl Platform {
     /// The platform that describing another machine defaults to.
-    pub const LINUX_X86_64: Platform = Platform {
-        os: Os::Linux,
-        arch: Arch::X86_64,
-    };
+    pub const LINUX_X86_64: Platform = Platform { os: Os::Linux, arch: Arch::X86_64 };
 
     /// The operating system's word: `linux`, `macos`, `windows`.
     pub fn os_name(&self) -> &'static str {

@@ -118,12 +118,8 @@ impl ProjectPage {
                 if !is_wheel {
                     continue;
                 }
-                let requires: String = f
-                    .requires_python
-                    .iter()
-                    .flat_map(|r| r.chars())
-                    .filter(|c| !c.is_control())
-                    .collect();
+                let requires: String =
+                    f.requires_python.iter().flat_map(|r| r.chars()).filter(|c| !c.is_control()).collect();
                 let _ = writeln!(
                     text,
                     "{}\t{}\t{}\t{}{}\t{}\t{}\t{}",
@@ -178,12 +174,9 @@ impl ProjectPage {
 
     /// The wheels of a release.
     pub fn files<'a>(&'a self, release: &'a Release) -> &'a [WheelFile] {
-        release.files.get_or_init(|| {
-            self.text[release.range.clone()]
-                .lines()
-                .filter_map(parse_line)
-                .collect()
-        })
+        release
+            .files
+            .get_or_init(|| self.text[release.range.clone()].lines().filter_map(parse_line).collect())
     }
 
     /// The wheels of a release that install on a Python series, platform and libc, best first.
@@ -212,27 +205,27 @@ impl ProjectPage {
         platform: Platform,
         libc: Option<&Libc>,
     ) -> bool {
-        self.files(release).iter().any(|f| {
-            f.wheel.fit(python.minor, platform, libc).is_some() && f.allows_python(python)
-        })
+        self.files(release)
+            .iter()
+            .any(|f| f.wheel.fit(python.minor, platform, libc).is_some() && f.allows_python(python))
     }
 
     /// The lowest libc that some wheel of the release needs on `platform`: `None` no wheel for it,
     /// `Some(None)` no need.
-    pub fn libc_need(&self, release: &Release, platform: Platform, libc: Option<&Libc>) -> Option<Option<DottedVersion>> {
-        self.files(release)
-            .iter()
-            .filter_map(|f| f.wheel.libc_need(platform, libc))
-            .min()
+    pub fn libc_need(
+        &self,
+        release: &Release,
+        platform: Platform,
+        libc: Option<&Libc>,
+    ) -> Option<Option<DottedVersion>> {
+        self.files(release).iter().filter_map(|f| f.wheel.libc_need(platform, libc)).min()
     }
 }
 
 impl WheelFile {
     /// Whether `Requires-Python` accepts some patch release of the series (or the named patch).
     pub fn allows_python(&self, python: super::wheel::Python) -> bool {
-        self.requires_python
-            .as_ref()
-            .is_none_or(|r| specifiers_allow(r, python))
+        self.requires_python.as_ref().is_none_or(|r| specifiers_allow(r, python))
     }
 }
 
@@ -264,11 +257,7 @@ fn parse_line(line: &str) -> Option<WheelFile> {
         size: size.parse().ok(),
         yanked: flags.contains('y'),
         // A Requires-Python that does not parse is ignored, as pip does.
-        requires_python: if requires_python.is_empty() {
-            None
-        } else {
-            requires_python.parse().ok()
-        },
+        requires_python: if requires_python.is_empty() { None } else { requires_python.parse().ok() },
         has_metadata: flags.contains('m'),
         metadata_sha256: text(metadata_sha256),
         url: url.to_owned(),
@@ -282,9 +271,7 @@ fn sdist_version(project: &str, filename: &str) -> Option<Version> {
         .find_map(|suffix| filename.strip_suffix(suffix))?;
     let (name, version) = stem.rsplit_once('-')?;
     let normalize = |s: &str| s.replace(['_', '.'], "-").to_lowercase();
-    (normalize(name) == normalize(project))
-        .then(|| version.parse().ok())
-        .flatten()
+    (normalize(name) == normalize(project)).then(|| version.parse().ok()).flatten()
 }
 
 #[cfg(test)]
@@ -293,11 +280,7 @@ mod tests {
     use crate::model::wheel::Python;
 
     fn file(name: &str) -> RawFile {
-        RawFile {
-            filename: name.to_owned(),
-            url: format!("http://host/{name}"),
-            ..RawFile::default()
-        }
+        RawFile { filename: name.to_owned(), url: format!("http://host/{name}"), ..RawFile::default() }
     }
 
     #[test]
@@ -315,7 +298,11 @@ mod tests {
         );
         let versions: Vec<String> = page.releases().iter().map(|r| r.version.to_string()).collect();
         assert_eq!(versions, ["1.9", "1.10", "1.11", "2.0"]);
-        assert!(page.files(&page.releases()[3]).is_empty() && page.releases()[3].has_sdist && !page.releases()[3].has_wheel);
+        assert!(
+            page.files(&page.releases()[3]).is_empty()
+                && page.releases()[3].has_sdist
+                && !page.releases()[3].has_wheel
+        );
         assert!(page.releases()[2].yanked && !page.releases()[1].yanked);
         let again = ProjectPage::parse(page.as_text().into()).unwrap();
         assert_eq!(again.as_text(), page.as_text());

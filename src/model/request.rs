@@ -89,12 +89,16 @@ impl IndexOwner {
     }
 }
 
+/// The index that a package comes from: the first owner whose patterns match, else `pypi`.
+pub fn owner<'o>(package: &str, owners: &'o [IndexOwner]) -> &'o str {
+    let owned = package.parse().ok().and_then(|name| owners.iter().find(|o| o.owns(&name)));
+    owned.map_or("pypi", |o| &o.index)
+}
+
 impl Request {
     /// The requirement on `package`, if it was asked for.
     pub fn find(&self, package: &str) -> Option<&UserRequirement> {
-        self.requirements
-            .iter()
-            .find(|r| r.requirement.name.as_ref() as &str == package)
+        self.requirements.iter().find(|r| r.requirement.name.as_ref() as &str == package)
     }
 }
 

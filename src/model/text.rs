@@ -10,11 +10,8 @@
 /// assert_eq!(clean("evil\x1b[31m name\n", 40), "evil[31m name");
 /// ```
 pub fn clean(text: &str, limit: usize) -> String {
-    let mut out: String = text
-        .chars()
-        .filter(|c| !c.is_control() && !is_format_control(*c))
-        .take(limit)
-        .collect();
+    let mut out: String =
+        text.chars().filter(|c| !c.is_control() && !is_format_control(*c)).take(limit).collect();
     if text.chars().filter(|c| !c.is_control()).nth(limit).is_some() {
         out.push('…');
     }

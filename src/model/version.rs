@@ -56,11 +56,7 @@ impl DottedVersion {
 
     /// Whether the leading numbers of `self` are those of `prefix` (`9.10.2.21` starts with `9.10`).
     pub fn starts_with(&self, prefix: &DottedVersion) -> bool {
-        prefix
-            .parts
-            .iter()
-            .enumerate()
-            .all(|(i, p)| self.parts.get(i).copied().unwrap_or(0) == *p)
+        prefix.parts.iter().enumerate().all(|(i, p)| self.parts.get(i).copied().unwrap_or(0) == *p)
     }
 }
 
@@ -83,10 +79,7 @@ impl FromStr for DottedVersion {
         if parts.len() > 6 {
             return Err(invalid());
         }
-        Ok(DottedVersion {
-            parts,
-            text: text.to_owned(),
-        })
+        Ok(DottedVersion { parts, text: text.to_owned() })
     }
 }
 
@@ -144,10 +137,8 @@ impl<'de> Deserialize<'de> for DottedVersion {
 /// assert!(cuda_version("12.8.1.2").is_err());
 /// ```
 pub fn cuda_version(text: &str) -> Result<semver::Version, InvalidVersion> {
-    let invalid = || InvalidVersion {
-        text: crate::model::text::clean(text, 60),
-        kind: "CUDA version such as `12.8`",
-    };
+    let invalid =
+        || InvalidVersion { text: crate::model::text::clean(text, 60), kind: "CUDA version such as `12.8`" };
     let dotted: DottedVersion = text.parse().map_err(|_| invalid())?;
     if dotted.parts.len() > 3 {
         return Err(invalid());
@@ -158,11 +149,7 @@ pub fn cuda_version(text: &str) -> Result<semver::Version, InvalidVersion> {
 
 /// A CUDA version as people write it: `12.8`, and `12.8.1` only where there is a patch.
 pub fn cuda_short(version: &semver::Version) -> String {
-    if version.patch == 0 {
-        format!("{}.{}", version.major, version.minor)
-    } else {
-        version.to_string()
-    }
+    if version.patch == 0 { format!("{}.{}", version.major, version.minor) } else { version.to_string() }
 }
 
 /// A range of three-part versions (CUDA, NCCL): comparison operators joined by commas; a bare
@@ -209,10 +196,7 @@ impl FromStr for SemverRange {
                 }
             })
             .collect();
-        if parts
-            .iter()
-            .any(|p| p.starts_with('^') || p.starts_with('~') || p.starts_with("!="))
-        {
+        if parts.iter().any(|p| p.starts_with('^') || p.starts_with('~') || p.starts_with("!=")) {
             return Err(invalid());
         }
         let range = if parts.is_empty() {
@@ -220,10 +204,7 @@ impl FromStr for SemverRange {
         } else {
             semver::VersionReq::parse(&parts.join(", ")).map_err(|_| invalid())?
         };
-        Ok(SemverRange {
-            range,
-            text: text.trim().to_owned(),
-        })
+        Ok(SemverRange { range, text: text.trim().to_owned() })
     }
 }
 
@@ -292,20 +273,13 @@ impl FromStr for DottedRange {
             } else {
                 (Comparison::Prefix, part)
             };
-            let version = rest
-                .trim()
-                .trim_end_matches(".*")
-                .parse()
-                .map_err(|_| InvalidVersion {
-                    text: crate::model::text::clean(text, 60),
-                    kind: "version range such as `>=9.1`",
-                })?;
+            let version = rest.trim().trim_end_matches(".*").parse().map_err(|_| InvalidVersion {
+                text: crate::model::text::clean(text, 60),
+                kind: "version range such as `>=9.1`",
+            })?;
             bounds.push((comparison, version));
         }
-        Ok(DottedRange {
-            bounds,
-            text: text.trim().to_owned(),
-        })
+        Ok(DottedRange { bounds, text: text.trim().to_owned() })
     }
 }
 

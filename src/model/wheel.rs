@@ -46,9 +46,7 @@ impl FromStr for WheelName {
         let parts: Vec<&str> = stem.split('-').collect();
         let (project, version, build, tags) = match parts.as_slice() {
             [project, version, tags @ ..] if tags.len() == 3 => (project, version, None, tags),
-            [project, version, build, tags @ ..] if tags.len() == 3 => {
-                (project, version, Some(*build), tags)
-            }
+            [project, version, build, tags @ ..] if tags.len() == 3 => (project, version, Some(*build), tags),
             _ => return Err(invalid()),
         };
         let build = match build {
@@ -115,10 +113,7 @@ impl FromStr for Python {
         if version.major() != 3 || parts.len() < 2 || parts.len() > 3 {
             return Err(invalid());
         }
-        Ok(Python {
-            minor: version.minor(),
-            patch: parts.get(2).and_then(|p| p.parse().ok()),
-        })
+        Ok(Python { minor: version.minor(), patch: parts.get(2).and_then(|p| p.parse().ok()) })
     }
 }
 
@@ -153,10 +148,7 @@ impl WheelName {
 
     /// Whether any of the platform tags fits `platform` at all, whatever the libc version.
     pub fn libc_need(&self, platform: Platform, libc: Option<&Libc>) -> Option<Option<DottedVersion>> {
-        self.platforms
-            .iter()
-            .filter_map(|tag| platform_tag(tag, platform, libc))
-            .min()
+        self.platforms.iter().filter_map(|tag| platform_tag(tag, platform, libc)).min()
     }
 
     /// How well the wheel fits a Python series on a platform; `None` if it does not install there.
@@ -177,11 +169,7 @@ impl WheelName {
                 Some(need) => (1, DottedVersionOrder::Oldest(Reverse(need))),
             })
             .max()?;
-        Some(Fit {
-            python,
-            platform: best,
-            build: self.build.clone().unwrap_or_default(),
-        })
+        Some(Fit { python, platform: best, build: self.build.clone().unwrap_or_default() })
     }
 }
 
@@ -305,7 +293,14 @@ mod tests {
         let w: WheelName = "nvidia_cublas_cu12-12.8.4.1-py3-none-manylinux_2_27_x86_64.whl".parse().unwrap();
         assert_eq!(w.project, "nvidia_cublas_cu12");
         assert_eq!(w.version.to_string(), "12.8.4.1");
-        for bad in ["torch.whl", "torch-2.0.tar.gz", "a-1-2-3-4-5-6.whl", "-1-py3-none-any.whl", "a-x-py3-none-any.whl", "a-1-b-py3-none-any.whl"] {
+        for bad in [
+            "torch.whl",
+            "torch-2.0.tar.gz",
+            "a-1-2-3-4-5-6.whl",
+            "-1-py3-none-any.whl",
+            "a-x-py3-none-any.whl",
+            "a-1-b-py3-none-any.whl",
+        ] {
             assert!(bad.parse::<WheelName>().is_err(), "{bad}");
         }
     }
@@ -327,17 +322,45 @@ mod tests {
             ("a-1-py39-none-any.whl", 8, linux, None, false),
             ("a-1-cp37-cp37m-manylinux1_x86_64.whl", 7, linux, glibc("2.35"), true),
             ("a-1-cp39-cp39-musllinux_1_2_x86_64.whl", 9, linux, glibc("2.35"), false),
-            ("a-1-cp39-cp39-musllinux_1_2_x86_64.whl", 9, linux, Some(Libc::Musl("1.2".parse().unwrap())), true),
-            ("a-1-cp39-cp39-manylinux2014_x86_64.whl", 9, linux, Some(Libc::Musl("1.2".parse().unwrap())), false),
+            (
+                "a-1-cp39-cp39-musllinux_1_2_x86_64.whl",
+                9,
+                linux,
+                Some(Libc::Musl("1.2".parse().unwrap())),
+                true,
+            ),
+            (
+                "a-1-cp39-cp39-manylinux2014_x86_64.whl",
+                9,
+                linux,
+                Some(Libc::Musl("1.2".parse().unwrap())),
+                false,
+            ),
             ("a-1-cp39-cp39-win_amd64.whl", 9, "windows-x86_64", None, true),
-            ("a-1-cp39-cp39-macosx_11_0_arm64.whl", 9, "macos-arm64", Some(Libc::Macos("14.0".parse().unwrap())), true),
-            ("a-1-cp39-cp39-macosx_15_0_arm64.whl", 9, "macos-arm64", Some(Libc::Macos("14.0".parse().unwrap())), false),
+            (
+                "a-1-cp39-cp39-macosx_11_0_arm64.whl",
+                9,
+                "macos-arm64",
+                Some(Libc::Macos("14.0".parse().unwrap())),
+                true,
+            ),
+            (
+                "a-1-cp39-cp39-macosx_15_0_arm64.whl",
+                9,
+                "macos-arm64",
+                Some(Libc::Macos("14.0".parse().unwrap())),
+                false,
+            ),
             ("a-1-cp39-cp39-macosx_10_9_universal2.whl", 9, "macos-x86_64", None, true),
             ("a-1-pp39-pypy39_pp73-manylinux2014_x86_64.whl", 9, linux, None, false),
             ("torch-1.13.1-1-cp39-cp39-manylinux2014_aarch64.whl", 9, "linux-aarch64", None, true),
         ];
         for (file, minor, platform, libc, expected) in table {
-            assert_eq!(fit(file, *minor, platform, libc.clone()).is_some(), *expected, "{file} 3.{minor} {platform} {libc:?}");
+            assert_eq!(
+                fit(file, *minor, platform, libc.clone()).is_some(),
+                *expected,
+                "{file} 3.{minor} {platform} {libc:?}"
+            );
         }
     }
 

@@ -66,11 +66,7 @@ pub fn parse(text: &str, name: &str) -> Result<Host, String> {
         return Err(format!("{name}: schema {} is not one this envlock reads (1)", raw.schema));
     }
     let optional = |text: &str| -> Result<Option<DottedVersion>, String> {
-        if text.is_empty() {
-            Ok(None)
-        } else {
-            text.parse().map(Some).map_err(|e| format!("{name}: {e}"))
-        }
+        if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(|e| format!("{name}: {e}")) }
     };
     let system = raw.system.unwrap_or(RawSystem {
         os: default_os(),
@@ -79,9 +75,8 @@ pub fn parse(text: &str, name: &str) -> Result<Host, String> {
         musl: None,
         macos: None,
     });
-    let platform: Platform = format!("{}-{}", system.os, system.arch)
-        .parse()
-        .map_err(|e| format!("{name}: {e}"))?;
+    let platform: Platform =
+        format!("{}-{}", system.os, system.arch).parse().map_err(|e| format!("{name}: {e}"))?;
     let driver = match raw.driver {
         None => None,
         Some(d) => Some(Driver {
@@ -182,7 +177,13 @@ mod tests {
 
     #[test]
     fn mistakes_name_the_file() {
-        for bad in ["", "schema = 2", "schema = 1\nfoo = 1", "schema = 1\n[driver]\nversion = \"x\"", "schema = 1\n[system]\nos = \"beos\""] {
+        for bad in [
+            "",
+            "schema = 2",
+            "schema = 1\nfoo = 1",
+            "schema = 1\n[driver]\nversion = \"x\"",
+            "schema = 1\n[system]\nos = \"beos\"",
+        ] {
             assert!(parse(bad, "host.toml").unwrap_err().contains("host.toml"), "{bad}");
         }
     }

@@ -28,12 +28,7 @@ pub struct Surroundings<'a> {
 
 /// Looks at the machine.
 pub fn probe(around: &Surroundings<'_>) -> Host {
-    let mut host = Host {
-        driver: None,
-        gpus: None,
-        system: system(),
-        notes: Vec::new(),
-    };
+    let mut host = Host { driver: None, gpus: None, system: system(), notes: Vec::new() };
     let wsl = procfs::is_wsl(around);
     if wsl {
         host.notes.push("WSL: the driver is the Windows one, seen through /usr/lib/wsl/lib".to_owned());
@@ -45,13 +40,10 @@ pub fn probe(around: &Surroundings<'_>) -> Host {
             nvidia_smi::look(around)
         })
         .map_err(|why| failures.push(why));
-    match nvidia {
-        Ok(found) => {
-            host.driver = found.driver;
-            host.gpus = found.gpus;
-            host.notes.extend(found.notes);
-        }
-        Err(()) => {}
+    if let Ok(found) = nvidia {
+        host.driver = found.driver;
+        host.gpus = found.gpus;
+        host.notes.extend(found.notes);
     }
     if host.driver.is_none() {
         host.driver = procfs::driver(around);
@@ -65,9 +57,8 @@ pub fn probe(around: &Surroundings<'_>) -> Host {
             Some(list) if list.is_empty() && host.driver.is_none() && !wsl => host.gpus = Some(Vec::new()),
             Some(list) if !list.is_empty() => {
                 if host.driver.is_none() {
-                    host.notes.push(
-                        "an NVIDIA GPU is on the PCI bus, but its driver is not loaded".to_owned(),
-                    );
+                    host.notes
+                        .push("an NVIDIA GPU is on the PCI bus, but its driver is not loaded".to_owned());
                 }
                 host.gpus = Some(list);
             }

@@ -24,7 +24,9 @@ pub(super) fn look(around: &Surroundings<'_>) -> Result<NvidiaFacts, String> {
     let run = |arguments: &[&str]| run(&program, arguments);
     let banner = match run(&[])? {
         (true, text) => text,
-        (false, text) => return Err(format!("nvidia-smi: {}", clean(text.lines().next().unwrap_or("failed"), 120))),
+        (false, text) => {
+            return Err(format!("nvidia-smi: {}", clean(text.lines().next().unwrap_or("failed"), 120)));
+        }
     };
     let csv = ["--format=csv,noheader,nounits"];
     let table = match run(&[QUERY, csv[0]]) {

@@ -11,11 +11,7 @@ use crate::model::host::{Driver, Gpu};
 pub(super) fn look(around: &Surroundings<'_>) -> Result<NvidiaFacts, String> {
     let wsl = around.root.join("usr/lib/wsl/lib/libnvidia-ml.so.1");
     let nvml = Nvml::init().or_else(|error| {
-        if wsl.exists() {
-            Nvml::builder().lib_path(wsl.as_os_str()).init()
-        } else {
-            Err(error)
-        }
+        if wsl.exists() { Nvml::builder().lib_path(wsl.as_os_str()).init() } else { Err(error) }
     });
     let nvml = match nvml {
         Ok(nvml) => nvml,
@@ -32,16 +28,12 @@ pub(super) fn look(around: &Surroundings<'_>) -> Result<NvidiaFacts, String> {
 fn read(nvml: &Nvml) -> NvidiaFacts {
     let mut facts = NvidiaFacts::default();
     let cuda = nvml.sys_cuda_driver_version().ok().and_then(cuda_text);
-    facts.driver = nvml
-        .sys_driver_version()
-        .ok()
-        .and_then(|v| v.trim().parse().ok())
-        .map(|version| Driver {
-            version,
-            cuda: cuda.and_then(|c| c.parse().ok()),
-            compat: None,
-            found_by: "nvml".to_owned(),
-        });
+    facts.driver = nvml.sys_driver_version().ok().and_then(|v| v.trim().parse().ok()).map(|version| Driver {
+        version,
+        cuda: cuda.and_then(|c| c.parse().ok()),
+        compat: None,
+        found_by: "nvml".to_owned(),
+    });
     // A count that cannot be read is unknown, not zero.
     let Ok(count) = nvml.device_count() else {
         facts.notes.push("NVML could not count the GPUs".to_owned());

@@ -20,7 +20,8 @@ pub(super) fn apply(around: &Surroundings<'_>, host: &mut Host) {
         if cuda.is_empty() {
             host.driver = None;
             host.gpus = Some(Vec::new());
-            host.notes.push("CONDA_OVERRIDE_CUDA is empty: solving as if there were no NVIDIA driver".to_owned());
+            host.notes
+                .push("CONDA_OVERRIDE_CUDA is empty: solving as if there were no NVIDIA driver".to_owned());
         } else if let Ok(version) = cuda.parse() {
             // The driver that goes with it is inferred by whoever has the registry.
             host.driver = Some(crate::model::host::Driver {
@@ -51,7 +52,9 @@ fn visible_devices(value: &str, pci_order: bool, gpus: Vec<Gpu>) -> (Vec<Gpu>, O
     if items.iter().any(|i| i.starts_with("MIG-")) {
         return (
             gpus,
-            Some(format!("CUDA_VISIBLE_DEVICES=`{shown}` names MIG instances; their GPU's capability decides")),
+            Some(format!(
+                "CUDA_VISIBLE_DEVICES=`{shown}` names MIG instances; their GPU's capability decides"
+            )),
         );
     }
     let alike = gpus.windows(2).all(|p| p[0].capability == p[1].capability && p[0].name == p[1].name);

@@ -97,7 +97,9 @@ pub(super) fn other_gpus(around: &Surroundings<'_>) -> Vec<String> {
         }
     }
     if cfg!(all(target_os = "macos", target_arch = "aarch64")) {
-        notes.push("an Apple GPU: torch's macOS builds use it through MPS, envlock does not handle it".to_owned());
+        notes.push(
+            "an Apple GPU: torch's macOS builds use it through MPS, envlock does not handle it".to_owned(),
+        );
     }
     notes
 }
@@ -149,8 +151,16 @@ mod tests {
     fn a_container_with_only_proc() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
-        write(root, "proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build\nGCC version: 12.2.0\n");
-        write(root, "proc/driver/nvidia/gpus/0000:3b:00.0/information", "Model: \t\t NVIDIA A100-PCIE-40GB\nGPU UUID: \t GPU-abc\nIRQ: 1\n");
+        write(
+            root,
+            "proc/driver/nvidia/version",
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build\nGCC version: 12.2.0\n",
+        );
+        write(
+            root,
+            "proc/driver/nvidia/gpus/0000:3b:00.0/information",
+            "Model: \t\t NVIDIA A100-PCIE-40GB\nGPU UUID: \t GPU-abc\nIRQ: 1\n",
+        );
         write(root, "sys/bus/pci/devices/0000:3b:00.0/device", "0x20f1\n");
         write(root, "sys/bus/pci/devices/0000:3b:00.0/vendor", "0x10de\n");
         write(root, "sys/bus/pci/devices/0000:3b:00.0/class", "0x030200\n");

@@ -63,11 +63,7 @@ struct Placed<T> {
 
 impl Linter {
     fn problem(&mut self, path: &str, line: usize, text: impl Into<String>) {
-        self.problems.push(Problem {
-            path: path.to_owned(),
-            line,
-            text: text.into(),
-        });
+        self.problems.push(Problem { path: path.to_owned(), line, text: text.into() });
     }
 
     fn parse<F: DeserializeOwned>(&mut self, file: &RegistryFile) -> Option<F> {
@@ -90,7 +86,12 @@ impl Linter {
         file
     }
 
-    fn single<F: DeserializeOwned>(&mut self, registry: &Registry, path: &str, check: impl Fn(&F) -> Result<(), String>) {
+    fn single<F: DeserializeOwned>(
+        &mut self,
+        registry: &Registry,
+        path: &str,
+        check: impl Fn(&F) -> Result<(), String>,
+    ) {
         if let Some(file) = self.require(registry, path)
             && let Some(parsed) = self.parse::<F>(file)
             && let Err(text) = check(&parsed)
@@ -107,7 +108,12 @@ impl Linter {
         }
     }
 
-    fn rows<F, R, T>(&mut self, file: &RegistryFile, rows: impl Fn(F) -> Vec<Spanned<R>>, sources: impl Fn(&R) -> &[String]) -> Vec<Placed<T>>
+    fn rows<F, R, T>(
+        &mut self,
+        file: &RegistryFile,
+        rows: impl Fn(F) -> Vec<Spanned<R>>,
+        sources: impl Fn(&R) -> &[String],
+    ) -> Vec<Placed<T>>
     where
         F: DeserializeOwned,
         for<'a> T: TryFrom<&'a R, Error = String>,
@@ -208,7 +214,12 @@ impl Linter {
         releases.into_iter().map(|p| p.row).collect()
     }
 
-    fn builds(&mut self, registry: &Registry, cuda: &CudaRows, cudnn: &[CudnnRelease]) -> BTreeSet<pep440_rs::Version> {
+    fn builds(
+        &mut self,
+        registry: &Registry,
+        cuda: &CudaRows,
+        cudnn: &[CudnnRelease],
+    ) -> BTreeSet<pep440_rs::Version> {
         let mut versions = BTreeSet::new();
         let cudnn: BTreeMap<&DottedVersion, &CudnnRelease> = cudnn.iter().map(|r| (&r.version, r)).collect();
         let files: Vec<RegistryFile> = registry.texts("torch/").cloned().collect();
@@ -230,7 +241,14 @@ impl Linter {
         versions
     }
 
-    fn build(&mut self, row: &Build, cuda: &CudaRows, cudnn: &BTreeMap<&DottedVersion, &CudnnRelease>, path: &str, line: usize) {
+    fn build(
+        &mut self,
+        row: &Build,
+        cuda: &CudaRows,
+        cudnn: &BTreeMap<&DottedVersion, &CudnnRelease>,
+        path: &str,
+        line: usize,
+    ) {
         if row.targets.is_some() != row.targets_evidence.is_some() {
             self.problem(path, line, "`targets` and `targets_evidence` come together");
         }
@@ -242,7 +260,11 @@ impl Linter {
                         && !release.cuda_majors.is_empty()
                         && !release.cuda_majors.contains(&cuda.major)
                     {
-                        self.problem(path, line, format!("cuDNN {version} is not built for CUDA {}", cuda.major));
+                        self.problem(
+                            path,
+                            line,
+                            format!("cuDNN {version} is not built for CUDA {}", cuda.major),
+                        );
                     }
                 }
             }
@@ -263,7 +285,11 @@ impl Linter {
                 None => (toolkit.min..=toolkit.max).contains(&target.capability),
             };
             if !makeable {
-                self.problem(path, line, format!("CUDA {}.{} cannot compile for {target}", version.major, version.minor));
+                self.problem(
+                    path,
+                    line,
+                    format!("CUDA {}.{} cannot compile for {target}", version.major, version.minor),
+                );
             }
         }
     }
@@ -347,11 +373,7 @@ impl Linter {
 }
 
 fn line_of(text: &str, offset: usize) -> usize {
-    text.as_bytes()[..offset.min(text.len())]
-        .iter()
-        .filter(|b| **b == b'\n')
-        .count()
-        + 1
+    text.as_bytes()[..offset.min(text.len())].iter().filter(|b| **b == b'\n').count() + 1
 }
 
 #[cfg(test)]
@@ -401,22 +423,32 @@ mod tests {
                 RegistryFile { path: f.path.clone(), text: text.into() }
             })
             .collect();
-        Registry::from_files(files)
-            .err()
-            .unwrap_or_default()
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        Registry::from_files(files).err().unwrap_or_default().iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn mistakes_are_found_with_file_and_line() {
         let table = [
             ("torch/2.9.toml", "version = \"2.9.0\"", "version = \"2.9.x\"", "torch/2.9.toml:3: `version`"),
-            ("torch/2.9.toml", "version = \"2.9.0\"", "versio = \"2.9.0\"", "torch/2.9.toml:4: unknown field"),
-            ("torch/2.9.toml", "cudnn = \"9.10.2.21\"", "cudnn = \"9.10.2.99\"", "cuDNN 9.10.2.99 has no row"),
+            (
+                "torch/2.9.toml",
+                "version = \"2.9.0\"",
+                "versio = \"2.9.0\"",
+                "torch/2.9.toml:4: unknown field",
+            ),
+            (
+                "torch/2.9.toml",
+                "cudnn = \"9.10.2.21\"",
+                "cudnn = \"9.10.2.99\"",
+                "cuDNN 9.10.2.99 has no row",
+            ),
             ("torch/2.15.toml", "\"7.5\", ", "\"7.0\", ", "CUDA 13.2 cannot compile for 7.0"),
-            ("torch/2.9.toml", "\"pypi-files\"", "\"hearsay\"", "the source `hearsay` is not in sources.toml"),
+            (
+                "torch/2.9.toml",
+                "\"pypi-files\"",
+                "\"hearsay\"",
+                "the source `hearsay` is not in sources.toml",
+            ),
             ("registry.toml", "1.0.0", "2.0.0", "the registry has format 2.0.0"),
             ("drivers.toml", "last_branch = 580", "last_branch = 581", "driver branch 581 has no row"),
             ("gpus.toml", "capability = \"3.0\"", "capability = \"three\"", "gpus.toml:"),

@@ -58,10 +58,7 @@ impl Registry {
         Registry::unchecked(
             embedded::FILES
                 .iter()
-                .map(|(path, text)| RegistryFile {
-                    path: Cow::Borrowed(path),
-                    text: Cow::Borrowed(text),
-                })
+                .map(|(path, text)| RegistryFile { path: Cow::Borrowed(path), text: Cow::Borrowed(text) })
                 .collect(),
         )
     }
@@ -73,11 +70,7 @@ impl Registry {
     pub fn from_files(files: Vec<RegistryFile>) -> Result<Registry, Vec<Problem>> {
         let registry = Registry::unchecked(files);
         let problems = lint::check(&registry);
-        if problems.is_empty() {
-            Ok(registry)
-        } else {
-            Err(problems)
-        }
+        if problems.is_empty() { Ok(registry) } else { Err(problems) }
     }
 
     fn unchecked(mut files: Vec<RegistryFile>) -> Registry {

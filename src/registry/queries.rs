@@ -68,9 +68,7 @@ impl Registry {
     }
 
     fn file<F: DeserializeOwned>(&self, path: &str) -> Option<F> {
-        self.texts(path)
-            .next()
-            .map(|f| toml::from_str(&f.text).expect("the registry was checked"))
+        self.texts(path).next().map(|f| toml::from_str(&f.text).expect("the registry was checked"))
     }
 
     /// Format version and date.
@@ -93,7 +91,8 @@ impl Registry {
     /// Packages that are built beside torch.
     pub fn companions(&self) -> &[Companion] {
         self.companions.get_or_init(|| {
-            let mut rows: Vec<Companion> = self.rows("companions.toml", |f: schema::CompanionsFile| f.companion);
+            let mut rows: Vec<Companion> =
+                self.rows("companions.toml", |f: schema::CompanionsFile| f.companion);
             rows.sort_by(|a, b| (&a.package, &a.version).cmp(&(&b.package, &b.version)));
             rows
         })
@@ -123,8 +122,7 @@ impl Registry {
 
     /// GPUs by name.
     pub fn gpus(&self) -> &[GpuRow] {
-        self.gpus
-            .get_or_init(|| self.rows("gpus.toml", |f: schema::GpusFile| f.gpu))
+        self.gpus.get_or_init(|| self.rows("gpus.toml", |f: schema::GpusFile| f.gpu))
     }
 
     /// Minor-version compatibility by CUDA major.
@@ -159,14 +157,12 @@ impl Registry {
 
     /// Python series (minor numbers) that a solve may choose, oldest first.
     pub fn pythons(&self) -> &[u32] {
-        self.pythons
-            .get_or_init(|| self.rows("python.toml", |f: schema::PythonsFile| f.python))
+        self.pythons.get_or_init(|| self.rows("python.toml", |f: schema::PythonsFile| f.python))
     }
 
     /// Advisories.
     pub fn advisories(&self) -> &[Advisory] {
-        self.advisories
-            .get_or_init(|| self.rows("advisories/", |f: schema::AdvisoriesFile| f.advisory))
+        self.advisories.get_or_init(|| self.rows("advisories/", |f: schema::AdvisoriesFile| f.advisory))
     }
 
     /// Source texts by id.
@@ -179,10 +175,7 @@ impl Registry {
 
     /// The first source of a row, as text.
     pub fn source_text(&self, ids: &[String]) -> String {
-        ids.first()
-            .and_then(|id| self.sources().get(id))
-            .cloned()
-            .unwrap_or_default()
+        ids.first().and_then(|id| self.sources().get(id)).cloned().unwrap_or_default()
     }
 
     /// Whether a capability is a Tegra (Jetson) part's.
@@ -206,10 +199,7 @@ impl Registry {
     /// The lowest driver on which machine code made by a toolkit runs, and where that is said:
     /// the minor-version floor of the major, or the toolkit's own driver where there is none.
     pub fn driver_floor(&self, cuda: &Semver, os: Os) -> Option<(DottedVersion, &[String])> {
-        let by_major = self
-            .minor_version_compatibility()
-            .iter()
-            .find(|row| row.cuda_major == cuda.major);
+        let by_major = self.minor_version_compatibility().iter().find(|row| row.cuda_major == cuda.major);
         match (by_major, os) {
             (Some(row), Os::Windows) => row.windows.clone().map(|v| (v, row.source.as_slice())),
             (Some(row), _) => Some((row.linux.clone(), &row.source)),
@@ -231,31 +221,19 @@ impl Registry {
 
     /// The architecture a capability belongs to.
     pub fn architecture(&self, capability: ComputeCapability) -> Option<&Architecture> {
-        self.architectures()
-            .iter()
-            .find(|a| a.capabilities.contains(&capability))
+        self.architectures().iter().find(|a| a.capabilities.contains(&capability))
     }
 
     /// The first driver branch that no longer knows a capability, where a last one is documented.
     pub fn driver_below(&self, capability: ComputeCapability) -> Option<DottedVersion> {
         let last = self.architecture(capability)?.last_branch?;
-        let next = self
-            .branches()
-            .iter()
-            .map(|b| b.branch)
-            .filter(|b| *b > last)
-            .min()
-            .unwrap_or(last + 1);
+        let next = self.branches().iter().map(|b| b.branch).filter(|b| *b > last).min().unwrap_or(last + 1);
         next.to_string().parse().ok()
     }
 
     /// The newest CUDA that a driver branch runs natively.
     pub fn cuda_of_driver(&self, driver: &DottedVersion) -> Option<&Semver> {
-        self.branches()
-            .iter()
-            .rev()
-            .find(|b| b.branch <= driver.major())
-            .map(|b| &b.cuda)
+        self.branches().iter().rev().find(|b| b.branch <= driver.major()).map(|b| &b.cuda)
     }
 
     /// A driver that reports this CUDA version: the first driver of the toolkit series.
@@ -270,18 +248,12 @@ impl Registry {
 
     /// The lowest capability a cuDNN release serves, and where that is said.
     pub fn cudnn_floor(&self, version: &DottedVersion) -> Option<&CudnnFloor> {
-        self.cudnn()
-            .floors
-            .iter()
-            .filter(|f| &f.from <= version)
-            .max_by(|a, b| a.from.cmp(&b.from))
+        self.cudnn().floors.iter().filter(|f| &f.from <= version).max_by(|a, b| a.from.cmp(&b.from))
     }
 
     /// The flavour and device code of a companion's PyPI wheel.
     pub fn companion(&self, package: &str, version: &Version) -> Option<&Companion> {
-        self.companions()
-            .iter()
-            .find(|c| c.package == package && &c.version == version)
+        self.companions().iter().find(|c| c.package == package && &c.version == version)
     }
 
     /// Whether `package` is a companion of torch.
@@ -291,13 +263,17 @@ impl Registry {
 
     /// The build of an exact version, flavour and platform.
     pub fn build(&self, version: &Version, variant: &str, platform: Platform) -> Option<&Build> {
-        self.builds()
-            .iter()
-            .find(|b| &b.version == version && b.variant == variant && b.platform == platform)
+        self.builds().iter().find(|b| &b.version == version && b.variant == variant && b.platform == platform)
     }
 
     /// Known device code of a package, for the lock.
-    pub fn targets_of(&self, package: &str, version: &Version, variant: Option<&str>, platform: Platform) -> Option<(CodeTargets, crate::model::evidence::Evidence)> {
+    pub fn targets_of(
+        &self,
+        package: &str,
+        version: &Version,
+        variant: Option<&str>,
+        platform: Platform,
+    ) -> Option<(CodeTargets, crate::model::evidence::Evidence)> {
         if package == "torch" {
             let build = self.build(version, variant?, platform)?;
             Some((build.targets.clone()?, build.targets_evidence?))
@@ -322,22 +298,16 @@ impl Registry {
             readings.sort_by_key(|r| r.0);
             readings.dedup_by_key(|r| r.0);
             match readings.as_slice() {
-                [(capability, row)] => Ok(GpuMatch {
-                    name: row.name.clone(),
-                    capability: *capability,
-                    class: row.class.clone(),
-                }),
+                [(capability, row)] => {
+                    Ok(GpuMatch { name: row.name.clone(), capability: *capability, class: row.class.clone() })
+                }
                 several => Err(GpuLookupError::Ambiguous {
                     name: text::clean(name, 80),
                     readings: several.iter().map(|(c, r)| format!("{} ({c})", r.name)).collect(),
                 }),
             }
         };
-        let exact: Vec<&GpuRow> = self
-            .gpus()
-            .iter()
-            .filter(|g| normalize_gpu(&g.name) == wanted)
-            .collect();
+        let exact: Vec<&GpuRow> = self.gpus().iter().filter(|g| normalize_gpu(&g.name) == wanted).collect();
         if !exact.is_empty() {
             return found(exact);
         }

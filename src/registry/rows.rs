@@ -67,11 +67,7 @@ pub struct Build {
 impl Build {
     /// The index the build is taken from: `pypi`, or the variant's sub-index `pytorch/cu126`.
     pub fn index(&self) -> String {
-        if self.on_pypi {
-            "pypi".to_owned()
-        } else {
-            format!("pytorch/{}", self.variant)
-        }
+        if self.on_pypi { "pypi".to_owned() } else { format!("pytorch/{}", self.variant) }
     }
 
     /// The weakest evidence among the facts that decide: existence, and targets where GPUs matter.
@@ -292,10 +288,9 @@ fn code_targets(sass: Option<&[String]>, ptx: &[String]) -> Result<Option<CodeTa
     };
     match sass {
         None if ptx.is_empty() => Ok(None),
-        sass => Ok(Some(CodeTargets {
-            sass: list("targets", sass.unwrap_or_default())?,
-            ptx: list("ptx", ptx)?,
-        })),
+        sass => {
+            Ok(Some(CodeTargets { sass: list("targets", sass.unwrap_or_default())?, ptx: list("ptx", ptx)? }))
+        }
     }
 }
 
@@ -325,7 +320,10 @@ impl TryFrom<&RawBuild> for Build {
             other => return Err(format!("`index`: `{other}` is neither `pypi` nor `pytorch`")),
         };
         let variant_ok = raw.variant == "cpu"
-            || raw.variant.strip_prefix("cu").is_some_and(|d| d.len() >= 2 && d.bytes().all(|b| b.is_ascii_digit()));
+            || raw
+                .variant
+                .strip_prefix("cu")
+                .is_some_and(|d| d.len() >= 2 && d.bytes().all(|b| b.is_ascii_digit()));
         if !variant_ok {
             return Err(format!("`variant`: `{}` is neither `cpu` nor `cuNNN`", raw.variant));
         }
@@ -333,10 +331,7 @@ impl TryFrom<&RawBuild> for Build {
             return Err("`cuda` stands exactly where the variant is not `cpu`".to_owned());
         }
         let pythons = raw.python.as_ref().map(|tags| {
-            tags.iter()
-                .filter_map(|t| t.strip_prefix("cp3"))
-                .filter_map(|minor| minor.parse().ok())
-                .collect()
+            tags.iter().filter_map(|t| t.strip_prefix("cp3")).filter_map(|minor| minor.parse().ok()).collect()
         });
         Ok(Build {
             version: parse("version", &raw.version)?,

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::rows::Build;
 use super::Registry;
+use super::rows::Build;
 
 /// The rows of a torch version (all of a series when only `2.9` is given), one paragraph a row.
 /// Empty when there is none.
@@ -40,10 +40,12 @@ fn describe(registry: &Registry, b: &Build, out: &mut String) {
         });
         line("targets", targets);
     }
-    let pythons = b.pythons.as_ref().map(|p| {
-        p.iter().map(|m| format!("3.{m}")).collect::<Vec<_>>().join(" ")
-    });
-    line("python", pythons.or_else(|| b.requires_python.as_ref().map(|r| format!("{r} (by requires-python)"))));
+    let pythons =
+        b.pythons.as_ref().map(|p| p.iter().map(|m| format!("3.{m}")).collect::<Vec<_>>().join(" "));
+    line(
+        "python",
+        pythons.or_else(|| b.requires_python.as_ref().map(|r| format!("{r} (by requires-python)"))),
+    );
     if let Some(glibc) = &b.glibc {
         line("glibc", Some(format!(">= {glibc}")));
     }
@@ -85,9 +87,7 @@ pub fn gpu(registry: &Registry, found: &super::GpuMatch) -> String {
         .iter()
         .filter(|b| b.platform == crate::model::platform::Platform::LINUX_X86_64)
         .filter(|b| {
-            b.targets
-                .as_ref()
-                .is_some_and(|t| t.covers(found.capability, |c| registry.is_tegra(c)).is_some())
+            b.targets.as_ref().is_some_and(|t| t.covers(found.capability, |c| registry.is_tegra(c)).is_some())
         })
         .collect();
     if let (Some(first), Some(last)) = (runs.first(), runs.last()) {

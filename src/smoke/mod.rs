@@ -159,10 +159,9 @@ pub fn run(prefix: &Path, minor: Option<u32>, devices: Devices, limit: Duration)
     let end = match status {
         None => End::TimedOut { layer, seconds: limit.as_secs() },
         Some(status) if status.success() && done => End::Done,
-        Some(status) => End::Crashed {
-            layer,
-            what: last_words(&errors).unwrap_or_else(|| format!("{status}")),
-        },
+        Some(status) => {
+            End::Crashed { layer, what: last_words(&errors).unwrap_or_else(|| format!("{status}")) }
+        }
     };
     SmokeOutcome { checks, end }
 }
@@ -172,10 +171,7 @@ fn last_words(path: &Path) -> Option<String> {
     let bytes = fs_err::read(path).ok()?;
     let tail = &bytes[bytes.len().saturating_sub(MAX_OUTPUT)..];
     let text = String::from_utf8_lossy(tail);
-    text.lines()
-        .rev()
-        .find(|l| !l.trim().is_empty())
-        .map(|l| crate::model::text::clean(l.trim(), 200))
+    text.lines().rev().find(|l| !l.trim().is_empty()).map(|l| crate::model::text::clean(l.trim(), 200))
 }
 
 impl SmokeOutcome {

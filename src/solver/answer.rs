@@ -43,14 +43,7 @@ pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
     let glibc = packages.iter().filter_map(|p| glibc_need(problem, p)).max();
     let envelope = envelope::of_selection(problem, selected, glibc);
     let notes = notes(problem, selected, stack.as_ref());
-    Solution {
-        python,
-        platform: problem.platform,
-        stack,
-        envelope,
-        packages,
-        notes,
-    }
+    Solution { python, platform: problem.platform, stack, envelope, packages, notes }
 }
 
 fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) -> ChosenPackage {
@@ -63,30 +56,18 @@ fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) 
     let candidate: Option<Candidate<'_>> = match (&build, problem.depth) {
         (_, Depth::Stack) => None,
         (Some((i, _)), Depth::Full) => problem.build_candidate(name, *i).ok().flatten(),
-        (None, Depth::Full) => problem
-            .candidates(name)
-            .ok()
-            .and_then(|c| c.get(ordinal as usize).copied()),
+        (None, Depth::Full) => problem.candidates(name).ok().and_then(|c| c.get(ordinal as usize).copied()),
     };
     let mut files = Vec::new();
     let mut metadata: Option<&CoreMetadata> = None;
     if let Some(candidate) = &candidate {
-        let usable = candidate
-            .page
-            .usable(candidate.release, python, problem.platform, problem.libc.as_ref());
+        let usable =
+            candidate.page.usable(candidate.release, python, problem.platform, problem.libc.as_ref());
         files = usable
             .iter()
-            .map(|f| ChosenFile {
-                name: f.filename.clone(),
-                sha256: f.sha256.clone(),
-                size: f.size,
-            })
+            .map(|f| ChosenFile { name: f.filename.clone(), sha256: f.sha256.clone(), size: f.size })
             .collect();
-        metadata = problem
-            .metadata_of(candidate, name)
-            .ok()
-            .and_then(Result::ok)
-            .map(|m| m.as_ref());
+        metadata = problem.metadata_of(candidate, name).ok().and_then(Result::ok).map(|m| m.as_ref());
     }
     let version = match (&candidate, &build) {
         (Some(candidate), _) => candidate.release.version.to_string(),
@@ -114,11 +95,8 @@ fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) 
     requires.sort();
     requires.dedup();
     let plain = version.parse().map(|v| super::public(&v)).ok();
-    let targets = plain.and_then(|v| {
-        problem
-            .registry
-            .targets_of(name, &v, variant.as_deref(), problem.platform)
-    });
+    let targets =
+        plain.and_then(|v| problem.registry.targets_of(name, &v, variant.as_deref(), problem.platform));
     ChosenPackage {
         name: name.to_owned(),
         version,
@@ -152,10 +130,8 @@ fn reasons(problem: &Problem<'_>, packages: &mut [ChosenPackage]) {
             .edges_directed(&package.name, Direction::Incoming)
             .map(|(from, _, requirement)| (from, *requirement))
             .collect();
-        let pinned_by = dependents
-            .iter()
-            .find(|(_, r)| r.contains("==") || r.contains("~="))
-            .map(|(from, r)| {
+        let pinned_by =
+            dependents.iter().find(|(_, r)| r.contains("==") || r.contains("~=")).map(|(from, r)| {
                 let pin = r.find(['=', '~']).map_or("", |i| &r[i..]);
                 if pin.starts_with("~=") {
                     format!("pinned by {from} ({pin})")
@@ -165,10 +141,11 @@ fn reasons(problem: &Problem<'_>, packages: &mut [ChosenPackage]) {
             });
         let requested = problem.request.find(&package.name);
         let asked = requested.and_then(|r| r.requirement.version_or_url.as_ref()).map(ToString::to_string);
-        package.reason = match (pinned_by, asked) {
-            (Some(pinned), _) => pinned,
-            (None, Some(spec)) => format!("newest that `{}` allows", spec.trim()),
-            (None, None) if requested.is_some() => "asked for; newest that fits".to_owned(),
+        package.reason = match (asked, pinned_by) {
+            (Some(spec), _) if spec.trim().starts_with("==") => "asked for".to_owned(),
+            (_, Some(pinned)) => pinned,
+            (Some(spec), None) => format!("newest that `{}` allows", spec.trim()),
+            (None, None) if requested.is_some() => "newest that fits".to_owned(),
             (None, None) => match dependents.as_slice() {
                 [] => "newest that fits".to_owned(),
                 [(one, _)] => format!("newest for {one}"),
@@ -179,7 +156,10 @@ fn reasons(problem: &Problem<'_>, packages: &mut [ChosenPackage]) {
 }
 
 /// The lowest glibc that some usable file of a package needs.
-fn glibc_need(problem: &Problem<'_>, package: &ChosenPackage) -> Option<crate::model::version::DottedVersion> {
+fn glibc_need(
+    problem: &Problem<'_>,
+    package: &ChosenPackage,
+) -> Option<crate::model::version::DottedVersion> {
     if package.files.is_empty() {
         // Without files the registry's row says it.
         let plain = package.version.parse().map(|v| super::public(&v)).ok()?;
@@ -202,10 +182,7 @@ fn stack(problem: &Problem<'_>, selected: &Selected) -> Option<Stack> {
     let build = &problem.stack["torch"].builds[*selected.get(&Node::build("torch"))? as usize];
     let torch = build.torch?;
     let cuda = torch.cuda.clone();
-    let native = cuda
-        .as_ref()
-        .and_then(|c| problem.registry.native_driver(c, problem.os()))
-        .map(|(v, _)| v);
+    let native = cuda.as_ref().and_then(|c| problem.registry.native_driver(c, problem.os())).map(|(v, _)| v);
     let driver_mode = match (&cuda, &problem.host.driver) {
         (Some(_), Some(_)) if !problem.host.has_no_gpu() => Some(if problem.is_native(build.variant) {
             DriverMode::Native
@@ -256,10 +233,7 @@ fn notes(problem: &Problem<'_>, selected: &Selected, stack: Option<&Stack>) -> V
         }
     }
     for gpu in problem.host.gpus.iter().flatten().filter(|g| g.capability.is_none()) {
-        say(
-            format!("the compute capability of {} is unknown, so it decided nothing", gpu.label()),
-            None,
-        );
+        say(format!("the compute capability of {} is unknown, so it decided nothing", gpu.label()), None);
     }
     let Some(stack) = stack else {
         return notes;

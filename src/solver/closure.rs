@@ -43,8 +43,12 @@ impl std::fmt::Display for Unusable {
             Unusable::NotOnIndex(index) => write!(f, "is not on the index {index}"),
             Unusable::NoWheel => f.write_str("has no wheel for this platform"),
             Unusable::Metadata(why) => write!(f, "has unusable metadata: {why}"),
-            Unusable::Refused(what) => write!(f, "asks for `{what}`, a kind of requirement that is not supported"),
-            Unusable::IndexNotAllowed(index) => write!(f, "would come from the index {index}, which is not allowed"),
+            Unusable::Refused(what) => {
+                write!(f, "asks for `{what}`, a kind of requirement that is not supported")
+            }
+            Unusable::IndexNotAllowed(index) => {
+                write!(f, "would come from the index {index}, which is not allowed")
+            }
         }
     }
 }
@@ -62,29 +66,19 @@ pub(super) type Dependencies = Vec<(Node, Set)>;
 impl<'a> Problem<'a> {
     /// The index that owns an ordinary package.
     pub fn owner(&self, name: &str) -> String {
-        self.request
-            .owners
-            .iter()
-            .find(|o| name.parse().is_ok_and(|n| o.owns(&n)))
-            .map_or_else(|| "pypi".to_owned(), |o| o.index.clone())
+        crate::model::request::owner(name, &self.request.owners).to_owned()
     }
 
     /// Whether `--only-index` lets packages come from an index.
     pub fn index_allowed(&self, index: &str) -> bool {
         let family = index.split('/').next().unwrap_or(index);
-        self.request
-            .only_index
-            .as_ref()
-            .is_none_or(|only| only.value == index || only.value == family)
+        self.request.only_index.as_ref().is_none_or(|only| only.value == index || only.value == family)
     }
 
     /// A page; records the need when it is not here yet.
     fn page(&self, index: &str, name: &str) -> Result<Option<&'a Arc<ProjectPage>>, Missing> {
         self.universe.page(index, name).ok_or_else(|| {
-            self.needs.borrow_mut().insert(Need::Page {
-                index: index.to_owned(),
-                project: name.to_owned(),
-            });
+            self.needs.borrow_mut().insert(Need::Page { index: index.to_owned(), project: name.to_owned() });
             Missing
         })
     }
@@ -161,16 +155,16 @@ impl<'a> Problem<'a> {
     }
 
     /// The dependencies that one requirement stands for.
-    pub fn requirement(&self, requirement: &Requirement<VerbatimUrl>) -> Result<Result<Dependencies, Unusable>, Missing> {
+    pub fn requirement(
+        &self,
+        requirement: &Requirement<VerbatimUrl>,
+    ) -> Result<Result<Dependencies, Unusable>, Missing> {
         let name: &str = requirement.name.as_ref();
         let specifiers = match &requirement.version_or_url {
             None => None,
             Some(VersionOrUrl::VersionSpecifier(s)) => Some(s),
             Some(VersionOrUrl::Url(_)) => {
-                return Ok(Err(Unusable::Refused(crate::model::text::clean(
-                    &requirement.to_string(),
-                    120,
-                ))));
+                return Ok(Err(Unusable::Refused(crate::model::text::clean(&requirement.to_string(), 120))));
             }
         };
         let set = self.matching(name, specifiers)?;
@@ -196,7 +190,11 @@ impl<'a> Problem<'a> {
     }
 
     /// Where a package's requirement lines of one release come from: its best wheel's METADATA.
-    pub fn metadata_of(&self, candidate: &Candidate<'_>, name: &str) -> Result<Result<&'a Arc<CoreMetadata>, Unusable>, Missing> {
+    pub fn metadata_of(
+        &self,
+        candidate: &Candidate<'_>,
+        name: &str,
+    ) -> Result<Result<&'a Arc<CoreMetadata>, Unusable>, Missing> {
         let Some(file) = self.representative(candidate) else {
             return Ok(Err(Unusable::NoWheel));
         };
@@ -227,16 +225,11 @@ impl<'a> Problem<'a> {
 
     /// The wheel that would be installed: the best for the newest series in question.
     pub fn representative<'p>(&self, candidate: &Candidate<'p>) -> Option<&'p WheelFile> {
-        self.pythons
-            .iter()
-            .rev()
-            .find_map(|p| self.usable(candidate, *p).into_iter().next())
+        self.pythons.iter().rev().find_map(|p| self.usable(candidate, *p).into_iter().next())
     }
 
     fn usable<'p>(&self, candidate: &Candidate<'p>, python: Python) -> Vec<&'p WheelFile> {
-        candidate
-            .page
-            .usable(candidate.release, python, self.platform, self.libc.as_ref())
+        candidate.page.usable(candidate.release, python, self.platform, self.libc.as_ref())
     }
 
     /// The series for which a candidate has a wheel.
@@ -245,9 +238,7 @@ impl<'a> Problem<'a> {
     }
 
     pub fn has_usable(&self, candidate: &Candidate<'_>, python: Python) -> bool {
-        candidate
-            .page
-            .has_usable(candidate.release, python, self.platform, self.libc.as_ref())
+        candidate.page.has_usable(candidate.release, python, self.platform, self.libc.as_ref())
     }
 
     /// The release of a stack build on its index page: `2.7.1+cu118` on a sub-index, `2.9.1` on PyPI.
@@ -265,7 +256,12 @@ impl<'a> Problem<'a> {
     }
 
     /// The dependencies of an ordinary package's release (or of its extra).
-    pub fn package_dependencies(&self, name: &str, ordinal: u32, extra: Option<&str>) -> Result<Result<Dependencies, Unusable>, Missing> {
+    pub fn package_dependencies(
+        &self,
+        name: &str,
+        ordinal: u32,
+        extra: Option<&str>,
+    ) -> Result<Result<Dependencies, Unusable>, Missing> {
         let candidates = self.candidates(name)?;
         let candidate = candidates[ordinal as usize];
         if !self.index_allowed(candidate.index) {
@@ -304,9 +300,7 @@ impl<'a> Problem<'a> {
         }
         // No wheel under this libc, but one under a newer: then libc is the party.
         let any_libc = ordinals(self.pythons.len(), |i| {
-            candidate
-                .page
-                .has_usable(candidate.release, self.pythons[i], self.platform, None)
+            candidate.page.has_usable(candidate.release, self.pythons[i], self.platform, None)
         });
         if pythons.is_empty() && !any_libc.is_empty() {
             out.push((Node::Glibc, Set::empty()));
@@ -317,7 +311,11 @@ impl<'a> Problem<'a> {
 
     /// The requirements of a METADATA in the environments in question. A requirement whose marker
     /// differs between them counts as absent: that only happens in the search for a proof.
-    pub fn metadata_dependencies(&self, metadata: &CoreMetadata, extra: Option<&str>) -> Result<Result<Dependencies, Unusable>, Missing> {
+    pub fn metadata_dependencies(
+        &self,
+        metadata: &CoreMetadata,
+        extra: Option<&str>,
+    ) -> Result<Result<Dependencies, Unusable>, Missing> {
         let extras: Vec<ExtraName> = extra.and_then(|e| e.parse().ok()).into_iter().collect();
         let mut counts: Vec<(&Requirement<VerbatimUrl>, usize)> = Vec::new();
         for environment in &self.environments {
@@ -368,7 +366,10 @@ impl<'a> Problem<'a> {
     }
 
     /// The user's bounds on a package that apply in the environments in question.
-    pub fn bounds_on<'s>(&'s self, name: &'s str) -> impl Iterator<Item = (&'s UserRequirement, &'s VersionSpecifiers)> {
+    pub fn bounds_on<'s>(
+        &'s self,
+        name: &'s str,
+    ) -> impl Iterator<Item = (&'s UserRequirement, &'s VersionSpecifiers)> {
         self.request
             .constraints
             .iter()
@@ -407,7 +408,11 @@ impl<'a> Problem<'a> {
 
 /// How far the requested packages had to step back from the newest release that any allowed Python
 /// could have, in releases; and pages that must be known to tell.
-pub(super) fn steps_back(problem: &Problem<'_>, selected: &Selected, pythons: &[Python]) -> (usize, Vec<Need>) {
+pub(super) fn steps_back(
+    problem: &Problem<'_>,
+    selected: &Selected,
+    pythons: &[Python],
+) -> (usize, Vec<Need>) {
     let mut steps = 0;
     for request in problem.user_requirements() {
         let name: &str = request.requirement.name.as_ref();
@@ -443,9 +448,7 @@ pub(super) fn steps_back(problem: &Problem<'_>, selected: &Selected, pythons: &[
 
 /// Whether specifiers pin one version, which is what lets a yanked release be taken.
 fn pins(specifiers: &VersionSpecifiers) -> bool {
-    specifiers
-        .iter()
-        .any(|s| matches!(s.operator(), Operator::Equal | Operator::ExactEqual))
+    specifiers.iter().any(|s| matches!(s.operator(), Operator::Equal | Operator::ExactEqual))
 }
 
 /// `contains` for a plain version of which several local builds exist: `==2.7.1+cu118` is about

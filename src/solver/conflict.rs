@@ -44,10 +44,8 @@ impl Leaves {
                     stack.push(&derived.cause2);
                 }
                 DerivationTree::External(External::FromDependencyOf(parent, set, dependency, _)) => {
-                    let entry = leaves
-                        .needs
-                        .entry((parent.clone(), dependency.clone()))
-                        .or_insert_with(Set::empty);
+                    let entry =
+                        leaves.needs.entry((parent.clone(), dependency.clone())).or_insert_with(Set::empty);
                     *entry = entry.union(set);
                 }
                 DerivationTree::External(External::NoVersions(node, set)) => {
@@ -55,11 +53,7 @@ impl Leaves {
                     *entry = entry.union(set);
                 }
                 DerivationTree::External(External::Custom(node, set, why)) => {
-                    leaves
-                        .unusable
-                        .entry(node.clone())
-                        .or_default()
-                        .push((set.clone(), why.0.clone()));
+                    leaves.unusable.entry(node.clone()).or_default().push((set.clone(), why.0.clone()));
                 }
                 DerivationTree::External(External::NotRoot(..)) => {}
             }
@@ -76,10 +70,7 @@ impl Leaves {
     }
 
     fn parents_of<'a>(&'a self, dependency: &'a Node) -> impl Iterator<Item = (&'a Node, &'a Set)> {
-        self.needs
-            .iter()
-            .filter(move |((_, d), _)| d == dependency)
-            .map(|((p, _), set)| (p, set))
+        self.needs.iter().filter(move |((_, d), _)| d == dependency).map(|((p, _), set)| (p, set))
     }
 }
 
@@ -93,11 +84,7 @@ struct Telling<'p, 'a> {
 /// Tells a proof.
 pub(super) fn describe(problem: &Problem<'_>, tree: &Proof) -> Conflict {
     let leaves = Leaves::collect(tree);
-    let mut telling = Telling {
-        problem,
-        leaves,
-        reasons: Vec::new(),
-    };
+    let mut telling = Telling { problem, leaves, reasons: Vec::new() };
     telling.builds();
     telling.driver();
     telling.gpus();
@@ -140,7 +127,8 @@ impl Telling<'_, '_> {
             if *parent == package {
                 versions.extend(p.members(parent, set));
             } else if *parent == build {
-                versions.extend(p.members(parent, set).iter().map(|i| table.builds[*i as usize].version_ordinal));
+                versions
+                    .extend(p.members(parent, set).iter().map(|i| table.builds[*i as usize].version_ordinal));
             }
         }
         // A request narrows what is worth telling.
@@ -183,10 +171,8 @@ impl Telling<'_, '_> {
             if builds.is_empty() {
                 continue;
             }
-            let mut cuda: Vec<&semver::Version> = builds
-                .iter()
-                .filter_map(|b| p.variants[b.variant as usize].cuda.as_ref())
-                .collect();
+            let mut cuda: Vec<&semver::Version> =
+                builds.iter().filter_map(|b| p.variants[b.variant as usize].cuda.as_ref()).collect();
             cuda.sort();
             cuda.dedup();
             let cuda: Vec<String> = cuda.into_iter().map(cuda_short).collect();
@@ -200,10 +186,7 @@ impl Telling<'_, '_> {
                 _ => String::new(),
             };
             let verb = if shown.len() == 1 { "is" } else { "are" };
-            let source = builds
-                .last()
-                .map(|b| p.registry.source_text(&b.source))
-                .unwrap_or_default();
+            let source = builds.last().map(|b| p.registry.source_text(&b.source)).unwrap_or_default();
             self.say(
                 1,
                 format!("{name} {}{place} {verb} built for CUDA {}", span(&shown), span(&cuda)),
@@ -215,10 +198,7 @@ impl Telling<'_, '_> {
 
     fn driver(&mut self) {
         let p = self.problem;
-        let set = self
-            .leaves
-            .parents_of(&Node::Driver)
-            .fold(Set::empty(), |a, (_, s)| a.union(s));
+        let set = self.leaves.parents_of(&Node::Driver).fold(Set::empty(), |a, (_, s)| a.union(s));
         if set.is_empty() {
             return;
         }
@@ -229,7 +209,12 @@ impl Telling<'_, '_> {
             self.say(3, format!("the driver is {}", driver.version), &["driver"], driver.found_by.clone());
         }
         if let Some(limit) = &p.request.native_driver_only {
-            self.say(8, "you refuse compatibility mode (driver-policy = \"native\")".to_owned(), &["driver"], limit.origin.clone());
+            self.say(
+                8,
+                "you refuse compatibility mode (driver-policy = \"native\")".to_owned(),
+                &["driver"],
+                limit.origin.clone(),
+            );
         }
     }
 
@@ -250,7 +235,12 @@ impl Telling<'_, '_> {
                             .and_then(|a| a.last_branch)
                             .map(|b| format!("; {} ends with driver branch {b}", gpu.label()))
                             .unwrap_or_default();
-                        self.say(4, format!("{floors}{last} (CUDA {})", span(&cuda)), &["cuda", "gpu", "driver"], source);
+                        self.say(
+                            4,
+                            format!("{floors}{last} (CUDA {})", span(&cuda)),
+                            &["cuda", "gpu", "driver"],
+                            source,
+                        );
                     }
                     Node::Cudnn => {
                         let versions: Vec<_> = p
@@ -262,7 +252,12 @@ impl Telling<'_, '_> {
                         if let Some(floor) = floor {
                             self.say(
                                 4,
-                                format!("cuDNN {} serves GPUs from {} on; {} is below", span(&versions), floor.min, gpu.label()),
+                                format!(
+                                    "cuDNN {} serves GPUs from {} on; {} is below",
+                                    span(&versions),
+                                    floor.min,
+                                    gpu.label()
+                                ),
                                 &["cudnn", "gpu"],
                                 p.registry.source_text(&floor.source),
                             );
@@ -276,7 +271,12 @@ impl Telling<'_, '_> {
     }
 
     /// That builds of a stack package have no code for a GPU, and which code they have.
-    fn no_code(&mut self, name: &str, gpu: &crate::model::host::Gpu, capability: crate::model::capability::ComputeCapability) {
+    fn no_code(
+        &mut self,
+        name: &str,
+        gpu: &crate::model::host::Gpu,
+        capability: crate::model::capability::ComputeCapability,
+    ) {
         let p = self.problem;
         let versions = self.stack_versions(name);
         let table = &p.stack[name];
@@ -292,7 +292,10 @@ impl Telling<'_, '_> {
             if let Some(b) = excluded.last() {
                 self.say(
                     4,
-                    format!("the code targets of {name} {} {} are unknown", b.version, p.variants[b.variant as usize].name),
+                    format!(
+                        "the code targets of {name} {} {} are unknown",
+                        b.version, p.variants[b.variant as usize].name
+                    ),
                     &[name, "gpu"],
                     p.registry.source_text(&b.source),
                 );
@@ -302,18 +305,10 @@ impl Telling<'_, '_> {
         let mut shown: Vec<_> = known.iter().map(|b| b.version.clone()).collect();
         shown.sort();
         shown.dedup();
-        let lowest = known
-            .iter()
-            .filter_map(|b| b.targets.as_ref())
-            .flat_map(|t| &t.sass)
-            .map(|t| t.capability)
-            .min();
-        let highest = known
-            .iter()
-            .filter_map(|b| b.targets.as_ref())
-            .flat_map(|t| &t.sass)
-            .map(|t| t.capability)
-            .max();
+        let lowest =
+            known.iter().filter_map(|b| b.targets.as_ref()).flat_map(|t| &t.sass).map(|t| t.capability).min();
+        let highest =
+            known.iter().filter_map(|b| b.targets.as_ref()).flat_map(|t| &t.sass).map(|t| t.capability).max();
         let code = match (lowest, highest) {
             (Some(low), Some(high)) => format!(" (code for {low} to {high})"),
             _ => String::new(),
@@ -336,7 +331,12 @@ impl Telling<'_, '_> {
         }
         for (parent, set) in parents {
             if let Some(party) = parent.party() {
-                self.say(5, format!("{} needs a newer C library", p.name_versions(&parent, &set)), &[&party, "glibc"], "wheel tags");
+                self.say(
+                    5,
+                    format!("{} needs a newer C library", p.name_versions(&parent, &set)),
+                    &[&party, "glibc"],
+                    "wheel tags",
+                );
             }
         }
         if let Some(libc) = &p.libc {
@@ -366,10 +366,8 @@ impl Telling<'_, '_> {
                     .collect(),
                 _ => BTreeSet::new(),
             };
-            let series: Vec<String> = all
-                .iter()
-                .map(|m| format!("3.{}", m.trim_start_matches('0')))
-                .collect();
+            let series: Vec<String> =
+                all.iter().map(|m| format!("3.{}", m.trim_start_matches('0'))).collect();
             let has = if versions.len() == 1 { "has" } else { "have" };
             let text = if series.is_empty() {
                 format!("{} {has} no wheel for Python {}", p.name_versions(&parent, &set), span(&p.pythons))
@@ -378,7 +376,9 @@ impl Telling<'_, '_> {
             };
             self.say(5, text, &[&party, "python"], "wheel tags");
         }
-        if self.involves(&Node::Python) && let Some(python) = &p.request.python {
+        if self.involves(&Node::Python)
+            && let Some(python) = &p.request.python
+        {
             self.say(8, format!("you ask for Python {}", python.text), &["python"], python.origin.clone());
         }
     }
@@ -386,12 +386,8 @@ impl Telling<'_, '_> {
     /// Requirements between packages, the user's bounds, advisories.
     fn packages(&mut self) {
         let p = self.problem;
-        let pairs: Vec<(Node, Node, Set)> = self
-            .leaves
-            .needs
-            .iter()
-            .map(|((a, b), s)| (a.clone(), b.clone(), s.clone()))
-            .collect();
+        let pairs: Vec<(Node, Node, Set)> =
+            self.leaves.needs.iter().map(|((a, b), s)| (a.clone(), b.clone(), s.clone())).collect();
         for (parent, dependency, set) in pairs {
             let (Node::Build(from) | Node::Package(from) | Node::Extra(from, _)) = &parent else {
                 continue;
@@ -409,7 +405,12 @@ impl Telling<'_, '_> {
                 }
                 Node::Bound(_) => {
                     for (bound, specifiers) in p.bounds_on(from) {
-                        self.say(8, format!("you limit {from} to {specifiers}"), &[from], bound.origin.clone());
+                        self.say(
+                            8,
+                            format!("you limit {from} to {specifiers}"),
+                            &[from],
+                            bound.origin.clone(),
+                        );
                     }
                 }
                 Node::Advisory(i) => {
@@ -421,13 +422,19 @@ impl Telling<'_, '_> {
                     let versions: BTreeSet<_> = p
                         .members(&parent, &set)
                         .iter()
-                        .filter_map(|i| p.stack.get(from.as_ref())?.builds.get(*i as usize)?.torch?.cudnn.clone())
+                        .filter_map(|i| {
+                            p.stack.get(from.as_ref())?.builds.get(*i as usize)?.torch?.cudnn.clone()
+                        })
                         .collect();
                     let versions: Vec<_> = versions.into_iter().collect();
                     if !versions.is_empty() && !self.involves_gpu() {
                         self.say(
                             4,
-                            format!("{} are built with cuDNN {}", p.name_versions(&parent, &set), span(&versions)),
+                            format!(
+                                "{} are built with cuDNN {}",
+                                p.name_versions(&parent, &set),
+                                span(&versions)
+                            ),
                             &[from, "cudnn"],
                             "registry",
                         );
@@ -459,7 +466,9 @@ impl Telling<'_, '_> {
                     m.requirements(&p.environments[0], &extras)
                         .filter_map(Result::ok)
                         .find(|(r, _)| (r.name.as_ref() as &str) == to)
-                        .map(|(_, text)| crate::model::text::clean(text.split(';').next().unwrap_or(text).trim(), 80))
+                        .map(|(_, text)| {
+                            crate::model::text::clean(text.split(';').next().unwrap_or(text).trim(), 80)
+                        })
                 })
             }
             _ => None,
@@ -482,7 +491,8 @@ impl Telling<'_, '_> {
                 self.say(6, format!("{} {why}", p.name_versions(&node, set)), &parties, "index");
             }
         }
-        let missing: Vec<(Node, Set)> = self.leaves.missing.iter().map(|(n, s)| (n.clone(), s.clone())).collect();
+        let missing: Vec<(Node, Set)> =
+            self.leaves.missing.iter().map(|(n, s)| (n.clone(), s.clone())).collect();
         let mut empty: Vec<Node> = missing
             .iter()
             .filter(|(n, _)| matches!(n, Node::Package(name) if !is_stack_package(name)))
@@ -492,7 +502,10 @@ impl Telling<'_, '_> {
         // A requirement that matches no candidate at all is an empty set on the dependency.
         empty.dedup();
         for node in empty {
-            if let Node::Package(name) = &node {
+            // Where a candidate is there and cannot be used, that was said.
+            if let Node::Package(name) = &node
+                && !self.leaves.unusable.contains_key(&node)
+            {
                 let text = self.why_nothing(name);
                 self.say(6, text, &[name], "index");
             }
@@ -524,15 +537,14 @@ impl Telling<'_, '_> {
             (false, None, _) => format!("`{name}` exists only as source, and envlock never builds"),
             (false, Some(first), Some(last)) => {
                 if p.pythons.iter().any(|py| with_wheels.iter().any(|c| p.has_usable(c, *py))) {
-                    format!("{name} exists as {} to {}", first.release.version, last.release.version)
+                    let ends = if first.release.version == last.release.version {
+                        vec![&first.release.version]
+                    } else {
+                        vec![&first.release.version, &first.release.version, &last.release.version]
+                    };
+                    format!("{name} exists as {}", span(&ends))
                 } else {
-                    format!(
-                        "{name} {} to {} have no wheel for Python {} on {}",
-                        first.release.version,
-                        last.release.version,
-                        span(&p.pythons),
-                        p.platform
-                    )
+                    format!("no {name} has a wheel for Python {} on {}", span(&p.pythons), p.platform)
                 }
             }
             _ => format!("nothing of {name} fits"),
@@ -557,30 +569,62 @@ impl Telling<'_, '_> {
                         self.say(9, format!("you ask for {text}"), &[name], user.origin.clone());
                         self.empty_request(name);
                     }
-                    if matches!(node, Node::Build(_)) && let Some(limit) = &p.request.nccl {
-                        self.say(9, format!("you ask for NCCL {}", limit.value), &[name], limit.origin.clone());
+                    if matches!(node, Node::Build(_))
+                        && let Some(limit) = &p.request.nccl
+                    {
+                        self.say(
+                            9,
+                            format!("you ask for NCCL {}", limit.value),
+                            &[name],
+                            limit.origin.clone(),
+                        );
                     }
                 }
                 Node::Variant => {
                     if let Some(limit) = &p.request.cuda {
-                        self.say(9, format!("you ask for CUDA {}", limit.value), &["cuda"], limit.origin.clone());
+                        self.say(
+                            9,
+                            format!("you ask for CUDA {}", limit.value),
+                            &["cuda"],
+                            limit.origin.clone(),
+                        );
                     }
                     if let Some(limit) = &p.request.variant {
-                        self.say(9, format!("you pin the variant {}", limit.value), &["variant"], limit.origin.clone());
+                        self.say(
+                            9,
+                            format!("you pin the variant {}", limit.value),
+                            &["variant"],
+                            limit.origin.clone(),
+                        );
                         if !p.variants.iter().any(|v| v.name == limit.value) {
                             let names: Vec<_> = p.variants.iter().map(|v| v.name.clone()).collect();
-                            self.say(7, format!("the variants for {} are {}", p.platform, names.join(", ")), &["variant"], "registry");
+                            self.say(
+                                7,
+                                format!("the variants for {} are {}", p.platform, names.join(", ")),
+                                &["variant"],
+                                "registry",
+                            );
                         }
                     }
                 }
                 Node::Cudnn => {
                     if let Some(limit) = &p.request.cudnn {
-                        self.say(9, format!("you ask for cuDNN {}", limit.value), &["cudnn"], limit.origin.clone());
+                        self.say(
+                            9,
+                            format!("you ask for cuDNN {}", limit.value),
+                            &["cudnn"],
+                            limit.origin.clone(),
+                        );
                     }
                 }
                 Node::StackIndex => {
                     if let Some(limit) = &p.request.only_index {
-                        self.say(10, format!("only the index {} may be used", limit.value), &["index"], limit.origin.clone());
+                        self.say(
+                            10,
+                            format!("only the index {} may be used", limit.value),
+                            &["index"],
+                            limit.origin.clone(),
+                        );
                     }
                 }
                 _ => {}

@@ -10,21 +10,16 @@ use crate::model::version::DottedVersion;
 use crate::registry::{Build, Registry};
 
 /// The envelope of the chosen torch build, or of no build.
-pub(super) fn of_selection(problem: &Problem<'_>, selected: &Selected, glibc: Option<DottedVersion>) -> Envelope {
-    let torch = selected
-        .get(&Node::build("torch"))
-        .and_then(|i| problem.stack["torch"].builds[*i as usize].torch);
+pub(super) fn of_selection(
+    problem: &Problem<'_>,
+    selected: &Selected,
+    glibc: Option<DottedVersion>,
+) -> Envelope {
+    let torch =
+        selected.get(&Node::build("torch")).and_then(|i| problem.stack["torch"].builds[*i as usize].torch);
     match torch {
-        Some(build) => Envelope {
-            glibc,
-            ..envelope_of(problem.registry, build)
-        },
-        None => Envelope {
-            driver: None,
-            coverage: Vec::new(),
-            glibc,
-            platform: problem.platform,
-        },
+        Some(build) => Envelope { glibc, ..envelope_of(problem.registry, build) },
+        None => Envelope { driver: None, coverage: Vec::new(), glibc, platform: problem.platform },
     }
 }
 
@@ -56,12 +51,7 @@ pub fn envelope_of(registry: &Registry, build: &Build) -> Envelope {
             {
                 continue;
             }
-            coverage.push(Coverage {
-                compute_capability: capability,
-                via,
-                driver_min,
-                driver_below,
-            });
+            coverage.push(Coverage { compute_capability: capability, via, driver_min, driver_below });
         }
     }
     Envelope {
@@ -73,11 +63,8 @@ pub fn envelope_of(registry: &Registry, build: &Build) -> Envelope {
 }
 
 fn known_capabilities(registry: &Registry) -> Vec<ComputeCapability> {
-    let mut all: Vec<ComputeCapability> = registry
-        .architectures()
-        .iter()
-        .flat_map(|a| a.capabilities.iter().copied())
-        .collect();
+    let mut all: Vec<ComputeCapability> =
+        registry.architectures().iter().flat_map(|a| a.capabilities.iter().copied()).collect();
     all.sort();
     all.dedup();
     all

@@ -31,9 +31,7 @@ impl Problem<'_> {
                 let table = &self.stack[name.as_ref()];
                 if matches!(node, Node::Extra(..)) { table.builds.len() } else { table.versions.len() }
             }
-            Node::Package(name) | Node::Extra(name, _) => {
-                self.candidates(name).map_or(0, |c| c.len())
-            }
+            Node::Package(name) | Node::Extra(name, _) => self.candidates(name).map_or(0, |c| c.len()),
             _ => 1,
         };
         (0..count as u32).filter(|i| set.contains(i)).collect()
@@ -57,10 +55,7 @@ impl Problem<'_> {
             }
             Node::Package(name) | Node::Extra(name, _) => {
                 let candidates = self.candidates(name).unwrap_or_default();
-                members
-                    .iter()
-                    .map(|i| candidates[*i as usize].release.version.clone())
-                    .collect()
+                members.iter().map(|i| candidates[*i as usize].release.version.clone()).collect()
             }
             _ => Vec::new(),
         };
@@ -77,11 +72,7 @@ impl Problem<'_> {
             other => other.to_string(),
         };
         let versions = self.versions(node, set);
-        if versions.is_empty() {
-            name
-        } else {
-            format!("{name} {}", span(&versions))
-        }
+        if versions.is_empty() { name } else { format!("{name} {}", span(&versions)) }
     }
 
     /// The CUDA versions of a set of flavours, oldest first.

@@ -40,6 +40,7 @@ use crate::model::wheel::Python;
 use crate::registry::Registry;
 
 pub use envelope::{check_host, envelope_of};
+pub use tables::STACK_PACKAGES;
 pub use universe::Universe;
 
 use rank::StackQuality;
@@ -128,11 +129,8 @@ type Quality = (Option<StackQuality>, bool, Reverse<usize>, Python);
 fn attempt(inputs: &Inputs<'_>, depth: Depth) -> Outcome {
     let pythons = allowed_pythons(inputs.registry, inputs.request);
     let is_locked = |p: Python| inputs.preferences.python.is_some_and(|q| q.minor == p.minor);
-    let asks_for_stack = inputs
-        .request
-        .requirements
-        .iter()
-        .any(|r| tables::is_stack_package(r.requirement.name.as_ref()));
+    let asks_for_stack =
+        inputs.request.requirements.iter().any(|r| tables::is_stack_package(r.requirement.name.as_ref()));
     // What the registry alone promises for each series: an upper bound for the full solve.
     let mut bounds: Vec<(Option<StackQuality>, bool, Python)> = Vec::new();
     for python in &pythons {
@@ -170,8 +168,8 @@ fn attempt(inputs: &Inputs<'_>, depth: Depth) -> Outcome {
             }
         }
         let quality: Quality = (answer::stack_quality(&problem, &selected), *locked, Reverse(steps), *python);
-        let final_word = (steps == 0 || *locked)
-            && bounds.get(index + 1).is_none_or(|next| quality.0 >= next.0);
+        let final_word =
+            (steps == 0 || *locked) && bounds.get(index + 1).is_none_or(|next| quality.0 >= next.0);
         if best.as_ref().is_none_or(|(b, _)| quality > *b) {
             best = Some((quality, Box::new(answer::solution(&problem, &selected))));
         }
@@ -191,9 +189,9 @@ fn allowed_pythons(registry: &Registry, request: &Request) -> Vec<Python> {
     match request.python.as_ref().map(|p| &p.allowed) {
         None => known.collect(),
         Some(PythonAllowed::Exact(python)) => vec![*python],
-        Some(PythonAllowed::Range(range)) => known
-            .filter(|p| crate::model::project::specifiers_allow(range, *p))
-            .collect(),
+        Some(PythonAllowed::Range(range)) => {
+            known.filter(|p| crate::model::project::specifiers_allow(range, *p)).collect()
+        }
     }
 }
 

@@ -97,18 +97,14 @@ impl<'p, 'a> Provider<'p, 'a> {
                 out.push((Node::Variant, set));
             }
             if let Some(limit) = &request.cudnn {
-                let set = ordinals(p.cudnn.len(), |i| {
-                    p.cudnn[i].as_ref().is_some_and(|v| limit.value.contains(v))
-                });
+                let set =
+                    ordinals(p.cudnn.len(), |i| p.cudnn[i].as_ref().is_some_and(|v| limit.value.contains(v)));
                 out.push((Node::Cudnn, set));
             }
             if let Some(limit) = &request.nccl {
                 let builds = &p.stack["torch"].builds;
                 let set = ordinals(builds.len(), |i| {
-                    builds[i]
-                        .torch
-                        .and_then(|t| t.nccl.as_ref())
-                        .is_some_and(|v| limit.value.contains(v))
+                    builds[i].torch.and_then(|t| t.nccl.as_ref()).is_some_and(|v| limit.value.contains(v))
                 });
                 out.push((Node::build("torch"), set));
             }
@@ -191,10 +187,9 @@ impl<'p, 'a> Provider<'p, 'a> {
                 // requirement is turned into candidates.
                 let index = &p.indexes[build.index as usize];
                 if p.universe.page(index, FOLLOWS_BUILD).is_none() {
-                    p.needs.borrow_mut().insert(Need::Page {
-                        index: index.clone(),
-                        project: FOLLOWS_BUILD.to_owned(),
-                    });
+                    p.needs
+                        .borrow_mut()
+                        .insert(Need::Page { index: index.clone(), project: FOLLOWS_BUILD.to_owned() });
                     return Err(Stop::Missing);
                 }
             }
@@ -210,7 +205,12 @@ impl<'p, 'a> Provider<'p, 'a> {
         Ok(Ok(out))
     }
 
-    fn stack_extra(&self, name: &str, extra: &str, ordinal: u32) -> Result<Result<Vec<(Node, Set)>, Unusable>, Stop> {
+    fn stack_extra(
+        &self,
+        name: &str,
+        extra: &str,
+        ordinal: u32,
+    ) -> Result<Result<Vec<(Node, Set)>, Unusable>, Stop> {
         let p = self.problem;
         let mut out = vec![(Node::build(name), Ranges::singleton(ordinal))];
         if p.depth == Depth::Full {
@@ -303,10 +303,7 @@ impl DependencyProvider for Provider<'_, '_> {
                     if node == *package {
                         continue;
                     }
-                    constraints
-                        .entry(node)
-                        .and_modify(|s| *s = s.intersection(&set))
-                        .or_insert(set);
+                    constraints.entry(node).and_modify(|s| *s = s.intersection(&set)).or_insert(set);
                 }
                 Ok(Dependencies::Available(constraints.into_iter().collect()))
             }

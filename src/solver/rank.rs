@@ -1,9 +1,9 @@
 //! Which candidate is preferred, and what is decided first. Both orders are ours, not the search's.
 
 use super::Depth;
+use super::closure::Missing;
 use super::node::Node;
 use super::tables::{Problem, Set, is_stack_package};
-use super::closure::Missing;
 use crate::registry::Effect;
 
 /// How good a build is among the builds of one version, greater is better.
@@ -56,8 +56,8 @@ impl Problem<'_> {
             Node::Variant => contained(self.variants.len()).next(),
             Node::Cudnn => contained(self.cudnn.len()).next(),
             // PyPI is number 0.
-            Node::StackIndex => contained(self.indexes.len()).last(),
-            Node::Advisory(_) => contained(2).last(),
+            Node::StackIndex => contained(self.indexes.len()).next_back(),
+            Node::Advisory(_) => contained(2).next_back(),
             Node::Build(name) => {
                 let table = &self.stack[name.as_ref()];
                 contained(table.builds.len()).max_by_key(|i| {
@@ -67,11 +67,8 @@ impl Problem<'_> {
             }
             Node::Package(name) | Node::Extra(name, _) if is_stack_package(name) => {
                 let table = &self.stack[name.as_ref()];
-                let count = if matches!(node, Node::Extra(..)) {
-                    table.builds.len()
-                } else {
-                    table.versions.len()
-                };
+                let count =
+                    if matches!(node, Node::Extra(..)) { table.builds.len() } else { table.versions.len() };
                 if let (Node::Package(_), Some(locked)) = (node, self.preferences.versions.get(name.as_ref()))
                     && let Some(i) = table.versions.iter().position(|v| *v == super::public(locked))
                     && set.contains(&(i as u32))
@@ -125,10 +122,7 @@ impl Problem<'_> {
 
     fn is_requested(&self, name: &str) -> bool {
         debug_assert!(self.depth == Depth::Full || is_stack_package(name));
-        self.request
-            .requirements
-            .iter()
-            .any(|r| (r.requirement.name.as_ref() as &str) == name)
+        self.request.requirements.iter().any(|r| (r.requirement.name.as_ref() as &str) == name)
     }
 
     /// The text of a constraining advisory's requirement.

@@ -82,13 +82,7 @@ impl Relaxer<'_, '_> {
         if gives.is_empty() {
             gives = format!("{} packages on Python {}", solution.packages.len(), solution.python);
         }
-        self.found.push(WayOut {
-            change,
-            party: party.to_owned(),
-            level: self.level,
-            stack,
-            gives,
-        });
+        self.found.push(WayOut { change, party: party.to_owned(), level: self.level, stack, gives });
     }
 
     /// The lowest newer driver that helps; never one that the host's GPUs are too old for.
@@ -158,7 +152,11 @@ impl Relaxer<'_, '_> {
             request.constraints.remove(i);
             if let Some(solution) = self.solve(self.inputs.host, &request) {
                 let text = crate::model::text::clean(&user.requirement.to_string(), 60);
-                self.offer(format!("without the constraint {text}"), user.requirement.name.as_ref(), &solution);
+                self.offer(
+                    format!("without the constraint {text}"),
+                    user.requirement.name.as_ref(),
+                    &solution,
+                );
             }
         }
     }
@@ -197,10 +195,7 @@ impl Relaxer<'_, '_> {
             if let Some(solution) = self.solve(self.inputs.host, &request) {
                 let text = match party {
                     "python" => format!("Python {}", solution.python),
-                    "variant" => solution
-                        .stack
-                        .as_ref()
-                        .map_or(text, |s| format!("variant {}", s.variant)),
+                    "variant" => solution.stack.as_ref().map_or(text, |s| format!("variant {}", s.variant)),
                     _ => text,
                 };
                 self.offer(text, party, &solution);
@@ -250,12 +245,8 @@ impl Relaxer<'_, '_> {
 
 /// `torch <2.6` where the request was `>=2.6`; else the version that works.
 fn other_version(name: &str, asked: Option<&VersionOrUrl>, solution: &Solution) -> String {
-    let got = solution
-        .packages
-        .iter()
-        .find(|p| p.name == name)
-        .map(|p| p.version.clone())
-        .unwrap_or_default();
+    let got =
+        solution.packages.iter().find(|p| p.name == name).map(|p| p.version.clone()).unwrap_or_default();
     if let Some(VersionOrUrl::VersionSpecifier(specifiers)) = asked {
         let mut list = specifiers.iter();
         if let (Some(one), None) = (list.next(), list.next())

@@ -26,7 +26,7 @@ use crate::registry::{Advisory, Build, Effect, Registry};
 pub(super) type Set = Ranges<u32>;
 
 /// The packages whose builds differ by CUDA flavour and that the registry knows build by build.
-pub(super) const STACK_PACKAGES: [&str; 3] = ["torch", "torchaudio", "torchvision"];
+pub const STACK_PACKAGES: [&str; 3] = ["torch", "torchaudio", "torchvision"];
 
 /// Packages that come from the pytorch sub-index together with a build from there.
 pub(super) const FOLLOWS_BUILD: &str = "triton";
@@ -107,10 +107,7 @@ impl<'a> Problem<'a> {
         let mut cudnn: BTreeSet<Option<DottedVersion>> = BTreeSet::from([None]);
         let mut sub_indexes: BTreeSet<String> = BTreeSet::new();
         for row in &rows {
-            let variant = VariantRow {
-                name: row.variant.clone(),
-                cuda: row.cuda.clone(),
-            };
+            let variant = VariantRow { name: row.variant.clone(), cuda: row.cuda.clone() };
             if !variants.contains(&variant) {
                 variants.push(variant);
             }
@@ -130,13 +127,7 @@ impl<'a> Problem<'a> {
             depth,
             platform,
             libc: inputs.host.system.libc.clone(),
-            gpus: inputs
-                .host
-                .gpus
-                .iter()
-                .flatten()
-                .filter_map(|g| Some((g, g.capability?)))
-                .collect(),
+            gpus: inputs.host.gpus.iter().flatten().filter_map(|g| Some((g, g.capability?))).collect(),
             environments: pythons.iter().map(|p| marker_environment(*p, platform)).collect(),
             pythons,
             variants,
@@ -189,7 +180,8 @@ impl<'a> Problem<'a> {
     fn number_companion(&mut self, name: &'static str, rows: &[&'a Build]) {
         // (version, variant, index) -> (requirement on torch, targets, sources)
         type Key = (Version, u32, u32);
-        let mut found: BTreeMap<Key, (Option<VersionSpecifiers>, Option<CodeTargets>, Vec<String>)> = BTreeMap::new();
+        let mut found: BTreeMap<Key, (Option<VersionSpecifiers>, Option<CodeTargets>, Vec<String>)> =
+            BTreeMap::new();
         for row in rows {
             let version = match name {
                 "torchvision" => &row.torchvision,
@@ -207,18 +199,19 @@ impl<'a> Problem<'a> {
                 row.on_pypi && c.platform == row.platform && c.variant.as_deref() == Some(&row.variant)
             });
             let key = (version.clone(), self.variant_ordinal(&row.variant), self.index_ordinal(&row.index()));
-            found
-                .entry(key)
-                .or_insert((requirement, own.and_then(|c| c.targets.clone()), row.source.clone()));
+            found.entry(key).or_insert((
+                requirement,
+                own.and_then(|c| c.targets.clone()),
+                row.source.clone(),
+            ));
         }
         for companion in self.registry.companions() {
-            if companion.package != name || companion.platform != self.platform || companion.yanked.is_some() {
+            if companion.package != name || companion.platform != self.platform || companion.yanked.is_some()
+            {
                 continue;
             }
-            let Some(variant) = companion
-                .variant
-                .as_ref()
-                .and_then(|v| self.variants.iter().position(|row| &row.name == v))
+            let Some(variant) =
+                companion.variant.as_ref().and_then(|v| self.variants.iter().position(|row| &row.name == v))
             else {
                 continue;
             };
@@ -336,18 +329,19 @@ impl<'a> Problem<'a> {
     /// companion's where its targets are known.
     pub fn gpu_excludes(&self, build: &BuildRow<'_>, capability: ComputeCapability) -> bool {
         let decides = build.torch.is_some() || build.targets.is_some();
-        decides && self.variants[build.variant as usize].name != "cpu" && self.covers(build, capability).is_none()
-            || (build.torch.is_some() && self.variants[build.variant as usize].name == "cpu" && !self.prefers_cpu())
+        decides
+            && self.variants[build.variant as usize].name != "cpu"
+            && self.covers(build, capability).is_none()
+            || (build.torch.is_some()
+                && self.variants[build.variant as usize].name == "cpu"
+                && !self.prefers_cpu())
     }
 
     /// Whether a cuDNN release serves a capability.
     pub fn cudnn_serves(&self, cudnn: u32, capability: ComputeCapability) -> bool {
         match &self.cudnn[cudnn as usize] {
             None => true,
-            Some(version) => self
-                .registry
-                .cudnn_floor(version)
-                .is_none_or(|floor| capability >= floor.min),
+            Some(version) => self.registry.cudnn_floor(version).is_none_or(|floor| capability >= floor.min),
         }
     }
 

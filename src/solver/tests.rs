@@ -28,7 +28,7 @@ pub(super) fn host(gpus: Option<&[&str]>, driver: Option<&str>) -> Host {
                     capability: Some(found.capability),
                     memory_mib: None,
                     uuid: None,
-                        pci_id: None,
+                    pci_id: None,
                     found_by: "--gpu".to_owned(),
                 }
             })
@@ -41,20 +41,14 @@ pub(super) fn ask(requirements: &[&str]) -> Request {
     Request {
         requirements: requirements
             .iter()
-            .map(|r| UserRequirement {
-                requirement: r.parse().unwrap(),
-                origin: "command line".to_owned(),
-            })
+            .map(|r| UserRequirement { requirement: r.parse().unwrap(), origin: "command line".to_owned() })
             .collect(),
         ..Request::default()
     }
 }
 
 fn only(index: &str, mut request: Request) -> Request {
-    request.only_index = Some(Limit {
-        value: index.to_owned(),
-        origin: "--only-index".to_owned(),
-    });
+    request.only_index = Some(Limit { value: index.to_owned(), origin: "--only-index".to_owned() });
     request
 }
 
@@ -133,10 +127,7 @@ fn with_the_pytorch_index() {
 
 #[test]
 fn an_old_driver_is_named_with_its_ways_out() {
-    let c = conflict(
-        &host(Some(&["NVIDIA A100"]), Some("470.129.06")),
-        &only("pypi", ask(&["torch>=2.6"])),
-    );
+    let c = conflict(&host(Some(&["NVIDIA A100"]), Some("470.129.06")), &only("pypi", ask(&["torch>=2.6"])));
     assert_eq!(c.headline, "no torch>=2.6 runs on driver 470.129.06");
     let texts: Vec<&str> = c.reasons.iter().map(|r| r.text.as_str()).collect();
     assert_eq!(
@@ -164,15 +155,49 @@ fn an_old_driver_is_named_with_its_ways_out() {
 fn parties_of_conflicts() {
     let table: &[(&[&str], Option<&str>, Request, &[&str])] = &[
         // No build of CUDA 13 has code below 7.5, and cuDNN from 9.11 on has none either.
-        (&["V100"], Some("580.65.06"), Request { cuda: Some(Limit { value: ">=13".parse().unwrap(), origin: "t".into() }), ..ask(&["torch"]) }, &["gpu", "cuda"]),
-        (&["V100"], Some("580.65.06"), Request { cudnn: Some(Limit { value: ">=9.11".parse().unwrap(), origin: "t".into() }), ..ask(&["torch"]) }, &["gpu", "cudnn"]),
+        (
+            &["V100"],
+            Some("580.65.06"),
+            Request {
+                cuda: Some(Limit { value: ">=13".parse().unwrap(), origin: "t".into() }),
+                ..ask(&["torch"])
+            },
+            &["gpu", "cuda"],
+        ),
+        (
+            &["V100"],
+            Some("580.65.06"),
+            Request {
+                cudnn: Some(Limit { value: ">=9.11".parse().unwrap(), origin: "t".into() }),
+                ..ask(&["torch"])
+            },
+            &["gpu", "cudnn"],
+        ),
         (&["RTX 5090"], Some("570.86.16"), ask(&["torch<2.6"]), &["gpu", "torch"]),
         (&["GTX 1080", "RTX 5090"], Some("580.65.06"), ask(&["torch"]), &["gpu", "torch"]),
-        (&["A100"], Some("550.54.14"), ask(&["torch==2.5.1", "torchvision==0.16.0"]), &["torchvision", "torch"]),
+        (
+            &["A100"],
+            Some("550.54.14"),
+            ask(&["torch==2.5.1", "torchvision==0.16.0"]),
+            &["torchvision", "torch"],
+        ),
         (&["A100"], Some("550.54.14"), ask(&["torch==2.8.0+cu118"]), &["torch"]),
         (&["A100"], Some("550.54.14"), ask(&["torch>=99"]), &["torch"]),
-        (&["H100"], Some("550.54.14"), Request { variant: Some(Limit { value: "cu999".into(), origin: "t".into() }), ..ask(&["torch"]) }, &["variant"]),
-        (&["H100"], Some("515.43.04"), Request { native_driver_only: Some(Limit { value: (), origin: "t".into() }), ..ask(&["torch>=2.6"]) }, &["driver"]),
+        (
+            &["H100"],
+            Some("550.54.14"),
+            Request { variant: Some(Limit { value: "cu999".into(), origin: "t".into() }), ..ask(&["torch"]) },
+            &["variant"],
+        ),
+        (
+            &["H100"],
+            Some("515.43.04"),
+            Request {
+                native_driver_only: Some(Limit { value: (), origin: "t".into() }),
+                ..ask(&["torch>=2.6"])
+            },
+            &["driver"],
+        ),
     ];
     for (gpus, driver, request, parties) in table {
         let c = conflict(&host(Some(gpus), *driver), request);
@@ -192,7 +217,10 @@ fn mixed_machines_and_companions() {
     assert!(s.notes.iter().any(|n| n.text.contains("Turing")), "{:?}", s.notes);
     let s = solved(&host(Some(&["H200"]), Some("580.159.04")), &only("pypi", ask(&["torchvision", "torch"])));
     assert_eq!(s.stack.unwrap().companions["torchvision"], "0.29.2");
-    let s = solved(&host(Some(&["H200"]), Some("580.159.04")), &only("pypi", ask(&["torch==2.9.1", "torchvision"])));
+    let s = solved(
+        &host(Some(&["H200"]), Some("580.159.04")),
+        &only("pypi", ask(&["torch==2.9.1", "torchvision"])),
+    );
     assert_eq!(s.stack.unwrap().companions["torchvision"], "0.24.1");
 }
 
@@ -219,7 +247,9 @@ fn an_open_fact_limits_nothing() {
     assert_eq!(s.stack.as_ref().unwrap().driver_mode, None);
     assert!(line(&s).starts_with("2.15.0 cu132"));
     let covered: Vec<ComputeCapability> = s.envelope.coverage.iter().map(|c| c.compute_capability).collect();
-    assert!(covered.contains(&ComputeCapability::new(7, 5)) && !covered.contains(&ComputeCapability::new(7, 0)));
+    assert!(
+        covered.contains(&ComputeCapability::new(7, 5)) && !covered.contains(&ComputeCapability::new(7, 0))
+    );
     // The driver is open, but it cannot be one that has left the GPU behind.
     let v100 = solved(&host(Some(&["V100"]), None), &ask(&["torch"]));
     let volta = v100.envelope.coverage.iter().find(|c| c.compute_capability.to_string() == "7.0").unwrap();

@@ -28,9 +28,7 @@ impl Universe {
 
     /// A page, if it was asked for: inner `None` when the index has no such project.
     pub fn page(&self, index: &str, project: &str) -> Option<Option<&Arc<ProjectPage>>> {
-        self.pages
-            .get(&(index.to_owned(), project.to_owned()))
-            .map(Option::as_ref)
+        self.pages.get(&(index.to_owned(), project.to_owned())).map(Option::as_ref)
     }
 
     /// A wheel's metadata, if it was asked for.

@@ -32,7 +32,9 @@ pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platfo
             let shown = crate::model::text::clean(line.split(';').next().unwrap_or(line).trim(), 80);
             let message = match (versions.get(name), &requirement.version_or_url) {
                 (None, _) => format!("{} needs {shown}, which is not installed", distribution.name),
-                (Some(have), Some(VersionOrUrl::VersionSpecifier(specifiers))) if !specifiers.contains(have) => {
+                (Some(have), Some(VersionOrUrl::VersionSpecifier(specifiers)))
+                    if !specifiers.contains(have) =>
+                {
                     format!("{} needs {shown}, {name} {have} is installed", distribution.name)
                 }
                 _ => continue,

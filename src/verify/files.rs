@@ -18,7 +18,11 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
         if !distribution.record_readable && !conda {
             findings.push(Finding {
                 r#where: Some(distribution.dist_info.clone()),
-                ..finding(Code::UnreadableRecord, Severity::Warning, format!("{name} has no readable RECORD: its files could not be checked"))
+                ..finding(
+                    Code::UnreadableRecord,
+                    Severity::Warning,
+                    format!("{name} has no readable RECORD: its files could not be checked"),
+                )
             });
         }
         let mut missing = Group::default();
@@ -31,7 +35,9 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
                 FileFault::Size(path, recorded, found) => {
                     altered.add(path, format!(" has {found} bytes, {recorded} are recorded"));
                 }
-                FileFault::Hash(path) => altered.add(path, " has another SHA-256 than is recorded".to_owned()),
+                FileFault::Hash(path) => {
+                    altered.add(path, " has another SHA-256 than is recorded".to_owned())
+                }
                 FileFault::OwnedTwice(path, other) => {
                     other_owner = Some(other.clone());
                     twice.add(path, String::new());

@@ -8,7 +8,13 @@ use crate::model::solution::Envelope;
 use crate::model::version::DottedVersion;
 
 /// Judges a machine by what a stack needs. `native` is the driver from which on its PTX runs too.
-pub fn check(envelope: &Envelope, variant: Option<&str>, native: Option<&DottedVersion>, host: &Host, require_gpu: bool) -> Area {
+pub fn check(
+    envelope: &Envelope,
+    variant: Option<&str>,
+    native: Option<&DottedVersion>,
+    host: &Host,
+    require_gpu: bool,
+) -> Area {
     let mut findings = Vec::new();
     let mut well = Vec::new();
     if envelope.platform != host.system.platform {
@@ -20,7 +26,11 @@ pub fn check(envelope: &Envelope, variant: Option<&str>, native: Option<&DottedV
     }
     if let (Some(need), Some(Libc::Glibc(have))) = (&envelope.glibc, &host.system.libc) {
         if have < need {
-            findings.push(finding(Code::LibcTooOld, Severity::Error, format!("glibc {have} is older than the {need} that the wheels need")));
+            findings.push(finding(
+                Code::LibcTooOld,
+                Severity::Error,
+                format!("glibc {have} is older than the {need} that the wheels need"),
+            ));
         } else {
             well.push(format!("glibc {have} >= {need}"));
         }
@@ -31,14 +41,23 @@ pub fn check(envelope: &Envelope, variant: Option<&str>, native: Option<&DottedV
     Area { name: "host", findings, summary: well.join(", ") }
 }
 
-fn gpus(envelope: &Envelope, native: Option<&DottedVersion>, host: &Host, require_gpu: bool, findings: &mut Vec<Finding>, well: &mut Vec<String>) {
+fn gpus(
+    envelope: &Envelope,
+    native: Option<&DottedVersion>,
+    host: &Host,
+    require_gpu: bool,
+    findings: &mut Vec<Finding>,
+    well: &mut Vec<String>,
+) {
     let unjudged = if require_gpu { Severity::Error } else { Severity::Info };
     let mut not_judged = |what: &str| {
         findings.push(finding(Code::NotJudged, unjudged, what.to_owned()));
     };
     let gpus = match &host.gpus {
         None => {
-            not_judged("the GPUs of this machine are unknown, so neither they nor the driver could be judged");
+            not_judged(
+                "the GPUs of this machine are unknown, so neither they nor the driver could be judged",
+            );
             return;
         }
         Some(gpus) if gpus.is_empty() => {
@@ -53,11 +72,16 @@ fn gpus(envelope: &Envelope, native: Option<&DottedVersion>, host: &Host, requir
     }
     for gpu in gpus {
         let Some(capability) = gpu.capability else {
-            findings.push(finding(Code::NotJudged, unjudged, format!("the compute capability of {} is unknown", gpu.label())));
+            findings.push(finding(
+                Code::NotJudged,
+                unjudged,
+                format!("the compute capability of {} is unknown", gpu.label()),
+            ));
             continue;
         };
         let Some(row) = envelope.coverage.iter().find(|c| c.compute_capability == capability) else {
-            let covered: Vec<String> = envelope.coverage.iter().map(|c| c.compute_capability.to_string()).collect();
+            let covered: Vec<String> =
+                envelope.coverage.iter().map(|c| c.compute_capability.to_string()).collect();
             findings.push(Finding {
                 fix: Some("envlock resolve --redetect".to_owned()),
                 r#where: Some(gpu.label()),
@@ -74,7 +98,9 @@ fn gpus(envelope: &Envelope, native: Option<&DottedVersion>, host: &Host, requir
             && driver < min
         {
             findings.push(Finding {
-                fix: Some(format!("update the NVIDIA driver on the host to {min} or newer, or `envlock resolve --redetect`")),
+                fix: Some(format!(
+                    "update the NVIDIA driver on the host to {min} or newer, or `envlock resolve --redetect`"
+                )),
                 ..finding(
                     Code::DriverTooOld,
                     Severity::Error,
@@ -90,7 +116,8 @@ fn gpus(envelope: &Envelope, native: Option<&DottedVersion>, host: &Host, requir
                 format!("driver {driver} no longer knows {}: it needs a driver before {below}", gpu.label()),
             ));
         } else {
-            let min = row.driver_min.as_ref().map(|m| format!(", driver {driver} >= {m}")).unwrap_or_default();
+            let min =
+                row.driver_min.as_ref().map(|m| format!(", driver {driver} >= {m}")).unwrap_or_default();
             well.insert(0, format!("{}{min}", gpu.label()));
         }
     }
@@ -132,7 +159,12 @@ mod tests {
     fn host(driver: Option<&str>, gpu: Option<Option<(u8, u8)>>, glibc: &str) -> Host {
         let mut host = Host::open(Platform::LINUX_X86_64, "t");
         host.system.libc = Some(Libc::Glibc(glibc.parse().unwrap()));
-        host.driver = driver.map(|v| Driver { version: v.parse().unwrap(), cuda: None, compat: None, found_by: "t".into() });
+        host.driver = driver.map(|v| Driver {
+            version: v.parse().unwrap(),
+            cuda: None,
+            compat: None,
+            found_by: "t".into(),
+        });
         host.gpus = gpu.map(|g| {
             g.map(|(major, minor)| Gpu {
                 index: 0,
@@ -171,6 +203,8 @@ mod tests {
         }
         let strict = check(&envelope(), Some("cu128"), None, &host(None, Some(None), "2.35"), true);
         assert!(strict.has_errors());
-        assert!(check(&envelope(), Some("cpu"), None, &host(None, Some(None), "2.35"), true).findings.is_empty());
+        assert!(
+            check(&envelope(), Some("cpu"), None, &host(None, Some(None), "2.35"), true).findings.is_empty()
+        );
     }
 }

@@ -35,9 +35,21 @@ impl Area {
 }
 
 /// Holds an environment and a machine against a lock.
-pub fn against_lock(lock: &Lockfile, target: &Target, host: &Host, installed: &Installed, require_gpu: bool) -> Vec<Area> {
+pub fn against_lock(
+    lock: &Lockfile,
+    target: &Target,
+    host: &Host,
+    installed: &Installed,
+    require_gpu: bool,
+) -> Vec<Area> {
     vec![
-        host::check(&target.envelope, target.stack.as_ref().map(|s| s.variant.as_str()), target.stack.as_ref().and_then(|s| s.native_driver.as_ref()), host, require_gpu),
+        host::check(
+            &target.envelope,
+            target.stack.as_ref().map(|s| s.variant.as_str()),
+            target.stack.as_ref().and_then(|s| s.native_driver.as_ref()),
+            host,
+            require_gpu,
+        ),
         packages::check(lock, target, installed),
         files::check(installed, &|name| lock.package(name).is_some()),
     ]
@@ -45,8 +57,16 @@ pub fn against_lock(lock: &Lockfile, target: &Target, host: &Host, installed: &I
 
 /// Holds an environment against the machine and itself, without a lock. `envelope` is what the
 /// installed torch needs, where the registry knows its build.
-pub fn without_lock(registry: &Registry, envelope: Option<&Envelope>, native: Option<&crate::model::version::DottedVersion>, host: &Host, installed: &Installed, require_gpu: bool) -> Vec<Area> {
-    let variant = installed.distributions.iter().find(|d| d.name == "torch").and_then(|d| d.variant.as_deref());
+pub fn without_lock(
+    registry: &Registry,
+    envelope: Option<&Envelope>,
+    native: Option<&crate::model::version::DottedVersion>,
+    host: &Host,
+    installed: &Installed,
+    require_gpu: bool,
+) -> Vec<Area> {
+    let variant =
+        installed.distributions.iter().find(|d| d.name == "torch").and_then(|d| d.variant.as_deref());
     let mut areas = Vec::new();
     if let Some(envelope) = envelope {
         areas.push(host::check(envelope, variant, native, host, require_gpu));

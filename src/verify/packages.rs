@@ -38,52 +38,81 @@ pub(super) fn check(lock: &Lockfile, target: &Target, installed: &Installed) -> 
     for (name, list) in &by_name {
         if list.len() > 1 {
             let versions: Vec<&str> = list.iter().map(|d| d.version.as_str()).collect();
-            findings.push(at(name, finding(
-                Code::DuplicatePackage,
-                Severity::Error,
-                format!("{name} is installed {} times: {}", list.len(), versions.join(", ")),
-            )));
+            findings.push(at(
+                name,
+                finding(
+                    Code::DuplicatePackage,
+                    Severity::Error,
+                    format!("{name} is installed {} times: {}", list.len(), versions.join(", ")),
+                ),
+            ));
         }
     }
     let mut as_locked = 0;
     for package in &lock.packages {
         let Some(found) = by_name.get(package.name.as_str()).and_then(|l| l.first()) else {
-            findings.push(at(&package.name, Finding {
-                fix: Some(reinstall(lock)),
-                ..finding(Code::MissingPackage, Severity::Error, format!("{} {} is not installed", package.name, package.version))
-            }));
+            findings.push(at(
+                &package.name,
+                Finding {
+                    fix: Some(reinstall(lock)),
+                    ..finding(
+                        Code::MissingPackage,
+                        Severity::Error,
+                        format!("{} {} is not installed", package.name, package.version),
+                    )
+                },
+            ));
             continue;
         };
         let before = findings.len();
         if !same_version(&package.version, &found.version) {
-            findings.push(at(&package.name, Finding {
-                fix: Some(reinstall(lock)),
-                ..finding(
-                    Code::WrongVersion,
-                    Severity::Error,
-                    format!("{} {} is installed, {} is locked", package.name, found.version, package.version),
-                )
-            }));
-        } else if let (Some(expected), Some(found_digest)) = (&package.metadata_sha256, &found.metadata_sha256)
+            findings.push(at(
+                &package.name,
+                Finding {
+                    fix: Some(reinstall(lock)),
+                    ..finding(
+                        Code::WrongVersion,
+                        Severity::Error,
+                        format!(
+                            "{} {} is installed, {} is locked",
+                            package.name, found.version, package.version
+                        ),
+                    )
+                },
+            ));
+        } else if let (Some(expected), Some(found_digest)) =
+            (&package.metadata_sha256, &found.metadata_sha256)
             && expected != found_digest
         {
-            findings.push(at(&package.name, finding(
-                Code::WrongMetadata,
-                Severity::Error,
-                format!("{} {} is installed from another file than the locked one: its METADATA differs", package.name, found.version),
-            )));
+            findings.push(at(
+                &package.name,
+                finding(
+                    Code::WrongMetadata,
+                    Severity::Error,
+                    format!(
+                        "{} {} is installed from another file than the locked one: its METADATA differs",
+                        package.name, found.version
+                    ),
+                ),
+            ));
         }
         if let (Some(expected), Some(variant)) = (&package.variant, &found.variant)
             && expected != variant
         {
-            findings.push(at(&package.name, Finding {
-                fix: Some(reinstall(lock)),
-                ..finding(
-                    Code::WrongVariant,
-                    Severity::Error,
-                    format!("{} is built for {variant}, {expected} is locked (its version.py says so)", package.name),
-                )
-            }));
+            findings.push(at(
+                &package.name,
+                Finding {
+                    fix: Some(reinstall(lock)),
+                    ..finding(
+                        Code::WrongVariant,
+                        Severity::Error,
+                        format!(
+                            "{} is built for {variant}, {expected} is locked (its version.py says so)",
+                            package.name
+                        ),
+                    )
+                },
+            ));
         }
         if findings.len() == before {
             as_locked += 1;
@@ -91,18 +120,13 @@ pub(super) fn check(lock: &Lockfile, target: &Target, installed: &Installed) -> 
     }
     for name in by_name.keys() {
         if lock.package(name).is_none() && !FURNITURE.contains(name) && target.level == Level::Full {
-            findings.push(at(name, finding(
-                Code::ExtraPackage,
-                Severity::Warning,
-                format!("{name} is installed and not locked"),
-            )));
+            findings.push(at(
+                name,
+                finding(Code::ExtraPackage, Severity::Warning, format!("{name} is installed and not locked")),
+            ));
         }
     }
-    Area {
-        name: "packages",
-        findings,
-        summary: format!("{as_locked} of {} as locked", lock.packages.len()),
-    }
+    Area { name: "packages", findings, summary: format!("{as_locked} of {} as locked", lock.packages.len()) }
 }
 
 fn at(name: &str, finding: Finding) -> Finding {

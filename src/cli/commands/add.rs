@@ -6,15 +6,18 @@ use crate::cli::args::{AddArgs, GlobalArgs};
 use crate::cli::error::{CliError, exit};
 use crate::cli::printer::Printer;
 use crate::cli::{files, manifest};
-
-const STACK: [&str; 3] = ["torch", "torchvision", "torchaudio"];
+use crate::solver::STACK_PACKAGES;
 
 pub(super) fn add(global: &GlobalArgs, args: &AddArgs, printer: &Printer) -> Result<u8, CliError> {
     edit(global, args, printer, |document| {
         for text in &args.packages {
-            let parsed = manifest::requirement(text, "command line").map_err(|m| CliError::new("usage", m))?;
+            let parsed =
+                manifest::requirement(text, "command line").map_err(|m| CliError::new("usage", m))?;
             let name = parsed.requirement.name.to_string();
-            if STACK.contains(&name.as_str()) && parsed.requirement.extras.is_empty() && parsed.requirement.marker.is_true() {
+            if STACK_PACKAGES.contains(&name.as_str())
+                && parsed.requirement.extras.is_empty()
+                && parsed.requirement.marker.is_true()
+            {
                 let spec = parsed.requirement.to_string()[name.len()..].trim().to_owned();
                 document["stack"][&name] = value(if spec.is_empty() { "*".to_owned() } else { spec });
             } else {
@@ -30,7 +33,8 @@ pub(super) fn add(global: &GlobalArgs, args: &AddArgs, printer: &Printer) -> Res
 pub(super) fn remove(global: &GlobalArgs, args: &AddArgs, printer: &Printer) -> Result<u8, CliError> {
     edit(global, args, printer, |document| {
         for text in &args.packages {
-            let parsed = manifest::requirement(text, "command line").map_err(|m| CliError::new("usage", m))?;
+            let parsed =
+                manifest::requirement(text, "command line").map_err(|m| CliError::new("usage", m))?;
             let name = parsed.requirement.name.to_string();
             let in_stack = document
                 .get_mut("stack")
@@ -45,16 +49,21 @@ pub(super) fn remove(global: &GlobalArgs, args: &AddArgs, printer: &Printer) -> 
     })
 }
 
-fn edit(global: &GlobalArgs, args: &AddArgs, printer: &Printer, change: impl Fn(&mut DocumentMut) -> Result<(), CliError>) -> Result<u8, CliError> {
+fn edit(
+    global: &GlobalArgs,
+    args: &AddArgs,
+    printer: &Printer,
+    change: impl Fn(&mut DocumentMut) -> Result<(), CliError>,
+) -> Result<u8, CliError> {
     let folder = files::project_folder(global.project.as_deref())?;
     let path = folder.join(files::MANIFEST);
     let before = files::read(&path)?.ok_or_else(|| {
         CliError::new("usage", "there is no envlock.toml here").hint("start with `envlock init`")
     })?;
     manifest::parse(&before, files::MANIFEST)?;
-    let mut document: DocumentMut = before
-        .parse()
-        .map_err(|e: toml_edit::TomlError| CliError::new("input", format!("envlock.toml: {}", e.message())))?;
+    let mut document: DocumentMut = before.parse().map_err(|e: toml_edit::TomlError| {
+        CliError::new("input", format!("envlock.toml: {}", e.message()))
+    })?;
     change(&mut document)?;
     let after = document.to_string();
     manifest::parse(&after, files::MANIFEST)?;

@@ -16,13 +16,20 @@ use crate::model::solution::Need;
 
 pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> Result<u8, CliError> {
     let project = Project::find(global)?;
-    let text = files::read(&project.lock_path())?
-        .ok_or_else(|| CliError::new("lock", "there is no envlock.lock").hint("make it with `envlock resolve`"))?;
+    let text = files::read(&project.lock_path())?.ok_or_else(|| {
+        CliError::new("lock", "there is no envlock.lock").hint("make it with `envlock resolve`")
+    })?;
     let lock = lockfile::parse(&text)?;
     let target = lock.target(args.target.as_deref()).ok_or_else(|| {
         let names: Vec<&str> = lock.targets.iter().map(|t| t.name.as_str()).collect();
-        CliError::new("usage", format!("the lock has no target `{}`", crate::model::text::clean(args.target.as_deref().unwrap_or(""), 40)))
-            .hint(format!("it has {}", names.join(", ")))
+        CliError::new(
+            "usage",
+            format!(
+                "the lock has no target `{}`",
+                crate::model::text::clean(args.target.as_deref().unwrap_or(""), 40)
+            ),
+        )
+        .hint(format!("it has {}", names.join(", ")))
     })?;
     let out = match args.format {
         ExportFormat::Environment => {
@@ -47,7 +54,14 @@ pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> 
 }
 
 /// pylock.toml states addresses: they are asked from the index, or its cache.
-fn pylock(global: &GlobalArgs, args: &ExportArgs, project: &Project, lock: &Lockfile, target: &Target, printer: &Printer) -> Result<String, CliError> {
+fn pylock(
+    global: &GlobalArgs,
+    args: &ExportArgs,
+    project: &Project,
+    lock: &Lockfile,
+    target: &Target,
+    printer: &Printer,
+) -> Result<String, CliError> {
     let client = fetch::client(global, project, args.index_url.as_deref())?;
     let needs: Vec<Need> = lock
         .packages
@@ -70,11 +84,7 @@ fn pylock(global: &GlobalArgs, args: &ExportArgs, project: &Project, lock: &Lock
     }
     let url = |index: &str, project: &str, file: &str| {
         let page = pages.get(&(index.to_owned(), project.to_owned()))?;
-        page.releases()
-            .iter()
-            .flat_map(|r| page.files(r))
-            .find(|f| f.filename == file)
-            .map(|f| f.url.clone())
+        page.releases().iter().flat_map(|r| page.files(r)).find(|f| f.filename == file).map(|f| f.url.clone())
     };
     Ok(export::pylock(lock, target, &url)?)
 }

@@ -4,7 +4,9 @@ use crate::cli::args::{GlobalArgs, InitArgs};
 use crate::cli::error::{CliError, exit};
 use crate::cli::printer::Printer;
 use crate::cli::{files, manifest};
+use crate::model::request::UserRequirement;
 use crate::model::text::{clean, toml_string as quote};
+use crate::solver::STACK_PACKAGES;
 
 pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Result<u8, CliError> {
     let folder = match &global.project {
@@ -22,15 +24,15 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
     };
     let mut stack: Vec<(String, String)> = Vec::new();
     let mut dependencies: Vec<String> = Vec::new();
-    for requirement in from {
+    for (written, requirement) in from {
         let name = requirement.requirement.name.to_string();
         let plain = requirement.requirement.extras.is_empty() && requirement.requirement.marker.is_true();
-        if ["torch", "torchvision", "torchaudio"].contains(&name.as_str()) && plain {
+        if STACK_PACKAGES.contains(&name.as_str()) && plain {
             let text = requirement.requirement.to_string();
             let spec = text[name.len()..].trim().to_owned();
             stack.push((name, if spec.is_empty() { "*".to_owned() } else { spec }));
         } else {
-            dependencies.push(requirement.requirement.to_string());
+            dependencies.push(written);
         }
     }
     if let Some(spec) = &args.torch {
@@ -68,14 +70,15 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
     Ok(exit::YES)
 }
 
-/// The requirements of a requirements.txt; options are said and left out.
-fn requirements_of(file: &std::path::Path) -> Result<Vec<crate::model::request::UserRequirement>, CliError> {
+/// The requirements of a requirements.txt as written and parsed; options are left out.
+fn requirements_of(file: &std::path::Path) -> Result<Vec<(String, UserRequirement)>, CliError> {
     let name = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     if !name.ends_with(".txt") && !name.ends_with(".in") {
         return Err(CliError::new("usage", format!("`{}` is not a requirements.txt", clean(&name, 80)))
             .hint("pyproject.toml and environment.yml are not read yet"));
     }
-    let text = files::read(file)?.ok_or_else(|| CliError::new("input", format!("`{}` does not exist", file.display())))?;
+    let text = files::read(file)?
+        .ok_or_else(|| CliError::new("input", format!("`{}` does not exist", file.display())))?;
     let joined = text.replace("\\\r\n", " ").replace("\\\n", " ");
     let mut out = Vec::new();
     for line in joined.lines() {
@@ -88,7 +91,9 @@ fn requirements_of(file: &std::path::Path) -> Result<Vec<crate::model::request::
         }
         // Hashes belong to the lock.
         let line = line.split(" --").next().unwrap_or(line).trim();
-        out.push(manifest::requirement(line, &name).map_err(|m| CliError::new("input", format!("{name}: {m}")))?);
+        let requirement =
+            manifest::requirement(line, &name).map_err(|m| CliError::new("input", format!("{name}: {m}")))?;
+        out.push((line.to_owned(), requirement));
     }
     Ok(out)
 }

@@ -33,7 +33,12 @@ pub(super) fn run(global: &GlobalArgs, args: &ProbeArgs, printer: &Printer) -> R
         Some(gpus) => {
             for gpu in gpus {
                 let memory = gpu.memory_mib.map(|m| format!(", {m} MiB")).unwrap_or_default();
-                printer.out(&format!("gpu {}   {}{memory}     {}", gpu.index, gpu.label(), found(&gpu.found_by)));
+                printer.out(&format!(
+                    "gpu {}   {}{memory}     {}",
+                    gpu.index,
+                    gpu.label(),
+                    found(&gpu.found_by)
+                ));
             }
         }
     }

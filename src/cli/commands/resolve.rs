@@ -18,7 +18,12 @@ use crate::solver::{Depth, Inputs, Universe, solve};
 /// How envlock's own environment.yml and requirements begin.
 const MARK: &str = "# Written by envlock";
 
-pub(super) fn run(global: &GlobalArgs, packages: &[String], args: &SolveArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(
+    global: &GlobalArgs,
+    packages: &[String],
+    args: &SolveArgs,
+    printer: &Printer,
+) -> Result<u8, CliError> {
     let start = Instant::now();
     let project = Project::find(global)?;
     let registry = settings::registry(global)?;
@@ -69,15 +74,31 @@ pub(super) fn run(global: &GlobalArgs, packages: &[String], args: &SolveArgs, pr
                 printer.json(&report::conflict_json(&conflict));
             } else {
                 report::conflict(printer, &conflict);
-                printer.hint("name one of these, or update the driver on the host (containers share it)");
+                if conflict.would_work_if.iter().any(|w| w.party == "driver") {
+                    printer.hint("name one of these, or update the driver on the host (containers share it)");
+                } else if !conflict.would_work_if.is_empty() {
+                    printer.hint("name one of these in the request");
+                }
             }
             Ok(exit::NO)
         }
         Answer::Solution(solution) => {
             let level = if args.stack_only { Level::Stack } else { Level::Full };
-            let lock = Lockfile::new(&solution, &target_host, level, &request, registry.digest(), &registry.meta().date);
+            let lock = Lockfile::new(
+                &solution,
+                &target_host,
+                level,
+                &request,
+                registry.digest(),
+                &registry.meta().date,
+            );
             let written = if args.dry_run { Vec::new() } else { write(&project, &lock, args)? };
-            tell(&solution, &target_host, &written, start, printer, &project.name());
+            let python = match &request.python {
+                Some(asked) if asked.text == solution.python.to_string() => "asked for".to_owned(),
+                Some(asked) => format!("newest of {} with wheels for all of these", asked.text),
+                None => "newest with wheels for all of these".to_owned(),
+            };
+            tell(&solution, &target_host, &written, start, printer, &project.name(), &python);
             Ok(exit::YES)
         }
     }
@@ -99,7 +120,12 @@ fn read_lock(project: &Project, required: bool, printer: &Printer) -> Result<Opt
     }
 }
 
-fn locked(old: Option<&Lockfile>, request: &crate::model::request::Request, registry: &Registry, printer: &Printer) -> Result<u8, CliError> {
+fn locked(
+    old: Option<&Lockfile>,
+    request: &crate::model::request::Request,
+    registry: &Registry,
+    printer: &Printer,
+) -> Result<u8, CliError> {
     let Some(lock) = old else {
         return Err(CliError::new("lock", "there is no envlock.lock").hint("make it with `envlock resolve`"));
     };
@@ -121,7 +147,12 @@ fn locked(old: Option<&Lockfile>, request: &crate::model::request::Request, regi
 }
 
 /// The machine to solve for, and whether it is the lock's.
-fn which_host(project: &Project, args: &SolveArgs, old: Option<&Lockfile>, registry: &Registry) -> Result<(Host, bool), CliError> {
+fn which_host(
+    project: &Project,
+    args: &SolveArgs,
+    old: Option<&Lockfile>,
+    registry: &Registry,
+) -> Result<(Host, bool), CliError> {
     if args.host.describe_a_machine() {
         return Ok((host::described(&args.host, registry)?, false));
     }
@@ -130,8 +161,14 @@ fn which_host(project: &Project, args: &SolveArgs, old: Option<&Lockfile>, regis
         [] => {}
         [(name, table)] => return Ok((host::from_table(name, table, registry)?, false)),
         [first, ..] => {
-            return Err(CliError::new("usage", "envlock.toml describes several targets, and only one can be locked yet")
-                .hint(format!("keep `[target.{}]`, or describe a machine with `--gpu` and `--driver`", first.0)));
+            return Err(CliError::new(
+                "usage",
+                "envlock.toml describes several targets, and only one can be locked yet",
+            )
+            .hint(format!(
+                "keep `[target.{}]`, or describe a machine with `--gpu` and `--driver`",
+                first.0
+            )));
         }
     }
     match old {
@@ -178,7 +215,15 @@ fn write(project: &Project, lock: &Lockfile, args: &SolveArgs) -> Result<Vec<Str
     Ok(written)
 }
 
-fn tell(solution: &Solution, host: &Host, written: &[String], start: Instant, printer: &Printer, name: &str) {
+fn tell(
+    solution: &Solution,
+    host: &Host,
+    written: &[String],
+    start: Instant,
+    printer: &Printer,
+    name: &str,
+    python: &str,
+) {
     if printer.json {
         printer.json(&report::solution_json(solution));
         return;
@@ -189,7 +234,7 @@ fn tell(solution: &Solution, host: &Host, written: &[String], start: Instant, pr
         if count == 1 { "" } else { "s" },
         start.elapsed().as_secs_f64()
     ));
-    report::solution(printer, solution, host);
+    report::solution(printer, solution, host, python);
     if written.is_empty() {
         printer.out(&format!("{}nothing (--dry-run)", report::label(printer, "wrote")));
     } else {

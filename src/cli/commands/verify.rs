@@ -34,15 +34,23 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
     let target = match &lock {
         None => None,
         Some(lock) => Some(lock.target(args.target.as_deref()).ok_or_else(|| {
-            CliError::new("usage", format!("the lock has no target `{}`", crate::model::text::clean(args.target.as_deref().unwrap_or(""), 40)))
+            CliError::new(
+                "usage",
+                format!(
+                    "the lock has no target `{}`",
+                    crate::model::text::clean(args.target.as_deref().unwrap_or(""), 40)
+                ),
+            )
         })?),
     };
     if let (Some(path), None) = (&args.host, &args.prefix) {
         return judge_hosts(path, lock.as_ref().zip(target), &registry, args, printer);
     }
-    let prefix = inspect::find_prefix(args.prefix.as_deref(), &|name| std::env::var(name).ok()).ok_or_else(|| {
-        CliError::new("usage", "no environment is active").hint("name one with `--prefix DIR`, or activate it first")
-    })?;
+    let prefix =
+        inspect::find_prefix(args.prefix.as_deref(), &|name| std::env::var(name).ok()).ok_or_else(|| {
+            CliError::new("usage", "no environment is active")
+                .hint("name one with `--prefix DIR`, or activate it first")
+        })?;
     let machine = match &args.host {
         Some(path) => host::finish(host::read_host_file(path)?, &registry)?,
         None => host::probed(&registry)?,
@@ -92,7 +100,8 @@ fn run_smoke(prefix: &Path, installed: &Installed, machine: &Host, choice: Smoke
         _ if machine.gpus.as_ref().is_some_and(|g| !g.is_empty()) && cuda_build(installed) => Devices::Cuda,
         _ => Devices::Auto,
     };
-    let seconds = std::env::var("ENVLOCK_SMOKE_TIMEOUT").ok().and_then(|t| t.parse().ok()).unwrap_or(SMOKE_LIMIT_S);
+    let seconds =
+        std::env::var("ENVLOCK_SMOKE_TIMEOUT").ok().and_then(|t| t.parse().ok()).unwrap_or(SMOKE_LIMIT_S);
     smoke::run(prefix, installed.python.map(|p| p.minor), devices, Duration::from_secs(seconds))
 }
 
@@ -104,20 +113,38 @@ fn cuda_build(installed: &Installed) -> bool {
 }
 
 fn smoke_area(outcome: &SmokeOutcome) -> Area {
-    let problem = |code: Code, message: String| Finding { code, severity: Severity::Error, message, fix: None, r#where: None };
+    let problem = |code: Code, message: String| Finding {
+        code,
+        severity: Severity::Error,
+        message,
+        fix: None,
+        r#where: None,
+    };
     let mut findings: Vec<Finding> = outcome
         .checks
         .iter()
         .filter(|c| !c.passed)
-        .map(|c| problem(Code::SmokeFailed, format!("{} on {}: {}", c.name, c.device, crate::model::text::clean(&c.detail, 160))))
+        .map(|c| {
+            problem(
+                Code::SmokeFailed,
+                format!("{} on {}: {}", c.name, c.device, crate::model::text::clean(&c.detail, 160)),
+            )
+        })
         .collect();
     match &outcome.end {
         End::Done => {}
-        End::Crashed { layer, what } => findings.push(problem(Code::SmokeCrashed, format!("the smoke test stopped at {layer}: {what}"))),
-        End::TimedOut { layer, seconds } => {
-            findings.push(problem(Code::SmokeTimeout, format!("the smoke test did not end in {seconds} s; it was at {layer}")));
+        End::Crashed { layer, what } => {
+            findings.push(problem(Code::SmokeCrashed, format!("the smoke test stopped at {layer}: {what}")))
         }
-        End::NotStarted(why) => findings.push(problem(Code::SmokeCrashed, format!("the smoke test did not start: {why}"))),
+        End::TimedOut { layer, seconds } => {
+            findings.push(problem(
+                Code::SmokeTimeout,
+                format!("the smoke test did not end in {seconds} s; it was at {layer}"),
+            ));
+        }
+        End::NotStarted(why) => {
+            findings.push(problem(Code::SmokeCrashed, format!("the smoke test did not start: {why}")))
+        }
     }
     let summary = outcome
         .checks
@@ -130,9 +157,16 @@ fn smoke_area(outcome: &SmokeOutcome) -> Area {
 }
 
 /// `verify --host` without a prefix: will this lock run on that node?
-fn judge_hosts(path: &Path, lock: Option<(&Lockfile, &Target)>, registry: &Registry, args: &VerifyArgs, printer: &Printer) -> Result<u8, CliError> {
+fn judge_hosts(
+    path: &Path,
+    lock: Option<(&Lockfile, &Target)>,
+    registry: &Registry,
+    args: &VerifyArgs,
+    printer: &Printer,
+) -> Result<u8, CliError> {
     let Some((_, target)) = lock else {
-        return Err(CliError::new("lock", "there is no envlock.lock to judge the host by").hint("make it with `envlock resolve`"));
+        return Err(CliError::new("lock", "there is no envlock.lock to judge the host by")
+            .hint("make it with `envlock resolve`"));
     };
     let mut paths = Vec::new();
     if path.is_dir() {
@@ -173,14 +207,17 @@ fn judge_hosts(path: &Path, lock: Option<(&Lockfile, &Target)>, registry: &Regis
         any_error |= area.has_errors();
         let verdict = if area.has_errors() { "differs" } else { "ok" };
         if printer.json {
-            documents.push(json!({ "file": file.display().to_string(), "verdict": verdict, "findings": area.findings }));
+            documents.push(
+                json!({ "file": file.display().to_string(), "verdict": verdict, "findings": area.findings }),
+            );
         } else {
             let why = area
                 .findings
                 .iter()
                 .max_by_key(|f| f.severity)
                 .map_or(area.summary.clone(), |f| f.message.clone());
-            let word = if area.has_errors() { printer.paint(ERROR, "no ") } else { printer.paint(GOOD, "yes") };
+            let word =
+                if area.has_errors() { printer.paint(ERROR, "no ") } else { printer.paint(GOOD, "yes") };
             printer.out(&format!("{word}  {}  {why}", file.display()));
         }
     }
@@ -247,7 +284,8 @@ impl Report<'_> {
             p.out(&format!("  {:<10}  {word}  {}", area.name, wrap_at(&area.summary, 23, 80)));
         }
         let errors = self.findings().filter(|f| f.severity == Severity::Error).count();
-        let mut findings: Vec<&Finding> = self.findings().filter(|f| f.severity != Severity::Info || !p.quiet).collect();
+        let mut findings: Vec<&Finding> =
+            self.findings().filter(|f| f.severity != Severity::Info || !p.quiet).collect();
         findings.sort_by_key(|f| std::cmp::Reverse(f.severity));
         for f in findings {
             let (word, style) = match f.severity {

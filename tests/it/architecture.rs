@@ -1,0 +1,156 @@
+//! The rules of docs/architecture.md, held against the source.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut out = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            out.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            out.push(path);
+        }
+    }
+    out.sort();
+    out
+}
+
+/// Module -> (what it may import, whether it is core).
+fn table() -> BTreeMap<String, (Vec<String>, bool)> {
+    let text = std::fs::read_to_string(root().join("docs/architecture.md")).unwrap();
+    let rows: BTreeMap<String, (Vec<String>, bool)> = text
+        .lines()
+        .skip_while(|l| !l.starts_with("| module | may import"))
+        .skip(2)
+        .take_while(|l| l.starts_with('|'))
+        .map(|l| {
+            let cells: Vec<&str> = l.trim_matches('|').split('|').map(str::trim).collect();
+            let imports = cells[1].split(',').map(|s| s.trim().to_owned()).filter(|s| s != "-").collect();
+            (cells[0].to_owned(), (imports, cells[2] == "core"))
+        })
+        .collect();
+    assert!(rows.len() > 8, "the table was not found");
+    rows
+}
+
+/// The code of a file without comments and without its test module.
+fn code(path: &Path) -> String {
+    let text = std::fs::read_to_string(path).unwrap();
+    let body = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+    body.lines().map(|l| l.split("//").next().unwrap_or("")).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn modules_import_only_what_the_table_allows() {
+    let table = table();
+    let mut wrong = Vec::new();
+    for path in rust_files(&root().join("src")) {
+        let relative = path.strip_prefix(root().join("src")).unwrap();
+        let module = relative.components().next().unwrap().as_os_str().to_string_lossy().into_owned();
+        if module == "lib.rs" || module == "main.rs" || path.ends_with("tests.rs") {
+            continue;
+        }
+        let (allowed, _) =
+            table.get(&module).unwrap_or_else(|| panic!("docs/architecture.md has no row for `{module}`"));
+        for used in code(&path).split("crate::").skip(1) {
+            let name: String = used.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            if name != module && !allowed.contains(&name) && table.contains_key(&name) {
+                wrong.push(format!("{} imports {name}", relative.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_core_touches_nothing() {
+    let table = table();
+    let forbidden = [
+        "std::fs",
+        "fs_err",
+        "std::env",
+        "std::process",
+        "std::net",
+        "println!",
+        "print!(",
+        "SystemTime",
+        "Instant",
+        "reqwest",
+        "tokio",
+    ];
+    let mut wrong = Vec::new();
+    for (module, (_, core)) in &table {
+        if !core {
+            continue;
+        }
+        for path in rust_files(&root().join("src").join(module)) {
+            let code = code(&path);
+            for word in forbidden {
+                if code.contains(word) {
+                    wrong.push(format!("{} uses {word}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn only_the_cli_prints() {
+    for path in rust_files(&root().join("src")) {
+        let in_cli = path.components().any(|c| c.as_os_str() == "cli");
+        let text = code(&path);
+        assert!(in_cli || !text.contains("println!"), "{} prints", path.display());
+    }
+}
+
+#[test]
+fn no_registry_host_and_no_machine_path_in_the_repository() {
+    // Spelled in parts, so that this file does not contain them either.
+    let hosts = [
+        ["py", "pi.org"],
+        ["python", "hosted.org"],
+        ["crates", ".io"],
+        ["npm", "js.org"],
+        ["deb.deb", "ian.org"],
+    ];
+    let mut wrong = Vec::new();
+    let mut folders = vec![root()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() {
+                if !name.starts_with('.') && name != "target" {
+                    folders.push(path);
+                }
+                continue;
+            }
+            // Cargo.lock names cargo's registry by cargo's own scheme; cargo writes it.
+            if name == "Cargo.lock" {
+                continue;
+            }
+            let Ok(text) = std::fs::read_to_string(&path) else { continue };
+            for parts in hosts {
+                if text.contains(&parts.concat()) {
+                    wrong.push(format!("{} names {}", path.display(), parts.concat()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_source_file_opens_with_its_purpose() {
+    for path in rust_files(&root().join("src")) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with("//!"), "{} has no module documentation", path.display());
+    }
+}

@@ -1,0 +1,212 @@
+//! The index client in all shapes of servers.
+
+use super::context::{IndexServer, Shape, TestContext};
+use super::wheels::{little_pypi, wheel};
+
+const ARGUMENTS: [&str; 6] = ["resolve", "torch==2.9.1", "--gpu", "H200", "--driver", "580.159.04"];
+
+#[test]
+fn every_shape_gives_the_same_lock() {
+    let mut locks = Vec::new();
+    for json in [false, true] {
+        for metadata in [false, true] {
+            for no_ranges in [false, true] {
+                let shape = Shape { json, metadata, no_ranges, ..Shape::default() };
+                let server = IndexServer::start(little_pypi(), shape);
+                let context = TestContext::with_index(&server);
+                context.run(&ARGUMENTS).expect(0);
+                // HTML pages state no sizes.
+                let lock: String = context
+                    .read("envlock.lock")
+                    .lines()
+                    .filter(|l| !l.starts_with("checksum"))
+                    .map(|l| match l.find(", size = ") {
+                        Some(at) => format!("{} }},\n", &l[..at]),
+                        None => format!("{l}\n"),
+                    })
+                    .collect();
+                locks.push(lock);
+            }
+        }
+    }
+    locks.dedup();
+    assert_eq!(locks.len(), 1, "{}", locks.join("\n=====\n"));
+}
+
+#[test]
+fn metadata_far_from_the_end_of_a_wheel() {
+    let big = wheel("big", "1.0").filler(300_000).needs("idna");
+    let server = IndexServer::start(vec![("pypi", big), ("pypi", wheel("idna", "3.11"))], Shape::default());
+    let context = TestContext::with_index(&server);
+    context.run(&["resolve", "big", "--gpu", "H200"]).expect(0);
+    assert!(context.read("envlock.lock").contains("name = \"idna\""));
+}
+
+#[test]
+fn servers_that_fail_or_lie() {
+    let table: &[(Shape, i32, &str)] = &[
+        (Shape { status: Some(404), ..Shape::default() }, 1, "torch 2.9.1 is not on the index pypi"),
+        (Shape { status: Some(500), ..Shape::default() }, 2, "the server answered 500, 4 times"),
+        (Shape { status: Some(403), ..Shape::default() }, 2, "wants other credentials"),
+        (Shape { body: Some("\u{0}garbage"), ..Shape::default() }, 2, "a body that is no index page"),
+        (Shape { half: true, ..Shape::default() }, 2, "no answer in time, 4 times"),
+        (Shape { wrong_range: true, ..Shape::default() }, 1, "other bytes than were asked for"),
+        (
+            Shape { metadata: true, lying_metadata: true, ..Shape::default() },
+            1,
+            "its SHA-256 is not the one the index states",
+        ),
+    ];
+    for (shape, code, expected) in table {
+        let server = IndexServer::start(little_pypi(), shape.clone());
+        let context = TestContext::with_index(&server);
+        let run = context.run(&[&ARGUMENTS[..], &["--only-index", "pypi"]].concat()).expect(*code);
+        assert!(run.flat().contains(expected), "{shape:?}: {}", run.shown());
+        assert!(!context.exists("envlock.lock"));
+    }
+}
+
+#[test]
+fn wheels_whose_metadata_is_another_packages() {
+    let server =
+        IndexServer::start(vec![("pypi", wheel("liar", "1.0").says_version("2.0"))], Shape::default());
+    let context = TestContext::with_index(&server);
+    let run = context.run(&["resolve", "liar", "--gpu", "H200"]).expect(1);
+    assert!(run.flat().contains("says it is version 2.0"), "{}", run.shown());
+}
+
+#[test]
+fn a_server_that_never_answers() {
+    // Accepts connections and says nothing.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/simple", listener.local_addr().unwrap());
+    let mut context = TestContext::new();
+    context.set("ENVLOCK_INDEX_URL", &address);
+    context.set("ENVLOCK_HTTP_TIMEOUT", "1");
+    let run = context.run(&["resolve", "idna", "--gpu", "H200"]).expect(2);
+    assert!(run.stderr.contains("no answer in time"), "{}", run.shown());
+    drop(listener);
+    let run = context.run(&["resolve", "idna", "--gpu", "H200"]).expect(2);
+    assert!(run.stderr.contains("cannot connect"), "{}", run.shown());
+}
+
+#[test]
+fn the_pytorch_index_out_of_reach_is_named() {
+    let server = IndexServer::start(little_pypi(), Shape { json: true, metadata: true, ..Shape::default() });
+    let mut context = TestContext::with_index(&server);
+    context.set("ENVLOCK_PYTORCH_INDEX_URL", "http://127.0.0.1:9");
+    let run = context.run(&["resolve", "torch", "--gpu", "V100", "--driver", "580.65.06"]).expect(2);
+    assert!(
+        run.stderr.contains("`pytorch/cu126`") && run.stderr.contains("--only-index pypi"),
+        "{}",
+        run.shown()
+    );
+}
+
+#[test]
+fn offline_answers_from_the_cache() {
+    let server = IndexServer::start(little_pypi(), Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    let none = context.run(&[&ARGUMENTS[..], &["--offline"]].concat()).expect(2);
+    assert!(none.stderr.contains("is not in the cache"), "{}", none.shown());
+    context.run(&ARGUMENTS).expect(0);
+    let lock = context.read("envlock.lock");
+    std::fs::remove_file(context.project().join("envlock.lock")).unwrap();
+    let asked = server.paths().len();
+    context.run(&[&ARGUMENTS[..], &["--offline"]].concat()).expect(0);
+    assert_eq!(context.read("envlock.lock"), lock);
+    assert_eq!(server.paths().len(), asked, "nothing was asked");
+    context.run(&["cache", "clean"]).expect(0);
+    context.run(&[&ARGUMENTS[..], &["--offline"]].concat()).expect(2);
+}
+
+#[test]
+fn pages_are_revalidated() {
+    let server = IndexServer::start(little_pypi(), Shape { etag: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    context.run(&["resolve", "idna", "--gpu", "H200"]).expect(0);
+    let first = server.paths().len();
+    context.run(&["resolve", "idna", "--gpu", "H200"]).expect(0);
+    let again: Vec<String> = server.paths()[first..].to_vec();
+    assert_eq!(again, ["/pypi/idna/"], "the page by its tag, the metadata not at all");
+}
+
+#[test]
+fn credentials_stay_with_their_host_and_are_not_printed() {
+    let secret = "Basic bWU6czNjcmV0";
+    let other = IndexServer::start(little_pypi(), Shape::default());
+    let shape = Shape {
+        authorization: Some(secret.to_owned()),
+        redirect: Some(other.address.clone()),
+        ..Shape::default()
+    };
+    let server = IndexServer::start(Vec::new(), shape);
+    let mut context = TestContext::new();
+    let with_login = server.address.replace("http://", "http://me:s3cret@");
+    context.set("ENVLOCK_INDEX_URL", &format!("{with_login}/pypi"));
+    let run = context.run(&["resolve", "idna", "--gpu", "H200"]).expect(0);
+    let lock = context.read("envlock.lock");
+    for text in [&run.stdout, &run.stderr, &lock, &context.read("environment.yml")] {
+        assert!(!text.contains("s3cret"), "{text}");
+    }
+    assert!(server.log.lock().unwrap().iter().all(|(_, a)| a.as_deref() == Some(secret)));
+    assert!(other.log.lock().unwrap().iter().all(|(_, a)| a.is_none()), "never across a redirect");
+
+    // netrc, and no credentials at all.
+    let guarded = IndexServer::start(
+        little_pypi(),
+        Shape { authorization: Some(secret.to_owned()), ..Shape::default() },
+    );
+    let mut context = TestContext::with_index(&guarded);
+    let denied = context.run(&["resolve", "idna", "--gpu", "H200"]).expect(2);
+    assert!(denied.stderr.contains("wants other credentials"), "{}", denied.shown());
+    let netrc = context.write("netrc", "machine 127.0.0.1 login me password s3cret\n");
+    context.set("NETRC", &netrc.display().to_string());
+    context.run(&["resolve", "idna", "--gpu", "H200"]).expect(0);
+}
+
+#[test]
+fn an_index_that_owns_packages() {
+    let corp = IndexServer::start(
+        vec![("simple", wheel("corp-tool", "1.0").needs("idna")), ("simple", wheel("idna", "99.0"))],
+        Shape::default(),
+    );
+    let pypi = IndexServer::start(little_pypi(), Shape::default());
+    let context = TestContext::with_index(&pypi);
+    context.write(
+        "envlock.toml",
+        &format!(
+            "[project]\ndependencies = [\"corp-tool\"]\n[[index]]\nname = \"corp\"\nurl = \"{}/simple\"\npackages = [\"corp-*\"]\n",
+            corp.address
+        ),
+    );
+    context.run(&["resolve", "--gpu", "H200"]).expect(0);
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains("name = \"corp-tool\"\nversion = \"1.0\"\nindex = \"corp\""), "{lock}");
+    assert!(lock.contains("name = \"idna\"\nversion = \"3.11\"\nindex = \"pypi\""), "{lock}");
+    assert!(pypi.paths().iter().all(|p| !p.contains("corp")), "its name is not told to another index");
+    let requirements = context.run(&["export", "requirements.txt"]).expect(0);
+    assert!(requirements.stdout.contains(&format!("--extra-index-url {}/simple", corp.address)));
+}
+
+#[test]
+fn where_the_index_is_found() {
+    let a = IndexServer::start(vec![("simple", wheel("idna", "1.0"))], Shape::default());
+    let b = IndexServer::start(vec![("simple", wheel("idna", "2.0"))], Shape::default());
+    let mut context = TestContext::new();
+    context.set("PIP_INDEX_URL", &format!("{}/simple", a.address));
+    context.run(&["resolve", "idna", "--gpu", "H200"]).expect(0);
+    assert!(context.read("envlock.lock").contains("1.0\""));
+    context
+        .run(&[
+            "resolve",
+            "idna",
+            "--gpu",
+            "H200",
+            "--upgrade",
+            "--index-url",
+            &format!("{}/simple", b.address),
+        ])
+        .expect(0);
+    assert!(context.read("envlock.lock").contains("2.0\""));
+}

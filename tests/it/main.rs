@@ -1,0 +1,10 @@
+//! Tests of the program as a person runs it, one module per command.
+
+mod architecture;
+mod context;
+mod export;
+mod index;
+mod probe;
+mod resolve;
+mod verify;
+mod wheels;

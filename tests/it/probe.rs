@@ -1,0 +1,149 @@
+//! `probe` with a stub NVML built here, a made-up nvidia-smi and a made-up root.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::context::TestContext;
+
+/// A reduced NVML: driver, CUDA, GPUs from the environment.
+const STUB: &str = r#"
+#include <stdlib.h>
+#include <string.h>
+#include <stdio.h>
+typedef struct { int index; } dev;
+static dev devices[8];
+int nvmlInit_v2(void) { const char *r = getenv("STUB_INIT"); return r ? atoi(r) : 0; }
+int nvmlShutdown(void) { return 0; }
+int nvmlSystemGetDriverVersion(char *v, unsigned n) { strncpy(v, getenv("STUB_DRIVER"), n); return 0; }
+int nvmlSystemGetCudaDriverVersion_v2(int *v) { *v = atoi(getenv("STUB_CUDA")); return 0; }
+int nvmlDeviceGetCount_v2(unsigned *n) { *n = atoi(getenv("STUB_COUNT")); return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, dev **d) { devices[i].index = i; *d = &devices[i]; return 0; }
+int nvmlDeviceGetName(dev *d, char *s, unsigned n) { strncpy(s, d->index ? "NVIDIA GeForce RTX 3090" : "NVIDIA A100-SXM4-80GB", n); return 0; }
+int nvmlDeviceGetUUID(dev *d, char *s, unsigned n) { snprintf(s, n, "GPU-%d%d%d", d->index, d->index, d->index); return 0; }
+#ifndef OLD
+int nvmlDeviceGetCudaComputeCapability(dev *d, int *a, int *b) { *a = 8; *b = d->index ? 6 : 0; return 0; }
+#endif
+"#;
+
+/// Builds the stub into a folder; `None` where there is no C compiler.
+fn stub(folder: &Path, flags: &[&str]) -> Option<()> {
+    let source = folder.join("stub.c");
+    std::fs::write(&source, STUB).unwrap();
+    let status = Command::new("gcc")
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(folder.join("libnvidia-ml.so.1"))
+        .args(flags)
+        .arg(&source)
+        .status();
+    match status {
+        Ok(status) if status.success() => Some(()),
+        _ => {
+            eprintln!("skipped: no gcc here");
+            None
+        }
+    }
+}
+
+fn with_stub(flags: &[&str]) -> Option<TestContext> {
+    let mut context = TestContext::new();
+    stub(context.dir.path(), flags)?;
+    context.set("LD_LIBRARY_PATH", &context.dir.path().display().to_string());
+    context.set("STUB_DRIVER", "535.129.03");
+    context.set("STUB_CUDA", "12020");
+    context.set("STUB_COUNT", "2");
+    Some(context)
+}
+
+#[test]
+fn nvml_tells_driver_and_gpus() {
+    let Some(context) = with_stub(&[]) else { return };
+    let json = context.run(&["probe", "--json"]).expect(0).json();
+    assert_eq!(json["driver"]["version"], "535.129.03");
+    assert_eq!(json["driver"]["cuda"], "12.2");
+    assert_eq!(json["driver"]["found_by"], "nvml");
+    assert_eq!(json["gpus"][0]["compute_capability"], "8.0");
+    assert_eq!(json["gpus"][1]["uuid"], "GPU-111");
+    assert_eq!(
+        json["gpus"][1]["memory_mib"],
+        serde_json::Value::Null,
+        "a symbol the library lacks is unknown"
+    );
+    assert_eq!(json["unknown"], serde_json::json!([]));
+    // Saved and read again, it is the same machine.
+    context.run(&["probe", "--save", "host.toml"]).expect(0);
+    let saved = context.read("host.toml");
+    assert!(saved.contains("compute_capability = \"8.6\""), "{saved}");
+    let run = context
+        .run(&["resolve", "torch", "--stack-only", "--host", "host.toml", "--only-index", "pypi"])
+        .expect(0);
+    assert!(run.stdout.contains("2.10.0+cu128"), "{}", run.shown());
+}
+
+#[test]
+fn capabilities_by_name_where_the_library_is_old() {
+    let Some(context) = with_stub(&["-DOLD"]) else { return };
+    let json = context.run(&["probe", "--json"]).expect(0).json();
+    assert_eq!(json["gpus"][1]["compute_capability"], "8.6", "known by its name");
+}
+
+#[test]
+fn visible_devices_are_honoured_and_said() {
+    let Some(mut context) = with_stub(&[]) else { return };
+    context.set("CUDA_VISIBLE_DEVICES", "GPU-111");
+    let run = context.run(&["probe"]).expect(0);
+    assert!(run.stdout.contains("RTX 3090") && !run.stdout.contains("A100"), "{}", run.shown());
+    assert!(run.stderr.contains("leaves 1 of 2 GPUs"), "{}", run.shown());
+    context.set("CUDA_VISIBLE_DEVICES", "1");
+    let run = context.run(&["probe"]).expect(0);
+    assert!(run.stdout.contains("A100"), "an index among unlike cards picks none for sure: {}", run.shown());
+    context.set("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+    let run = context.run(&["probe"]).expect(0);
+    assert!(!run.stdout.contains("A100"), "{}", run.shown());
+}
+
+#[test]
+fn nvml_that_fails_is_not_no_gpu() {
+    let Some(mut context) = with_stub(&[]) else { return };
+    // 9: the driver is not loaded. The kernel still tells its version.
+    context.set("STUB_INIT", "9");
+    let module = context.dir.path().join("sysroot/sys/module/nvidia");
+    std::fs::create_dir_all(&module).unwrap();
+    std::fs::write(module.join("version"), "570.86.16\n").unwrap();
+    let json = context.run(&["probe", "--json"]).expect(0).json();
+    assert_eq!(json["driver"]["version"], "570.86.16");
+    assert_eq!(json["unknown"], serde_json::json!(["gpus"]));
+}
+
+#[test]
+#[cfg(unix)]
+fn nvidia_smi_where_nvml_is_not() {
+    use std::os::unix::fs::PermissionsExt;
+    let context = TestContext::new();
+    let bin = context.dir.path().join("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    let script = "#!/bin/sh\ncase \"$1\" in\n*compute_cap*) echo 'Field \"compute_cap\" is not a valid field to query.'; exit 2;;\n\
+        --query*) echo '0, NVIDIA GeForce GTX 1080 Ti, GPU-1, 11264, 470.129.06, 0x1B0610DE';;\n\
+        *) echo '| NVIDIA-SMI 470.129.06   Driver Version: 470.129.06   CUDA Version: 11.4  |';;\nesac\n";
+    std::fs::write(bin.join("nvidia-smi"), script).unwrap();
+    std::fs::set_permissions(bin.join("nvidia-smi"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let json = context.run(&["probe", "--json"]).expect(0).json();
+    assert_eq!(json["driver"]["found_by"], "nvidia-smi");
+    assert_eq!(json["driver"]["cuda"], "11.4");
+    assert_eq!(json["gpus"][0]["compute_capability"], "6.1", "by its PCI id");
+}
+
+#[test]
+fn overrides_and_emptiness() {
+    let mut context = TestContext::new();
+    let none = context.run(&["probe"]).expect(0);
+    insta::assert_snapshot!(
+        "probe_nothing",
+        none.shown().lines().filter(|l| !l.starts_with("system")).collect::<Vec<_>>().join("\n")
+    );
+    context.set("CONDA_OVERRIDE_CUDA", "12.4");
+    let json = context.run(&["probe", "--json"]).expect(0).json();
+    assert_eq!(json["driver"]["version"], "550.54.14");
+    assert!(json["driver"]["found_by"].as_str().unwrap().contains("inferred"));
+    context.set("CONDA_OVERRIDE_CUDA", "77.7");
+    context.run(&["probe"]).expect(2);
+}

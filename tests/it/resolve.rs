@@ -1,0 +1,383 @@
+//! `resolve` against a loopback index.
+
+use super::context::{IndexServer, Shape, TestContext, leftovers};
+use super::wheels::{little_pypi, little_pytorch, wheel};
+
+fn server() -> IndexServer {
+    let mut all = little_pypi();
+    all.extend(little_pytorch());
+    IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() })
+}
+
+const H200: [&str; 4] = ["--gpu", "NVIDIA H200", "--driver", "580.159.04"];
+
+fn resolve<'a>(packages: &[&'a str], rest: &[&'a str]) -> Vec<&'a str> {
+    [&["resolve"], packages, rest].concat()
+}
+
+#[test]
+fn a_project_from_manifest_to_lock() {
+    let server = server();
+    let context = TestContext::with_index(&server);
+    context.write("envlock.toml", "[project]\nname = \"demo\"\npython = \">=3.11,<3.14\"\ndependencies = [\"requests[socks]\"]\n\n[stack]\ntorch = \">=2.8\"\n");
+    let run = context.run(&resolve(&[], &H200)).expect(0);
+    insta::assert_snapshot!("resolve_project", run.shown());
+    insta::assert_snapshot!("resolve_project_environment", context.read("environment.yml"));
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains("name = \"pysocks\""), "the extra is followed");
+    assert!(!lock.contains("3.12\""), "a yanked release is not taken: {lock}");
+    assert!(!lock.contains(&server.address), "the lock names no address");
+    // Solved again it is the same bytes, and it is current.
+    context.run(&resolve(&[], &[])).expect(0);
+    assert_eq!(context.read("envlock.lock"), lock);
+    context.run(&["resolve", "--locked"]).expect(0);
+    context.write("envlock.toml", "[stack]\ntorch = \">=2.9\"\n");
+    let stale = context.run(&["resolve", "--locked"]).expect(1);
+    assert!(stale.stdout.contains("the lock does not answer `package torch>=2.9`"), "{}", stale.shown());
+    assert_eq!(leftovers(&context.project()), Vec::<String>::new());
+}
+
+#[test]
+fn the_h200_needs_pypi_alone() {
+    let server = server();
+    let context = TestContext::with_index(&server);
+    let run = context.run(&resolve(&["torch"], &[&H200[..], &["--json"]].concat())).expect(0);
+    let json = run.json();
+    let target = &json["targets"][0];
+    assert_eq!(target["stack"]["torch"], "2.15.0");
+    assert_eq!(target["stack"]["variant"], "cu132");
+    assert_eq!(target["python"], "3.15");
+    assert_eq!(target["driver_mode"], "compatibility");
+    assert_eq!(target["envelope"]["driver"], "580.65.06");
+    assert_eq!(json["conflict"], serde_json::Value::Null);
+    let asked = server.paths();
+    assert!(asked.iter().all(|p| !p.contains("/whl/")), "{asked:?}");
+}
+
+#[test]
+fn the_pytorch_index_where_pypi_has_no_build() {
+    let server = server();
+    let context = TestContext::with_index(&server);
+    let v100 = context.run(&resolve(&["torch"], &["--gpu", "V100", "--driver", "580.65.06"])).expect(0);
+    assert!(v100.stdout.contains("2.14.1+cu126"), "{}", v100.shown());
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains("index = \"pytorch/cu126\""));
+    assert!(lock.contains("version = \"3.8.1\""), "triton follows the build");
+    let environment = context.read("environment.yml");
+    assert!(
+        environment.contains(&format!("--extra-index-url {}/whl/cu126", server.address)),
+        "{environment}"
+    );
+
+    let context = TestContext::with_index(&server);
+    let a100 = context.run(&resolve(&["torch"], &["--gpu", "A100", "--driver", "470.129.06"])).expect(0);
+    assert!(a100.stdout.contains("2.7.1+cu118"), "{}", a100.shown());
+    assert!(a100.stderr.contains("inferred"), "{}", a100.shown());
+
+    let context = TestContext::with_index(&server);
+    let cpu = context.run(&resolve(&["torch"], &[])).expect(0);
+    assert!(cpu.stderr.contains("no NVIDIA GPU was found"), "{}", cpu.shown());
+    assert!(cpu.stdout.contains("2.15.0+cpu"), "{}", cpu.shown());
+    let context = TestContext::with_index(&server);
+    let cpu = context.run(&resolve(&["torch"], &["--only-index", "pypi"])).expect(0);
+    assert!(cpu.stderr.contains("a CUDA build, a download of"), "{}", cpu.shown());
+}
+
+#[test]
+fn a_conflict_names_the_driver() {
+    let server = server();
+    let context = TestContext::with_index(&server);
+    let arguments =
+        resolve(&["torch>=2.6"], &["--gpu", "NVIDIA A100", "--driver", "470.129.06", "--only-index", "pypi"]);
+    let run = context.run(&arguments).expect(1);
+    insta::assert_snapshot!("conflict_driver", run.shown());
+    assert!(!context.exists("envlock.lock"));
+    let json = context.run(&[&arguments[..], &["--json"]].concat()).expect(1).json();
+    assert_eq!(json["status"], "conflict");
+    assert_eq!(json["conflict"]["would_work_if"][0]["party"], "driver");
+    assert_eq!(json["conflict"]["would_work_if"][0]["level"], "stack");
+    assert!(server.paths().is_empty(), "the registry alone proves it");
+}
+
+#[test]
+fn conflicts_in_the_closure() {
+    let mut all = little_pypi();
+    all.push(("pypi", wheel("old-tool", "1.0").needs("torch<2.9")));
+    all.push(("pypi", wheel("needs-new-numpy", "1.0").needs("numpy>=2")));
+    all.push(("pypi", wheel("url-user", "1.0").needs("thing @ https://example.com/thing.whl")));
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let table: &[(&[&str], &[&str])] = &[
+        (&["torch>=2.9", "old-tool"], &["old-tool 1.0 needs torch<2.9", "you ask for torch>=2.9"]),
+        (&["numpy<2", "needs-new-numpy"], &["needs-new-numpy 1.0 needs numpy>=2", "you ask for numpy<2"]),
+        (&["idna>=99"], &["idna exists as 3.11 to 3.12", "you ask for idna>=99"]),
+        (&["nosuchpackage"], &["the index pypi has no `nosuchpackage`"]),
+        (&["url-user"], &["a kind of requirement that is not supported"]),
+    ];
+    for (packages, expected) in table {
+        let context = TestContext::with_index(&server);
+        let run = context.run(&resolve(packages, &H200)).expect(1);
+        for text in *expected {
+            assert!(run.flat().contains(text), "{packages:?} lacks {text:?}: {}", run.shown());
+        }
+    }
+}
+
+#[test]
+fn numpy_2_is_kept_from_old_torch() {
+    let server = server();
+    let context = TestContext::with_index(&server);
+    let run = context
+        .run(&resolve(
+            &["torch", "numpy"],
+            &["--gpu", "A100", "--driver", "470.129.06", "--only-index", "pypi"],
+        ))
+        .expect(0);
+    assert!(run.stdout.contains("2.0.1+cu117"), "{}", run.shown());
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains("version = \"1.26.4\""), "{lock}");
+    assert!(
+        lock.contains("name = \"triton\"\nversion = \"2.0.0\""),
+        "a cycle between packages is legal: {lock}"
+    );
+}
+
+#[test]
+fn a_yanked_release_can_be_pinned() {
+    let server = server();
+    let context = TestContext::with_index(&server);
+    context.run(&resolve(&["idna==3.12"], &H200)).expect(0);
+    assert!(context.read("envlock.lock").contains("version = \"3.12\""));
+}
+
+#[test]
+fn old_locks_are_kept_and_upgraded() {
+    let older = IndexServer::start(vec![("pypi", wheel("filelock", "3.19.0"))], Shape::default());
+    let mut context = TestContext::with_index(&older);
+    context.run(&resolve(&["filelock"], &H200)).expect(0);
+    let newer = server();
+    context.set("ENVLOCK_INDEX_URL", &format!("{}/pypi", newer.address));
+    context.run(&resolve(&["filelock"], &H200)).expect(0);
+    assert!(context.read("envlock.lock").contains("3.19.0"), "what the lock holds is kept");
+    context.run(&resolve(&["filelock"], &["--upgrade=filelock"])).expect(0);
+    assert!(context.read("envlock.lock").contains("3.20.0"));
+}
+
+#[test]
+fn files_of_others_are_not_overwritten() {
+    let server = server();
+    let context = TestContext::with_index(&server);
+    context.write("environment.yml", "name: precious\n");
+    let run = context.run(&resolve(&["filelock"], &H200)).expect(2);
+    assert!(run.stderr.contains("was not written by envlock"), "{}", run.shown());
+    assert_eq!(context.read("environment.yml"), "name: precious\n");
+    assert!(!context.exists("envlock.lock"));
+    context.run(&resolve(&["filelock"], &[&H200[..], &["--force"]].concat())).expect(0);
+}
+
+#[test]
+fn bad_input_is_said_in_one_sentence() {
+    let server = server();
+    let table: &[(&[&str], &str, i32)] = &[
+        (&["resolve", "torch", "--gpu", "GTX 9999"], "no GPU is called `GTX 9999`", 2),
+        (&["resolve", "torch", "--gpu", "GTX 860M"], "names GPUs of different compute capabilities", 2),
+        (&["resolve", "torch", "--driver", "12.2"], "`12.2` is no driver version", 2),
+        (&["resolve", "torch", "--driver", "five"], "`five` is not a version", 2),
+        (
+            &["resolve", "torch", "--gpu", "V100", "--driver", "595.45.04"],
+            "driver 595.45.04 does not know",
+            2,
+        ),
+        (&["resolve", "torch>=two"], "`torch>=two` is no requirement", 2),
+        (&["resolve", "a @ https://x/y.whl"], "direct URL", 2),
+        (&["resolve", "torch", "--platform", "amiga-68000"], "`amiga-68000` is not a platform", 2),
+        (&["resolve", "torch", "--only-index", "nowhere"], "no index is called `nowhere`", 2),
+        (&["resolve"], "there is no envlock.toml here", 2),
+        (&["resolve", "--locked"], "there is no envlock.toml here", 2),
+        (&["export", "requirements.txt"], "there is no envlock.lock", 2),
+        (&["verify"], "no environment is active", 2),
+        (&["resolve", "torch", "--host", "nowhere.toml"], "does not exist", 2),
+        (&["frobnicate"], "unrecognized subcommand", 2),
+    ];
+    for (arguments, expected, code) in table {
+        let context = TestContext::with_index(&server);
+        let run = context.run(arguments).expect(*code);
+        assert!(run.stderr.contains(expected), "{arguments:?}: {}", run.shown());
+        assert!(!run.stderr.contains("panicked"), "{}", run.shown());
+        if arguments[0] != "frobnicate" {
+            let json = context.run(&[arguments, &["--json"][..]].concat()).expect(*code).json();
+            assert!(json["error"]["message"].as_str().unwrap().contains(expected), "{json}");
+        }
+    }
+}
+
+#[test]
+fn manifests_and_locks_that_are_broken() {
+    let server = server();
+    let context = TestContext::with_index(&server);
+    context.write("envlock.toml", "[project]\nname = \"x\"\n[stack]\ntorch = 3\n");
+    let run = context.run(&["resolve"]).expect(2);
+    insta::assert_snapshot!("malformed_manifest", run.shown());
+
+    let context = TestContext::with_index(&server);
+    context.run(&resolve(&["filelock"], &H200)).expect(0);
+    let lock = context.read("envlock.lock");
+    let table: &[(String, &str)] = &[
+        (lock.replace("3.20.0", "3.20.1"), "was changed by hand or by a merge"),
+        (
+            lock.replace("format = \"1.0.0\"", "format = \"7.0.0\""),
+            "the lock has format 7.0.0, this envlock reads 1.x",
+        ),
+        (lock[..lock.len() / 2].to_owned(), "the lock"),
+        (format!("<<<<<<< ours\n{lock}"), "merge conflict"),
+        (String::new(), "cannot be read"),
+    ];
+    for (text, expected) in table {
+        context.write("envlock.lock", text);
+        let run = context.run(&["export", "requirements.txt"]).expect(2);
+        assert!(run.flat().contains(expected), "{}", run.shown());
+    }
+    // A broken lock does not stop a new one from being made.
+    context.write("envlock.lock", "broken");
+    let run = context.run(&resolve(&["filelock"], &H200)).expect(0);
+    assert!(run.flat().replace("       ", " ").contains("made afresh"), "{}", run.shown());
+    assert_eq!(context.read("envlock.lock"), lock);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_folder_that_cannot_be_written() {
+    use std::os::unix::fs::PermissionsExt;
+    let server = server();
+    let context = TestContext::with_index(&server);
+    std::fs::set_permissions(context.project(), std::fs::Permissions::from_mode(0o555)).unwrap();
+    let run = context.run(&resolve(&["filelock"], &H200));
+    std::fs::set_permissions(context.project(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    // Root may write anywhere; then there is nothing to see.
+    if run.code != 0 {
+        assert_eq!(run.code, 2, "{}", run.shown());
+        assert!(run.stderr.contains("cannot write"), "{}", run.shown());
+    } else {
+        eprintln!("skipped: running as root");
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_the_old_lock() {
+    let full = std::path::Path::new("/dev/full");
+    if !full.exists() {
+        eprintln!("skipped: no /dev/full here");
+        return;
+    }
+    // Output to a full device is no crash either.
+    let server = server();
+    let context = TestContext::with_index(&server);
+    let mut command = context.command();
+    command
+        .args(resolve(&["filelock"], &H200))
+        .stdout(std::fs::OpenOptions::new().write(true).open(full).unwrap());
+    let run = context.finish(command.output().unwrap()).expect(0);
+    assert!(!run.stderr.contains("panicked"), "{}", run.shown());
+}
+
+#[test]
+fn escapes_of_others_do_not_reach_the_terminal() {
+    let evil = "Metadata-Version: 2.1\nName: evil\nVersion: 1.0\nRequires-Dist: \u{1b}[31mred>=1\n\n";
+    let mut w = wheel("evil", "1.0");
+    w.requires.push("\u{1b}[31mred>=1".to_owned());
+    assert!(w.metadata().contains(evil.lines().nth(3).unwrap()));
+    let server =
+        IndexServer::start(vec![("pypi", w)], Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    let run = context.run(&resolve(&["evil"], &H200)).expect(1);
+    assert!(!run.stdout.contains('\u{1b}') && !run.stderr.contains('\u{1b}'), "{}", run.shown());
+    assert!(run.flat().contains("is no requirement"), "{}", run.shown());
+}
+
+#[test]
+fn add_and_remove_edit_and_resolve() {
+    let server = server();
+    let context = TestContext::with_index(&server);
+    context.write("envlock.toml", "# mine\n[project]\nname = \"demo\"\ndependencies = [\"filelock\"]  # kept\n\n[target.box]\ngpus = [\"H200\"]\ndriver = \"580.159.04\"\n");
+    context.run(&["add", "requests>=2", "torch>=2.9"]).expect(0);
+    let manifest = context.read("envlock.toml");
+    assert!(manifest.contains("# mine") && manifest.contains("# kept"), "{manifest}");
+    assert!(manifest.contains("\"requests>=2\"") && manifest.contains("torch = \">=2.9\""), "{manifest}");
+    assert!(context.read("envlock.lock").contains("name = \"torch\""));
+    context.run(&["remove", "torch"]).expect(0);
+    assert!(!context.read("envlock.lock").contains("name = \"torch\""));
+    // What cannot be solved is taken back.
+    let before = context.read("envlock.toml");
+    context.run(&["add", "nosuchpackage"]).expect(1);
+    assert_eq!(context.read("envlock.toml"), before);
+    context.run(&["remove", "nosuchpackage"]).expect(2);
+    assert_eq!(
+        context.run(&["resolve", "torch"]).expect(2).stderr.lines().next().unwrap(),
+        "error: packages cannot be named beside an envlock.toml"
+    );
+}
+
+#[test]
+fn init_writes_what_can_be_read() {
+    let context = TestContext::new();
+    context.write("requirements.txt", "# deps\ntorch==2.9.1 --hash=sha256:00\nnumpy>=1.26 ; python_version >= '3.9'\n-r other.txt\n\nrequests[socks]\n");
+    context.run(&["init", "--from", "requirements.txt", "--python", ">=3.11"]).expect(0);
+    insta::assert_snapshot!("init_from_requirements", context.read("envlock.toml"));
+    let again = context.run(&["init"]).expect(2);
+    assert!(again.stderr.contains("exists"), "{}", again.shown());
+    let fresh = TestContext::new();
+    fresh.run(&["init", "--torch", ">=2.8"]).expect(0);
+    assert!(fresh.read("envlock.toml").contains("torch = \">=2.8\""));
+    let bad = TestContext::new();
+    bad.run(&["init", "--torch", ">=two"]).expect(2);
+    assert!(!bad.exists("envlock.toml"));
+}
+
+#[test]
+fn two_at_once_corrupt_nothing() {
+    let server = server();
+    let context = TestContext::with_index(&server);
+    let children: Vec<_> = (0..4)
+        .map(|_| {
+            context
+                .command()
+                .args(resolve(&["torch==2.9.1"], &H200))
+                .stdout(std::process::Stdio::null())
+                .stderr(std::process::Stdio::null())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    context.run(&["export", "requirements.txt"]).expect(0);
+    assert_eq!(leftovers(&context.project()), Vec::<String>::new());
+}
+
+#[test]
+fn stack_only_needs_no_network() {
+    let context = TestContext::new();
+    let run = context
+        .run(&resolve(
+            &["torch", "transformers"],
+            &[&H200[..], &["--stack-only", "--only-index", "pypi"]].concat(),
+        ))
+        .expect(0);
+    insta::assert_snapshot!("stack_only", run.shown());
+    assert!(!context.exists("environment.yml"));
+    let export = context.run(&["export", "requirements.txt"]).expect(2);
+    assert!(export.stderr.contains("--stack-only"), "{}", export.shown());
+}
+
+#[test]
+fn help_version_completions_and_man() {
+    let context = TestContext::new();
+    let version = context.run(&["--version"]).expect(0);
+    assert!(version.stdout.contains("(registry 20"), "{}", version.shown());
+    assert!(context.run(&["completions", "bash"]).expect(0).stdout.contains("_envlock"));
+    assert!(context.run(&["man"]).expect(0).stdout.contains(".TH envlock"));
+    insta::assert_snapshot!("help", context.run(&["--help"]).expect(0).stdout);
+    assert!(context.run(&["registry", "lint"]).expect(0).stdout.contains("no problems"));
+    assert!(context.run(&["registry", "show", "torch", "2.9.1"]).expect(0).stdout.contains("9.10.2.21"));
+    context.run(&["registry", "show", "torch", "9.9.9"]).expect(1);
+}

@@ -1,0 +1,246 @@
+//! `verify` on environments made here.
+
+use std::path::{Path, PathBuf};
+
+use sha2::Digest;
+
+use super::context::{IndexServer, Shape, TestContext};
+use super::wheels::{Wheel, wheel};
+
+/// Lays a wheel out in a site-packages folder, as an installer does.
+fn install(site: &Path, wheel: &Wheel) {
+    let stem = format!("{}-{}", wheel.name.replace('-', "_"), wheel.version);
+    let info = format!("{stem}.dist-info");
+    let mut record = String::new();
+    let mut put = |path: &str, text: &str| {
+        let full = site.join(path);
+        std::fs::create_dir_all(full.parent().unwrap()).unwrap();
+        std::fs::write(full, text).unwrap();
+        let digest = sha2::Sha256::digest(text.as_bytes());
+        record.push_str(&format!("{path},sha256={},{}\n", base64(&digest), text.len()));
+    };
+    for (path, text) in &wheel.files {
+        put(path, text);
+    }
+    put(&format!("{info}/METADATA"), &wheel.metadata());
+    put(&format!("{info}/INSTALLER"), "pip\n");
+    record.push_str(&format!("{info}/RECORD,,\n"));
+    std::fs::write(site.join(&info).join("RECORD"), record).unwrap();
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut out = String::new();
+    for chunk in bytes.chunks(3) {
+        let n = chunk.iter().fold(0u32, |a, b| a << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
+        for i in 0..=chunk.len() {
+            out.push(char::from(ALPHABET[(n >> (18 - 6 * i) & 63) as usize]));
+        }
+    }
+    out
+}
+
+fn wheels() -> Vec<Wheel> {
+    let linux = "cp312-cp312-manylinux_2_28_x86_64";
+    vec![
+        wheel("torch", "2.9.1")
+            .tags(linux)
+            .needs("filelock")
+            .file("torch/__init__.py", "x = 1\n")
+            .file("torch/version.py", "__version__ = '2.9.1+cu128'\ncuda = '12.8'\n")
+            .file("torch/lib/libtorch.so", "machine code\n"),
+        wheel("filelock", "3.20.0").file("filelock/__init__.py", "lock = 1\n"),
+    ]
+}
+
+struct Laid {
+    context: TestContext,
+    site: PathBuf,
+    prefix: String,
+    _server: IndexServer,
+}
+
+/// A locked project and the environment that was installed from it.
+fn laid() -> Laid {
+    let server = IndexServer::start(
+        wheels().into_iter().map(|w| ("pypi", w)).collect(),
+        Shape { json: true, metadata: true, ..Shape::default() },
+    );
+    let context = TestContext::with_index(&server);
+    context
+        .run(&["resolve", "torch==2.9.1", "--python", "3.12", "--gpu", "H200", "--driver", "580.159.04"])
+        .expect(0);
+    let prefix = context.dir.path().join("env");
+    let site = prefix.join("lib/python3.12/site-packages");
+    std::fs::create_dir_all(&site).unwrap();
+    for wheel in wheels() {
+        install(&site, &wheel);
+    }
+    Laid { context, site, prefix: prefix.display().to_string(), _server: server }
+}
+
+impl Laid {
+    fn verify(&self, rest: &[&str]) -> super::context::Run {
+        let mut arguments = vec!["verify", "--prefix", &self.prefix, "--smoke", "off"];
+        arguments.extend(rest);
+        self.context.run(&arguments)
+    }
+
+    fn codes(&self) -> Vec<String> {
+        let json = self.verify(&["--json"]).json();
+        json["findings"].as_array().unwrap().iter().map(|f| f["code"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+#[test]
+fn a_clean_environment() {
+    let laid = laid();
+    let run = laid.verify(&[]).expect(0);
+    assert!(run.stdout.contains("2 of 2 as locked") && run.stdout.contains("clean"), "{}", run.shown());
+    assert_eq!(laid.codes(), ["not-judged"]);
+    let strict = laid.verify(&["--require-gpu"]).expect(1);
+    assert!(strict.stdout.contains("error[not-judged]"), "{}", strict.shown());
+    let host = laid.context.write("host.toml", "schema = 1\n[driver]\nversion = \"470.57.02\"\n[[gpu]]\nname = \"NVIDIA A100\"\n[system]\nglibc = \"2.17\"\n");
+    let json = laid.verify(&["--json", "--host", &host.display().to_string()]).expect(1).json();
+    let codes: Vec<&str> =
+        json["findings"].as_array().unwrap().iter().map(|f| f["code"].as_str().unwrap()).collect();
+    assert_eq!(codes, ["libc-too-old", "driver-too-old"]);
+}
+
+#[test]
+fn each_fault_has_its_code() {
+    type Break = fn(&Laid);
+    let table: &[(&str, Break)] = &[
+        ("missing-file", |l| std::fs::remove_file(l.site.join("torch/lib/libtorch.so")).unwrap()),
+        ("altered-file", |l| std::fs::write(l.site.join("torch/lib/libtorch.so"), "cut").unwrap()),
+        ("missing-package", |l| std::fs::remove_dir_all(l.site.join("filelock-3.20.0.dist-info")).unwrap()),
+        ("wrong-version", |l| {
+            std::fs::remove_dir_all(l.site.join("filelock-3.20.0.dist-info")).unwrap();
+            install(&l.site, &wheel("filelock", "3.1.0").file("filelock/__init__.py", "lock = 0\n"));
+        }),
+        ("wrong-variant", |l| {
+            let text = "__version__ = '2.9.1+cpu00'\ncuda = '12.8'\n";
+            std::fs::write(l.site.join("torch/version.py"), text).unwrap();
+        }),
+        ("extra-package", |l| install(&l.site, &wheel("surprise", "1.0"))),
+        ("duplicate-package", |l| {
+            install(&l.site, &wheel("filelock", "3.1.0").file("filelock/other.py", "x\n"))
+        }),
+        ("file-owned-twice", |l| {
+            install(&l.site, &wheel("rival", "1.0").file("torch/__init__.py", "x = 2\n"))
+        }),
+        ("wrong-metadata", |l| {
+            let path = l.site.join("filelock-3.20.0.dist-info/METADATA");
+            let text = std::fs::read_to_string(&path).unwrap();
+            std::fs::write(&path, text.replace("A description.", "A  description.")).unwrap();
+        }),
+        ("unreadable-record", |l| {
+            std::fs::remove_file(l.site.join("filelock-3.20.0.dist-info/RECORD")).unwrap()
+        }),
+    ];
+    for (code, break_it) in table {
+        let laid = laid();
+        break_it(&laid);
+        let codes = laid.codes();
+        assert!(codes.contains(&(*code).to_owned()), "{code}: {codes:?}");
+    }
+}
+
+#[test]
+fn deep_finds_what_sizes_do_not() {
+    let laid = laid();
+    std::fs::write(laid.site.join("torch/lib/libtorch.so"), "MACHINE CODE\n").unwrap();
+    assert!(!laid.codes().contains(&"altered-file".to_owned()));
+    let run = laid.verify(&["--deep"]).expect(1);
+    assert!(run.stdout.contains("another SHA-256"), "{}", run.shown());
+}
+
+#[test]
+fn without_a_lock() {
+    let laid = laid();
+    std::fs::remove_file(laid.context.project().join("envlock.lock")).unwrap();
+    let run = laid.verify(&[]).expect(0);
+    assert!(run.stdout.contains("no lock"), "{}", run.shown());
+    install(&laid.site, &wheel("needy", "1.0").needs("filelock>=99"));
+    install(&laid.site, &wheel("numpy", "2.3.5"));
+    install(&laid.site, &wheel("tensorflow", "2.9.0"));
+    let codes = laid.codes();
+    assert!(
+        codes.contains(&"broken-requirement".to_owned()) && codes.contains(&"known-incompatible".to_owned()),
+        "{codes:?}"
+    );
+}
+
+#[test]
+fn hosts_are_judged_from_the_lock_alone() {
+    let laid = laid();
+    laid.context.write("nodes/a.toml", "schema = 1\n[driver]\nversion = \"535.54.03\"\n[[gpu]]\nname = \"NVIDIA A100\"\n[system]\nglibc = \"2.35\"\n");
+    laid.context.write(
+        "nodes/b.toml",
+        "schema = 1\n[driver]\nversion = \"470.57.02\"\n[[gpu]]\nname = \"NVIDIA A100\"\n",
+    );
+    laid.context.write(
+        "nodes/c.toml",
+        "schema = 1\n[driver]\nversion = \"570.26\"\n[[gpu]]\nname = \"NVIDIA GeForce GTX 1080 Ti\"\n",
+    );
+    let run = laid.context.run(&["verify", "--host", "nodes"]).expect(1);
+    insta::assert_snapshot!("verify_hosts", run.shown());
+    laid.context.run(&["verify", "--host", "nodes/a.toml"]).expect(0);
+}
+
+#[test]
+fn annotations_for_ci() {
+    let laid = laid();
+    std::fs::remove_file(laid.site.join("torch/lib/libtorch.so")).unwrap();
+    let run = laid.verify(&["--format", "github"]).expect(1);
+    assert!(run.stdout.starts_with("::"), "{}", run.shown());
+    assert!(
+        run.stdout.contains("::error title=envlock missing-file::torch/lib/libtorch.so of torch is gone"),
+        "{}",
+        run.shown()
+    );
+}
+
+/// A Python that plays an environment's: a script in place of bin/python.
+#[cfg(unix)]
+fn fake_python(laid: &Laid, script: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    let bin = Path::new(&laid.prefix).join("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    std::fs::write(bin.join("python"), format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(bin.join("python"), std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+#[cfg(unix)]
+fn crashes_and_hangs_of_the_smoke_test_are_findings() {
+    let smoke = |laid: &Laid| {
+        let arguments = ["verify", "--prefix", &laid.prefix, "--smoke", "cpu", "--json"];
+        laid.context.run(&arguments)
+    };
+    let mut laid = laid();
+    let done = r#"printf '{"checks":[{"name":"conv-fp32","layer":"conv-fp32","device":"cpu","passed":%s,"detail":"d"}],"reached":{"layer":"done","device":null}}' "$W" > "$3""#;
+    fake_python(&laid, &format!("W=true; {done}"));
+    let json = smoke(&laid).expect(0).json();
+    assert_eq!(json["smoke"]["passed"], true);
+    fake_python(&laid, &format!("W=false; {done}"));
+    assert_eq!(smoke(&laid).expect(1).json()["findings"][1]["code"], "smoke-failed");
+    fake_python(
+        &laid,
+        r#"printf '{"checks":[],"reached":{"layer":"import","device":"cpu"}}' > "$3"; echo "ModuleNotFoundError: No module named 'torch'" >&2; exit 1"#,
+    );
+    let json = smoke(&laid).expect(1).json();
+    assert_eq!(json["findings"][1]["code"], "smoke-crashed");
+    assert!(json["findings"][1]["message"].as_str().unwrap().contains("No module named 'torch'"));
+    fake_python(&laid, "kill -ABRT $$");
+    assert_eq!(smoke(&laid).expect(1).json()["findings"][1]["code"], "smoke-crashed");
+    laid.context.set("ENVLOCK_SMOKE_TIMEOUT", "1");
+    fake_python(&laid, "exec /bin/sleep 30");
+    assert_eq!(smoke(&laid).expect(1).json()["findings"][1]["code"], "smoke-timeout");
+    // Files that are wrong: nothing is started.
+    fake_python(&laid, "touch \"$0.ran\"");
+    std::fs::remove_file(laid.site.join("torch/lib/libtorch.so")).unwrap();
+    let json = smoke(&laid).expect(1).json();
+    assert_eq!(json["smoke"], serde_json::Value::Null);
+    assert!(!Path::new(&laid.prefix).join("bin/python.ran").exists());
+}

@@ -61,9 +61,8 @@ impl Registry {
         self.texts(prefix)
             .flat_map(|file| {
                 let parsed: F = toml::from_str(&file.text).expect("the registry was checked");
-                rows(parsed)
+                convert(rows(parsed))
             })
-            .map(|row| T::try_from(row.as_ref()).expect("the registry was checked"))
             .collect()
     }
 
@@ -99,30 +98,48 @@ impl Registry {
     }
 
     fn cuda(&self) -> &CudaRows {
-        self.cuda.get_or_init(|| CudaRows {
-            compatibility: self.rows("cuda.toml", |f: schema::CudaFile| f.minor_version_compatibility),
-            toolkits: self.rows("cuda.toml", |f: schema::CudaFile| f.toolkit),
-            targets: self.rows("cuda.toml", |f: schema::CudaFile| f.targets),
+        self.cuda.get_or_init(|| {
+            let file: schema::CudaFile = self.file("cuda.toml").expect("the registry was checked");
+            CudaRows {
+                compatibility: convert(file.minor_version_compatibility),
+                toolkits: convert(file.toolkit),
+                targets: convert(file.targets),
+            }
         })
     }
 
     fn drivers(&self) -> &DriverRows {
-        self.drivers.get_or_init(|| DriverRows {
-            branches: self.rows("drivers.toml", |f: schema::DriversFile| f.branch),
-            architectures: self.rows("drivers.toml", |f: schema::DriversFile| f.architecture),
+        self.drivers.get_or_init(|| {
+            let file: schema::DriversFile = self.file("drivers.toml").expect("the registry was checked");
+            DriverRows { branches: convert(file.branch), architectures: convert(file.architecture) }
         })
     }
 
     fn cudnn(&self) -> &CudnnRows {
-        self.cudnn.get_or_init(|| CudnnRows {
-            floors: self.rows("cudnn.toml", |f: schema::CudnnFile| f.floor),
-            releases: self.rows("cudnn.toml", |f: schema::CudnnFile| f.release),
+        self.cudnn.get_or_init(|| {
+            let file: schema::CudnnFile = self.file("cudnn.toml").expect("the registry was checked");
+            CudnnRows { floors: convert(file.floor), releases: convert(file.release) }
         })
     }
 
     /// GPUs by name.
     pub fn gpus(&self) -> &[GpuRow] {
         self.gpus.get_or_init(|| self.rows("gpus.toml", |f: schema::GpusFile| f.gpu))
+    }
+
+    /// The rows of gpus.toml whose name is `wanted` after normalization, without parsing the others:
+    /// most look-ups name a product exactly, and the table has hundreds.
+    fn gpus_named(&self, wanted: &str) -> Vec<GpuRow> {
+        let text = self.texts("gpus.toml").next().map_or("", |f| &f.text);
+        text.split("[[gpu]]\n")
+            .skip(1)
+            .filter(|row| {
+                let name = row.lines().find_map(|l| l.strip_prefix("name = \"")?.strip_suffix('"'));
+                name.is_some_and(|n| normalize_gpu(n) == wanted)
+            })
+            .filter_map(|row| toml::from_str::<schema::RawGpu>(row).ok())
+            .filter_map(|raw| GpuRow::try_from(&raw).ok())
+            .collect()
     }
 
     /// Minor-version compatibility by CUDA major.
@@ -307,9 +324,9 @@ impl Registry {
                 }),
             }
         };
-        let exact: Vec<&GpuRow> = self.gpus().iter().filter(|g| normalize_gpu(&g.name) == wanted).collect();
+        let exact = self.gpus_named(&wanted);
         if !exact.is_empty() {
-            return found(exact);
+            return found(exact.iter().collect());
         }
         let words: Vec<&str> = wanted.split(' ').filter(|w| !w.is_empty()).collect();
         // A lone word such as `RTX` would match half the table; one with a digit names a product.
@@ -353,4 +370,12 @@ fn normalize_gpu(name: &str) -> String {
         words.remove(0);
     }
     words.join(" ")
+}
+
+/// Raw rows as rows that cannot be wrong.
+fn convert<R, T>(rows: Vec<Spanned<R>>) -> Vec<T>
+where
+    for<'a> T: TryFrom<&'a R, Error = String>,
+{
+    rows.iter().map(|row| T::try_from(row.as_ref()).expect("the registry was checked")).collect()
 }

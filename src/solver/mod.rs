@@ -7,12 +7,12 @@
 //!
 //! How it works (measured choices: see `docs/architecture.md`):
 //! * every candidate of a package is an ordinal, and requirements are turned into sets of ordinals
-//!   by PEP 440's own `contains` ([`tables`], [`closure`]);
+//!   by PEP 440's own `contains` (`tables`);
 //! * a framework is split into its plain version, its CUDA flavour and its build, so that "this
 //!   version with that CUDA" fails with three facts instead of one per build;
-//! * the order of preference is ours ([`rank`]), pubgrub only searches ([`provider`]);
-//! * when nothing fits, an unranked pass finds the shortest proof ([`conflict`]) and one relaxation
-//!   per request and host fact finds the ways out ([`relax`]).
+//! * the order of preference is ours (`rank`), pubgrub only searches (`provider`);
+//! * when nothing fits, an unranked pass finds the shortest proof (`conflict`) and one relaxation
+//!   per request and host fact finds the ways out (`relax`).
 
 mod answer;
 mod closure;
@@ -30,6 +30,7 @@ mod tests;
 mod universe;
 
 use std::cmp::Reverse;
+use std::rc::Rc;
 
 use pep440_rs::Version;
 
@@ -45,7 +46,7 @@ pub use universe::Universe;
 
 use rank::StackQuality;
 use search::Found;
-use tables::Problem;
+use tables::{Problem, Tables};
 
 /// How much of the graph to solve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,10 +104,11 @@ pub struct Inputs<'a> {
 /// assert!(solution.stack.unwrap().variant.starts_with("cu12"));
 /// ```
 pub fn solve(inputs: &Inputs<'_>, depth: Depth) -> Answer {
-    match attempt(inputs, depth) {
+    let tables = Tables::new(inputs.registry, inputs.host.system.platform);
+    match attempt(inputs, &tables, depth) {
         Outcome::Solved(solution) => Answer::Solution(solution),
         Outcome::Need(needs) => Answer::NeedMetadata(needs),
-        Outcome::Impossible => match explain_failure(inputs, depth) {
+        Outcome::Impossible => match explain_failure(inputs, &tables, depth) {
             Ok((conflict, needs)) if needs.is_empty() => Answer::Conflict(Box::new(conflict)),
             Ok((conflict, needs)) => Answer::ConflictSoFar(Box::new(conflict), needs),
             Err(needs) => Answer::NeedMetadata(needs),
@@ -125,35 +127,58 @@ enum Outcome {
 /// before the steps that requested packages had to take back, the newest Python after them.
 type Quality = (Option<StackQuality>, bool, Reverse<usize>, Python);
 
-/// Solves for each Python series and keeps the best.
-fn attempt(inputs: &Inputs<'_>, depth: Depth) -> Outcome {
+/// Solves Python series by series and keeps the best.
+///
+/// The registry alone tells cheaply what build a series can have at most. The series that can have the
+/// best one are tried first, the locked one before the newest; most requests end with the first.
+fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) -> Outcome {
     let pythons = allowed_pythons(inputs.registry, inputs.request);
-    let is_locked = |p: Python| inputs.preferences.python.is_some_and(|q| q.minor == p.minor);
+    let is_locked = |p: &Python| inputs.preferences.python.is_some_and(|q| q.minor == p.minor);
+    let mut order = pythons.clone();
+    order.sort_by_key(|p| Reverse((is_locked(p), *p)));
     let asks_for_stack =
         inputs.request.requirements.iter().any(|r| tables::is_stack_package(r.requirement.name.as_ref()));
-    // What the registry alone promises for each series: an upper bound for the full solve.
-    let mut bounds: Vec<(Option<StackQuality>, bool, Python)> = Vec::new();
-    for python in &pythons {
-        let mut bound = None;
-        if asks_for_stack {
-            let problem = Problem::new(inputs, Depth::Stack, vec![*python]);
-            let Found::Selected(selected) = search::ranked(&problem) else {
-                continue;
-            };
-            bound = answer::stack_quality(&problem, &selected);
+    // `None`: no stack is asked for. An error: nothing fits, whatever the rest of the closure says.
+    let promise = |series: Vec<Python>| -> Result<Option<StackQuality>, ()> {
+        if !asks_for_stack {
+            return Ok(None);
         }
-        bounds.push((bound, is_locked(*python), *python));
-    }
-    // The best promise first; among equals the locked series, then the newest.
-    bounds.sort();
-    bounds.reverse();
+        let problem = Problem::new(inputs, tables, Depth::Stack, series);
+        match search::ranked(&problem) {
+            Found::Selected(selected) => Ok(answer::stack_quality(&problem, &selected)),
+            _ => Err(()),
+        }
+    };
+    let Ok(ceiling) = promise(pythons.clone()) else {
+        return Outcome::Impossible;
+    };
     let mut best: Option<(Quality, Box<Solution>)> = None;
-    for (index, (bound, locked, python)) in bounds.iter().enumerate() {
-        if best.as_ref().is_some_and(|(quality, _)| quality.0 > *bound) {
+    let mut later: Vec<(Option<StackQuality>, Python)> = Vec::new();
+    let mut queue = order.into_iter();
+    loop {
+        let (bound, python) = match queue.next() {
+            Some(python) => match promise(vec![python]) {
+                Err(()) => continue,
+                Ok(bound) if bound < ceiling => {
+                    later.push((bound, python));
+                    continue;
+                }
+                Ok(bound) => (bound, python),
+            },
+            // The series that promise less, best promise first.
+            None => {
+                later.sort();
+                match later.pop() {
+                    Some(next) => next,
+                    None => break,
+                }
+            }
+        };
+        if best.as_ref().is_some_and(|(quality, _)| quality.0 > bound) {
             // Neither this series nor a later one can reach the build that was found.
             break;
         }
-        let problem = Problem::new(inputs, depth, vec![*python]);
+        let problem = Problem::new(inputs, tables, depth, vec![python]);
         let selected = match search::ranked(&problem) {
             Found::Need(needs) => return Outcome::Need(needs),
             Found::Impossible(_) => continue,
@@ -167,9 +192,9 @@ fn attempt(inputs: &Inputs<'_>, depth: Depth) -> Outcome {
                 return Outcome::Need(missing);
             }
         }
-        let quality: Quality = (answer::stack_quality(&problem, &selected), *locked, Reverse(steps), *python);
-        let final_word =
-            (steps == 0 || *locked) && bounds.get(index + 1).is_none_or(|next| quality.0 >= next.0);
+        let locked = is_locked(&python);
+        let quality: Quality = (answer::stack_quality(&problem, &selected), locked, Reverse(steps), python);
+        let final_word = (steps == 0 || locked) && quality.0 >= ceiling;
         if best.as_ref().is_none_or(|(b, _)| quality > *b) {
             best = Some((quality, Box::new(answer::solution(&problem, &selected))));
         }
@@ -196,17 +221,21 @@ fn allowed_pythons(registry: &Registry, request: &Request) -> Vec<Python> {
 }
 
 /// The shortest proof that nothing fits, the ways out, and what must be known to check more of them.
-fn explain_failure(inputs: &Inputs<'_>, depth: Depth) -> Result<(Conflict, Vec<Need>), Vec<Need>> {
+fn explain_failure<'a>(
+    inputs: &Inputs<'a>,
+    tables: &Rc<Tables<'a>>,
+    depth: Depth,
+) -> Result<(Conflict, Vec<Need>), Vec<Need>> {
     let pythons = allowed_pythons(inputs.registry, inputs.request);
-    let stack = Problem::new(inputs, Depth::Stack, pythons.clone());
+    let stack = Problem::new(inputs, tables, Depth::Stack, pythons.clone());
     if let Found::Impossible(tree) = search::unranked(&stack) {
         let mut conflict = conflict::describe(&stack, &tree);
-        let (ways, needs) = relax::ways_out(inputs, Level::Stack);
+        let (ways, needs) = relax::ways_out(inputs, tables, Level::Stack);
         conflict.would_work_if = ways;
         return Ok((conflict, needs));
     }
     debug_assert!(depth == Depth::Full, "the stack was solvable");
-    let all = Problem::new(inputs, Depth::Full, pythons.clone());
+    let all = Problem::new(inputs, tables, Depth::Full, pythons.clone());
     let tree = match search::unranked(&all) {
         Found::Need(needs) => return Err(needs),
         Found::Impossible(tree) => Some((all, tree)),
@@ -219,7 +248,7 @@ fn explain_failure(inputs: &Inputs<'_>, depth: Depth) -> Result<(Conflict, Vec<N
         None => {
             let mut found = None;
             for python in pythons.iter().rev() {
-                let one = Problem::new(inputs, Depth::Full, vec![*python]);
+                let one = Problem::new(inputs, tables, Depth::Full, vec![*python]);
                 match search::unranked(&one) {
                     Found::Need(needs) => return Err(needs),
                     Found::Impossible(tree) => {
@@ -233,7 +262,7 @@ fn explain_failure(inputs: &Inputs<'_>, depth: Depth) -> Result<(Conflict, Vec<N
         }
     };
     let mut conflict = conflict::describe(&problem, &tree);
-    let (ways, needs) = relax::ways_out(inputs, Level::Full);
+    let (ways, needs) = relax::ways_out(inputs, tables, Level::Full);
     conflict.would_work_if = ways;
     Ok((conflict, needs))
 }

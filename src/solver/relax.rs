@@ -2,9 +2,11 @@
 //! offered. Nothing is offered that was not solved.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use pep508_rs::VersionOrUrl;
 
+use super::tables::Tables;
 use super::{Depth, Inputs, Outcome, attempt, check_host};
 use crate::model::evidence::Evidence;
 use crate::model::host::Host;
@@ -14,9 +16,14 @@ use crate::model::version::{DottedVersion, cuda_short};
 
 /// Solves each relaxation and keeps those that work; the second list is what must be known to judge
 /// the others.
-pub(super) fn ways_out(inputs: &Inputs<'_>, level: Level) -> (Vec<WayOut>, Vec<Need>) {
+pub(super) fn ways_out<'a>(
+    inputs: &Inputs<'a>,
+    tables: &Rc<Tables<'a>>,
+    level: Level,
+) -> (Vec<WayOut>, Vec<Need>) {
     let mut relaxer = Relaxer {
         inputs,
+        tables,
         depth: if level == Level::Stack { Depth::Stack } else { Depth::Full },
         level,
         found: Vec::new(),
@@ -35,6 +42,7 @@ pub(super) fn ways_out(inputs: &Inputs<'_>, level: Level) -> (Vec<WayOut>, Vec<N
 
 struct Relaxer<'i, 'a> {
     inputs: &'i Inputs<'a>,
+    tables: &'i Rc<Tables<'a>>,
     depth: Depth,
     level: Level,
     found: Vec<WayOut>,
@@ -50,7 +58,7 @@ impl Relaxer<'_, '_> {
             request,
             preferences: self.inputs.preferences,
         };
-        match attempt(&inputs, self.depth) {
+        match attempt(&inputs, self.tables, self.depth) {
             Outcome::Solved(solution) => Some(solution),
             Outcome::Need(needs) => {
                 self.needs.extend(needs);

@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use pep440_rs::{Version, VersionSpecifiers};
@@ -83,42 +84,41 @@ pub(super) struct Problem<'a> {
     pub gpus: Vec<(&'a Gpu, ComputeCapability)>,
     pub pythons: Vec<Python>,
     pub environments: Vec<MarkerEnvironment>,
-    pub variants: Vec<VariantRow>,
-    pub cudnn: Vec<Option<DottedVersion>>,
-    pub indexes: Vec<String>,
-    pub stack: BTreeMap<&'static str, StackTable<'a>>,
+    tables: Rc<Tables<'a>>,
     /// Advisories that constrain.
     pub advisories: Vec<&'a Advisory>,
     pub(super) sets: RefCell<HashMap<(Arc<str>, String), Set>>,
     pub(super) needs: RefCell<BTreeSet<Need>>,
 }
 
+/// The candidates that only the registry and the platform decide: numbered once, shared by all the
+/// problems of a solve (one per Python series, one per relaxation).
+#[derive(Debug, Default)]
+pub(super) struct Tables<'a> {
+    pub variants: Vec<VariantRow>,
+    pub cudnn: Vec<Option<DottedVersion>>,
+    pub indexes: Vec<String>,
+    pub stack: BTreeMap<&'static str, StackTable<'a>>,
+}
+
+impl<'a> std::ops::Deref for Problem<'a> {
+    type Target = Tables<'a>;
+
+    fn deref(&self) -> &Tables<'a> {
+        &self.tables
+    }
+}
+
 impl<'a> Problem<'a> {
-    /// Numbers the candidates for the given Python series.
-    pub fn new(inputs: &Inputs<'a>, depth: Depth, pythons: Vec<Python>) -> Problem<'a> {
+    /// A problem for the given Python series over shared tables.
+    pub fn new(
+        inputs: &Inputs<'a>,
+        tables: &Rc<Tables<'a>>,
+        depth: Depth,
+        pythons: Vec<Python>,
+    ) -> Problem<'a> {
         let platform = inputs.host.system.platform;
-        let rows: Vec<&Build> = inputs
-            .registry
-            .builds()
-            .iter()
-            .filter(|b| b.platform == platform && b.yanked.is_none())
-            .collect();
-        let mut variants: Vec<VariantRow> = Vec::new();
-        let mut cudnn: BTreeSet<Option<DottedVersion>> = BTreeSet::from([None]);
-        let mut sub_indexes: BTreeSet<String> = BTreeSet::new();
-        for row in &rows {
-            let variant = VariantRow { name: row.variant.clone(), cuda: row.cuda.clone() };
-            if !variants.contains(&variant) {
-                variants.push(variant);
-            }
-            cudnn.insert(row.cudnn.clone());
-            if !row.on_pypi {
-                sub_indexes.insert(row.index());
-            }
-        }
-        variants.sort_by(|a, b| a.cuda.cmp(&b.cuda));
-        let indexes: Vec<String> = std::iter::once("pypi".to_owned()).chain(sub_indexes).collect();
-        let mut problem = Problem {
+        Problem {
             registry: inputs.registry,
             universe: inputs.universe,
             host: inputs.host,
@@ -130,10 +130,7 @@ impl<'a> Problem<'a> {
             gpus: inputs.host.gpus.iter().flatten().filter_map(|g| Some((g, g.capability?))).collect(),
             environments: pythons.iter().map(|p| marker_environment(*p, platform)).collect(),
             pythons,
-            variants,
-            cudnn: cudnn.into_iter().collect(),
-            indexes,
-            stack: BTreeMap::new(),
+            tables: tables.clone(),
             advisories: inputs
                 .registry
                 .advisories()
@@ -143,12 +140,35 @@ impl<'a> Problem<'a> {
                 .collect(),
             sets: RefCell::default(),
             needs: RefCell::default(),
-        };
-        problem.number_torch(&rows);
-        for companion in ["torchvision", "torchaudio"] {
-            problem.number_companion(companion, &rows);
         }
-        problem
+    }
+}
+
+impl<'a> Tables<'a> {
+    /// Numbers what the registry has for a platform.
+    pub fn new(registry: &'a Registry, platform: Platform) -> Rc<Tables<'a>> {
+        let rows: Vec<&Build> =
+            registry.builds().iter().filter(|b| b.platform == platform && b.yanked.is_none()).collect();
+        let mut tables = Tables::default();
+        let mut cudnn: BTreeSet<Option<DottedVersion>> = BTreeSet::from([None]);
+        let mut sub_indexes: BTreeSet<String> = BTreeSet::new();
+        for row in &rows {
+            if !tables.variants.iter().any(|v| v.name == row.variant) {
+                tables.variants.push(VariantRow { name: row.variant.clone(), cuda: row.cuda.clone() });
+            }
+            cudnn.insert(row.cudnn.clone());
+            if !row.on_pypi {
+                sub_indexes.insert(row.index());
+            }
+        }
+        tables.variants.sort_by(|a, b| a.cuda.cmp(&b.cuda));
+        tables.cudnn = cudnn.into_iter().collect();
+        tables.indexes = std::iter::once("pypi".to_owned()).chain(sub_indexes).collect();
+        tables.number_torch(&rows);
+        for companion in ["torchvision", "torchaudio"] {
+            tables.number_companion(registry, platform, companion, &rows);
+        }
+        Rc::new(tables)
     }
 
     fn number_torch(&mut self, rows: &[&'a Build]) {
@@ -177,7 +197,13 @@ impl<'a> Problem<'a> {
 
     /// A companion's builds: those PyPI carries, and those built beside the torch builds of the
     /// pytorch index.
-    fn number_companion(&mut self, name: &'static str, rows: &[&'a Build]) {
+    fn number_companion(
+        &mut self,
+        registry: &'a Registry,
+        platform: Platform,
+        name: &'static str,
+        rows: &[&'a Build],
+    ) {
         // (version, variant, index) -> (requirement on torch, targets, sources)
         type Key = (Version, u32, u32);
         let mut found: BTreeMap<Key, (Option<VersionSpecifiers>, Option<CodeTargets>, Vec<String>)> =
@@ -188,7 +214,7 @@ impl<'a> Problem<'a> {
                 _ => &row.torchaudio,
             };
             let Some(version) = version else { continue };
-            let companion = self.registry.companion(name, version);
+            let companion = registry.companion(name, version);
             if companion.is_some_and(|c| c.yanked.is_some()) {
                 continue;
             }
@@ -205,9 +231,8 @@ impl<'a> Problem<'a> {
                 row.source.clone(),
             ));
         }
-        for companion in self.registry.companions() {
-            if companion.package != name || companion.platform != self.platform || companion.yanked.is_some()
-            {
+        for companion in registry.companions() {
+            if companion.package != name || companion.platform != platform || companion.yanked.is_some() {
                 continue;
             }
             let Some(variant) =
@@ -251,7 +276,9 @@ impl<'a> Problem<'a> {
     fn index_ordinal(&self, name: &str) -> u32 {
         self.indexes.iter().position(|i| i == name).unwrap_or(0) as u32
     }
+}
 
+impl Problem<'_> {
     /// The host's operating system.
     pub fn os(&self) -> Os {
         self.platform.os

@@ -139,7 +139,7 @@ fn answer(
                     (a.parse().unwrap(), b.parse::<usize>().unwrap().min(total - 1))
                 }
             };
-            let said = if shape.wrong_range { start.saturating_sub(1) } else { start };
+            let said = if shape.wrong_range { start + 1 } else { start };
             let response = Response::from_data(&bytes[start..=end])
                 .with_status_code(206)
                 .with_header(field("Content-Range", &format!("bytes {said}-{end}/{total}")));

@@ -198,7 +198,11 @@ impl Telling<'_, '_> {
 
     fn driver(&mut self) {
         let p = self.problem;
-        let set = self.leaves.parents_of(&Node::Driver).fold(Set::empty(), |a, (_, s)| a.union(s));
+        let set = self
+            .leaves
+            .parents_of(&Node::Driver)
+            .filter(|(parent, _)| **parent == Node::Variant)
+            .fold(Set::empty(), |a, (_, s)| a.union(s));
         if set.is_empty() {
             return;
         }

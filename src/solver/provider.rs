@@ -158,6 +158,10 @@ impl<'p, 'a> Provider<'p, 'a> {
                 out.push((Node::Gpu(i), Set::empty()));
             }
         }
+        if p.wants_gpu_build() && p.gpus.is_empty() && p.variants[build.variant as usize].cuda.is_none() {
+            // A driver was named, so a GPU is there: a CPU build is no answer.
+            out.push((Node::Driver, Set::empty()));
+        }
         if let Some(set) = &build.torch_set {
             out.push((Node::package("torch"), set.clone()));
         }

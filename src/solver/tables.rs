@@ -290,6 +290,11 @@ impl Problem<'_> {
         self.host.has_no_gpu() || self.request.variant.as_ref().is_some_and(|v| v.value == "cpu")
     }
 
+    /// Whether a CPU build would be no answer: GPUs or a driver are known to be there.
+    pub fn wants_gpu_build(&self) -> bool {
+        !self.prefers_cpu() && (!self.gpus.is_empty() || self.host.driver.is_some())
+    }
+
     /// Whether a driver runs machine code of a flavour.
     pub fn driver_suffices(&self, variant: u32) -> bool {
         let Some(cuda) = &self.variants[variant as usize].cuda else {

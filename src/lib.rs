@@ -13,7 +13,7 @@
 //! use envlock::model::request::{Preferences, Request, UserRequirement};
 //! use envlock::model::solution::Answer;
 //! use envlock::registry::Registry;
-//! use envlock::solver::{Depth, Inputs, Universe, solve};
+//! use envlock::solver::{Catalogue, Depth, Inputs, Universe, solve};
 //!
 //! let registry = Registry::embedded();
 //! let mut host = Host::open(Platform::LINUX_X86_64, "example");
@@ -30,8 +30,9 @@
 //!     }],
 //!     ..Request::default()
 //! };
+//! let catalogue = Catalogue::new(&registry, host.system.platform);
 //! let inputs = Inputs {
-//!     registry: &registry,
+//!     catalogue: &catalogue,
 //!     universe: &Universe::default(),
 //!     host: &host,
 //!     request: &request,

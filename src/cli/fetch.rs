@@ -11,7 +11,7 @@ use crate::model::request::{Preferences, Request};
 use crate::model::solution::{Answer, Need};
 use crate::model::wheel::Python;
 use crate::registry::Registry;
-use crate::solver::{Depth, Inputs, STACK_PACKAGES, Universe, solve};
+use crate::solver::{Catalogue, Depth, Inputs, STACK_PACKAGES, Universe, solve};
 
 /// More rounds than any real request takes.
 const MAX_ROUNDS: usize = 400;
@@ -49,10 +49,11 @@ pub(super) fn solve_full(
     printer: &Printer,
 ) -> Result<Answer, CliError> {
     let mut universe = Universe::default();
-    let guess = guess(registry, host, request, preferences);
+    let catalogue = Catalogue::new(registry, host.system.platform);
+    let guess = guess(&catalogue, registry, host, request, preferences);
     let bar = printer.progress("reading the index");
     for _ in 0..MAX_ROUNDS {
-        let inputs = Inputs { registry, universe: &universe, host, request, preferences };
+        let inputs = Inputs { catalogue: &catalogue, universe: &universe, host, request, preferences };
         let (needs, conflict) = match solve(&inputs, Depth::Full) {
             Answer::NeedMetadata(needs) => (needs, None),
             Answer::ConflictSoFar(conflict, needs) => (needs, Some(conflict)),
@@ -103,8 +104,14 @@ fn add(universe: &mut Universe, fetched: Fetched) {
 }
 
 /// What will most probably be asked: for the Python that the stack alone would take.
-fn guess(registry: &Registry, host: &Host, request: &Request, preferences: &Preferences) -> Guess {
-    let inputs = Inputs { registry, universe: &Universe::default(), host, request, preferences };
+fn guess(
+    catalogue: &Catalogue<'_>,
+    registry: &Registry,
+    host: &Host,
+    request: &Request,
+    preferences: &Preferences,
+) -> Guess {
+    let inputs = Inputs { catalogue, universe: &Universe::default(), host, request, preferences };
     let python = match solve(&inputs, Depth::Stack) {
         Answer::Solution(solution) => solution.python,
         _ => Python::new(registry.pythons().last().copied().unwrap_or(12)),

@@ -127,14 +127,22 @@ impl<'a> Problem<'a> {
     /// releases without any wheel never.
     pub fn matching(&self, name: &str, specifiers: Option<&VersionSpecifiers>) -> Result<Set, Missing> {
         let key = (Arc::from(name), specifiers.map(ToString::to_string).unwrap_or_default());
+        if let Some(table) = self.stack.get(name) {
+            return Ok(self
+                .version_sets
+                .borrow_mut()
+                .entry(key)
+                .or_insert_with(|| {
+                    ordinals(table.versions.len(), |i| {
+                        specifiers.is_none_or(|s| plain_specifiers_contain(s, &table.versions[i]))
+                    })
+                })
+                .clone());
+        }
         if let Some(set) = self.sets.borrow().get(&key) {
             return Ok(set.clone());
         }
-        let set = if let Some(table) = self.stack.get(name) {
-            ordinals(table.versions.len(), |i| {
-                specifiers.is_none_or(|s| plain_specifiers_contain(s, &table.versions[i]))
-            })
-        } else {
+        let set = {
             let candidates = self.candidates(name)?;
             let accepts = |c: &Candidate<'_>| {
                 c.release.has_wheel

@@ -267,7 +267,7 @@ impl Telling<'_, '_> {
                             );
                         }
                     }
-                    Node::Build(name) | Node::Package(name) => self.no_code(name, gpu, *capability),
+                    Node::Build(name) | Node::Package(name) => self.no_code(name, i),
                     _ => {}
                 }
             }
@@ -275,20 +275,16 @@ impl Telling<'_, '_> {
     }
 
     /// That builds of a stack package have no code for a GPU, and which code they have.
-    fn no_code(
-        &mut self,
-        name: &str,
-        gpu: &crate::model::host::Gpu,
-        capability: crate::model::capability::ComputeCapability,
-    ) {
+    fn no_code(&mut self, name: &str, gpu_index: usize) {
         let p = self.problem;
+        let gpu = p.gpus[gpu_index].0;
         let versions = self.stack_versions(name);
         let table = &p.stack[name];
         let excluded: Vec<_> = table
             .builds
             .iter()
             .filter(|b| versions.contains(&b.version_ordinal))
-            .filter(|b| p.variants[b.variant as usize].cuda.is_some() && p.gpu_excludes(b, capability))
+            .filter(|b| p.variants[b.variant as usize].cuda.is_some() && p.gpu_excludes(b, gpu_index))
             .filter(|b| p.request.only_index.is_none() || p.index_allowed(&p.indexes[b.index as usize]))
             .collect();
         let known: Vec<_> = excluded.iter().filter(|b| b.targets.is_some()).collect();

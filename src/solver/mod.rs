@@ -35,6 +35,7 @@ use std::rc::Rc;
 use pep440_rs::Version;
 
 use crate::model::host::Host;
+use crate::model::platform::Platform;
 use crate::model::request::{Preferences, PythonAllowed, Request};
 use crate::model::solution::{Answer, Conflict, Level, Need, Solution};
 use crate::model::wheel::Python;
@@ -57,11 +58,26 @@ pub enum Depth {
     Full,
 }
 
+/// The registry's candidates for one platform, numbered once for all solves of a command.
+#[derive(Debug)]
+pub struct Catalogue<'r> {
+    registry: &'r Registry,
+    platform: Platform,
+    tables: Rc<Tables<'r>>,
+}
+
+impl<'r> Catalogue<'r> {
+    /// Numbers what the registry has for a platform.
+    pub fn new(registry: &'r Registry, platform: Platform) -> Catalogue<'r> {
+        Catalogue { registry, platform, tables: Tables::new(registry, platform) }
+    }
+}
+
 /// Everything a solve looks at.
 #[derive(Debug, Clone, Copy)]
 pub struct Inputs<'a> {
-    /// The compatibility data.
-    pub registry: &'a Registry,
+    /// The compatibility data, for the host's platform.
+    pub catalogue: &'a Catalogue<'a>,
     /// Pages and metadata fetched so far.
     pub universe: &'a Universe,
     /// The machine to solve for.
@@ -82,7 +98,7 @@ pub struct Inputs<'a> {
 /// ```
 /// use envlock::model::{host::Host, platform::Platform, request::*, solution::Answer};
 /// use envlock::registry::Registry;
-/// use envlock::solver::{solve, Depth, Inputs, Universe};
+/// use envlock::solver::{solve, Catalogue, Depth, Inputs, Universe};
 ///
 /// let registry = Registry::embedded();
 /// let mut host = Host::open(Platform::LINUX_X86_64, "example");
@@ -95,8 +111,9 @@ pub struct Inputs<'a> {
 ///     }],
 ///     ..Request::default()
 /// };
+/// let catalogue = Catalogue::new(&registry, host.system.platform);
 /// let inputs = Inputs {
-///     registry: &registry, universe: &Universe::default(), host: &host,
+///     catalogue: &catalogue, universe: &Universe::default(), host: &host,
 ///     request: &request, preferences: &Preferences::default(),
 /// };
 /// let Answer::Solution(solution) = solve(&inputs, Depth::Stack) else { panic!() };
@@ -104,11 +121,18 @@ pub struct Inputs<'a> {
 /// assert!(solution.stack.unwrap().variant.starts_with("cu12"));
 /// ```
 pub fn solve(inputs: &Inputs<'_>, depth: Depth) -> Answer {
-    let tables = Tables::new(inputs.registry, inputs.host.system.platform);
-    match attempt(inputs, &tables, depth) {
+    let other;
+    let tables = if inputs.catalogue.platform == inputs.host.system.platform {
+        &inputs.catalogue.tables
+    } else {
+        // Never the case in this program; then the catalogue is only a shortcut that does not apply.
+        other = Tables::new(inputs.catalogue.registry, inputs.host.system.platform);
+        &other
+    };
+    match attempt(inputs, tables, depth) {
         Outcome::Solved(solution) => Answer::Solution(solution),
         Outcome::Need(needs) => Answer::NeedMetadata(needs),
-        Outcome::Impossible => match explain_failure(inputs, &tables, depth) {
+        Outcome::Impossible => match explain_failure(inputs, tables, depth) {
             Ok((conflict, needs)) if needs.is_empty() => Answer::Conflict(Box::new(conflict)),
             Ok((conflict, needs)) => Answer::ConflictSoFar(Box::new(conflict), needs),
             Err(needs) => Answer::NeedMetadata(needs),
@@ -132,7 +156,7 @@ type Quality = (Option<StackQuality>, bool, Reverse<usize>, Python);
 /// The registry alone tells cheaply what build a series can have at most. The series that can have the
 /// best one are tried first, the locked one before the newest; most requests end with the first.
 fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) -> Outcome {
-    let pythons = allowed_pythons(inputs.registry, inputs.request);
+    let pythons = allowed_pythons(inputs.catalogue.registry, inputs.request);
     let is_locked = |p: &Python| inputs.preferences.python.is_some_and(|q| q.minor == p.minor);
     let mut order = pythons.clone();
     order.sort_by_key(|p| Reverse((is_locked(p), *p)));
@@ -226,7 +250,7 @@ fn explain_failure<'a>(
     tables: &Rc<Tables<'a>>,
     depth: Depth,
 ) -> Result<(Conflict, Vec<Need>), Vec<Need>> {
-    let pythons = allowed_pythons(inputs.registry, inputs.request);
+    let pythons = allowed_pythons(inputs.catalogue.registry, inputs.request);
     let stack = Problem::new(inputs, tables, Depth::Stack, pythons.clone());
     if let Found::Impossible(tree) = search::unranked(&stack) {
         let mut conflict = conflict::describe(&stack, &tree);

@@ -121,12 +121,12 @@ impl<'p, 'a> Provider<'p, 'a> {
     fn stack_version(&self, name: &str, version: u32) -> Vec<(Node, Set)> {
         let p = self.problem;
         let table = &p.stack[name];
-        let own = || table.builds.iter().filter(move |b| b.version_ordinal == version);
+        let own = || table.builds_of(version).iter();
         let mut out = Vec::new();
         let union = |sets: &mut dyn Iterator<Item = Set>| sets.fold(Set::empty(), |a, b| a.union(&b));
         if name == "torch" {
-            for (i, (_, capability)) in p.gpus.iter().enumerate() {
-                out.push((Node::Gpu(i), fact(own().any(|b| !p.gpu_excludes(b, *capability)))));
+            for i in 0..p.gpus.len() {
+                out.push((Node::Gpu(i), fact(own().any(|b| !p.gpu_excludes(b, i)))));
             }
             let pythons = union(&mut own().map(|b| p.build_pythons(b)));
             if pythons != Set::full() {
@@ -134,10 +134,8 @@ impl<'p, 'a> Provider<'p, 'a> {
             }
         }
         out.push((Node::Variant, union(&mut own().map(|b| Ranges::singleton(b.variant)))));
-        out.push((
-            Node::build(name),
-            ordinals(table.builds.len(), |i| table.builds[i].version_ordinal == version),
-        ));
+        let span = &table.spans[version as usize];
+        out.push((Node::build(name), Ranges::between(span.start, span.end)));
         p.advisory_dependencies(name, &table.versions[version as usize], &mut out);
         if let Some(set) = p.bound(name, &table.versions[version as usize]) {
             out.push((Node::Bound(name.into()), set));
@@ -153,8 +151,8 @@ impl<'p, 'a> Provider<'p, 'a> {
             (Node::Variant, Ranges::singleton(build.variant)),
             (Node::StackIndex, Ranges::singleton(build.index)),
         ];
-        for (i, (_, capability)) in p.gpus.iter().enumerate() {
-            if p.gpu_excludes(build, *capability) {
+        for i in 0..p.gpus.len() {
+            if p.gpu_excludes(build, i) {
                 out.push((Node::Gpu(i), Set::empty()));
             }
         }

@@ -1,5 +1,7 @@
 //! Which candidate is preferred, and what is decided first. Both orders are ours, not the search's.
 
+use std::ops::Bound;
+
 use super::Depth;
 use super::closure::Missing;
 use super::node::Node;
@@ -47,7 +49,7 @@ impl Problem<'_> {
 
     /// The preferred candidate of a node within a set.
     pub fn choose(&self, node: &Node, set: &Set) -> Result<Option<u32>, Missing> {
-        let contained = |count: usize| (0..count as u32).rev().filter(|i| set.contains(i));
+        let contained = |count: usize| within(set, count);
         Ok(match node {
             Node::Root | Node::Driver | Node::Gpu(_) | Node::Glibc | Node::Bound(_) => {
                 set.contains(&0).then_some(0)
@@ -132,4 +134,25 @@ impl Problem<'_> {
             Effect::Warn => String::new(),
         }
     }
+}
+
+/// The ordinals below `count` that are in a set, greatest first; looks only between the set's ends.
+fn within(set: &Set, count: usize) -> impl DoubleEndedIterator<Item = u32> {
+    let (start, end) = match set.bounding_range() {
+        None => (0, 0),
+        Some((low, high)) => {
+            let start = match low {
+                Bound::Included(n) => *n,
+                Bound::Excluded(n) => n.saturating_add(1),
+                Bound::Unbounded => 0,
+            };
+            let end = match high {
+                Bound::Included(n) => n.saturating_add(1),
+                Bound::Excluded(n) => *n,
+                Bound::Unbounded => u32::MAX,
+            };
+            (start, end.min(count as u32))
+        }
+    };
+    (start..end.max(start)).rev().filter(|i| set.contains(i))
 }

@@ -52,7 +52,7 @@ struct Relaxer<'i, 'a> {
 impl Relaxer<'_, '_> {
     fn solve(&mut self, host: &Host, request: &Request) -> Option<Box<Solution>> {
         let inputs = Inputs {
-            registry: self.inputs.registry,
+            catalogue: self.inputs.catalogue,
             universe: self.inputs.universe,
             host,
             request,
@@ -98,7 +98,7 @@ impl Relaxer<'_, '_> {
         let Some(driver) = &self.inputs.host.driver else {
             return;
         };
-        let registry = self.inputs.registry;
+        let registry = self.inputs.catalogue.registry;
         let os = self.inputs.host.system.platform.os;
         let native_only = self.inputs.request.native_driver_only.is_some();
         let mut floors: Vec<DottedVersion> = registry

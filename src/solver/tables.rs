@@ -60,6 +60,10 @@ pub(super) struct BuildRow<'a> {
     pub torch_set: Option<Set>,
     pub torch_requirement: Option<String>,
     pub targets: Option<CodeTargets>,
+    /// Which of [`Tables::kinds`] the targets are; builds share few lists of targets.
+    pub kind: usize,
+    /// Bit `n` is set where Python 3.n has a wheel, by tags and requires-python.
+    pub pythons: u64,
     pub source: Vec<String>,
 }
 
@@ -67,7 +71,30 @@ pub(super) struct BuildRow<'a> {
 #[derive(Debug, Default)]
 pub(super) struct StackTable<'a> {
     pub versions: Vec<Version>,
+    /// Sorted by version.
     pub builds: Vec<BuildRow<'a>>,
+    /// The builds of each version.
+    pub spans: Vec<std::ops::Range<u32>>,
+}
+
+impl<'a> StackTable<'a> {
+    /// The builds of a version.
+    pub fn builds_of(&self, version: u32) -> &[BuildRow<'a>] {
+        let span = &self.spans[version as usize];
+        &self.builds[span.start as usize..span.end as usize]
+    }
+
+    fn push(&mut self, mut row: BuildRow<'a>) {
+        if self.versions.last() != Some(&row.version) {
+            self.versions.push(row.version.clone());
+            self.spans.push(self.builds.len() as u32..self.builds.len() as u32);
+        }
+        row.version_ordinal = self.versions.len() as u32 - 1;
+        self.builds.push(row);
+        if let Some(span) = self.spans.last_mut() {
+            span.end = self.builds.len() as u32;
+        }
+    }
 }
 
 /// A problem ready to search.
@@ -85,16 +112,31 @@ pub(super) struct Problem<'a> {
     pub pythons: Vec<Python>,
     pub environments: Vec<MarkerEnvironment>,
     tables: Rc<Tables<'a>>,
+    /// What the host's driver is to each flavour.
+    flavours: Vec<Flavour>,
+    /// How each kind of targets serves each GPU, by machine code or PTX.
+    coverage: Vec<Vec<Option<Via>>>,
     /// Advisories that constrain.
     pub advisories: Vec<&'a Advisory>,
     pub(super) sets: RefCell<HashMap<(Arc<str>, String), Set>>,
     pub(super) needs: RefCell<BTreeSet<Need>>,
 }
 
+/// What a driver is to a flavour.
+#[derive(Debug, Clone, Copy)]
+struct Flavour {
+    suffices: bool,
+    native: bool,
+}
+
 /// The candidates that only the registry and the platform decide: numbered once, shared by all the
-/// problems of a solve (one per Python series, one per relaxation).
+/// problems of a solve (one per Python series, one per relaxation) and by all solves of a command.
 #[derive(Debug, Default)]
 pub(super) struct Tables<'a> {
+    /// The distinct lists of code targets.
+    pub kinds: Vec<CodeTargets>,
+    /// Sets of versions by stack package and specifier.
+    pub(super) version_sets: RefCell<HashMap<(Arc<str>, String), Set>>,
     pub variants: Vec<VariantRow>,
     pub cudnn: Vec<Option<DottedVersion>>,
     pub indexes: Vec<String>,
@@ -118,8 +160,17 @@ impl<'a> Problem<'a> {
         pythons: Vec<Python>,
     ) -> Problem<'a> {
         let platform = inputs.host.system.platform;
+        let gpus: Vec<(&Gpu, ComputeCapability)> =
+            inputs.host.gpus.iter().flatten().filter_map(|g| Some((g, g.capability?))).collect();
+        let registry = inputs.catalogue.registry;
+        let coverage = tables
+            .kinds
+            .iter()
+            .map(|kind| gpus.iter().map(|(_, c)| kind.covers(*c, |c| registry.is_tegra(c))).collect())
+            .collect();
+        let flavours = tables.variants.iter().map(|v| flavour(inputs, v)).collect();
         Problem {
-            registry: inputs.registry,
+            registry,
             universe: inputs.universe,
             host: inputs.host,
             request: inputs.request,
@@ -127,11 +178,14 @@ impl<'a> Problem<'a> {
             depth,
             platform,
             libc: inputs.host.system.libc.clone(),
-            gpus: inputs.host.gpus.iter().flatten().filter_map(|g| Some((g, g.capability?))).collect(),
+            gpus,
+            flavours,
+            coverage,
             environments: pythons.iter().map(|p| marker_environment(*p, platform)).collect(),
             pythons,
             tables: tables.clone(),
             advisories: inputs
+                .catalogue
                 .registry
                 .advisories()
                 .iter()
@@ -174,13 +228,9 @@ impl<'a> Tables<'a> {
     fn number_torch(&mut self, rows: &[&'a Build]) {
         let mut table = StackTable::default();
         for row in rows {
-            if table.versions.last() != Some(&row.version) {
-                table.versions.push(row.version.clone());
-            }
-            let ordinal = table.versions.len() as u32 - 1;
-            table.builds.push(BuildRow {
+            table.push(BuildRow {
                 version: row.version.clone(),
-                version_ordinal: ordinal,
+                version_ordinal: 0,
                 variant: self.variant_ordinal(&row.variant),
                 index: self.index_ordinal(&row.index()),
                 on_pypi: row.on_pypi,
@@ -188,11 +238,21 @@ impl<'a> Tables<'a> {
                 torch: Some(row),
                 torch_set: None,
                 torch_requirement: None,
+                kind: self.kind(row.targets.as_ref()),
                 targets: row.targets.clone(),
+                pythons: python_bits(row),
                 source: row.source.clone(),
             });
         }
         self.stack.insert("torch", table);
+    }
+
+    fn kind(&mut self, targets: Option<&CodeTargets>) -> usize {
+        let Some(targets) = targets else { return 0 };
+        self.kinds.iter().position(|k| k == targets).unwrap_or_else(|| {
+            self.kinds.push(targets.clone());
+            self.kinds.len() - 1
+        })
     }
 
     /// A companion's builds: those PyPI carries, and those built beside the torch builds of the
@@ -245,15 +305,12 @@ impl<'a> Tables<'a> {
                 (companion.torch.clone(), companion.targets.clone(), companion.source.clone()),
             );
         }
-        let torch = &self.stack["torch"].versions;
+        let torch = self.stack["torch"].versions.clone();
         let mut table = StackTable::default();
         for ((version, variant, index), (requirement, targets, source)) in found {
-            if table.versions.last() != Some(&version) {
-                table.versions.push(version.clone());
-            }
             let set = requirement.as_ref().map(|spec| ordinals(torch.len(), |i| spec.contains(&torch[i])));
-            table.builds.push(BuildRow {
-                version_ordinal: table.versions.len() as u32 - 1,
+            table.push(BuildRow {
+                version_ordinal: 0,
                 version,
                 variant,
                 index,
@@ -262,7 +319,9 @@ impl<'a> Tables<'a> {
                 torch: None,
                 torch_set: set,
                 torch_requirement: requirement.map(|r| r.to_string()),
+                kind: self.kind(targets.as_ref()),
                 targets,
+                pythons: u64::MAX,
                 source,
             });
         }
@@ -295,39 +354,15 @@ impl Problem<'_> {
         !self.prefers_cpu() && (!self.gpus.is_empty() || self.host.driver.is_some())
     }
 
-    /// Whether a driver runs machine code of a flavour.
+    /// Whether the host's driver runs machine code of a flavour.
     pub fn driver_suffices(&self, variant: u32) -> bool {
-        let Some(cuda) = &self.variants[variant as usize].cuda else {
-            return true;
-        };
-        let Some(driver) = &self.host.driver else {
-            return true;
-        };
-        if self.host.has_no_gpu() {
-            return true;
-        }
-        let floor = if self.request.native_driver_only.is_some() {
-            self.registry.native_driver(cuda, self.os())
-        } else {
-            self.registry.driver_floor(cuda, self.os())
-        };
-        // A floor nobody states cannot be met knowingly.
-        floor.is_some_and(|(floor, _)| driver.version >= floor)
+        self.flavours[variant as usize].suffices
     }
 
     /// Whether the flavour's own driver, or a newer one, is there: then its PTX runs too. Open
     /// drivers count as native.
     pub fn is_native(&self, variant: u32) -> bool {
-        let Some(cuda) = &self.variants[variant as usize].cuda else {
-            return true;
-        };
-        match &self.host.driver {
-            None => true,
-            Some(driver) => self
-                .registry
-                .native_driver(cuda, self.os())
-                .is_some_and(|(native, _)| driver.version >= native),
-        }
+        self.flavours[variant as usize].native
     }
 
     /// Whether every driver that a flavour needs is too new for a GPU: only asked where the driver
@@ -350,23 +385,20 @@ impl Problem<'_> {
         }
     }
 
-    /// How a build's own code serves a GPU. Unknown targets serve none knowingly.
-    pub fn covers(&self, build: &BuildRow<'_>, capability: ComputeCapability) -> Option<Via> {
-        let targets = build.targets.as_ref()?;
-        let via = targets.covers(capability, |c| self.registry.is_tegra(c))?;
-        (via == Via::Sass || self.is_native(build.variant)).then_some(via)
-    }
-
-    /// Whether a GPU is a party against this build: torch's own kernels decide always, a
-    /// companion's where its targets are known.
-    pub fn gpu_excludes(&self, build: &BuildRow<'_>, capability: ComputeCapability) -> bool {
-        let decides = build.torch.is_some() || build.targets.is_some();
-        decides
-            && self.variants[build.variant as usize].name != "cpu"
-            && self.covers(build, capability).is_none()
-            || (build.torch.is_some()
-                && self.variants[build.variant as usize].name == "cpu"
-                && !self.prefers_cpu())
+    /// Whether GPU number `gpu` is a party against this build: torch's own kernels decide always, a
+    /// companion's where its targets are known. Unknown targets serve none knowingly.
+    pub fn gpu_excludes(&self, build: &BuildRow<'_>, gpu: usize) -> bool {
+        if self.variants[build.variant as usize].cuda.is_none() {
+            return build.torch.is_some() && !self.prefers_cpu();
+        }
+        match &build.targets {
+            None => build.torch.is_some(),
+            Some(_) => match self.coverage[build.kind][gpu] {
+                None => true,
+                Some(Via::Sass) => false,
+                Some(Via::Ptx) => !self.is_native(build.variant),
+            },
+        }
     }
 
     /// Whether a cuDNN release serves a capability.
@@ -387,19 +419,50 @@ impl Problem<'_> {
 
     /// The Python series (ordinals) that a torch row has wheels for.
     pub fn build_pythons(&self, build: &BuildRow<'_>) -> Set {
-        let Some(row) = build.torch else {
-            return Set::full();
-        };
         ordinals(self.pythons.len(), |i| {
             let python = self.pythons[i];
-            let by_tags = row.pythons.as_ref().map(|minors| minors.contains(&python.minor));
-            let by_requires = row
-                .requires_python
-                .as_ref()
-                .is_none_or(|r| crate::model::project::specifiers_allow(r, python));
-            by_tags.unwrap_or(true) && by_requires
+            let by_series = build.pythons >> python.minor.min(63) & 1 == 1;
+            // A named patch release is held against requires-python itself.
+            by_series
+                && (python.patch.is_none()
+                    || build
+                        .torch
+                        .and_then(|t| t.requires_python.as_ref())
+                        .is_none_or(|r| crate::model::project::specifiers_allow(r, python)))
         })
     }
+}
+
+/// What the host's driver is to a flavour.
+fn flavour(inputs: &Inputs<'_>, variant: &VariantRow) -> Flavour {
+    let always = Flavour { suffices: true, native: true };
+    let (Some(cuda), Some(driver)) = (&variant.cuda, &inputs.host.driver) else {
+        return always;
+    };
+    let os = inputs.host.system.platform.os;
+    let native = inputs.catalogue.registry.native_driver(cuda, os).map(|(v, _)| v);
+    let floor = if inputs.request.native_driver_only.is_some() {
+        native.clone()
+    } else {
+        inputs.catalogue.registry.driver_floor(cuda, os).map(|(v, _)| v)
+    };
+    Flavour {
+        // A floor nobody states cannot be met knowingly. Without a GPU nothing is asked of a driver.
+        suffices: inputs.host.has_no_gpu() || floor.is_some_and(|f| driver.version >= f),
+        native: native.is_some_and(|n| driver.version >= n),
+    }
+}
+
+/// The Python series of a torch row as bits.
+fn python_bits(row: &Build) -> u64 {
+    (0..64u32)
+        .filter(|minor| row.pythons.as_ref().is_none_or(|list| list.contains(minor)))
+        .filter(|minor| {
+            row.requires_python
+                .as_ref()
+                .is_none_or(|r| crate::model::project::specifiers_allow(r, Python::new(*minor)))
+        })
+        .fold(0, |bits, minor| bits | 1 << minor)
 }
 
 /// The ordinals below `count` for which `keep` holds, as intervals; everything when all do.

@@ -54,8 +54,9 @@ fn only(index: &str, mut request: Request) -> Request {
 
 fn stack(host: &Host, request: &Request) -> Answer {
     let registry = Registry::embedded();
+    let catalogue = Catalogue::new(&registry, host.system.platform);
     let inputs = Inputs {
-        registry: &registry,
+        catalogue: &catalogue,
         universe: &Universe::default(),
         host,
         request,

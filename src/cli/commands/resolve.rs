@@ -13,7 +13,7 @@ use crate::model::host::Host;
 use crate::model::request::Preferences;
 use crate::model::solution::{Answer, Level, Solution};
 use crate::registry::Registry;
-use crate::solver::{Depth, Inputs, Universe, solve};
+use crate::solver::{Catalogue, Depth, Inputs, Universe, solve};
 
 /// How envlock's own environment.yml and requirements begin.
 const MARK: &str = "# Written by envlock";
@@ -54,7 +54,7 @@ pub(super) fn run(
     let answer = match depth {
         Depth::Stack => solve(
             &Inputs {
-                registry: &registry,
+                catalogue: &Catalogue::new(&registry, target_host.system.platform),
                 universe: &Universe::default(),
                 host: &target_host,
                 request: &request,

@@ -85,6 +85,15 @@ impl<'p, 'a> Provider<'p, 'a> {
         }
         out.push((Node::Python, Set::full()));
         let stack = out.iter().any(|(n, _)| matches!(n, Node::Package(name) if is_stack_package(name)));
+        if stack && self.ranked {
+            // The answer needs no proof: what the machine rules out is left out from the start. The
+            // search for a proof meets the same facts one by one.
+            let torch = &p.stack["torch"];
+            let versions = ordinals(torch.versions.len(), |v| {
+                torch.builds_of(v as u32).iter().any(|b| p.machine_allows(b))
+            });
+            out.push((Node::package("torch"), versions));
+        }
         if stack {
             if let Some(limit) = &request.cuda {
                 let set = ordinals(p.variants.len(), |i| {
@@ -135,7 +144,14 @@ impl<'p, 'a> Provider<'p, 'a> {
         }
         out.push((Node::Variant, union(&mut own().map(|b| Ranges::singleton(b.variant)))));
         let span = &table.spans[version as usize];
-        out.push((Node::build(name), Ranges::between(span.start, span.end)));
+        let builds = if self.ranked && name == "torch" {
+            span.clone()
+                .filter(|i| p.machine_allows(&table.builds[*i as usize]))
+                .fold(Set::empty(), |set, i| set.union(&Ranges::singleton(i)))
+        } else {
+            Ranges::between(span.start, span.end)
+        };
+        out.push((Node::build(name), builds));
         p.advisory_dependencies(name, &table.versions[version as usize], &mut out);
         if let Some(set) = p.bound(name, &table.versions[version as usize]) {
             out.push((Node::Bound(name.into()), set));

@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -401,6 +402,22 @@ impl Problem<'_> {
         }
     }
 
+    /// Whether driver, GPUs, cuDNN, libc, allowed indexes and Pythons leave a torch build possible.
+    pub fn machine_allows(&self, build: &BuildRow<'_>) -> bool {
+        let cpu = self.variants[build.variant as usize].cuda.is_none();
+        self.driver_suffices(build.variant)
+            && !(cpu && self.wants_gpu_build())
+            && self.index_allowed(&self.indexes[build.index as usize])
+            && (0..self.gpus.len()).all(|i| {
+                let capability = self.gpus[i].1;
+                !self.gpu_excludes(build, i)
+                    && self.cudnn_serves(build.cudnn, capability)
+                    && !self.driver_outlives_gpu(build.variant, capability)
+            })
+            && build.torch.and_then(|t| t.glibc.as_ref()).is_none_or(|need| self.glibc_suffices(need))
+            && self.pythons.iter().any(|p| build.pythons >> p.minor.min(63) & 1 == 1)
+    }
+
     /// Whether a cuDNN release serves a capability.
     pub fn cudnn_serves(&self, cudnn: u32, capability: ComputeCapability) -> bool {
         match &self.cudnn[cudnn as usize] {
@@ -467,25 +484,20 @@ fn python_bits(row: &Build) -> u64 {
 
 /// The ordinals below `count` for which `keep` holds, as intervals; everything when all do.
 pub(super) fn ordinals(count: usize, mut keep: impl FnMut(usize) -> bool) -> Set {
-    let mut set = Set::empty();
+    let mut intervals: Vec<(Bound<u32>, Bound<u32>)> = Vec::new();
     let mut start = None;
-    let mut all = true;
-    for i in 0..count {
-        match (keep(i), start) {
+    for i in 0..=count {
+        match (i < count && keep(i), start) {
             (true, None) => start = Some(i as u32),
             (false, Some(from)) => {
-                set = set.union(&Set::between(from, i as u32));
+                intervals.push((Bound::Included(from), Bound::Excluded(i as u32)));
                 start = None;
-                all = false;
             }
-            (false, None) => all = false,
-            (true, Some(_)) => {}
+            _ => {}
         }
     }
-    if let Some(from) = start {
-        set = set.union(&Set::between(from, count as u32));
-    }
-    if all && count > 0 { Set::full() } else { set }
+    let all = (Bound::Included(0), Bound::Excluded(count as u32));
+    if count > 0 && intervals == [all] { Set::full() } else { intervals.into_iter().collect() }
 }
 
 /// Everything or nothing: a dependency on a fact that has one candidate.

@@ -66,6 +66,9 @@ impl From<crate::export::ExportError> for CliError {
         let hint = match &error {
             crate::export::ExportError::StackOnly => Some("run `envlock resolve` without `--stack-only`"),
             crate::export::ExportError::NoHash(_) => None,
+            crate::export::ExportError::NoFiles(_) => {
+                Some("make the lock again with `envlock resolve --upgrade`")
+            }
             crate::export::ExportError::NoAddress { .. } => {
                 Some("name the index in envlock.toml, or pass `--index-url`")
             }

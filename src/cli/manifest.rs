@@ -8,7 +8,8 @@ use toml::Spanned;
 
 use super::error::CliError;
 use crate::model::request::{IndexOwner, Limit, PythonAllowed, PythonRequest, Request, UserRequirement};
-use crate::model::text::clean;
+use crate::model::text::{clean, without_logins};
+use crate::solver::STACK_PACKAGES;
 
 /// A manifest, parsed and checked.
 #[derive(Debug, Default)]
@@ -111,7 +112,7 @@ impl Source<'_> {
     fn error(&self, offset: usize, message: &str) -> CliError {
         let before = &self.text[..offset.min(self.text.len())];
         let line = before.matches('\n').count() + 1;
-        let shown = clean(self.text.lines().nth(line - 1).unwrap_or("").trim_end(), 100);
+        let shown = without_logins(&clean(self.text.lines().nth(line - 1).unwrap_or("").trim_end(), 100));
         CliError::new("input", format!("{}:{line}: {message}\n   |\n{line:>3}| {shown}\n   |", self.name))
     }
 }
@@ -125,7 +126,7 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
     })?;
     let mut manifest = Manifest::default();
     if let Some(project) = raw.project {
-        manifest.name = project.name;
+        manifest.name = project.name.map(|n| clean(&n, 100));
         if let Some(python) = &project.python {
             manifest.request.python = Some(
                 python_request(python.as_ref(), name).map_err(|m| source.error(python.span().start, &m))?,
@@ -279,14 +280,25 @@ fn index_row(manifest: &mut Manifest, row: &RawIndex) -> Result<(), String> {
             ));
         }
         (None, false) => {
+            let owner = IndexOwner { index: row.name.clone(), patterns: normalized(&row.packages) };
+            for package in STACK_PACKAGES.iter().copied().chain(["triton"]) {
+                if package.parse().is_ok_and(|name| owner.owns(&name)) {
+                    return Err(format!(
+                        "the index `{}` cannot own `{package}`: builds of the stack come from `pypi` and `pytorch`; use `replaces = \"pytorch\"`",
+                        clean(&row.name, 40)
+                    ));
+                }
+            }
             manifest.indexes.push((row.name.clone(), row.url.clone()));
-            manifest.request.owners.push(IndexOwner {
-                index: row.name.clone(),
-                patterns: row.packages.iter().map(|p| p.replace(['_', '.'], "-").to_lowercase()).collect(),
-            });
+            manifest.request.owners.push(owner);
         }
     }
     Ok(())
+}
+
+/// Package patterns as package names are compared.
+fn normalized(patterns: &[String]) -> Vec<String> {
+    patterns.iter().map(|p| p.replace(['_', '.'], "-").to_lowercase()).collect()
 }
 
 #[cfg(test)]

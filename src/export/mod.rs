@@ -17,6 +17,9 @@ pub enum ExportError {
     /// Nothing can be installed from a stack-only lock.
     #[error("the lock was made with `--stack-only`: it has no files to install")]
     StackOnly,
+    /// A package without a file cannot be installed.
+    #[error("the lock has no file of `{0}`")]
+    NoFiles(String),
     /// A file without a hash cannot be pinned.
     #[error("the index states no SHA-256 for `{0}`, so it cannot be pinned by hash")]
     NoHash(String),
@@ -36,6 +39,9 @@ fn installable<'l>(lock: &'l Lockfile, target: &Target) -> Result<Vec<&'l Chosen
         return Err(ExportError::StackOnly);
     }
     for package in &lock.packages {
+        if package.files.is_empty() {
+            return Err(ExportError::NoFiles(package.name.clone()));
+        }
         if let Some(file) = package.files.iter().find(|f| f.sha256.is_none()) {
             return Err(ExportError::NoHash(file.name.clone()));
         }
@@ -58,9 +64,11 @@ fn address(addresses: &[(String, String)], index: &str, package: &str) -> Result
     addresses
         .iter()
         .find(|(name, _)| name == family)
+        // The files are committed: a login in an address stays out of them.
+        .map(|(name, address)| (name, crate::model::text::without_logins(address)))
         .map(|(_, address)| match variant {
             Some(variant) => format!("{}/{variant}", address.trim_end_matches('/')),
-            None => address.clone(),
+            None => address,
         })
         .ok_or_else(|| ExportError::NoAddress { package: package.to_owned(), index: index.to_owned() })
 }

@@ -24,21 +24,29 @@ impl std::fmt::Debug for Login {
 #[derive(Debug)]
 pub(super) struct Credentials {
     netrc: Option<PathBuf>,
+    /// Logins that stand in the addresses of configured indexes, for everything of their origin: the
+    /// files of a private index too.
+    indexes: Vec<(url::Origin, Login)>,
     entries: OnceLock<Vec<(Option<String>, Login)>>,
 }
 
 impl Credentials {
-    pub fn new(netrc: Option<PathBuf>) -> Credentials {
-        Credentials { netrc, entries: OnceLock::new() }
+    pub fn new(netrc: Option<PathBuf>, addresses: &[(String, String)]) -> Credentials {
+        let indexes = addresses
+            .iter()
+            .filter_map(|(_, address)| Url::parse(address).ok())
+            .filter_map(|url| Some((url.origin(), own_login(&url)?)))
+            .collect();
+        Credentials { netrc, indexes, entries: OnceLock::new() }
     }
 
     /// The login for a URL: its own user part, else netrc's entry for the host.
     pub fn login(&self, url: &Url) -> Option<Login> {
-        if !url.username().is_empty() {
-            return Some(Login {
-                user: decode(url.username()),
-                password: decode(url.password().unwrap_or_default()),
-            });
+        if let Some(login) = own_login(url) {
+            return Some(login);
+        }
+        if let Some((_, login)) = self.indexes.iter().find(|(origin, _)| *origin == url.origin()) {
+            return Some(login.clone());
         }
         let host = url.host_str()?;
         let entries = self.entries.get_or_init(|| {
@@ -56,25 +64,18 @@ impl Credentials {
     }
 }
 
+/// The login in an address itself.
+fn own_login(url: &Url) -> Option<Login> {
+    (!url.username().is_empty())
+        .then(|| Login { user: decode(url.username()), password: decode(url.password().unwrap_or_default()) })
+}
+
 /// The address without user and password.
 pub(super) fn without_login(url: &Url) -> Url {
     let mut url = url.clone();
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url
-}
-
-/// Text that may be a URL, safe to print: the user part is cut out.
-pub fn without_credentials(text: &str) -> String {
-    let clean = crate::model::text::clean(text, 200);
-    match clean.split_once("://") {
-        Some((scheme, rest)) => {
-            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-            let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-            format!("{scheme}://{host}{path}")
-        }
-        None => clean,
-    }
 }
 
 fn decode(text: &str) -> String {
@@ -143,10 +144,8 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_printed_without_login() {
-        assert_eq!(without_credentials("https://me:pw@host.example/simple"), "https://host.example/simple");
-        assert_eq!(without_credentials("no url"), "no url");
-        let c = Credentials::new(None);
+    fn logins_in_addresses() {
+        let c = Credentials::new(None, &[]);
         let login = c.login(&Url::parse("https://me:p%40w@h.example/").unwrap()).unwrap();
         assert_eq!((login.user.as_str(), login.password.as_str()), ("me", "p@w"));
         assert_eq!(decode("a%zz%4"), "a%zz%4");

@@ -149,7 +149,7 @@ impl IndexClient {
     pub fn new(config: IndexConfig) -> IndexClient {
         IndexClient {
             cache: Cache::new(&config.cache_dir),
-            credentials: credentials::Credentials::new(config.netrc.clone()),
+            credentials: credentials::Credentials::new(config.netrc.clone(), &config.addresses),
             http: std::sync::OnceLock::new(),
             without_metadata: std::sync::Mutex::default(),
             config,
@@ -183,7 +183,7 @@ impl IndexClient {
         url::Url::parse(&text).map_err(|_| {
             IndexError::Setup(format!(
                 "the address of the index `{index}` is not a URL: `{}`",
-                credentials::without_credentials(&text)
+                crate::model::text::without_logins(&crate::model::text::clean(&text, 200))
             ))
         })
     }

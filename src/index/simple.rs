@@ -28,8 +28,13 @@ struct JsonFile<'a> {
     requires_python: Option<String>,
     #[serde(default)]
     yanked: Yanked,
-    #[serde(default, alias = "dist-info-metadata", alias = "data-dist-info-metadata")]
+    // Three spellings of one thing; PyPI sends two of them at once.
+    #[serde(default)]
     core_metadata: CoreMetadataHint,
+    #[serde(default)]
+    data_dist_info_metadata: CoreMetadataHint,
+    #[serde(default)]
+    dist_info_metadata: CoreMetadataHint,
 }
 
 #[derive(Deserialize, Default)]
@@ -80,10 +85,12 @@ fn parse_json(body: &[u8], page: &Url) -> Result<Vec<RawFile>, String> {
         .into_iter()
         .filter_map(|f| {
             let url = page.join(&f.url).ok()?;
-            let (has_metadata, metadata_sha256) = match f.core_metadata {
-                CoreMetadataHint::Flag(flag) => (flag, None),
-                CoreMetadataHint::Hashes(h) => (true, digest(h.sha256)),
-                CoreMetadataHint::Absent => (false, None),
+            let hints = [f.core_metadata, f.data_dist_info_metadata, f.dist_info_metadata];
+            let hint = hints.into_iter().find(|h| !matches!(h, CoreMetadataHint::Absent));
+            let (has_metadata, metadata_sha256) = match hint {
+                Some(CoreMetadataHint::Flag(flag)) => (flag, None),
+                Some(CoreMetadataHint::Hashes(h)) => (true, digest(h.sha256)),
+                Some(CoreMetadataHint::Absent) | None => (false, None),
             };
             Some(RawFile {
                 filename: f.filename.into_owned(),
@@ -192,6 +199,22 @@ mod tests {
         assert_eq!(a[0].filename, "demo-1.0+cu118-py3-none-any.whl");
         assert_eq!(a[0].url, "https://index.example/files/demo-1.0%2Bcu118-py3-none-any.whl");
         assert!(a[0].yanked && a[0].has_metadata);
+    }
+
+    #[test]
+    fn every_spelling_of_the_metadata_key() {
+        for (keys, expected) in [
+            ("\"core-metadata\": true, \"data-dist-info-metadata\": true", true),
+            ("\"core-metadata\": false, \"data-dist-info-metadata\": false", false),
+            ("\"dist-info-metadata\": true", true),
+            ("\"data-dist-info-metadata\": {\"sha256\": \"00\"}", true),
+        ] {
+            let json = format!(
+                "{{\"files\": [{{\"filename\": \"a-1-py3-none-any.whl\", \"url\": \"x\", {keys}}}]}}"
+            );
+            let files = parse(json.as_bytes(), "application/json", &page()).unwrap();
+            assert_eq!(files[0].has_metadata, expected, "{keys}");
+        }
     }
 
     #[test]

@@ -89,7 +89,10 @@ impl ProjectPage {
                 continue;
             }
             if file.filename.ends_with(".whl") {
-                if let Ok(name) = file.filename.parse::<WheelName>() {
+                // A wheel of another project has no business on the page.
+                if let Ok(name) = file.filename.parse::<WheelName>()
+                    && normalize(&name.project) == normalize(project)
+                {
                     rows.push((name.version, true, file));
                 }
             } else if let Some(version) = sdist_version(project, &file.filename) {
@@ -264,13 +267,25 @@ fn parse_line(line: &str) -> Option<WheelFile> {
     })
 }
 
+/// A project's name as names are compared (PEP 503).
+fn normalize(name: &str) -> String {
+    let mut out = String::new();
+    for c in name.chars() {
+        match c {
+            '-' | '_' | '.' if out.ends_with('-') => {}
+            '-' | '_' | '.' => out.push('-'),
+            c => out.extend(c.to_lowercase()),
+        }
+    }
+    out
+}
+
 /// The version of a source distribution's file name, if it is one of `project`.
 fn sdist_version(project: &str, filename: &str) -> Option<Version> {
     let stem = [".tar.gz", ".zip", ".tar.bz2", ".tgz", ".tar.xz"]
         .iter()
         .find_map(|suffix| filename.strip_suffix(suffix))?;
     let (name, version) = stem.rsplit_once('-')?;
-    let normalize = |s: &str| s.replace(['_', '.'], "-").to_lowercase();
     (normalize(name) == normalize(project)).then(|| version.parse().ok()).flatten()
 }
 
@@ -293,6 +308,8 @@ mod tests {
                 file("demo-pkg-2.0.tar.gz"),
                 file("demo_pkg-nonsense-py3-none-any.whl"),
                 file("other-1.0.tar.gz"),
+                file("=x-1.0-py3-none-any.whl"),
+                file("other-1.0-py3-none-any.whl"),
                 RawFile { yanked: true, ..file("demo_pkg-1.11-py3-none-any.whl") },
             ],
         );

@@ -45,6 +45,29 @@ pub fn toml_string(text: &str) -> String {
     out
 }
 
+/// `text` with the user part of every address in it cut out: `https://me:pw@host/` becomes
+/// `https://host/`.
+///
+/// ```
+/// use envlock::model::text::without_logins;
+/// assert_eq!(without_logins("see https://me:p/w@host/x or b"), "see https://host/x or b");
+/// ```
+pub fn without_logins(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (head, tail) = rest.split_at(at + 3);
+        out.push_str(head);
+        // A password may hold anything but these; the last `@` ends it.
+        let end = tail.find(|c: char| c.is_whitespace() || c == '"' || c == '\'').unwrap_or(tail.len());
+        let (address, after) = tail.split_at(end);
+        out.push_str(address.rsplit_once('@').map_or(address, |(_, host)| host));
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
 /// Lower-case hexadecimal digits.
 ///
 /// ```

@@ -144,12 +144,20 @@ impl<'a> Problem<'a> {
         }
         let set = {
             let candidates = self.candidates(name)?;
+            // What the user pins or names as a pre-release is admitted whoever else asks.
+            let users: Vec<&VersionSpecifiers> = self.users_specifiers(name).collect();
             let accepts = |c: &Candidate<'_>| {
+                let version = &c.release.version;
                 c.release.has_wheel
-                    && specifiers.is_none_or(|s| s.contains(&c.release.version))
-                    && (!c.release.yanked || specifiers.is_some_and(pins))
+                    && specifiers.is_none_or(|s| s.contains(version))
+                    && (!c.release.yanked
+                        || specifiers.is_some_and(pins)
+                        || users.iter().any(|s| pins(s) && s.contains(version)))
             };
-            let names_prerelease = specifiers.is_some_and(|s| s.iter().any(|s| s.version().any_prerelease()));
+            let names_prerelease = specifiers
+                .into_iter()
+                .chain(users.iter().copied())
+                .any(|s| s.iter().any(|s| s.version().any_prerelease()));
             let finals = |c: &Candidate<'_>| accepts(c) && !c.release.version.any_prerelease();
             if names_prerelease || !candidates.iter().any(finals) {
                 ordinals(candidates.len(), |i| accepts(&candidates[i]))
@@ -160,6 +168,19 @@ impl<'a> Problem<'a> {
         // "All candidates" must stay a set of known candidates: a page may gain rows next round.
         self.sets.borrow_mut().insert(key, set.clone());
         Ok(set)
+    }
+
+    /// The specifiers of the user's own requirements and bounds on a package.
+    fn users_specifiers<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s VersionSpecifiers> {
+        self.request
+            .requirements
+            .iter()
+            .chain(&self.request.constraints)
+            .filter(move |r| (r.requirement.name.as_ref() as &str) == name)
+            .filter_map(|r| match &r.requirement.version_or_url {
+                Some(VersionOrUrl::VersionSpecifier(s)) => Some(s),
+                _ => None,
+            })
     }
 
     /// The dependencies that one requirement stands for.
@@ -278,10 +299,13 @@ impl<'a> Problem<'a> {
         let mut out = Vec::new();
         if extra.is_none() {
             self.wheel_dependencies(&candidate, &mut out);
-            if name == FOLLOWS_BUILD
-                && let Some(i) = self.indexes.iter().position(|i| i == candidate.index)
-            {
-                out.push((Node::StackIndex, Ranges::singleton(i as u32)));
+            if name == FOLLOWS_BUILD && self.indexes.iter().any(|i| i == candidate.index) {
+                // A build without CUDA brings no triton of its own: PyPI's fits beside it.
+                let set = ordinals(self.indexes.len(), |i| {
+                    let index = &self.indexes[i];
+                    index == candidate.index || (candidate.index == "pypi" && index.ends_with("/cpu"))
+                });
+                out.push((Node::StackIndex, set));
             }
             if let Some(set) = self.bound(name, &candidate.release.version) {
                 out.push((Node::Bound(Arc::from(name)), set));

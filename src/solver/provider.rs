@@ -117,10 +117,10 @@ impl<'p, 'a> Provider<'p, 'a> {
                 });
                 out.push((Node::build("torch"), set));
             }
-            if request.only_index.is_some() {
-                let set = ordinals(p.indexes.len(), |i| p.index_allowed(&p.indexes[i]));
-                out.push((Node::StackIndex, set));
-            }
+        }
+        if request.only_index.is_some() {
+            let set = ordinals(p.indexes.len(), |i| p.index_allowed(&p.indexes[i]));
+            out.push((Node::StackIndex, set));
         }
         Ok(out)
     }
@@ -180,6 +180,11 @@ impl<'p, 'a> Provider<'p, 'a> {
             out.push((Node::package("torch"), set.clone()));
         }
         if let Some(torch) = build.torch {
+            if !self.within_limits(build) {
+                // Where torch is asked for, the limits stand at the request; here it came along with
+                // another package.
+                out.push((Node::Variant, Set::empty()));
+            }
             out.push((Node::Cudnn, Ranges::singleton(build.cudnn)));
             if let Some(need) = &torch.glibc
                 && !p.glibc_suffices(need)
@@ -221,6 +226,26 @@ impl<'p, 'a> Provider<'p, 'a> {
             }
         }
         Ok(Ok(out))
+    }
+
+    /// Whether the user's limits on the stack admit a torch build.
+    fn within_limits(&self, build: &super::tables::BuildRow<'_>) -> bool {
+        let p = self.problem;
+        let variant = &p.variants[build.variant as usize];
+        let torch = build.torch;
+        p.request.variant.as_ref().is_none_or(|l| l.value == variant.name)
+            && p.request
+                .cuda
+                .as_ref()
+                .is_none_or(|l| variant.cuda.as_ref().is_some_and(|c| l.value.contains(c)))
+            && p.request
+                .cudnn
+                .as_ref()
+                .is_none_or(|l| torch.and_then(|t| t.cudnn.as_ref()).is_some_and(|v| l.value.contains(v)))
+            && p.request
+                .nccl
+                .as_ref()
+                .is_none_or(|l| torch.and_then(|t| t.nccl.as_ref()).is_some_and(|v| l.value.contains(v)))
     }
 
     fn stack_extra(

@@ -119,6 +119,9 @@ pub(super) struct ProbeArgs {
     /// Write the facts to a host file
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
+    /// Replace a file that envlock did not write
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// Which machine to solve for.

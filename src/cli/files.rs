@@ -15,9 +15,9 @@ pub(super) const ENVIRONMENT: &str = "environment.yml";
 /// Input files larger than this are refused.
 const MAX_INPUT: u64 = 64 << 20;
 
-/// The project's folder: `--project`, else the nearest folder upward with a manifest or a lock, else
-/// the current one.
-pub(super) fn project_folder(flag: Option<&Path>) -> Result<PathBuf, CliError> {
+/// The project's folder: `--project`, else the nearest folder upward with a manifest (or, with
+/// `by_lock`, a lock), else the current one.
+pub(super) fn project_folder(flag: Option<&Path>, by_lock: bool) -> Result<PathBuf, CliError> {
     if let Some(folder) = flag {
         if !folder.is_dir() {
             return Err(CliError::new("usage", format!("`{}` is not a folder", folder.display())));
@@ -25,7 +25,7 @@ pub(super) fn project_folder(flag: Option<&Path>) -> Result<PathBuf, CliError> {
         return Ok(folder.to_path_buf());
     }
     let here = std::env::current_dir()?;
-    let found = here.ancestors().find(|f| f.join(MANIFEST).is_file() || f.join(LOCK).is_file());
+    let found = here.ancestors().find(|f| f.join(MANIFEST).is_file() || (by_lock && f.join(LOCK).is_file()));
     Ok(found.map_or_else(|| here.clone(), Path::to_path_buf))
 }
 

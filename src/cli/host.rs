@@ -83,15 +83,16 @@ pub(super) fn finish(mut host: Host, registry: &Registry) -> Result<Host, CliErr
         }
     }
     if let Some(driver) = &mut host.driver
-        && driver.found_by == "CONDA_OVERRIDE_CUDA"
+        && driver.version == Driver::unknown_version()
         && let Some(cuda) = driver.cuda.clone()
     {
         let series = crate::model::version::cuda_version(cuda.as_str()).ok();
         match series.and_then(|c| registry.driver_of_cuda(&c)) {
             Some(version) => {
                 driver.version = version;
-                driver.found_by = format!("inferred from CONDA_OVERRIDE_CUDA={cuda}");
-                if host.has_no_gpu() {
+                let by_override = driver.found_by == "CONDA_OVERRIDE_CUDA";
+                driver.found_by = format!("inferred from CUDA {cuda} of {}", driver.found_by);
+                if by_override && host.has_no_gpu() {
                     // The override describes a machine with a GPU that is not here.
                     host.gpus = None;
                 }
@@ -99,7 +100,7 @@ pub(super) fn finish(mut host: Host, registry: &Registry) -> Result<Host, CliErr
             None => {
                 return Err(CliError::new(
                     "host",
-                    format!("CONDA_OVERRIDE_CUDA=`{cuda}`: no driver is known for this CUDA"),
+                    format!("no driver is known for CUDA `{cuda}` ({})", driver.found_by),
                 )
                 .hint("name the driver with `--driver`"));
             }
@@ -132,7 +133,14 @@ fn gpus(names: &[String], origin: &str, registry: &Registry) -> Result<Vec<Gpu>,
         .enumerate()
         .map(|(i, name)| {
             let (label, capability) = match name.parse() {
-                Ok(capability) => (None, capability),
+                Ok(capability) if registry.knows_capability(capability) => (None, capability),
+                Ok(capability) => {
+                    return Err(CliError::new(
+                        "host",
+                        format!("no GPU of compute capability `{capability}` is known"),
+                    )
+                    .hint("`envlock registry show gpu NAME` tells a product's capability"));
+                }
                 Err(_) => {
                     let found = registry.find_gpu(name).map_err(|e| gpu_error(&e))?;
                     (Some(found.name), found.capability)

@@ -91,6 +91,18 @@ pub(super) struct TargetTable {
     pub platform: Option<String>,
 }
 
+impl TargetTable {
+    /// The table as one line, for comparing.
+    fn line(&self, name: &str) -> String {
+        let mut parts = vec![clean(name, 60)];
+        for (key, value) in [("driver", &self.driver), ("glibc", &self.glibc), ("platform", &self.platform)] {
+            parts.extend(value.as_ref().map(|v| format!("{key}={}", clean(v, 60))));
+        }
+        parts.extend(self.gpus.as_ref().map(|g| format!("gpus={}", clean(&g.join(";"), 400))));
+        parts.join(" ")
+    }
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawIndex {
@@ -150,6 +162,7 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
         index_row(&mut manifest, index.as_ref()).map_err(|m| source.error(index.span().start, &m))?;
     }
     manifest.targets = raw.target.into_iter().collect();
+    manifest.request.targets = manifest.targets.iter().map(|(name, t)| t.line(name)).collect();
     Ok(manifest)
 }
 

@@ -26,6 +26,13 @@ pub fn run() -> ExitCode {
         Ok(matches) => matches,
         Err(error) => {
             // Help and version go to stdout and are no failure; a closed pipe is none either.
+            if error.use_stderr() && std::env::args_os().any(|a| a == "--json") {
+                let text = error.render().to_string();
+                let message = text.lines().next().unwrap_or("").trim_start_matches("error: ");
+                let failure = error::CliError::new("usage", message).hint("see `envlock --help`");
+                failure.print(&printer::Printer::for_json());
+                return ExitCode::from(exit::CANNOT_ANSWER);
+            }
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { exit::CANNOT_ANSWER } else { exit::YES });
         }

@@ -46,6 +46,11 @@ impl Printer {
         }
     }
 
+    /// For a failure before the arguments were read.
+    pub fn for_json() -> Printer {
+        Printer { json: true, quiet: false, color_out: false, color_err: false, progress: false }
+    }
+
     /// A line of what was asked for.
     pub fn out(&self, text: &str) {
         // A closed pipe is no error.

@@ -7,7 +7,9 @@ use super::error::CliError;
 use super::files;
 use super::manifest::{self, Manifest};
 use crate::index::locate::{self, Located, Places};
-use crate::model::request::{Limit, Request};
+use crate::model::project::specifiers_allow;
+use crate::model::request::{Limit, PythonAllowed, Request};
+use crate::model::wheel::Python;
 use crate::registry::{Registry, RegistryFile};
 
 /// Where the pytorch index is, unless a manifest says otherwise.
@@ -21,13 +23,17 @@ pub(super) struct Project {
 }
 
 impl Project {
-    pub fn find(global: &GlobalArgs) -> Result<Project, CliError> {
-        let folder = files::project_folder(global.project.as_deref())?;
-        let path = folder.join(files::MANIFEST);
-        let manifest = match files::read(&path)? {
-            Some(text) => Some(manifest::parse(&text, files::MANIFEST)?),
-            None => None,
-        };
+    /// The project at hand. `by_lock`: a lock marks a project too; not so where packages are named,
+    /// whose lock belongs into the current folder.
+    pub fn find(global: &GlobalArgs, by_lock: bool) -> Result<Project, CliError> {
+        let folder = files::project_folder(global.project.as_deref(), by_lock)?;
+        let text = files::read(&folder.join(files::MANIFEST))?;
+        Project::with_manifest(folder, text.as_deref())
+    }
+
+    /// A project with this manifest, which need not be on disk yet.
+    pub fn with_manifest(folder: PathBuf, text: Option<&str>) -> Result<Project, CliError> {
+        let manifest = text.map(|t| manifest::parse(t, files::MANIFEST)).transpose()?;
         Ok(Project { folder, manifest })
     }
 
@@ -54,6 +60,7 @@ pub(super) fn request(
     packages: &[String],
     solve: &SolveArgs,
     lock_lines: Option<&[String]>,
+    registry: &Registry,
 ) -> Result<Request, CliError> {
     let mut request = match (&project.manifest, packages.is_empty()) {
         (Some(_), false) => {
@@ -92,6 +99,7 @@ pub(super) fn request(
     if let Some(value) = &solve.only_index {
         request.only_index = Some(Limit { value: value.clone(), origin: "--only-index".to_owned() });
     }
+    check_python(&request, registry)?;
     if request.requirements.is_empty() {
         return Err(CliError::new("usage", "nothing is asked for: envlock.toml names no package")
             .hint("add one with `envlock add torch`"));
@@ -110,6 +118,27 @@ pub(super) fn request(
         .hint("`pypi` and `pytorch` exist; others are named in envlock.toml"));
     }
     Ok(request)
+}
+
+/// A Python that no solve may choose is a mistake, not a conflict.
+fn check_python(request: &Request, registry: &Registry) -> Result<(), CliError> {
+    let Some(python) = &request.python else { return Ok(()) };
+    let known = registry.pythons();
+    let possible = known.iter().any(|minor| match &python.allowed {
+        PythonAllowed::Exact(exact) => exact.minor == *minor,
+        PythonAllowed::Range(range) => specifiers_allow(range, Python::new(*minor)),
+    });
+    if possible {
+        return Ok(());
+    }
+    let ends = known.first().zip(known.last()).map_or(String::new(), |(a, b)| format!(" (3.{a} to 3.{b})"));
+    Err(CliError::new(
+        "usage",
+        format!(
+            "Python `{}` is none that the registry knows{ends}",
+            crate::model::text::clean(&python.text, 40)
+        ),
+    ))
 }
 
 /// A request out of a lock's canonical lines, for projects without a manifest.
@@ -135,6 +164,8 @@ fn from_lines(lines: &[String]) -> Result<Request, CliError> {
             "python" => {
                 request.python = Some(manifest::python_request(value, origin).map_err(|_| broken(line))?)
             }
+            // Options of a former run, and described machines, are not part of what was asked.
+            "option" | "target" => {}
             "variant" => request.variant = Some(limit()),
             "only-index" => request.only_index = Some(limit()),
             _ => return Err(broken(line)),

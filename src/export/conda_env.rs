@@ -5,9 +5,6 @@ use std::fmt::Write as _;
 use super::{ExportError, address, extra_indexes, installable};
 use crate::lockfile::{Lockfile, Target};
 
-/// The first line, by which envlock knows its own file again.
-pub const MARK: &str = "# Written by envlock from envlock.lock";
-
 /// The environment of a target, called `name`.
 ///
 /// # Errors
@@ -19,7 +16,7 @@ pub fn conda_environment(
     addresses: &[(String, String)],
 ) -> Result<String, ExportError> {
     let packages = installable(lock, target)?;
-    let mut out = format!("{MARK}; change envlock.toml and run `envlock resolve`.\n");
+    let mut out = format!("{}; change envlock.toml and run `envlock resolve`.\n", super::ENVIRONMENT_MARK);
     if let Some(stack) = &target.stack {
         let _ = writeln!(out, "# torch {} {} for {}", stack.version, stack.variant, target.platform);
     }
@@ -52,7 +49,7 @@ pub fn conda_environment(
 }
 
 /// A name that conda accepts: no `/`, space, `:`, `#`, and not `base` or `root`.
-fn environment_name(name: &str) -> String {
+pub fn environment_name(name: &str) -> String {
     let clean: String = name
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' })

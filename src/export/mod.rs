@@ -4,12 +4,19 @@ mod conda_env;
 mod pylock;
 mod requirements;
 
-pub use conda_env::conda_environment;
+pub use conda_env::{conda_environment, environment_name};
 pub use pylock::pylock;
 pub use requirements::requirements;
 
 use crate::lockfile::{Lockfile, Target};
 use crate::model::solution::{ChosenPackage, Level};
+
+/// How an environment.yml of envlock's begins.
+pub const ENVIRONMENT_MARK: &str = "# Written by envlock as environment.yml";
+/// How a requirements.txt of envlock's begins.
+pub const REQUIREMENTS_MARK: &str = "# Written by envlock as requirements.txt";
+/// How a pylock.toml of envlock's begins.
+pub const PYLOCK_MARK: &str = "# Written by envlock as pylock.toml";
 
 /// A lock that cannot be written in a format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -18,7 +18,8 @@ pub fn pylock(
 ) -> Result<String, ExportError> {
     let packages = installable(lock, target)?;
     let mut out = String::new();
-    let _ = writeln!(out, "# Written by envlock from envlock.lock. Install with `uv pip sync pylock.toml`.");
+    let _ =
+        writeln!(out, "{}, from envlock.lock. Install with `uv pip sync pylock.toml`.", super::PYLOCK_MARK);
     let _ = writeln!(out, "lock-version = \"1.0\"");
     let _ = writeln!(out, "created-by = \"envlock\"");
     let _ = writeln!(out, "requires-python = \"=={}.*\"", target.python);

@@ -17,10 +17,12 @@ pub fn requirements(
 ) -> Result<String, ExportError> {
     let packages = installable(lock, target)?;
     let mut out = format!(
-        "# Written by envlock from envlock.lock: Python {}, {}. Install with one of\n\
+        "{}, from envlock.lock: Python {}, {}. Install with one of\n\
          #   pip install --require-hashes -r requirements.txt\n\
          #   uv pip sync requirements.txt\n",
-        target.python, target.platform
+        super::REQUIREMENTS_MARK,
+        target.python,
+        target.platform
     );
     for (index, package) in extra_indexes(&packages) {
         let _ = writeln!(out, "--extra-index-url {}", address(addresses, index, package)?);

@@ -66,7 +66,6 @@ pub(super) fn run(
         queue: VecDeque::new(),
         asked: HashSet::new(),
         needed: needs.iter().cloned().collect(),
-        pages: Vec::new(),
         out: Vec::new(),
         done: 0,
     };
@@ -98,8 +97,6 @@ struct Crawl<'c> {
     queue: VecDeque<Job>,
     asked: HashSet<(String, String)>,
     needed: BTreeSet<Need>,
-    /// Pages read in this crawl: metadata needs are looked up here first.
-    pages: Vec<(String, String, Arc<ProjectPage>)>,
     out: Vec<Fetched>,
     done: usize,
 }
@@ -139,20 +136,18 @@ impl Crawl<'_> {
             .collect()
     }
 
-    /// The file that a metadata need names: its page was read before, so the cache has it.
+    /// The file that a metadata need names: its page was read before.
     fn find_file(&self, index: &str, project: &str, filename: &str) -> Result<WheelFile, IndexError> {
-        let url = self.client.page_url(index, project)?;
-        let cached = self.client.cache.page(super::credentials::without_login(&url).as_str());
-        cached
-            .iter()
-            .flat_map(|c| c.page.releases().iter().map(move |r| (&c.page, r)))
-            .flat_map(|(page, release)| page.files(release))
+        let key = (index.to_owned(), project.to_owned());
+        let page = self.client.pages.lock().ok().and_then(|pages| pages.get(&key).cloned());
+        page.iter()
+            .flat_map(|page| page.releases().iter().flat_map(|release| page.files(release)))
             .find(|f| f.filename == filename)
             .cloned()
             .ok_or_else(|| IndexError::Request {
                 what: crate::model::text::clean(filename, 120),
                 index: index.to_owned(),
-                why: "its page is gone from the cache folder (is the folder writable?)".to_owned(),
+                why: "its page was not read".to_owned(),
             })
     }
 
@@ -203,7 +198,7 @@ impl Crawl<'_> {
                     _ => Ok(None),
                 }
             }
-            Job::Metadata { index, file, extras } => match self.client.cache.metadata(identity(file)) {
+            Job::Metadata { index, file, extras } => match self.client.cached_metadata(index, file) {
                 Some(metadata) => Ok(Some(Done::Metadata(
                     index.clone(),
                     file.clone(),
@@ -266,6 +261,9 @@ impl Crawl<'_> {
         self.done += 1;
         match done {
             Done::Page(index, project, page, specifiers, extras) => {
+                if let (Some(page), Ok(mut pages)) = (&page, self.client.pages.lock()) {
+                    pages.insert((index.clone(), project.clone()), page.clone());
+                }
                 if let (Some(page), Some(guess)) = (&page, self.guess) {
                     if let Some(file) = guess.file(page, &specifiers) {
                         self.push(Job::Metadata {
@@ -274,7 +272,6 @@ impl Crawl<'_> {
                             extras,
                         });
                     }
-                    self.pages.push((index.clone(), project.clone(), page.clone()));
                 }
                 let known = page.is_some() || self.is_needed_page(&index, &project);
                 if known {
@@ -415,9 +412,18 @@ async fn fetch_page(
     }
 }
 
-/// A file's identity in the cache: its hash, or its address where the index states none.
-fn identity(file: &WheelFile) -> &str {
-    file.sha256.as_deref().unwrap_or(&file.url)
+/// A METADATA's identity in the cache: the index that vouches for it, and the wheel's hash, or its
+/// address where the index states none. One index cannot speak for another's file.
+fn identity(index: &str, file: &WheelFile) -> String {
+    format!("{index} {} {}", file.url, file.sha256.as_deref().unwrap_or(""))
+}
+
+impl IndexClient {
+    /// The cached METADATA of a wheel, if it is the one that the index states.
+    fn cached_metadata(&self, index: &str, file: &WheelFile) -> Option<CoreMetadata> {
+        let cached = self.cache.metadata(&identity(index, file))?;
+        file.metadata_sha256.as_ref().is_none_or(|stated| *stated == cached.sha256).then_some(cached)
+    }
 }
 
 async fn fetch_metadata(
@@ -473,7 +479,7 @@ async fn fetch_metadata(
     let text = String::from_utf8_lossy(&body);
     Ok(match CoreMetadata::parse(&text, digest.clone()) {
         Ok(metadata) => {
-            client.cache.store_metadata(identity(file), &digest, &text);
+            client.cache.store_metadata(&identity(index, file), &digest, &text);
             Ok(Arc::new(metadata))
         }
         Err(error) => Err(error.to_string()),

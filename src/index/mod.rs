@@ -134,12 +134,17 @@ impl IndexError {
     }
 }
 
+/// Pages by index and project.
+type Pages = std::collections::HashMap<(String, String), Arc<ProjectPage>>;
+
 /// Reads indexes.
 pub struct IndexClient {
     config: IndexConfig,
     cache: Cache,
     credentials: credentials::Credentials,
     http: std::sync::OnceLock<http::Http>,
+    /// Pages of this run: a cache folder that cannot be written only makes things slower.
+    pages: std::sync::Mutex<Pages>,
     /// Indexes that do not serve METADATA files unless their pages say so.
     without_metadata: std::sync::Mutex<std::collections::BTreeSet<String>>,
 }
@@ -151,6 +156,7 @@ impl IndexClient {
             cache: Cache::new(&config.cache_dir),
             credentials: credentials::Credentials::new(config.netrc.clone(), &config.addresses),
             http: std::sync::OnceLock::new(),
+            pages: std::sync::Mutex::default(),
             without_metadata: std::sync::Mutex::default(),
             config,
         }

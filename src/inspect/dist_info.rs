@@ -103,7 +103,8 @@ fn limited(path: &Path, limit: u64) -> Option<Vec<u8>> {
 }
 
 fn header(folder: &Path, site: &Path) -> Distribution {
-    let dist_info = folder.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let dist_info =
+        folder.file_name().map(|n| crate::model::text::clean(&n.to_string_lossy(), 200)).unwrap_or_default();
     let stem = dist_info.trim_end_matches(".dist-info");
     let (name, version) = stem.split_once('-').unwrap_or((stem, ""));
     let mut distribution = Distribution {

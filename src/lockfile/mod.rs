@@ -30,6 +30,9 @@ pub use parse::{LockError, parse};
 pub use render::render;
 pub use satisfies::{Stale, stale};
 
+/// The first words of every lockfile, by which envlock knows its own.
+pub const MARK: &str = "# Written by envlock and committed with the project";
+
 /// The format this program writes.
 pub const FORMAT: semver::Version = semver::Version::new(1, 0, 0);
 
@@ -131,18 +134,29 @@ pub fn request_lines(request: &crate::model::request::Request) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     lines.extend(request.requirements.iter().map(|r| format!("package {}", r.requirement)));
     lines.extend(request.constraints.iter().map(|r| format!("constraint {}", r.requirement)));
-    let mut add = |key: &str, value: Option<String>| lines.extend(value.map(|v| format!("{key} {v}")));
-    add("python", request.python.as_ref().map(|p| p.text.clone()));
-    add("cuda", request.cuda.as_ref().map(|l| l.value.to_string()));
-    add("cudnn", request.cudnn.as_ref().map(|l| l.value.to_string()));
-    add("nccl", request.nccl.as_ref().map(|l| l.value.to_string()));
-    add("variant", request.variant.as_ref().map(|l| l.value.clone()));
-    add("driver-policy", request.native_driver_only.as_ref().map(|_| "native".to_owned()));
-    add("only-index", request.only_index.as_ref().map(|l| l.value.clone()));
+    // What was typed for one run only is kept apart: a lock that heeded it answers a manifest that does
+    // not ask for it.
+    let mut add = |key: &str, limit: Option<(&str, String)>| {
+        lines.extend(limit.map(|(origin, value)| {
+            let kind = if origin.starts_with("--") { "option " } else { "" };
+            format!("{kind}{key} {value}")
+        }));
+    };
+    add("python", request.python.as_ref().map(|p| (p.origin.as_str(), p.text.clone())));
+    add("cuda", request.cuda.as_ref().map(|l| (l.origin.as_str(), l.value.to_string())));
+    add("cudnn", request.cudnn.as_ref().map(|l| (l.origin.as_str(), l.value.to_string())));
+    add("nccl", request.nccl.as_ref().map(|l| (l.origin.as_str(), l.value.to_string())));
+    add("variant", request.variant.as_ref().map(|l| (l.origin.as_str(), l.value.clone())));
+    add(
+        "driver-policy",
+        request.native_driver_only.as_ref().map(|l| (l.origin.as_str(), "native".to_owned())),
+    );
+    add("only-index", request.only_index.as_ref().map(|l| (l.origin.as_str(), l.value.clone())));
+    lines.extend(request.targets.iter().map(|t| format!("target {t}")));
     for owner in &request.owners {
         let mut patterns = owner.patterns.clone();
         patterns.sort();
-        add("index", Some(format!("{} {}", owner.index, patterns.join(" "))));
+        lines.push(format!("index {} {}", owner.index, patterns.join(" ")));
     }
     lines.sort();
     lines.dedup();

@@ -39,7 +39,7 @@ impl LockError {
         match self {
             LockError::Newer { .. } => "update envlock, or make the lock again with `envlock resolve`",
             LockError::MergeConflict { .. } | LockError::Malformed(_) | LockError::Edited => {
-                "make it again with `envlock resolve`"
+                "make it again: `envlock resolve --redetect` for this machine, or with `--gpu` and `--driver`"
             }
         }
     }
@@ -50,6 +50,9 @@ impl LockError {
 /// # Errors
 /// See [`LockError`]; an edited lock is an error too, because nothing in it can be relied on.
 pub fn parse(text: &str) -> Result<Lockfile, LockError> {
+    // git may have changed the line ends on checkout.
+    let unix = text.replace("\r\n", "\n");
+    let text = unix.as_str();
     if let Some(line) = text.lines().position(|l| l.starts_with("<<<<<<< ") || l.starts_with(">>>>>>> ")) {
         return Err(LockError::MergeConflict { line: line + 1 });
     }

@@ -32,9 +32,9 @@ pub fn render(lock: &Lockfile) -> String {
     for package in packages {
         render_package(&mut body, package);
     }
-    let mut out = String::from(
-        "# Written by envlock and committed with the project. Change envlock.toml and run\n\
-         # `envlock resolve`; an edit by hand is noticed.\n",
+    let mut out = format!(
+        "{}. Change envlock.toml and run\n# `envlock resolve`; an edit by hand is noticed.\n",
+        super::MARK
     );
     let _ = writeln!(out, "format = {}", quote(&lock.format.to_string()));
     let _ = writeln!(out, "{CHECKSUM_KEY}{}", quote(&checksum(&body)));

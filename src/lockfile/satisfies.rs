@@ -31,7 +31,13 @@ pub fn stale(lock: &Lockfile, request: &Request, registry: &Registry) -> Vec<Sta
     let asked = request_lines(request);
     let mut out: Vec<Stale> =
         asked.iter().filter(|l| !lock.request.contains(l)).cloned().map(Stale::Asked).collect();
-    out.extend(lock.request.iter().filter(|l| !asked.contains(l)).cloned().map(Stale::NoLongerAsked));
+    out.extend(
+        lock.request
+            .iter()
+            .filter(|l| !asked.contains(l) && !l.starts_with("option "))
+            .cloned()
+            .map(Stale::NoLongerAsked),
+    );
     if lock.registry_digest == registry.digest() {
         return out;
     }

@@ -34,6 +34,13 @@ pub struct Driver {
     pub found_by: String,
 }
 
+impl Driver {
+    /// The placeholder of a driver of which only the CUDA version is known.
+    pub fn unknown_version() -> DottedVersion {
+        "0".parse().expect("a constant")
+    }
+}
+
 /// One NVIDIA GPU of a host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gpu {

@@ -27,6 +27,8 @@ pub struct Request {
     pub native_driver_only: Option<Limit<()>>,
     /// Take packages from this index only.
     pub only_index: Option<Limit<String>>,
+    /// Machines that the manifest describes, one canonical line each.
+    pub targets: Vec<String>,
     /// Indexes that own packages by name pattern, beside `pypi` and `pytorch`.
     pub owners: Vec<IndexOwner>,
 }

@@ -20,7 +20,7 @@ struct RawHost {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawDriver {
-    version: DottedVersion,
+    version: Option<DottedVersion>,
     #[serde(default)]
     cuda: String,
     #[serde(default)]
@@ -56,6 +56,9 @@ fn default_arch() -> String {
     "x86_64".to_owned()
 }
 
+/// The first line of a host file that envlock wrote.
+pub const MARK: &str = "# Written by `envlock probe --save`.";
+
 /// Reads a host file. A missing key is unknown; `gpu = []` is "none".
 ///
 /// # Errors
@@ -79,12 +82,12 @@ pub fn parse(text: &str, name: &str) -> Result<Host, String> {
         format!("{}-{}", system.os, system.arch).parse().map_err(|e| format!("{name}: {e}"))?;
     let driver = match raw.driver {
         None => None,
-        Some(d) => Some(Driver {
-            cuda: optional(&d.cuda)?,
-            compat: optional(&d.compat)?,
-            version: d.version,
-            found_by: name.to_owned(),
-        }),
+        Some(d) => {
+            let (cuda, compat) = (optional(&d.cuda)?, optional(&d.compat)?);
+            // A driver known only by its CUDA: the version is inferred by whoever has the registry.
+            let version = d.version.or_else(|| cuda.as_ref().map(|_| Driver::unknown_version()));
+            version.map(|version| Driver { version, cuda, compat, found_by: name.to_owned() })
+        }
     };
     Ok(Host {
         driver,
@@ -117,7 +120,7 @@ pub fn parse(text: &str, name: &str) -> Result<Host, String> {
 
 /// A host as a host file.
 pub fn render(host: &Host) -> String {
-    let mut out = String::from("schema = 1\n");
+    let mut out = format!("{MARK}\nschema = 1\n");
     let mut line = |text: String| {
         out.push_str(&text);
         out.push('\n');
@@ -168,10 +171,10 @@ mod tests {
     #[test]
     fn written_and_read_again() {
         let host = parse(FILE, "host.toml").unwrap();
-        assert_eq!(render(&host), FILE);
+        assert_eq!(render(&host), format!("{MARK}\n{FILE}"));
         let none = parse("schema = 1\ngpu = []\n", "h").unwrap();
         assert!(none.has_no_gpu());
-        assert!(render(&none).starts_with("schema = 1\ngpu = []\n"));
+        assert!(render(&none).contains("schema = 1\ngpu = []\n"));
         assert_eq!(parse("schema = 1", "h").unwrap().gpus, None);
     }
 

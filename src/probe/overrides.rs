@@ -25,7 +25,7 @@ pub(super) fn apply(around: &Surroundings<'_>, host: &mut Host) {
         } else if let Ok(version) = cuda.parse() {
             // The driver that goes with it is inferred by whoever has the registry.
             host.driver = Some(crate::model::host::Driver {
-                version: "0".parse().expect("a constant"),
+                version: crate::model::host::Driver::unknown_version(),
                 cuda: Some(version),
                 compat: None,
                 found_by: "CONDA_OVERRIDE_CUDA".to_owned(),

@@ -241,6 +241,13 @@ impl Registry {
         self.architectures().iter().find(|a| a.capabilities.contains(&capability))
     }
 
+    /// Whether any architecture, Tegra part or product has a capability.
+    pub fn knows_capability(&self, capability: ComputeCapability) -> bool {
+        self.architecture(capability).is_some()
+            || self.is_tegra(capability)
+            || self.gpus().iter().any(|g| g.capability == capability)
+    }
+
     /// The first driver branch that no longer knows a capability, where a last one is documented.
     pub fn driver_below(&self, capability: ComputeCapability) -> Option<DottedVersion> {
         let last = self.architecture(capability)?.last_branch?;

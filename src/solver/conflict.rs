@@ -209,6 +209,15 @@ impl Telling<'_, '_> {
         let (text, source) = p.driver_floors(&set);
         let native = if p.request.native_driver_only.is_some() { " for native mode" } else { "" };
         self.say(2, format!("{text}{native}"), &["cuda", "driver"], source);
+        for (gpu, capability) in &p.gpus {
+            if let (Some(driver), Some(a)) = (&p.host.driver, p.registry.architecture(*capability))
+                && let Some(first) = a.first_branch
+                && driver.version.major() < first
+            {
+                let text = format!("{} is known to drivers from branch {first} on (inferred)", gpu.label());
+                self.say(2, text, &["gpu", "driver"], p.registry.source_text(&a.source));
+            }
+        }
         if let Some(driver) = &p.host.driver {
             self.say(3, format!("the driver is {}", driver.version), &["driver"], driver.found_by.clone());
         }

@@ -132,10 +132,11 @@ pub fn solve(inputs: &Inputs<'_>, depth: Depth) -> Answer {
     match attempt(inputs, tables, depth) {
         Outcome::Solved(solution) => Answer::Solution(solution),
         Outcome::Need(needs) => Answer::NeedMetadata(needs),
+        Outcome::TooLong => Answer::TooLong,
         Outcome::Impossible => match explain_failure(inputs, tables, depth) {
             Ok((conflict, needs)) if needs.is_empty() => Answer::Conflict(Box::new(conflict)),
             Ok((conflict, needs)) => Answer::ConflictSoFar(Box::new(conflict), needs),
-            Err(needs) => Answer::NeedMetadata(needs),
+            Err(answer) => answer,
         },
     }
 }
@@ -144,6 +145,7 @@ pub fn solve(inputs: &Inputs<'_>, depth: Depth) -> Answer {
 enum Outcome {
     Solved(Box<Solution>),
     Need(Vec<Need>),
+    TooLong,
     Impossible,
 }
 
@@ -205,6 +207,7 @@ fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) -> Ou
         let problem = Problem::new(inputs, tables, depth, vec![python]);
         let selected = match search::ranked(&problem) {
             Found::Need(needs) => return Outcome::Need(needs),
+            Found::TooLong => return Outcome::TooLong,
             Found::Impossible(_) => continue,
             Found::Selected(selected) => selected,
         };
@@ -245,50 +248,38 @@ fn allowed_pythons(registry: &Registry, request: &Request) -> Vec<Python> {
 }
 
 /// The shortest proof that nothing fits, the ways out, and what must be known to check more of them.
+/// The error is the answer where there is no proof to tell.
 fn explain_failure<'a>(
     inputs: &Inputs<'a>,
     tables: &Rc<Tables<'a>>,
     depth: Depth,
-) -> Result<(Conflict, Vec<Need>), Vec<Need>> {
+) -> Result<(Conflict, Vec<Need>), Answer> {
     let pythons = allowed_pythons(inputs.catalogue.registry, inputs.request);
-    let stack = Problem::new(inputs, tables, Depth::Stack, pythons.clone());
-    if let Found::Impossible(tree) = search::unranked(&stack) {
-        let mut conflict = conflict::describe(&stack, &tree);
-        let (ways, needs) = relax::ways_out(inputs, tables, Level::Stack);
-        conflict.would_work_if = ways;
-        return Ok((conflict, needs));
+    // The shortest first: the stack alone, then the closure; all series at once, then each. The graph
+    // of all series is a little too permissive (a marker that differs between them counts as absent);
+    // then the proof for the newest series that fails speaks for all.
+    let mut series: Vec<Vec<Python>> = vec![pythons.clone()];
+    series.extend(pythons.iter().rev().map(|p| vec![*p]));
+    let mut tries = vec![(Level::Stack, Depth::Stack, pythons.clone())];
+    match depth {
+        Depth::Stack => tries = series.into_iter().map(|s| (Level::Stack, Depth::Stack, s)).collect(),
+        Depth::Full => tries.extend(series.into_iter().map(|s| (Level::Full, Depth::Full, s))),
     }
-    debug_assert!(depth == Depth::Full, "the stack was solvable");
-    let all = Problem::new(inputs, tables, Depth::Full, pythons.clone());
-    let tree = match search::unranked(&all) {
-        Found::Need(needs) => return Err(needs),
-        Found::Impossible(tree) => Some((all, tree)),
-        // The graph of all series at once is a little too permissive (a marker that differs
-        // between them counts as absent); then the proof for the newest series speaks for all.
-        Found::Selected(_) => None,
-    };
-    let (problem, tree) = match tree {
-        Some(found) => found,
-        None => {
-            let mut found = None;
-            for python in pythons.iter().rev() {
-                let one = Problem::new(inputs, tables, Depth::Full, vec![*python]);
-                match search::unranked(&one) {
-                    Found::Need(needs) => return Err(needs),
-                    Found::Impossible(tree) => {
-                        found = Some((one, tree));
-                        break;
-                    }
-                    Found::Selected(_) => {}
-                }
+    for (level, depth, series) in tries {
+        let problem = Problem::new(inputs, tables, depth, series);
+        match search::unranked(&problem) {
+            Found::Need(needs) => return Err(Answer::NeedMetadata(needs)),
+            Found::TooLong => return Err(Answer::TooLong),
+            Found::Selected(_) => {}
+            Found::Impossible(tree) => {
+                let mut conflict = conflict::describe(&problem, &tree);
+                let (ways, needs) = relax::ways_out(inputs, tables, level);
+                conflict.would_work_if = ways;
+                return Ok((conflict, needs));
             }
-            found.expect("every series failed before")
         }
-    };
-    let mut conflict = conflict::describe(&problem, &tree);
-    let (ways, needs) = relax::ways_out(inputs, tables, Level::Full);
-    conflict.would_work_if = ways;
-    Ok((conflict, needs))
+    }
+    Err(Answer::TooLong)
 }
 
 /// The plain part of a version: without a local segment.

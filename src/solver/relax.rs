@@ -64,7 +64,7 @@ impl Relaxer<'_, '_> {
                 self.needs.extend(needs);
                 None
             }
-            Outcome::Impossible => None,
+            Outcome::Impossible | Outcome::TooLong => None,
         }
     }
 
@@ -112,6 +112,7 @@ impl Relaxer<'_, '_> {
                 }
             })
             .map(|(v, _)| v)
+            .chain(self.first_branches())
             .filter(|v| *v > driver.version)
             .collect();
         floors.sort();
@@ -130,6 +131,15 @@ impl Relaxer<'_, '_> {
                 return;
             }
         }
+    }
+
+    /// The first driver branches that know the host's GPUs.
+    fn first_branches(&self) -> Vec<DottedVersion> {
+        let registry = self.inputs.catalogue.registry;
+        let gpus = self.inputs.host.gpus.iter().flatten();
+        gpus.filter_map(|g| registry.architecture(g.capability?)?.first_branch)
+            .filter_map(|branch| branch.to_string().parse().ok())
+            .collect()
     }
 
     fn requirements(&mut self) {
@@ -229,9 +239,10 @@ impl Relaxer<'_, '_> {
             let mut host = self.inputs.host.clone();
             host.gpus = None;
             if let Some(solution) = self.solve(&host, self.inputs.request) {
-                let lowest = solution.envelope.coverage.iter().map(|c| c.compute_capability).min();
-                if let Some(lowest) = lowest {
-                    self.offer(format!("a GPU of {lowest} or newer"), "gpu", &solution);
+                let covered: Vec<String> =
+                    solution.envelope.coverage.iter().map(|c| c.compute_capability.to_string()).collect();
+                if let (Some(first), Some(last)) = (covered.first(), covered.last()) {
+                    self.offer(format!("a GPU of {first} to {last}"), "gpu", &solution);
                 }
             }
         }

@@ -20,6 +20,8 @@ pub(super) enum Found {
     Selected(Selected),
     Impossible(Box<Proof>),
     Need(Vec<Need>),
+    /// The step limit was reached: neither an answer nor a proof.
+    TooLong,
 }
 
 /// The search for the answer: decisions in the order of preference.
@@ -43,10 +45,7 @@ fn run(problem: &Problem<'_>, ranked: bool) -> Found {
             | PubGrubError::ErrorInShouldCancel(source),
         ) => match source {
             Stop::Missing => Found::Need(problem.needs.take().into_iter().collect()),
-            // Nothing more can be said than that no answer was found in time.
-            Stop::TooLong => Found::Impossible(Box::new(DerivationTree::External(
-                pubgrub::External::NotRoot(Node::Root, 0),
-            ))),
+            Stop::TooLong => Found::TooLong,
         },
     }
 }

@@ -241,7 +241,7 @@ impl<'a> Tables<'a> {
                 torch_requirement: None,
                 kind: self.kind(row.targets.as_ref()),
                 targets: row.targets.clone(),
-                pythons: python_bits(row),
+                pythons: python_bits(row, rows),
                 source: row.source.clone(),
             });
         }
@@ -457,6 +457,11 @@ fn flavour(inputs: &Inputs<'_>, variant: &VariantRow) -> Flavour {
         return always;
     };
     let os = inputs.host.system.platform.os;
+    // A driver older than the first branch that is known for a GPU runs nothing on it.
+    let knows_gpus = inputs.host.gpus.iter().flatten().filter_map(|g| g.capability).all(|c| {
+        let first = inputs.catalogue.registry.architecture(c).and_then(|a| a.first_branch);
+        first.is_none_or(|branch| driver.version.major() >= branch)
+    });
     let native = inputs.catalogue.registry.native_driver(cuda, os).map(|(v, _)| v);
     let floor = if inputs.request.native_driver_only.is_some() {
         native.clone()
@@ -465,19 +470,20 @@ fn flavour(inputs: &Inputs<'_>, variant: &VariantRow) -> Flavour {
     };
     Flavour {
         // A floor nobody states cannot be met knowingly. Without a GPU nothing is asked of a driver.
-        suffices: inputs.host.has_no_gpu() || floor.is_some_and(|f| driver.version >= f),
+        suffices: inputs.host.has_no_gpu() || (knows_gpus && floor.is_some_and(|f| driver.version >= f)),
         native: native.is_some_and(|n| driver.version >= n),
     }
 }
 
 /// The Python series of a torch row as bits.
-fn python_bits(row: &Build) -> u64 {
+fn python_bits(row: &Build, all: &[&Build]) -> u64 {
+    // Builds of one version share their requires-python; a row that does not say it borrows it.
+    let sibling = || all.iter().find(|b| b.version == row.version && b.requires_python.is_some());
+    let requires = row.requires_python.as_ref().or_else(|| sibling()?.requires_python.as_ref());
     (0..64u32)
         .filter(|minor| row.pythons.as_ref().is_none_or(|list| list.contains(minor)))
         .filter(|minor| {
-            row.requires_python
-                .as_ref()
-                .is_none_or(|r| crate::model::project::specifiers_allow(r, Python::new(*minor)))
+            requires.is_none_or(|r| crate::model::project::specifiers_allow(r, Python::new(*minor)))
         })
         .fold(0, |bits, minor| bits | 1 << minor)
 }

@@ -211,6 +211,25 @@ fn parties_of_conflicts() {
 }
 
 #[test]
+fn a_driver_older_than_the_gpu() {
+    let c = conflict(&host(Some(&["RTX 5090"]), Some("535.54.03")), &ask(&["torch"]));
+    assert!(
+        c.reasons.iter().any(|r| r.text.contains("known to drivers from branch 570 on (inferred)")),
+        "{c:#?}"
+    );
+    assert_eq!(c.would_work_if[0].change, "driver >= 570");
+    // The way out by another GPU does not name the one that failed.
+    let c = conflict(&host(Some(&["RTX 5090"]), Some("580.65.06")), &ask(&["torch<2.6"]));
+    assert!(c.would_work_if.iter().any(|w| w.change == "a GPU of 5.0 to 9.0"), "{c:#?}");
+}
+
+#[test]
+fn requirements_split_by_python() {
+    let request = ask(&["torch==9.9; python_version>='3.11'", "torch==9.8; python_version<'3.11'"]);
+    conflict(&host(Some(&["H200"]), Some("580.65.06")), &request);
+}
+
+#[test]
 fn mixed_machines_and_companions() {
     // 7.5 and 8.6 both have code in the newest wheel.
     let s = solved(&host(Some(&["T4", "RTX 3090"]), Some("595.58.03")), &only("pypi", ask(&["torch"])));

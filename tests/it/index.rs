@@ -166,6 +166,44 @@ fn credentials_stay_with_their_host_and_are_not_printed() {
 }
 
 #[test]
+fn a_login_in_the_address_is_for_the_files_too() {
+    let secret = "Basic bWU6czNjcmV0";
+    // No PEP 658: the wheels themselves must be read.
+    let shape = Shape { authorization: Some(secret.to_owned()), ..Shape::default() };
+    let server = IndexServer::start(little_pypi(), shape);
+    let mut context = TestContext::new();
+    let login = server.address.replace("http://", "http://me:s3cret@");
+    context.write(
+        "envlock.toml",
+        &format!("[project]\ndependencies = [\"idna\"]\n[[index]]\nname = \"corp\"\nurl = \"{login}/pypi\"\npackages = [\"idna\"]\n"),
+    );
+    context.set("ENVLOCK_INDEX_URL", &format!("{}/pypi", server.address));
+    context.run(&["resolve", "--gpu", "H200"]).expect(0);
+    for text in
+        [context.read("environment.yml"), context.run(&["export", "requirements.txt"]).expect(0).stdout]
+    {
+        assert!(text.contains("--extra-index-url") && !text.contains("s3cret"), "{text}");
+    }
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_is_no_error() {
+    let server = IndexServer::start(little_pypi(), Shape::default());
+    let context = TestContext::with_index(&server);
+    context.run(&[&ARGUMENTS[..], &["--cache-dir", "/proc/nowhere"]].concat()).expect(0);
+}
+
+#[test]
+fn hostile_file_names_on_a_page() {
+    let page = "<html><body><a href=\"/files/=x-1.0-py3-none-any.whl\">x</a>\n\
+        <a href=\"/files/other-1.0-py3-none-any.whl\">other</a></body></html>";
+    let server = IndexServer::start(Vec::new(), Shape { body: Some(page), ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    let run = context.run(&["resolve", "idna", "--gpu", "H200"]).expect(1);
+    assert!(!run.stderr.contains("panicked"), "{}", run.shown());
+}
+
+#[test]
 fn an_index_that_owns_packages() {
     let corp = IndexServer::start(
         vec![("simple", wheel("corp-tool", "1.0").needs("idna")), ("simple", wheel("idna", "99.0"))],

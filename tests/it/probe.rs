@@ -72,6 +72,9 @@ fn nvml_tells_driver_and_gpus() {
     // Saved and read again, it is the same machine.
     context.run(&["probe", "--save", "host.toml"]).expect(0);
     let saved = context.read("host.toml");
+    context.run(&["probe", "--save", "host.toml"]).expect(0);
+    context.write("mine.toml", "schema = 1\n");
+    context.run(&["probe", "--save", "mine.toml"]).expect(2);
     assert!(saved.contains("compute_capability = \"8.6\""), "{saved}");
     let run = context
         .run(&["resolve", "torch", "--stack-only", "--host", "host.toml", "--only-index", "pypi"])

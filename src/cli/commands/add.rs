@@ -3,8 +3,9 @@
 use toml_edit::{Array, DocumentMut, Item, Value, value};
 
 use crate::cli::args::{AddArgs, GlobalArgs};
-use crate::cli::error::{CliError, exit};
+use crate::cli::error::CliError;
 use crate::cli::printer::Printer;
+use crate::cli::settings::Project;
 use crate::cli::{files, manifest};
 use crate::solver::STACK_PACKAGES;
 
@@ -55,7 +56,7 @@ fn edit(
     printer: &Printer,
     change: impl Fn(&mut DocumentMut) -> Result<(), CliError>,
 ) -> Result<u8, CliError> {
-    let folder = files::project_folder(global.project.as_deref())?;
+    let folder = files::project_folder(global.project.as_deref(), false)?;
     let path = folder.join(files::MANIFEST);
     let before = files::read(&path)?.ok_or_else(|| {
         CliError::new("usage", "there is no envlock.toml here").hint("start with `envlock init`")
@@ -67,16 +68,10 @@ fn edit(
     change(&mut document)?;
     let after = document.to_string();
     manifest::parse(&after, files::MANIFEST)?;
-    files::write(&path, &after)?;
-    // A change that cannot be solved is taken back: the manifest and the lock stay in step.
-    let restore = |result: Result<u8, CliError>| {
-        if args.solve.dry_run || !matches!(result, Ok(exit::YES)) {
-            files::write(&path, &before)?;
-            printer.note("envlock.toml was left as it was");
-        }
-        result
-    };
-    restore(super::resolve::run(global, &[], &args.solve, printer))
+    let project = Project::with_manifest(folder, Some(&after))?;
+    // The manifest is written with the lock, when it is known that it can be solved.
+    let mut write_manifest = || files::write(&path, &after);
+    super::resolve::run_in(global, &project, &[], &args.solve, &mut write_manifest, printer)
 }
 
 fn dependencies(document: &mut DocumentMut) -> Result<&mut Array, CliError> {

@@ -15,7 +15,7 @@ use crate::model::request::Request;
 use crate::model::solution::Need;
 
 pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> Result<u8, CliError> {
-    let project = Project::find(global)?;
+    let project = Project::find(global, true)?;
     let text = files::read(&project.lock_path())?.ok_or_else(|| {
         CliError::new("lock", "there is no envlock.lock").hint("make it with `envlock resolve`")
     })?;
@@ -45,7 +45,12 @@ pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> 
     match &args.output {
         None => printer.raw(&out),
         Some(path) => {
-            files::guard(path, "# Written by envlock", args.force)?;
+            let mark = match args.format {
+                ExportFormat::Environment => export::ENVIRONMENT_MARK,
+                ExportFormat::Requirements => export::REQUIREMENTS_MARK,
+                ExportFormat::Pylock => export::PYLOCK_MARK,
+            };
+            files::guard(path, mark, args.force)?;
             files::write(path, &out)?;
             printer.note(&format!("wrote {}", path.display()));
         }

@@ -1,5 +1,7 @@
 //! `envlock init`
 
+use std::path::Path;
+
 use crate::cli::args::{GlobalArgs, InitArgs};
 use crate::cli::error::{CliError, exit};
 use crate::cli::printer::Printer;
@@ -18,13 +20,18 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
         return Err(CliError::new("files", format!("`{}` exists", path.display()))
             .hint("edit it, or pass `--force` to replace it"));
     }
-    let from = match &args.from {
-        None => Vec::new(),
-        Some(file) => requirements_of(file)?,
-    };
+    let mut from = FromFile::default();
+    if let Some(file) = &args.from {
+        from.read(file, false, 0)?;
+    }
+    for option in &from.left_out {
+        printer.warning(&format!(
+            "`{option}` has no place in envlock.toml and is left out; indexes go into `[[index]]`"
+        ));
+    }
     let mut stack: Vec<(String, String)> = Vec::new();
     let mut dependencies: Vec<String> = Vec::new();
-    for (written, requirement) in from {
+    for (written, requirement) in from.requirements {
         let name = requirement.requirement.name.to_string();
         let plain = requirement.requirement.extras.is_empty() && requirement.requirement.marker.is_true();
         if STACK_PACKAGES.contains(&name.as_str()) && plain {
@@ -58,6 +65,13 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
         }
         text.push_str("]\n");
     }
+    if !from.constraints.is_empty() {
+        text.push_str("constraints = [\n");
+        for constraint in &from.constraints {
+            text.push_str(&format!("    {},\n", quote(constraint)));
+        }
+        text.push_str("]\n");
+    }
     text.push_str("\n[stack]\n");
     for (package, spec) in &stack {
         text.push_str(&format!("{package} = {}\n", quote(spec)));
@@ -70,30 +84,60 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
     Ok(exit::YES)
 }
 
-/// The requirements of a requirements.txt as written and parsed; options are left out.
-fn requirements_of(file: &std::path::Path) -> Result<Vec<(String, UserRequirement)>, CliError> {
-    let name = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    if !name.ends_with(".txt") && !name.ends_with(".in") {
-        return Err(CliError::new("usage", format!("`{}` is not a requirements.txt", clean(&name, 80)))
-            .hint("pyproject.toml and environment.yml are not read yet"));
-    }
-    let text = files::read(file)?
-        .ok_or_else(|| CliError::new("input", format!("`{}` does not exist", file.display())))?;
-    let joined = text.replace("\\\r\n", " ").replace("\\\n", " ");
-    let mut out = Vec::new();
-    for line in joined.lines() {
-        let line = line.split(" #").next().unwrap_or("").trim();
-        if line.is_empty() || line.starts_with('#') {
-            continue;
+/// What a requirements.txt asks for.
+#[derive(Default)]
+struct FromFile {
+    requirements: Vec<(String, UserRequirement)>,
+    constraints: Vec<String>,
+    /// Options that have no place in a manifest.
+    left_out: Vec<String>,
+}
+
+impl FromFile {
+    /// Reads a file, and those that it includes with `-r` and `-c`.
+    fn read(&mut self, file: &Path, constraints: bool, depth: usize) -> Result<(), CliError> {
+        let name = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        if depth > 8 {
+            return Err(CliError::new("input", format!("`{}` includes itself", clean(&name, 80))));
         }
-        if line.starts_with('-') && !line.starts_with("-e") {
-            continue;
+        if !name.ends_with(".txt") && !name.ends_with(".in") {
+            return Err(CliError::new("usage", format!("`{}` is not a requirements.txt", clean(&name, 80)))
+                .hint("pyproject.toml and environment.yml are not read yet"));
         }
-        // Hashes belong to the lock.
-        let line = line.split(" --").next().unwrap_or(line).trim();
-        let requirement =
-            manifest::requirement(line, &name).map_err(|m| CliError::new("input", format!("{name}: {m}")))?;
-        out.push((line.to_owned(), requirement));
+        let text = files::read(file)?
+            .ok_or_else(|| CliError::new("input", format!("`{}` does not exist", file.display())))?;
+        for line in text.replace("\\\r\n", " ").replace("\\\n", " ").lines() {
+            let line = line.split(" #").next().unwrap_or("").trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let option = |names: [&str; 2]| {
+                names
+                    .iter()
+                    .find_map(|n| line.strip_prefix(n)?.trim_start_matches('=').split_whitespace().next())
+            };
+            let included = option(["--requirement", "-r"]).map(|f| (f, constraints));
+            if let Some((other, kind)) =
+                included.or_else(|| option(["--constraint", "-c"]).map(|f| (f, true)))
+            {
+                let other = file.parent().unwrap_or(Path::new(".")).join(other);
+                self.read(&other, kind, depth + 1)?;
+                continue;
+            }
+            if line.starts_with('-') && !line.starts_with("-e") {
+                self.left_out.push(clean(line.split_whitespace().next().unwrap_or(line), 60));
+                continue;
+            }
+            // Hashes belong to the lock.
+            let line = line.split(" --").next().unwrap_or(line).trim();
+            let parsed = manifest::requirement(line, &name)
+                .map_err(|m| CliError::new("input", format!("{name}: {m}")))?;
+            if constraints {
+                self.constraints.push(line.to_owned());
+            } else {
+                self.requirements.push((line.to_owned(), parsed));
+            }
+        }
+        Ok(())
     }
-    Ok(out)
 }

@@ -15,26 +15,37 @@ use crate::model::solution::{Answer, Level, Solution};
 use crate::registry::Registry;
 use crate::solver::{Catalogue, Depth, Inputs, Universe, solve};
 
-/// How envlock's own environment.yml and requirements begin.
-const MARK: &str = "# Written by envlock";
-
 pub(super) fn run(
     global: &GlobalArgs,
     packages: &[String],
     args: &SolveArgs,
     printer: &Printer,
 ) -> Result<u8, CliError> {
+    let project = Project::find(global, packages.is_empty())?;
+    run_in(global, &project, packages, args, &mut || Ok(()), printer)
+}
+
+/// Resolves a project. `before_writing` runs once a solution is there and before it is written.
+pub(super) fn run_in(
+    global: &GlobalArgs,
+    project: &Project,
+    packages: &[String],
+    args: &SolveArgs,
+    before_writing: &mut dyn FnMut() -> Result<(), CliError>,
+    printer: &Printer,
+) -> Result<u8, CliError> {
     let start = Instant::now();
-    let project = Project::find(global)?;
     let registry = settings::registry(global)?;
-    let old = read_lock(&project, args.locked, printer)?;
-    let request = settings::request(&project, packages, args, old.as_ref().map(|l| l.request.as_slice()))?;
+    let old = read_lock(project, args, printer)?;
+    let lines = old.as_ref().map(|l| l.request.as_slice());
+    let request = settings::request(project, packages, args, lines, &registry)?;
     if args.locked {
         return locked(old.as_ref(), &request, &registry, printer);
     }
-    let (target_host, kept) = which_host(&project, args, old.as_ref(), &registry)?;
+    let Machine { host: target_host, kept, name: target_name } =
+        which_host(project, args, old.as_ref(), &registry)?;
     if !args.dry_run && !args.stack_only {
-        files::guard(&project.folder.join(files::ENVIRONMENT), MARK, args.force)?;
+        files::guard(&project.folder.join(files::ENVIRONMENT), export::ENVIRONMENT_MARK, args.force)?;
     }
     if !printer.json {
         let from = if kept { "; kept from the lock, `--redetect` looks again" } else { "" };
@@ -63,12 +74,16 @@ pub(super) fn run(
             depth,
         ),
         Depth::Full => {
-            let client = fetch::client(global, &project, args.index_url.as_deref())?;
+            let client = fetch::client(global, project, args.index_url.as_deref())?;
             fetch::solve_full(&client, &registry, &target_host, &request, &preferences, printer)?
         }
     };
     match answer {
         Answer::NeedMetadata(_) => Err(CliError::new("internal", "the solver stopped without an answer")),
+        Answer::TooLong => {
+            Err(CliError::new("internal", "the search was given up: these requirements are too entangled")
+                .hint("name a version of one or two packages, or a Python with `--python`"))
+        }
         Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _) => {
             if printer.json {
                 printer.json(&report::conflict_json(&conflict));
@@ -84,7 +99,7 @@ pub(super) fn run(
         }
         Answer::Solution(solution) => {
             let level = if args.stack_only { Level::Stack } else { Level::Full };
-            let lock = Lockfile::new(
+            let mut lock = Lockfile::new(
                 &solution,
                 &target_host,
                 level,
@@ -92,32 +107,60 @@ pub(super) fn run(
                 registry.digest(),
                 &registry.meta().date,
             );
-            let written = if args.dry_run { Vec::new() } else { write(&project, &lock, args)? };
+            lock.targets[0].name = target_name;
+            let written = if args.dry_run {
+                Vec::new()
+            } else {
+                before_writing()?;
+                write(project, &lock, args)?
+            };
             let python = match &request.python {
                 Some(asked) if asked.text == solution.python.to_string() => "asked for".to_owned(),
                 Some(asked) => format!("newest of {} with wheels for all of these", asked.text),
                 None => "newest with wheels for all of these".to_owned(),
             };
-            tell(&solution, &target_host, &written, start, printer, &project.name(), &python);
+            tell(
+                &solution,
+                &target_host,
+                &written,
+                start,
+                printer,
+                &export::environment_name(&project.name()),
+                &python,
+            );
             Ok(exit::YES)
         }
     }
 }
 
-/// The lock of the project. One that cannot be read is an error where the answer depends on it, and
-/// else only means that there is nothing to prefer.
-fn read_lock(project: &Project, required: bool, printer: &Printer) -> Result<Option<Lockfile>, CliError> {
+/// The lock of the project. One that cannot be read is an error: it names the machine that the project
+/// is locked for, and that is not to be forgotten. With `--force`, `--redetect` or a described machine
+/// nothing of it is needed, and it is made afresh.
+fn read_lock(project: &Project, args: &SolveArgs, printer: &Printer) -> Result<Option<Lockfile>, CliError> {
     let path = project.lock_path();
-    match files::read(&path)?.map(|text| lockfile::parse(&text)) {
-        None => Ok(None),
-        Some(Ok(lock)) => Ok(Some(lock)),
-        Some(Err(error @ lockfile::LockError::Newer { .. })) => Err(error.into()),
-        Some(Err(error)) if required => Err(error.into()),
-        Some(Err(error)) => {
-            printer.warning(&format!("{error}; it is made afresh"));
-            Ok(None)
-        }
+    let Some(text) = files::read(&path)? else { return Ok(None) };
+    let error = match lockfile::parse(&text) {
+        Ok(lock) => return Ok(Some(lock)),
+        Err(error) => error,
+    };
+    if args.force {
+        printer.warning(&format!("{error}; it is made afresh"));
+        return Ok(None);
     }
+    let ours = text.contains(lockfile::MARK);
+    if !ours && !text.trim().is_empty() {
+        return Err(CliError::new(
+            "files",
+            format!("`{}` exists and was not written by envlock", path.display()),
+        )
+        .hint("move it away, or pass `--force` to replace it"));
+    }
+    let renewable = !matches!(error, lockfile::LockError::Newer { .. });
+    if renewable && !args.locked && (args.redetect || args.host.describe_a_machine()) {
+        printer.warning(&format!("{error}; it is made afresh"));
+        return Ok(None);
+    }
+    Err(error.into())
 }
 
 fn locked(
@@ -146,20 +189,29 @@ fn locked(
     Ok(if stale.is_empty() { exit::YES } else { exit::NO })
 }
 
-/// The machine to solve for, and whether it is the lock's.
+/// The machine to solve for.
+struct Machine {
+    host: Host,
+    /// Whether it is the lock's.
+    kept: bool,
+    /// The target's name in the lock.
+    name: String,
+}
+
 fn which_host(
     project: &Project,
     args: &SolveArgs,
     old: Option<&Lockfile>,
     registry: &Registry,
-) -> Result<(Host, bool), CliError> {
+) -> Result<Machine, CliError> {
+    let machine = |host: Host, kept: bool, name: &str| Machine { host, kept, name: name.to_owned() };
     if args.host.describe_a_machine() {
-        return Ok((host::described(&args.host, registry)?, false));
+        return Ok(machine(host::described(&args.host, registry)?, false, "default"));
     }
     let targets = project.manifest.as_ref().map(|m| m.targets.as_slice()).unwrap_or_default();
     match targets {
         [] => {}
-        [(name, table)] => return Ok((host::from_table(name, table, registry)?, false)),
+        [(name, table)] => return Ok(machine(host::from_table(name, table, registry)?, false, name)),
         [first, ..] => {
             return Err(CliError::new(
                 "usage",
@@ -172,8 +224,11 @@ fn which_host(
         }
     }
     match old {
-        Some(lock) if !args.redetect => Ok((host::finish(lock.targets[0].host.clone(), registry)?, true)),
-        _ => Ok((host::probed(registry)?, false)),
+        Some(lock) if !args.redetect => {
+            let target = &lock.targets[0];
+            Ok(machine(host::finish(target.host.clone(), registry)?, true, &target.name))
+        }
+        _ => Ok(machine(host::probed(registry)?, false, "default")),
     }
 }
 

@@ -25,7 +25,7 @@ const SMOKE_LIMIT_S: u64 = 300;
 
 pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8, CliError> {
     let start = Instant::now();
-    let project = Project::find(global)?;
+    let project = Project::find(global, true)?;
     let registry = settings::registry(global)?;
     let lock = match files::read(&project.lock_path())? {
         Some(text) => Some(lockfile::parse(&text)?),
@@ -180,6 +180,11 @@ fn judge_hosts(
     } else {
         paths.push(path.to_path_buf());
     }
+    if paths.is_empty() {
+        return Err(CliError::new("input", format!("`{}` holds no host files", path.display()))
+            .hint("write one on each node with `envlock probe --save NODE.toml`"));
+    }
+    let as_json = printer.json || args.format == VerifyFormat::Json;
     let mut any_error = false;
     let mut documents = Vec::new();
     for file in &paths {
@@ -206,7 +211,7 @@ fn judge_hosts(
         };
         any_error |= area.has_errors();
         let verdict = if area.has_errors() { "differs" } else { "ok" };
-        if printer.json {
+        if as_json {
             documents.push(
                 json!({ "file": file.display().to_string(), "verdict": verdict, "findings": area.findings }),
             );
@@ -221,7 +226,7 @@ fn judge_hosts(
             printer.out(&format!("{word}  {}  {why}", file.display()));
         }
     }
-    if printer.json {
+    if as_json {
         printer.json(&json!({
             "verdict": if any_error { "differs" } else { "ok" },
             "findings": [], "smoke": null, "hosts": documents,

@@ -8,7 +8,7 @@ use crate::index::{Fetched, Guess, IndexClient, IndexConfig, IndexError};
 use crate::model::host::Host;
 use crate::model::metadata::marker_environment;
 use crate::model::request::{Preferences, Request};
-use crate::model::solution::{Answer, Need};
+use crate::model::solution::{Answer, Need, Solution};
 use crate::model::wheel::Python;
 use crate::registry::Registry;
 use crate::solver::{Catalogue, Depth, Inputs, STACK_PACKAGES, Universe, solve};
@@ -57,6 +57,11 @@ pub(super) fn solve_full(
         let (needs, conflict) = match solve(&inputs, Depth::Full) {
             Answer::NeedMetadata(needs) => (needs, None),
             Answer::ConflictSoFar(conflict, needs) => (needs, Some(conflict)),
+            Answer::Solution(mut solution) => {
+                fill_sizes(client, &mut solution);
+                bar.finish_and_clear();
+                return Ok(Answer::Solution(solution));
+            }
             answer => {
                 bar.finish_and_clear();
                 return Ok(answer);
@@ -94,6 +99,29 @@ pub(super) fn solve_full(
         }
     }
     Err(CliError::new("internal", format!("no answer after {MAX_ROUNDS} rounds")))
+}
+
+/// HTML pages state no sizes; the lock has that of each chosen file.
+fn fill_sizes(client: &IndexClient, solution: &mut Solution) {
+    let unsized_files: Vec<Need> = solution
+        .packages
+        .iter()
+        .filter_map(|p| {
+            let file = p.files.first().filter(|f| f.size.is_none())?;
+            Some(Need::Metadata {
+                index: p.index.clone(),
+                project: p.name.clone(),
+                filename: file.name.clone(),
+            })
+        })
+        .collect();
+    if unsized_files.is_empty() {
+        return;
+    }
+    let sizes = client.sizes(&unsized_files);
+    for file in solution.packages.iter_mut().filter_map(|p| p.files.first_mut()) {
+        file.size = file.size.or_else(|| sizes.get(&file.name).copied());
+    }
 }
 
 fn add(universe: &mut Universe, fetched: Fetched) {

@@ -74,6 +74,15 @@ impl Cache {
         self.store(&self.metadata_path(identity), &[digest.as_bytes(), b"\n", headers.as_bytes()]);
     }
 
+    /// A file's size, where its page does not state it.
+    pub(super) fn size(&self, identity: &str) -> Option<u64> {
+        fs_err::read_to_string(self.root.join("sizes").join(key(identity))).ok()?.trim().parse().ok()
+    }
+
+    pub(super) fn store_size(&self, identity: &str, size: u64) {
+        self.store(&self.root.join("sizes").join(key(identity)), &[size.to_string().as_bytes()]);
+    }
+
     /// Writes an entry whole or not at all. A cache that cannot be written is no error: the answer
     /// is there, only the next run is slower.
     fn store(&self, path: &Path, parts: &[&[u8]]) {

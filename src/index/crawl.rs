@@ -4,7 +4,7 @@
 //! the pages of what that requires. The crawl follows this guess while answers arrive, so that a whole
 //! closure takes the time of its longest chain rather than one round trip per level and solve.
 
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -75,18 +75,8 @@ pub(super) fn run(
     if crawl.queue.is_empty() {
         return Ok(crawl.out);
     }
-    let http = match client.http.get() {
-        Some(http) => http,
-        None => {
-            let http =
-                Http::new(&client.config.certificates, client.config.timeout_s).map_err(IndexError::Setup)?;
-            client.http.get_or_init(|| http)
-        }
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| IndexError::Setup(format!("cannot start the network runtime: {e}")))?;
+    let http = client.http()?;
+    let runtime = runtime()?;
     runtime.block_on(crawl.answer_from_network(http, progress))?;
     Ok(crawl.out)
 }
@@ -264,14 +254,10 @@ impl Crawl<'_> {
                 if let (Some(page), Ok(mut pages)) = (&page, self.client.pages.lock()) {
                     pages.insert((index.clone(), project.clone()), page.clone());
                 }
-                if let (Some(page), Some(guess)) = (&page, self.guess) {
-                    if let Some(file) = guess.file(page, &specifiers) {
-                        self.push(Job::Metadata {
-                            index: index.clone(),
-                            file: Box::new(file.clone()),
-                            extras,
-                        });
-                    }
+                if let (Some(page), Some(guess)) = (&page, self.guess)
+                    && let Some(file) = guess.file(page, &specifiers)
+                {
+                    self.push(Job::Metadata { index: index.clone(), file: Box::new(file.clone()), extras });
                 }
                 let known = page.is_some() || self.is_needed_page(&index, &project);
                 if known {
@@ -484,6 +470,51 @@ async fn fetch_metadata(
         }
         Err(error) => Err(error.to_string()),
     })
+}
+
+/// The sizes of files whose pages did not state them, by file name; what cannot be told is left out.
+pub(super) fn sizes(client: &IndexClient, files: &[Need]) -> HashMap<String, u64> {
+    let mut found = HashMap::new();
+    let mut unknown: Vec<(String, WheelFile)> = Vec::new();
+    for need in files {
+        let Need::Metadata { index, project, filename } = need else { continue };
+        let key = (index.clone(), project.clone());
+        let page = client.pages.lock().ok().and_then(|pages| pages.get(&key).cloned());
+        let file = page
+            .iter()
+            .flat_map(|p| p.releases().iter().flat_map(|r| p.files(r)))
+            .find(|f| f.filename == *filename);
+        let Some(file) = file else { continue };
+        match client.cache.size(&identity(index, file)) {
+            Some(size) => {
+                found.insert(filename.clone(), size);
+            }
+            None => unknown.push((index.clone(), file.clone())),
+        }
+    }
+    if unknown.is_empty() || client.config.offline {
+        return found;
+    }
+    let (Ok(http), Ok(runtime)) = (client.http(), runtime()) else { return found };
+    let answers = runtime.block_on(
+        futures_util::stream::iter(unknown.iter().map(|(index, file)| async move {
+            let url = Url::parse(&file.url).ok()?;
+            let size = http.size(&url, &client.credentials).await?;
+            client.cache.store_size(&identity(index, file), size);
+            Some((file.filename.clone(), size))
+        }))
+        .buffer_unordered(CONCURRENCY)
+        .collect::<Vec<_>>(),
+    );
+    found.extend(answers.into_iter().flatten());
+    found
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, IndexError> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| IndexError::Setup(format!("cannot start the network runtime: {e}")))
 }
 
 fn max_age(cache_control: Option<&str>) -> u64 {

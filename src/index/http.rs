@@ -88,6 +88,16 @@ impl Http {
         Err(format!("{last}, {ATTEMPTS} times"))
     }
 
+    /// The size of a file, by HEAD; `None` where the server does not tell.
+    pub async fn size(&self, url: &Url, credentials: &Credentials) -> Option<u64> {
+        let mut request = self.client.head(without_login(url)).header(header::ACCEPT_ENCODING, "identity");
+        if let Some(login) = credentials.login(url) {
+            request = request.basic_auth(&login.user, Some(&login.password));
+        }
+        let response = request.send().await.ok().filter(|r| r.status().is_success())?;
+        response.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+    }
+
     async fn once(
         &self,
         url: &Url,

@@ -208,6 +208,22 @@ impl IndexClient {
         crawl::run(self, needs, guess, progress)
     }
 
+    /// The HTTP client, set up when it is first needed.
+    fn http(&self) -> Result<&http::Http, IndexError> {
+        if let Some(http) = self.http.get() {
+            return Ok(http);
+        }
+        let http =
+            http::Http::new(&self.config.certificates, self.config.timeout_s).map_err(IndexError::Setup)?;
+        Ok(self.http.get_or_init(|| http))
+    }
+
+    /// The sizes in bytes of files whose pages do not state them, by file name: asked from the server,
+    /// or the cache. What cannot be told is left out.
+    pub fn sizes(&self, files: &[Need]) -> std::collections::HashMap<String, u64> {
+        crawl::sizes(self, files)
+    }
+
     /// The page of a project with its addresses, for formats that state them (pylock.toml).
     ///
     /// # Errors

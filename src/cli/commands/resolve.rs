@@ -270,6 +270,15 @@ fn write(project: &Project, lock: &Lockfile, args: &SolveArgs) -> Result<Vec<Str
     Ok(written)
 }
 
+/// `3.4 GB`, `12 MB`, `340 kB`.
+fn megabytes(bytes: u64) -> String {
+    match bytes {
+        1_000_000_000.. => format!("{}.{} GB", bytes / 1_000_000_000, bytes % 1_000_000_000 / 100_000_000),
+        1_000_000.. => format!("{} MB", bytes / 1_000_000),
+        _ => format!("{} kB", bytes.div_ceil(1000)),
+    }
+}
+
 fn tell(
     solution: &Solution,
     host: &Host,
@@ -284,8 +293,10 @@ fn tell(
         return;
     }
     let count = solution.packages.len();
+    let bytes: u64 = solution.packages.iter().filter_map(|p| p.files.first()?.size).sum();
+    let download = if bytes > 0 { format!(", {} to download", megabytes(bytes)) } else { String::new() };
     printer.out(&format!(
-        "solved {count} package{} in {:.1} s",
+        "solved {count} package{}{download} in {:.1} s",
         if count == 1 { "" } else { "s" },
         start.elapsed().as_secs_f64()
     ));

@@ -39,7 +39,7 @@ pub(super) struct GlobalArgs {
     /// Say only what was asked for
     #[arg(short, long, global = true)]
     pub quiet: bool,
-    /// Say more
+    /// Say more: every package and why it is there
     #[arg(short, long, global = true, conflicts_with = "quiet")]
     pub verbose: bool,
     /// Colour

@@ -12,6 +12,7 @@ use super::args::{ColorChoice, GlobalArgs};
 pub(super) struct Printer {
     pub json: bool,
     pub quiet: bool,
+    pub verbose: bool,
     color_out: bool,
     color_err: bool,
     progress: bool,
@@ -40,6 +41,7 @@ impl Printer {
         Printer {
             json: args.json,
             quiet: args.quiet,
+            verbose: args.verbose,
             color_out: wanted(std::io::stdout().is_terminal()),
             color_err: wanted(std::io::stderr().is_terminal()),
             progress: !args.no_progress && !args.quiet && !args.json && std::io::stderr().is_terminal(),
@@ -48,7 +50,14 @@ impl Printer {
 
     /// For a failure before the arguments were read.
     pub fn for_json() -> Printer {
-        Printer { json: true, quiet: false, color_out: false, color_err: false, progress: false }
+        Printer {
+            json: true,
+            quiet: false,
+            verbose: false,
+            color_out: false,
+            color_err: false,
+            progress: false,
+        }
     }
 
     /// A line of what was asked for.

@@ -99,8 +99,23 @@ pub(super) fn solution(printer: &Printer, s: &Solution, host: &Host, python: &st
         let indent = 2 + width + 2 + middle + 2;
         printer.out(&format!("  {name:<width$}  {version:<middle$}  {}", wrap_at(&why, indent, 80)));
     }
+    if printer.verbose {
+        let listed: Vec<_> = s.packages.iter().filter(|p| !rows_named(s, &p.name)).collect();
+        printer.out("");
+        let width = listed.iter().map(|p| p.name.len()).max().unwrap_or(0);
+        for p in listed {
+            printer.out(&format!("  {:<width$}  {:<12}  {} [{}]", p.name, p.version, p.reason, p.index));
+        }
+    }
     printer.out("");
     printer.out(&format!("{}{}", label(printer, "runs on"), wrap_at(&runs_on(&s.envelope), 15, 80)));
+}
+
+/// Whether a package has a row of its own among the stack's.
+fn rows_named(s: &Solution, name: &str) -> bool {
+    s.stack
+        .as_ref()
+        .is_some_and(|x| x.framework == name || name == "triton" || x.companions.contains_key(name))
 }
 
 /// A label in the left column.

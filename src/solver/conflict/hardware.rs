@@ -1,0 +1,258 @@
+//! What the machine and the builds say: flavours, drivers, GPUs, cuDNN, libc, Python.
+
+use std::collections::BTreeSet;
+
+use super::Telling;
+use crate::model::version::cuda_short;
+use crate::solver::explain::span;
+use crate::solver::node::Node;
+use crate::solver::tables::{Set, is_stack_package};
+
+impl Telling<'_, '_> {
+    /// What the builds of torch were made for, and where they are.
+    pub(super) fn builds(&mut self) {
+        let p = self.problem;
+        for name in ["torch", "torchvision", "torchaudio"] {
+            let versions = self.stack_versions(name);
+            if versions.is_empty() {
+                continue;
+            }
+            let table = &p.stack[name];
+            let of_flavour = self.leaves.needs.keys().any(|(parent, d)| {
+                *d == Node::Variant && (*parent == Node::package(name) || *parent == Node::build(name))
+            });
+            if !of_flavour && !self.involves(&Node::Driver) {
+                continue;
+            }
+            let by_index = self.involves(&Node::StackIndex) && p.request.only_index.is_some();
+            let builds: Vec<_> = table
+                .builds
+                .iter()
+                .filter(|b| versions.contains(&b.version_ordinal))
+                .filter(|b| !by_index || p.index_allowed(&p.indexes[b.index as usize]))
+                .filter(|b| p.variants[b.variant as usize].cuda.is_some())
+                .collect();
+            if builds.is_empty() {
+                continue;
+            }
+            let mut cuda: Vec<&semver::Version> =
+                builds.iter().filter_map(|b| p.variants[b.variant as usize].cuda.as_ref()).collect();
+            cuda.sort();
+            cuda.dedup();
+            let cuda: Vec<String> = cuda.into_iter().map(cuda_short).collect();
+            let mut shown: Vec<u32> = builds.iter().map(|b| b.version_ordinal).collect();
+            shown.sort_unstable();
+            shown.dedup();
+            let shown: Vec<_> = shown.iter().map(|v| &table.versions[*v as usize]).collect();
+            let place = match (&p.request.only_index, by_index) {
+                (Some(only), true) if only.value == "pypi" => " on PyPI".to_owned(),
+                (Some(only), true) => format!(" on the index {}", only.value),
+                _ => String::new(),
+            };
+            let verb = if shown.len() == 1 { "is" } else { "are" };
+            let source = builds.last().map(|b| p.registry.source_text(&b.source)).unwrap_or_default();
+            self.say(
+                1,
+                format!("{name} {}{place} {verb} built for CUDA {}", span(&shown), span(&cuda)),
+                &[name, "cuda"],
+                source,
+            );
+        }
+    }
+
+    pub(super) fn driver(&mut self) {
+        let p = self.problem;
+        let set = self
+            .leaves
+            .parents_of(&Node::Driver)
+            .filter(|(parent, _)| **parent == Node::Variant)
+            .fold(Set::empty(), |a, (_, s)| a.union(s));
+        if set.is_empty() {
+            return;
+        }
+        let (text, source) = p.driver_floors(&set);
+        let native = if p.request.native_driver_only.is_some() { " for native mode" } else { "" };
+        self.say(2, format!("{text}{native}"), &["cuda", "driver"], source);
+        for (gpu, capability) in &p.gpus {
+            if let (Some(driver), Some(a)) = (&p.host.driver, p.registry.architecture(*capability))
+                && let Some(first) = a.first_branch
+                && driver.version.major() < first
+            {
+                let text = format!("{} is known to drivers from branch {first} on (inferred)", gpu.label());
+                self.say(2, text, &["gpu", "driver"], p.registry.source_text(&a.source));
+            }
+        }
+        if let Some(driver) = &p.host.driver {
+            self.say(3, format!("the driver is {}", driver.version), &["driver"], driver.found_by.clone());
+        }
+        if let Some(limit) = &p.request.native_driver_only {
+            self.say(
+                8,
+                "you refuse compatibility mode (driver-policy = \"native\")".to_owned(),
+                &["driver"],
+                limit.origin.clone(),
+            );
+        }
+    }
+
+    pub(super) fn gpus(&mut self) {
+        let p = self.problem;
+        for (i, (gpu, capability)) in p.gpus.iter().enumerate() {
+            let node = Node::Gpu(i);
+            let parents: Vec<(Node, Set)> =
+                self.leaves.parents_of(&node).map(|(n, s)| (n.clone(), s.clone())).collect();
+            for (parent, set) in parents {
+                match &parent {
+                    Node::Variant => {
+                        let cuda = p.cuda_versions(&set);
+                        let (floors, source) = p.driver_floors(&set);
+                        let last = p
+                            .registry
+                            .architecture(*capability)
+                            .and_then(|a| a.last_branch)
+                            .map(|b| format!("; {} ends with driver branch {b}", gpu.label()))
+                            .unwrap_or_default();
+                        self.say(
+                            4,
+                            format!("{floors}{last} (CUDA {})", span(&cuda)),
+                            &["cuda", "gpu", "driver"],
+                            source,
+                        );
+                    }
+                    Node::Cudnn => {
+                        let versions: Vec<_> = p
+                            .members(&parent, &set)
+                            .iter()
+                            .filter_map(|i| p.cudnn[*i as usize].clone())
+                            .collect();
+                        let floor = versions.last().and_then(|v| p.registry.cudnn_floor(v));
+                        if let Some(floor) = floor {
+                            self.say(
+                                4,
+                                format!(
+                                    "cuDNN {} serves GPUs from {} on; {} is below",
+                                    span(&versions),
+                                    floor.min,
+                                    gpu.label()
+                                ),
+                                &["cudnn", "gpu"],
+                                p.registry.source_text(&floor.source),
+                            );
+                        }
+                    }
+                    Node::Build(name) | Node::Package(name) => self.no_code(name, i),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// That builds of a stack package have no code for a GPU, and which code they have.
+    pub(super) fn no_code(&mut self, name: &str, gpu_index: usize) {
+        let p = self.problem;
+        let gpu = p.gpus[gpu_index].0;
+        let versions = self.stack_versions(name);
+        let table = &p.stack[name];
+        let excluded: Vec<_> = table
+            .builds
+            .iter()
+            .filter(|b| versions.contains(&b.version_ordinal))
+            .filter(|b| p.variants[b.variant as usize].cuda.is_some() && p.gpu_excludes(b, gpu_index))
+            .filter(|b| p.request.only_index.is_none() || p.index_allowed(&p.indexes[b.index as usize]))
+            .collect();
+        let known: Vec<_> = excluded.iter().filter(|b| b.targets.is_some()).collect();
+        let Some(newest) = known.last() else {
+            if let Some(b) = excluded.last() {
+                self.say(
+                    4,
+                    format!(
+                        "the code targets of {name} {} {} are unknown",
+                        b.version, p.variants[b.variant as usize].name
+                    ),
+                    &[name, "gpu"],
+                    p.registry.source_text(&b.source),
+                );
+            }
+            return;
+        };
+        let mut shown: Vec<_> = known.iter().map(|b| b.version.clone()).collect();
+        shown.sort();
+        shown.dedup();
+        let lowest =
+            known.iter().filter_map(|b| b.targets.as_ref()).flat_map(|t| &t.sass).map(|t| t.capability).min();
+        let highest =
+            known.iter().filter_map(|b| b.targets.as_ref()).flat_map(|t| &t.sass).map(|t| t.capability).max();
+        let code = match (lowest, highest) {
+            (Some(low), Some(high)) => format!(" (code for {low} to {high})"),
+            _ => String::new(),
+        };
+        let have = if shown.len() == 1 { "has" } else { "have" };
+        self.say(
+            4,
+            format!("{name} {}{code} {have} no code for {}", span(&shown), gpu.label()),
+            &[name, "gpu"],
+            p.registry.source_text(&newest.source),
+        );
+    }
+
+    pub(super) fn libc(&mut self) {
+        let p = self.problem;
+        let parents: Vec<(Node, Set)> =
+            self.leaves.parents_of(&Node::Glibc).map(|(n, s)| (n.clone(), s.clone())).collect();
+        if parents.is_empty() {
+            return;
+        }
+        for (parent, set) in parents {
+            if let Some(party) = parent.party() {
+                self.say(
+                    5,
+                    format!("{} needs a newer C library", p.name_versions(&parent, &set)),
+                    &[&party, "glibc"],
+                    "wheel tags",
+                );
+            }
+        }
+        if let Some(libc) = &p.libc {
+            self.say(6, format!("the machine has {libc}"), &["glibc"], p.host.system.found_by.clone());
+        }
+    }
+
+    pub(super) fn pythons(&mut self) {
+        let p = self.problem;
+        let parents: Vec<(Node, Set)> =
+            self.leaves.parents_of(&Node::Python).map(|(n, s)| (n.clone(), s.clone())).collect();
+        let mut told = BTreeSet::new();
+        for (parent, set) in parents {
+            let Some(party) = parent.party() else { continue };
+            if !told.insert(party.clone()) {
+                continue;
+            }
+            let versions = p.versions(&parent, &set);
+            let all: BTreeSet<String> = match &parent {
+                Node::Build(name) | Node::Package(name) if is_stack_package(name) => p.stack[name.as_ref()]
+                    .builds
+                    .iter()
+                    .filter(|b| versions.contains(&b.version))
+                    .filter_map(|b| b.torch?.pythons.clone())
+                    .flatten()
+                    .map(|minor| format!("{minor:02}"))
+                    .collect(),
+                _ => BTreeSet::new(),
+            };
+            let series: Vec<String> =
+                all.iter().map(|m| format!("3.{}", m.trim_start_matches('0'))).collect();
+            let has = if versions.len() == 1 { "has" } else { "have" };
+            let text = if series.is_empty() {
+                format!("{} {has} no wheel for Python {}", p.name_versions(&parent, &set), span(&p.pythons))
+            } else {
+                format!("{} {has} wheels for Python {}", p.name_versions(&parent, &set), span(&series))
+            };
+            self.say(5, text, &[&party, "python"], "wheel tags");
+        }
+        if self.involves(&Node::Python)
+            && let Some(python) = &p.request.python
+        {
+            self.say(8, format!("you ask for Python {}", python.text), &["python"], python.origin.clone());
+        }
+    }
+}

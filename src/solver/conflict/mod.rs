@@ -1,0 +1,192 @@
+//! From pubgrub's proof to two to seven sentences.
+//!
+//! The leaves of the proof become a graph of parties; leaves that say the same of several versions
+//! are one sentence, and structure that only exists inside the solver is left out.
+
+mod hardware;
+mod packages;
+mod requests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use petgraph::graphmap::DiGraphMap;
+use pubgrub::{DerivationTree, External};
+
+use super::closure::Unusable;
+use super::node::Node;
+use super::search::Proof;
+use super::tables::{Problem, Set};
+use crate::model::solution::{Conflict, Reason};
+
+/// No conflict is told in more sentences than this.
+const MOST_REASONS: usize = 7;
+
+/// The leaves of a proof: who needs whom, which candidates do not exist, which are unusable.
+#[derive(Default)]
+struct Leaves {
+    /// For each (parent, dependency) the parent's candidates concerned.
+    needs: BTreeMap<(Node, Node), Set>,
+    missing: BTreeMap<Node, Set>,
+    unusable: BTreeMap<Node, Vec<(Set, Unusable)>>,
+}
+
+impl Leaves {
+    fn collect(tree: &Proof) -> Leaves {
+        let mut leaves = Leaves::default();
+        let mut stack = vec![tree];
+        // A proof is a graph with shared parts; each shared part is walked once.
+        let mut seen = BTreeSet::new();
+        while let Some(tree) = stack.pop() {
+            match tree {
+                DerivationTree::Derived(derived) => {
+                    if derived.shared_id.is_some_and(|id| !seen.insert(id)) {
+                        continue;
+                    }
+                    stack.push(&derived.cause1);
+                    stack.push(&derived.cause2);
+                }
+                DerivationTree::External(External::FromDependencyOf(parent, set, dependency, _)) => {
+                    let entry =
+                        leaves.needs.entry((parent.clone(), dependency.clone())).or_insert_with(Set::empty);
+                    *entry = entry.union(set);
+                }
+                DerivationTree::External(External::NoVersions(node, set)) => {
+                    let entry = leaves.missing.entry(node.clone()).or_insert_with(Set::empty);
+                    *entry = entry.union(set);
+                }
+                DerivationTree::External(External::Custom(node, set, why)) => {
+                    leaves.unusable.entry(node.clone()).or_default().push((set.clone(), why.0.clone()));
+                }
+                DerivationTree::External(External::NotRoot(..)) => {}
+            }
+        }
+        leaves
+    }
+
+    fn graph(&self) -> DiGraphMap<&Node, ()> {
+        let mut graph = DiGraphMap::new();
+        for (parent, dependency) in self.needs.keys() {
+            graph.add_edge(parent, dependency, ());
+        }
+        graph
+    }
+
+    fn parents_of<'a>(&'a self, dependency: &'a Node) -> impl Iterator<Item = (&'a Node, &'a Set)> {
+        self.needs.iter().filter(move |((_, d), _)| d == dependency).map(|((p, _), set)| (p, set))
+    }
+}
+
+/// The sentences being gathered, in the order they are told.
+struct Telling<'p, 'a> {
+    problem: &'p Problem<'a>,
+    leaves: Leaves,
+    reasons: Vec<(u8, Reason)>,
+}
+
+/// Tells a proof.
+pub(super) fn describe(problem: &Problem<'_>, tree: &Proof) -> Conflict {
+    let leaves = Leaves::collect(tree);
+    let mut telling = Telling { problem, leaves, reasons: Vec::new() };
+    telling.builds();
+    telling.driver();
+    telling.gpus();
+    telling.libc();
+    telling.pythons();
+    telling.packages();
+    telling.absent();
+    telling.requests();
+    telling.finish()
+}
+
+impl Telling<'_, '_> {
+    fn say(&mut self, order: u8, text: String, parties: &[&str], source: impl Into<String>) {
+        let reason = Reason {
+            text,
+            parties: parties.iter().map(|p| (*p).to_owned()).collect(),
+            source: source.into(),
+        };
+        if !self.reasons.iter().any(|(_, r)| r.text == reason.text) {
+            self.reasons.push((order, reason));
+        }
+    }
+
+    fn involves(&self, node: &Node) -> bool {
+        self.leaves.needs.keys().any(|(_, d)| d == node)
+    }
+
+    fn involves_gpu(&self) -> bool {
+        self.leaves.needs.keys().any(|(_, d)| matches!(d, Node::Gpu(_)))
+    }
+
+    /// The versions of a stack package that the proof speaks of.
+    fn stack_versions(&self, name: &str) -> Vec<u32> {
+        let p = self.problem;
+        let table = &p.stack[name];
+        let package = Node::package(name);
+        let build = Node::build(name);
+        let mut versions: BTreeSet<u32> = BTreeSet::new();
+        for ((parent, _), set) in &self.leaves.needs {
+            if *parent == package {
+                versions.extend(p.members(parent, set));
+            } else if *parent == build {
+                versions
+                    .extend(p.members(parent, set).iter().map(|i| table.builds[*i as usize].version_ordinal));
+            }
+        }
+        // A request narrows what is worth telling.
+        if let Some(user) = p.request.find(name)
+            && self.leaves.needs.contains_key(&(Node::Root, package.clone()))
+            && let Ok(Ok(list)) = p.requirement(&user.requirement)
+        {
+            for (node, set) in list {
+                if node == package {
+                    versions.retain(|v| set.contains(v));
+                }
+            }
+        }
+        versions.into_iter().collect()
+    }
+
+    fn finish(mut self) -> Conflict {
+        self.reasons.sort_by_key(|(order, _)| *order);
+        // What was asked stands last and is never cut off; facts beyond the limit are.
+        while self.reasons.len() > MOST_REASONS {
+            let cut = self.reasons.iter().rposition(|(order, _)| *order < 8).unwrap_or(MOST_REASONS);
+            self.reasons.remove(cut);
+        }
+        let parties = self.leaves.graph();
+        let headline = self.headline(parties.contains_node(&Node::Driver));
+        Conflict {
+            headline,
+            target: "default".to_owned(),
+            reasons: self.reasons.into_iter().map(|(_, r)| r).collect(),
+            would_work_if: Vec::new(),
+        }
+    }
+
+    fn headline(&self, driver: bool) -> String {
+        let p = self.problem;
+        let asked = p
+            .request
+            .find("torch")
+            .filter(|_| self.leaves.needs.contains_key(&(Node::Root, Node::package("torch"))))
+            .map(|u| crate::model::text::clean(&u.requirement.to_string(), 60));
+        let gpu = self
+            .leaves
+            .needs
+            .keys()
+            .find_map(|(_, d)| match d {
+                Node::Gpu(i) => p.gpus.get(*i),
+                _ => None,
+            })
+            .map(|(g, _)| g.label());
+        match (asked, driver, gpu) {
+            (Some(asked), true, _) => {
+                let version = p.host.driver.as_ref().map(|d| d.version.to_string()).unwrap_or_default();
+                format!("no {asked} runs on driver {version}")
+            }
+            (Some(asked), false, Some(gpu)) => format!("no {asked} runs on {gpu}"),
+            _ => "the request cannot be met".to_owned(),
+        }
+    }
+}

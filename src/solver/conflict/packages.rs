@@ -1,0 +1,179 @@
+//! What packages say of each other, and what is not there or cannot be used.
+
+use std::collections::BTreeSet;
+
+use super::Telling;
+use crate::solver::closure::Unusable;
+use crate::solver::explain::span;
+use crate::solver::node::Node;
+use crate::solver::tables::{Set, is_stack_package};
+
+impl Telling<'_, '_> {
+    /// Requirements between packages, the user's bounds, advisories.
+    pub(super) fn packages(&mut self) {
+        let p = self.problem;
+        let pairs: Vec<(Node, Node, Set)> =
+            self.leaves.needs.iter().map(|((a, b), s)| (a.clone(), b.clone(), s.clone())).collect();
+        for (parent, dependency, set) in pairs {
+            let (Node::Build(from) | Node::Package(from) | Node::Extra(from, _)) = &parent else {
+                continue;
+            };
+            match &dependency {
+                Node::Package(to) | Node::Extra(to, _) if to != from => {
+                    let text = self.requirement_text(&parent, &set, to);
+                    let verb = if p.versions(&parent, &set).len() == 1 { "needs" } else { "need" };
+                    self.say(
+                        6,
+                        format!("{} {verb} {text}", p.name_versions(&parent, &set)),
+                        &[from, to],
+                        "its metadata",
+                    );
+                }
+                Node::Bound(_) => {
+                    for (bound, specifiers) in p.bounds_on(from) {
+                        self.say(
+                            8,
+                            format!("you limit {from} to {specifiers}"),
+                            &[from],
+                            bound.origin.clone(),
+                        );
+                    }
+                }
+                Node::Advisory(i) => {
+                    let advisory = p.advisories[*i];
+                    let text = format!("{} (so it needs {})", advisory.text, p.advisory_requirement(*i));
+                    self.say(6, text, &[&advisory.package, from], p.registry.source_text(&advisory.source));
+                }
+                Node::Cudnn => {
+                    let versions: BTreeSet<_> = p
+                        .members(&parent, &set)
+                        .iter()
+                        .filter_map(|i| {
+                            p.stack.get(from.as_ref())?.builds.get(*i as usize)?.torch?.cudnn.clone()
+                        })
+                        .collect();
+                    let versions: Vec<_> = versions.into_iter().collect();
+                    if !versions.is_empty() && !self.involves_gpu() {
+                        self.say(
+                            4,
+                            format!(
+                                "{} are built with cuDNN {}",
+                                p.name_versions(&parent, &set),
+                                span(&versions)
+                            ),
+                            &[from, "cudnn"],
+                            "registry",
+                        );
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The requirement as the newest version of a set writes it.
+    pub(super) fn requirement_text(&self, parent: &Node, set: &Set, to: &str) -> String {
+        let p = self.problem;
+        let newest = p.members(parent, set).last().copied();
+        let text = match (parent, newest) {
+            (Node::Build(name), Some(i)) => p.stack[name.as_ref()].builds[i as usize]
+                .torch_requirement
+                .as_ref()
+                .filter(|_| to == "torch")
+                .map(|r| format!("torch {r}")),
+            (Node::Package(name) | Node::Extra(name, _), Some(i)) if !is_stack_package(name) => {
+                let candidates = p.candidates(name).unwrap_or_default();
+                let metadata = p.metadata_of(&candidates[i as usize], name).ok().and_then(Result::ok);
+                let extras: Vec<_> = match parent {
+                    Node::Extra(_, extra) => extra.parse().into_iter().collect(),
+                    _ => Vec::new(),
+                };
+                metadata.and_then(|m| {
+                    m.requirements(&p.environments[0], &extras)
+                        .filter_map(Result::ok)
+                        .find(|(r, _)| (r.name.as_ref() as &str) == to)
+                        .map(|(_, text)| {
+                            crate::model::text::clean(text.split(';').next().unwrap_or(text).trim(), 80)
+                        })
+                })
+            }
+            _ => None,
+        };
+        text.unwrap_or_else(|| to.to_owned())
+    }
+
+    /// Candidates that do not exist or cannot be used.
+    pub(super) fn absent(&mut self) {
+        let p = self.problem;
+        let unusable: Vec<(Node, Vec<(Set, Unusable)>)> =
+            self.leaves.unusable.iter().map(|(n, l)| (n.clone(), l.clone())).collect();
+        for (node, list) in unusable {
+            let Some(party) = node.party() else { continue };
+            for (set, why) in list.iter().rev().take(2) {
+                let mut parties = vec![party.as_str()];
+                if matches!(why, Unusable::NotOnIndex(_) | Unusable::IndexNotAllowed(_)) {
+                    parties.push("index");
+                }
+                self.say(6, format!("{} {why}", p.name_versions(&node, set)), &parties, "index");
+            }
+        }
+        let missing: Vec<(Node, Set)> =
+            self.leaves.missing.iter().map(|(n, s)| (n.clone(), s.clone())).collect();
+        let mut empty: Vec<Node> = missing
+            .iter()
+            .filter(|(n, _)| matches!(n, Node::Package(name) if !is_stack_package(name)))
+            .filter(|(n, s)| p.members(n, s).iter().all(|i| !self.usable(n, *i)))
+            .map(|(n, _)| n.clone())
+            .collect();
+        // A requirement that matches no candidate at all is an empty set on the dependency.
+        empty.dedup();
+        for node in empty {
+            // Where a candidate is there and cannot be used, that was said.
+            if let Node::Package(name) = &node
+                && !self.leaves.unusable.contains_key(&node)
+            {
+                let text = self.why_nothing(name);
+                self.say(6, text, &[name], "index");
+            }
+        }
+    }
+
+    pub(super) fn usable(&self, node: &Node, ordinal: u32) -> bool {
+        let Node::Package(name) = node else { return true };
+        let candidates = self.problem.candidates(name).unwrap_or_default();
+        candidates
+            .get(ordinal as usize)
+            .is_some_and(|c| self.problem.pythons.iter().any(|py| self.problem.has_usable(c, *py)))
+    }
+
+    pub(super) fn why_nothing(&self, name: &str) -> String {
+        let p = self.problem;
+        if let Some(table) = p.stack.get(name) {
+            return match (table.versions.first(), table.versions.last()) {
+                (Some(first), Some(last)) => {
+                    format!("the registry knows {name} {first} to {last} for {}", p.platform)
+                }
+                _ => format!("the registry knows no {name} for {}", p.platform),
+            };
+        }
+        let candidates = p.candidates(name).unwrap_or_default();
+        let with_wheels: Vec<_> = candidates.iter().filter(|c| c.release.has_wheel).collect();
+        match (candidates.is_empty(), with_wheels.first(), with_wheels.last()) {
+            (true, ..) => format!("the index {} has no `{name}`", p.owner(name)),
+            (false, None, _) => format!("`{name}` exists only as source, and envlock never builds"),
+            (false, Some(first), Some(last)) => {
+                if p.pythons.iter().any(|py| with_wheels.iter().any(|c| p.has_usable(c, *py))) {
+                    let ends = if first.release.version == last.release.version {
+                        vec![&first.release.version]
+                    } else {
+                        vec![&first.release.version, &first.release.version, &last.release.version]
+                    };
+                    format!("{name} exists as {}", span(&ends))
+                } else {
+                    format!("no {name} has a wheel for Python {} on {}", span(&p.pythons), p.platform)
+                }
+            }
+            _ => format!("nothing of {name} fits"),
+        }
+    }
+}

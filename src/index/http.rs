@@ -90,12 +90,21 @@ impl Http {
 
     /// The size of a file, by HEAD; `None` where the server does not tell.
     pub async fn size(&self, url: &Url, credentials: &Credentials) -> Option<u64> {
-        let mut request = self.client.head(without_login(url)).header(header::ACCEPT_ENCODING, "identity");
-        if let Some(login) = credentials.login(url) {
-            request = request.basic_auth(&login.user, Some(&login.password));
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
+                tokio::time::sleep(self.pause * (1 << attempt)).await;
+            }
+            let mut request =
+                self.client.head(without_login(url)).header(header::ACCEPT_ENCODING, "identity");
+            if let Some(login) = credentials.login(url) {
+                request = request.basic_auth(&login.user, Some(&login.password));
+            }
+            let Ok(response) = request.send().await else { continue };
+            let told =
+                response.headers().get(header::CONTENT_LENGTH).filter(|_| response.status().is_success());
+            return told?.to_str().ok()?.parse().ok();
         }
-        let response = request.send().await.ok().filter(|r| r.status().is_success())?;
-        response.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+        None
     }
 
     async fn once(

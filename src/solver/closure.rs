@@ -438,6 +438,31 @@ impl<'a> Problem<'a> {
     }
 }
 
+/// That a requested package be the newest release that any of the series could have; nothing where it
+/// is of the stack, locked, or of a page that is not here yet.
+pub(super) fn only_newest(
+    problem: &Problem<'_>,
+    request: &UserRequirement,
+    pythons: &[Python],
+) -> Option<(Node, Set)> {
+    let name: &str = request.requirement.name.as_ref();
+    if is_stack_package(name) || problem.preferences.versions.contains_key(name) {
+        return None;
+    }
+    let specifiers = match &request.requirement.version_or_url {
+        Some(VersionOrUrl::VersionSpecifier(s)) => Some(s),
+        _ => None,
+    };
+    let candidates = problem.candidates(name).ok()?;
+    let set = problem.matching(name, specifiers).ok()?;
+    let newest = candidates.iter().enumerate().rev().find(|(i, c)| {
+        set.contains(&(*i as u32))
+            && problem.bound(name, &c.release.version).is_none_or(|s| !s.is_empty())
+            && pythons.iter().any(|p| problem.has_usable(c, *p))
+    });
+    newest.map(|(i, _)| (Node::package(name), Ranges::singleton(i as u32)))
+}
+
 /// How far the requested packages had to step back from the newest release that any allowed Python
 /// could have, in releases; and pages that must be known to tell.
 pub(super) fn steps_back(

@@ -178,6 +178,25 @@ fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) -> Ou
     let Ok(ceiling) = promise(pythons.clone()) else {
         return Outcome::Impossible;
     };
+    // First with every requested package at its newest: a series on which that holds and the build is
+    // the best possible is the answer, and one on which it does not is left without walking through
+    // years of old releases.
+    if depth == Depth::Full {
+        for python in &order {
+            if promise(vec![*python]).is_ok_and(|bound| bound >= ceiling) {
+                let mut problem = Problem::new(inputs, tables, depth, vec![*python]);
+                problem.newest_on = Some(&pythons);
+                match search::ranked(&problem) {
+                    Found::Need(needs) => return Outcome::Need(needs),
+                    Found::TooLong => return Outcome::TooLong,
+                    Found::Selected(selected) if answer::stack_quality(&problem, &selected) >= ceiling => {
+                        return Outcome::Solved(Box::new(answer::solution(&problem, &selected)));
+                    }
+                    Found::Selected(_) | Found::Impossible(_) => {}
+                }
+            }
+        }
+    }
     let mut best: Option<(Quality, Box<Solution>)> = None;
     let mut later: Vec<(Option<StackQuality>, Python)> = Vec::new();
     let mut queue = order.into_iter();

@@ -16,6 +16,9 @@ use crate::model::solution::Need;
 /// More decisions than any real request takes; a guard against hostile metadata.
 const DECISION_LIMIT: u32 = 200_000;
 
+/// How many releases are fetched ahead of a package whose newest ones conflicted.
+const LOOK_AHEAD: u32 = 16;
+
 /// Asks the problem, ranked for the answer or unranked for the shortest proof.
 pub(super) struct Provider<'p, 'a> {
     pub problem: &'p Problem<'a>,
@@ -54,7 +57,8 @@ impl<'p, 'a> Provider<'p, 'a> {
     }
 
     /// Notes what will be asked for next, so that one round fetches a whole level of the graph.
-    fn look_ahead(&self, node: &Node, set: &Set) {
+    /// Where choices have failed before, the next ones are fetched along: else each would cost a round.
+    fn look_ahead(&self, node: &Node, set: &Set, conflicts: u32) {
         let Node::Package(name) = node else { return };
         if is_stack_package(name) {
             return;
@@ -63,7 +67,11 @@ impl<'p, 'a> Provider<'p, 'a> {
             return;
         };
         if let Ok(candidates) = self.problem.candidates(name) {
-            let _ = self.problem.metadata_of(&candidates[choice as usize], name);
+            let more = conflicts.min(LOOK_AHEAD) as usize;
+            let next = (0..=choice).rev().filter(|i| set.contains(i)).take(1 + more);
+            for i in next {
+                let _ = self.problem.metadata_of(&candidates[i as usize], name);
+            }
         }
     }
 
@@ -74,7 +82,12 @@ impl<'p, 'a> Provider<'p, 'a> {
         let mut missing = false;
         for user in p.user_requirements() {
             match p.requirement(&user.requirement) {
-                Ok(Ok(more)) => out.extend(more),
+                Ok(Ok(more)) => {
+                    out.extend(more);
+                    if let Some(pythons) = p.newest_on {
+                        out.extend(super::closure::only_newest(p, user, pythons));
+                    }
+                }
                 // Refused before the search; nothing to add here.
                 Ok(Err(_)) => {}
                 Err(Missing) => missing = true,
@@ -320,7 +333,7 @@ impl DependencyProvider for Provider<'_, '_> {
 
     fn prioritize(&self, package: &Node, range: &Set, stats: &PackageResolutionStatistics) -> Self::Priority {
         if self.problem.depth == Depth::Full {
-            self.look_ahead(package, range);
+            self.look_ahead(package, range, stats.conflict_count());
         }
         let conflicts = stats.conflict_count();
         let left = range.iter().count();

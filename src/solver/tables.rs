@@ -106,6 +106,8 @@ pub(super) struct Problem<'a> {
     pub request: &'a Request,
     pub preferences: &'a Preferences,
     pub depth: Depth,
+    /// Requested packages must be the newest that any of these series could have.
+    pub newest_on: Option<&'a [Python]>,
     pub platform: Platform,
     pub libc: Option<Libc>,
     /// GPUs with a known capability.
@@ -177,6 +179,7 @@ impl<'a> Problem<'a> {
             request: inputs.request,
             preferences: inputs.preferences,
             depth,
+            newest_on: None,
             platform,
             libc: inputs.host.system.libc.clone(),
             gpus,

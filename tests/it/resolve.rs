@@ -192,6 +192,29 @@ fn a_named_prerelease_is_admitted_for_all() {
 }
 
 #[test]
+fn python_steps_back_before_requested_packages_do() {
+    // The newest release has wheels up to 3.12 only; a hundred old pure ones install anywhere.
+    let mut all = vec![("pypi", wheel("app", "100.0").needs("native"))];
+    all.extend((0..100).map(|i| ("pypi", wheel("app", &format!("{i}.0")))));
+    all.push(("pypi", wheel("native", "1.0").tags("cp312-cp312-manylinux_2_28_x86_64")));
+    let server = IndexServer::start(all, Shape::default());
+    let context = TestContext::with_index(&server);
+    let run = context.run(&resolve(&["app"], &H200)).expect(0);
+    let lock = context.read("envlock.lock");
+    assert!(
+        lock.contains("name = \"app\"\nversion = \"100.0\"") && lock.contains("python = \"3.12\""),
+        "{}",
+        run.shown()
+    );
+    let asked = server.paths().len();
+    assert!(asked < 15, "{asked} requests for two packages");
+    // With the series fixed, the package steps back instead.
+    let context = TestContext::with_index(&server);
+    context.run(&resolve(&["app", "--python", "3.13"], &H200)).expect(0);
+    assert!(context.read("envlock.lock").contains("name = \"app\"\nversion = \"99.0\""));
+}
+
+#[test]
 fn projects_are_found_and_kept_apart() {
     let server = server();
     let context = TestContext::with_index(&server);

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::cli::args::{GlobalArgs, SolveArgs};
 use crate::cli::error::{CliError, exit};
-use crate::cli::printer::Printer;
+use crate::cli::printer::{Printer, wrap_at};
 use crate::cli::settings::{self, Project};
 use crate::cli::{fetch, files, host, report};
 use crate::export;
@@ -49,7 +49,8 @@ pub(super) fn run_in(
     }
     if !printer.json {
         let from = if kept { "; kept from the lock, `--redetect` looks again" } else { "" };
-        printer.out(&format!("host   {}{from}", report::host_line(&target_host, &registry)));
+        let line = format!("{}{from}", report::host_line(&target_host, &registry));
+        printer.out(&format!("host   {}", wrap_at(&line, 7, 80)));
     }
     for note in &target_host.notes {
         printer.note(note);

@@ -75,8 +75,7 @@ pub(super) fn run(
     if crawl.queue.is_empty() {
         return Ok(crawl.out);
     }
-    let http = client.http()?;
-    let runtime = runtime()?;
+    let (http, runtime) = client.http()?;
     runtime.block_on(crawl.answer_from_network(http, progress))?;
     Ok(crawl.out)
 }
@@ -495,7 +494,7 @@ pub(super) fn sizes(client: &IndexClient, files: &[Need]) -> HashMap<String, u64
     if unknown.is_empty() || client.config.offline {
         return found;
     }
-    let (Ok(http), Ok(runtime)) = (client.http(), runtime()) else { return found };
+    let Ok((http, runtime)) = client.http() else { return found };
     let answers = runtime.block_on(
         futures_util::stream::iter(unknown.iter().map(|(index, file)| async move {
             let url = Url::parse(&file.url).ok()?;
@@ -508,13 +507,6 @@ pub(super) fn sizes(client: &IndexClient, files: &[Need]) -> HashMap<String, u64
     );
     found.extend(answers.into_iter().flatten());
     found
-}
-
-fn runtime() -> Result<tokio::runtime::Runtime, IndexError> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| IndexError::Setup(format!("cannot start the network runtime: {e}")))
 }
 
 fn max_age(cache_control: Option<&str>) -> u64 {

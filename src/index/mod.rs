@@ -137,12 +137,27 @@ impl IndexError {
 /// Pages by index and project.
 type Pages = std::collections::HashMap<(String, String), Arc<ProjectPage>>;
 
+/// What talks to the network.
+struct Network {
+    http: http::Http,
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        // A name look-up that nobody waits for any more may hang for seconds; the answer is there.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
 /// Reads indexes.
 pub struct IndexClient {
     config: IndexConfig,
     cache: Cache,
     credentials: credentials::Credentials,
-    http: std::sync::OnceLock<http::Http>,
+    network: std::sync::OnceLock<Network>,
     /// Pages of this run: a cache folder that cannot be written only makes things slower.
     pages: std::sync::Mutex<Pages>,
     /// Indexes that do not serve METADATA files unless their pages say so.
@@ -155,7 +170,7 @@ impl IndexClient {
         IndexClient {
             cache: Cache::new(&config.cache_dir),
             credentials: credentials::Credentials::new(config.netrc.clone(), &config.addresses),
-            http: std::sync::OnceLock::new(),
+            network: std::sync::OnceLock::new(),
             pages: std::sync::Mutex::default(),
             without_metadata: std::sync::Mutex::default(),
             config,
@@ -208,14 +223,22 @@ impl IndexClient {
         crawl::run(self, needs, guess, progress)
     }
 
-    /// The HTTP client, set up when it is first needed.
-    fn http(&self) -> Result<&http::Http, IndexError> {
-        if let Some(http) = self.http.get() {
-            return Ok(http);
-        }
-        let http =
-            http::Http::new(&self.config.certificates, self.config.timeout_s).map_err(IndexError::Setup)?;
-        Ok(self.http.get_or_init(|| http))
+    /// The HTTP client and the runtime that its connections live on, set up when first needed.
+    fn http(&self) -> Result<(&http::Http, &tokio::runtime::Runtime), IndexError> {
+        let network = match self.network.get() {
+            Some(network) => network,
+            None => {
+                let http = http::Http::new(&self.config.certificates, self.config.timeout_s)
+                    .map_err(IndexError::Setup)?;
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()
+                    .map_err(|e| IndexError::Setup(format!("cannot start the network runtime: {e}")))?;
+                self.network.get_or_init(|| Network { http, runtime: Some(runtime) })
+            }
+        };
+        let runtime = network.runtime.as_ref().expect("taken only when dropped");
+        Ok((&network.http, runtime))
     }
 
     /// The sizes in bytes of files whose pages do not state them, by file name: asked from the server,

@@ -221,8 +221,8 @@ pub(super) fn conflict(printer: &Printer, c: &Conflict) {
 
 /// A source in few words; the registry has the whole of it.
 fn short_source(source: &str) -> String {
-    let first = source.split([';', ',']).next().unwrap_or(source);
-    crate::model::text::clean(first, 60)
+    let first = source.split([';', '(']).next().unwrap_or(source);
+    crate::model::text::clean(first.trim(), 74)
 }
 
 /// The JSON of a solution.

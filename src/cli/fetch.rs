@@ -1,5 +1,7 @@
 //! The loop between solver and index: solve, fetch what was missing, solve again.
 
+use indicatif::ProgressBar;
+
 use super::args::GlobalArgs;
 use super::error::CliError;
 use super::printer::Printer;
@@ -59,6 +61,7 @@ pub(super) fn solve_full(
             Answer::ConflictSoFar(conflict, needs) => (needs, Some(conflict)),
             Answer::Solution(mut solution) => {
                 fill_sizes(client, &mut solution);
+                fill_hashes(client, &mut solution, &bar).map_err(|e| index_error(&e, request))?;
                 bar.finish_and_clear();
                 return Ok(Answer::Solution(solution));
             }
@@ -122,6 +125,36 @@ fn fill_sizes(client: &IndexClient, solution: &mut Solution) {
     for file in solution.packages.iter_mut().filter_map(|p| p.files.first_mut()) {
         file.size = file.size.or_else(|| sizes.get(&file.name).copied());
     }
+}
+
+/// An index that states no hashes: the files are read and hashed.
+fn fill_hashes(client: &IndexClient, solution: &mut Solution, bar: &ProgressBar) -> Result<(), IndexError> {
+    let unhashed: Vec<Need> = solution
+        .packages
+        .iter()
+        .flat_map(|p| p.files.iter().filter(|f| f.sha256.is_none()).map(move |f| (p, f)))
+        .map(|(p, f)| Need::Metadata {
+            index: p.index.clone(),
+            project: p.name.clone(),
+            filename: f.name.clone(),
+        })
+        .collect();
+    if unhashed.is_empty() {
+        return Ok(());
+    }
+    bar.set_message("hashing files, for the index states no hashes");
+    let measured = client.measure(&unhashed, &mut |done, total| {
+        bar.set_length(total as u64);
+        bar.set_position(done as u64);
+    })?;
+    for file in solution.packages.iter_mut().flat_map(|p| &mut p.files).filter(|f| f.sha256.is_none()) {
+        if let Some((size, digest)) = measured.get(&file.name) {
+            file.size = Some(*size);
+            file.sha256 = Some(digest.clone());
+            file.hash_computed = true;
+        }
+    }
+    Ok(())
 }
 
 fn add(universe: &mut Universe, fetched: Fetched) {

@@ -83,6 +83,17 @@ impl Cache {
         self.store(&self.root.join("sizes").join(key(identity)), &[size.to_string().as_bytes()]);
     }
 
+    /// Size and SHA-256 of a file that was read whole.
+    pub(super) fn measured(&self, identity: &str) -> Option<(u64, String)> {
+        let text = fs_err::read_to_string(self.root.join("measured").join(key(identity))).ok()?;
+        let (size, digest) = text.trim().split_once(' ')?;
+        (digest.len() == 64).then_some((size.parse().ok()?, digest.to_owned()))
+    }
+
+    pub(super) fn store_measured(&self, identity: &str, (size, digest): &(u64, String)) {
+        self.store(&self.root.join("measured").join(key(identity)), &[format!("{size} {digest}").as_bytes()]);
+    }
+
     /// Writes an entry whole or not at all. A cache that cannot be written is no error: the answer
     /// is there, only the next run is slower.
     fn store(&self, path: &Path, parts: &[&[u8]]) {

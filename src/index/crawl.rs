@@ -509,6 +509,46 @@ pub(super) fn sizes(client: &IndexClient, files: &[Need]) -> HashMap<String, u64
     found
 }
 
+/// Size and SHA-256 of files whose index states no hash, by file name: each is read whole, one after
+/// the other.
+pub(super) fn measure(
+    client: &IndexClient,
+    files: &[Need],
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<HashMap<String, (u64, String)>, IndexError> {
+    let mut found = HashMap::new();
+    for (done, need) in files.iter().enumerate() {
+        progress(done, files.len());
+        let Need::Metadata { index, project, filename } = need else { continue };
+        let key = (index.clone(), project.clone());
+        let page = client.pages.lock().ok().and_then(|pages| pages.get(&key).cloned());
+        let file = page
+            .iter()
+            .flat_map(|p| p.releases().iter().flat_map(|r| p.files(r)))
+            .find(|f| f.filename == *filename);
+        let Some(file) = file else { continue };
+        if let Some(known) = client.cache.measured(&identity(index, file)) {
+            found.insert(filename.clone(), known);
+            continue;
+        }
+        if client.config.offline {
+            return Err(IndexError::Offline { what: filename.clone() });
+        }
+        let (http, runtime) = client.http()?;
+        let measured =
+            runtime.block_on(remote_wheel::measure(http, &client.credentials, file)).map_err(|why| {
+                IndexError::Request {
+                    what: format!("`{}`", crate::model::text::clean(filename, 120)),
+                    index: index.clone(),
+                    why,
+                }
+            })?;
+        client.cache.store_measured(&identity(index, file), &measured);
+        found.insert(filename.clone(), measured);
+    }
+    Ok(found)
+}
+
 fn max_age(cache_control: Option<&str>) -> u64 {
     cache_control
         .into_iter()

@@ -1,5 +1,6 @@
 //! One request: retries with backoff, redirects that keep credentials at home, bodies under limits.
 
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,8 +8,11 @@ use reqwest::header::{self, HeaderMap, HeaderValue};
 use url::Url;
 
 use super::credentials::{Credentials, without_login};
+use super::simple;
 
 const ATTEMPTS: u32 = 4;
+/// Bodies up to this many bytes are kept in memory.
+const IN_MEMORY: usize = 16 << 20;
 const MAX_REDIRECTS: usize = 8;
 
 /// The HTTP client.
@@ -23,7 +27,12 @@ pub(super) struct Http {
 pub(super) struct Answer {
     pub status: u16,
     pub headers: HeaderMap,
+    /// The body; empty where it went to `file`.
     pub body: Vec<u8>,
+    /// A body too large to hold in memory, rewound to its start.
+    pub file: Option<std::fs::File>,
+    /// The body's length.
+    pub length: u64,
     /// The address that answered, after redirects, without login.
     pub url: Url,
 }
@@ -152,13 +161,35 @@ async fn read(mut response: reqwest::Response, url: Url, limit: u64) -> Result<A
         return Err(Failure::Final(format!("a body of more than {} MB", limit >> 20)));
     }
     let mut body = Vec::new();
+    let mut file: Option<std::fs::File> = None;
+    let mut length = 0u64;
+    let disk = |e: std::io::Error| Failure::Final(format!("a body that cannot be kept ({e})"));
     while let Some(chunk) = response.chunk().await.map_err(|e| Failure::Passing(describe(&e)))? {
-        if body.len() as u64 + chunk.len() as u64 > limit {
+        length += chunk.len() as u64;
+        if length > limit {
             return Err(Failure::Final(format!("a body of more than {} MB", limit >> 20)));
         }
-        body.extend_from_slice(&chunk);
+        match &mut file {
+            Some(file) => file.write_all(&chunk).map_err(disk)?,
+            None => body.extend_from_slice(&chunk),
+        }
+        // Whole wheels are larger than memory should hold; pages and metadata never get here.
+        if file.is_none() && body.len() > IN_MEMORY {
+            let mut spool = tempfile::tempfile().map_err(disk)?;
+            spool.write_all(&body).map_err(disk)?;
+            body = Vec::new();
+            file = Some(spool);
+        }
     }
-    Ok(Answer { status, headers, body, url })
+    if let Some(file) = &mut file {
+        file.seek(SeekFrom::Start(0)).map_err(disk)?;
+    }
+    // Who asks for a small thing gets it in memory, however the limit was set.
+    if let Some(spool) = file.as_mut().filter(|_| limit <= simple::MAX_PAGE) {
+        spool.read_to_end(&mut body).map_err(disk)?;
+        file = None;
+    }
+    Ok(Answer { status, headers, body, file, length, url })
 }
 
 enum Failure {

@@ -247,6 +247,18 @@ impl IndexClient {
         crawl::sizes(self, files)
     }
 
+    /// Size and SHA-256 of files whose index states no hash, by file name: each is read whole.
+    ///
+    /// # Errors
+    /// The first file that could not be read.
+    pub fn measure(
+        &self,
+        files: &[Need],
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<std::collections::HashMap<String, (u64, String)>, IndexError> {
+        crawl::measure(self, files, progress)
+    }
+
     /// The page of a project with its addresses, for formats that state them (pylock.toml).
     ///
     /// # Errors

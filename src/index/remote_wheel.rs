@@ -41,10 +41,10 @@ pub(super) async fn metadata(
         .await?;
     match first.status {
         206 => by_ranges(http, credentials, &url, file, first).await,
-        200 => whole(&first.body, file),
+        200 => whole(first, file),
         416 => {
             let all = http.get(&url, credentials, &header::HeaderMap::new(), MAX_WHEEL).await?;
-            if all.status == 200 { whole(&all.body, file) } else { Err(format!("status {}", all.status)) }
+            if all.status == 200 { whole(all, file) } else { Err(format!("status {}", all.status)) }
         }
         status => Err(format!("status {status}")),
     }
@@ -87,14 +87,54 @@ async fn by_ranges(
     Err("a wheel whose METADATA is spread too far".to_owned())
 }
 
-fn whole(body: &[u8], file: &WheelFile) -> Result<Vec<u8>, String> {
-    if let Some(expected) = &file.sha256 {
-        let found = crate::model::text::hex(&Sha256::digest(body));
-        if found != *expected {
-            return Err("a wheel whose SHA-256 is not the one the index states".to_owned());
+fn whole(mut answer: super::http::Answer, file: &WheelFile) -> Result<Vec<u8>, String> {
+    if let Some(expected) = &file.sha256
+        && digest(&mut answer)? != *expected
+    {
+        return Err("a wheel whose SHA-256 is not the one the index states".to_owned());
+    }
+    match answer.file {
+        Some(spool) => extract(io::BufReader::new(spool), file),
+        None => extract(io::Cursor::new(answer.body), file),
+    }
+}
+
+/// SHA-256 of a body.
+fn digest(answer: &mut super::http::Answer) -> Result<String, String> {
+    let unreadable = |_| "a wheel that cannot be read again".to_owned();
+    let mut hasher = Sha256::new();
+    match &mut answer.file {
+        None => hasher.update(&answer.body),
+        Some(spool) => {
+            let mut buffer = vec![0; 1 << 20];
+            loop {
+                let n = spool.read(&mut buffer).map_err(unreadable)?;
+                if n == 0 {
+                    break;
+                }
+                hasher.update(&buffer[..n]);
+            }
+            spool.seek(SeekFrom::Start(0)).map_err(unreadable)?;
         }
     }
-    extract(io::Cursor::new(body), file)
+    Ok(crate::model::text::hex(&hasher.finalize()))
+}
+
+/// Size and SHA-256 of a whole wheel, for indexes that state no hash.
+///
+/// # Errors
+/// One phrase that says what is wrong.
+pub(super) async fn measure(
+    http: &Http,
+    credentials: &Credentials,
+    file: &WheelFile,
+) -> Result<(u64, String), String> {
+    let url = Url::parse(&file.url).map_err(|_| "no address".to_owned())?;
+    let mut answer = http.get(&url, credentials, &header::HeaderMap::new(), MAX_WHEEL).await?;
+    if answer.status != 200 {
+        return Err(format!("status {}", answer.status));
+    }
+    Ok((answer.length, digest(&mut answer)?))
 }
 
 /// The METADATA of the wheel's own `.dist-info` folder.

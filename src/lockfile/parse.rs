@@ -203,7 +203,12 @@ fn package(raw: RawPackage) -> ChosenPackage {
         files: raw
             .files
             .into_iter()
-            .map(|f| ChosenFile { name: f.name, sha256: f.sha256, size: f.size })
+            .map(|f| ChosenFile {
+                hash_computed: f.hash_from.as_deref() == Some("computed"),
+                name: f.name,
+                sha256: f.sha256,
+                size: f.size,
+            })
             .collect(),
     }
 }

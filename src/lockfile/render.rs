@@ -145,7 +145,8 @@ fn render_package(out: &mut String, p: &ChosenPackage) {
             p.files.iter().map(|f| {
                 let mut row = format!("{{ name = {}", quote(&f.name));
                 if let Some(sha256) = &f.sha256 {
-                    let _ = write!(row, ", sha256 = {}, hash-from = \"index\"", quote(sha256));
+                    let from = if f.hash_computed { "computed" } else { "index" };
+                    let _ = write!(row, ", sha256 = {}, hash-from = \"{from}\"", quote(sha256));
                 }
                 if let Some(size) = f.size {
                     let _ = write!(row, ", size = {size}");

@@ -118,8 +118,10 @@ pub(super) struct RawPackage {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) struct RawFile {
     pub name: String,
     pub sha256: Option<String>,
+    pub hash_from: Option<String>,
     pub size: Option<u64>,
 }

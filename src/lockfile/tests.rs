@@ -84,6 +84,7 @@ fn sample() -> Lockfile {
                 files: vec![ChosenFile {
                     name: "numpy-2.3.5-x.whl".into(),
                     sha256: Some("a".repeat(64)),
+                    hash_computed: true,
                     size: Some(5),
                 }],
                 metadata_sha256: Some("b".repeat(64)),

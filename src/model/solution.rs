@@ -188,7 +188,9 @@ pub struct ChosenFile {
     pub name: String,
     /// SHA-256; absent only where the index states none.
     pub sha256: Option<String>,
-    /// Size in bytes, where the index says it.
+    /// Whether the hash was computed from the file, because the index states none.
+    pub hash_computed: bool,
+    /// Size in bytes, where it is known.
     pub size: Option<u64>,
 }
 

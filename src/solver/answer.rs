@@ -65,7 +65,12 @@ fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) 
             candidate.page.usable(candidate.release, python, problem.platform, problem.libc.as_ref());
         files = usable
             .iter()
-            .map(|f| ChosenFile { name: f.filename.clone(), sha256: f.sha256.clone(), size: f.size })
+            .map(|f| ChosenFile {
+                name: f.filename.clone(),
+                sha256: f.sha256.clone(),
+                hash_computed: false,
+                size: f.size,
+            })
             .collect();
         metadata = problem.metadata_of(candidate, name).ok().and_then(Result::ok).map(|m| m.as_ref());
     }

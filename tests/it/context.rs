@@ -31,6 +31,8 @@ pub struct Shape {
     pub authorization: Option<String>,
     /// Redirect pages to this base address.
     pub redirect: Option<String>,
+    /// State no hashes.
+    pub no_hashes: bool,
     /// Send an ETag and answer 304 to it.
     pub etag: bool,
 }
@@ -210,9 +212,9 @@ fn html_page(list: &[Page], address: &str, shape: &Shape) -> String {
         let requires = p.requires_python.replace('>', "&gt;").replace('<', "&lt;");
         let _ = writeln!(
             out,
-            "<a href=\"{address}/files/{}#sha256={}\" data-requires-python=\"{requires}\"{metadata}{yanked}>{}</a>",
+            "<a href=\"{address}/files/{}{}\" data-requires-python=\"{requires}\"{metadata}{yanked}>{}</a>",
             p.filename.replace('+', "%2B"),
-            p.sha256,
+            if shape.no_hashes { String::new() } else { format!("#sha256={}", p.sha256) },
             p.filename
         );
     }

@@ -185,6 +185,22 @@ fn a_cache_that_cannot_be_written_is_no_error() {
 }
 
 #[test]
+fn an_index_without_hashes_has_its_files_hashed() {
+    for no_ranges in [false, true] {
+        let big = wheel("big", "1.0").filler(20 << 20);
+        let server = IndexServer::start(
+            vec![("pypi", big.clone())],
+            Shape { no_hashes: true, no_ranges, ..Shape::default() },
+        );
+        let context = TestContext::with_index(&server);
+        context.run(&["resolve", "big", "--gpu", "H200"]).expect(0);
+        let lock = context.read("envlock.lock");
+        let expected = format!("sha256 = \"{}\", hash-from = \"computed\"", big.build().0.sha256);
+        assert!(lock.contains(&expected), "{lock}");
+    }
+}
+
+#[test]
 fn hostile_file_names_on_a_page() {
     let page = "<html><body><a href=\"/files/=x-1.0-py3-none-any.whl\">x</a>\n\
         <a href=\"/files/other-1.0-py3-none-any.whl\">other</a></body></html>";

@@ -387,6 +387,31 @@ fn a_full_disk_leaves_the_old_lock() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_disk_that_takes_no_more_bytes() {
+    let server = server();
+    let context = TestContext::with_index(&server);
+    context.run(&resolve(&["filelock"], &H200)).expect(0);
+    let before = context.read("envlock.lock");
+    // A file size limit of nothing: every write fails, as on a full disk.
+    let mut command = context.command();
+    let program = command.get_program().to_owned();
+    let mut limited = std::process::Command::new("/bin/sh");
+    limited
+        .args(["-c", "ulimit -f 0; trap '' XFSZ; exec \"$0\" \"$@\""])
+        .arg(program)
+        .args(resolve(&["filelock", "idna"], &H200))
+        .current_dir(context.project())
+        .env_clear()
+        .envs(command.get_envs().filter_map(|(k, v)| Some((k, v?))));
+    command.arg("unused");
+    let run = context.finish(limited.output().unwrap()).expect(2);
+    assert!(run.stderr.contains("cannot write"), "{}", run.shown());
+    assert_eq!(context.read("envlock.lock"), before);
+    assert_eq!(leftovers(&context.project()), Vec::<String>::new());
+}
+
+#[test]
 fn escapes_of_others_do_not_reach_the_terminal() {
     let evil = "Metadata-Version: 2.1\nName: evil\nVersion: 1.0\nRequires-Dist: \u{1b}[31mred>=1\n\n";
     let mut w = wheel("evil", "1.0");

@@ -2,7 +2,7 @@
 # Whole commands, side by side with uv in one run. Needs hyperfine and uv on PATH, a release build, and
 # for the last figure an environment installed from the lock (PREFIX).
 set -euo pipefail
-envlock=${ENVLOCK:-$(dirname "$0")/../target/release/envlock}
+envlock=${ENVLOCK:-$(cd "$(dirname "$0")/.." && pwd)/target/release/envlock}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"

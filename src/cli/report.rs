@@ -8,9 +8,13 @@ use super::printer::{DIM, GOOD, Printer, wrap_at};
 use crate::model::capability::ComputeCapability;
 use crate::model::evidence::Evidence;
 use crate::model::host::Host;
+use crate::model::request::Request;
 use crate::model::solution::{Conflict, DriverMode, Envelope, Solution, Stack};
 use crate::model::version::cuda_short;
 use crate::registry::Registry;
+
+/// More requested packages than this are counted, not listed.
+const MAX_REQUESTED_ROWS: usize = 12;
 
 /// `host   NVIDIA H200 (9.0), driver 580.159.04 (CUDA 13.0), glibc 2.39     [nvml]`
 pub(super) fn host_line(host: &Host, registry: &Registry) -> String {
@@ -59,7 +63,7 @@ pub(super) fn host_line(host: &Host, registry: &Registry) -> String {
 }
 
 /// The solved stack, a row per part with its reason.
-pub(super) fn solution(printer: &Printer, s: &Solution, host: &Host, python: &str) {
+pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host: &Host, python: &str) {
     let mut rows: Vec<(String, String, String)> = Vec::new();
     let reason =
         |name: &str| s.packages.iter().find(|p| p.name == name).map(|p| p.reason.clone()).unwrap_or_default();
@@ -92,6 +96,9 @@ pub(super) fn solution(printer: &Printer, s: &Solution, host: &Host, python: &st
         }
     }
     rows.push(("python".into(), s.python.to_string(), python.to_owned()));
+    if !printer.verbose {
+        rows.extend(requested_rows(s, request));
+    }
     printer.out("");
     let width = rows.iter().map(|r| r.0.len()).max().unwrap_or(0).max(12);
     let middle = rows.iter().map(|r| r.1.len()).max().unwrap_or(0).max(11);
@@ -109,6 +116,22 @@ pub(super) fn solution(printer: &Printer, s: &Solution, host: &Host, python: &st
     }
     printer.out("");
     printer.out(&format!("{}{}", label(printer, "runs on"), wrap_at(&runs_on(&s.envelope), 15, 80)));
+}
+
+/// What was asked for beside the stack, so that a person sees that it is there, and which one it is.
+fn requested_rows(s: &Solution, request: &Request) -> Vec<(String, String, String)> {
+    let mut rows: Vec<_> = s
+        .packages
+        .iter()
+        .filter(|p| !rows_named(s, &p.name) && request.find(&p.name).is_some())
+        .map(|p| (p.name.clone(), p.version.clone(), p.reason.clone()))
+        .collect();
+    if rows.len() > MAX_REQUESTED_ROWS {
+        let rest = rows.len() - (MAX_REQUESTED_ROWS - 1);
+        rows.truncate(MAX_REQUESTED_ROWS - 1);
+        rows.push(("and".to_owned(), format!("{rest} more"), "`-v` lists all packages".to_owned()));
+    }
+    rows
 }
 
 /// Whether a package has a row of its own among the stack's.

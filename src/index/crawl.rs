@@ -129,15 +129,11 @@ impl Crawl<'_> {
     fn find_file(&self, index: &str, project: &str, filename: &str) -> Result<WheelFile, IndexError> {
         let key = (index.to_owned(), project.to_owned());
         let page = self.client.pages.lock().ok().and_then(|pages| pages.get(&key).cloned());
-        page.iter()
-            .flat_map(|page| page.releases().iter().flat_map(|release| page.files(release)))
-            .find(|f| f.filename == filename)
-            .cloned()
-            .ok_or_else(|| IndexError::Request {
-                what: crate::model::text::clean(filename, 120),
-                index: index.to_owned(),
-                why: "its page was not read".to_owned(),
-            })
+        page.as_ref().and_then(|page| page.find(filename)).cloned().ok_or_else(|| IndexError::Request {
+            what: crate::model::text::clean(filename, 120),
+            index: index.to_owned(),
+            why: "its page was not read".to_owned(),
+        })
     }
 
     fn push(&mut self, job: Job) {
@@ -479,11 +475,7 @@ pub(super) fn sizes(client: &IndexClient, files: &[Need]) -> HashMap<String, u64
         let Need::Metadata { index, project, filename } = need else { continue };
         let key = (index.clone(), project.clone());
         let page = client.pages.lock().ok().and_then(|pages| pages.get(&key).cloned());
-        let file = page
-            .iter()
-            .flat_map(|p| p.releases().iter().flat_map(|r| p.files(r)))
-            .find(|f| f.filename == *filename);
-        let Some(file) = file else { continue };
+        let Some(file) = page.as_ref().and_then(|p| p.find(filename)) else { continue };
         match client.cache.size(&identity(index, file)) {
             Some(size) => {
                 found.insert(filename.clone(), size);
@@ -522,11 +514,7 @@ pub(super) fn measure(
         let Need::Metadata { index, project, filename } = need else { continue };
         let key = (index.clone(), project.clone());
         let page = client.pages.lock().ok().and_then(|pages| pages.get(&key).cloned());
-        let file = page
-            .iter()
-            .flat_map(|p| p.releases().iter().flat_map(|r| p.files(r)))
-            .find(|f| f.filename == *filename);
-        let Some(file) = file else { continue };
+        let Some(file) = page.as_ref().and_then(|p| p.find(filename)) else { continue };
         if let Some(known) = client.cache.measured(&identity(index, file)) {
             found.insert(filename.clone(), known);
             continue;

@@ -182,6 +182,16 @@ impl ProjectPage {
             .get_or_init(|| self.text[release.range.clone()].lines().filter_map(parse_line).collect())
     }
 
+    /// A wheel by its file name, looked for in its release alone: the others are not parsed for it.
+    pub fn find(&self, filename: &str) -> Option<&WheelFile> {
+        let version = filename.parse::<super::wheel::WheelName>().ok()?.version;
+        self.releases
+            .iter()
+            .filter(|r| r.version == version)
+            .flat_map(|r| self.files(r))
+            .find(|f| f.filename == filename)
+    }
+
     /// The wheels of a release that install on a Python series, platform and libc, best first.
     pub fn usable<'a>(
         &'a self,

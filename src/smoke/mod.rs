@@ -94,7 +94,9 @@ pub fn interpreter(prefix: &Path) -> Option<PathBuf> {
 /// Runs the test. `minor` is the environment's Python series, where known.
 pub fn run(prefix: &Path, minor: Option<u32>, devices: Devices, limit: Duration) -> SmokeOutcome {
     let failed = |why: String| SmokeOutcome { checks: Vec::new(), end: End::NotStarted(why) };
-    let Some(python) = interpreter(prefix) else {
+    // Made absolute: the test runs in a folder of its own, where a relative prefix leads nowhere.
+    let python = std::path::absolute(prefix).ok().and_then(|prefix| interpreter(&prefix));
+    let Some(python) = python else {
         return failed(format!("`{}` has no Python", prefix.display()));
     };
     // A fresh folder: nothing of the current one can shadow torch.

@@ -273,6 +273,9 @@ fn explain_failure<'a>(
     tables: &Rc<Tables<'a>>,
     depth: Depth,
 ) -> Result<(Conflict, Vec<Need>), Answer> {
+    // An old lock says what is kept where it can be; it must not decide what counts as a way out.
+    let nothing_kept = Preferences::default();
+    let inputs = &Inputs { preferences: &nothing_kept, ..*inputs };
     let pythons = allowed_pythons(inputs.catalogue.registry, inputs.request);
     // The shortest first: the stack alone, then the closure; all series at once, then each. The graph
     // of all series is a little too permissive (a marker that differs between them counts as absent);

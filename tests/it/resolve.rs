@@ -255,8 +255,25 @@ fn old_locks_are_kept_and_upgraded() {
     context.set("ENVLOCK_INDEX_URL", &format!("{}/pypi", newer.address));
     context.run(&resolve(&["filelock"], &H200)).expect(0);
     assert!(context.read("envlock.lock").contains("3.19.0"), "what the lock holds is kept");
+    let again = context.run(&resolve(&["filelock"], &H200)).expect(0);
+    assert!(again.stdout.contains("3.19.0       kept from the lock"), "{}", again.shown());
     context.run(&resolve(&["filelock"], &["--upgrade=filelock"])).expect(0);
     assert!(context.read("envlock.lock").contains("3.20.0"));
+}
+
+#[test]
+fn an_old_lock_does_not_change_what_is_a_way_out() {
+    let server = server();
+    let old = ["--gpu", "A100", "--driver", "550.54.14", "--only-index", "pypi"];
+    let new = [&H200[..], &["--only-index", "pypi"]].concat();
+    for request in [&["torch==2.99"][..], &["torch>=2.8", "numpy<2", "transformers>=99"]] {
+        let fresh = TestContext::with_index(&server);
+        let expected = fresh.run(&resolve(request, &new)).expect(1);
+        let context = TestContext::with_index(&server);
+        context.run(&resolve(&["torch", "numpy", "--python", "3.12"], &old)).expect(0);
+        let run = context.run(&resolve(request, &new)).expect(1);
+        assert_eq!(run.stderr, expected.stderr);
+    }
 }
 
 #[test]
@@ -501,6 +518,21 @@ fn stack_only_needs_no_network() {
     assert!(!context.exists("environment.yml"));
     let export = context.run(&["export", "requirements.txt"]).expect(2);
     assert!(export.stderr.contains("--stack-only"), "{}", export.shown());
+}
+
+#[test]
+fn stack_only_does_not_replace_a_full_lock() {
+    let server = server();
+    let context = TestContext::with_index(&server);
+    context.run(&resolve(&["torch"], &H200)).expect(0);
+    let full = context.read("envlock.lock");
+    let stack = |rest: &[&'static str]| resolve(&["torch", "--stack-only"], &[&H200[..], rest].concat());
+    let run = context.run(&stack(&[])).expect(2);
+    assert!(run.stderr.contains("`--stack-only` would drop them"), "{}", run.shown());
+    context.run(&stack(&["--dry-run"])).expect(0);
+    assert_eq!(context.read("envlock.lock"), full);
+    context.run(&stack(&["--force"])).expect(0);
+    assert!(context.read("envlock.lock").contains("level = \"stack\""));
 }
 
 #[test]

@@ -108,6 +108,21 @@ fn a_clean_environment() {
 }
 
 #[test]
+fn without_torch_there_is_no_smoke_test() {
+    let server = IndexServer::start(
+        vec![("pypi", wheel("filelock", "3.20.0").file("filelock/__init__.py", "lock = 1\n"))],
+        Shape::default(),
+    );
+    let context = TestContext::with_index(&server);
+    context.run(&["resolve", "filelock", "--python", "3.12", "--gpu", "none"]).expect(0);
+    let site = context.dir.path().join("env/lib/python3.12/site-packages");
+    std::fs::create_dir_all(&site).unwrap();
+    install(&site, &wheel("filelock", "3.20.0").file("filelock/__init__.py", "lock = 1\n"));
+    let run = context.run(&["verify", "--prefix", "../env"]).expect(0);
+    assert!(run.stdout.contains("no torch here: no smoke test"), "{}", run.shown());
+}
+
+#[test]
 fn each_fault_has_its_code() {
     type Break = fn(&Laid);
     let table: &[(&str, Break)] = &[
@@ -222,6 +237,10 @@ fn crashes_and_hangs_of_the_smoke_test_are_findings() {
     let done = r#"printf '{"checks":[{"name":"conv-fp32","layer":"conv-fp32","device":"cpu","passed":%s,"detail":"d"}],"reached":{"layer":"done","device":null}}' "$W" > "$3""#;
     fake_python(&laid, &format!("W=true; {done}"));
     let json = smoke(&laid).expect(0).json();
+    assert_eq!(json["smoke"]["passed"], true);
+    // A relative prefix leads to the same Python.
+    let json =
+        laid.context.run(&["verify", "--prefix", "../env", "--smoke", "cpu", "--json"]).expect(0).json();
     assert_eq!(json["smoke"]["passed"], true);
     fake_python(&laid, &format!("W=false; {done}"));
     assert_eq!(smoke(&laid).expect(1).json()["findings"][1]["code"], "smoke-failed");

@@ -10,7 +10,7 @@ use crate::cli::{fetch, files, host, report};
 use crate::export;
 use crate::lockfile::{self, Lockfile};
 use crate::model::host::Host;
-use crate::model::request::Preferences;
+use crate::model::request::{Preferences, Request};
 use crate::model::solution::{Answer, Level, Solution};
 use crate::registry::Registry;
 use crate::solver::{Catalogue, Depth, Inputs, Universe, solve};
@@ -41,6 +41,9 @@ pub(super) fn run_in(
     let request = settings::request(project, packages, args, lines, &registry)?;
     if args.locked {
         return locked(old.as_ref(), &request, &registry, printer);
+    }
+    if args.stack_only && !args.dry_run {
+        guard_full_lock(old.as_ref(), args.force)?;
     }
     let Machine { host: target_host, kept, name: target_name } =
         which_host(project, args, old.as_ref(), &registry)?;
@@ -98,7 +101,7 @@ pub(super) fn run_in(
             }
             Ok(exit::NO)
         }
-        Answer::Solution(solution) => {
+        Answer::Solution(mut solution) => {
             let level = if args.stack_only { Level::Stack } else { Level::Full };
             let mut lock = Lockfile::new(
                 &solution,
@@ -115,19 +118,15 @@ pub(super) fn run_in(
                 before_writing()?;
                 write(project, &lock, args)?
             };
-            let python = match &request.python {
-                Some(asked) if asked.text == solution.python.to_string() => "asked for".to_owned(),
-                Some(asked) => format!("newest of {} with wheels for all of these", asked.text),
-                None => "newest with wheels for all of these".to_owned(),
-            };
+            say_what_was_kept(&mut solution, &preferences);
             tell(
                 &solution,
+                &request,
                 &target_host,
                 &written,
                 start,
                 printer,
                 &export::environment_name(&project.name()),
-                &python,
             );
             Ok(exit::YES)
         }
@@ -166,7 +165,7 @@ fn read_lock(project: &Project, args: &SolveArgs, printer: &Printer) -> Result<O
 
 fn locked(
     old: Option<&Lockfile>,
-    request: &crate::model::request::Request,
+    request: &Request,
     registry: &Registry,
     printer: &Printer,
 ) -> Result<u8, CliError> {
@@ -250,6 +249,29 @@ fn preferences(old: Option<&Lockfile>, args: &SolveArgs) -> Preferences {
     }
 }
 
+/// A lock of the stack alone has no hashes: it does not silently take the place of one that has them.
+fn guard_full_lock(old: Option<&Lockfile>, force: bool) -> Result<(), CliError> {
+    match old {
+        Some(lock) if !force && lock.targets.iter().any(|t| t.level == Level::Full) => Err(CliError::new(
+            "files",
+            "`envlock.lock` holds every package with its hashes, and `--stack-only` would drop them",
+        )
+        .hint("see the answer with `--dry-run`, or replace the lock with `--force`")),
+        _ => Ok(()),
+    }
+}
+
+/// A version that the old lock decided is not called the newest. Only the answer says so: the lock's
+/// text does not depend on what stood in it before.
+fn say_what_was_kept(solution: &mut Solution, preferences: &Preferences) {
+    for package in &mut solution.packages {
+        let locked = preferences.versions.get(&package.name).map(ToString::to_string);
+        if locked.as_ref() == Some(&package.version) && package.reason.starts_with("newest") {
+            package.reason = "kept from the lock".to_owned();
+        }
+    }
+}
+
 /// Writes the lock and, for a full one, conda's file. Returns the names written.
 fn write(project: &Project, lock: &Lockfile, args: &SolveArgs) -> Result<Vec<String>, CliError> {
     let mut texts = vec![(files::LOCK, lockfile::render(lock))];
@@ -282,12 +304,12 @@ fn megabytes(bytes: u64) -> String {
 
 fn tell(
     solution: &Solution,
+    request: &Request,
     host: &Host,
     written: &[String],
     start: Instant,
     printer: &Printer,
     name: &str,
-    python: &str,
 ) {
     if printer.json {
         printer.json(&report::solution_json(solution));
@@ -301,7 +323,12 @@ fn tell(
         if count == 1 { "" } else { "s" },
         start.elapsed().as_secs_f64()
     ));
-    report::solution(printer, solution, host, python);
+    let python = match &request.python {
+        Some(asked) if asked.text == solution.python.to_string() => "asked for".to_owned(),
+        Some(asked) => format!("newest of {} with wheels for all of these", asked.text),
+        None => "newest with wheels for all of these".to_owned(),
+    };
+    report::solution(printer, solution, request, host, &python);
     if written.is_empty() {
         printer.out(&format!("{}nothing (--dry-run)", report::label(printer, "wrote")));
     } else {

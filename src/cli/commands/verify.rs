@@ -63,7 +63,13 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
     };
     let static_ms = start.elapsed().as_millis();
     // Running code from files that are wrong would prove nothing.
-    let run_it = args.smoke != SmokeChoice::Off && !areas.iter().any(Area::has_errors);
+    let has_torch = installed.distributions.iter().any(|d| d.name == "torch");
+    let wanted = match args.smoke {
+        SmokeChoice::Off => false,
+        SmokeChoice::Auto => has_torch,
+        SmokeChoice::Cpu | SmokeChoice::Cuda => true,
+    };
+    let run_it = wanted && !areas.iter().any(Area::has_errors);
     let outcome = run_it.then(|| run_smoke(&prefix, &installed, &machine, args.smoke));
     if let Some(outcome) = &outcome {
         areas.push(smoke_area(outcome));
@@ -292,7 +298,7 @@ impl Report<'_> {
         let mut findings: Vec<&Finding> =
             self.findings().filter(|f| f.severity != Severity::Info || !p.quiet).collect();
         findings.sort_by_key(|f| std::cmp::Reverse(f.severity));
-        for f in findings {
+        for (i, f) in findings.iter().enumerate() {
             let (word, style) = match f.severity {
                 Severity::Error => ("error", ERROR),
                 Severity::Warning => ("warning", WARN),
@@ -302,13 +308,16 @@ impl Report<'_> {
             let head = format!("{word}[{}]:", f.code.as_str());
             let text = wrap_at(&format!("{head} {}", f.message), 2, 80);
             p.out(&format!("{}{}", p.paint(style, &head), &text[head.len()..]));
-            if let Some(fix) = &f.fix {
+            // One fix for a row of findings is said once, after the last of them.
+            let next_fix = findings.get(i + 1).and_then(|next| next.fix.as_ref());
+            if let Some(fix) = f.fix.as_ref().filter(|fix| next_fix != Some(*fix)) {
                 p.out(&format!("fix: {fix}"));
             }
         }
         p.out("");
         let total = start.elapsed().as_secs_f64();
         let smoke = match (self.outcome, errors) {
+            (None, 0) if self.args.smoke == SmokeChoice::Auto => "; no torch here: no smoke test",
             (None, 0) => "; smoke test off",
             (None, _) if self.args.smoke != SmokeChoice::Off => "; smoke test not run",
             _ => "",

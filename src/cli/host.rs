@@ -114,7 +114,8 @@ pub(super) fn finish(mut host: Host, registry: &Registry) -> Result<Host, CliErr
 }
 
 fn driver(text: &str, origin: &str) -> Result<Driver, CliError> {
-    let version: crate::model::version::DottedVersion = text.parse().map_err(|e| usage(&e))?;
+    let version: crate::model::version::DottedVersion =
+        text.parse().map_err(|e| usage(&e).hint("drivers are named as `nvidia-smi` does: `535.129.03`"))?;
     if version.major() < 100 {
         return Err(CliError::new("usage", format!("`{}` is no driver version", clean(text, 40)))
             .hint("a driver is named like `535.129.03`; `12.2` is a CUDA version"));

@@ -166,6 +166,13 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
     Ok(manifest)
 }
 
+/// conda's `torch=2.8` and the shell's `torch 2.8`, as PEP 508 writes them.
+fn exact_was_meant(text: &str) -> Option<String> {
+    let (name, version) = text.split_once(['=', ' '])?;
+    let meant = format!("{}=={}", name.trim(), version.trim());
+    meant.parse::<Requirement<VerbatimUrl>>().ok().map(|_| clean(&meant, 80))
+}
+
 /// One requirement; URLs and git are refused by name.
 pub(super) fn requirement(text: &str, origin: &str) -> Result<UserRequirement, String> {
     let trimmed = text.trim();
@@ -178,8 +185,9 @@ pub(super) fn requirement(text: &str, origin: &str) -> Result<UserRequirement, S
     }
     let requirement: Requirement<VerbatimUrl> = trimmed.parse().map_err(|e: pep508_rs::Pep508Error| {
         let first = e.message.to_string();
+        let meant = exact_was_meant(trimmed).map(|m| format!(" (did you mean `{m}`?)")).unwrap_or_default();
         format!(
-            "`{}` is no requirement: {}",
+            "`{}` is no requirement: {}{meant}",
             clean(trimmed, 80),
             clean(first.lines().next().unwrap_or(""), 120)
         )
@@ -200,16 +208,18 @@ fn refused(text: &str) -> String {
 /// `>=3.11,<3.14`, or one series `3.12`.
 pub(super) fn python_request(text: &str, origin: &str) -> Result<PythonRequest, String> {
     let trimmed = text.trim();
-    let allowed =
-        if trimmed.starts_with(|c: char| c.is_ascii_digit()) && !trimmed.contains('*') {
-            PythonAllowed::Exact(
-                trimmed.parse().map_err(|e: crate::model::version::InvalidVersion| e.to_string())?,
+    let allowed = if trimmed.starts_with(|c: char| c.is_ascii_digit()) && !trimmed.contains('*') {
+        PythonAllowed::Exact(
+            trimmed.parse().map_err(|e: crate::model::version::InvalidVersion| e.to_string())?,
+        )
+    } else {
+        PythonAllowed::Range(trimmed.parse().map_err(|_| {
+            format!(
+                "`{}` is no Python series such as `3.11` and no specifier such as `>=3.11,<3.14`",
+                clean(trimmed, 60)
             )
-        } else {
-            PythonAllowed::Range(trimmed.parse().map_err(|_| {
-                format!("`{}` is no Python specifier such as `>=3.11,<3.14`", clean(trimmed, 60))
-            })?)
-        };
+        })?)
+    };
     Ok(PythonRequest { allowed, text: trimmed.to_owned(), origin: origin.to_owned() })
 }
 

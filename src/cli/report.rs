@@ -92,7 +92,7 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
             }
         }
         for (name, version) in &stack.companions {
-            rows.push((name.clone(), version.clone(), format!("built with torch {}", stack.version)));
+            rows.push((name.clone(), version.clone(), reason(name)));
         }
     }
     rows.push(("python".into(), s.python.to_string(), python.to_owned()));

@@ -39,6 +39,7 @@ pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
         .collect();
     packages.sort_by(|a, b| a.name.cmp(&b.name));
     reasons(problem, &mut packages);
+    companion_reasons(problem, selected, &mut packages);
     let stack = stack(problem, selected);
     let glibc = packages.iter().filter_map(|p| glibc_need(problem, p)).max();
     let envelope = envelope::of_selection(problem, selected, glibc);
@@ -156,6 +157,31 @@ fn reasons(problem: &Problem<'_>, packages: &mut [ChosenPackage]) {
                 [(one, _)] => format!("newest for {one}"),
                 [(one, _), rest @ ..] => format!("newest for {one} and {} more", rest.len()),
             },
+        };
+    }
+}
+
+/// What ties a companion to torch: that it was built beside it, what its wheel asks for, or nothing.
+fn companion_reasons(problem: &Problem<'_>, selected: &Selected, packages: &mut [ChosenPackage]) {
+    let Some(torch) = selected.get(&Node::build("torch")) else { return };
+    let torch = &problem.stack["torch"].builds[*torch as usize];
+    let beside = |name: &str| match (name, torch.torch) {
+        ("torchvision", Some(row)) => row.torchvision.as_ref(),
+        ("torchaudio", Some(row)) => row.torchaudio.as_ref(),
+        _ => None,
+    };
+    for package in packages.iter_mut().filter(|p| p.reason != "asked for") {
+        let Some(build) = selected.get(&Node::build(&package.name)) else { continue };
+        let build = &problem.stack[package.name.as_str()].builds[*build as usize];
+        if package.name == "torch" {
+            continue;
+        }
+        package.reason = match &build.torch_requirement {
+            _ if beside(&package.name) == Some(&build.version) => {
+                format!("built with torch {}", torch.version)
+            }
+            Some(requirement) => format!("newest for torch {} (needs {requirement})", torch.version),
+            None => "newest that fits; its wheel names no torch".to_owned(),
         };
     }
 }

@@ -230,6 +230,17 @@ fn requirements_split_by_python() {
 }
 
 #[test]
+fn a_companion_is_called_built_with_torch_only_where_the_registry_says_so() {
+    let reasons = |torch: &str, companion: &str| {
+        let s = solved(&host(Some(&["H200"]), Some("580.159.04")), &only("pypi", ask(&[torch, companion])));
+        s.packages.iter().find(|p| p.name == companion).unwrap().reason.clone()
+    };
+    assert_eq!(reasons("torch==2.13.0", "torchvision"), "built with torch 2.13.0");
+    assert_eq!(reasons("torch==2.10.0", "torchaudio"), "built with torch 2.10.0");
+    assert_eq!(reasons("torch==2.13.0", "torchaudio"), "newest that fits; its wheel names no torch");
+}
+
+#[test]
 fn mixed_machines_and_companions() {
     // 7.5 and 8.6 both have code in the newest wheel.
     let s = solved(&host(Some(&["T4", "RTX 3090"]), Some("595.58.03")), &only("pypi", ask(&["torch"])));

@@ -10,6 +10,8 @@ pub mod exit {
     pub const NO: u8 = 1;
     /// Usage, unreadable input, an impossible host, network.
     pub const CANNOT_ANSWER: u8 = 2;
+    /// Ended by an interrupt, as a shell reports it: 128 and the signal's number.
+    pub const INTERRUPTED: u8 = 130;
 }
 
 /// Why a command could not answer.

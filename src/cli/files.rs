@@ -2,8 +2,9 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, Once, PoisonError};
 
-use super::error::CliError;
+use super::error::{CliError, exit};
 
 /// The manifest's name.
 pub(super) const MANIFEST: &str = "envlock.toml";
@@ -63,8 +64,35 @@ pub(super) fn guard(path: &Path, mark: &str, force: bool) -> Result<(), CliError
     }
 }
 
-/// Writes a file whole or not at all: to a temporary file beside it, then renamed.
+/// Writes a file whole or not at all; an interrupt waits until it is there.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), CliError> {
+    uninterrupted(|| replace(path, text))
+}
+
+/// Writes files that belong together, in order; an interrupt waits until all are there.
+pub(super) fn write_all(files: &[(PathBuf, String)]) -> Result<(), CliError> {
+    uninterrupted(|| files.iter().try_for_each(|(path, text)| replace(path, text)))
+}
+
+/// Holds an interrupt back for the moment that a write takes: killed there, it would leave its temporary
+/// file behind, or a new lock beside an old environment.yml. Before the first write nothing is handled,
+/// and an interrupt ends the program at once.
+fn uninterrupted<T>(write: impl FnOnce() -> T) -> T {
+    static WRITING: Mutex<()> = Mutex::new(());
+    static HANDLER: Once = Once::new();
+    HANDLER.call_once(|| {
+        // Without a handler the interrupt does what it always did.
+        let _ = ctrlc::set_handler(|| {
+            let _wait = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+            std::process::exit(exit::INTERRUPTED.into());
+        });
+    });
+    let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+    write()
+}
+
+/// To a temporary file beside it, then renamed.
+fn replace(path: &Path, text: &str) -> Result<(), CliError> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let failed = |error: &dyn std::fmt::Display| {
         CliError::new("files", format!("cannot write `{}`: {error}", path.display()))

@@ -487,6 +487,45 @@ fn init_writes_what_can_be_read() {
 }
 
 #[test]
+#[cfg(unix)]
+fn an_interrupt_leaves_whole_files_and_nothing_else() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let server = server();
+    let context = TestContext::with_index(&server);
+    let arguments = resolve(&["torch", "requests"], &H200);
+    context.run(&arguments).expect(0);
+    let whole = context.read("envlock.lock");
+    let start = std::time::Instant::now();
+    context.run(&[&arguments[..], &["--dry-run"]].concat()).expect(0);
+    let until_written = start.elapsed();
+    let mut interrupted = 0;
+    for step in 0..40u32 {
+        std::fs::remove_file(context.project().join("envlock.lock")).ok();
+        std::fs::remove_file(context.project().join("environment.yml")).ok();
+        let mut child = context
+            .command()
+            .args(&arguments)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        // Around the moment at which it writes.
+        std::thread::sleep(until_written * (10 + step) / 30);
+        std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        let status = child.wait().unwrap();
+        let by_signal = status.signal() == Some(2) || status.code() == Some(130);
+        assert!(by_signal || status.success(), "{status}");
+        interrupted += u32::from(by_signal);
+        if context.exists("envlock.lock") {
+            assert_eq!(context.read("envlock.lock"), whole);
+        }
+        let left = leftovers(&context.project());
+        assert!(left.is_empty(), "{left:?}");
+    }
+    assert!(interrupted > 0, "no run was interrupted");
+}
+
+#[test]
 fn two_at_once_corrupt_nothing() {
     let server = server();
     let context = TestContext::with_index(&server);

@@ -281,15 +281,14 @@ fn write(project: &Project, lock: &Lockfile, args: &SolveArgs) -> Result<Vec<Str
         let text = export::conda_environment(lock, target, &project.name(), &addresses)?;
         texts.push((files::ENVIRONMENT, text));
     }
-    let mut written = Vec::new();
-    for (name, text) in texts {
-        let path = project.folder.join(name);
-        // An unchanged file is left alone: its time stamp tells build tools that nothing happened.
-        if files::read(&path).ok().flatten().as_deref() != Some(text.as_str()) {
-            files::write(&path, &text)?;
-        }
-        written.push(name.to_owned());
-    }
+    let written = texts.iter().map(|(name, _)| (*name).to_owned()).collect();
+    // An unchanged file is left alone: its time stamp tells build tools that nothing happened.
+    let changed: Vec<_> = texts
+        .into_iter()
+        .map(|(name, text)| (project.folder.join(name), text))
+        .filter(|(path, text)| files::read(path).ok().flatten().as_deref() != Some(text.as_str()))
+        .collect();
+    files::write_all(&changed)?;
     Ok(written)
 }
 

@@ -1,5 +1,6 @@
 //! The Python closure: releases of index pages as candidates, METADATA as dependencies.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use pep440_rs::{Operator, Version, VersionSpecifiers};
@@ -64,11 +65,6 @@ pub(super) struct Candidate<'p> {
 pub(super) type Dependencies = Vec<(Node, Set)>;
 
 impl<'a> Problem<'a> {
-    /// The index that owns an ordinary package.
-    pub fn owner(&self, name: &str) -> String {
-        crate::model::request::owner(name, &self.request.owners).to_owned()
-    }
-
     /// Whether `--only-index` lets packages come from an index.
     pub fn index_allowed(&self, index: &str) -> bool {
         let family = index.split('/').next().unwrap_or(index);
@@ -83,24 +79,25 @@ impl<'a> Problem<'a> {
         })
     }
 
-    /// The candidates of an ordinary package, oldest first.
-    pub fn candidates(&self, name: &str) -> Result<Vec<Candidate<'_>>, Missing> {
-        let owner = self.owner(name);
+    /// The candidates of an ordinary package, oldest first: listed once for a problem, for the search
+    /// asks again and again.
+    pub fn candidates(&self, name: &str) -> Result<Rc<[Candidate<'a>]>, Missing> {
+        if let Some(known) = self.listed.borrow().get(name) {
+            return Ok(known.clone());
+        }
+        let listed: Rc<[Candidate<'a>]> = self.list(name)?.into();
+        self.listed.borrow_mut().insert(name.to_owned(), listed.clone());
+        Ok(listed)
+    }
+
+    fn list(&self, name: &str) -> Result<Vec<Candidate<'a>>, Missing> {
+        let owner = crate::model::request::owner(name, &self.request.owners);
         let mut out = Vec::new();
-        let mut add = |index: &str, page: &'a Arc<ProjectPage>| {
-            // The universe's own copy of the name lives as long as the problem.
-            let index = self
-                .indexes
-                .iter()
-                .map(String::as_str)
-                .chain(self.request.owners.iter().map(|o| o.index.as_str()))
-                .find(|i| *i == index);
-            if let Some(index) = index {
-                out.extend(page.releases().iter().map(|release| Candidate { index, page, release }));
-            }
+        let mut add = |index: &'a str, page: &'a Arc<ProjectPage>| {
+            out.extend(page.releases().iter().map(|release| Candidate { index, page, release }));
         };
         if name == FOLLOWS_BUILD && owner == "pypi" {
-            let mut here: Vec<&str> = self.universe.indexes_with(name).collect();
+            let mut here: Vec<&'a str> = self.universe.indexes_with(name).collect();
             here.sort_unstable();
             if here.is_empty() && self.universe.page("pypi", name).is_none() {
                 self.page("pypi", name)?;
@@ -116,8 +113,8 @@ impl<'a> Problem<'a> {
                     .then_with(|| (a.index == "pypi").cmp(&(b.index == "pypi")))
                     .then_with(|| a.index.cmp(b.index))
             });
-        } else if let Some(page) = self.page(&owner, name)? {
-            add(&owner, page);
+        } else if let Some(page) = self.page(owner, name)? {
+            add(owner, page);
         }
         Ok(out)
     }

@@ -13,6 +13,7 @@ use pep440_rs::{Version, VersionSpecifiers};
 use pep508_rs::MarkerEnvironment;
 use version_ranges::Ranges;
 
+use super::closure::Candidate;
 use super::{Depth, Inputs};
 use crate::model::capability::{CodeTargets, ComputeCapability, Via};
 use crate::model::host::{Gpu, Host};
@@ -122,6 +123,8 @@ pub(super) struct Problem<'a> {
     /// Advisories that constrain.
     pub advisories: Vec<&'a Advisory>,
     pub(super) sets: RefCell<HashMap<(Arc<str>, String), Set>>,
+    /// Candidates by package, as far as they were asked for.
+    pub(super) listed: RefCell<HashMap<String, Rc<[Candidate<'a>]>>>,
     pub(super) needs: RefCell<BTreeSet<Need>>,
 }
 
@@ -197,6 +200,7 @@ impl<'a> Problem<'a> {
                 .filter(|a| a.platform.is_none_or(|p| p == platform))
                 .collect(),
             sets: RefCell::default(),
+            listed: RefCell::default(),
             needs: RefCell::default(),
         }
     }

@@ -55,7 +55,7 @@ impl Universe {
     }
 
     /// The sub-indexes whose page of `project` is here.
-    pub fn indexes_with<'a>(&'a self, project: &'a str) -> impl Iterator<Item = &'a str> {
+    pub fn indexes_with<'a>(&'a self, project: &str) -> impl Iterator<Item = &'a str> {
         self.pages
             .iter()
             .filter(move |((_, p), page)| p == project && page.is_some())

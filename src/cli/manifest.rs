@@ -8,7 +8,7 @@ use toml::Spanned;
 
 use super::error::CliError;
 use crate::model::request::{IndexOwner, Limit, PythonAllowed, PythonRequest, Request, UserRequirement};
-use crate::model::text::{clean, without_logins};
+use crate::model::text::{clean, normalized_name, without_logins};
 use crate::solver::STACK_PACKAGES;
 
 /// A manifest, parsed and checked.
@@ -303,7 +303,10 @@ fn index_row(manifest: &mut Manifest, row: &RawIndex) -> Result<(), String> {
             ));
         }
         (None, false) => {
-            let owner = IndexOwner { index: row.name.clone(), patterns: normalized(&row.packages) };
+            let owner = IndexOwner {
+                index: row.name.clone(),
+                patterns: row.packages.iter().map(|p| normalized_name(p)).collect(),
+            };
             for package in STACK_PACKAGES.iter().copied().chain(["triton"]) {
                 if package.parse().is_ok_and(|name| owner.owns(&name)) {
                     return Err(format!(
@@ -317,11 +320,6 @@ fn index_row(manifest: &mut Manifest, row: &RawIndex) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// Package patterns as package names are compared.
-fn normalized(patterns: &[String]) -> Vec<String> {
-    patterns.iter().map(|p| p.replace(['_', '.'], "-").to_lowercase()).collect()
 }
 
 #[cfg(test)]

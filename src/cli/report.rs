@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::printer::{DIM, GOOD, Printer, wrap_at};
+use super::printer::{DIM, GOOD, Printer, wrap};
 use crate::model::capability::ComputeCapability;
 use crate::model::evidence::Evidence;
 use crate::model::host::Host;
 use crate::model::request::Request;
 use crate::model::solution::{Conflict, DriverMode, Envelope, Solution, Stack};
 use crate::model::version::cuda_short;
-use crate::registry::Registry;
+use crate::registry::{COMPANIONS, Registry};
 
 /// More requested packages than this are counted, not listed.
 const MAX_REQUESTED_ROWS: usize = 12;
@@ -104,7 +104,7 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
     let middle = rows.iter().map(|r| r.1.len()).max().unwrap_or(0).max(11);
     for (name, version, why) in rows {
         let indent = 2 + width + 2 + middle + 2;
-        printer.out(&format!("  {name:<width$}  {version:<middle$}  {}", wrap_at(&why, indent, 80)));
+        printer.out(&format!("  {name:<width$}  {version:<middle$}  {}", wrap(&why, indent)));
     }
     if printer.verbose {
         let listed: Vec<_> = s.packages.iter().filter(|p| !rows_named(s, &p.name)).collect();
@@ -115,7 +115,7 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
         }
     }
     printer.out("");
-    printer.out(&format!("{}{}", label(printer, "runs on"), wrap_at(&runs_on(&s.envelope), 15, 80)));
+    printer.out(&format!("{}{}", label(printer, "runs on"), wrap(&runs_on(&s.envelope), 15)));
 }
 
 /// What was asked for beside the stack, so that a person sees that it is there, and which one it is.
@@ -220,9 +220,9 @@ pub(super) fn conflict(printer: &Printer, c: &Conflict) {
         if one_line.chars().count() <= 80 {
             printer.out(&one_line);
         } else {
-            printer.out(&format!("  {}", wrap_at(&reason.text, 4, 80)));
+            printer.out(&format!("  {}", wrap(&reason.text, 4)));
             if !source.is_empty() {
-                printer.out(&format!("    {}", printer.paint(DIM, &wrap_at(source.trim(), 4, 80))));
+                printer.out(&format!("    {}", printer.paint(DIM, &wrap(source.trim(), 4))));
             }
         }
     }
@@ -237,7 +237,7 @@ pub(super) fn conflict(printer: &Printer, c: &Conflict) {
         printer.out(&format!(
             "  {:<width$}  {}",
             way.change,
-            printer.paint(GOOD, &wrap_at(&way.gives, width + 4, 80))
+            printer.paint(GOOD, &wrap(&way.gives, width + 4))
         ));
     }
 }
@@ -261,7 +261,7 @@ pub(super) fn solution_json(s: &Solution) -> Value {
             "triton".into(),
             json!(s.packages.iter().find(|p| p.name == "triton").map(|p| p.version.clone())),
         );
-        for name in ["torchvision", "torchaudio"] {
+        for name in COMPANIONS {
             stack.insert(name.into(), json!(x.companions.get(name)));
         }
         stack.insert("index".into(), json!(x.index));

@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::model::metadata::CoreMetadata;
 use crate::model::project::ProjectPage;
+use crate::model::text::hex;
 
 /// The layout's version: part of the path, so another layout starts afresh.
 const LAYOUT: &str = "v1";
@@ -112,12 +113,7 @@ impl Cache {
 }
 
 fn key(text: &str) -> String {
-    let digest = Sha256::digest(text.as_bytes());
-    digest.iter().take(16).fold(String::new(), |mut out, b| {
-        use std::fmt::Write as _;
-        let _ = write!(out, "{b:02x}");
-        out
-    })
+    hex(&Sha256::digest(text.as_bytes())[..16])
 }
 
 #[cfg(test)]

@@ -446,14 +446,8 @@ async fn fetch_metadata(
         Some(body) => body,
         None => match remote_wheel::metadata(http, &client.credentials, file).await {
             Ok(body) => body,
-            Err(why)
-                if why.starts_with("a wheel")
-                    || why.starts_with("a METADATA")
-                    || why.starts_with("other bytes") =>
-            {
-                return Ok(Err(format!("the server sent {why}")));
-            }
-            Err(why) => return Err(failed(why)),
+            Err(remote_wheel::Failure::Content(what)) => return Ok(Err(format!("the server sent {what}"))),
+            Err(remote_wheel::Failure::Transport(why)) => return Err(failed(why)),
         },
     };
     let digest = hex(&Sha256::digest(&body));
@@ -524,11 +518,15 @@ pub(super) fn measure(
         }
         let (http, runtime) = client.http()?;
         let measured =
-            runtime.block_on(remote_wheel::measure(http, &client.credentials, file)).map_err(|why| {
-                IndexError::Request {
-                    what: format!("`{}`", crate::model::text::clean(filename, 120)),
-                    index: index.clone(),
-                    why,
+            runtime.block_on(remote_wheel::measure(http, &client.credentials, file)).map_err(|failure| {
+                let what = format!("`{}`", crate::model::text::clean(filename, 120));
+                match failure {
+                    remote_wheel::Failure::Transport(why) => {
+                        IndexError::Request { what, index: index.clone(), why }
+                    }
+                    remote_wheel::Failure::Content(why) => {
+                        IndexError::Format { what, index: index.clone(), why: why.to_owned() }
+                    }
                 }
             })?;
         client.cache.store_measured(&identity(index, file), &measured);

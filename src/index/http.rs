@@ -1,6 +1,6 @@
 //! One request: retries with backoff, redirects that keep credentials at home, bodies under limits.
 
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::credentials::{Credentials, without_login};
 use super::simple;
 
 const ATTEMPTS: u32 = 4;
-/// Bodies up to this many bytes are kept in memory.
+/// Whole wheels are larger than memory should hold: of them, this many bytes are.
 const IN_MEMORY: usize = 16 << 20;
 const MAX_REDIRECTS: usize = 8;
 
@@ -154,14 +154,15 @@ impl Http {
     }
 }
 
+/// Reads a body: into memory where the limit is that of a page, else from [`IN_MEMORY`] on to disk.
 async fn read(mut response: reqwest::Response, url: Url, limit: u64) -> Result<Answer, Failure> {
     let status = response.status().as_u16();
     let headers = response.headers().clone();
     if response.content_length().is_some_and(|n| n > limit) {
         return Err(Failure::Final(format!("a body of more than {} MB", limit >> 20)));
     }
-    let mut body = Vec::new();
-    let mut file: Option<std::fs::File> = None;
+    let in_memory = if limit <= simple::MAX_PAGE { usize::MAX } else { IN_MEMORY };
+    let mut spool = tempfile::SpooledTempFile::new(in_memory);
     let mut length = 0u64;
     let disk = |e: std::io::Error| Failure::Final(format!("a body that cannot be kept ({e})"));
     while let Some(chunk) = response.chunk().await.map_err(|e| Failure::Passing(describe(&e)))? {
@@ -169,26 +170,13 @@ async fn read(mut response: reqwest::Response, url: Url, limit: u64) -> Result<A
         if length > limit {
             return Err(Failure::Final(format!("a body of more than {} MB", limit >> 20)));
         }
-        match &mut file {
-            Some(file) => file.write_all(&chunk).map_err(disk)?,
-            None => body.extend_from_slice(&chunk),
-        }
-        // Whole wheels are larger than memory should hold; pages and metadata never get here.
-        if file.is_none() && body.len() > IN_MEMORY {
-            let mut spool = tempfile::tempfile().map_err(disk)?;
-            spool.write_all(&body).map_err(disk)?;
-            body = Vec::new();
-            file = Some(spool);
-        }
+        spool.write_all(&chunk).map_err(disk)?;
     }
-    if let Some(file) = &mut file {
-        file.seek(SeekFrom::Start(0)).map_err(disk)?;
-    }
-    // Who asks for a small thing gets it in memory, however the limit was set.
-    if let Some(spool) = file.as_mut().filter(|_| limit <= simple::MAX_PAGE) {
-        spool.read_to_end(&mut body).map_err(disk)?;
-        file = None;
-    }
+    spool.seek(SeekFrom::Start(0)).map_err(disk)?;
+    let (body, file) = match spool.into_inner() {
+        tempfile::SpooledData::InMemory(cursor) => (cursor.into_inner(), None),
+        tempfile::SpooledData::OnDisk(file) => (Vec::new(), Some(file)),
+    };
     Ok(Answer { status, headers, body, file, length, url })
 }
 

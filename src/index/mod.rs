@@ -23,7 +23,7 @@ use crate::model::project::ProjectPage;
 use crate::model::solution::Need;
 use crate::model::wheel::Python;
 
-pub use cache::Cache;
+use cache::Cache;
 
 /// Where indexes are and how to reach them.
 #[derive(Debug, Clone)]
@@ -257,18 +257,5 @@ impl IndexClient {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<std::collections::HashMap<String, (u64, String)>, IndexError> {
         crawl::measure(self, files, progress)
-    }
-
-    /// The page of a project with its addresses, for formats that state them (pylock.toml).
-    ///
-    /// # Errors
-    /// As [`IndexClient::fetch`].
-    pub fn page(&self, index: &str, project: &str) -> Result<Option<Arc<ProjectPage>>, IndexError> {
-        let need = Need::Page { index: index.to_owned(), project: project.to_owned() };
-        let fetched = self.fetch(&[need], None, &mut |_, _| {})?;
-        Ok(fetched.into_iter().find_map(|f| match f {
-            Fetched::Page { page, .. } => page,
-            Fetched::Metadata { .. } => None,
-        }))
     }
 }

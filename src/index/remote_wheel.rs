@@ -10,6 +10,7 @@ use url::Url;
 use super::credentials::Credentials;
 use super::http::{Http, headers};
 use crate::model::project::WheelFile;
+use crate::model::text::normalized_name;
 
 /// The first range asked for: the zip's directory and, mostly, the METADATA too.
 const TAIL: u64 = 64 << 10;
@@ -20,15 +21,36 @@ const MAX_RANGES: u64 = 64 << 20;
 /// A wheel read whole may have this size.
 const MAX_WHEEL: u64 = 4 << 30;
 
+/// Why a wheel could not be read; one phrase each.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// The server did not answer as asked: another run may do better.
+    Transport(String),
+    /// What it sent is no usable wheel: the release is unusable.
+    Content(&'static str),
+}
+
+impl Failure {
+    fn status(status: u16) -> Failure {
+        Failure::Transport(format!("status {status}"))
+    }
+}
+
+impl From<String> for Failure {
+    fn from(why: String) -> Failure {
+        Failure::Transport(why)
+    }
+}
+
 /// The METADATA text of a wheel.
 ///
 /// # Errors
-/// One phrase that says what is wrong.
+/// See [`Failure`].
 pub(super) async fn metadata(
     http: &Http,
     credentials: &Credentials,
     file: &WheelFile,
-) -> Result<Vec<u8>, String> {
+) -> Result<Vec<u8>, Failure> {
     let url = Url::parse(&file.url).map_err(|_| "no address".to_owned())?;
     let range = format!("bytes=-{TAIL}");
     let first = http
@@ -44,9 +66,9 @@ pub(super) async fn metadata(
         200 => whole(first, file),
         416 => {
             let all = http.get(&url, credentials, &header::HeaderMap::new(), MAX_WHEEL).await?;
-            if all.status == 200 { whole(all, file) } else { Err(format!("status {}", all.status)) }
+            if all.status == 200 { whole(all, file) } else { Err(Failure::status(all.status)) }
         }
-        status => Err(format!("status {status}")),
+        status => Err(Failure::status(status)),
     }
 }
 
@@ -56,7 +78,7 @@ async fn by_ranges(
     url: &Url,
     file: &WheelFile,
     first: super::http::Answer,
-) -> Result<Vec<u8>, String> {
+) -> Result<Vec<u8>, Failure> {
     let (start, total) = content_range(&first)?;
     let directory = directory_start(&first.body).filter(|at| *at < start);
     let mut sparse = SparseFile { total, position: 0, chunks: vec![(start, first.body)], missing: directory };
@@ -67,7 +89,7 @@ async fn by_ranges(
             // of it in one piece.
             size = start - directory.unwrap_or(start);
             if size > MAX_RANGES {
-                return Err("a wheel whose METADATA is spread too far".to_owned());
+                return Err(Failure::Content("a wheel whose METADATA is spread too far"));
             }
             sparse.fetch(http, credentials, url, size).await?;
             size = TAIL;
@@ -84,14 +106,14 @@ async fn by_ranges(
             }
         }
     }
-    Err("a wheel whose METADATA is spread too far".to_owned())
+    Err(Failure::Content("a wheel whose METADATA is spread too far"))
 }
 
-fn whole(mut answer: super::http::Answer, file: &WheelFile) -> Result<Vec<u8>, String> {
+fn whole(mut answer: super::http::Answer, file: &WheelFile) -> Result<Vec<u8>, Failure> {
     if let Some(expected) = &file.sha256
         && digest(&mut answer)? != *expected
     {
-        return Err("a wheel whose SHA-256 is not the one the index states".to_owned());
+        return Err(Failure::Content("a wheel whose SHA-256 is not the one the index states"));
     }
     match answer.file {
         Some(spool) => extract(io::BufReader::new(spool), file),
@@ -100,8 +122,9 @@ fn whole(mut answer: super::http::Answer, file: &WheelFile) -> Result<Vec<u8>, S
 }
 
 /// SHA-256 of a body.
-fn digest(answer: &mut super::http::Answer) -> Result<String, String> {
-    let unreadable = |_| "a wheel that cannot be read again".to_owned();
+fn digest(answer: &mut super::http::Answer) -> Result<String, Failure> {
+    // The spool is a file of ours: that it cannot be read says nothing of the wheel.
+    let unreadable = |e: io::Error| Failure::Transport(format!("a body that cannot be read again ({e})"));
     let mut hasher = Sha256::new();
     match &mut answer.file {
         None => hasher.update(&answer.body),
@@ -123,26 +146,25 @@ fn digest(answer: &mut super::http::Answer) -> Result<String, String> {
 /// Size and SHA-256 of a whole wheel, for indexes that state no hash.
 ///
 /// # Errors
-/// One phrase that says what is wrong.
+/// See [`Failure`].
 pub(super) async fn measure(
     http: &Http,
     credentials: &Credentials,
     file: &WheelFile,
-) -> Result<(u64, String), String> {
+) -> Result<(u64, String), Failure> {
     let url = Url::parse(&file.url).map_err(|_| "no address".to_owned())?;
     let mut answer = http.get(&url, credentials, &header::HeaderMap::new(), MAX_WHEEL).await?;
     if answer.status != 200 {
-        return Err(format!("status {}", answer.status));
+        return Err(Failure::status(answer.status));
     }
     Ok((answer.length, digest(&mut answer)?))
 }
 
 /// The METADATA of the wheel's own `.dist-info` folder.
-fn extract<R: Read + Seek>(reader: R, file: &WheelFile) -> Result<Vec<u8>, String> {
+fn extract<R: Read + Seek>(reader: R, file: &WheelFile) -> Result<Vec<u8>, Failure> {
     let mut archive =
-        zip::ZipArchive::new(reader).map_err(|_| "a wheel that is no zip archive".to_owned())?;
-    let normalize = |s: &str| s.replace(['-', '.'], "_").to_lowercase();
-    let wanted = normalize(&file.wheel.project);
+        zip::ZipArchive::new(reader).map_err(|_| Failure::Content("a wheel that is no zip archive"))?;
+    let wanted = normalized_name(&file.wheel.project);
     let name = archive
         .file_names()
         .filter_map(Result::ok)
@@ -150,32 +172,32 @@ fn extract<R: Read + Seek>(reader: R, file: &WheelFile) -> Result<Vec<u8>, Strin
             n.strip_suffix(".dist-info/METADATA")
                 .filter(|stem| !stem.contains('/'))
                 .and_then(|stem| stem.split_once('-'))
-                .is_some_and(|(project, _)| normalize(project) == wanted)
+                .is_some_and(|(project, _)| normalized_name(project) == wanted)
         })
         .map(|n| n.to_string())
-        .ok_or_else(|| "a wheel without its METADATA".to_owned())?;
-    let entry = archive.by_name(&name).map_err(|_| "a METADATA that cannot be read".to_owned())?;
+        .ok_or_else(|| Failure::Content("a wheel without its METADATA"))?;
+    let entry = archive.by_name(&name).map_err(|_| Failure::Content("a METADATA that cannot be read"))?;
     if entry.size() > MAX_METADATA {
-        return Err("a METADATA of unlikely size".to_owned());
+        return Err(Failure::Content("a METADATA of unlikely size"));
     }
     let mut out = Vec::new();
     entry
         .take(MAX_METADATA)
         .read_to_end(&mut out)
-        .map_err(|_| "a METADATA that cannot be unpacked".to_owned())?;
+        .map_err(|_| Failure::Content("a METADATA that cannot be unpacked"))?;
     Ok(out)
 }
 
 /// `bytes 100-199/200` -> (100, 200), checked against the body.
-fn content_range(answer: &super::http::Answer) -> Result<(u64, u64), String> {
-    let wrong = || "a range answer that does not say what it holds".to_owned();
+fn content_range(answer: &super::http::Answer) -> Result<(u64, u64), Failure> {
+    let wrong = || Failure::Transport("a range answer that does not say what it holds".to_owned());
     let text = answer.header(header::CONTENT_RANGE).ok_or_else(wrong)?;
     let (span, total) = text.strip_prefix("bytes ").and_then(|t| t.split_once('/')).ok_or_else(wrong)?;
     let (start, end) = span.split_once('-').ok_or_else(wrong)?;
     let parse = |t: &str| t.trim().parse::<u64>().map_err(|_| wrong());
     let (start, end, total) = (parse(start)?, parse(end)?, parse(total)?);
     if end < start || end >= total || end - start + 1 != answer.body.len() as u64 {
-        return Err("other bytes than were asked for".to_owned());
+        return Err(Failure::Content("other bytes than were asked for"));
     }
     Ok((start, total))
 }
@@ -196,11 +218,11 @@ impl SparseFile {
         credentials: &Credentials,
         url: &Url,
         size: u64,
-    ) -> Result<(), String> {
+    ) -> Result<(), Failure> {
         let Some(from) = self.missing else { return Ok(()) };
         let end = (from + size - 1).min(self.total.saturating_sub(1));
         if self.chunks.iter().map(|c| c.1.len() as u64).sum::<u64>() > MAX_RANGES {
-            return Err("a wheel whose METADATA is spread too far".to_owned());
+            return Err(Failure::Content("a wheel whose METADATA is spread too far"));
         }
         let range = format!("bytes={from}-{end}");
         let answer = http
@@ -212,11 +234,14 @@ impl SparseFile {
             )
             .await?;
         if answer.status != 206 {
-            return Err(format!("status {} to a range that it served before", answer.status));
+            return Err(Failure::Transport(format!(
+                "status {} to a range that it served before",
+                answer.status
+            )));
         }
         let (start, total) = content_range(&answer)?;
         if start != from || total != self.total {
-            return Err("other bytes than were asked for".to_owned());
+            return Err(Failure::Content("other bytes than were asked for"));
         }
         self.chunks.push((start, answer.body));
         Ok(())

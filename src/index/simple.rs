@@ -155,8 +155,7 @@ fn digest(text: Option<String>) -> Option<String> {
 }
 
 fn percent_decode(text: &str) -> String {
-    // File names hold `+` of local versions as %2B.
-    text.replace("%2B", "+").replace("%2b", "+").replace("%21", "!")
+    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 /// The entities that index pages use in attributes.

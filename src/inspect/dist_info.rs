@@ -108,7 +108,7 @@ fn header(folder: &Path, site: &Path) -> Distribution {
     let stem = dist_info.trim_end_matches(".dist-info");
     let (name, version) = stem.split_once('-').unwrap_or((stem, ""));
     let mut distribution = Distribution {
-        name: name.replace(['_', '.'], "-").to_lowercase(),
+        name: crate::model::text::normalized_name(name),
         version: version.to_owned(),
         dist_info: dist_info.clone(),
         installer: limited(&folder.join("INSTALLER"), 200)

@@ -1,5 +1,7 @@
 //! RECORD: the files a distribution owns, with hash and size (PEP 376, 627).
 
+use base64::Engine as _;
+
 /// RECORD files larger than this are not read.
 pub(super) const MAX_RECORD: u64 = 64 << 20;
 
@@ -33,15 +35,7 @@ pub(super) fn entries(text: &str) -> impl Iterator<Item = Entry<'_>> {
 
 /// A SHA-256 as RECORD writes it.
 pub(super) fn encode(digest: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let mut out = String::from("sha256=");
-    for chunk in digest.chunks(3) {
-        let bits = chunk.iter().fold(0u32, |a, b| a << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
-        for i in 0..=chunk.len() {
-            out.push(char::from(ALPHABET[(bits >> (18 - 6 * i) & 63) as usize]));
-        }
-    }
-    out
+    format!("sha256={}", base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(digest))
 }
 
 #[cfg(test)]

@@ -218,5 +218,5 @@ fn requirement_name(text: &str) -> String {
     let end = text
         .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')))
         .unwrap_or(text.len());
-    text[..end].replace(['_', '.'], "-").to_lowercase()
+    crate::model::text::normalized_name(&text[..end])
 }

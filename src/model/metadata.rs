@@ -138,11 +138,6 @@ impl CoreMetadata {
     pub fn lines(&self) -> impl Iterator<Item = &str> {
         self.requires.iter().map(|line| line.text.as_str())
     }
-
-    /// Whether some requirement of this package depends on `extra`.
-    pub fn provides_extra(&self, extra: &ExtraName) -> bool {
-        self.requires.iter().any(|line| line.mentions_extra && line.text.contains(extra.as_ref() as &str))
-    }
 }
 
 /// The marker environment of a CPython series on a platform.

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use pep440_rs::{Version, VersionSpecifiers};
 
 use super::platform::{Libc, Platform};
-use super::version::DottedVersion;
+use super::text::normalized_name;
 use super::wheel::{Fit, WheelName};
 
 /// The releases of one project on one index, oldest first.
@@ -91,7 +91,7 @@ impl ProjectPage {
             if file.filename.ends_with(".whl") {
                 // A wheel of another project has no business on the page.
                 if let Ok(name) = file.filename.parse::<WheelName>()
-                    && normalize(&name.project) == normalize(project)
+                    && normalized_name(&name.project) == normalized_name(project)
                 {
                     rows.push((name.version, true, file));
                 }
@@ -222,17 +222,6 @@ impl ProjectPage {
             .iter()
             .any(|f| f.wheel.fit(python.minor, platform, libc).is_some() && f.allows_python(python))
     }
-
-    /// The lowest libc that some wheel of the release needs on `platform`: `None` no wheel for it,
-    /// `Some(None)` no need.
-    pub fn libc_need(
-        &self,
-        release: &Release,
-        platform: Platform,
-        libc: Option<&Libc>,
-    ) -> Option<Option<DottedVersion>> {
-        self.files(release).iter().filter_map(|f| f.wheel.libc_need(platform, libc)).min()
-    }
 }
 
 impl WheelFile {
@@ -277,26 +266,13 @@ fn parse_line(line: &str) -> Option<WheelFile> {
     })
 }
 
-/// A project's name as names are compared (PEP 503).
-fn normalize(name: &str) -> String {
-    let mut out = String::new();
-    for c in name.chars() {
-        match c {
-            '-' | '_' | '.' if out.ends_with('-') => {}
-            '-' | '_' | '.' => out.push('-'),
-            c => out.extend(c.to_lowercase()),
-        }
-    }
-    out
-}
-
 /// The version of a source distribution's file name, if it is one of `project`.
 fn sdist_version(project: &str, filename: &str) -> Option<Version> {
     let stem = [".tar.gz", ".zip", ".tar.bz2", ".tgz", ".tar.xz"]
         .iter()
         .find_map(|suffix| filename.strip_suffix(suffix))?;
     let (name, version) = stem.rsplit_once('-')?;
-    (normalize(name) == normalize(project)).then(|| version.parse().ok()).flatten()
+    (normalized_name(name) == normalized_name(project)).then(|| version.parse().ok()).flatten()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Text from outside, made safe to print.
+//! Text from outside: made safe to print, and compared as its standard says.
 
 /// `text` without control characters and cut to `limit` characters, for messages.
 ///
@@ -65,6 +65,23 @@ pub fn without_logins(text: &str) -> String {
         rest = after;
     }
     out.push_str(rest);
+    out
+}
+
+/// A project's name as names are compared (PEP 503): lower case, runs of `-`, `_` and `.` as one `-`.
+///
+/// ```
+/// assert_eq!(envlock::model::text::normalized_name("Zope.Interface__x"), "zope-interface-x");
+/// ```
+pub fn normalized_name(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for c in name.chars() {
+        match c {
+            '-' | '_' | '.' if out.ends_with('-') => {}
+            '-' | '_' | '.' => out.push('-'),
+            c => out.extend(c.to_lowercase()),
+        }
+    }
     out
 }
 

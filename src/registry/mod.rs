@@ -21,7 +21,7 @@ use sha2::{Digest, Sha256};
 pub use lint::Problem;
 pub use queries::{GpuLookupError, GpuMatch};
 pub use rows::{
-    Advisory, Architecture, Branch, Build, Companion, CudnnFloor, CudnnRelease, Effect, GpuRow,
+    Advisory, Architecture, Branch, Build, COMPANIONS, Companion, CudnnFloor, CudnnRelease, Effect, GpuRow,
     MinorVersionCompatibility, ToolkitDriver, ToolkitTargets,
 };
 

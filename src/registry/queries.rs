@@ -280,11 +280,6 @@ impl Registry {
         self.companions().iter().find(|c| c.package == package && &c.version == version)
     }
 
-    /// Whether `package` is a companion of torch.
-    pub fn is_companion(&self, package: &str) -> bool {
-        matches!(package, "torchvision" | "torchaudio")
-    }
-
     /// The build of an exact version, flavour and platform.
     pub fn build(&self, version: &Version, variant: &str, platform: Platform) -> Option<&Build> {
         self.builds().iter().find(|b| &b.version == version && b.variant == variant && b.platform == platform)

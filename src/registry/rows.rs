@@ -70,6 +70,15 @@ impl Build {
         if self.on_pypi { "pypi".to_owned() } else { format!("pytorch/{}", self.variant) }
     }
 
+    /// The release of a companion that was built beside this torch, by its package name.
+    pub fn companion(&self, package: &str) -> Option<&Version> {
+        match package {
+            "torchaudio" => self.torchaudio.as_ref(),
+            "torchvision" => self.torchvision.as_ref(),
+            _ => None,
+        }
+    }
+
     /// The weakest evidence among the facts that decide: existence, and targets where GPUs matter.
     pub fn weakest_evidence(&self, gpus_matter: bool) -> Evidence {
         match self.targets_evidence {
@@ -78,6 +87,9 @@ impl Build {
         }
     }
 }
+
+/// The packages that are built beside torch, release by release.
+pub const COMPANIONS: [&str; 2] = ["torchaudio", "torchvision"];
 
 /// A package built beside torch.
 #[derive(Debug, Clone)]

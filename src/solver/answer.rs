@@ -14,7 +14,7 @@ use super::{Depth, envelope};
 use crate::model::evidence::Evidence;
 use crate::model::metadata::CoreMetadata;
 use crate::model::solution::{ChosenFile, ChosenPackage, DriverMode, Edge, Note, Solution, Stack};
-use crate::registry::Effect;
+use crate::registry::{COMPANIONS, Effect};
 
 /// How good the framework build of a selection is.
 pub(super) fn stack_quality(problem: &Problem<'_>, selected: &Selected) -> Option<StackQuality> {
@@ -165,11 +165,7 @@ fn reasons(problem: &Problem<'_>, packages: &mut [ChosenPackage]) {
 fn companion_reasons(problem: &Problem<'_>, selected: &Selected, packages: &mut [ChosenPackage]) {
     let Some(torch) = selected.get(&Node::build("torch")) else { return };
     let torch = &problem.stack["torch"].builds[*torch as usize];
-    let beside = |name: &str| match (name, torch.torch) {
-        ("torchvision", Some(row)) => row.torchvision.as_ref(),
-        ("torchaudio", Some(row)) => row.torchaudio.as_ref(),
-        _ => None,
-    };
+    let beside = |name: &str| torch.torch.and_then(|row| row.companion(name));
     for package in packages.iter_mut().filter(|p| p.reason != "asked for") {
         let Some(build) = selected.get(&Node::build(&package.name)) else { continue };
         let build = &problem.stack[package.name.as_str()].builds[*build as usize];
@@ -222,7 +218,7 @@ fn stack(problem: &Problem<'_>, selected: &Selected) -> Option<Stack> {
         }),
         _ => None,
     };
-    let companions: BTreeMap<String, String> = ["torchvision", "torchaudio"]
+    let companions: BTreeMap<String, String> = COMPANIONS
         .iter()
         .filter_map(|name| {
             let ordinal = selected.get(&Node::package(name))?;

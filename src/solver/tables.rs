@@ -23,7 +23,7 @@ use crate::model::request::{Preferences, Request};
 use crate::model::solution::Need;
 use crate::model::version::DottedVersion;
 use crate::model::wheel::Python;
-use crate::registry::{Advisory, Build, Effect, Registry};
+use crate::registry::{Advisory, Build, COMPANIONS, Effect, Registry};
 
 /// A set of candidate ordinals.
 pub(super) type Set = Ranges<u32>;
@@ -227,7 +227,7 @@ impl<'a> Tables<'a> {
         tables.cudnn = cudnn.into_iter().collect();
         tables.indexes = std::iter::once("pypi".to_owned()).chain(sub_indexes).collect();
         tables.number_torch(&rows);
-        for companion in ["torchvision", "torchaudio"] {
+        for companion in COMPANIONS {
             tables.number_companion(registry, platform, companion, &rows);
         }
         Rc::new(tables)
@@ -277,11 +277,7 @@ impl<'a> Tables<'a> {
         let mut found: BTreeMap<Key, (Option<VersionSpecifiers>, Option<CodeTargets>, Vec<String>)> =
             BTreeMap::new();
         for row in rows {
-            let version = match name {
-                "torchvision" => &row.torchvision,
-                _ => &row.torchaudio,
-            };
-            let Some(version) = version else { continue };
+            let Some(version) = row.companion(name) else { continue };
             let companion = registry.companion(name, version);
             if companion.is_some_and(|c| c.yanked.is_some()) {
                 continue;

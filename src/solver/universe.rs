@@ -46,14 +46,6 @@ impl Universe {
         }
     }
 
-    /// The projects that were asked for and that their index does not have.
-    pub fn missing_projects(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.pages
-            .iter()
-            .filter(|(_, page)| page.is_none())
-            .map(|((index, project), _)| (index.as_str(), project.as_str()))
-    }
-
     /// The sub-indexes whose page of `project` is here.
     pub fn indexes_with<'a>(&'a self, project: &str) -> impl Iterator<Item = &'a str> {
         self.pages

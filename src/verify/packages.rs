@@ -13,6 +13,10 @@ use crate::model::solution::Level;
 /// Packages that come with an environment and are nobody's mistake.
 const FURNITURE: [&str; 4] = ["pip", "setuptools", "wheel", "uv"];
 
+/// What mends packages that are not the locked ones.
+const INSTALL_THE_LOCK: &str =
+    "envlock export requirements.txt -o r.txt && pip install --require-hashes -r r.txt";
+
 pub(super) fn check(lock: &Lockfile, target: &Target, installed: &Installed) -> Area {
     let mut findings = Vec::new();
     if let Some(python) = installed.python
@@ -54,7 +58,7 @@ pub(super) fn check(lock: &Lockfile, target: &Target, installed: &Installed) -> 
             findings.push(at(
                 &package.name,
                 Finding {
-                    fix: Some(reinstall(lock)),
+                    fix: Some(INSTALL_THE_LOCK.to_owned()),
                     ..finding(
                         Code::MissingPackage,
                         Severity::Error,
@@ -69,7 +73,7 @@ pub(super) fn check(lock: &Lockfile, target: &Target, installed: &Installed) -> 
             findings.push(at(
                 &package.name,
                 Finding {
-                    fix: Some(reinstall(lock)),
+                    fix: Some(INSTALL_THE_LOCK.to_owned()),
                     ..finding(
                         Code::WrongVersion,
                         Severity::Error,
@@ -102,7 +106,7 @@ pub(super) fn check(lock: &Lockfile, target: &Target, installed: &Installed) -> 
             findings.push(at(
                 &package.name,
                 Finding {
-                    fix: Some(reinstall(lock)),
+                    fix: Some(INSTALL_THE_LOCK.to_owned()),
                     ..finding(
                         Code::WrongVariant,
                         Severity::Error,
@@ -141,10 +145,6 @@ fn same_version(locked: &str, installed: &str) -> bool {
         }
         _ => locked == installed,
     }
-}
-
-fn reinstall(_lock: &Lockfile) -> String {
-    "envlock export requirements.txt -o r.txt && pip install --require-hashes -r r.txt".to_owned()
 }
 
 #[cfg(test)]

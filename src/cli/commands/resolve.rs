@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::cli::args::{GlobalArgs, SolveArgs};
 use crate::cli::error::{CliError, exit};
-use crate::cli::printer::{Printer, wrap_at};
+use crate::cli::printer::{Printer, wrap};
 use crate::cli::settings::{self, Project};
 use crate::cli::{fetch, files, host, report};
 use crate::export;
@@ -12,6 +12,7 @@ use crate::lockfile::{self, Lockfile};
 use crate::model::host::Host;
 use crate::model::request::{Preferences, Request};
 use crate::model::solution::{Answer, Level, Solution};
+use crate::model::text::normalized_name;
 use crate::registry::Registry;
 use crate::solver::{Catalogue, Depth, Inputs, Universe, solve};
 
@@ -53,7 +54,7 @@ pub(super) fn run_in(
     if !printer.json {
         let from = if kept { "; kept from the lock, `--redetect` looks again" } else { "" };
         let line = format!("{}{from}", report::host_line(&target_host, &registry));
-        printer.out(&format!("host   {}", wrap_at(&line, 7, 80)));
+        printer.out(&format!("host   {}", wrap(&line, 7)));
     }
     for note in &target_host.notes {
         printer.note(note);
@@ -238,7 +239,8 @@ fn preferences(old: Option<&Lockfile>, args: &SolveArgs) -> Preferences {
         Some(lock) if !all => {
             let mut preferences = lock.preferences();
             for name in &args.upgrade {
-                preferences.versions.remove(&name.replace(['_', '.'], "-").to_lowercase());
+                let name = normalized_name(name);
+                preferences.versions.remove(&name);
                 if name == "torch" {
                     preferences.variant = None;
                 }
@@ -261,8 +263,8 @@ fn guard_full_lock(old: Option<&Lockfile>, force: bool) -> Result<(), CliError> 
     }
 }
 
-/// A version that the old lock decided is not called the newest. Only the answer says so: the lock's
-/// text does not depend on what stood in it before.
+/// A version that the old lock decided is not called the newest. Only the answer says so: solved
+/// again, the lock must be the same bytes.
 fn say_what_was_kept(solution: &mut Solution, preferences: &Preferences) {
     for package in &mut solution.packages {
         let locked = preferences.versions.get(&package.name).map(ToString::to_string);

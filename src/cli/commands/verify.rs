@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::cli::args::{GlobalArgs, SmokeChoice, VerifyArgs, VerifyFormat};
 use crate::cli::error::{CliError, exit};
-use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap_at};
+use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::settings::{self, Project};
 use crate::cli::{files, host};
 use crate::inspect;
@@ -292,7 +292,7 @@ impl Report<'_> {
             } else {
                 p.paint(GOOD, "ok     ")
             };
-            p.out(&format!("  {:<10}  {word}  {}", area.name, wrap_at(&area.summary, 23, 80)));
+            p.out(&format!("  {:<10}  {word}  {}", area.name, wrap(&area.summary, 23)));
         }
         let errors = self.findings().filter(|f| f.severity == Severity::Error).count();
         let mut findings: Vec<&Finding> =
@@ -306,7 +306,7 @@ impl Report<'_> {
             };
             p.out("");
             let head = format!("{word}[{}]:", f.code.as_str());
-            let text = wrap_at(&format!("{head} {}", f.message), 2, 80);
+            let text = wrap(&format!("{head} {}", f.message), 2);
             p.out(&format!("{}{}", p.paint(style, &head), &text[head.len()..]));
             // One fix for a row of findings is said once, after the last of them.
             let next_fix = findings.get(i + 1).and_then(|next| next.fix.as_ref());

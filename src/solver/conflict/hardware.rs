@@ -6,13 +6,13 @@ use super::Telling;
 use crate::model::version::cuda_short;
 use crate::solver::explain::span;
 use crate::solver::node::Node;
-use crate::solver::tables::{Set, is_stack_package};
+use crate::solver::tables::{STACK_PACKAGES, Set, is_stack_package};
 
 impl Telling<'_, '_> {
     /// What the builds of torch were made for, and where they are.
     pub(super) fn builds(&mut self) {
         let p = self.problem;
-        for name in ["torch", "torchvision", "torchaudio"] {
+        for name in STACK_PACKAGES {
             let versions = self.stack_versions(name);
             if versions.is_empty() {
                 continue;

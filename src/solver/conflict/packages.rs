@@ -159,7 +159,9 @@ impl Telling<'_, '_> {
         let candidates = p.candidates(name).unwrap_or_default();
         let with_wheels: Vec<_> = candidates.iter().filter(|c| c.release.has_wheel).collect();
         match (candidates.is_empty(), with_wheels.first(), with_wheels.last()) {
-            (true, ..) => format!("the index {} has no `{name}`", crate::model::request::owner(name, &p.request.owners)),
+            (true, ..) => {
+                format!("the index {} has no `{name}`", crate::model::request::owner(name, &p.request.owners))
+            }
             (false, None, _) => format!("`{name}` exists only as source, and envlock never builds"),
             (false, Some(first), Some(last)) => {
                 if p.pythons.iter().any(|py| with_wheels.iter().any(|c| p.has_usable(c, *py))) {

@@ -41,21 +41,21 @@ pub(super) fn client(
     }))
 }
 
-/// Solves fully, fetching as needed.
+/// Solves fully, fetching as needed; what was fetched stays in `universe` for the next solve.
 pub(super) fn solve_full(
     client: &IndexClient,
+    universe: &mut Universe,
     registry: &Registry,
     host: &Host,
     request: &Request,
     preferences: &Preferences,
     printer: &Printer,
 ) -> Result<Answer, CliError> {
-    let mut universe = Universe::default();
     let catalogue = Catalogue::new(registry, host.system.platform);
     let guess = guess(&catalogue, registry, host, request, preferences);
     let bar = printer.progress("reading the index");
     for _ in 0..MAX_ROUNDS {
-        let inputs = Inputs { catalogue: &catalogue, universe: &universe, host, request, preferences };
+        let inputs = Inputs { catalogue: &catalogue, universe: &*universe, host, request, preferences };
         let (needs, conflict) = match solve(&inputs, Depth::Full) {
             Answer::NeedMetadata(needs) => (needs, None),
             Answer::ConflictSoFar(conflict, needs) => (needs, Some(conflict)),
@@ -87,7 +87,7 @@ pub(super) fn solve_full(
             (Err(error), None) => return Err(index_error(&error, request)),
         };
         for answer in fetched {
-            add(&mut universe, answer);
+            add(universe, answer);
         }
         // What the index did not answer is absent: a need must never be asked twice.
         for need in needs {

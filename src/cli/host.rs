@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::args::HostArgs;
 use super::error::CliError;
 use super::files;
-use super::manifest::TargetTable;
+use super::manifest::TargetRow;
 use crate::model::host::{Driver, Gpu, Host};
 use crate::model::platform::{Libc, Platform};
 use crate::model::text::clean;
@@ -36,8 +36,19 @@ pub(super) fn described(args: &HostArgs, registry: &Registry) -> Result<Host, Cl
 }
 
 /// The machine that a `[target.NAME]` table describes.
-pub(super) fn from_table(name: &str, table: &TargetTable, registry: &Registry) -> Result<Host, CliError> {
-    let origin = format!("[target.{name}]");
+///
+/// # Errors
+/// What is wrong with it, and where it stands.
+pub(super) fn from_table(row: &TargetRow, registry: &Registry) -> Result<Host, CliError> {
+    table(row, registry).map_err(|error| CliError {
+        message: format!("{}: [target.{}]: {}", row.place, row.name, error.message),
+        ..error
+    })
+}
+
+fn table(row: &TargetRow, registry: &Registry) -> Result<Host, CliError> {
+    let table = &row.table;
+    let origin = format!("[target.{}]", row.name);
     let mut host = Host::open(Platform::LINUX_X86_64, &origin);
     if let Some(text) = &table.platform {
         host.system.platform = text.parse().map_err(|e| usage(&e))?;

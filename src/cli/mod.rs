@@ -7,6 +7,7 @@ mod error;
 mod fetch;
 mod files;
 mod host;
+mod lock;
 mod manifest;
 mod printer;
 mod report;

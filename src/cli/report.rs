@@ -248,8 +248,16 @@ fn short_source(source: &str) -> String {
     crate::model::text::clean(first.trim(), 74)
 }
 
-/// The JSON of a solution.
-pub(super) fn solution_json(s: &Solution) -> Value {
+/// The JSON of solved targets.
+pub(super) fn solutions_json<'s>(targets: impl Iterator<Item = (&'s str, &'s Solution)>) -> Value {
+    json!({
+        "status": "solved",
+        "targets": targets.map(|(name, s)| target_json(name, s)).collect::<Vec<_>>(),
+        "conflict": null,
+    })
+}
+
+fn target_json(name: &str, s: &Solution) -> Value {
     let mut stack = serde_json::Map::new();
     if let Some(x) = &s.stack {
         stack.insert(x.framework.clone(), json!(x.version));
@@ -269,28 +277,24 @@ pub(super) fn solution_json(s: &Solution) -> Value {
         stack.insert("native_driver".into(), json!(x.native_driver));
     }
     json!({
-        "status": "solved",
-        "targets": [{
-            "name": "default",
-            "python": s.python.to_string(),
-            "stack": stack,
-            "driver_mode": s.stack.as_ref().and_then(|x| x.driver_mode),
-            "envelope": {
-                "driver": s.envelope.driver,
-                "coverage": s.envelope.coverage,
-                "glibc": s.envelope.glibc,
-                "platform": s.envelope.platform,
-            },
-            "packages": s.packages.iter().map(|p| json!({
-                "name": p.name,
-                "version": p.version,
-                "index": p.index,
-                "reason": p.reason,
-                "files": p.files.iter().map(|f| json!({"name": f.name, "sha256": f.sha256, "size": f.size})).collect::<Vec<_>>(),
-            })).collect::<Vec<_>>(),
-            "notes": s.notes,
-        }],
-        "conflict": null,
+        "name": name,
+        "python": s.python.to_string(),
+        "stack": stack,
+        "driver_mode": s.stack.as_ref().and_then(|x| x.driver_mode),
+        "envelope": {
+            "driver": s.envelope.driver,
+            "coverage": s.envelope.coverage,
+            "glibc": s.envelope.glibc,
+            "platform": s.envelope.platform,
+        },
+        "packages": s.packages.iter().map(|p| json!({
+            "name": p.name,
+            "version": p.version,
+            "index": p.index,
+            "reason": p.reason,
+            "files": p.files.iter().map(|f| json!({"name": f.name, "sha256": f.sha256, "size": f.size})).collect::<Vec<_>>(),
+        })).collect::<Vec<_>>(),
+        "notes": s.notes,
     })
 }
 

@@ -8,7 +8,7 @@ use super::files;
 use super::manifest::{self, Manifest};
 use crate::index::locate::{self, Located, Places};
 use crate::model::project::specifiers_allow;
-use crate::model::request::{Limit, PythonAllowed, Request};
+use crate::model::request::{Limit, PythonAllowed, PythonRequest, Request};
 use crate::model::wheel::Python;
 use crate::registry::{Registry, RegistryFile};
 
@@ -99,7 +99,7 @@ pub(super) fn request(
     if let Some(value) = &solve.only_index {
         request.only_index = Some(Limit { value: value.clone(), origin: "--only-index".to_owned() });
     }
-    check_python(&request, registry)?;
+    check_python(request.python.as_ref(), registry)?;
     if request.requirements.is_empty() {
         return Err(CliError::new("usage", "nothing is asked for: envlock.toml names no package")
             .hint("add one with `envlock add torch`"));
@@ -121,8 +121,8 @@ pub(super) fn request(
 }
 
 /// A Python that no solve may choose is a mistake, not a conflict.
-fn check_python(request: &Request, registry: &Registry) -> Result<(), CliError> {
-    let Some(python) = &request.python else { return Ok(()) };
+pub(super) fn check_python(python: Option<&PythonRequest>, registry: &Registry) -> Result<(), CliError> {
+    let Some(python) = python else { return Ok(()) };
     let known = registry.pythons();
     let possible = known.iter().any(|minor| match &python.allowed {
         PythonAllowed::Exact(exact) => exact.minor == *minor,

@@ -3,19 +3,18 @@
 use std::fmt::Write as _;
 
 use super::{ExportError, address, extra_indexes, installable};
-use crate::lockfile::{Lockfile, Target};
+use crate::lockfile::Target;
 
 /// The environment of a target, called `name`.
 ///
 /// # Errors
 /// See [`ExportError`].
 pub fn conda_environment(
-    lock: &Lockfile,
     target: &Target,
     name: &str,
     addresses: &[(String, String)],
 ) -> Result<String, ExportError> {
-    let packages = installable(lock, target)?;
+    let packages = installable(target)?;
     let mut out = format!("{}; change envlock.toml and run `envlock resolve`.\n", super::ENVIRONMENT_MARK);
     if let Some(stack) = &target.stack {
         let _ = writeln!(out, "# torch {} {} for {}", stack.version, stack.variant, target.platform);
@@ -33,7 +32,7 @@ pub fn conda_environment(
         return Ok(out);
     }
     out.push_str("  - pip:\n");
-    for (index, package) in extra_indexes(&packages) {
+    for (index, package) in extra_indexes(packages) {
         let _ = writeln!(out, "      - --extra-index-url {}", address(addresses, index, package)?);
     }
     for package in packages {

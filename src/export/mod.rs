@@ -8,7 +8,7 @@ pub use conda_env::{conda_environment, environment_name};
 pub use pylock::pylock;
 pub use requirements::requirements;
 
-use crate::lockfile::{Lockfile, Target};
+use crate::lockfile::Target;
 use crate::model::solution::{ChosenPackage, Level};
 
 /// How an environment.yml of envlock's begins.
@@ -41,11 +41,11 @@ pub enum ExportError {
 }
 
 /// The packages to install, checked to be installable by hash.
-fn installable<'l>(lock: &'l Lockfile, target: &Target) -> Result<Vec<&'l ChosenPackage>, ExportError> {
+fn installable(target: &Target) -> Result<&[ChosenPackage], ExportError> {
     if target.level == Level::Stack {
         return Err(ExportError::StackOnly);
     }
-    for package in &lock.packages {
+    for package in &target.packages {
         if package.files.is_empty() {
             return Err(ExportError::NoFiles(package.name.clone()));
         }
@@ -53,11 +53,11 @@ fn installable<'l>(lock: &'l Lockfile, target: &Target) -> Result<Vec<&'l Chosen
             return Err(ExportError::NoHash(file.name.clone()));
         }
     }
-    Ok(lock.packages.iter().collect())
+    Ok(&target.packages)
 }
 
 /// The indexes beside `pypi` that packages come from, sorted.
-fn extra_indexes<'l>(packages: &[&'l ChosenPackage]) -> Vec<(&'l str, &'l str)> {
+fn extra_indexes(packages: &[ChosenPackage]) -> Vec<(&str, &str)> {
     let mut indexes: Vec<(&str, &str)> =
         packages.iter().filter(|p| p.index != "pypi").map(|p| (p.index.as_str(), p.name.as_str())).collect();
     indexes.sort_unstable();

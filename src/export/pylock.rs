@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::{ExportError, installable};
-use crate::lockfile::{Lockfile, Target};
+use crate::lockfile::Target;
 use crate::model::text::{clean, toml_string as quote};
 
 /// The pylock of a target. `url` gives a file's address by index, project and file name.
@@ -12,11 +12,10 @@ use crate::model::text::{clean, toml_string as quote};
 /// # Errors
 /// See [`ExportError`].
 pub fn pylock(
-    lock: &Lockfile,
     target: &Target,
     url: &dyn Fn(&str, &str, &str) -> Option<String>,
 ) -> Result<String, ExportError> {
-    let packages = installable(lock, target)?;
+    let packages = installable(target)?;
     let mut out = String::new();
     let _ =
         writeln!(out, "{}, from envlock.lock. Install with `uv pip sync pylock.toml`.", super::PYLOCK_MARK);
@@ -31,7 +30,7 @@ pub fn pylock(
         let dependencies: Vec<String> = package
             .requires
             .iter()
-            .filter(|e| lock.package(&e.to).is_some())
+            .filter(|e| target.package(&e.to).is_some())
             .map(|e| format!("{{ name = {} }}", quote(&e.to)))
             .collect();
         if !dependencies.is_empty() {

@@ -3,19 +3,15 @@
 use std::fmt::Write as _;
 
 use super::{ExportError, address, extra_indexes, installable};
-use crate::lockfile::{Lockfile, Target};
+use crate::lockfile::Target;
 
 /// The requirements of a target. `addresses` are those of indexes beside `pypi`; the address of
 /// `pypi` is left to the installer's own configuration.
 ///
 /// # Errors
 /// See [`ExportError`].
-pub fn requirements(
-    lock: &Lockfile,
-    target: &Target,
-    addresses: &[(String, String)],
-) -> Result<String, ExportError> {
-    let packages = installable(lock, target)?;
+pub fn requirements(target: &Target, addresses: &[(String, String)]) -> Result<String, ExportError> {
+    let packages = installable(target)?;
     let mut out = format!(
         "{}, from envlock.lock: Python {}, {}. Install with one of\n\
          #   pip install --require-hashes -r requirements.txt\n\
@@ -24,7 +20,7 @@ pub fn requirements(
         target.python,
         target.platform
     );
-    for (index, package) in extra_indexes(&packages) {
+    for (index, package) in extra_indexes(packages) {
         let _ = writeln!(out, "--extra-index-url {}", address(addresses, index, package)?);
     }
     for package in packages {

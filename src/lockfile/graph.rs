@@ -1,18 +1,18 @@
-//! The locked packages as a graph.
+//! The locked packages of a target as a graph.
 
 use petgraph::algo::tarjan_scc;
 use petgraph::graphmap::DiGraphMap;
 
-use super::Lockfile;
+use super::Target;
 
 /// Package names, dependencies before dependents; packages that need each other (triton 2.0 and
 /// torch) stand together in alphabetical order.
-pub fn dependency_order(lock: &Lockfile) -> Vec<&str> {
+pub fn dependency_order(target: &Target) -> Vec<&str> {
     let mut graph: DiGraphMap<&str, ()> = DiGraphMap::new();
-    for package in &lock.packages {
+    for package in &target.packages {
         graph.add_node(&package.name);
         for edge in &package.requires {
-            if lock.package(&edge.to).is_some() {
+            if target.package(&edge.to).is_some() {
                 graph.add_edge(&package.name, &edge.to, ());
             }
         }

@@ -22,6 +22,7 @@ mod tests;
 
 use crate::model::host::Host;
 use crate::model::platform::Platform;
+use crate::model::request::{Preferences, Request};
 use crate::model::solution::{ChosenPackage, Envelope, Level, Solution, Stack};
 use crate::model::wheel::Python;
 
@@ -47,13 +48,12 @@ pub struct Lockfile {
     pub registry_date: String,
     /// The request, one canonical line per part ([`request_lines`]).
     pub request: Vec<String>,
-    /// The targets; the first is the default.
+    /// The targets, never none; the first is the default.
     pub targets: Vec<Target>,
-    /// Every package, sorted by name.
-    pub packages: Vec<ChosenPackage>,
 }
 
-/// One machine kind that the lock serves.
+/// One kind of machine that the lock serves, and what is installed there. In the file, packages that
+/// several targets have in common stand once.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
     /// Its name; `default` for the machine at hand.
@@ -70,33 +70,57 @@ pub struct Target {
     pub envelope: Envelope,
     /// The machine it was solved for.
     pub host: Host,
+    /// Every package, sorted by name.
+    pub packages: Vec<ChosenPackage>,
+}
+
+impl Target {
+    /// The target that a solution for a machine makes.
+    pub fn new(name: &str, solution: &Solution, host: &Host, level: Level) -> Target {
+        let mut packages = solution.packages.clone();
+        packages.sort_by(|a, b| a.name.cmp(&b.name));
+        Target {
+            name: name.to_owned(),
+            python: solution.python,
+            platform: solution.platform,
+            level,
+            stack: solution.stack.clone(),
+            envelope: solution.envelope.clone(),
+            host: host.clone(),
+            packages,
+        }
+    }
+
+    /// A package by normalized name.
+    pub fn package(&self, name: &str) -> Option<&ChosenPackage> {
+        self.packages.iter().find(|p| p.name == name)
+    }
+
+    /// The versions that a later solve should keep.
+    pub fn preferences(&self) -> Preferences {
+        let versions = self.packages.iter().filter_map(|p| Some((p.name.clone(), p.version.parse().ok()?)));
+        Preferences {
+            versions: versions.collect(),
+            python: Some(self.python),
+            variant: self.stack.as_ref().map(|s| s.variant.clone()),
+        }
+    }
 }
 
 impl Lockfile {
-    /// The lock of a solution.
+    /// The lock of what was solved for a request.
     pub fn new(
-        solution: &Solution,
-        host: &Host,
-        level: Level,
-        request: &crate::model::request::Request,
+        request: &Request,
         registry_digest: &str,
         registry_date: &str,
+        targets: Vec<Target>,
     ) -> Lockfile {
         Lockfile {
             format: FORMAT,
             registry_digest: registry_digest.to_owned(),
             registry_date: registry_date.to_owned(),
             request: request_lines(request),
-            targets: vec![Target {
-                name: "default".to_owned(),
-                python: solution.python,
-                platform: solution.platform,
-                level,
-                stack: solution.stack.clone(),
-                envelope: solution.envelope.clone(),
-                host: host.clone(),
-            }],
-            packages: solution.packages.clone(),
+            targets,
         }
     }
 
@@ -107,30 +131,11 @@ impl Lockfile {
             Some(name) => self.targets.iter().find(|t| t.name == name),
         }
     }
-
-    /// A package by normalized name.
-    pub fn package(&self, name: &str) -> Option<&ChosenPackage> {
-        self.packages.iter().find(|p| p.name == name)
-    }
-
-    /// The versions that a later solve should keep.
-    pub fn preferences(&self) -> crate::model::request::Preferences {
-        let target = self.targets.first();
-        crate::model::request::Preferences {
-            versions: self
-                .packages
-                .iter()
-                .filter_map(|p| Some((p.name.clone(), p.version.parse().ok()?)))
-                .collect(),
-            python: target.map(|t| t.python),
-            variant: target.and_then(|t| t.stack.as_ref()).map(|s| s.variant.clone()),
-        }
-    }
 }
 
 /// The request as canonical lines, sorted: equal requests give equal lines, whatever order they were
 /// written in and wherever they stand.
-pub fn request_lines(request: &crate::model::request::Request) -> Vec<String> {
+pub fn request_lines(request: &Request) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     lines.extend(request.requirements.iter().map(|r| format!("package {}", r.requirement)));
     lines.extend(request.constraints.iter().map(|r| format!("constraint {}", r.requirement)));

@@ -45,6 +45,9 @@ impl LockError {
     }
 }
 
+/// More targets than any project has; each may hold every package.
+const MAX_TARGETS: usize = 256;
+
 /// Reads a lockfile's text.
 ///
 /// # Errors
@@ -88,14 +91,40 @@ pub fn parse(text: &str) -> Result<Lockfile, LockError> {
     if raw.target.is_empty() {
         return Err(LockError::Malformed("it has no target".to_owned()));
     }
+    if raw.target.len() > MAX_TARGETS {
+        return Err(LockError::Malformed(format!("it has more than {MAX_TARGETS} targets")));
+    }
+    let mut targets = raw.target.into_iter().map(target).collect::<Result<Vec<_>, _>>()?;
+    for raw in raw.package {
+        share(raw, &mut targets)?;
+    }
     Ok(Lockfile {
         format,
         registry_digest: raw.registry.sha256,
         registry_date: raw.registry.date,
         request: raw.request.lines,
-        targets: raw.target.into_iter().map(target).collect::<Result<_, _>>()?,
-        packages: raw.package.into_iter().map(package).collect(),
+        targets,
     })
+}
+
+/// Gives a package to the targets it belongs to.
+fn share(mut raw: RawPackage, targets: &mut [Target]) -> Result<(), LockError> {
+    let members = raw.targets.take();
+    let unknown = members.iter().flatten().find(|name| targets.iter().all(|t| t.name != **name));
+    if let Some(unknown) = unknown {
+        let unknown = crate::model::text::clean(unknown, 40);
+        return Err(LockError::Malformed(format!("`{unknown}` is no target of it")));
+    }
+    let package = package(raw);
+    let mut owners: Vec<&mut Target> =
+        targets.iter_mut().filter(|t| members.as_ref().is_none_or(|names| names.contains(&t.name))).collect();
+    if let Some(last) = owners.pop() {
+        for owner in owners {
+            owner.packages.push(package.clone());
+        }
+        last.packages.push(package);
+    }
+    Ok(())
 }
 
 fn target(raw: RawTarget) -> Result<Target, LockError> {
@@ -180,6 +209,7 @@ fn target(raw: RawTarget) -> Result<Target, LockError> {
             system: System { platform: raw.platform, libc, found_by: host.found_by },
             notes: Vec::new(),
         },
+        packages: Vec::new(),
     })
 }
 

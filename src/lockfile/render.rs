@@ -1,5 +1,6 @@
 //! A lockfile as text. Written by hand rather than by serde, so that every byte is decided here.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use sha2::{Digest, Sha256};
@@ -27,10 +28,10 @@ pub fn render(lock: &Lockfile) -> String {
     for target in &lock.targets {
         render_target(&mut body, target);
     }
-    let mut packages: Vec<&ChosenPackage> = lock.packages.iter().collect();
-    packages.sort_by(|a, b| a.name.cmp(&b.name));
-    for package in packages {
-        render_package(&mut body, package);
+    for (package, members) in shared(lock) {
+        let names = members.iter().map(|i| lock.targets[*i].name.as_str());
+        let all = members.len() == lock.targets.len();
+        render_package(&mut body, package, (!all).then(|| names.collect()));
     }
     let mut out = format!(
         "{}. Change envlock.toml and run\n# `envlock resolve`; an edit by hand is noticed.\n",
@@ -40,6 +41,38 @@ pub fn render(lock: &Lockfile) -> String {
     let _ = writeln!(out, "{CHECKSUM_KEY}{}", quote(&checksum(&body)));
     out.push_str(&body);
     out
+}
+
+/// Every package once, by name, with the targets that have the very same of it. Why it was chosen may
+/// differ between them; the first one's reason stands for all.
+fn shared(lock: &Lockfile) -> Vec<(&ChosenPackage, Vec<usize>)> {
+    let same = |a: &ChosenPackage, b: &ChosenPackage| {
+        let ChosenPackage {
+            name,
+            version,
+            index,
+            files,
+            metadata_sha256,
+            requires,
+            reason: _,
+            targets,
+            variant,
+        } = a;
+        (name, version, index, files) == (&b.name, &b.version, &b.index, &b.files)
+            && (metadata_sha256, requires, targets, variant)
+                == (&b.metadata_sha256, &b.requires, &b.targets, &b.variant)
+    };
+    let mut by_name: BTreeMap<&str, Vec<(&ChosenPackage, Vec<usize>)>> = BTreeMap::new();
+    for (i, target) in lock.targets.iter().enumerate() {
+        for package in &target.packages {
+            let blocks = by_name.entry(&package.name).or_default();
+            match blocks.iter_mut().find(|(first, _)| same(first, package)) {
+                Some((_, members)) => members.push(i),
+                None => blocks.push((package, vec![i])),
+            }
+        }
+    }
+    by_name.into_values().flatten().collect()
 }
 
 pub(super) fn checksum(body: &str) -> String {
@@ -119,13 +152,17 @@ fn render_target(out: &mut String, t: &Target) {
     field(out, "found-by", Some(&t.host.system.found_by));
 }
 
-fn render_package(out: &mut String, p: &ChosenPackage) {
+fn render_package(out: &mut String, p: &ChosenPackage, targets: Option<Vec<&str>>) {
     out.push_str("\n[[package]]\n");
     field(out, "name", Some(&p.name));
     field(out, "version", Some(&p.version));
     field(out, "index", Some(&p.index));
     field(out, "variant", p.variant.as_deref());
     field(out, "reason", Some(&p.reason));
+    if let Some(names) = targets {
+        let names: Vec<String> = names.into_iter().map(quote).collect();
+        let _ = writeln!(out, "targets = [{}]", names.join(", "));
+    }
     field(out, "metadata", p.metadata_sha256.as_deref());
     if let Some((targets, evidence)) = &p.targets {
         let codes = |l: &[CodeTarget]| l.iter().map(|t| format!("\"{t}\"")).collect::<Vec<_>>().join(", ");

@@ -106,6 +106,8 @@ pub(super) struct RawPackage {
     pub index: String,
     pub variant: Option<String>,
     pub reason: String,
+    /// The targets it belongs to; all where the key is not there.
+    pub targets: Option<Vec<String>>,
     pub metadata: Option<String>,
     pub code: Option<Vec<CodeTarget>>,
     #[serde(default)]

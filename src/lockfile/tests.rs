@@ -75,39 +75,39 @@ fn sample() -> Lockfile {
                 }],
             },
             host,
+            packages: vec![
+                ChosenPackage {
+                    name: "numpy".into(),
+                    version: "2.3.5".into(),
+                    index: "pypi".into(),
+                    files: vec![ChosenFile {
+                        name: "numpy-2.3.5-x.whl".into(),
+                        sha256: Some("a".repeat(64)),
+                        hash_computed: true,
+                        size: Some(5),
+                    }],
+                    metadata_sha256: Some("b".repeat(64)),
+                    requires: vec![],
+                    reason: "newest that \"fits\"\u{1b}[31m".into(),
+                    targets: None,
+                    variant: None,
+                },
+                ChosenPackage {
+                    name: "torch".into(),
+                    version: "2.9.1".into(),
+                    index: "pypi".into(),
+                    files: vec![],
+                    metadata_sha256: None,
+                    requires: vec![Edge { to: "numpy".into(), requirement: "numpy>=1".into() }],
+                    reason: "newest".into(),
+                    targets: Some((
+                        CodeTargets { sass: vec!["9.0".parse().unwrap()], ptx: vec!["9.0".parse().unwrap()] },
+                        Evidence::Measured,
+                    )),
+                    variant: Some("cu128".into()),
+                },
+            ],
         }],
-        packages: vec![
-            ChosenPackage {
-                name: "numpy".into(),
-                version: "2.3.5".into(),
-                index: "pypi".into(),
-                files: vec![ChosenFile {
-                    name: "numpy-2.3.5-x.whl".into(),
-                    sha256: Some("a".repeat(64)),
-                    hash_computed: true,
-                    size: Some(5),
-                }],
-                metadata_sha256: Some("b".repeat(64)),
-                requires: vec![],
-                reason: "newest that \"fits\"\u{1b}[31m".into(),
-                targets: None,
-                variant: None,
-            },
-            ChosenPackage {
-                name: "torch".into(),
-                version: "2.9.1".into(),
-                index: "pypi".into(),
-                files: vec![],
-                metadata_sha256: None,
-                requires: vec![Edge { to: "numpy".into(), requirement: "numpy>=1".into() }],
-                reason: "newest".into(),
-                targets: Some((
-                    CodeTargets { sass: vec!["9.0".parse().unwrap()], ptx: vec!["9.0".parse().unwrap()] },
-                    Evidence::Measured,
-                )),
-                variant: Some("cu128".into()),
-            },
-        ],
     }
 }
 
@@ -119,7 +119,7 @@ fn text_and_back_and_the_same_text() {
     assert_eq!(back, lock);
     assert_eq!(render(&back), text);
     let mut shuffled = lock;
-    shuffled.packages.reverse();
+    shuffled.targets[0].packages.reverse();
     assert_eq!(render(&shuffled), text);
     assert!(!text.contains('\u{1b}'));
 }
@@ -155,6 +155,6 @@ fn currency() {
 #[test]
 fn cycles_are_legal() {
     let mut lock = sample();
-    lock.packages[0].requires.push(Edge { to: "torch".into(), requirement: "torch".into() });
-    assert_eq!(dependency_order(&lock), ["numpy", "torch"]);
+    lock.targets[0].packages[0].requires.push(Edge { to: "torch".into(), requirement: "torch".into() });
+    assert_eq!(dependency_order(&lock.targets[0]), ["numpy", "torch"]);
 }

@@ -311,15 +311,23 @@ impl<'a> Problem<'a> {
         } else {
             out.push((Node::package(name), Ranges::singleton(ordinal)));
         }
-        let metadata = match self.metadata_of(&candidate, name)? {
-            Ok(metadata) => metadata,
-            Err(unusable) => return Ok(Err(unusable)),
-        };
-        match self.metadata_dependencies(metadata, extra)? {
-            Ok(more) => out.extend(more),
-            Err(unusable) => return Ok(Err(unusable)),
+        Ok(self.required_by(&candidate, name, extra)?.map(|more| {
+            out.extend(more);
+            out
+        }))
+    }
+
+    /// What a release's METADATA asks for, in the environments in question.
+    pub fn required_by(
+        &self,
+        candidate: &Candidate<'_>,
+        name: &str,
+        extra: Option<&str>,
+    ) -> Result<Result<Dependencies, Unusable>, Missing> {
+        match self.metadata_of(candidate, name)? {
+            Ok(metadata) => self.metadata_dependencies(metadata, extra),
+            Err(unusable) => Ok(Err(unusable)),
         }
-        Ok(Ok(out))
     }
 
     fn wheel_dependencies(&self, candidate: &Candidate<'_>, out: &mut Dependencies) {
@@ -340,7 +348,7 @@ impl<'a> Problem<'a> {
 
     /// The requirements of a METADATA in the environments in question. A requirement whose marker
     /// differs between them counts as absent: that only happens in the search for a proof.
-    pub fn metadata_dependencies(
+    fn metadata_dependencies(
         &self,
         metadata: &CoreMetadata,
         extra: Option<&str>,

@@ -27,6 +27,7 @@ mod search;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod together;
 mod universe;
 
 use std::cmp::Reverse;
@@ -43,6 +44,7 @@ use crate::registry::Registry;
 
 pub use envelope::{check_host, envelope_of};
 pub use tables::STACK_PACKAGES;
+pub use together::newest_common;
 pub use universe::Universe;
 
 use rank::StackQuality;

@@ -229,11 +229,7 @@ impl<'p, 'a> Provider<'p, 'a> {
                     return Err(Stop::Missing);
                 }
             }
-            let metadata = match p.metadata_of(&candidate, name)? {
-                Ok(metadata) => metadata,
-                Err(unusable) => return Ok(Err(unusable)),
-            };
-            match p.metadata_dependencies(metadata, None)? {
+            match p.required_by(&candidate, name, None)? {
                 Ok(more) => out.extend(more),
                 Err(unusable) => return Ok(Err(unusable)),
             }
@@ -271,13 +267,10 @@ impl<'p, 'a> Provider<'p, 'a> {
         let mut out = vec![(Node::build(name), Ranges::singleton(ordinal))];
         if p.depth == Depth::Full {
             let Some(candidate) = p.build_candidate(name, ordinal as usize)? else {
-                return Ok(Err(Unusable::NotOnIndex("pypi".to_owned())));
+                let index = p.stack[name].builds[ordinal as usize].index;
+                return Ok(Err(Unusable::NotOnIndex(p.indexes[index as usize].clone())));
             };
-            let metadata = match p.metadata_of(&candidate, name)? {
-                Ok(metadata) => metadata,
-                Err(unusable) => return Ok(Err(unusable)),
-            };
-            match p.metadata_dependencies(metadata, Some(extra))? {
+            match p.required_by(&candidate, name, Some(extra))? {
                 Ok(more) => out.extend(more),
                 Err(unusable) => return Ok(Err(unusable)),
             }

@@ -14,8 +14,6 @@ use crate::model::installed::Installed;
 use crate::model::solution::Envelope;
 use crate::registry::Registry;
 
-pub use host::check as check_host;
-
 /// The findings of one area, for the report's lines.
 #[derive(Debug, Clone, Default)]
 pub struct Area {
@@ -34,25 +32,31 @@ impl Area {
     }
 }
 
-/// Holds an environment and a machine against a lock.
-pub fn against_lock(
-    lock: &Lockfile,
-    target: &Target,
-    host: &Host,
-    installed: &Installed,
-    require_gpu: bool,
-) -> Vec<Area> {
+/// Holds an environment and a machine against a target of a lock.
+pub fn against_lock(target: &Target, host: &Host, installed: &Installed, require_gpu: bool) -> Vec<Area> {
     vec![
-        host::check(
-            &target.envelope,
-            target.stack.as_ref().map(|s| s.variant.as_str()),
-            target.stack.as_ref().and_then(|s| s.native_driver.as_ref()),
-            host,
-            require_gpu,
-        ),
-        packages::check(lock, target, installed),
-        files::check(installed, &|name| lock.package(name).is_some()),
+        check_host(target, host, require_gpu),
+        packages::check(target, installed),
+        files::check(installed, &|name| target.package(name).is_some()),
     ]
+}
+
+/// Holds a machine against the envelope of a target.
+pub fn check_host(target: &Target, host: &Host, require_gpu: bool) -> Area {
+    host::check(
+        &target.envelope,
+        target.stack.as_ref().map(|s| s.variant.as_str()),
+        target.stack.as_ref().and_then(|s| s.native_driver.as_ref()),
+        host,
+        require_gpu,
+    )
+}
+
+/// The target that an environment was most probably installed from: the first with the most packages
+/// as they are installed.
+pub fn installed_target<'l>(lock: &'l Lockfile, installed: &Installed) -> Option<&'l Target> {
+    // Of equals, `max_by_key` takes the last.
+    lock.targets.iter().rev().max_by_key(|target| packages::count_as_locked(target, installed))
 }
 
 /// Holds an environment against the machine and itself, without a lock. `envelope` is what the

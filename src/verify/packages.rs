@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pep440_rs::Version;
 
 use super::{Area, finding};
-use crate::lockfile::{Lockfile, Target};
+use crate::lockfile::Target;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::installed::{Distribution, Installed};
 use crate::model::solution::Level;
@@ -17,7 +17,7 @@ const FURNITURE: [&str; 4] = ["pip", "setuptools", "wheel", "uv"];
 const INSTALL_THE_LOCK: &str =
     "envlock export requirements.txt -o r.txt && pip install --require-hashes -r r.txt";
 
-pub(super) fn check(lock: &Lockfile, target: &Target, installed: &Installed) -> Area {
+pub(super) fn check(target: &Target, installed: &Installed) -> Area {
     let mut findings = Vec::new();
     if let Some(python) = installed.python
         && python.minor != target.python.minor
@@ -53,7 +53,7 @@ pub(super) fn check(lock: &Lockfile, target: &Target, installed: &Installed) -> 
         }
     }
     let mut as_locked = 0;
-    for package in &lock.packages {
+    for package in &target.packages {
         let Some(found) = by_name.get(package.name.as_str()).and_then(|l| l.first()) else {
             findings.push(at(
                 &package.name,
@@ -123,18 +123,35 @@ pub(super) fn check(lock: &Lockfile, target: &Target, installed: &Installed) -> 
         }
     }
     for name in by_name.keys() {
-        if lock.package(name).is_none() && !FURNITURE.contains(name) && target.level == Level::Full {
+        if target.package(name).is_none() && !FURNITURE.contains(name) && target.level == Level::Full {
             findings.push(at(
                 name,
                 finding(Code::ExtraPackage, Severity::Warning, format!("{name} is installed and not locked")),
             ));
         }
     }
-    Area { name: "packages", findings, summary: format!("{as_locked} of {} as locked", lock.packages.len()) }
+    Area {
+        name: "packages",
+        findings,
+        summary: format!("{as_locked} of {} as locked", target.packages.len()),
+    }
 }
 
 fn at(name: &str, finding: Finding) -> Finding {
     Finding { r#where: Some(name.to_owned()), ..finding }
+}
+
+/// How many packages of a target are installed in its version and flavour, and its Python as one more.
+pub(super) fn count_as_locked(target: &Target, installed: &Installed) -> usize {
+    let found: BTreeMap<&str, &Distribution> =
+        installed.distributions.iter().map(|d| (d.name.as_str(), d)).collect();
+    let packages = target.packages.iter().filter(|package| {
+        found.get(package.name.as_str()).is_some_and(|d| {
+            same_version(&package.version, &d.version)
+                && (package.variant.is_none() || d.variant.is_none() || package.variant == d.variant)
+        })
+    });
+    packages.count() + usize::from(installed.python.is_some_and(|p| p.minor == target.python.minor))
 }
 
 /// Equal as PEP 440 has it; a local version counts only where the lock names one.

@@ -7,7 +7,6 @@ use crate::cli::error::CliError;
 use crate::cli::printer::Printer;
 use crate::cli::settings::Project;
 use crate::cli::{files, manifest};
-use crate::solver::STACK_PACKAGES;
 
 pub(super) fn add(global: &GlobalArgs, args: &AddArgs, printer: &Printer) -> Result<u8, CliError> {
     edit(global, args, printer, |document| {
@@ -15,12 +14,8 @@ pub(super) fn add(global: &GlobalArgs, args: &AddArgs, printer: &Printer) -> Res
             let parsed =
                 manifest::requirement(text, "command line").map_err(|m| CliError::new("usage", m))?;
             let name = parsed.requirement.name.to_string();
-            if STACK_PACKAGES.contains(&name.as_str())
-                && parsed.requirement.extras.is_empty()
-                && parsed.requirement.marker.is_true()
-            {
-                let spec = parsed.requirement.to_string()[name.len()..].trim().to_owned();
-                document["stack"][&name] = value(if spec.is_empty() { "*".to_owned() } else { spec });
+            if let Some(specifier) = manifest::stack_specifier(&parsed) {
+                document["stack"][&name] = value(specifier);
             } else {
                 let list = dependencies(document)?;
                 remove_from(list, &name);
@@ -70,8 +65,7 @@ fn edit(
     manifest::parse(&after, files::MANIFEST)?;
     let project = Project::with_manifest(folder, Some(&after))?;
     // The manifest is written with the lock, when it is known that it can be solved.
-    let mut write_manifest = || files::write(&path, &after);
-    super::resolve::run_in(global, &project, &[], &args.solve, &mut write_manifest, printer)
+    super::resolve::run_in(global, &project, &[], &args.solve, Some((path, after)), printer)
 }
 
 fn dependencies(document: &mut DocumentMut) -> Result<&mut Array, CliError> {

@@ -7,40 +7,27 @@ use crate::cli::args::{ExportArgs, ExportFormat, GlobalArgs};
 use crate::cli::error::{CliError, exit};
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
-use crate::cli::{fetch, files};
+use crate::cli::{fetch, files, lock};
 use crate::export;
-use crate::lockfile::{self, Lockfile, Target};
+use crate::lockfile::Target;
 use crate::model::project::ProjectPage;
 use crate::model::request::Request;
 use crate::model::solution::Need;
 
 pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> Result<u8, CliError> {
     let project = Project::find(global, true)?;
-    let text = files::read(&project.lock_path())?.ok_or_else(|| {
-        CliError::new("lock", "there is no envlock.lock").hint("make it with `envlock resolve`")
-    })?;
-    let lock = lockfile::parse(&text)?;
-    let target = lock.target(args.target.as_deref()).ok_or_else(|| {
-        let names: Vec<&str> = lock.targets.iter().map(|t| t.name.as_str()).collect();
-        CliError::new(
-            "usage",
-            format!(
-                "the lock has no target `{}`",
-                crate::model::text::clean(args.target.as_deref().unwrap_or(""), 40)
-            ),
-        )
-        .hint(format!("it has {}", names.join(", ")))
-    })?;
+    let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
+    let target = lock::target(&lock, args.target.as_deref())?;
     let out = match args.format {
         ExportFormat::Environment => {
             let (addresses, _) = settings::indexes(&project, args.index_url.as_deref());
-            export::conda_environment(&lock, target, &project.name(), &addresses)?
+            export::conda_environment(target, &lock::environment_name(&project, &lock, target), &addresses)?
         }
         ExportFormat::Requirements => {
             let (addresses, _) = settings::indexes(&project, args.index_url.as_deref());
-            export::requirements(&lock, target, &addresses)?
+            export::requirements(target, &addresses)?
         }
-        ExportFormat::Pylock => pylock(global, args, &project, &lock, target, printer)?,
+        ExportFormat::Pylock => pylock(global, args, &project, target, printer)?,
     };
     match &args.output {
         None => printer.raw(&out),
@@ -63,12 +50,11 @@ fn pylock(
     global: &GlobalArgs,
     args: &ExportArgs,
     project: &Project,
-    lock: &Lockfile,
     target: &Target,
     printer: &Printer,
 ) -> Result<String, CliError> {
     let client = fetch::client(global, project, args.index_url.as_deref())?;
-    let needs: Vec<Need> = lock
+    let needs: Vec<Need> = target
         .packages
         .iter()
         .map(|p| Need::Page { index: p.index.clone(), project: p.name.clone() })
@@ -89,7 +75,7 @@ fn pylock(
     }
     let url = |index: &str, project: &str, file: &str| {
         let page = pages.get(&(index.to_owned(), project.to_owned()))?;
-        page.releases().iter().flat_map(|r| page.files(r)).find(|f| f.filename == file).map(|f| f.url.clone())
+        page.find(file).map(|f| f.url.clone())
     };
-    Ok(export::pylock(lock, target, &url)?)
+    Ok(export::pylock(target, &url)?)
 }

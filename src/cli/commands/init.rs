@@ -8,7 +8,6 @@ use crate::cli::printer::Printer;
 use crate::cli::{files, manifest};
 use crate::model::request::UserRequirement;
 use crate::model::text::{clean, toml_string as quote};
-use crate::solver::STACK_PACKAGES;
 
 pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Result<u8, CliError> {
     let folder = match &global.project {
@@ -32,14 +31,9 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
     let mut stack: Vec<(String, String)> = Vec::new();
     let mut dependencies: Vec<String> = Vec::new();
     for (written, requirement) in from.requirements {
-        let name = requirement.requirement.name.to_string();
-        let plain = requirement.requirement.extras.is_empty() && requirement.requirement.marker.is_true();
-        if STACK_PACKAGES.contains(&name.as_str()) && plain {
-            let text = requirement.requirement.to_string();
-            let spec = text[name.len()..].trim().to_owned();
-            stack.push((name, if spec.is_empty() { "*".to_owned() } else { spec }));
-        } else {
-            dependencies.push(written);
+        match manifest::stack_specifier(&requirement) {
+            Some(specifier) => stack.push((requirement.requirement.name.to_string(), specifier)),
+            None => dependencies.push(written),
         }
     }
     if let Some(spec) = &args.torch {

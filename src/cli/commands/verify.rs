@@ -9,9 +9,9 @@ use crate::cli::args::{GlobalArgs, SmokeChoice, VerifyArgs, VerifyFormat};
 use crate::cli::error::{CliError, exit};
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::settings::{self, Project};
-use crate::cli::{files, host};
+use crate::cli::{host, lock};
 use crate::inspect;
-use crate::lockfile::{self, Lockfile, Target};
+use crate::lockfile::{Lockfile, Target};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::Host;
 use crate::model::installed::Installed;
@@ -27,24 +27,15 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
     let start = Instant::now();
     let project = Project::find(global, true)?;
     let registry = settings::registry(global)?;
-    let lock = match files::read(&project.lock_path())? {
-        Some(text) => Some(lockfile::parse(&text)?),
-        None => None,
-    };
-    let target = match &lock {
-        None => None,
-        Some(lock) => Some(lock.target(args.target.as_deref()).ok_or_else(|| {
-            CliError::new(
-                "usage",
-                format!(
-                    "the lock has no target `{}`",
-                    crate::model::text::clean(args.target.as_deref().unwrap_or(""), 40)
-                ),
-            )
-        })?),
-    };
+    let lock = lock::read(&project)?;
     if let (Some(path), None) = (&args.host, &args.prefix) {
-        return judge_hosts(path, lock.as_ref().zip(target), &registry, args, printer);
+        let lock = lock.ok_or_else(lock::missing)?;
+        // Without a name, any target of the lock may serve the node.
+        let targets = match &args.target {
+            Some(name) => vec![lock::target(&lock, Some(name))?],
+            None => lock.targets.iter().collect(),
+        };
+        return judge_hosts(path, &targets, &registry, args, printer);
     }
     let prefix =
         inspect::find_prefix(args.prefix.as_deref(), &|name| std::env::var(name).ok()).ok_or_else(|| {
@@ -57,8 +48,13 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
     };
     let depth = if args.deep { inspect::Depth::Hashes } else { inspect::Depth::Sizes };
     let installed = inspect::read(&prefix, depth).map_err(|e| CliError::new("input", e.to_string()))?;
-    let mut areas = match lock.as_ref().zip(target) {
-        Some((lock, target)) => verify::against_lock(lock, target, &machine, &installed, args.require_gpu),
+    let target = match (&lock, &args.target) {
+        (None, _) => None,
+        (Some(lock), Some(name)) => Some(lock::target(lock, Some(name))?),
+        (Some(lock), None) => verify::installed_target(lock, &installed),
+    };
+    let mut areas = match target {
+        Some(target) => verify::against_lock(target, &machine, &installed, args.require_gpu),
         None => on_its_own(&registry, &machine, &installed, args.require_gpu),
     };
     let static_ms = start.elapsed().as_millis();
@@ -78,9 +74,22 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
     match if printer.json { VerifyFormat::Json } else { args.format } {
         VerifyFormat::Json => report.json(),
         VerifyFormat::Github => report.github(),
-        VerifyFormat::Text => report.text(&prefix, &installed, lock.is_some(), start, static_ms),
+        VerifyFormat::Text => {
+            report.text(&prefix, &installed, &against(lock.as_ref(), target), start, static_ms)
+        }
     }
     Ok(if areas.iter().any(Area::has_errors) { exit::NO } else { exit::YES })
+}
+
+/// What the environment is held against, in words.
+fn against(lock: Option<&Lockfile>, target: Option<&Target>) -> String {
+    match (lock, target) {
+        (Some(lock), Some(target)) if lock.targets.len() > 1 => {
+            format!("lock envlock.lock, target {}", target.name)
+        }
+        (Some(_), _) => "lock envlock.lock".to_owned(),
+        (None, _) => "no lock: judged by itself and this machine".to_owned(),
+    }
 }
 
 /// Without a lock: what the installed torch needs, by the registry.
@@ -165,15 +174,11 @@ fn smoke_area(outcome: &SmokeOutcome) -> Area {
 /// `verify --host` without a prefix: will this lock run on that node?
 fn judge_hosts(
     path: &Path,
-    lock: Option<(&Lockfile, &Target)>,
+    targets: &[&Target],
     registry: &Registry,
     args: &VerifyArgs,
     printer: &Printer,
 ) -> Result<u8, CliError> {
-    let Some((_, target)) = lock else {
-        return Err(CliError::new("lock", "there is no envlock.lock to judge the host by")
-            .hint("make it with `envlock resolve`"));
-    };
     let mut paths = Vec::new();
     if path.is_dir() {
         for entry in fs_err::read_dir(path)? {
@@ -196,13 +201,7 @@ fn judge_hosts(
     for file in &paths {
         let machine = host::read_host_file(file)?;
         let area = match host::finish(machine, registry) {
-            Ok(machine) => verify::check_host(
-                &target.envelope,
-                target.stack.as_ref().map(|s| s.variant.as_str()),
-                target.stack.as_ref().and_then(|s| s.native_driver.as_ref()),
-                &machine,
-                args.require_gpu,
-            ),
+            Ok(machine) => best_on(&machine, targets, args.require_gpu),
             Err(error) => Area {
                 name: "host",
                 findings: vec![Finding {
@@ -239,6 +238,22 @@ fn judge_hosts(
         }));
     }
     Ok(if any_error { exit::NO } else { exit::YES })
+}
+
+/// The verdict of the target that serves a node best: the first one without errors, else the first.
+fn best_on(machine: &Host, targets: &[&Target], require_gpu: bool) -> Area {
+    let mut areas: Vec<Area> = targets
+        .iter()
+        .map(|target| {
+            let mut area = verify::check_host(target, machine, require_gpu);
+            if targets.len() > 1 {
+                area.summary = format!("{}: {}", target.name, area.summary);
+            }
+            area
+        })
+        .collect();
+    let best = areas.iter().position(|area| !area.has_errors()).unwrap_or(0);
+    areas.swap_remove(best)
 }
 
 struct Report<'r> {
@@ -279,10 +294,9 @@ impl Report<'_> {
         }
     }
 
-    fn text(&self, prefix: &Path, installed: &Installed, locked: bool, start: Instant, static_ms: u128) {
+    fn text(&self, prefix: &Path, installed: &Installed, against: &str, start: Instant, static_ms: u128) {
         let p = self.printer;
         let python = installed.python.map(|v| format!(" (Python {v})")).unwrap_or_default();
-        let against = if locked { "lock envlock.lock" } else { "no lock: judged by itself and this machine" };
         p.out(&format!("environment {}{python}, {against}", prefix.display()));
         for area in self.areas {
             let word = if area.has_errors() {

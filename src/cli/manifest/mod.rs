@@ -1,5 +1,7 @@
 //! `envlock.toml`: what the project asks for.
 
+mod target;
+
 use std::collections::BTreeMap;
 
 use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
@@ -10,6 +12,8 @@ use super::error::CliError;
 use crate::model::request::{IndexOwner, Limit, PythonAllowed, PythonRequest, Request, UserRequirement};
 use crate::model::text::{clean, normalized_name, without_logins};
 use crate::solver::STACK_PACKAGES;
+pub(super) use target::TargetRow;
+use target::{TargetTable, target_row};
 
 /// A manifest, parsed and checked.
 #[derive(Debug, Default)]
@@ -23,7 +27,7 @@ pub(super) struct Manifest {
     /// Built-in indexes that the manifest gives another address.
     pub redefined: Vec<String>,
     /// Described machines by name, in the order they stand.
-    pub targets: Vec<(String, TargetTable)>,
+    pub targets: Vec<TargetRow>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -33,7 +37,7 @@ struct RawManifest {
     #[serde(default)]
     stack: BTreeMap<String, Spanned<toml::Value>>,
     #[serde(default)]
-    target: BTreeMap<String, TargetTable>,
+    target: BTreeMap<String, Spanned<TargetTable>>,
     #[serde(default)]
     index: Vec<Spanned<RawIndex>>,
 }
@@ -81,28 +85,6 @@ fn stack_value(key: &str, value: &toml::Value) -> Result<StackItem, String> {
     }
 }
 
-/// A `[target.NAME]` table.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct TargetTable {
-    pub gpus: Option<Vec<String>>,
-    pub driver: Option<String>,
-    pub glibc: Option<String>,
-    pub platform: Option<String>,
-}
-
-impl TargetTable {
-    /// The table as one line, for comparing.
-    fn line(&self, name: &str) -> String {
-        let mut parts = vec![clean(name, 60)];
-        for (key, value) in [("driver", &self.driver), ("glibc", &self.glibc), ("platform", &self.platform)] {
-            parts.extend(value.as_ref().map(|v| format!("{key}={}", clean(v, 60))));
-        }
-        parts.extend(self.gpus.as_ref().map(|g| format!("gpus={}", clean(&g.join(";"), 400))));
-        parts.join(" ")
-    }
-}
-
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawIndex {
@@ -120,10 +102,18 @@ struct Source<'t> {
 }
 
 impl Source<'_> {
+    fn line(&self, offset: usize) -> usize {
+        self.text[..offset.min(self.text.len())].matches('\n').count() + 1
+    }
+
+    /// `envlock.toml:12`
+    fn place(&self, offset: usize) -> String {
+        format!("{}:{}", self.name, self.line(offset))
+    }
+
     /// An error that shows the line it is about.
     fn error(&self, offset: usize, message: &str) -> CliError {
-        let before = &self.text[..offset.min(self.text.len())];
-        let line = before.matches('\n').count() + 1;
+        let line = self.line(offset);
         let shown = without_logins(&clean(self.text.lines().nth(line - 1).unwrap_or("").trim_end(), 100));
         CliError::new("input", format!("{}:{line}: {message}\n   |\n{line:>3}| {shown}\n   |", self.name))
     }
@@ -161,8 +151,16 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
     for index in &raw.index {
         index_row(&mut manifest, index.as_ref()).map_err(|m| source.error(index.span().start, &m))?;
     }
-    manifest.targets = raw.target.into_iter().collect();
-    manifest.request.targets = manifest.targets.iter().map(|(name, t)| t.line(name)).collect();
+    let mut targets: Vec<_> = raw.target.into_iter().collect();
+    // The first in the file is the default; a map has lost that order.
+    targets.sort_by_key(|(_, table)| table.span().start);
+    for (target, table) in targets {
+        let start = table.span().start;
+        let row = target_row(&manifest.request, target, table.into_inner(), name, source.place(start))
+            .map_err(|m| source.error(start, &m))?;
+        manifest.request.targets.push(row.table.line(&row.name));
+        manifest.targets.push(row);
+    }
     Ok(manifest)
 }
 
@@ -196,6 +194,18 @@ pub(super) fn requirement(text: &str, origin: &str) -> Result<UserRequirement, S
         return Err(refused(trimmed));
     }
     Ok(UserRequirement { requirement, origin: origin.to_owned() })
+}
+
+/// The specifier that `[stack]` can hold for a requirement, `*` for none; nothing where it is of another
+/// package, or has an extra or a marker, which stand among the dependencies.
+pub(super) fn stack_specifier(requirement: &UserRequirement) -> Option<String> {
+    let requirement = &requirement.requirement;
+    let name: &str = requirement.name.as_ref();
+    let plain = requirement.extras.is_empty() && requirement.marker.is_true();
+    (STACK_PACKAGES.contains(&name) && plain).then(|| match &requirement.version_or_url {
+        Some(VersionOrUrl::VersionSpecifier(specifiers)) => specifiers.to_string(),
+        _ => "*".to_owned(),
+    })
 }
 
 fn refused(text: &str) -> String {

@@ -1,0 +1,73 @@
+//! Which machines to lock for: described, kept from the lock, or the one at hand.
+
+use crate::cli::args::SolveArgs;
+use crate::cli::error::CliError;
+use crate::cli::host;
+use crate::cli::settings::{self, Project};
+use crate::lockfile::Lockfile;
+use crate::model::host::Host;
+use crate::model::request::PythonRequest;
+use crate::registry::Registry;
+
+/// The target's name where envlock.toml describes none.
+const AT_HAND: &str = "default";
+
+/// A machine to lock for.
+pub(super) struct Machine {
+    /// The target's name in the lock.
+    pub name: String,
+    pub host: Host,
+    /// Whether it is the lock's.
+    pub kept: bool,
+    /// The target's own limit on Python.
+    pub python: Option<PythonRequest>,
+}
+
+impl Machine {
+    fn at_hand(host: Host, kept: bool) -> Machine {
+        Machine { name: AT_HAND.to_owned(), host, kept, python: None }
+    }
+}
+
+/// The machines that a project is locked for, the default first.
+pub(super) fn machines(
+    project: &Project,
+    args: &SolveArgs,
+    old: Option<&Lockfile>,
+    registry: &Registry,
+) -> Result<Vec<Machine>, CliError> {
+    let targets = project.manifest.as_ref().map(|m| m.targets.as_slice()).unwrap_or_default();
+    if args.host.describe_a_machine() {
+        if !targets.is_empty() && !args.dry_run {
+            let names: Vec<String> = targets.iter().map(|t| format!("[target.{}]", t.name)).collect();
+            return Err(CliError::new(
+                "usage",
+                format!("envlock.toml says what to lock for: {}", names.join(", ")),
+            )
+            .hint("see the answer for another machine with `--dry-run`, or give it a table of its own"));
+        }
+        return Ok(vec![Machine::at_hand(host::described(&args.host, registry)?, false)]);
+    }
+    if !targets.is_empty() {
+        return targets
+            .iter()
+            .map(|row| {
+                settings::check_python(row.python.as_ref(), registry)?;
+                Ok(Machine {
+                    name: row.name.clone(),
+                    host: host::from_table(row, registry)?,
+                    kept: false,
+                    python: row.python.clone(),
+                })
+            })
+            .collect();
+    }
+    // A target that a former envlock.toml described is gone with its table.
+    let looked_at = |lock: &&Lockfile| !lock.request.iter().any(|line| line.starts_with("target "));
+    match old.filter(looked_at).and_then(|lock| lock.target(None)) {
+        Some(target) if !args.redetect => {
+            Ok(vec![Machine::at_hand(host::finish(target.host.clone(), registry)?, true)])
+        }
+        _ => Ok(vec![Machine::at_hand(host::probed(registry)?, false)]),
+    }
+}

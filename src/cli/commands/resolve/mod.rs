@@ -1,0 +1,272 @@
+//! `envlock resolve`: gather, solve, write, tell.
+
+mod machines;
+mod tell;
+mod together;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use crate::cli::args::{GlobalArgs, SolveArgs};
+use crate::cli::error::{CliError, exit};
+use crate::cli::printer::Printer;
+use crate::cli::settings::{self, Project};
+use crate::cli::{fetch, files, lock, report};
+use crate::export;
+use crate::lockfile::{self, Lockfile, Target};
+use crate::model::request::{Preferences, Request};
+use crate::model::solution::{Conflict, Level};
+use crate::model::text::normalized_name;
+use crate::registry::Registry;
+use crate::solver::Universe;
+
+use machines::machines;
+use together::{Joint, Together};
+
+pub(super) fn run(
+    global: &GlobalArgs,
+    packages: &[String],
+    args: &SolveArgs,
+    printer: &Printer,
+) -> Result<u8, CliError> {
+    let project = Project::find(global, packages.is_empty())?;
+    run_in(global, &project, packages, args, None, printer)
+}
+
+/// Resolves a project. `manifest` is the text that its envlock.toml gets once there is a solution.
+pub(super) fn run_in(
+    global: &GlobalArgs,
+    project: &Project,
+    packages: &[String],
+    args: &SolveArgs,
+    manifest: Option<(PathBuf, String)>,
+    printer: &Printer,
+) -> Result<u8, CliError> {
+    let start = Instant::now();
+    let registry = settings::registry(global)?;
+    let old = read_lock(project, args, printer)?;
+    let lines = old.as_ref().map(|l| l.request.as_slice());
+    let request = settings::request(project, packages, args, lines, &registry)?;
+    if args.locked {
+        return locked(old.as_ref(), &request, &registry, printer);
+    }
+    if args.stack_only && !args.dry_run {
+        guard_full_lock(old.as_ref(), args.force)?;
+    }
+    let machines = machines(project, args, old.as_ref(), &registry)?;
+    let environments: Vec<String> = match args.stack_only {
+        true => Vec::new(),
+        false => machines.iter().enumerate().map(|(i, m)| lock::environment_file(i == 0, &m.name)).collect(),
+    };
+    if !args.dry_run {
+        for name in &environments {
+            files::guard(&project.folder.join(name), export::ENVIRONMENT_MARK, args.force)?;
+        }
+    }
+    tell::before(project, &machines, args, &registry, printer);
+    let preferences: Vec<Preferences> =
+        machines.iter().map(|m| preferences(old.as_ref(), &m.name, args)).collect();
+    let client = match args.stack_only {
+        true => None,
+        false => Some(fetch::client(global, project, args.index_url.as_deref())?),
+    };
+    let together = Together {
+        machines: &machines,
+        request: &request,
+        preferences: preferences.clone(),
+        registry: &registry,
+        client: client.as_ref(),
+        printer,
+        universe: Universe::default(),
+    };
+    let mut solutions = match together.solve()? {
+        Joint::Solved(solutions) => solutions,
+        Joint::Conflict(conflict) => return Ok(refuse(&conflict, printer)),
+        Joint::TooLong => {
+            return Err(CliError::new(
+                "internal",
+                "the search was given up: these requirements are too entangled",
+            )
+            .hint("name a version of one or two packages, or a Python with `--python`"));
+        }
+    };
+    let level = if args.stack_only { Level::Stack } else { Level::Full };
+    let targets = machines
+        .iter()
+        .zip(&solutions)
+        .map(|(machine, solution)| Target::new(&machine.name, solution, &machine.host, level))
+        .collect();
+    let lock = Lockfile::new(&request, registry.digest(), &registry.meta().date, targets);
+    let written = match args.dry_run {
+        true => Vec::new(),
+        false => write(project, &lock, &environments, manifest, args)?,
+    };
+    for (solution, preferences) in solutions.iter_mut().zip(&preferences) {
+        tell::say_what_was_kept(solution, preferences);
+    }
+    if printer.json {
+        let named = machines.iter().map(|m| m.name.as_str()).zip(&solutions);
+        printer.json(&report::solutions_json(named));
+    } else {
+        tell::Told {
+            machines: &machines,
+            solutions: &solutions,
+            request: &request,
+            written: &written,
+            start,
+            name: &export::environment_name(&project.name()),
+            printer,
+        }
+        .tell(&registry);
+        tell_leftovers(project, old.as_ref(), &written, printer);
+    }
+    Ok(exit::YES)
+}
+
+/// A conflict as it is told; the exit code.
+fn refuse(conflict: &Conflict, printer: &Printer) -> u8 {
+    if printer.json {
+        printer.json(&report::conflict_json(conflict));
+        return exit::NO;
+    }
+    report::conflict(printer, conflict);
+    if conflict.would_work_if.iter().any(|w| w.party == "driver") {
+        printer.hint("name one of these, or update the driver on the host (containers share it)");
+    } else if !conflict.would_work_if.is_empty() {
+        printer.hint("name one of these in the request");
+    }
+    exit::NO
+}
+
+/// The lock of the project. One that cannot be read is an error: it names the machine that the project
+/// is locked for, and that is not to be forgotten. With `--force`, `--redetect` or a described machine
+/// nothing of it is needed, and it is made afresh.
+fn read_lock(project: &Project, args: &SolveArgs, printer: &Printer) -> Result<Option<Lockfile>, CliError> {
+    let path = project.lock_path();
+    let Some(text) = files::read(&path)? else { return Ok(None) };
+    let error = match lockfile::parse(&text) {
+        Ok(lock) => return Ok(Some(lock)),
+        Err(error) => error,
+    };
+    if args.force {
+        printer.warning(&format!("{error}; it is made afresh"));
+        return Ok(None);
+    }
+    let ours = text.contains(lockfile::MARK);
+    if !ours && !text.trim().is_empty() {
+        return Err(CliError::new(
+            "files",
+            format!("`{}` exists and was not written by envlock", path.display()),
+        )
+        .hint("move it away, or pass `--force` to replace it"));
+    }
+    let renewable = !matches!(error, lockfile::LockError::Newer { .. });
+    if renewable && !args.locked && (args.redetect || args.host.describe_a_machine()) {
+        printer.warning(&format!("{error}; it is made afresh"));
+        return Ok(None);
+    }
+    Err(error.into())
+}
+
+fn locked(
+    old: Option<&Lockfile>,
+    request: &Request,
+    registry: &Registry,
+    printer: &Printer,
+) -> Result<u8, CliError> {
+    let Some(lock) = old else {
+        return Err(lock::missing());
+    };
+    let stale = lockfile::stale(lock, request, registry);
+    if printer.json {
+        printer.json(&serde_json::json!({
+            "status": if stale.is_empty() { "current" } else { "stale" },
+            "reasons": stale.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        }));
+    } else if stale.is_empty() {
+        printer.out("the lock is current");
+    } else {
+        for reason in &stale {
+            printer.out(&reason.to_string());
+        }
+        printer.hint("make it current with `envlock resolve`");
+    }
+    Ok(if stale.is_empty() { exit::YES } else { exit::NO })
+}
+
+/// What the old lock holds for a target, less what is to be upgraded. A target that is new to a lock of
+/// one starts from that one.
+fn preferences(old: Option<&Lockfile>, target: &str, args: &SolveArgs) -> Preferences {
+    let all = args.upgrade.iter().any(String::is_empty);
+    let held = old.and_then(|lock| {
+        let only = || lock.target(None).filter(|_| lock.targets.len() == 1);
+        lock.target(Some(target)).or_else(only)
+    });
+    match held {
+        Some(held) if !all => {
+            let mut preferences = held.preferences();
+            for name in &args.upgrade {
+                let name = normalized_name(name);
+                preferences.versions.remove(&name);
+                if name == "torch" {
+                    preferences.variant = None;
+                }
+            }
+            preferences
+        }
+        _ => Preferences::default(),
+    }
+}
+
+/// A lock of the stack alone has no hashes: it does not silently take the place of one that has them.
+fn guard_full_lock(old: Option<&Lockfile>, force: bool) -> Result<(), CliError> {
+    match old {
+        Some(lock) if !force && lock.targets.iter().any(|t| t.level == Level::Full) => Err(CliError::new(
+            "files",
+            "`envlock.lock` holds every package with its hashes, and `--stack-only` would drop them",
+        )
+        .hint("see the answer with `--dry-run`, or replace the lock with `--force`")),
+        _ => Ok(()),
+    }
+}
+
+/// Writes the manifest where it changed, the lock and, for a full one, conda's files: all or none, as far
+/// as a file system can. Returns the names of what there is now of the lock.
+fn write(
+    project: &Project,
+    lock: &Lockfile,
+    environments: &[String],
+    manifest: Option<(PathBuf, String)>,
+    args: &SolveArgs,
+) -> Result<Vec<String>, CliError> {
+    let mut texts = vec![(files::LOCK.to_owned(), lockfile::render(lock))];
+    let (addresses, _) = settings::indexes(project, args.index_url.as_deref());
+    for (file, target) in environments.iter().zip(&lock.targets) {
+        let name = lock::environment_name(project, lock, target);
+        texts.push((file.clone(), export::conda_environment(target, &name, &addresses)?));
+    }
+    let written = texts.iter().map(|(name, _)| name.clone()).collect();
+    let ours = texts.into_iter().map(|(name, text)| (project.folder.join(name), text));
+    // An unchanged file is left alone: its time stamp tells build tools that nothing happened.
+    let changed: Vec<_> = manifest
+        .into_iter()
+        .chain(ours)
+        .filter(|(path, text)| files::read(path).ok().flatten().as_deref() != Some(text.as_str()))
+        .collect();
+    files::write_all(&changed)?;
+    Ok(written)
+}
+
+/// conda's files of targets that are no more: nothing is deleted, but it is said.
+fn tell_leftovers(project: &Project, old: Option<&Lockfile>, written: &[String], printer: &Printer) {
+    if written.is_empty() {
+        return;
+    }
+    let before = old.iter().flat_map(|lock| lock.targets.iter().enumerate());
+    for file in before.map(|(i, target)| lock::environment_file(i == 0, &target.name)) {
+        let path = project.folder.join(&file);
+        if !written.contains(&file) && path.is_file() && file != files::ENVIRONMENT {
+            printer.note(&format!("`{file}` is of a target that is no more; it can be deleted"));
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What `resolve` says before and after.
+
+use std::time::Instant;
+
+use super::machines::Machine;
+use crate::cli::args::SolveArgs;
+use crate::cli::files;
+use crate::cli::printer::{Printer, wrap};
+use crate::cli::report::{self, label};
+use crate::cli::settings::Project;
+use crate::model::request::{Preferences, Request};
+use crate::model::solution::Solution;
+use crate::registry::Registry;
+
+/// The machine, and what is to be known before the answer.
+pub(super) fn before(
+    project: &Project,
+    machines: &[Machine],
+    args: &SolveArgs,
+    registry: &Registry,
+    printer: &Printer,
+) {
+    for machine in machines {
+        if !printer.json {
+            let from = if machine.kept { "; kept from the lock, `--redetect` looks again" } else { "" };
+            let line = format!("{}{from}", report::host_line(&machine.host, registry));
+            let head = match machines {
+                [_] => "host   ".to_owned(),
+                _ => format!("{}   ", machine.name),
+            };
+            printer.out(&format!("{head}{}", wrap(&line, head.len())));
+        }
+        for note in &machine.host.notes {
+            printer.note(note);
+        }
+        let described =
+            args.host.describe_a_machine() || project.manifest.iter().any(|m| !m.targets.is_empty());
+        if machine.host.has_no_gpu() && !described && !machine.kept {
+            printer
+                .note("no NVIDIA GPU was found: solving for the CPU (describe another machine with `--gpu`)");
+        }
+    }
+    for name in project.manifest.iter().flat_map(|m| &m.redefined) {
+        printer.note(&format!("envlock.toml redefines the index `{name}`"));
+    }
+}
+
+/// A version that the old lock decided is not called the newest. Only the answer says so: solved
+/// again, the lock must be the same bytes.
+pub(super) fn say_what_was_kept(solution: &mut Solution, preferences: &Preferences) {
+    for package in &mut solution.packages {
+        let locked = preferences.versions.get(&package.name).map(ToString::to_string);
+        if locked.as_ref() == Some(&package.version) && package.reason.starts_with("newest") {
+            package.reason = "kept from the lock".to_owned();
+        }
+    }
+}
+
+/// An answer, and what a person wants to know of it.
+pub(super) struct Told<'a> {
+    pub machines: &'a [Machine],
+    pub solutions: &'a [Solution],
+    pub request: &'a Request,
+    /// The files written, none with `--dry-run`.
+    pub written: &'a [String],
+    pub start: Instant,
+    /// conda's name of the first environment.
+    pub name: &'a str,
+    pub printer: &'a Printer,
+}
+
+impl Told<'_> {
+    pub fn tell(&self, registry: &Registry) {
+        let printer = self.printer;
+        let seconds = self.start.elapsed().as_secs_f64();
+        if let [one] = self.solutions {
+            printer.out(&format!("solved {} in {seconds:.1} s", amount(one)));
+        } else {
+            printer.out(&format!("solved {} targets in {seconds:.1} s", self.solutions.len()));
+        }
+        for (machine, solution) in self.machines.iter().zip(self.solutions) {
+            if self.solutions.len() > 1 {
+                printer.out("");
+                let line = format!("{}; {}", report::host_line(&machine.host, registry), amount(solution));
+                printer.out(&format!("{}{}", label(printer, &machine.name), wrap(&line, 15)));
+            }
+            let python = why_python(self.request, machine, solution);
+            report::solution(printer, solution, self.request, &machine.host, &python);
+        }
+        if self.solutions.len() > 1 {
+            printer.out("");
+        }
+        let files =
+            if self.written.is_empty() { "nothing (--dry-run)".to_owned() } else { self.written.join(", ") };
+        printer.out(&format!("{}{}", label(printer, "wrote"), wrap(&files, 15)));
+        if self.written.iter().any(|w| w == files::ENVIRONMENT) {
+            printer.out(&format!(
+                "{}conda env create -f environment.yml && conda run -n {} envlock verify",
+                label(printer, "next"),
+                self.name
+            ));
+        }
+        for note in self.solutions.iter().flat_map(|s| &s.notes) {
+            match &note.source {
+                Some(source) => printer.warning(&format!("{} [{source}]", note.text)),
+                None => printer.warning(&note.text),
+            }
+        }
+    }
+}
+
+fn why_python(request: &Request, machine: &Machine, solution: &Solution) -> String {
+    match machine.python.as_ref().or(request.python.as_ref()) {
+        Some(asked) if asked.text == solution.python.to_string() => "asked for".to_owned(),
+        Some(asked) => format!("newest of {} with wheels for all of these", asked.text),
+        None => "newest with wheels for all of these".to_owned(),
+    }
+}
+
+/// `56 packages, 3.4 GB to download`
+fn amount(solution: &Solution) -> String {
+    let count = solution.packages.len();
+    let bytes: u64 = solution.packages.iter().filter_map(|p| p.files.first()?.size).sum();
+    let download = if bytes > 0 { format!(", {} to download", megabytes(bytes)) } else { String::new() };
+    format!("{count} package{}{download}", if count == 1 { "" } else { "s" })
+}
+
+/// `3.4 GB`, `12 MB`, `340 kB`.
+fn megabytes(bytes: u64) -> String {
+    match bytes {
+        1_000_000_000.. => format!("{}.{} GB", bytes / 1_000_000_000, bytes % 1_000_000_000 / 100_000_000),
+        1_000_000.. => format!("{} MB", bytes / 1_000_000),
+        _ => format!("{} kB", bytes.div_ceil(1000)),
+    }
+}

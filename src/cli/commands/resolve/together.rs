@@ -1,0 +1,236 @@
+//! All targets of a lock solved, with one torch for all of them where there is one.
+
+use std::collections::BTreeMap;
+
+use pep440_rs::Version;
+
+use super::machines::Machine;
+use crate::cli::error::CliError;
+use crate::cli::fetch;
+use crate::cli::printer::Printer;
+use crate::index::IndexClient;
+use crate::model::request::{Preferences, Request, UserRequirement};
+use crate::model::solution::{Answer, Conflict, Note, Solution};
+use crate::registry::Registry;
+use crate::solver::{Catalogue, Depth, Inputs, Universe, newest_common, solve};
+
+/// What the targets came to.
+pub(super) enum Joint {
+    /// A solution for each machine, in their order.
+    Solved(Vec<Solution>),
+    /// The first machine that cannot be served.
+    Conflict(Box<Conflict>),
+    /// The search was given up.
+    TooLong,
+}
+
+/// Solves for all machines. `client` is there where the Python closure is solved too.
+pub(super) struct Together<'a> {
+    pub machines: &'a [Machine],
+    pub request: &'a Request,
+    /// What the old lock holds for each machine.
+    pub preferences: Vec<Preferences>,
+    pub registry: &'a Registry,
+    pub client: Option<&'a IndexClient>,
+    pub printer: &'a Printer,
+    pub universe: Universe,
+}
+
+/// One machine's answer.
+enum One {
+    Solved(Box<Solution>),
+    Conflict(Box<Conflict>),
+    TooLong,
+}
+
+impl Together<'_> {
+    pub fn solve(mut self) -> Result<Joint, CliError> {
+        let stack_alone: Vec<Option<Version>> = match self.machines {
+            // One machine needs nobody's consent.
+            [_] => vec![None],
+            machines => (0..machines.len()).map(|i| torch_of(self.stack(i, None).as_ref())).collect(),
+        };
+        // What the registry alone can tell comes first: it costs no network.
+        let bound = match stack_alone.iter().cloned().collect::<Option<Vec<Version>>>() {
+            Some(alone) => newest_common(alone, |i, most| {
+                Ok::<_, CliError>(torch_of(self.stack(i, Some(most)).as_ref()))
+            })?,
+            None => None,
+        };
+        let mut solutions: Vec<Solution> = Vec::new();
+        for i in 0..self.machines.len() {
+            let one = match self.one(i, bound.as_ref(), &solutions)? {
+                // The bound itself may be what other packages cannot live with.
+                One::Conflict(_) if bound.is_some() => self.one(i, None, &solutions)?,
+                one => one,
+            };
+            match one {
+                One::Solved(solution) => solutions.push(*solution),
+                One::Conflict(conflict) => return Ok(Joint::Conflict(self.named(i, conflict))),
+                One::TooLong => return Ok(Joint::TooLong),
+            }
+        }
+        let Some(now) = solutions.iter().map(|s| torch_of(Some(s))).collect::<Option<Vec<Version>>>() else {
+            return Ok(Joint::Solved(solutions));
+        };
+        let mut tried: BTreeMap<usize, Solution> = BTreeMap::new();
+        let common = newest_common(now, |i, most| {
+            Ok::<_, CliError>(match self.one(i, Some(most), &[])? {
+                One::Solved(solution) => {
+                    let version = torch_of(Some(&solution));
+                    tried.insert(i, *solution);
+                    version
+                }
+                One::Conflict(_) | One::TooLong => None,
+            })
+        })?;
+        match common {
+            Some(common) => {
+                for (i, solution) in tried {
+                    solutions[i] = solution;
+                }
+                self.tell_who_came_down(&common, &stack_alone, &mut solutions);
+            }
+            None => {
+                // Nobody comes down for an agreement that there is not.
+                for (i, solution) in solutions.iter_mut().enumerate() {
+                    if let One::Solved(alone) = self.one(i, None, &[])? {
+                        *solution = *alone;
+                    }
+                }
+                self.tell_why_they_differ(&mut solutions);
+            }
+        }
+        Ok(Joint::Solved(solutions))
+    }
+
+    /// The request as a machine sees it: with its own Python, and a bound on torch.
+    fn request_of(&self, i: usize, torch: Option<(&str, &Version)>) -> Request {
+        let mut request = self.request.clone();
+        if let Some(python) = &self.machines[i].python {
+            request.python = Some(python.clone());
+        }
+        if let Some((operator, version)) = torch
+            && let Ok(requirement) = format!("torch{operator}{version}").parse()
+        {
+            let origin = "one torch for all targets".to_owned();
+            request.constraints.push(UserRequirement { requirement, origin });
+        }
+        request
+    }
+
+    /// The stack of a machine from the registry alone.
+    fn stack(&self, i: usize, most: Option<&Version>) -> Option<Solution> {
+        match self.stack_answer(i, most.map(|v| ("<=", v))) {
+            Answer::Solution(solution) => Some(*solution),
+            _ => None,
+        }
+    }
+
+    fn stack_answer(&self, i: usize, torch: Option<(&str, &Version)>) -> Answer {
+        let host = &self.machines[i].host;
+        let inputs = Inputs {
+            catalogue: &Catalogue::new(self.registry, host.system.platform),
+            universe: &Universe::default(),
+            host,
+            request: &self.request_of(i, torch),
+            preferences: &self.preferences[i],
+        };
+        solve(&inputs, Depth::Stack)
+    }
+
+    /// One machine, as deep as it is asked for. What earlier targets took is taken again where it fits,
+    /// so that the lock shares it.
+    fn one(&mut self, i: usize, most: Option<&Version>, earlier: &[Solution]) -> Result<One, CliError> {
+        let request = self.request_of(i, most.map(|v| ("<=", v)));
+        let mut preferences = self.preferences[i].clone();
+        for solution in earlier {
+            preferences.python = preferences.python.or(Some(solution.python));
+            for package in &solution.packages {
+                if let Ok(version) = package.version.parse() {
+                    preferences.versions.entry(package.name.clone()).or_insert(version);
+                }
+            }
+        }
+        let host = &self.machines[i].host;
+        let answer = match self.client {
+            None => self.stack_answer(i, most.map(|v| ("<=", v))),
+            Some(client) => fetch::solve_full(
+                client,
+                &mut self.universe,
+                self.registry,
+                host,
+                &request,
+                &preferences,
+                self.printer,
+            )?,
+        };
+        Ok(match answer {
+            Answer::Solution(solution) => One::Solved(solution),
+            Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _) => One::Conflict(conflict),
+            Answer::TooLong => One::TooLong,
+            Answer::NeedMetadata(_) => {
+                return Err(CliError::new("internal", "the solver stopped without an answer"));
+            }
+        })
+    }
+
+    fn named(&self, i: usize, mut conflict: Box<Conflict>) -> Box<Conflict> {
+        conflict.target.clone_from(&self.machines[i].name);
+        if self.machines.len() > 1 {
+            conflict.headline = format!("{} (target `{}`)", conflict.headline, self.machines[i].name);
+        }
+        conflict
+    }
+
+    /// What a target gave up for the others, and whom it gave it up for.
+    fn tell_who_came_down(&self, common: &Version, alone: &[Option<Version>], solutions: &mut [Solution]) {
+        for (i, solution) in solutions.iter_mut().enumerate() {
+            let Some(better) = alone[i].as_ref().filter(|v| *v > common) else { continue };
+            // The first that cannot follow says why.
+            let why = (0..self.machines.len()).find_map(|other| {
+                let name = &self.machines[other].name;
+                self.why_not(other, ("==", better)).map(|reason| format!("`{name}` cannot: {reason}"))
+            });
+            let text = format!(
+                "torch {common} as on the other targets; `{}` alone could have {better}{}",
+                self.machines[i].name,
+                why.map(|w| format!(", {w}")).unwrap_or_default()
+            );
+            solution.notes.push(Note { text, source: None });
+            if let Some(torch) = solution.packages.iter_mut().find(|p| p.name == "torch") {
+                torch.reason = "newest for all targets".to_owned();
+            }
+        }
+    }
+
+    fn tell_why_they_differ(&self, solutions: &mut [Solution]) {
+        let versions: Vec<Option<Version>> = solutions.iter().map(|s| torch_of(Some(s))).collect();
+        let Some(highest) = versions.iter().flatten().max().cloned() else { return };
+        for (i, solution) in solutions.iter_mut().enumerate() {
+            let Some(version) = versions[i].as_ref().filter(|v| **v < highest) else { continue };
+            let why = self.why_not(i, ("==", &highest));
+            let text = format!(
+                "no torch serves all targets: `{}` has {version}, not {highest}{}",
+                self.machines[i].name,
+                why.map(|w| format!(": {w}")).unwrap_or_default()
+            );
+            solution.notes.push(Note { text, source: None });
+        }
+    }
+
+    /// The fact that keeps a machine from a torch, by the registry; a hardware's before a package's.
+    fn why_not(&self, i: usize, torch: (&str, &Version)) -> Option<String> {
+        let Answer::Conflict(conflict) = self.stack_answer(i, Some(torch)) else { return None };
+        let of_machine = |parties: &[String]| {
+            parties.iter().any(|p| ["driver", "gpu", "glibc", "platform", "python"].contains(&p.as_str()))
+        };
+        let reasons = &conflict.reasons;
+        reasons.iter().find(|r| of_machine(&r.parties)).or(reasons.first()).map(|r| r.text.clone())
+    }
+}
+
+/// The torch of a solution, without its flavour.
+fn torch_of(solution: Option<&Solution>) -> Option<Version> {
+    solution?.stack.as_ref()?.version.parse().ok()
+}

@@ -1,0 +1,43 @@
+//! The project's lock, and the target of it that is meant.
+
+use super::error::CliError;
+use super::files;
+use super::settings::Project;
+use crate::lockfile::{self, Lockfile, Target};
+use crate::model::text::clean;
+
+/// The project's lock; `None` when there is none.
+pub(super) fn read(project: &Project) -> Result<Option<Lockfile>, CliError> {
+    match files::read(&project.lock_path())? {
+        Some(text) => Ok(Some(lockfile::parse(&text)?)),
+        None => Ok(None),
+    }
+}
+
+/// That a command needs a lock and there is none.
+pub(super) fn missing() -> CliError {
+    CliError::new("lock", "there is no envlock.lock").hint("make it with `envlock resolve`")
+}
+
+/// The target that `--target` names, the first without it.
+pub(super) fn target<'l>(lock: &'l Lockfile, name: Option<&str>) -> Result<&'l Target, CliError> {
+    lock.target(name).ok_or_else(|| {
+        let names: Vec<&str> = lock.targets.iter().map(|t| t.name.as_str()).collect();
+        CliError::new("usage", format!("the lock has no target `{}`", clean(name.unwrap_or(""), 40)))
+            .hint(format!("it has {}", names.join(", ")))
+    })
+}
+
+/// conda's file of a target: `environment.yml` for the first, `environment.NAME.yml` for the others.
+pub(super) fn environment_file(is_first: bool, target: &str) -> String {
+    if is_first { files::ENVIRONMENT.to_owned() } else { format!("environment.{target}.yml") }
+}
+
+/// What conda is to call a target's environment: as the project is called, and for all but the first
+/// target with its name too.
+pub(super) fn environment_name(project: &Project, lock: &Lockfile, target: &Target) -> String {
+    match lock.target(None) {
+        Some(first) if first.name == target.name => project.name(),
+        _ => format!("{}-{}", project.name(), target.name),
+    }
+}

@@ -1,0 +1,110 @@
+//! `[target.NAME]`: a machine to lock for that is not this one.
+
+use serde::Deserialize;
+
+use super::python_request;
+use crate::model::project::specifiers_allow;
+use crate::model::request::{PythonAllowed, PythonRequest, Request};
+use crate::model::text::clean;
+
+/// A `[target.NAME]` table as it is written.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::cli) struct TargetTable {
+    pub gpus: Option<Vec<String>>,
+    pub driver: Option<String>,
+    pub glibc: Option<String>,
+    pub platform: Option<String>,
+    python: Option<String>,
+}
+
+/// A machine that the manifest describes.
+#[derive(Debug, Clone)]
+pub(in crate::cli) struct TargetRow {
+    pub name: String,
+    pub table: TargetTable,
+    /// Its own limit on Python, within the project's.
+    pub python: Option<PythonRequest>,
+    /// Where the table begins, for messages: `envlock.toml:12`.
+    pub place: String,
+}
+
+/// A name that can stand in a file name, `environment.NAME.yml`.
+fn is_target_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    !name.is_empty() && name.len() <= 60 && name.chars().all(allowed) && !name.starts_with('.')
+}
+
+/// The limit on Python of a target: the project's and its own at once.
+fn narrowed(
+    project: Option<&PythonRequest>,
+    own: Option<PythonRequest>,
+) -> Result<Option<PythonRequest>, String> {
+    let (Some(project), Some(own)) = (project, own.clone()) else { return Ok(own) };
+    let disjoint = || format!("Python `{}` is not within the project's `{}`", own.text, project.text);
+    let allowed = match (&project.allowed, &own.allowed) {
+        (PythonAllowed::Range(range), PythonAllowed::Exact(series)) => {
+            if !specifiers_allow(range, *series) {
+                return Err(disjoint());
+            }
+            own.allowed.clone()
+        }
+        (PythonAllowed::Exact(series), PythonAllowed::Range(range)) => {
+            if !specifiers_allow(range, *series) {
+                return Err(disjoint());
+            }
+            project.allowed.clone()
+        }
+        (PythonAllowed::Exact(a), PythonAllowed::Exact(b)) => {
+            if a != b {
+                return Err(disjoint());
+            }
+            own.allowed.clone()
+        }
+        (PythonAllowed::Range(a), PythonAllowed::Range(b)) => {
+            PythonAllowed::Range(a.iter().chain(b.iter()).cloned().collect())
+        }
+    };
+    Ok(Some(PythonRequest { allowed, ..own }))
+}
+
+impl TargetTable {
+    /// The table as one line, for comparing.
+    pub(super) fn line(&self, name: &str) -> String {
+        let mut parts = vec![clean(name, 60)];
+        let keys = [
+            ("driver", &self.driver),
+            ("glibc", &self.glibc),
+            ("platform", &self.platform),
+            ("python", &self.python),
+        ];
+        for (key, value) in keys {
+            parts.extend(value.as_ref().map(|v| format!("{key}={}", clean(v, 60))));
+        }
+        parts.extend(self.gpus.as_ref().map(|g| format!("gpus={}", clean(&g.join(";"), 400))));
+        parts.join(" ")
+    }
+}
+
+/// Checks a table and settles its limit on Python with the project's.
+pub(super) fn target_row(
+    request: &Request,
+    target: String,
+    table: TargetTable,
+    origin: &str,
+    place: String,
+) -> Result<TargetRow, String> {
+    if !is_target_name(&target) {
+        return Err(format!(
+            "`{}` is no name of a target: letters, digits, `-`, `_` and `.` make one",
+            clean(&target, 60)
+        ));
+    }
+    if table.gpus.as_ref().is_some_and(Vec::is_empty) {
+        return Err(format!(
+            "the target `{target}` names no GPU: `gpus = [\"none\"]` is a machine without one, and without the key any GPU will do"
+        ));
+    }
+    let own = table.python.as_ref().map(|text| python_request(text, origin)).transpose()?;
+    Ok(TargetRow { python: narrowed(request.python.as_ref(), own)?, name: target, table, place })
+}

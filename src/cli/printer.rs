@@ -94,15 +94,20 @@ impl Printer {
 
     pub fn error(&self, text: &str, hint: Option<&str>) {
         let mut err = std::io::stderr().lock();
-        let _ = writeln!(err, "{}: {text}", self.paint_err(ERROR, "error"));
+        // Only the sentence is broken; the lines of a file that it shows stay as they are.
+        let (sentence, shown) = text.split_once('\n').map_or((text, ""), |(s, rest)| (s, rest));
+        let _ = writeln!(err, "{}: {}", self.paint_err(ERROR, "error"), wrap(sentence, 7));
+        if !shown.is_empty() {
+            let _ = writeln!(err, "{shown}");
+        }
         if let Some(hint) = hint {
-            let _ = writeln!(err, "\n{}: {hint}", self.paint_err(GOOD, "hint"));
+            let _ = writeln!(err, "\n{}: {}", self.paint_err(GOOD, "hint"), wrap(hint, 6));
         }
     }
 
     pub fn hint(&self, text: &str) {
         if !self.quiet {
-            let _ = writeln!(std::io::stderr().lock(), "{}: {text}", self.paint_err(GOOD, "hint"));
+            let _ = writeln!(std::io::stderr().lock(), "{}: {}", self.paint_err(GOOD, "hint"), wrap(text, 6));
         }
     }
 

@@ -59,7 +59,7 @@ pub(super) fn host_line(host: &Host, registry: &Registry) -> String {
         .map(|d| d.found_by.clone())
         .or_else(|| host.gpus.iter().flatten().next().map(|g| g.found_by.clone()))
         .unwrap_or_else(|| host.system.found_by.clone());
-    format!("{} [{found}]", parts.join(", "))
+    format!("{} [{}]", parts.join(", "), found.trim_matches(['[', ']']))
 }
 
 /// The solved stack, a row per part with its reason.

@@ -175,7 +175,7 @@ fn extract<R: Read + Seek>(reader: R, file: &WheelFile) -> Result<Vec<u8>, Failu
                 .is_some_and(|(project, _)| normalized_name(project) == wanted)
         })
         .map(|n| n.to_string())
-        .ok_or_else(|| Failure::Content("a wheel without its METADATA"))?;
+        .ok_or(Failure::Content("a wheel without its METADATA"))?;
     let entry = archive.by_name(&name).map_err(|_| Failure::Content("a METADATA that cannot be read"))?;
     if entry.size() > MAX_METADATA {
         return Err(Failure::Content("a METADATA of unlikely size"));

@@ -158,3 +158,27 @@ fn cycles_are_legal() {
     lock.targets[0].packages[0].requires.push(Edge { to: "torch".into(), requirement: "torch".into() });
     assert_eq!(dependency_order(&lock.targets[0]), ["numpy", "torch"]);
 }
+
+#[test]
+fn what_targets_share_stands_once() {
+    let mut lock = sample();
+    let mut other = lock.targets[0].clone();
+    other.name = "laptop".into();
+    // The same torch for another reason; another numpy; nothing else.
+    other.packages[1].reason = "asked for".into();
+    other.packages[0].version = "2.3.6".into();
+    lock.targets.push(other);
+    let text = render(&lock);
+    assert_eq!(text.matches("name = \"torch\"").count(), 1);
+    assert_eq!(text.matches("targets = [\"default\"]").count(), 1);
+    assert_eq!(text.matches("targets = [\"laptop\"]").count(), 1);
+    let back = parse(&text).unwrap();
+    assert_eq!(back.targets[1].package("numpy").unwrap().version, "2.3.6");
+    assert_eq!(back.targets[1].package("torch").unwrap().reason, "newest", "the first reason stands for all");
+    assert_eq!(render(&back), text);
+    let lost = text.replace("targets = [\"laptop\"]", "targets = [\"moon\"]");
+    let body = lost.split_once("checksum = ").and_then(|(_, rest)| rest.split_once('\n')).unwrap().1;
+    let stated = text.lines().find(|l| l.starts_with("checksum")).unwrap();
+    let lost = lost.replace(stated, &format!("checksum = \"{}\"", super::render::checksum(body)));
+    assert_eq!(parse(&lost), Err(LockError::Malformed("`moon` is no target of it".into())));
+}

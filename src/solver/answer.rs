@@ -135,6 +135,8 @@ fn reasons(problem: &Problem<'_>, packages: &mut [ChosenPackage]) {
         let dependents: Vec<(&str, &str)> = graph
             .edges_directed(&package.name, Direction::Incoming)
             .map(|(from, _, requirement)| (from, *requirement))
+            // A companion follows torch, not torch it.
+            .filter(|(from, _)| package.name != "torch" || !COMPANIONS.contains(from))
             .collect();
         let pinned_by =
             dependents.iter().find(|(_, r)| r.contains("==") || r.contains("~=")).map(|(from, r)| {

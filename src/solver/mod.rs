@@ -3,7 +3,7 @@
 //!
 //! [`solve`] is a function of values. It never fetches: when it must know a page or a METADATA that
 //! the [`Universe`] does not hold, it answers [`Answer::NeedMetadata`], the caller fetches the list
-//! and calls again. A solve costs well under a millisecond, so going round is free.
+//! and calls again. `benches/solve.rs` says what a solve costs.
 //!
 //! How it works (measured choices: see `docs/architecture.md`):
 //! * every candidate of a package is an ordinal, and requirements are turned into sets of ordinals

@@ -1,6 +1,6 @@
 //! `export` and what other programs make of it.
 
-use super::context::{IndexServer, Shape, TestContext};
+use super::context::{IndexServer, Shape, TestContext, skipped};
 use super::wheels::little_pypi;
 
 fn locked() -> (IndexServer, TestContext) {
@@ -50,7 +50,7 @@ fn a_conda_parser_reads_the_environment() {
     let (_server, context) = locked();
     let path = context.project().join("environment.yml");
     let Some(python) = std::env::var_os("ENVLOCK_TEST_RATTLER_PYTHON") else {
-        eprintln!("skipped: ENVLOCK_TEST_RATTLER_PYTHON names no Python with py-rattler");
+        skipped("ENVLOCK_TEST_RATTLER_PYTHON names no Python with py-rattler");
         return;
     };
     let program = "import sys, rattler\n\

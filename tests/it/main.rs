@@ -6,5 +6,6 @@ mod export;
 mod index;
 mod probe;
 mod resolve;
+mod targets;
 mod verify;
 mod wheels;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::context::TestContext;
+use super::context::{TestContext, skipped};
 
 /// A reduced NVML: driver, CUDA, GPUs from the environment.
 const STUB: &str = r#"
@@ -38,7 +38,7 @@ fn stub(folder: &Path, flags: &[&str]) -> Option<()> {
     match status {
         Ok(status) if status.success() => Some(()),
         _ => {
-            eprintln!("skipped: no gcc here");
+            skipped("no gcc here");
             None
         }
     }

@@ -1,6 +1,6 @@
 //! `resolve` against a loopback index.
 
-use super::context::{IndexServer, Shape, TestContext, leftovers};
+use super::context::{IndexServer, Shape, TestContext, leftovers, skipped};
 use super::wheels::{little_pypi, little_pytorch, wheel};
 
 fn server() -> IndexServer {
@@ -282,7 +282,7 @@ fn files_of_others_are_not_overwritten() {
     let context = TestContext::with_index(&server);
     context.write("environment.yml", "name: precious\n");
     let run = context.run(&resolve(&["filelock"], &H200)).expect(2);
-    assert!(run.stderr.contains("was not written by envlock"), "{}", run.shown());
+    assert!(run.flat().contains("was not written by envlock"), "{}", run.shown());
     assert_eq!(context.read("environment.yml"), "name: precious\n");
     assert!(!context.exists("envlock.lock"));
     context.run(&resolve(&["filelock"], &[&H200[..], &["--force"]].concat())).expect(0);
@@ -384,7 +384,7 @@ fn a_folder_that_cannot_be_written() {
         assert_eq!(run.code, 2, "{}", run.shown());
         assert!(run.stderr.contains("cannot write"), "{}", run.shown());
     } else {
-        eprintln!("skipped: running as root");
+        skipped("running as root");
     }
 }
 
@@ -392,7 +392,7 @@ fn a_folder_that_cannot_be_written() {
 fn a_full_disk_leaves_the_old_lock() {
     let full = std::path::Path::new("/dev/full");
     if !full.exists() {
-        eprintln!("skipped: no /dev/full here");
+        skipped("no /dev/full here");
         return;
     }
     // Output to a full device is no crash either.
@@ -572,7 +572,7 @@ fn stack_only_does_not_replace_a_full_lock() {
     let full = context.read("envlock.lock");
     let stack = |rest: &[&'static str]| resolve(&["torch", "--stack-only"], &[&H200[..], rest].concat());
     let run = context.run(&stack(&[])).expect(2);
-    assert!(run.stderr.contains("`--stack-only` would drop them"), "{}", run.shown());
+    assert!(run.flat().contains("`--stack-only` would drop them"), "{}", run.shown());
     context.run(&stack(&["--dry-run"])).expect(0);
     assert_eq!(context.read("envlock.lock"), full);
     context.run(&stack(&["--force"])).expect(0);

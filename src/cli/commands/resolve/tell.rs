@@ -21,14 +21,11 @@ pub(super) fn before(
     printer: &Printer,
 ) {
     for machine in machines {
-        if !printer.json {
+        // Several targets head their own answers.
+        if !printer.json && machines.len() == 1 {
             let from = if machine.kept { "; kept from the lock, `--redetect` looks again" } else { "" };
             let line = format!("{}{from}", report::host_line(&machine.host, registry));
-            let head = match machines {
-                [_] => "host   ".to_owned(),
-                _ => format!("{}   ", machine.name),
-            };
-            printer.out(&format!("{head}{}", wrap(&line, head.len())));
+            printer.out(&format!("host   {}", wrap(&line, 7)));
         }
         for note in &machine.host.notes {
             printer.note(note);

@@ -183,25 +183,23 @@ impl Together<'_> {
         conflict
     }
 
-    /// What a target gave up for the others, and whom it gave it up for.
+    /// Which targets gave something up for the others, and for whom.
     fn tell_who_came_down(&self, common: &Version, alone: &[Option<Version>], solutions: &mut [Solution]) {
-        for (i, solution) in solutions.iter_mut().enumerate() {
-            let Some(better) = alone[i].as_ref().filter(|v| *v > common) else { continue };
-            // The first that cannot follow says why.
-            let why = (0..self.machines.len()).find_map(|other| {
-                let name = &self.machines[other].name;
-                self.why_not(other, ("==", better)).map(|reason| format!("`{name}` cannot: {reason}"))
-            });
-            let text = format!(
-                "torch {common} as on the other targets; `{}` alone could have {better}{}",
-                self.machines[i].name,
-                why.map(|w| format!(", {w}")).unwrap_or_default()
-            );
-            solution.notes.push(Note { text, source: None });
-            if let Some(torch) = solution.packages.iter_mut().find(|p| p.name == "torch") {
-                torch.reason = "newest for all targets".to_owned();
-            }
-        }
+        let came_down: Vec<usize> =
+            (0..solutions.len()).filter(|i| alone[*i].as_ref().is_some_and(|v| v > common)).collect();
+        let Some(first) = came_down.first() else { return };
+        let could: Vec<String> = came_down
+            .iter()
+            .filter_map(|i| Some(format!("`{}` could have {}", self.machines[*i].name, alone[*i].as_ref()?)))
+            .collect();
+        let newest = came_down.iter().filter_map(|i| alone[*i].as_ref()).max().unwrap_or(common);
+        let why = (0..self.machines.len()).find_map(|other| {
+            let reason = self.why_not(other, ("==", newest))?;
+            Some(format!("; `{}` cannot: {reason}", self.machines[other].name))
+        });
+        let text =
+            format!("torch {common} for all targets; alone {}{}", could.join(", "), why.unwrap_or_default());
+        solutions[*first].notes.push(Note { text, source: None });
     }
 
     fn tell_why_they_differ(&self, solutions: &mut [Solution]) {

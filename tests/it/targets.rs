@@ -1,0 +1,132 @@
+//! Several targets in one lock.
+
+use super::context::{IndexServer, Shape, TestContext, leftovers};
+use super::wheels::{little_pypi, little_pytorch};
+
+const CLUSTER: &str = "[target.cluster]\ngpus = [\"H200\"]\ndriver = \"580.159.04\"\n";
+const OLD: &str = "[target.old]\ngpus = [\"V100\"]\ndriver = \"580.65.06\"\n";
+
+fn server() -> IndexServer {
+    let mut all = little_pypi();
+    all.extend(little_pytorch());
+    IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() })
+}
+
+fn manifest(targets: &[&str]) -> String {
+    format!("[project]\nname = \"demo\"\n[stack]\ntorch = \"*\"\n{}", targets.concat())
+}
+
+/// The torch of each target, in the lock's order.
+fn torches(run: &super::context::Run) -> Vec<String> {
+    let json = run.json();
+    let targets = json["targets"].as_array().unwrap();
+    targets
+        .iter()
+        .map(|t| format!("{} {}", t["name"].as_str().unwrap(), t["stack"]["torch"].as_str().unwrap()))
+        .collect()
+}
+
+#[test]
+fn one_torch_for_all_targets() {
+    let context = TestContext::new();
+    context.write("envlock.toml", &manifest(&[CLUSTER, OLD]));
+    let arguments = ["resolve", "--stack-only", "--only-index", "pypi"];
+    let run = context.run(&arguments).expect(0);
+    insta::assert_snapshot!("targets_agree", run.shown());
+    let lock = context.read("envlock.lock");
+    assert_eq!(lock.matches("name = \"torch\"").count(), 1, "what is equal stands once: {lock}");
+    // Solved again it is the same bytes, and the order in the file decides which is the default.
+    context.run(&arguments).expect(0);
+    assert_eq!(context.read("envlock.lock"), lock);
+    let json = [&arguments[..], &["--json", "--dry-run"]].concat();
+    assert_eq!(torches(&context.run(&json).expect(0)), ["cluster 2.10.0", "old 2.10.0"]);
+    context.write("envlock.toml", &manifest(&[OLD, CLUSTER]));
+    assert_eq!(torches(&context.run(&json).expect(0)), ["old 2.10.0", "cluster 2.10.0"]);
+}
+
+#[test]
+fn no_torch_for_all_targets() {
+    let context = TestContext::new();
+    let kepler = "[target.kepler]\ngpus = [\"Tesla K80\"]\ndriver = \"470.129.06\"\n";
+    let new = "[target.new]\ngpus = [\"B200\"]\ndriver = \"580.65.06\"\n";
+    context.write("envlock.toml", &manifest(&[new, kepler]));
+    let arguments = ["resolve", "--stack-only", "--only-index", "pypi"];
+    let run = context.run(&arguments).expect(0);
+    assert!(
+        run.flat().contains("no torch serves all targets: `kepler` has 2.0.1, not 2.15.0"),
+        "{}",
+        run.shown()
+    );
+    assert!(run.flat().contains("have no code for Tesla K80 (3.7)"), "{}", run.shown());
+    // One that cannot be served at all is named.
+    context.write("envlock.toml", &manifest(&[new, kepler]).replace("\"*\"", "\">=2.5\""));
+    let run = context.run(&[&arguments[..], &["--json"]].concat()).expect(1);
+    assert_eq!(run.json()["conflict"]["target"], "kepler");
+}
+
+#[test]
+fn files_and_packages_of_several_targets() {
+    let server = server();
+    let context = TestContext::with_index(&server);
+    let laptop = "[target.laptop]\ngpus = [\"none\"]\npython = \"3.12\"\n";
+    context.write("envlock.toml", &manifest(&[CLUSTER, laptop]));
+    let run = context.run(&["resolve"]).expect(0);
+    assert!(
+        run.flat().contains("wrote envlock.lock, environment.yml, environment.laptop.yml"),
+        "{}",
+        run.shown()
+    );
+    // The laptop has a build of its own; what both have stands once.
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains("targets = [\"laptop\"]") && lock.contains("targets = [\"cluster\"]"), "{lock}");
+    assert_eq!(lock.matches("name = \"filelock\"").count(), 1, "{lock}");
+    context.run(&["resolve", "--locked"]).expect(0);
+    let first = context.run(&["export", "requirements.txt"]).expect(0).stdout;
+    let other = context.run(&["export", "requirements.txt", "--target", "laptop"]).expect(0).stdout;
+    assert!(first.contains("torch==2.15.0 ") && other.contains("torch==2.15.0+cpu "), "{first}\n{other}");
+    let conda = context.run(&["export", "environment.yml", "--target", "laptop"]).expect(0).stdout;
+    assert_eq!(conda, context.read("environment.laptop.yml"));
+    assert!(conda.contains("name: demo-laptop\n") && conda.contains("python=3.12"), "{conda}");
+    // A node is admitted when one of the targets serves it.
+    let node = "schema = 1\ngpu = []\n[system]\nos = \"linux\"\narch = \"x86_64\"\nglibc = \"2.35\"\n";
+    let node = context.write("node.toml", node).display().to_string();
+    context.run(&["verify", "--host", &node]).expect(0);
+    // A target that is taken out leaves its file, and that is said.
+    context.write("envlock.toml", &manifest(&[CLUSTER]));
+    context.run(&["resolve", "--locked"]).expect(1);
+    let run = context.run(&["resolve"]).expect(0);
+    assert!(
+        run.flat().contains("`environment.laptop.yml` is of a target that is no more"),
+        "{}",
+        run.shown()
+    );
+    assert!(!context.read("envlock.lock").contains("laptop"));
+    assert_eq!(leftovers(&context.project()), Vec::<String>::new());
+}
+
+#[test]
+fn targets_that_cannot_be() {
+    let context = TestContext::new();
+    let table = [
+        ("[target.a]\ngpus = []\n", "envlock.toml:5: the target `a` names no GPU"),
+        ("[target.\"a b\"]\n", "envlock.toml:5: `a b` is no name of a target"),
+        ("[target.a]\ngpus = [\"H2000\"]\n", "envlock.toml:5: [target.a]: no GPU is called `H2000`"),
+        ("[target.a]\ndriver = \"12.2\"\n", "envlock.toml:5: [target.a]: `12.2` is no driver version"),
+        ("[target.a]\npython = \"3.8\"\n", "Python `3.8` is not within the project's `>=3.10`"),
+        ("[target.a]\npython = \"two\"\n", "envlock.toml:5: "),
+        ("[target.a]\ngpu = [\"H200\"]\n", "unknown field `gpu`"),
+        ("[target.a]\n[target.a]\n", "envlock.toml:6: "),
+    ];
+    for (targets, expected) in table {
+        let text = format!("[project]\npython = \">=3.10\"\n[stack]\ntorch = \"*\"\n{targets}");
+        context.write("envlock.toml", &text);
+        let run = context.run(&["resolve", "--stack-only"]).expect(2);
+        assert!(run.flat().contains(expected), "{targets}: {}", run.shown());
+    }
+    // Options describe another machine than the manifest's: to look, not to lock.
+    context.write("envlock.toml", &manifest(&[CLUSTER]));
+    let other = ["resolve", "--stack-only", "--only-index", "pypi", "--gpu", "V100"];
+    let run = context.run(&other).expect(2);
+    assert!(run.flat().contains("envlock.toml says what to lock for: [target.cluster]"), "{}", run.shown());
+    context.run(&[&other[..], &["--dry-run"]].concat()).expect(0);
+}

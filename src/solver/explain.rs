@@ -1,6 +1,6 @@
 //! Sets of candidates as people say them: `torch 2.6.0 to 2.15.0`, `CUDA 12.4 to 13.2`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pep440_rs::Version;
 
@@ -18,8 +18,12 @@ pub(super) fn span<T: ToString>(items: &[T]) -> String {
     }
 }
 
+fn sorted(ordinals: impl Iterator<Item = u32>) -> Vec<u32> {
+    ordinals.collect::<BTreeSet<u32>>().into_iter().collect()
+}
+
 impl Problem<'_> {
-    /// The ordinals of a node's candidates that are in a set.
+    /// The ordinals of a node's candidates that are in a set, and of those that they stand for.
     pub fn members(&self, node: &Node, set: &Set) -> Vec<u32> {
         let count = match node {
             Node::Python => self.pythons.len(),
@@ -34,7 +38,24 @@ impl Problem<'_> {
             Node::Package(name) | Node::Extra(name, _) => self.candidates(name).map_or(0, |c| c.len()),
             _ => 1,
         };
-        (0..count as u32).filter(|i| set.contains(i)).collect()
+        let members: Vec<u32> = (0..count as u32).filter(|i| set.contains(i)).collect();
+        match (&self.alike, node) {
+            (Some(alike), Node::Package(name)) if name.as_ref() == "torch" => {
+                sorted(members.into_iter().flat_map(|v| alike.all(v)))
+            }
+            (Some(alike), Node::Build(name)) if name.as_ref() == "torch" => {
+                let torch = &self.stack["torch"];
+                sorted(members.into_iter().flat_map(|i| {
+                    let like = &torch.builds[i as usize];
+                    let spans = alike.all(like.version_ordinal).flat_map(|v| torch.spans[v as usize].clone());
+                    spans.filter(|i| {
+                        let build = &torch.builds[*i as usize];
+                        (build.variant, build.index) == (like.variant, like.index)
+                    })
+                }))
+            }
+            _ => members,
+        }
     }
 
     /// The versions of a package that are in a set, oldest first.

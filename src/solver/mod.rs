@@ -14,6 +14,7 @@
 //! * when nothing fits, an unranked pass finds the shortest proof (`conflict`) and one relaxation
 //!   per request and host fact finds the ways out (`relax`).
 
+mod alike;
 mod answer;
 mod closure;
 mod conflict;
@@ -290,7 +291,10 @@ fn explain_failure<'a>(
         Depth::Full => tries.extend(series.into_iter().map(|s| (Level::Full, Depth::Full, s))),
     }
     for (level, depth, series) in tries {
-        let problem = Problem::new(inputs, tables, depth, series);
+        let mut problem = Problem::new(inputs, tables, depth, series);
+        if depth == Depth::Stack {
+            problem.alike = alike::Alike::of(&problem);
+        }
         match search::unranked(&problem) {
             Found::Need(needs) => return Err(Answer::NeedMetadata(needs)),
             Found::TooLong => return Err(Answer::TooLong),

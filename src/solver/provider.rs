@@ -63,7 +63,7 @@ impl<'p, 'a> Provider<'p, 'a> {
         if is_stack_package(name) {
             return;
         }
-        let Ok(Some(choice)) = self.problem.choose(node, set) else {
+        let Ok(Some(choice)) = self.problem.choose(node, set, self.ranked) else {
             return;
         };
         if let Ok(candidates) = self.problem.candidates(name) {
@@ -98,14 +98,8 @@ impl<'p, 'a> Provider<'p, 'a> {
         }
         out.push((Node::Python, Set::full()));
         let stack = out.iter().any(|(n, _)| matches!(n, Node::Package(name) if is_stack_package(name)));
-        if stack && self.ranked {
-            // The answer needs no proof: what the machine rules out is left out from the start. The
-            // search for a proof meets the same facts one by one.
-            let torch = &p.stack["torch"];
-            let versions = ordinals(torch.versions.len(), |v| {
-                torch.builds_of(v as u32).iter().any(|b| p.machine_allows(b))
-            });
-            out.push((Node::package("torch"), versions));
+        if let Some(alike) = p.alike.as_ref().filter(|_| stack) {
+            out.push((Node::package("torch"), alike.representatives()));
         }
         if stack {
             if let Some(limit) = &request.cuda {
@@ -332,14 +326,14 @@ impl DependencyProvider for Provider<'_, '_> {
         let left = range.iter().count();
         if !self.ranked {
             // A requirement that nothing satisfies ends the search at once.
-            let dead = matches!(self.problem.choose(package, range), Ok(None));
+            let dead = matches!(self.problem.choose(package, range, false), Ok(None));
             return (if dead { 255 } else { 0 }, conflicts, Reverse(left), Reverse(package.clone()));
         }
         (self.problem.class(package), conflicts, Reverse(left), Reverse(package.clone()))
     }
 
     fn choose_version(&self, package: &Node, range: &Set) -> Result<Option<u32>, Stop> {
-        Ok(self.problem.choose(package, range)?)
+        Ok(self.problem.choose(package, range, self.ranked)?)
     }
 
     fn get_dependencies(&self, package: &Node, version: &u32) -> Result<Dependencies<Node, Set, Why>, Stop> {

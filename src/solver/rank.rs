@@ -47,8 +47,10 @@ impl Problem<'_> {
         }
     }
 
-    /// The preferred candidate of a node within a set.
-    pub fn choose(&self, node: &Node, set: &Set) -> Result<Option<u32>, Missing> {
+    /// The preferred candidate of a node within a set. With `possible`, versions of torch that the
+    /// machine rules out do not count: the answer needs no proof, while the search for one meets the
+    /// same facts one by one.
+    pub fn choose(&self, node: &Node, set: &Set, possible: bool) -> Result<Option<u32>, Missing> {
         let contained = |count: usize| within(set, count);
         Ok(match node {
             Node::Root | Node::Driver | Node::Gpu(_) | Node::Glibc | Node::Bound(_) => {
@@ -71,13 +73,18 @@ impl Problem<'_> {
                 let table = &self.stack[name.as_ref()];
                 let count =
                     if matches!(node, Node::Extra(..)) { table.builds.len() } else { table.versions.len() };
+                let torch = matches!(node, Node::Package(_)) && name.as_ref() == "torch";
+                let allowed = |version: &u32| {
+                    !(possible && torch) || table.builds_of(*version).iter().any(|b| self.machine_allows(b))
+                };
                 if let (Node::Package(_), Some(locked)) = (node, self.preferences.versions.get(name.as_ref()))
                     && let Some(i) = table.versions.iter().position(|v| *v == super::public(locked))
                     && set.contains(&(i as u32))
+                    && allowed(&(i as u32))
                 {
                     return Ok(Some(i as u32));
                 }
-                contained(count).next()
+                contained(count).find(allowed)
             }
             Node::Package(name) | Node::Extra(name, _) => {
                 let candidates = self.candidates(name)?;

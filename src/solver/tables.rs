@@ -109,6 +109,8 @@ pub(super) struct Problem<'a> {
     pub depth: Depth,
     /// Requested packages must be the newest that any of these series could have.
     pub newest_on: Option<&'a [Python]>,
+    /// In the search for a proof: versions of torch of which one stands for several.
+    pub alike: Option<super::alike::Alike>,
     pub platform: Platform,
     pub libc: Option<Libc>,
     /// GPUs with a known capability.
@@ -183,6 +185,7 @@ impl<'a> Problem<'a> {
             preferences: inputs.preferences,
             depth,
             newest_on: None,
+            alike: None,
             platform,
             libc: inputs.host.system.libc.clone(),
             gpus,

@@ -286,3 +286,53 @@ fn an_open_fact_limits_nothing() {
     let volta = v100.envelope.coverage.iter().find(|c| c.compute_capability.to_string() == "7.0").unwrap();
     assert_eq!(volta.driver_below.as_ref().unwrap().to_string(), "590");
 }
+
+/// What versions that stand for others save must not change what is told.
+#[test]
+fn a_proof_over_representatives_tells_the_same() {
+    let registry = Registry::embedded();
+    let gpus = ["A100", "V100", "Tesla K80", "GTX 1080 Ti", "RTX 5090", "H200"];
+    let drivers = [Some("450.80.02"), Some("470.129.06"), Some("535.54.03"), Some("580.65.06"), None];
+    let requests = [
+        only("pypi", ask(&["torch>=2.6"])),
+        ask(&["torch>=2.12"]),
+        ask(&["torch<1.13", "torchvision>=0.20"]),
+        only("pypi", ask(&["torchvision", "torch>=2.4"])),
+        Request {
+            nccl: Some(Limit { value: ">=2.27".parse().unwrap(), origin: "t".into() }),
+            ..ask(&["torch<2.5"])
+        },
+    ];
+    let mut conflicts = 0;
+    for (gpu, driver) in gpus.iter().flat_map(|g| drivers.iter().map(move |d| (g, d))) {
+        let host = host(Some(&[gpu]), *driver);
+        if check_host(&registry, &host).is_err() {
+            continue;
+        }
+        let catalogue = Catalogue::new(&registry, host.system.platform);
+        for request in &requests {
+            let universe = Universe::default();
+            let preferences = Preferences::default();
+            let inputs = Inputs {
+                catalogue: &catalogue,
+                universe: &universe,
+                host: &host,
+                request,
+                preferences: &preferences,
+            };
+            let told = |alike: bool| {
+                let pythons = allowed_pythons(&registry, request);
+                let mut problem = Problem::new(&inputs, &catalogue.tables, Depth::Stack, pythons);
+                problem.alike = alike.then(|| alike::Alike::of(&problem)).flatten();
+                match search::unranked(&problem) {
+                    Found::Impossible(tree) => Some(conflict::describe(&problem, &tree)),
+                    _ => None,
+                }
+            };
+            let (all, representatives) = (told(false), told(true));
+            conflicts += usize::from(all.is_some());
+            assert_eq!(all, representatives, "{gpu} {driver:?} {:?}", request.requirements);
+        }
+    }
+    assert!(conflicts > 30, "only {conflicts} conflicts were compared");
+}

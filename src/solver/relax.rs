@@ -88,7 +88,9 @@ impl Relaxer<'_, '_> {
         }
         stack.insert("python".to_owned(), solution.python.to_string());
         if gives.is_empty() {
-            gives = format!("{} packages on Python {}", solution.packages.len(), solution.python);
+            let count = solution.packages.len();
+            let s = if count == 1 { "" } else { "s" };
+            gives = format!("{count} package{s} on Python {}", solution.python);
         }
         self.found.push(WayOut { change, party: party.to_owned(), level: self.level, stack, gives });
     }

@@ -104,12 +104,22 @@ fn conflicts_in_the_closure() {
     let mut all = little_pypi();
     all.push(("pypi", wheel("old-tool", "1.0").needs("torch<2.9")));
     all.push(("pypi", wheel("needs-new-numpy", "1.0").needs("numpy>=2")));
+    all.push(("pypi", wheel("deep", "1.0").needs("middle")));
+    all.push(("pypi", wheel("middle", "1.0").needs("idna>=99")));
+    all.push(("pypi", wheel("only-old", "1.0").tags("cp39-cp39-manylinux_2_17_x86_64")));
+    all.push(("pypi", wheel("only-new", "1.0").tags("cp312-cp312-manylinux_2_17_x86_64")));
     all.push(("pypi", wheel("url-user", "1.0").needs("thing @ https://example.com/thing.whl")));
     let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
     let table: &[(&[&str], &[&str])] = &[
         (&["torch>=2.9", "old-tool"], &["old-tool 1.0 needs torch<2.9", "you ask for torch>=2.9"]),
         (&["numpy<2", "needs-new-numpy"], &["needs-new-numpy 1.0 needs numpy>=2", "you ask for numpy<2"]),
         (&["idna>=99"], &["idna exists as 3.11 to 3.12", "you ask for idna>=99"]),
+        (&["deep"], &["deep 1.0 needs middle", "middle 1.0 needs idna>=99", "idna exists as 3.11 to 3.12"]),
+        (
+            &["only-old", "only-new"],
+            &["only-old 1.0 has wheels for Python 3.9", "only-new 1.0 has wheels for Python 3.12"],
+        ),
+        (&["only-old", "--python", "3.12"], &["only-old 1.0 has no wheel for Python 3.12 on linux-x86_64"]),
         (&["nosuchpackage"], &["the index pypi has no `nosuchpackage`"]),
         (&["url-user"], &["a kind of requirement that is not supported"]),
     ];

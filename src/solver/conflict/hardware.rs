@@ -217,6 +217,16 @@ impl Telling<'_, '_> {
         }
     }
 
+    /// The series, among those in question, for which some candidate of a set has a wheel: two digits
+    /// each, so that they sort.
+    fn series_with_wheels(&self, name: &str, node: &Node, set: &Set) -> BTreeSet<String> {
+        let p = self.problem;
+        let candidates = p.candidates(name).unwrap_or_default();
+        let members = p.members(node, set);
+        let has_wheel = |python| members.iter().any(|i| p.has_usable(&candidates[*i as usize], python));
+        p.pythons.iter().filter(|python| has_wheel(**python)).map(|p| format!("{:02}", p.minor)).collect()
+    }
+
     pub(super) fn pythons(&mut self) {
         let p = self.problem;
         let parents: Vec<(Node, Set)> =
@@ -237,6 +247,7 @@ impl Telling<'_, '_> {
                     .flatten()
                     .map(|minor| format!("{minor:02}"))
                     .collect(),
+                Node::Package(name) => self.series_with_wheels(name, &parent, &set),
                 _ => BTreeSet::new(),
             };
             let series: Vec<String> =

@@ -28,6 +28,10 @@ impl Telling<'_, '_> {
                         &[from, to],
                         "its metadata",
                     );
+                    if self.needs_nothing(&parent, &set, to) {
+                        let text = self.why_nothing(to);
+                        self.say(6, text, &[to], if is_stack_package(to) { "registry" } else { "index" });
+                    }
                 }
                 Node::Bound(_) => {
                     for (bound, specifiers) in p.bounds_on(from) {
@@ -69,6 +73,24 @@ impl Telling<'_, '_> {
                 _ => {}
             }
         }
+    }
+
+    /// Whether no candidate at all is what the newest version of a set needs of a package.
+    fn needs_nothing(&self, parent: &Node, set: &Set, to: &str) -> bool {
+        let p = self.problem;
+        let (Node::Package(name) | Node::Extra(name, _)) = parent else { return false };
+        let (Some(newest), false) = (p.members(parent, set).last().copied(), is_stack_package(name)) else {
+            return false;
+        };
+        let extra = match parent {
+            Node::Extra(_, extra) => Some(extra.as_ref()),
+            _ => None,
+        };
+        let needed = p.package_dependencies(name, newest, extra);
+        needed.is_ok_and(|needed| {
+            needed
+                .is_ok_and(|list| list.iter().any(|(node, set)| *node == Node::package(to) && set.is_empty()))
+        })
     }
 
     /// The requirement as the newest version of a set writes it.
@@ -119,21 +141,22 @@ impl Telling<'_, '_> {
         }
         let missing: Vec<(Node, Set)> =
             self.leaves.missing.iter().map(|(n, s)| (n.clone(), s.clone())).collect();
-        let mut empty: Vec<Node> = missing
-            .iter()
-            .filter(|(n, _)| matches!(n, Node::Package(name) if !is_stack_package(name)))
-            .filter(|(n, s)| p.members(n, s).iter().all(|i| !self.usable(n, *i)))
-            .map(|(n, _)| n.clone())
-            .collect();
-        // A requirement that matches no candidate at all is an empty set on the dependency.
-        empty.dedup();
-        for node in empty {
-            // Where a candidate is there and cannot be used, that was said.
-            if let Node::Package(name) = &node
-                && !self.leaves.unusable.contains_key(&node)
-            {
-                let text = self.why_nothing(name);
-                self.say(6, text, &[name], "index");
+        for (node, set) in missing {
+            let Node::Package(name) = &node else { continue };
+            let members = p.members(&node, &set);
+            // Where a candidate is there and cannot be used for another reason, that was said.
+            if is_stack_package(name) || members.is_empty() || self.leaves.unusable.contains_key(&node) {
+                continue;
+            }
+            if members.iter().all(|i| !self.usable(&node, *i)) {
+                let has = if members.len() == 1 { "has" } else { "have" };
+                let text = format!(
+                    "{} {has} no wheel for Python {} on {}",
+                    p.name_versions(&node, &set),
+                    span(&p.pythons),
+                    p.platform
+                );
+                self.say(6, text, &[name, "python"], "wheel tags");
             }
         }
     }

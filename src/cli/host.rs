@@ -127,6 +127,14 @@ pub(super) fn finish(mut host: Host, registry: &Registry) -> Result<Host, CliErr
 fn driver(text: &str, origin: &str) -> Result<Driver, CliError> {
     let version: crate::model::version::DottedVersion =
         text.parse().map_err(|e| usage(&e).hint("drivers are named as `nvidia-smi` does: `535.129.03`"))?;
+    if version.as_str() == version.major().to_string() && version.major() >= 100 {
+        // 580.0 is older than every driver of the branch: the answer would be about none that exists.
+        return Err(CliError::new(
+            "usage",
+            format!("`{}` is a driver branch, not a driver", clean(text, 40)),
+        )
+        .hint("name the whole version as `nvidia-smi` does: `580.65.06`"));
+    }
     if version.major() < 100 {
         return Err(CliError::new("usage", format!("`{}` is no driver version", clean(text, 40)))
             .hint("a driver is named like `535.129.03`; `12.2` is a CUDA version"));

@@ -2,15 +2,25 @@
 
 use super::error::CliError;
 use super::files;
+use super::printer::Printer;
 use super::settings::Project;
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::text::clean;
+use crate::registry::Registry;
 
 /// The project's lock; `None` when there is none.
 pub(super) fn read(project: &Project) -> Result<Option<Lockfile>, CliError> {
     match files::read(&project.lock_path())? {
         Some(text) => Ok(Some(lockfile::parse(&text)?)),
         None => Ok(None),
+    }
+}
+
+/// Warns where the manifest asks for something else than the lock answers: what follows is about the lock.
+pub(super) fn warn_if_stale(project: &Project, lock: &Lockfile, registry: &Registry, printer: &Printer) {
+    let Some(manifest) = &project.manifest else { return };
+    if let Some(first) = lockfile::stale(lock, &manifest.request, registry).first() {
+        printer.warning(&format!("the lock is stale: {first}; `envlock resolve` makes it current"));
     }
 }
 

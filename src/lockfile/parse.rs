@@ -39,7 +39,7 @@ impl LockError {
         match self {
             LockError::Newer { .. } => "update envlock, or make the lock again with `envlock resolve`",
             LockError::MergeConflict { .. } | LockError::Malformed(_) | LockError::Edited => {
-                "make it again: `envlock resolve --redetect` for this machine, or with `--gpu` and `--driver`"
+                "take the committed one back with `git checkout envlock.lock`, or make it again: `envlock resolve --redetect` for this machine, or with `--gpu` and `--driver`"
             }
         }
     }

@@ -32,6 +32,8 @@ fn a_project_from_manifest_to_lock() {
     assert_eq!(context.read("envlock.lock"), lock);
     context.run(&["resolve", "--locked"]).expect(0);
     context.write("envlock.toml", "[stack]\ntorch = \">=2.9\"\n");
+    let exported = context.run(&["export", "requirements.txt"]).expect(0);
+    assert!(exported.flat().contains("the lock is stale: the lock does not answer"), "{}", exported.shown());
     let stale = context.run(&["resolve", "--locked"]).expect(1);
     assert!(stale.stdout.contains("the lock does not answer `package torch>=2.9`"), "{}", stale.shown());
     assert_eq!(leftovers(&context.project()), Vec::<String>::new());
@@ -120,6 +122,7 @@ fn conflicts_in_the_closure() {
             &["only-old 1.0 has wheels for Python 3.9", "only-new 1.0 has wheels for Python 3.12"],
         ),
         (&["only-old", "--python", "3.12"], &["only-old 1.0 has no wheel for Python 3.12 on linux-x86_64"]),
+        (&["pytorch"], &["hint: `pytorch`: on PyPI it is called `torch`"]),
         (&["nosuchpackage"], &["the index pypi has no `nosuchpackage`"]),
         (&["url-user"], &["a kind of requirement that is not supported"]),
     ];
@@ -600,4 +603,19 @@ fn help_version_completions_and_man() {
     assert!(context.run(&["registry", "lint"]).expect(0).stdout.contains("no problems"));
     assert!(context.run(&["registry", "show", "torch", "2.9.1"]).expect(0).stdout.contains("9.10.2.21"));
     context.run(&["registry", "show", "torch", "9.9.9"]).expect(1);
+}
+
+#[test]
+fn questions_that_are_not_the_ones_meant() {
+    let context = TestContext::new();
+    let table: [(&[&str], &str); 3] = [
+        (&["torch", "--stack-only", "--driver", "580"], "`580` is a driver branch, not a driver"),
+        (&["torch", "--stack-only", "--driver", "12.2"], "`12.2` is no driver version"),
+        (&["numpy", "--stack-only", "--gpu", "H200"], "none of them is asked for"),
+    ];
+    for (arguments, expected) in table {
+        let run = context.run(&resolve(arguments, &[])).expect(2);
+        assert!(run.flat().contains(expected), "{}", run.shown());
+        assert!(!context.exists("envlock.lock"));
+    }
 }

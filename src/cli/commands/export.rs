@@ -17,6 +17,7 @@ use crate::model::solution::Need;
 pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> Result<u8, CliError> {
     let project = Project::find(global, true)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
+    lock::warn_if_stale(&project, &lock, &settings::registry(global)?, printer);
     let target = lock::target(&lock, args.target.as_deref())?;
     let out = match args.format {
         ExportFormat::Environment => {

@@ -28,6 +28,9 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
     let project = Project::find(global, true)?;
     let registry = settings::registry(global)?;
     let lock = lock::read(&project)?;
+    if let Some(lock) = &lock {
+        lock::warn_if_stale(&project, lock, &registry, printer);
+    }
     if let (Some(path), None) = (&args.host, &args.prefix) {
         let lock = lock.ok_or_else(lock::missing)?;
         // Without a name, any target of the lock may serve the node.

@@ -18,7 +18,7 @@ use crate::model::request::{Preferences, Request};
 use crate::model::solution::{Conflict, Level};
 use crate::model::text::normalized_name;
 use crate::registry::Registry;
-use crate::solver::Universe;
+use crate::solver::{STACK_PACKAGES, Universe};
 
 use machines::machines;
 use together::{Joint, Together};
@@ -50,8 +50,11 @@ pub(super) fn run_in(
     if args.locked {
         return locked(old.as_ref(), &request, &registry, printer);
     }
-    if args.stack_only && !args.dry_run {
-        guard_full_lock(old.as_ref(), args.force)?;
+    if args.stack_only {
+        guard_empty_stack(&request)?;
+        if !args.dry_run {
+            guard_full_lock(old.as_ref(), args.force)?;
+        }
     }
     let machines = machines(project, args, old.as_ref(), &registry)?;
     let environments: Vec<String> = match args.stack_only {
@@ -81,7 +84,7 @@ pub(super) fn run_in(
     };
     let mut solutions = match together.solve()? {
         Joint::Solved(solutions) => solutions,
-        Joint::Conflict(conflict) => return Ok(refuse(&conflict, printer)),
+        Joint::Conflict(conflict) => return Ok(refuse(&conflict, &request, printer)),
         Joint::TooLong => {
             return Err(CliError::new(
                 "internal",
@@ -123,8 +126,20 @@ pub(super) fn run_in(
     Ok(exit::YES)
 }
 
+/// Names that people ask for and that are no package, or not the one they mean. Said only where the
+/// request failed: somebody may have a package of that name.
+const OTHER_NAMES: [(&str, &str); 4] = [
+    ("pytorch", "on PyPI it is called `torch`"),
+    ("cuda", "it comes with torch; limit it with `cuda = \"12.6\"` under `[stack]`, or `--variant cu126`"),
+    (
+        "cudatoolkit",
+        "it comes with torch; limit it with `cuda = \"12.6\"` under `[stack]`, or `--variant cu126`",
+    ),
+    ("cudnn", "it comes with torch; limit it with `cudnn = \"9\"` under `[stack]`"),
+];
+
 /// A conflict as it is told; the exit code.
-fn refuse(conflict: &Conflict, printer: &Printer) -> u8 {
+fn refuse(conflict: &Conflict, request: &Request, printer: &Printer) -> u8 {
     if printer.json {
         printer.json(&report::conflict_json(conflict));
         return exit::NO;
@@ -134,6 +149,9 @@ fn refuse(conflict: &Conflict, printer: &Printer) -> u8 {
         printer.hint("name one of these, or update the driver on the host (containers share it)");
     } else if !conflict.would_work_if.is_empty() {
         printer.hint("name one of these in the request");
+    }
+    for (name, meant) in OTHER_NAMES.iter().filter(|(name, _)| request.find(name).is_some()) {
+        printer.hint(&format!("`{name}`: {meant}"));
     }
     exit::NO
 }
@@ -216,6 +234,16 @@ fn preferences(old: Option<&Lockfile>, target: &str, args: &SolveArgs) -> Prefer
         }
         _ => Preferences::default(),
     }
+}
+
+/// A lock of the stack alone would be empty without a package of the stack.
+fn guard_empty_stack(request: &Request) -> Result<(), CliError> {
+    if STACK_PACKAGES.iter().any(|name| request.find(name).is_some()) {
+        return Ok(());
+    }
+    let names = STACK_PACKAGES.join("`, `");
+    Err(CliError::new("usage", format!("`--stack-only` solves `{names}`, and none of them is asked for"))
+        .hint("leave `--stack-only` out, or ask for torch"))
 }
 
 /// A lock of the stack alone has no hashes: it does not silently take the place of one that has them.

@@ -6,6 +6,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use crate::model::metadata::CoreMetadata;
@@ -13,7 +14,7 @@ use crate::model::project::ProjectPage;
 use crate::model::text::hex;
 
 /// The layout's version: part of the path, so another layout starts afresh.
-const LAYOUT: &str = "v1";
+const LAYOUT: &str = "v2";
 
 /// The cache folder.
 #[derive(Debug, Clone)]
@@ -46,20 +47,25 @@ impl Cache {
     }
 
     pub(super) fn page(&self, address: &str) -> Option<CachedPage> {
-        let text = fs_err::read_to_string(self.page_path(address)).ok()?;
-        let (head, body) = text.split_once('\n')?;
-        let mut fields = head.split('\t');
+        let entry = contents(&self.page_path(address)).ok()?;
+        let end = entry.iter().position(|b| *b == b'\n')?;
+        let mut fields = std::str::from_utf8(&entry[..end]).ok()?.split('\t');
         let optional = |s: &str| (!s.is_empty()).then(|| s.to_owned());
         let etag = optional(fields.next()?);
         let last_modified = optional(fields.next()?);
         let fresh_until = fields.next()?.parse().ok()?;
-        Some(CachedPage { etag, last_modified, fresh_until, page: ProjectPage::parse(body.into())? })
+        Some(CachedPage {
+            etag,
+            last_modified,
+            fresh_until,
+            page: ProjectPage::parse(entry.slice(end + 1..))?,
+        })
     }
 
     pub(super) fn store_page(&self, address: &str, entry: &CachedPage) {
         let flat = |s: &Option<String>| s.as_deref().unwrap_or("").replace(['\t', '\n', '\r'], " ");
         let head = format!("{}\t{}\t{}\n", flat(&entry.etag), flat(&entry.last_modified), entry.fresh_until);
-        self.store(&self.page_path(address), &[head.as_bytes(), entry.page.as_text().as_bytes()]);
+        self.store(&self.page_path(address), &[head.as_bytes(), entry.page.as_bytes()]);
     }
 
     /// METADATA by the wheel's SHA-256 (or its address, where the index states no hash).
@@ -112,6 +118,21 @@ impl Cache {
     }
 }
 
+/// Entries from this size on are mapped: a solve looks at a small part of them.
+const MAPPED: u64 = 64 << 10;
+
+/// A file's contents.
+fn contents(path: &Path) -> std::io::Result<Bytes> {
+    let file = fs_err::File::open(path)?;
+    if file.metadata()?.len() < MAPPED {
+        return Ok(fs_err::read(path)?.into());
+    }
+    // SAFETY: an entry is never written in place. It is replaced by renaming, which leaves the mapped file
+    // as it is until it is let go of.
+    let map = unsafe { memmap2::Mmap::map(file.file()) }?;
+    Ok(Bytes::from_owner(map))
+}
+
 fn key(text: &str) -> String {
     hex(&Sha256::digest(text.as_bytes())[..16])
 }
@@ -138,7 +159,7 @@ mod tests {
         cache.store_page("a", &entry);
         let back = cache.page("a").unwrap();
         assert_eq!((back.etag.as_deref(), back.fresh_until), (Some("\"x\""), 7));
-        assert_eq!(back.page.as_text(), entry.page.as_text());
+        assert_eq!(back.page.as_bytes(), entry.page.as_bytes());
         fs_err::write(cache.page_path("a"), "half").unwrap();
         assert!(cache.page("a").is_none());
         cache.store_metadata("k", &"0".repeat(64), "Name: a\nVersion: 1\n\nlong description");

@@ -1,11 +1,13 @@
 //! A project's page on an index: its releases and their files.
 //!
-//! A page is kept in a compact text form, one line a file, and each release's files are parsed only
-//! when somebody asks: a solve looks at a handful of the hundreds of releases a page lists.
+//! A page is kept in a compact text form: a table of its releases, then one line a file. A release's
+//! files are parsed only when somebody asks: a solve looks at a handful of the hundreds of releases a page
+//! lists, and of a page that is mapped from a cache the rest is never read.
 
 use std::fmt::Write as _;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
+use bytes::Bytes;
 use pep440_rs::{Version, VersionSpecifiers};
 
 use super::platform::{Libc, Platform};
@@ -15,7 +17,10 @@ use super::wheel::{Fit, WheelName};
 /// The releases of one project on one index, oldest first.
 #[derive(Debug)]
 pub struct ProjectPage {
-    text: Arc<str>,
+    /// The compact form.
+    text: Bytes,
+    /// The wheels' lines in it.
+    lines: Bytes,
     releases: Vec<Release>,
 }
 
@@ -100,73 +105,67 @@ impl ProjectPage {
             }
         }
         rows.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| a.2.filename.cmp(&b.2.filename)));
-        let mut text = String::new();
+        let mut table = String::new();
+        let mut lines = String::new();
+        let mut count = 0;
         let mut start = 0;
         while start < rows.len() {
             let end = start + rows[start..].iter().take_while(|r| r.0 == rows[start].0).count();
             let group = &rows[start..end];
+            let before = lines.len();
+            for (_, _, file) in group.iter().filter(|(_, is_wheel, _)| *is_wheel) {
+                write_line(&mut lines, file);
+            }
             let sdist = group.iter().any(|r| !r.1);
             let wheel = group.iter().any(|r| r.1);
             let yanked = wheel && group.iter().all(|r| !r.1 || r.2.yanked);
-            let flag = |on: bool, letter: &'static str| if on { letter } else { "" };
-            let _ = writeln!(
-                text,
-                "={}\t{}{}{}",
-                group[0].0,
-                flag(sdist, "s"),
-                flag(wheel, "w"),
-                flag(yanked, "y")
-            );
-            for (_, is_wheel, f) in group {
-                if !is_wheel {
-                    continue;
-                }
-                let requires: String =
-                    f.requires_python.iter().flat_map(|r| r.chars()).filter(|c| !c.is_control()).collect();
-                let _ = writeln!(
-                    text,
-                    "{}\t{}\t{}\t{}{}\t{}\t{}\t{}",
-                    f.filename,
-                    f.sha256.as_deref().unwrap_or(""),
-                    f.size.map(|s| s.to_string()).unwrap_or_default(),
-                    if f.yanked { "y" } else { "" },
-                    if f.has_metadata { "m" } else { "" },
-                    requires,
-                    f.metadata_sha256.as_deref().unwrap_or(""),
-                    f.url,
-                );
-            }
+            let flags: String = [(sdist, 's'), (wheel, 'w'), (yanked, 'y')]
+                .iter()
+                .filter_map(|(on, letter)| on.then_some(*letter))
+                .collect();
+            let _ = writeln!(table, "{}\t{flags}\t{}", group[0].0, lines.len() - before);
+            count += 1;
             start = end;
         }
+        let text = format!("{count}\n{table}{lines}");
         ProjectPage::parse(text.into()).expect("the compact form just written")
     }
 
-    /// Reads the compact form. `None` if it is not one (a damaged cache entry).
-    pub fn parse(text: Arc<str>) -> Option<ProjectPage> {
+    /// Reads the compact form: the number of releases, a line for each of them, then the lines of their
+    /// wheels, which are left alone until asked for. `None` if it is not one (a damaged cache entry).
+    pub fn parse(text: Bytes) -> Option<ProjectPage> {
+        let mut rest: &[u8] = &text;
+        let mut line = || {
+            let end = rest.iter().position(|b| *b == b'\n')?;
+            let (line, tail) = rest.split_at(end);
+            rest = &tail[1..];
+            std::str::from_utf8(line).ok()
+        };
+        let count: usize = line()?.parse().ok()?;
         let mut releases: Vec<Release> = Vec::new();
-        let mut position = 0;
-        for line in text.split_inclusive('\n') {
-            let end = position + line.len();
-            if let Some(head) = line.strip_prefix('=') {
-                let (version, flags) = head.trim_end_matches('\n').split_once('\t')?;
-                releases.push(Release {
-                    version: version.parse().ok()?,
-                    has_sdist: flags.contains('s'),
-                    has_wheel: flags.contains('w'),
-                    yanked: flags.contains('y'),
-                    range: end..end,
-                    files: OnceLock::new(),
-                });
-            } else {
-                releases.last_mut()?.range.end = end;
-            }
+        let mut position = 0usize;
+        for _ in 0..count {
+            let mut fields = line()?.split('\t');
+            let (version, flags, length) = (fields.next()?, fields.next()?, fields.next()?);
+            let end = position.checked_add(length.parse().ok()?)?;
+            releases.push(Release {
+                version: version.parse().ok()?,
+                has_sdist: flags.contains('s'),
+                has_wheel: flags.contains('w'),
+                yanked: flags.contains('y'),
+                range: position..end,
+                files: OnceLock::new(),
+            });
             position = end;
         }
-        Some(ProjectPage { text, releases })
+        // An entry that was cut is damaged, wherever it was cut.
+        (rest.len() == position).then_some(())?;
+        let lines = text.slice(text.len() - position..);
+        Some(ProjectPage { text, lines, releases })
     }
 
     /// The compact form, for a cache.
-    pub fn as_text(&self) -> &str {
+    pub fn as_bytes(&self) -> &[u8] {
         &self.text
     }
 
@@ -177,9 +176,11 @@ impl ProjectPage {
 
     /// The wheels of a release.
     pub fn files<'a>(&'a self, release: &'a Release) -> &'a [WheelFile] {
-        release
-            .files
-            .get_or_init(|| self.text[release.range.clone()].lines().filter_map(parse_line).collect())
+        release.files.get_or_init(|| {
+            // Text that is no UTF-8 is of a damaged cache: a release without files.
+            let lines = std::str::from_utf8(&self.lines[release.range.clone()]).unwrap_or_default();
+            lines.lines().filter_map(parse_line).collect()
+        })
     }
 
     /// A wheel by its file name, looked for in its release alone: the others are not parsed for it.
@@ -240,6 +241,24 @@ pub fn specifiers_allow(specifiers: &VersionSpecifiers, python: super::wheel::Py
         Some(patch) => specifiers.contains(&version(patch)),
         None => specifiers.contains(&version(0)) || specifiers.contains(&version(99)),
     }
+}
+
+/// One wheel as a line.
+fn write_line(out: &mut String, f: &RawFile) {
+    let requires: String =
+        f.requires_python.iter().flat_map(|r| r.chars()).filter(|c| !c.is_control()).collect();
+    let _ = writeln!(
+        out,
+        "{}\t{}\t{}\t{}{}\t{}\t{}\t{}",
+        f.filename,
+        f.sha256.as_deref().unwrap_or(""),
+        f.size.map(|s| s.to_string()).unwrap_or_default(),
+        if f.yanked { "y" } else { "" },
+        if f.has_metadata { "m" } else { "" },
+        requires,
+        f.metadata_sha256.as_deref().unwrap_or(""),
+        f.url,
+    );
 }
 
 fn parse_line(line: &str) -> Option<WheelFile> {
@@ -307,9 +326,15 @@ mod tests {
                 && !page.releases()[3].has_wheel
         );
         assert!(page.releases()[2].yanked && !page.releases()[1].yanked);
-        let again = ProjectPage::parse(page.as_text().into()).unwrap();
-        assert_eq!(again.as_text(), page.as_text());
-        assert!(ProjectPage::parse("damaged".into()).is_none());
+        let whole = Bytes::copy_from_slice(page.as_bytes());
+        let again = ProjectPage::parse(whole.clone()).unwrap();
+        assert_eq!(again.as_bytes(), page.as_bytes());
+        assert_eq!(again.files(&again.releases()[1])[0].filename, "demo_pkg-1.10-py3-none-any.whl");
+        for cut in 0..whole.len() {
+            assert!(ProjectPage::parse(whole.slice(..cut)).is_none(), "cut at {cut}");
+        }
+        assert!(ProjectPage::parse("99999999999999999999\n".into()).is_none());
+        assert!(ProjectPage::parse("1\n1.0\tw\t18446744073709551615\n".into()).is_none());
     }
 
     #[test]

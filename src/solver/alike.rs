@@ -45,9 +45,11 @@ struct VersionKey {
 }
 
 impl Alike {
-    /// Compares the versions of torch in a problem; `None` where that is not worth it or not sound.
+    /// Compares the versions of torch in a problem; `None` where that is not sound, or where torch is not
+    /// asked for itself: then it is others that the proof must speak of.
     pub fn of(problem: &Problem<'_>) -> Option<Alike> {
         let p = problem;
+        p.request.find("torch")?;
         let asked: Vec<_> = p
             .request
             .requirements

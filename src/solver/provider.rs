@@ -98,7 +98,11 @@ impl<'p, 'a> Provider<'p, 'a> {
         }
         out.push((Node::Python, Set::full()));
         let stack = out.iter().any(|(n, _)| matches!(n, Node::Package(name) if is_stack_package(name)));
-        if let Some(alike) = p.alike.as_ref().filter(|_| stack) {
+        if stack && self.ranked {
+            // Companions come with torch, and its version is decided before theirs.
+            out.push((Node::package("torch"), Set::full()));
+        }
+        if let Some(alike) = &p.alike {
             out.push((Node::package("torch"), alike.representatives()));
         }
         if stack {

@@ -6,7 +6,7 @@ use super::Telling;
 use crate::model::version::cuda_short;
 use crate::solver::explain::span;
 use crate::solver::node::Node;
-use crate::solver::tables::{STACK_PACKAGES, Set, is_stack_package};
+use crate::solver::tables::{BuildRow, STACK_PACKAGES, Set, is_stack_package};
 
 impl Telling<'_, '_> {
     /// What the builds of torch were made for, and where they are.
@@ -153,13 +153,31 @@ impl Telling<'_, '_> {
         let gpu = p.gpus[gpu_index].0;
         let versions = self.stack_versions(name);
         let table = &p.stack[name];
-        let excluded: Vec<_> = table
+        let mut excluded: Vec<_> = table
             .builds
             .iter()
-            .filter(|b| versions.contains(&b.version_ordinal))
-            .filter(|b| p.variants[b.variant as usize].cuda.is_some() && p.gpu_excludes(b, gpu_index))
-            .filter(|b| p.request.only_index.is_none() || p.index_allowed(&p.indexes[b.index as usize]))
+            .filter(|b| versions.contains(&b.version_ordinal) && p.gpu_excludes(b, gpu_index))
             .collect();
+        // Those that may be used are worth telling first, builds for GPUs before those for none.
+        let narrow = |list: &mut Vec<&BuildRow<'_>>, keep: &dyn Fn(&BuildRow<'_>) -> bool| {
+            if list.iter().any(|b| keep(b)) {
+                list.retain(|b| keep(b));
+            }
+        };
+        narrow(&mut excluded, &|b| p.index_allowed(&p.indexes[b.index as usize]));
+        narrow(&mut excluded, &|b| p.variants[b.variant as usize].cuda.is_some());
+        if let Some(last) = excluded.last().filter(|b| p.variants[b.variant as usize].cuda.is_none()) {
+            let mut shown: Vec<_> = excluded.iter().map(|b| b.version.clone()).collect();
+            shown.dedup();
+            let has = if shown.len() == 1 { "has" } else { "have" };
+            self.say(
+                4,
+                format!("{name} {} {has} only CPU builds for {} here", span(&shown), gpu.label()),
+                &[name, "gpu"],
+                p.registry.source_text(&last.source),
+            );
+            return;
+        }
         let known: Vec<_> = excluded.iter().filter(|b| b.targets.is_some()).collect();
         let Some(newest) = known.last() else {
             if let Some(b) = excluded.last() {

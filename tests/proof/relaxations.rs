@@ -1,0 +1,150 @@
+//! Ways out of random conflicts: each offered one works, and none that works is missing.
+
+use envlock::model::host::Host;
+use envlock::model::request::Request;
+use envlock::model::solution::WayOut;
+use envlock::model::version::DottedVersion;
+use envlock::registry::Registry;
+use envlock::solver::check_host;
+
+use super::rules::Question;
+use super::stack::{ask, told};
+use super::worlds::{Random, common_files, driver, host, registry, request};
+
+/// A party and what letting go of it gives: torch, flavour, Python.
+type Expected = (String, String, String, String);
+
+struct Conflict<'a> {
+    registry: &'a Registry,
+    host: &'a Host,
+    request: &'a Request,
+    expected: Vec<Expected>,
+}
+
+impl Conflict<'_> {
+    /// Notes what a relaxed question gives, if anything.
+    fn relax(&mut self, party: &str, host: &Host, request: &Request) -> bool {
+        let best = Question { registry: self.registry, host, request }.best();
+        if let Some(best) = &best {
+            self.expected.push((
+                party.to_owned(),
+                best.torch.to_string(),
+                best.variant.clone(),
+                format!("3.{}", best.python),
+            ));
+        }
+        best.is_some()
+    }
+
+    /// The drivers at which anything can change, lowest first.
+    fn drivers(&self) -> Vec<DottedVersion> {
+        let own = self.registry.toolkits().iter().filter_map(|t| t.linux.clone());
+        let floors = self.registry.minor_version_compatibility().iter().map(|r| r.linux.clone());
+        let branches = self.registry.architectures().iter().filter_map(|a| a.first_branch);
+        let mut all: Vec<DottedVersion> =
+            own.chain(floors).chain(branches.map(|b| b.to_string().parse().unwrap())).collect();
+        all.sort();
+        all
+    }
+
+    fn all(mut self) -> Vec<Expected> {
+        let (host, request) = (self.host, self.request);
+        if let Some(now) = &host.driver {
+            for version in self.drivers().into_iter().filter(|v| *v > now.version) {
+                let newer = Host { driver: Some(driver(version.as_str())), ..host.clone() };
+                if check_host(self.registry, &newer).is_err() || self.relax("driver", &newer, request) {
+                    break;
+                }
+            }
+        }
+        for (i, user) in request.requirements.iter().enumerate() {
+            let name = user.requirement.name.to_string();
+            let mut free = request.clone();
+            free.requirements[i].requirement.version_or_url = None;
+            let had = user.requirement.version_or_url.is_some();
+            if had && self.relax(&name, host, &free) {
+                continue;
+            }
+            let mut without = request.clone();
+            without.requirements.remove(i);
+            if !without.requirements.is_empty() {
+                self.relax(&name, host, &without);
+            }
+        }
+        for i in 0..request.constraints.len() {
+            let mut without = request.clone();
+            let name = without.constraints.remove(i).requirement.name.to_string();
+            self.relax(&name, host, &without);
+        }
+        let limits: [(&str, bool, Request); 7] = [
+            ("cuda", request.cuda.is_some(), Request { cuda: None, ..request.clone() }),
+            ("cudnn", request.cudnn.is_some(), Request { cudnn: None, ..request.clone() }),
+            ("nccl", request.nccl.is_some(), Request { nccl: None, ..request.clone() }),
+            ("variant", request.variant.is_some(), Request { variant: None, ..request.clone() }),
+            (
+                "driver",
+                request.native_driver_only.is_some(),
+                Request { native_driver_only: None, ..request.clone() },
+            ),
+            ("python", request.python.is_some(), Request { python: None, ..request.clone() }),
+            ("index", request.only_index.is_some(), Request { only_index: None, ..request.clone() }),
+        ];
+        for (party, limited, relaxed) in limits {
+            if limited {
+                self.relax(party, host, &relaxed);
+            }
+        }
+        let gpus = host.gpus.iter().flatten().count();
+        for i in (0..gpus).filter(|_| gpus > 1) {
+            let mut fewer = host.clone();
+            fewer.gpus.as_mut().unwrap().remove(i);
+            self.relax("gpu", &fewer, request);
+        }
+        if host.system.libc.is_some() {
+            let mut open = host.clone();
+            open.system.libc = None;
+            self.relax("glibc", &open, request);
+        }
+        self.expected
+    }
+}
+
+/// Another GPU in place of the only one is offered by the range that serves; it is not compared.
+fn compared(way: &&WayOut) -> bool {
+    !way.change.starts_with("a GPU of")
+}
+
+#[test]
+fn ways_out_are_true_and_none_is_missing() {
+    let common = common_files();
+    let mut seen = 0;
+    for seed in 0..super::worlds(10_000) / 5 {
+        let mut random = Random::new(seed ^ 0x3a7);
+        let registry = registry(&mut random, &common);
+        let (host, request) = (host(&mut random), request(&mut random));
+        if check_host(&registry, &host).is_err() {
+            continue;
+        }
+        let Err(conflict) = ask(&registry, &host, &request) else { continue };
+        let offered: Vec<Expected> = conflict
+            .would_work_if
+            .iter()
+            .filter(compared)
+            .map(|w| {
+                let of = |key: &str| w.stack.get(key).cloned().unwrap_or_default();
+                (w.party.clone(), of("torch"), of("variant"), of("python"))
+            })
+            .collect();
+        let expected =
+            Conflict { registry: &registry, host: &host, request: &request, expected: Vec::new() }.all();
+        assert_eq!(
+            offered,
+            expected,
+            "world {seed}:\n{:#?}\n{}",
+            conflict.would_work_if,
+            told(&registry, &host, &request)
+        );
+        seen += usize::from(!expected.is_empty());
+    }
+    assert!(seen > 200, "only {seen} conflicts had a way out");
+}

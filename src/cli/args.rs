@@ -70,6 +70,8 @@ pub(super) enum Command {
     Probe(ProbeArgs),
     /// Solve, and write envlock.lock and environment.yml
     Resolve(ResolveArgs),
+    /// Show every stack that a machine can run, and why not the others, from the registry alone
+    Plan(PlanArgs),
     /// Write the lock in another format
     Export(ExportArgs),
     /// Hold the environment and the machine against the lock
@@ -199,6 +201,24 @@ pub(super) struct SolveArgs {
     /// Replace files that envlock did not write
     #[arg(long, help_heading = "Solve")]
     pub force: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct PlanArgs {
+    /// torch, with the versions to look at: `torch>=2.6`
+    #[arg(value_name = "SPEC")]
+    pub torch: Option<String>,
+    #[command(flatten)]
+    pub host: HostArgs,
+    /// The Python series, `3.12`
+    #[arg(long, value_name = "V", help_heading = "Limits")]
+    pub python: Option<String>,
+    /// The CUDA flavour, `cu126` or `cpu`
+    #[arg(long, value_name = "NAME", help_heading = "Limits")]
+    pub variant: Option<String>,
+    /// Builds of this index only
+    #[arg(long, value_name = "NAME", help_heading = "Limits")]
+    pub only_index: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]

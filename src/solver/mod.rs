@@ -21,6 +21,7 @@ mod conflict;
 mod envelope;
 mod explain;
 mod node;
+mod plan;
 mod provider;
 mod rank;
 mod relax;
@@ -44,6 +45,7 @@ use crate::model::wheel::Python;
 use crate::registry::Registry;
 
 pub use envelope::{check_host, envelope_of};
+pub use plan::{Plan, PlanOut, PlanRow, plan};
 pub use tables::STACK_PACKAGES;
 pub use together::newest_common;
 pub use universe::Universe;

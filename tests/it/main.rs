@@ -5,6 +5,7 @@ mod context;
 mod export;
 mod index;
 mod probe;
+mod questions;
 mod resolve;
 mod targets;
 mod verify;

@@ -4,6 +4,7 @@ mod add;
 mod cache;
 mod export;
 mod init;
+mod plan;
 mod probe;
 mod registry;
 mod resolve;
@@ -24,6 +25,7 @@ pub(super) fn dispatch(args: &Args, printer: &Printer) -> Result<u8, CliError> {
         Command::Remove(a) => add::remove(global, a, printer),
         Command::Probe(a) => probe::run(global, a, printer),
         Command::Resolve(a) => resolve::run(global, &a.packages, &a.solve, printer),
+        Command::Plan(a) => plan::run(global, a, printer),
         Command::Export(a) => export::run(global, a, printer),
         Command::Verify(a) => verify::run(global, a, printer),
         Command::Registry(a) => registry::run(global, a, printer),

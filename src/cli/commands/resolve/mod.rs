@@ -150,6 +150,10 @@ fn refuse(conflict: &Conflict, request: &Request, printer: &Printer) -> u8 {
     } else if !conflict.would_work_if.is_empty() {
         printer.hint("name one of these in the request");
     }
+    let of_hardware = |parties: &[String]| parties.iter().any(|p| p == "driver" || p == "gpu");
+    if conflict.reasons.iter().any(|r| of_hardware(&r.parties)) {
+        printer.hint("`envlock plan`, with the same machine, lists every stack that it can run");
+    }
     for (name, meant) in OTHER_NAMES.iter().filter(|(name, _)| request.find(name).is_some()) {
         printer.hint(&format!("`{name}`: {meant}"));
     }

@@ -1,0 +1,133 @@
+//! `envlock plan`: every stack that a machine can run, from the registry alone.
+
+use serde_json::json;
+
+use crate::cli::args::{GlobalArgs, PlanArgs};
+use crate::cli::error::{CliError, exit};
+use crate::cli::printer::{DIM, Printer, wrap};
+use crate::cli::{host, manifest, report, settings};
+use crate::model::host::Host;
+use crate::model::request::{Limit, Preferences, Request};
+use crate::registry::Registry;
+use crate::solver::{Catalogue, Inputs, Plan, PlanOut, PlanRow, Universe, plan};
+
+/// Rows that are shown without `-v`.
+const SHOWN: usize = 16;
+
+pub(super) fn run(global: &GlobalArgs, args: &PlanArgs, printer: &Printer) -> Result<u8, CliError> {
+    let registry = settings::registry(global)?;
+    let host = match args.host.describe_a_machine() {
+        true => host::described(&args.host, &registry)?,
+        false => host::probed(&registry)?,
+    };
+    let request = request(args, &registry)?;
+    let found = plan(&Inputs {
+        catalogue: &Catalogue::new(&registry, host.system.platform),
+        universe: &Universe::default(),
+        host: &host,
+        request: &request,
+        preferences: &Preferences::default(),
+    });
+    if printer.json {
+        printer.json(&json!({ "runs": found.runs, "out": found.out }));
+    } else {
+        show(printer, &found, &host, &registry);
+    }
+    Ok(if found.runs.is_empty() { exit::NO } else { exit::YES })
+}
+
+fn request(args: &PlanArgs, registry: &Registry) -> Result<Request, CliError> {
+    let usage = |message: String| CliError::new("usage", message);
+    let mut request = Request::default();
+    let torch =
+        manifest::requirement(args.torch.as_deref().unwrap_or("torch"), "command line").map_err(usage)?;
+    if torch.requirement.name.as_ref() as &str != "torch" {
+        let name = torch.requirement.name.to_string();
+        return Err(usage(format!("`plan` knows the builds of torch, not `{name}`")));
+    }
+    request.requirements.push(torch);
+    if let Some(text) = &args.python {
+        request.python = Some(manifest::python_request(text, "--python").map_err(usage)?);
+        settings::check_python(request.python.as_ref(), registry)?;
+    }
+    let limit = |value: &Option<String>, origin: &str| {
+        value.clone().map(|value| Limit { value, origin: origin.to_owned() })
+    };
+    request.variant = limit(&args.variant, "--variant");
+    request.only_index = limit(&args.only_index, "--only-index");
+    Ok(request)
+}
+
+fn show(printer: &Printer, plan: &Plan, host: &Host, registry: &Registry) {
+    printer.out(&format!("host   {}", wrap(&report::host_line(host, registry), 7)));
+    printer.out("");
+    if plan.runs.is_empty() {
+        printer.out("no build of torch runs on it");
+    } else {
+        rows(printer, &plan.runs);
+    }
+    printer.out("");
+    // That a machine with a GPU has no use for CPU builds need not be said.
+    let told = plan.out.iter().filter(|out| !out.builds.iter().all(|b| b.variant == "cpu"));
+    for (i, out) in told.enumerate() {
+        printer.out(&format!("{}{}", report::label(printer, if i == 0 { "out" } else { "" }), why_out(out)));
+    }
+}
+
+/// The table; without `-v` the newest build of each version, as far as a screen goes.
+fn rows(printer: &Printer, runs: &[PlanRow]) {
+    let mut shown: Vec<&PlanRow> = Vec::new();
+    for row in runs {
+        let another = shown.last().is_some_and(|last| last.torch == row.torch);
+        if printer.verbose || (!another && shown.len() < SHOWN) {
+            shown.push(row);
+        }
+    }
+    let cells = |row: &PlanRow| {
+        let dash = || "-".to_owned();
+        [
+            row.torch.clone(),
+            row.variant.clone(),
+            row.cudnn.as_ref().map_or_else(dash, ToString::to_string),
+            row.index.clone(),
+            row.driver_mode.map_or_else(
+                || row.driver_min.as_ref().map_or_else(dash, |v| format!(">= {v}")),
+                |m| m.to_string(),
+            ),
+            row.evidence.to_string(),
+        ]
+    };
+    let head = ["torch", "variant", "cudnn", "index", "driver", "evidence"].map(str::to_owned);
+    let table: Vec<[String; 6]> = std::iter::once(head).chain(shown.iter().map(|r| cells(r))).collect();
+    let width = |column: usize| table.iter().map(|r| r[column].len()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..6).map(width).collect();
+    for (i, row) in table.iter().enumerate() {
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(c, w)| format!("{c:<w$}")).collect();
+        let line = format!("  {}", cells.join("  ")).trim_end().to_owned();
+        printer.out(&if i == 0 { printer.paint(DIM, &line) } else { line });
+    }
+    if shown.len() < runs.len() {
+        let text = format!("  and {} more builds; `-v` shows all, `--json` too", runs.len() - shown.len());
+        printer.out(&printer.paint(DIM, &text));
+    }
+}
+
+/// `has no code for NVIDIA V100 (7.0): cu132 of 2.12.0 to 2.15.0, cu130 of ...`
+fn why_out(out: &PlanOut) -> String {
+    let flavours: Vec<String> = out
+        .builds
+        .iter()
+        .map(|b| {
+            let spans: Vec<String> = b
+                .spans
+                .iter()
+                .map(|(oldest, newest)| match oldest == newest {
+                    true => oldest.clone(),
+                    false => format!("{oldest} to {newest}"),
+                })
+                .collect();
+            format!("{} of {}", b.variant, spans.join(" and "))
+        })
+        .collect();
+    wrap(&format!("{}: {}", out.reason, flavours.join(", ")), 15)
+}

@@ -1,0 +1,244 @@
+//! Every torch build of the registry, judged for one machine: what it can run, and why not the rest.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use pep440_rs::Version;
+use serde::Serialize;
+
+use super::tables::{BuildRow, Problem};
+use super::{Depth, Inputs, allowed_pythons};
+use crate::model::capability::ComputeCapability;
+use crate::model::evidence::Evidence;
+use crate::model::solution::DriverMode;
+use crate::model::version::{DottedVersion, cuda_short};
+
+/// The stacks that a machine can run, newest torch first, and the builds that it cannot.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Plan {
+    /// Builds that run.
+    pub runs: Vec<PlanRow>,
+    /// Builds that do not, by the reason that rules them out; the reason with the most builds first.
+    pub out: Vec<PlanOut>,
+}
+
+/// A torch build that the machine runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PlanRow {
+    /// torch's version.
+    pub torch: String,
+    /// The CUDA flavour.
+    pub variant: String,
+    /// CUDA it was built with, `12.8`.
+    pub cuda: Option<String>,
+    /// cuDNN it was built with.
+    pub cudnn: Option<DottedVersion>,
+    /// The index that carries it.
+    pub index: String,
+    /// How the machine's driver runs it; nothing where the driver is open or unused.
+    pub driver_mode: Option<DriverMode>,
+    /// The driver from which on it runs on these GPUs.
+    pub driver_min: Option<DottedVersion>,
+    /// How well the row is known.
+    pub evidence: Evidence,
+}
+
+/// Builds that one fact rules out.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PlanOut {
+    /// The fact, after "it": `has no code for 7.0`.
+    pub reason: String,
+    /// Who is concerned: `gpu`, `driver`, `cudnn`, `glibc`, `python`, `index`.
+    pub party: &'static str,
+    /// Where the fact comes from.
+    pub source: String,
+    /// Flavours and the versions of torch, newest first.
+    pub builds: Vec<PlanOutBuild>,
+}
+
+/// One flavour's versions of torch.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PlanOutBuild {
+    /// The CUDA flavour.
+    pub variant: String,
+    /// torch's versions, newest first.
+    pub torch: Vec<String>,
+    /// The same as ranges, oldest and newest of each: a version of the flavour that runs breaks a range.
+    pub spans: Vec<(String, String)>,
+}
+
+/// Judges every build that the request does not leave out. Of several facts against a build the first
+/// counts, in the order GPU, cuDNN, driver, libc, Python, index.
+pub fn plan(inputs: &Inputs<'_>) -> Plan {
+    let tables = Rc::clone(&inputs.catalogue.tables);
+    let pythons = allowed_pythons(inputs.catalogue.registry, inputs.request);
+    let problem = Problem::new(inputs, &tables, Depth::Stack, pythons);
+    let torch = &problem.stack["torch"];
+    let mut order: Vec<u32> = (0..torch.builds.len() as u32).collect();
+    order.sort_by_key(|i| {
+        let build = &torch.builds[*i as usize];
+        std::cmp::Reverse((build.version_ordinal, problem.build_rank("torch", *i)))
+    });
+    let asked =
+        problem.matching("torch", asked_versions(inputs)).unwrap_or_else(|_| super::tables::Set::full());
+    let mut plan = Plan::default();
+    let mut out: BTreeMap<(&'static str, String), (String, Vec<(Version, String)>)> = BTreeMap::new();
+    for build in order.into_iter().map(|i| &torch.builds[i as usize]) {
+        let variant = &problem.variants[build.variant as usize].name;
+        let other = inputs.request.variant.as_ref().is_some_and(|limit| limit.value != *variant);
+        if other || !asked.contains(&build.version_ordinal) {
+            continue;
+        }
+        match problem.against(build) {
+            Some((party, reason, source)) => {
+                let (_, builds) = out.entry((party, reason)).or_insert_with(|| (source, Vec::new()));
+                builds.push((build.version.clone(), problem.variants[build.variant as usize].name.clone()));
+            }
+            None => plan.runs.extend(problem.row(build)),
+        }
+    }
+    plan.out = out
+        .into_iter()
+        .map(|((party, reason), (source, builds))| PlanOut {
+            reason,
+            party,
+            source,
+            builds: by_variant(builds, &plan.runs),
+        })
+        .collect();
+    plan.out.sort_by_key(|o| std::cmp::Reverse(o.builds.iter().map(|b| b.torch.len()).sum::<usize>()));
+    plan
+}
+
+/// What the request asks of torch's version.
+fn asked_versions<'a>(inputs: &Inputs<'a>) -> Option<&'a pep440_rs::VersionSpecifiers> {
+    match &inputs.request.find("torch")?.requirement.version_or_url {
+        Some(pep508_rs::VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers),
+        _ => None,
+    }
+}
+
+/// Builds, newest first, by flavour.
+fn by_variant(builds: Vec<(Version, String)>, runs: &[PlanRow]) -> Vec<PlanOutBuild> {
+    let mut out: Vec<(PlanOutBuild, Version)> = Vec::new();
+    for (version, variant) in builds {
+        let text = version.to_string();
+        let Some((found, last)) = out.iter_mut().find(|(b, _)| b.variant == variant) else {
+            let spans = vec![(text.clone(), text.clone())];
+            out.push((PlanOutBuild { variant, torch: vec![text], spans }, version));
+            continue;
+        };
+        let runs_between = runs
+            .iter()
+            .filter(|r| r.variant == variant)
+            .any(|r| r.torch.parse::<Version>().is_ok_and(|v| version < v && v < *last));
+        match found.spans.last_mut().filter(|_| !runs_between) {
+            Some((oldest, _)) => oldest.clone_from(&text),
+            None => found.spans.push((text.clone(), text.clone())),
+        }
+        found.torch.push(text);
+        *last = version;
+    }
+    out.into_iter().map(|(builds, _)| builds).collect()
+}
+
+impl Problem<'_> {
+    /// The first fact against a torch build: who, what, and where it comes from.
+    fn against(&self, build: &BuildRow<'_>) -> Option<(&'static str, String, String)> {
+        let variant = &self.variants[build.variant as usize];
+        let source = |ids: &[String]| self.registry.source_text(ids);
+        let Some(cuda) = &variant.cuda else {
+            let text = "is a CPU build".to_owned();
+            return self
+                .wants_gpu_build()
+                .then(|| ("gpu", text, source(&build.source)))
+                .or(self.elsewhere(build));
+        };
+        for (i, (gpu, capability)) in self.gpus.iter().enumerate() {
+            if self.gpu_excludes(build, i) {
+                let text = match &build.targets {
+                    None => "is of unknown code targets".to_owned(),
+                    Some(_) => format!("has no code for {}", gpu.label()),
+                };
+                return Some(("gpu", text, source(&build.source)));
+            }
+            if !self.cudnn_serves(build.cudnn, *capability) {
+                let floor =
+                    self.cudnn[build.cudnn as usize].as_ref().and_then(|v| self.registry.cudnn_floor(v));
+                let min: Option<ComputeCapability> = floor.map(|f| f.min);
+                let text = format!(
+                    "has a cuDNN that serves GPUs from {} on",
+                    min.map(|m| m.to_string()).unwrap_or_default()
+                );
+                return Some(("cudnn", text, floor.map(|f| source(&f.source)).unwrap_or_default()));
+            }
+            if self.driver_outlives_gpu(build.variant, *capability) {
+                let text = format!("needs a driver that no longer knows {}", gpu.label());
+                return Some(("driver", text, source(&build.source)));
+            }
+        }
+        if !self.driver_suffices(build.variant) {
+            let floor = if self.request.native_driver_only.is_some() {
+                self.registry.native_driver(cuda, self.os())
+            } else {
+                self.registry.driver_floor(cuda, self.os())
+            };
+            let (text, from) = match floor {
+                Some((floor, ids)) => (format!("needs driver >= {floor}"), source(ids)),
+                None => (
+                    format!("is made with CUDA {}, whose driver is unknown", cuda_short(cuda)),
+                    String::new(),
+                ),
+            };
+            return Some(("driver", text, from));
+        }
+        self.elsewhere(build)
+    }
+
+    /// Facts that have nothing to do with GPUs.
+    fn elsewhere(&self, build: &BuildRow<'_>) -> Option<(&'static str, String, String)> {
+        let torch = build.torch?;
+        if let Some(need) = torch.glibc.as_ref().filter(|need| !self.glibc_suffices(need)) {
+            return Some(("glibc", format!("needs glibc >= {need}"), "wheel tags".to_owned()));
+        }
+        if self.build_pythons(build).is_empty() {
+            let series = super::explain::span(&self.pythons);
+            return Some(("python", format!("has no wheel for Python {series}"), "wheel tags".to_owned()));
+        }
+        let index = &self.indexes[build.index as usize];
+        if !self.index_allowed(index) {
+            return Some(("index", "is on an index that is not allowed".to_owned(), String::new()));
+        }
+        None
+    }
+
+    /// The lowest driver that runs a build on the GPUs in question.
+    fn driver_min(&self, build: &BuildRow<'_>) -> Option<DottedVersion> {
+        let torch = build.torch?;
+        if self.gpus.is_empty() {
+            let (floor, _) = self.registry.driver_floor(torch.cuda.as_ref()?, self.os())?;
+            return Some(floor);
+        }
+        let coverage = super::envelope_of(self.registry, torch).coverage;
+        let floors = self.gpus.iter().filter_map(|(_, capability)| {
+            coverage.iter().find(|c| c.compute_capability == *capability)?.driver_min.clone()
+        });
+        floors.max()
+    }
+
+    fn row(&self, build: &BuildRow<'_>) -> Option<PlanRow> {
+        let torch = build.torch?;
+        let gpu = torch.cuda.is_some() && !self.host.has_no_gpu();
+        let mode = if self.is_native(build.variant) { DriverMode::Native } else { DriverMode::Compatibility };
+        Some(PlanRow {
+            torch: torch.version.to_string(),
+            variant: torch.variant.clone(),
+            cuda: torch.cuda.as_ref().map(cuda_short),
+            cudnn: torch.cudnn.clone(),
+            index: torch.index(),
+            driver_mode: (gpu && self.host.driver.is_some()).then_some(mode),
+            driver_min: self.driver_min(build),
+            evidence: torch.weakest_evidence(!self.gpus.is_empty()),
+        })
+    }
+}

@@ -72,6 +72,10 @@ pub(super) enum Command {
     Resolve(ResolveArgs),
     /// Show every stack that a machine can run, and why not the others, from the registry alone
     Plan(PlanArgs),
+    /// Say why a package is locked in its version, or why something cannot be
+    Why(WhyArgs),
+    /// Show the locked packages as a tree, the machine on top
+    Tree(TreeArgs),
     /// Write the lock in another format
     Export(ExportArgs),
     /// Hold the environment and the machine against the lock
@@ -219,6 +223,32 @@ pub(super) struct PlanArgs {
     /// Builds of this index only
     #[arg(long, value_name = "NAME", help_heading = "Limits")]
     pub only_index: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct WhyArgs {
+    /// A locked package
+    #[arg(value_name = "PKG", required_unless_present = "not", conflicts_with = "not")]
+    pub package: Option<String>,
+    /// Prove that this cannot be: `torch==2.15.0`
+    #[arg(long, value_name = "SPEC")]
+    pub not: Option<String>,
+    /// Which target of the lock
+    #[arg(long, value_name = "NAME")]
+    pub target: Option<String>,
+    /// The address of the index `pypi`
+    #[arg(long, value_name = "URL")]
+    pub index_url: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct TreeArgs {
+    /// Which target of the lock
+    #[arg(long, value_name = "NAME")]
+    pub target: Option<String>,
+    /// How deep to go below what was asked for
+    #[arg(long, value_name = "N")]
+    pub depth: Option<usize>,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -210,6 +210,12 @@ pub(super) fn runs_on(envelope: &Envelope) -> String {
 pub(super) fn conflict(printer: &Printer, c: &Conflict) {
     printer.error(&c.headline, None);
     printer.out("");
+    reasons(printer, c);
+    ways_out(printer, c);
+}
+
+/// The facts, each with its source.
+pub(super) fn reasons(printer: &Printer, c: &Conflict) {
     for reason in &c.reasons {
         let source = if reason.source.is_empty() {
             String::new()
@@ -226,6 +232,10 @@ pub(super) fn conflict(printer: &Printer, c: &Conflict) {
             }
         }
     }
+}
+
+/// What would work instead, each of them solved.
+pub(super) fn ways_out(printer: &Printer, c: &Conflict) {
     printer.out("");
     if c.would_work_if.is_empty() {
         printer.out("no single change of the request or the machine makes it work");

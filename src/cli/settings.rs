@@ -7,6 +7,7 @@ use super::error::CliError;
 use super::files;
 use super::manifest::{self, Manifest};
 use crate::index::locate::{self, Located, Places};
+use crate::lockfile::Lockfile;
 use crate::model::project::specifiers_allow;
 use crate::model::request::{Limit, PythonAllowed, PythonRequest, Request};
 use crate::model::wheel::Python;
@@ -139,6 +140,29 @@ pub(super) fn check_python(python: Option<&PythonRequest>, registry: &Registry) 
             crate::model::text::clean(&python.text, 40)
         ),
     ))
+}
+
+/// What a lock answers: the manifest's request, or its own where there is no manifest, with the options
+/// of the run that made it laid over.
+pub(super) fn request_of_lock(
+    project: &Project,
+    lock: &Lockfile,
+    registry: &Registry,
+) -> Result<Request, CliError> {
+    let mut request = request(project, &[], &SolveArgs::default(), Some(&lock.request), registry)?;
+    for line in &lock.request {
+        let Some((key, value)) = line.strip_prefix("option ").and_then(|rest| rest.split_once(' ')) else {
+            continue;
+        };
+        let limit = || Some(Limit { value: value.to_owned(), origin: format!("--{key}") });
+        match key {
+            "python" => request.python = manifest::python_request(value, "--python").ok(),
+            "variant" => request.variant = limit(),
+            "only-index" => request.only_index = limit(),
+            _ => {}
+        }
+    }
+    Ok(request)
 }
 
 /// A request out of a lock's canonical lines, for projects without a manifest.

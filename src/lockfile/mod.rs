@@ -26,7 +26,7 @@ use crate::model::request::{Preferences, Request};
 use crate::model::solution::{ChosenPackage, Envelope, Level, Solution, Stack};
 use crate::model::wheel::Python;
 
-pub use graph::dependency_order;
+pub use graph::{chain, dependency_order, needed_by};
 pub use parse::{LockError, parse};
 pub use render::render;
 pub use satisfies::{Stale, stale};

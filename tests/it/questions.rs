@@ -1,6 +1,60 @@
 //! Questions that write nothing: `plan`, `why`, `tree`, `graph`, `diff`, `outdated`.
 
-use super::context::TestContext;
+use super::context::{IndexServer, Shape, TestContext};
+use super::wheels::{little_pypi, little_pytorch, wheel};
+
+/// A locked project for a V100.
+fn locked() -> (IndexServer, TestContext) {
+    let mut all = little_pypi();
+    all.extend(little_pytorch());
+    all.push(("pypi", wheel("tool", "1.0").needs("requests").needs("idna<3.12")));
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    context.write(
+        "envlock.toml",
+        "[project]\nname = \"demo\"\ndependencies = [\"tool\"]\n[stack]\ntorch = \">=2.8\"\n",
+    );
+    let machine = ["--gpu", "V100", "--driver", "580.65.06", "--only-index", "pypi", "--python", "3.12"];
+    context.run(&[&["resolve"], &machine[..]].concat()).expect(0);
+    (server, context)
+}
+
+#[test]
+fn why_says_who_needs_a_package_and_what_holds_it_back() {
+    let (_server, context) = locked();
+    insta::assert_snapshot!("why_torch", context.run(&["why", "torch"]).expect(0).shown());
+    insta::assert_snapshot!("why_idna", context.run(&["why", "idna"]).expect(0).shown());
+    let json = context.run(&["why", "IDNA", "--json"]).expect(0).json();
+    assert_eq!(json["newer"]["possible"], false);
+    assert_eq!(json["needed_by"][0]["name"], "requests");
+    let none = context.run(&["why", "nosuch"]).expect(1);
+    assert!(none.stderr.contains("the lock has no package `nosuch`"), "{}", none.shown());
+    context.run(&["why"]).expect(2);
+}
+
+#[test]
+fn why_not_proves_or_says_how() {
+    let (_server, context) = locked();
+    insta::assert_snapshot!(
+        "why_not_torch",
+        context.run(&["why", "--not", "torch==2.15.0"]).expect(0).shown()
+    );
+    let json = context.run(&["why", "--not", "torch==2.15.0", "--json"]).expect(0).json();
+    assert_eq!((&json["possible"], &json["reasons"][0]["parties"][1]), (&false.into(), &"gpu".into()));
+    let can = context.run(&["why", "--not", "filelock"]).expect(1);
+    assert!(can.stdout.contains("`filelock` can be: filelock 3.20.0"), "{}", can.shown());
+    context.run(&["why", "--not", "==1"]).expect(2);
+}
+
+#[test]
+fn a_tree_of_the_lock() {
+    let (_server, context) = locked();
+    insta::assert_snapshot!("tree", context.run(&["tree"]).expect(0).shown());
+    let shallow = context.run(&["tree", "--depth", "0"]).expect(0);
+    assert!(!shallow.stdout.contains("idna"), "{}", shallow.shown());
+    let json = context.run(&["tree", "--json"]).expect(0).json();
+    assert_eq!(json["asked"], serde_json::json!(["torch", "tool"]));
+}
 
 #[test]
 fn a_plan_lists_what_runs_and_why_not_the_rest() {

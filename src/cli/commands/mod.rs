@@ -8,7 +8,9 @@ mod plan;
 mod probe;
 mod registry;
 mod resolve;
+mod tree;
 mod verify;
+mod why;
 
 use clap::CommandFactory;
 
@@ -26,6 +28,8 @@ pub(super) fn dispatch(args: &Args, printer: &Printer) -> Result<u8, CliError> {
         Command::Probe(a) => probe::run(global, a, printer),
         Command::Resolve(a) => resolve::run(global, &a.packages, &a.solve, printer),
         Command::Plan(a) => plan::run(global, a, printer),
+        Command::Why(a) => why::run(global, a, printer),
+        Command::Tree(a) => tree::run(global, a, printer),
         Command::Export(a) => export::run(global, a, printer),
         Command::Verify(a) => verify::run(global, a, printer),
         Command::Registry(a) => registry::run(global, a, printer),

@@ -1,6 +1,10 @@
 //! What the user asked for.
 
+use pep508_rs::VersionOrUrl;
+
 use super::Telling;
+use crate::model::request::UserRequirement;
+use crate::solver::explain::span;
 use crate::solver::node::Node;
 use crate::solver::tables::is_stack_package;
 
@@ -86,13 +90,36 @@ impl Telling<'_, '_> {
         }
     }
 
+    /// That all releases which a request admits were withdrawn.
+    fn only_yanked(&self, user: &UserRequirement) -> Option<String> {
+        let name: &str = user.requirement.name.as_ref();
+        let specifiers = match &user.requirement.version_or_url {
+            Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers),
+            _ => None,
+        };
+        if is_stack_package(name) {
+            return None;
+        }
+        let candidates = self.problem.candidates(name).ok()?;
+        let admitted =
+            candidates.iter().filter(|c| specifiers.is_none_or(|s| s.contains(&c.release.version)));
+        let yanked: Vec<_> = admitted.filter(|c| c.release.yanked).map(|c| &c.release.version).collect();
+        let verb = if yanked.len() == 1 { "is" } else { "are" };
+        (!yanked.is_empty()).then(|| {
+            format!(
+                "{name} {} {verb} yanked: withdrawn by its maintainers, taken only where pinned",
+                span(&yanked)
+            )
+        })
+    }
+
     /// A request that no version satisfies says what there is.
     pub(super) fn empty_request(&mut self, name: &str) {
         let p = self.problem;
         let Some(user) = p.request.find(name) else { return };
         let Ok(Ok(list)) = p.requirement(&user.requirement) else { return };
         if list.iter().any(|(n, s)| *n == Node::package(name) && s.is_empty()) {
-            let text = self.why_nothing(name);
+            let text = self.only_yanked(user).unwrap_or_else(|| self.why_nothing(name));
             self.say(6, text, &[name], if is_stack_package(name) { "registry" } else { "index" });
         } else if list.iter().any(|(n, s)| *n == Node::build(name) && s.is_empty())
             && let Some((_, versions)) = list.iter().find(|(n, _)| *n == Node::package(name))

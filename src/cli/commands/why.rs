@@ -1,0 +1,286 @@
+//! `envlock why PKG`: the chain of reasons behind a locked version, and what holds it back from a newer
+//! one. `envlock why --not SPEC`: the proof that something cannot be.
+
+use std::collections::BTreeSet;
+
+use pep508_rs::VersionOrUrl;
+use serde_json::json;
+
+use crate::cli::args::{GlobalArgs, WhyArgs};
+use crate::cli::error::{CliError, exit};
+use crate::cli::printer::{Printer, wrap};
+use crate::cli::report::{self, label};
+use crate::cli::settings::{self, Project};
+use crate::cli::{fetch, host, lock, manifest};
+use crate::lockfile::{self, Target};
+use crate::model::host::Host;
+use crate::model::request::{Request, UserRequirement};
+use crate::model::solution::{Answer, ChosenPackage, Conflict, Solution, WayOut};
+use crate::model::text::{clean, normalized_name};
+use crate::registry::Registry;
+use crate::solver::{Catalogue, Depth, Inputs, STACK_PACKAGES, Universe, solve};
+
+/// Where the question's own requirement stands; it is not told as a reason.
+const QUESTION: &str = "the question";
+
+/// What a question is about: the lock's target, its machine, and what is asked of it.
+struct Subject<'a> {
+    global: &'a GlobalArgs,
+    project: &'a Project,
+    registry: &'a Registry,
+    target: &'a Target,
+    host: Host,
+    request: Request,
+    index_url: Option<&'a str>,
+    printer: &'a Printer,
+}
+
+pub(super) fn run(global: &GlobalArgs, args: &WhyArgs, printer: &Printer) -> Result<u8, CliError> {
+    let project = Project::find(global, true)?;
+    let registry = settings::registry(global)?;
+    let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
+    lock::warn_if_stale(&project, &lock, &registry, printer);
+    let target = lock::target(&lock, args.target.as_deref())?;
+    let subject = Subject {
+        global,
+        project: &project,
+        registry: &registry,
+        target,
+        host: host::finish(target.host.clone(), &registry)?,
+        request: settings::request_of_lock(&project, &lock, &registry)?,
+        index_url: args.index_url.as_deref(),
+        printer,
+    };
+    match (&args.package, &args.not) {
+        (_, Some(spec)) => subject.why_not(spec),
+        (Some(package), None) => subject.why(&normalized_name(package)),
+        (None, None) => Err(CliError::new("usage", "name a package, or something with `--not`")),
+    }
+}
+
+impl Subject<'_> {
+    fn why(&self, name: &str) -> Result<u8, CliError> {
+        let Some(package) = self.target.package(name) else {
+            let error = CliError::new("usage", format!("the lock has no package `{}`", clean(name, 60)))
+                .hint("`envlock tree` shows what it has");
+            return Err(CliError { exit: exit::NO, ..error });
+        };
+        let asked = self.request.find(name);
+        let roots: BTreeSet<String> =
+            self.request.requirements.iter().map(|r| r.requirement.name.to_string()).collect();
+        let chain = lockfile::chain(self.target, &roots, name).unwrap_or_default();
+        let needed_by = lockfile::needed_by(self.target, name);
+        let held = self.held_back(package)?;
+        if self.printer.json {
+            self.printer.json(&json!({
+                "name": package.name,
+                "version": package.version,
+                "reason": package.reason,
+                "asked": asked.map(|a| json!({"requirement": a.requirement.to_string(), "origin": a.origin})),
+                "chain": chain,
+                "needed_by": needed_by.iter().map(|(from, edge)| json!({"name": from, "requirement": edge.requirement})).collect::<Vec<_>>(),
+                "newer": match &held {
+                    Held::Back(conflict) => json!({"possible": false, "reasons": told(conflict)}),
+                    Held::NewerFits(version) => json!({"possible": true, "version": version}),
+                    Held::NotKnown(why) => json!({"possible": null, "why": why}),
+                },
+            }));
+            return Ok(exit::YES);
+        }
+        let p = self.printer;
+        let variant = package.variant.as_ref().map(|v| format!("+{v}")).unwrap_or_default();
+        p.out(&format!(
+            "{} {}{variant}, from {}: {}",
+            package.name, package.version, package.index, package.reason
+        ));
+        p.out("");
+        if let Some(asked) = asked {
+            p.out(&format!("{}{}  [{}]", label(p, "asked for"), asked.requirement, asked.origin));
+        } else if chain.len() > 2 {
+            p.out(&format!("{}{}", label(p, "it came by"), wrap(&chain.join(" -> "), 15)));
+        }
+        for (i, (from, edge)) in needed_by.iter().enumerate() {
+            let version = self.target.package(from).map(|p| p.version.clone()).unwrap_or_default();
+            let text = format!("{from} {version} asks for {}", clean(&edge.requirement, 80));
+            p.out(&format!("{}{}", label(p, if i == 0 { "needed by" } else { "" }), wrap(&text, 15)));
+        }
+        if name == "torch" {
+            self.machine();
+        }
+        match held {
+            Held::NewerFits(version) => {
+                p.out(&format!("{}{version} would fit", label(p, "newer")));
+                p.hint(&format!("take it with `envlock resolve --upgrade={name}`"));
+            }
+            Held::NotKnown(why) => {
+                p.out(&format!("{}{}", label(p, "newer"), wrap(&format!("not looked at: {why}"), 15)));
+            }
+            Held::Back(conflict) => {
+                let mut reasons = told(&conflict);
+                // That nothing newer exists is no reason against it.
+                reasons.retain(|text| !text.starts_with(&format!("{name} exists as ")));
+                if reasons.is_empty() {
+                    p.out(&format!("{}it is the newest there is", label(p, "newer")));
+                }
+                for (i, reason) in reasons.iter().enumerate() {
+                    p.out(&format!("{}{}", label(p, if i == 0 { "newer" } else { "" }), wrap(reason, 15)));
+                }
+            }
+        }
+        Ok(exit::YES)
+    }
+
+    /// What the machine says of the framework's build.
+    fn machine(&self) {
+        let p = self.printer;
+        let Some(stack) = &self.target.stack else { return };
+        for gpu in self.host.gpus.iter().flatten() {
+            let Some(capability) = gpu.capability else { continue };
+            let row = self.target.envelope.coverage.iter().find(|c| c.compute_capability == capability);
+            let text = match row {
+                Some(row) => {
+                    let how = match row.via {
+                        crate::model::capability::Via::Sass => "has machine code for it",
+                        crate::model::capability::Via::Ptx => "has PTX for it",
+                    };
+                    let driver =
+                        row.driver_min.as_ref().map(|v| format!(", from driver {v} on")).unwrap_or_default();
+                    format!("{}: {} {how}{driver}", gpu.label(), stack.variant)
+                }
+                None => format!("{}: {} has no code for it", gpu.label(), stack.variant),
+            };
+            p.out(&format!("{}{}", label(p, "machine"), wrap(&text, 15)));
+        }
+    }
+
+    /// Solves for a newer release of a package than the locked one.
+    fn held_back(&self, package: &ChosenPackage) -> Result<Held, CliError> {
+        let plain = package.version.split('+').next().unwrap_or(&package.version);
+        let mut request = self.request.clone();
+        request.requirements.push(question(&format!("{}>{plain}", package.name))?);
+        Ok(match self.solve(&request, &package.name) {
+            Ok(Answer::Solution(solution)) => match solution.packages.iter().find(|p| p.name == package.name)
+            {
+                Some(newer) => Held::NewerFits(newer.version.clone()),
+                // Something else steps back so far that the package is not needed.
+                None => Held::NotKnown("without it, other packages would be older".to_owned()),
+            },
+            Ok(Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _)) => Held::Back(conflict),
+            Ok(Answer::TooLong | Answer::NeedMetadata(_)) => {
+                Held::NotKnown("these requirements are too entangled".to_owned())
+            }
+            Err(error) => Held::NotKnown(error.message),
+        })
+    }
+
+    fn why_not(&self, spec: &str) -> Result<u8, CliError> {
+        let asked = question(spec)?;
+        let name = asked.requirement.name.to_string();
+        let mut request = self.request.clone();
+        request.requirements.push(asked);
+        let p = self.printer;
+        match self.solve(&request, &name)? {
+            Answer::Solution(solution) => {
+                let got = solution.packages.iter().find(|p| p.name == name);
+                let got = got.map(|p| format!("{} {}", p.name, p.version)).unwrap_or_default();
+                if p.json {
+                    p.json(&json!({"possible": true, "gives": got, "reasons": []}));
+                } else {
+                    p.out(&format!("`{}` can be: {got}{}", clean(spec, 60), stack_of(&solution)));
+                    p.hint(&format!("ask for it with `envlock add \"{}\"`", clean(spec, 60)));
+                }
+                Ok(exit::NO)
+            }
+            Answer::Conflict(mut conflict) | Answer::ConflictSoFar(mut conflict, _) => {
+                // To let go of the question is no way out of it.
+                conflict.would_work_if.retain(|way| way.party != name || answers(way, &request));
+                conflict.reasons.retain(|r| r.source != QUESTION);
+                if p.json {
+                    p.json(&json!({
+                        "possible": false,
+                        "reasons": conflict.reasons,
+                        "would_work_if": conflict.would_work_if,
+                    }));
+                } else {
+                    p.out(&format!("`{}` cannot be:", clean(spec, 60)));
+                    p.out("");
+                    report::reasons(p, &conflict);
+                    report::ways_out(p, &conflict);
+                }
+                Ok(exit::YES)
+            }
+            Answer::TooLong | Answer::NeedMetadata(_) => Err(CliError::new(
+                "internal",
+                "the search was given up: these requirements are too entangled",
+            )),
+        }
+    }
+
+    /// The registry alone where it decides, else the index too. Nothing of the old lock is kept: the
+    /// question is what can be.
+    fn solve(&self, request: &Request, name: &str) -> Result<Answer, CliError> {
+        let preferences = crate::model::request::Preferences::default();
+        if STACK_PACKAGES.contains(&name) {
+            let inputs = Inputs {
+                catalogue: &Catalogue::new(self.registry, self.host.system.platform),
+                universe: &Universe::default(),
+                host: &self.host,
+                request,
+                preferences: &preferences,
+            };
+            if let conflict @ Answer::Conflict(_) = solve(&inputs, Depth::Stack) {
+                return Ok(conflict);
+            }
+        }
+        let client = fetch::client(self.global, self.project, self.index_url)?;
+        let mut universe = Universe::default();
+        fetch::solve_full(
+            &client,
+            &mut universe,
+            self.registry,
+            &self.host,
+            request,
+            &preferences,
+            self.printer,
+        )
+    }
+}
+
+/// What a newer release would meet.
+enum Held {
+    Back(Box<Conflict>),
+    NewerFits(String),
+    NotKnown(String),
+}
+
+/// Whether a way out still gives what the question, the last of the requirements, asks for.
+fn answers(way: &WayOut, request: &Request) -> bool {
+    let Some(asked) = request.requirements.last() else { return false };
+    let given = way.stack.get(&way.party).map(String::as_str).or_else(|| way.change.split(' ').next_back());
+    let version = given.and_then(|v| v.parse::<pep440_rs::Version>().ok());
+    match (&asked.requirement.version_or_url, version) {
+        (Some(VersionOrUrl::VersionSpecifier(specifiers)), Some(version)) => specifiers.contains(&version),
+        _ => false,
+    }
+}
+
+/// The reasons, without the question itself and without requests that limit nothing.
+fn told(conflict: &Conflict) -> Vec<String> {
+    let limits =
+        |text: &str| text.strip_prefix("you ask for ").is_none_or(|r| r.contains(['<', '>', '=', '~']));
+    let reasons = conflict.reasons.iter().filter(|r| r.source != QUESTION && limits(&r.text));
+    reasons.map(|r| r.text.clone()).collect()
+}
+
+fn question(spec: &str) -> Result<UserRequirement, CliError> {
+    manifest::requirement(spec, QUESTION).map_err(|message| CliError::new("usage", message))
+}
+
+/// `, with torch 2.9.1 cu128`
+fn stack_of(solution: &Solution) -> String {
+    solution
+        .stack
+        .as_ref()
+        .map(|s| format!(", with {} {} {}", s.framework, s.version, s.variant))
+        .unwrap_or_default()
+}

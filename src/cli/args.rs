@@ -76,6 +76,12 @@ pub(super) enum Command {
     Why(WhyArgs),
     /// Show the locked packages as a tree, the machine on top
     Tree(TreeArgs),
+    /// Draw the locked graph, the machine on top
+    Graph(GraphArgs),
+    /// Show what changed between two locks
+    Diff(DiffArgs),
+    /// Show what newer stack the locked machine could run, and newer packages
+    Outdated(OutdatedArgs),
     /// Write the lock in another format
     Export(ExportArgs),
     /// Hold the environment and the machine against the lock
@@ -249,6 +255,54 @@ pub(super) struct TreeArgs {
     /// How deep to go below what was asked for
     #[arg(long, value_name = "N")]
     pub depth: Option<usize>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct GraphArgs {
+    /// How to draw
+    #[arg(long, value_enum, default_value_t = GraphFormat::Text)]
+    pub format: GraphFormat,
+    /// Write to a file instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Which target of the lock
+    #[arg(long, value_name = "NAME")]
+    pub target: Option<String>,
+    /// Replace an existing file
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum GraphFormat {
+    /// The tree, for a terminal
+    Text,
+    /// Graphviz
+    Dot,
+    /// Mermaid, for Markdown
+    Mermaid,
+    /// A picture
+    Svg,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct DiffArgs {
+    /// Two locks; or the seven arguments that git gives to a diff driver
+    #[arg(required = true, value_name = "LOCK")]
+    pub files: Vec<PathBuf>,
+    /// Exit with 1 when something changed
+    #[arg(long)]
+    pub exit_code: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct OutdatedArgs {
+    /// Which target of the lock
+    #[arg(long, value_name = "NAME")]
+    pub target: Option<String>,
+    /// The address of the index `pypi`
+    #[arg(long, value_name = "URL")]
+    pub index_url: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -1,6 +1,7 @@
 //! A lock in the formats that installers read, one format per file.
 
 mod conda_env;
+pub mod graph;
 mod pylock;
 mod requirements;
 

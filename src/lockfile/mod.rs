@@ -12,6 +12,7 @@
 //! Format history (semantic version; a reader takes any minor of its major):
 //! * 1.0.0: first.
 
+mod changes;
 mod graph;
 mod parse;
 mod render;
@@ -26,6 +27,7 @@ use crate::model::request::{Preferences, Request};
 use crate::model::solution::{ChosenPackage, Envelope, Level, Solution, Stack};
 use crate::model::wheel::Python;
 
+pub use changes::{Change, TargetChanges, changes, merged, sides};
 pub use graph::{chain, dependency_order, needed_by};
 pub use parse::{LockError, parse};
 pub use render::render;

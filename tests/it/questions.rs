@@ -1,6 +1,6 @@
 //! Questions that write nothing: `plan`, `why`, `tree`, `graph`, `diff`, `outdated`.
 
-use super::context::{IndexServer, Shape, TestContext};
+use super::context::{IndexServer, Shape, TestContext, skipped};
 use super::wheels::{little_pypi, little_pytorch, wheel};
 
 /// A locked project for a V100.
@@ -82,4 +82,98 @@ fn a_plan_lists_what_runs_and_why_not_the_rest() {
     assert!(none.stdout.contains("no build of torch runs on it"), "{}", none.shown());
     context.run(&["plan", "numpy"]).expect(2);
     context.run(&["plan", "--python", "2.7"]).expect(2);
+}
+
+#[test]
+fn a_diff_of_two_locks() {
+    let (_server, context) = locked();
+    std::fs::copy(context.project().join("envlock.lock"), context.project().join("old.lock")).unwrap();
+    let same = context.run(&["diff", "old.lock", "envlock.lock", "--exit-code"]).expect(0);
+    assert!(same.stdout.contains("nothing that is installed"), "{}", same.shown());
+    context.write(
+        "envlock.toml",
+        "[project]\nname = \"demo\"\ndependencies = [\"requests\"]\n[stack]\ntorch = \"==2.9.1\"\n",
+    );
+    context.run(&["resolve", "--only-index", "pypi", "--python", "3.11"]).expect(0);
+    let run = context.run(&["diff", "old.lock", "envlock.lock"]).expect(0);
+    insta::assert_snapshot!("diff", run.shown());
+    context.run(&["diff", "old.lock", "envlock.lock", "--exit-code"]).expect(1);
+    let json = context.run(&["diff", "old.lock", "envlock.lock", "--json"]).expect(0).json();
+    assert_eq!(json["targets"][0]["stack"][0]["what"], "torch");
+    // As git calls a diff driver, here for a lock that is new.
+    let git = ["diff", "envlock.lock", "/dev/null", ".", ".", "envlock.lock", "0000", "100644"];
+    assert!(context.run(&git).expect(0).stdout.contains("target default is new"));
+    context.run(&["diff", "envlock.lock"]).expect(2);
+    context.run(&["diff", "envlock.lock", "envlock.toml"]).expect(2);
+}
+
+#[test]
+fn a_merge_conflict_in_the_lock_is_solved_anew() {
+    let (_server, context) = locked();
+    let manifest = |torch: &str, more: &str| {
+        format!("[project]\nname = \"demo\"\ndependencies = [\"tool\"{more}]\n[stack]\ntorch = \"{torch}\"\n")
+    };
+    let resolve = ["resolve", "--only-index", "pypi", "--python", "3.12"];
+    let keep = |name: &str| {
+        std::fs::copy(context.project().join("envlock.lock"), context.project().join(name)).unwrap();
+    };
+    keep("base");
+    context.write("envlock.toml", &manifest(">=2.8", ", \"filelock\""));
+    context.run(&resolve).expect(0);
+    keep("ours");
+    context.write("envlock.toml", &manifest("==2.9.1", ""));
+    context.run(&resolve).expect(0);
+    keep("theirs");
+    let merged = std::process::Command::new("git")
+        .args(["merge-file", "-p", "ours", "base", "theirs"])
+        .current_dir(context.project())
+        .output();
+    let Ok(merged) = merged else { return skipped("no git here") };
+    context.write("envlock.lock", &String::from_utf8(merged.stdout).unwrap());
+    context.write("envlock.toml", &manifest("==2.9.1", ", \"filelock\""));
+    let refused = context.run(&["resolve", "--locked"]).expect(2);
+    assert!(refused.stderr.contains("merge conflict"), "{}", refused.shown());
+    let run = context.run(&resolve).expect(0);
+    assert!(run.flat().contains("both sides' versions are kept"), "{}", run.shown());
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains("\"package filelock\"") && lock.contains("torch = \"2.9.1\""), "{lock}");
+    context.run(&["resolve", "--locked", "--only-index", "pypi", "--python", "3.12"]).expect(0);
+}
+
+#[test]
+fn outdated_says_what_the_machine_and_a_driver_would_allow() {
+    let (_server, context) = locked();
+    let run = context.run(&["outdated"]).expect(0);
+    insta::assert_snapshot!("outdated_v100", run.shown());
+    context.write("envlock.toml", "[project]\ndependencies = [\"filelock\"]\n[stack]\ntorch = \"==2.0.1\"\n");
+    context
+        .run(&[
+            "resolve",
+            "--stack-only",
+            "--force",
+            "--gpu",
+            "A100",
+            "--driver",
+            "470.129.06",
+            "--only-index",
+            "pypi",
+        ])
+        .expect(0);
+    let run = context.run(&["outdated"]).expect(0);
+    insta::assert_snapshot!("outdated_a100", run.shown());
+    let json = context.run(&["outdated", "--json"]).expect(0).json();
+    assert_eq!(json["stack"]["with_newer_driver"]["torch"], "2.15.0");
+}
+
+#[test]
+fn the_graph_in_every_format() {
+    let (_server, context) = locked();
+    for format in ["dot", "mermaid", "svg"] {
+        let run = context.run(&["graph", "--format", format]).expect(0);
+        insta::assert_snapshot!(format!("graph_{format}"), run.stdout);
+    }
+    assert_eq!(context.run(&["graph"]).expect(0).stdout, context.run(&["tree"]).expect(0).stdout);
+    context.run(&["graph", "--format", "svg", "-o", "g.svg"]).expect(0);
+    context.run(&["graph", "--format", "svg", "-o", "g.svg"]).expect(2);
+    context.run(&["graph", "--format", "svg", "-o", "g.svg", "--force"]).expect(0);
 }

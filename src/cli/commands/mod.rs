@@ -2,8 +2,11 @@
 
 mod add;
 mod cache;
+mod diff;
 mod export;
+mod graph;
 mod init;
+mod outdated;
 mod plan;
 mod probe;
 mod registry;
@@ -30,6 +33,9 @@ pub(super) fn dispatch(args: &Args, printer: &Printer) -> Result<u8, CliError> {
         Command::Plan(a) => plan::run(global, a, printer),
         Command::Why(a) => why::run(global, a, printer),
         Command::Tree(a) => tree::run(global, a, printer),
+        Command::Graph(a) => graph::run(global, a, printer),
+        Command::Diff(a) => diff::run(global, a, printer),
+        Command::Outdated(a) => outdated::run(global, a, printer),
         Command::Export(a) => export::run(global, a, printer),
         Command::Verify(a) => verify::run(global, a, printer),
         Command::Registry(a) => registry::run(global, a, printer),

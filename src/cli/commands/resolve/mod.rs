@@ -170,6 +170,14 @@ fn read_lock(project: &Project, args: &SolveArgs, printer: &Printer) -> Result<O
         Ok(lock) => return Ok(Some(lock)),
         Err(error) => error,
     };
+    if let lockfile::LockError::MergeConflict { .. } = error
+        && !args.locked
+        && let Some((ours, theirs)) = lockfile::sides(&text)
+    {
+        printer
+            .note(&format!("{error}: it is solved anew, and both sides' versions are kept where they fit"));
+        return Ok(Some(lockfile::merged(ours, &theirs)));
+    }
     if args.force {
         printer.warning(&format!("{error}; it is made afresh"));
         return Ok(None);

@@ -1,0 +1,114 @@
+//! `envlock diff OLD NEW`: what changed between two locks. Also git's diff driver for `envlock.lock`.
+
+use std::path::Path;
+
+use crate::cli::args::{DiffArgs, GlobalArgs};
+use crate::cli::error::{CliError, exit};
+use crate::cli::files;
+use crate::cli::printer::{Printer, wrap};
+use crate::cli::report::label;
+use crate::lockfile::{self, Change, Lockfile, TargetChanges};
+use crate::model::text::clean;
+
+pub(super) fn run(_global: &GlobalArgs, args: &DiffArgs, printer: &Printer) -> Result<u8, CliError> {
+    // git calls a driver with: path old-file old-hex old-mode new-file new-hex new-mode [new-path ...]
+    let (old, new) = match args.files.as_slice() {
+        [old, new] => (old, new),
+        [_, old, _, _, new, _, _, ..] => (old, new),
+        _ => {
+            return Err(CliError::new("usage", "`diff` compares two locks").hint(
+                "for example `git show HEAD:envlock.lock > old.lock; envlock diff old.lock envlock.lock`",
+            ));
+        }
+    };
+    let (old, new) = (read(old)?, read(new)?);
+    let changes = match (&old, &new) {
+        (Some(old), Some(new)) => lockfile::changes(old, new),
+        (None, Some(new)) => only(new, false),
+        (Some(old), None) => only(old, true),
+        (None, None) => Vec::new(),
+    };
+    if printer.json {
+        printer.json(&serde_json::json!({ "targets": changes }));
+    } else if changes.is_empty() {
+        printer.out("nothing that is installed, and nothing that it needs, has changed");
+    } else {
+        let several = changes.len() > 1 || [&old, &new].into_iter().flatten().any(|l| l.targets.len() > 1);
+        for change in &changes {
+            show(printer, change, several);
+        }
+    }
+    Ok(if args.exit_code && !changes.is_empty() { exit::NO } else { exit::YES })
+}
+
+/// A lock; nothing for git's `/dev/null`, which stands for a file that is not there.
+fn read(path: &Path) -> Result<Option<Lockfile>, CliError> {
+    if path == Path::new("/dev/null") {
+        return Ok(None);
+    }
+    let text = files::read(path)?
+        .ok_or_else(|| CliError::new("input", format!("`{}` does not exist", path.display())))?;
+    match lockfile::parse(&text) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(error) => {
+            let error = CliError::from(error);
+            Err(CliError { message: format!("`{}`: {}", path.display(), error.message), ..error })
+        }
+    }
+}
+
+/// A lock that is new or gone as a whole.
+fn only(lock: &Lockfile, removed: bool) -> Vec<TargetChanges> {
+    let change = |name: &str| TargetChanges {
+        name: name.to_owned(),
+        added: !removed,
+        removed,
+        ..TargetChanges::default()
+    };
+    lock.targets.iter().map(|t| change(&t.name)).collect()
+}
+
+fn show(printer: &Printer, change: &TargetChanges, several: bool) {
+    if several || change.added || change.removed {
+        let what = match (change.added, change.removed) {
+            (true, _) => " is new",
+            (_, true) => " is gone",
+            _ => "",
+        };
+        printer.out(&format!("target {}{what}", clean(&change.name, 60)));
+    }
+    for row in &change.stack {
+        printer.out(&format!("{}{}", label(printer, &row.what), arrow(row)));
+    }
+    if !change.stack.is_empty() && !change.stack.iter().any(|row| row.what == "driver") {
+        printer.out(&format!("{}floor unchanged", label(printer, "driver")));
+    }
+    for (what, list) in [("gains", &change.gains), ("drops", &change.drops)] {
+        if !list.is_empty() {
+            printer.out(&format!(
+                "{}{}",
+                label(printer, what),
+                wrap(&format!("GPUs of {}", list.join(" ")), 15)
+            ));
+        }
+    }
+    for (i, row) in change.packages.iter().enumerate() {
+        let head = if i == 0 { format!("{} packages", change.packages.len()) } else { String::new() };
+        printer.out(&format!("{}{} {}", label(printer, &head), clean(&row.what, 60), arrow(row)));
+    }
+    if !change.files.is_empty() {
+        let list = format!("of the same version, from elsewhere: {}", change.files.join(", "));
+        printer.out(&format!("{}{}", label(printer, "files"), wrap(&list, 15)));
+    }
+}
+
+/// `2.9.1 cu128 -> 2.10.0 cu128`, `+ 1.0`, `- 1.0`
+fn arrow(row: &Change) -> String {
+    let clean = |text: &String| clean(text, 60);
+    match (&row.old, &row.new) {
+        (Some(old), Some(new)) => format!("{} -> {}", clean(old), clean(new)),
+        (None, Some(new)) => format!("+ {}", clean(new)),
+        (Some(old), None) => format!("- {}", clean(old)),
+        (None, None) => String::new(),
+    }
+}

@@ -1,0 +1,47 @@
+//! `envlock graph`: the locked graph for Graphviz, Mermaid, a browser or a terminal.
+
+use std::collections::BTreeSet;
+
+use crate::cli::args::{GlobalArgs, GraphArgs, GraphFormat, TreeArgs};
+use crate::cli::error::{CliError, exit};
+use crate::cli::printer::Printer;
+use crate::cli::settings::{self, Project};
+use crate::cli::{files, lock};
+use crate::export::graph::{Drawing, dot, mermaid, svg};
+
+pub(super) fn run(global: &GlobalArgs, args: &GraphArgs, printer: &Printer) -> Result<u8, CliError> {
+    if args.format == GraphFormat::Text && args.output.is_none() {
+        return super::tree::run(global, &TreeArgs { target: args.target.clone(), depth: None }, printer);
+    }
+    let project = Project::find(global, true)?;
+    let registry = settings::registry(global)?;
+    let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
+    let target = lock::target(&lock, args.target.as_deref())?;
+    let request = settings::request_of_lock(&project, &lock, &registry)?;
+    let asked: BTreeSet<String> =
+        request.requirements.iter().map(|r| r.requirement.name.to_string()).collect();
+    let drawing = Drawing::new(target, &asked);
+    let text = match args.format {
+        GraphFormat::Dot => dot(&drawing),
+        GraphFormat::Mermaid => mermaid(&drawing),
+        GraphFormat::Svg => svg(&drawing),
+        GraphFormat::Text => {
+            return Err(
+                CliError::new("usage", "a tree is printed, not written").hint("use `envlock tree > FILE`")
+            );
+        }
+    };
+    match &args.output {
+        None => printer.raw(&text),
+        Some(path) => {
+            // A drawing carries no mark of ours: an older one is replaced only when asked to.
+            if path.exists() && !args.force {
+                return Err(CliError::new("files", format!("`{}` exists", path.display()))
+                    .hint("pass `--force` to replace it"));
+            }
+            files::write(path, &text)?;
+            printer.note(&format!("wrote {}", path.display()));
+        }
+    }
+    Ok(exit::YES)
+}

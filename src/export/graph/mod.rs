@@ -1,0 +1,174 @@
+//! The locked graph as a drawing: the machine on top, what was asked for below it, then what that needs.
+
+mod dot;
+mod mermaid;
+mod svg;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use petgraph::algo::{has_path_connecting, tarjan_scc};
+use petgraph::graphmap::DiGraphMap;
+
+use crate::lockfile::Target;
+use crate::model::text::clean;
+
+pub use dot::dot;
+pub use mermaid::mermaid;
+pub use svg::svg;
+
+/// What a node stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Driver, GPU, C library.
+    Machine,
+    /// torch and what is built beside it.
+    Stack,
+    /// Any other package that was asked for.
+    Asked,
+    /// What came along.
+    Package,
+}
+
+/// A node of the drawing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// What stands on it.
+    pub label: String,
+    /// What it stands for.
+    pub kind: Kind,
+    /// How far down it stands; the machine right before torch.
+    pub layer: usize,
+}
+
+/// Nodes, and arrows between them by index.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Drawing {
+    /// The nodes, by layer and name.
+    pub nodes: Vec<Node>,
+    /// From the one that needs to the one that is needed. Arrows that a longer way implies are left out.
+    pub edges: Vec<(usize, usize)>,
+}
+
+impl Drawing {
+    /// Draws a target; `asked` are the packages that were asked for.
+    pub fn new(target: &Target, asked: &BTreeSet<String>) -> Drawing {
+        let mut needs: DiGraphMap<&str, ()> = DiGraphMap::new();
+        for package in &target.packages {
+            needs.add_node(&package.name);
+            for edge in package.requires.iter().filter(|e| e.to != package.name) {
+                if target.package(&edge.to).is_some() {
+                    needs.add_edge(&package.name, &edge.to, ());
+                }
+            }
+        }
+        let layers = layers(&needs);
+        let machine = machine(target);
+        let stack = target.stack.as_ref();
+        // The machine stands right before what it decides, whatever else needs that.
+        let torch = stack.and_then(|s| layers.get(s.framework.as_str())).copied().unwrap_or(0);
+        let below = usize::from(!machine.is_empty() && torch == 0);
+        let before = (torch + below).saturating_sub(1);
+        let in_stack = |name: &str| {
+            stack.is_some_and(|s| s.framework == name || name == "triton" || s.companions.contains_key(name))
+        };
+        let mut order: Vec<(usize, &str)> =
+            target.packages.iter().map(|p| (layers[p.name.as_str()], p.name.as_str())).collect();
+        order.sort_unstable();
+        let mut nodes: Vec<Node> =
+            machine.into_iter().map(|label| Node { label, kind: Kind::Machine, layer: before }).collect();
+        let mut edges = Vec::new();
+        let mut index: BTreeMap<&str, usize> = BTreeMap::new();
+        let hardware = nodes.len();
+        for (layer, name) in order {
+            let Some(package) = target.package(name) else { continue };
+            let variant = package.variant.as_ref().map(|v| format!("+{v}")).unwrap_or_default();
+            let kind = match name {
+                _ if in_stack(name) => Kind::Stack,
+                _ if asked.contains(name) => Kind::Asked,
+                _ => Kind::Package,
+            };
+            index.insert(name, nodes.len());
+            let label = clean(&format!("{name} {}{variant}", package.version), 60);
+            nodes.push(Node { label, kind, layer: layer + below });
+        }
+        if let Some(torch) = stack.and_then(|s| index.get(s.framework.as_str())) {
+            edges.extend((0..hardware).map(|i| (i, *torch)));
+        }
+        for (from, to, ()) in needs.all_edges().filter(|(from, to, ())| !implied(&needs, from, to)) {
+            edges.push((index[from], index[to]));
+        }
+        edges.sort_unstable();
+        Drawing { nodes, edges }
+    }
+}
+
+/// What the lock knows of the machine, one label each.
+fn machine(target: &Target) -> Vec<String> {
+    let host = &target.host;
+    let mut out = Vec::new();
+    if target.stack.is_none() {
+        return out;
+    }
+    match (&host.driver, &target.envelope.driver) {
+        (Some(driver), _) => out.push(format!("driver {}", driver.version)),
+        (None, Some(floor)) => out.push(format!("driver >= {floor}")),
+        (None, None) => {}
+    }
+    let mut gpus: Vec<String> = host.gpus.iter().flatten().map(|g| clean(&g.label(), 50)).collect();
+    gpus.dedup();
+    out.extend(gpus);
+    if let Some(glibc) = &target.envelope.glibc {
+        out.push(format!("glibc >= {glibc}"));
+    }
+    out
+}
+
+/// How far each package is from the top: the longest way down to it; packages that need each other stand
+/// side by side.
+fn layers<'n>(needs: &DiGraphMap<&'n str, ()>) -> BTreeMap<&'n str, usize> {
+    let mut layers: BTreeMap<&str, usize> = BTreeMap::new();
+    // Tarjan gives dependencies first; from the other end every dependent is known.
+    for group in tarjan_scc(needs).into_iter().rev() {
+        let outside = |name: &&str| !group.contains(name);
+        let layer = group
+            .iter()
+            .flat_map(|name| needs.neighbors_directed(name, petgraph::Direction::Incoming))
+            .filter(outside)
+            .map(|dependent| layers.get(dependent).map_or(0, |l| l + 1))
+            .max()
+            .unwrap_or(0);
+        layers.extend(group.iter().map(|name| (*name, layer)));
+    }
+    layers
+}
+
+/// Whether a longer way leads from one package to another that it needs.
+fn implied(needs: &DiGraphMap<&str, ()>, from: &str, to: &str) -> bool {
+    needs.neighbors(from).filter(|next| *next != to && *next != from).any(|next| {
+        has_path_connecting(needs, next, to, None) && !has_path_connecting(needs, next, from, None)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cycles_and_implied_arrows() {
+        let mut needs: DiGraphMap<&str, ()> = DiGraphMap::new();
+        // triton 2.0 needs torch, which needs triton.
+        for (from, to) in [
+            ("vision", "torch"),
+            ("torch", "triton"),
+            ("triton", "torch"),
+            ("triton", "cmake"),
+            ("vision", "cmake"),
+        ] {
+            needs.add_edge(from, to, ());
+        }
+        let layers = layers(&needs);
+        assert_eq!((layers["vision"], layers["torch"], layers["triton"], layers["cmake"]), (0, 1, 1, 2));
+        assert!(implied(&needs, "vision", "cmake"));
+        assert!(!implied(&needs, "vision", "torch") && !implied(&needs, "triton", "cmake"));
+    }
+}

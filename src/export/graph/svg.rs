@@ -1,0 +1,113 @@
+//! SVG by our own layout: a column for each layer, names under each other, arrows from left to right.
+
+use std::fmt::Write as _;
+
+use super::{Drawing, Kind};
+
+/// Sizes in pixels.
+const ROW: f64 = 26.0;
+const BOX: f64 = 20.0;
+const GAP: f64 = 110.0;
+const MARGIN: f64 = 20.0;
+const CHARACTER: f64 = 7.3;
+/// How often the columns are sorted by what they are tied to.
+const SWEEPS: usize = 8;
+
+/// The drawing as an SVG document.
+pub fn svg(drawing: &Drawing) -> String {
+    let columns = columns(drawing);
+    let widths: Vec<f64> = columns
+        .iter()
+        .map(|column| {
+            let longest = column.iter().map(|i| drawing.nodes[*i].label.chars().count()).max().unwrap_or(0);
+            longest as f64 * CHARACTER + 16.0
+        })
+        .collect();
+    let tallest = columns.iter().map(Vec::len).max().unwrap_or(0) as f64 * ROW;
+    let mut place = vec![(0.0, 0.0, 0.0); drawing.nodes.len()];
+    let mut x = MARGIN;
+    for (column, width) in columns.iter().zip(&widths) {
+        let top = MARGIN + (tallest - column.len() as f64 * ROW) / 2.0;
+        for (row, i) in column.iter().enumerate() {
+            place[*i] = (x, top + row as f64 * ROW, *width);
+        }
+        x += width + GAP;
+    }
+    let (width, height) = ((x - GAP + MARGIN).max(2.0 * MARGIN), tallest + 2.0 * MARGIN);
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
+         height=\"{height:.0}\" font-family=\"monospace\" font-size=\"12\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
+    );
+    for (from, to) in &drawing.edges {
+        let ((x1, y1, w), (x2, y2, _)) = (place[*from], place[*to]);
+        let (x1, y1, y2) = (x1 + w, y1 + BOX / 2.0, y2 + BOX / 2.0);
+        let bend = (x2 - x1) / 2.0;
+        let _ = writeln!(
+            out,
+            "<path d=\"M{x1:.0} {y1:.0} C{:.0} {y1:.0} {:.0} {y2:.0} {x2:.0} {y2:.0}\" fill=\"none\" \
+             stroke=\"#8a8f98\" stroke-opacity=\"0.6\"/>",
+            x1 + bend,
+            x2 - bend
+        );
+    }
+    for (node, (x, y, w)) in drawing.nodes.iter().zip(&place) {
+        let (fill, stroke) = match node.kind {
+            Kind::Machine => ("#f6d8ae", "#b5701f"),
+            Kind::Stack => ("#cfe3f7", "#2f6ea8"),
+            Kind::Asked => ("#ffffff", "#222222"),
+            Kind::Package => ("#f5f5f5", "#b5b9c0"),
+        };
+        let _ = writeln!(
+            out,
+            "<rect x=\"{x:.0}\" y=\"{y:.0}\" width=\"{w:.0}\" height=\"{BOX:.0}\" rx=\"3\" fill=\"{fill}\" \
+             stroke=\"{stroke}\"/><text x=\"{:.0}\" y=\"{:.0}\">{}</text>",
+            x + 8.0,
+            y + 14.0,
+            escape(&node.label)
+        );
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
+/// The nodes of each layer, ordered so that what is tied together stands close: each column is sorted by
+/// the middle of its neighbours, to and fro.
+fn columns(drawing: &Drawing) -> Vec<Vec<usize>> {
+    let count = drawing.nodes.iter().map(|n| n.layer + 1).max().unwrap_or(0);
+    let mut columns: Vec<Vec<usize>> = vec![Vec::new(); count];
+    for (i, node) in drawing.nodes.iter().enumerate() {
+        columns[node.layer].push(i);
+    }
+    for sweep in 0..SWEEPS {
+        let mut position = vec![0.0; drawing.nodes.len()];
+        for column in &columns {
+            for (row, i) in column.iter().enumerate() {
+                position[*i] = (row as f64 + 0.5) / column.len() as f64;
+            }
+        }
+        for column in &mut columns {
+            let middle = |i: usize| {
+                let neighbours: Vec<f64> = drawing
+                    .edges
+                    .iter()
+                    .filter_map(|(from, to)| match sweep % 2 {
+                        0 => (*to == i).then(|| position[*from]),
+                        _ => (*from == i).then(|| position[*to]),
+                    })
+                    .collect();
+                match neighbours.len() {
+                    0 => position[i],
+                    n => neighbours.iter().sum::<f64>() / n as f64,
+                }
+            };
+            // Of equals the order by name stays.
+            column.sort_by(|a, b| middle(*a).total_cmp(&middle(*b)));
+        }
+    }
+    columns
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

@@ -1,0 +1,187 @@
+//! What changed between two locks, as people ask for it: the stack, what it needs of a machine, packages.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::parse::parse_unchecked;
+use super::{Lockfile, Target};
+
+/// What changed in a target.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct TargetChanges {
+    /// The target's name.
+    pub name: String,
+    /// Whether only the new lock has it.
+    pub added: bool,
+    /// Whether only the old lock has it.
+    pub removed: bool,
+    /// torch and its flavour, python, platform, driver floor, glibc floor: `[what, old, new]`.
+    pub stack: Vec<Change>,
+    /// Compute capabilities that the new lock serves and the old one does not.
+    pub gains: Vec<String>,
+    /// Compute capabilities that the old lock serves and the new one does not.
+    pub drops: Vec<String>,
+    /// Packages; absent on one side where added or removed.
+    pub packages: Vec<Change>,
+    /// Packages of the same version with other files or from another index.
+    pub files: Vec<String>,
+}
+
+/// One thing and its two values.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Change {
+    /// What it is.
+    pub what: String,
+    /// In the old lock.
+    pub old: Option<String>,
+    /// In the new lock.
+    pub new: Option<String>,
+}
+
+impl TargetChanges {
+    /// Whether nothing that is looked at changed.
+    pub fn is_empty(&self) -> bool {
+        !self.added
+            && !self.removed
+            && self.stack.is_empty()
+            && self.gains.is_empty()
+            && self.drops.is_empty()
+            && self.packages.is_empty()
+            && self.files.is_empty()
+    }
+}
+
+/// What changed from one lock to another, for each target that either has; targets without changes are
+/// left out. A target that is alone in both locks is the same one, whatever it is called.
+pub fn changes(old: &Lockfile, new: &Lockfile) -> Vec<TargetChanges> {
+    if let ([before], [after]) = (old.targets.as_slice(), new.targets.as_slice()) {
+        let changes = of_target(before, after);
+        return if changes.is_empty() { Vec::new() } else { vec![changes] };
+    }
+    let mut out = Vec::new();
+    for after in &new.targets {
+        match old.target(Some(&after.name)) {
+            Some(before) => out.push(of_target(before, after)),
+            None => {
+                out.push(TargetChanges { name: after.name.clone(), added: true, ..TargetChanges::default() })
+            }
+        }
+    }
+    for before in old.targets.iter().filter(|t| new.target(Some(&t.name)).is_none()) {
+        out.push(TargetChanges { name: before.name.clone(), removed: true, ..TargetChanges::default() });
+    }
+    out.retain(|c| !c.is_empty());
+    out
+}
+
+fn of_target(old: &Target, new: &Target) -> TargetChanges {
+    let mut stack = Vec::new();
+    let mut differs = |what: &str, old: Option<String>, new: Option<String>| {
+        if old != new {
+            stack.push(Change { what: what.to_owned(), old, new });
+        }
+    };
+    let torch = |t: &Target| t.stack.as_ref().map(|s| format!("{} {}", s.version, s.variant));
+    let cudnn = |t: &Target| t.stack.as_ref().and_then(|s| s.cudnn.as_ref()).map(ToString::to_string);
+    differs("torch", torch(old), torch(new));
+    differs("cudnn", cudnn(old), cudnn(new));
+    differs("python", Some(old.python.to_string()), Some(new.python.to_string()));
+    differs("platform", Some(old.platform.to_string()), Some(new.platform.to_string()));
+    let floor = |v: &Option<crate::model::version::DottedVersion>| v.as_ref().map(|v| format!(">= {v}"));
+    differs("driver", floor(&old.envelope.driver), floor(&new.envelope.driver));
+    differs("glibc", floor(&old.envelope.glibc), floor(&new.envelope.glibc));
+    let covered =
+        |t: &Target| -> BTreeSet<_> { t.envelope.coverage.iter().map(|c| c.compute_capability).collect() };
+    let (before, after) = (covered(old), covered(new));
+    let only = |a: &BTreeSet<_>, b: &BTreeSet<_>| a.difference(b).map(ToString::to_string).collect();
+    let by_name = |t: &'_ Target| -> BTreeMap<String, usize> {
+        t.packages.iter().enumerate().map(|(i, p)| (p.name.clone(), i)).collect()
+    };
+    let (old_names, new_names) = (by_name(old), by_name(new));
+    let names: BTreeSet<&String> = old_names.keys().chain(new_names.keys()).collect();
+    let mut packages = Vec::new();
+    let mut files = Vec::new();
+    for name in names {
+        let before = old_names.get(name).map(|i| &old.packages[*i]);
+        let after = new_names.get(name).map(|i| &new.packages[*i]);
+        let version = |p: Option<&crate::model::solution::ChosenPackage>| p.map(|p| p.version.clone());
+        if version(before) != version(after) {
+            packages.push(Change { what: name.clone(), old: version(before), new: version(after) });
+        } else if let (Some(before), Some(after)) = (before, after)
+            && (&before.index, &before.files) != (&after.index, &after.files)
+        {
+            files.push(name.clone());
+        }
+    }
+    TargetChanges {
+        name: new.name.clone(),
+        stack,
+        gains: only(&after, &before),
+        drops: only(&before, &after),
+        packages,
+        files,
+        ..TargetChanges::default()
+    }
+}
+
+/// The two sides of a lock with merge conflicts, ours and theirs; `None` where there is none, or where a
+/// side is not whole.
+pub fn sides(text: &str) -> Option<(Lockfile, Lockfile)> {
+    #[derive(PartialEq)]
+    enum Part {
+        Both,
+        Ours,
+        Base,
+        Theirs,
+    }
+    let (mut ours, mut theirs) = (String::new(), String::new());
+    let mut part = Part::Both;
+    let mut conflicts = 0;
+    for line in text.replace("\r\n", "\n").split_inclusive('\n') {
+        let marker = |mark: &str| line.starts_with(mark) && line[mark.len()..].starts_with([' ', '\n']);
+        part = match part {
+            Part::Both if marker("<<<<<<<") => {
+                conflicts += 1;
+                Part::Ours
+            }
+            Part::Ours if marker("|||||||") => Part::Base,
+            Part::Ours | Part::Base if marker("=======") => Part::Theirs,
+            Part::Theirs if marker(">>>>>>>") => Part::Both,
+            same => {
+                if matches!(same, Part::Both | Part::Ours) {
+                    ours.push_str(line);
+                }
+                if matches!(same, Part::Both | Part::Theirs) {
+                    theirs.push_str(line);
+                }
+                same
+            }
+        };
+    }
+    if conflicts == 0 || part != Part::Both {
+        return None;
+    }
+    // Where both sides changed different parts git merged them: neither side is one that was written.
+    Some((parse_unchecked(&ours).ok()?, parse_unchecked(&theirs).ok()?))
+}
+
+/// Ours, with what only theirs has, and theirs where it is newer: what a new solve of a merged lock is to
+/// keep where it fits.
+pub fn merged(mut ours: Lockfile, theirs: &Lockfile) -> Lockfile {
+    for target in &mut ours.targets {
+        let Some(other) = theirs.target(Some(&target.name)) else { continue };
+        for package in &other.packages {
+            let version = |text: &str| text.parse::<pep440_rs::Version>().ok();
+            match target.packages.iter_mut().find(|p| p.name == package.name) {
+                None => target.packages.push(package.clone()),
+                Some(own) if version(&own.version) < version(&package.version) => *own = package.clone(),
+                Some(_) => {}
+            }
+        }
+    }
+    let more = theirs.targets.iter().filter(|t| ours.target(Some(&t.name)).is_none()).cloned();
+    let more: Vec<Target> = more.collect();
+    ours.targets.extend(more);
+    ours
+}

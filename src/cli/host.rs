@@ -7,14 +7,15 @@ use super::args::HostArgs;
 use super::error::CliError;
 use super::files;
 use super::manifest::TargetRow;
+use crate::model::capability::ComputeCapability;
 use crate::model::host::{Driver, Gpu, Host};
 use crate::model::platform::{Libc, Platform};
 use crate::model::text::clean;
 use crate::probe::{Surroundings, host_file, probe};
 use crate::registry::{GpuLookupError, Registry};
 
-/// The machine that options describe.
-pub(super) fn described(args: &HostArgs, registry: &Registry) -> Result<Host, CliError> {
+/// The machine that options describe, without the GPUs that are to be ignored.
+pub(super) fn described(args: &HostArgs, registry: &Registry, ignored: &[String]) -> Result<Host, CliError> {
     let mut host = match &args.host {
         Some(path) => read_host_file(path)?,
         None => Host::open(Platform::LINUX_X86_64, "described"),
@@ -32,7 +33,7 @@ pub(super) fn described(args: &HostArgs, registry: &Registry) -> Result<Host, Cl
     if !args.gpu.is_empty() {
         host.gpus = Some(gpus(&args.gpu, "--gpu", registry)?);
     }
-    finish(host, registry)
+    finish(without(host, ignored, registry), registry)
 }
 
 /// The machine that a `[target.NAME]` table describes.
@@ -65,11 +66,33 @@ fn table(row: &TargetRow, registry: &Registry) -> Result<Host, CliError> {
     finish(host, registry)
 }
 
-/// This machine.
-pub(super) fn probed(registry: &Registry) -> Result<Host, CliError> {
+/// This machine, without the GPUs that are to be ignored.
+pub(super) fn probed(registry: &Registry, ignored: &[String]) -> Result<Host, CliError> {
     let root = std::env::var_os("ENVLOCK_SYSROOT").map_or_else(|| PathBuf::from("/"), PathBuf::from);
     let host = probe(&Surroundings { root, variable: &|name| std::env::var(name).ok() });
-    finish(host, registry)
+    finish(without(host, ignored, registry), registry)
+}
+
+/// A machine without the GPUs of these product names or compute capabilities.
+pub(super) fn without(mut host: Host, ignored: &[String], registry: &Registry) -> Host {
+    if ignored.is_empty() {
+        return host;
+    }
+    let product = |name: &str| registry.find_gpu(name).map_or_else(|_| name.to_owned(), |found| found.name);
+    let by_name = |gpu: &Gpu| registry.find_gpu(gpu.name.as_ref()?).ok().map(|found| found.capability);
+    let capabilities: Vec<ComputeCapability> = ignored.iter().filter_map(|text| text.parse().ok()).collect();
+    let names: Vec<String> = ignored.iter().map(|name| product(name)).collect();
+    let is_ignored = |gpu: &Gpu| {
+        gpu.capability.or_else(|| by_name(gpu)).is_some_and(|c| capabilities.contains(&c))
+            || gpu.name.as_ref().is_some_and(|name| names.contains(&product(name)))
+    };
+    if let Some(gpus) = &mut host.gpus {
+        for gpu in gpus.iter().filter(|gpu| is_ignored(gpu)) {
+            host.notes.push(format!("{} is ignored, as envlock.toml asks", gpu.label()));
+        }
+        gpus.retain(|gpu| !is_ignored(gpu));
+    }
+    host
 }
 
 /// A host file.

@@ -249,6 +249,9 @@ pub(super) fn ways_out(printer: &Printer, c: &Conflict) {
             way.change,
             printer.paint(GOOD, &wrap(&way.gives, width + 4))
         ));
+        if let Some(set) = &way.set {
+            printer.out(&format!("    {}", printer.paint(DIM, &crate::model::text::clean(set, 1000))));
+        }
     }
 }
 

@@ -190,6 +190,7 @@ fn from_lines(lines: &[String]) -> Result<Request, CliError> {
             }
             // Options of a former run, and described machines, are not part of what was asked.
             "option" | "target" => {}
+            "ignore-gpu" => request.ignored_gpus.push(value.to_owned()),
             "variant" => request.variant = Some(limit()),
             "only-index" => request.only_index = Some(limit()),
             _ => return Err(broken(line)),

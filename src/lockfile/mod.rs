@@ -160,6 +160,7 @@ pub fn request_lines(request: &Request) -> Vec<String> {
     );
     add("only-index", request.only_index.as_ref().map(|l| (l.origin.as_str(), l.value.clone())));
     lines.extend(request.targets.iter().map(|t| format!("target {t}")));
+    lines.extend(request.ignored_gpus.iter().map(|name| format!("ignore-gpu {name}")));
     for owner in &request.owners {
         let mut patterns = owner.patterns.clone();
         patterns.sort();

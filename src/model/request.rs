@@ -29,6 +29,8 @@ pub struct Request {
     pub only_index: Option<Limit<String>>,
     /// Machines that the manifest describes, one canonical line each.
     pub targets: Vec<String>,
+    /// GPUs that are no party, by product name or compute capability: a display card beside the others.
+    pub ignored_gpus: Vec<String>,
     /// Indexes that own packages by name pattern, beside `pypi` and `pytorch`.
     pub owners: Vec<IndexOwner>,
 }

@@ -230,6 +230,8 @@ pub struct WayOut {
     pub level: Level,
     /// The stack it gives.
     pub stack: BTreeMap<String, String>,
+    /// The environment variable that makes the change, where one does.
+    pub set: Option<String>,
     /// What it gives, in a few words.
     #[serde(skip)]
     pub gives: String,

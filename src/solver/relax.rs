@@ -8,8 +8,9 @@ use pep508_rs::VersionOrUrl;
 
 use super::tables::Tables;
 use super::{Depth, Inputs, Outcome, attempt, check_host};
+use crate::model::capability::ComputeCapability;
 use crate::model::evidence::Evidence;
-use crate::model::host::Host;
+use crate::model::host::{Gpu, Host};
 use crate::model::request::Request;
 use crate::model::solution::{Level, Need, Solution, WayOut};
 use crate::model::version::{DottedVersion, cuda_short};
@@ -92,7 +93,14 @@ impl Relaxer<'_, '_> {
             let s = if count == 1 { "" } else { "s" };
             gives = format!("{count} package{s} on Python {}", solution.python);
         }
-        self.found.push(WayOut { change, party: party.to_owned(), level: self.level, stack, gives });
+        self.found.push(WayOut {
+            change,
+            party: party.to_owned(),
+            level: self.level,
+            stack,
+            gives,
+            set: None,
+        });
     }
 
     /// The lowest newer driver that helps; never one that the host's GPUs are too old for.
@@ -223,29 +231,64 @@ impl Relaxer<'_, '_> {
         }
     }
 
+    /// GPUs that exclude each other: the largest sets of them that work together. One kind of GPU: the
+    /// kinds that would do in its place.
     fn gpus(&mut self) {
         let Some(gpus) = &self.inputs.host.gpus else {
             return;
         };
-        if gpus.len() > 1 {
-            for (i, gpu) in gpus.iter().enumerate() {
-                let mut host = self.inputs.host.clone();
-                if let Some(list) = &mut host.gpus {
-                    list.remove(i);
-                }
-                if let Some(solution) = self.solve(&host, self.inputs.request) {
-                    self.offer(format!("without GPU {} ({})", gpu.index, gpu.label()), "gpu", &solution);
+        // GPUs of one capability are served or not together.
+        let mut kinds: Vec<Option<ComputeCapability>> = gpus.iter().map(|g| g.capability).collect();
+        kinds.sort();
+        kinds.dedup();
+        match kinds.len() {
+            0 => {}
+            1 => self.another_gpu(),
+            n => {
+                let mut found: Vec<u32> = Vec::new();
+                for set in subsets(n.min(MOST_KINDS)) {
+                    if found.iter().any(|larger| larger & set == set) {
+                        continue;
+                    }
+                    if self.only_gpus(|gpu| {
+                        kinds.iter().position(|k| *k == gpu.capability).is_some_and(|i| set >> i & 1 == 1)
+                    }) {
+                        found.push(set);
+                    }
                 }
             }
-        } else if gpus.len() == 1 {
-            let mut host = self.inputs.host.clone();
-            host.gpus = None;
-            if let Some(solution) = self.solve(&host, self.inputs.request) {
-                let covered: Vec<String> =
-                    solution.envelope.coverage.iter().map(|c| c.compute_capability.to_string()).collect();
-                if let (Some(first), Some(last)) = (covered.first(), covered.last()) {
-                    self.offer(format!("a GPU of {first} to {last}"), "gpu", &solution);
-                }
+        }
+    }
+
+    /// Whether it works with some of the GPUs alone; if so it is offered.
+    fn only_gpus(&mut self, keep: impl Fn(&Gpu) -> bool) -> bool {
+        let mut host = self.inputs.host.clone();
+        let kept: Vec<Gpu> = host.gpus.iter().flatten().filter(|g| keep(g)).cloned().collect();
+        host.gpus = Some(kept.clone());
+        let Some(solution) = self.solve(&host, self.inputs.request) else {
+            return false;
+        };
+        let numbers: Vec<String> = kept.iter().map(|g| g.index.to_string()).collect();
+        let mut labels: Vec<String> = kept.iter().map(Gpu::label).collect();
+        labels.dedup();
+        let s = if kept.len() == 1 { "" } else { "s" };
+        self.offer(format!("GPU{s} {} alone ({})", numbers.join(", "), labels.join(", ")), "gpu", &solution);
+        // By UUID: numbers mean other cards to CUDA than to the driver's tools.
+        let uuids: Option<Vec<&str>> = kept.iter().map(|g| g.uuid.as_deref()).collect();
+        if let (Some(uuids), Some(way)) = (uuids, self.found.last_mut()) {
+            way.set = Some(format!("CUDA_VISIBLE_DEVICES={}", uuids.join(",")));
+        }
+        true
+    }
+
+    fn another_gpu(&mut self) {
+        let mut host = self.inputs.host.clone();
+        host.gpus = None;
+        if let Some(solution) = self.solve(&host, self.inputs.request) {
+            let covered: Vec<String> =
+                solution.envelope.coverage.iter().map(|c| c.compute_capability.to_string()).collect();
+            if let (Some(first), Some(last)) = (covered.first(), covered.last()) {
+                self.offer(format!("a GPU of {first} to {last}"), "gpu", &solution);
             }
         }
     }
@@ -262,6 +305,16 @@ impl Relaxer<'_, '_> {
             self.offer(format!("glibc >= {need}"), "glibc", &solution);
         }
     }
+}
+
+/// More kinds of GPU than this in one machine are not combined.
+const MOST_KINDS: usize = 10;
+
+/// The sets of some, but not all, of `n` things as bits, the largest first.
+fn subsets(n: usize) -> Vec<u32> {
+    let mut sets: Vec<u32> = (1..(1u32 << n) - 1).collect();
+    sets.sort_by_key(|set| (std::cmp::Reverse(set.count_ones()), *set));
+    sets
 }
 
 /// `torch <2.6` where the request was `>=2.6`; else the version that works.

@@ -130,3 +130,38 @@ fn targets_that_cannot_be() {
     assert!(run.flat().contains("envlock.toml says what to lock for: [target.cluster]"), "{}", run.shown());
     context.run(&[&other[..], &["--dry-run"]].concat()).expect(0);
 }
+
+const TWO_CARDS: &str = "schema = 1\n[driver]\nversion = \"580.65.06\"\n[[gpu]]\nname = \"NVIDIA B200\"\nuuid = \"GPU-11111111-2222\"\n[[gpu]]\nname = \"NVIDIA GeForce GTX 1050\"\nuuid = \"GPU-aaaaaaaa-2222\"\n[system]\nos = \"linux\"\narch = \"x86_64\"\nglibc = \"2.35\"\n";
+
+#[test]
+fn cards_that_exclude_each_other() {
+    let context = TestContext::new();
+    let host = context.write("host.toml", TWO_CARDS).display().to_string();
+    let arguments =
+        ["resolve", "torch>=2.11", "--stack-only", "--dry-run", "--only-index", "pypi", "--host", &host];
+    let run = context.run(&arguments).expect(1);
+    insta::assert_snapshot!("cards_that_exclude_each_other", run.shown());
+    let json = context.run(&[&arguments[..], &["--json"]].concat()).expect(1).json();
+    let ways = json["conflict"]["would_work_if"].as_array().unwrap();
+    let gpu = ways.iter().find(|w| w["party"] == "gpu").unwrap();
+    assert_eq!(gpu["set"], "CUDA_VISIBLE_DEVICES=GPU-11111111-2222");
+}
+
+#[test]
+fn a_display_card_can_be_ignored() {
+    let context = TestContext::new();
+    let host = context.write("host.toml", TWO_CARDS).display().to_string();
+    let arguments = ["resolve", "--stack-only", "--only-index", "pypi", "--host", &host];
+    context.write("envlock.toml", "[stack]\ntorch = \">=2.11\"\nignore-gpus = [\"GTX 1050\"]\n");
+    let run = context.run(&arguments).expect(0);
+    assert!(run.flat().contains("GTX 1050 is ignored, as envlock.toml asks"), "{}", run.shown());
+    assert!(run.stdout.contains("code for 10.0"), "{}", run.shown());
+    context.run(&["resolve", "--locked"]).expect(0);
+    // Named no longer, it counts again, and the lock is no answer.
+    context.write("envlock.toml", "[stack]\ntorch = \">=2.11\"\n");
+    context.run(&["resolve", "--locked"]).expect(1);
+    context.run(&arguments).expect(1);
+    context.write("envlock.toml", "[stack]\ntorch = \">=2.11\"\nignore-gpus = 3\n");
+    let run = context.run(&arguments).expect(2);
+    assert!(run.flat().contains("envlock.toml:3: `ignore-gpus` is a list"), "{}", run.shown());
+}

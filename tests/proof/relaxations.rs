@@ -1,5 +1,7 @@
 //! Ways out of random conflicts: each offered one works, and none that works is missing.
 
+use std::collections::BTreeSet;
+
 use envlock::model::host::Host;
 use envlock::model::request::Request;
 use envlock::model::solution::WayOut;
@@ -94,11 +96,21 @@ impl Conflict<'_> {
                 self.relax(party, host, &relaxed);
             }
         }
-        let gpus = host.gpus.iter().flatten().count();
-        for i in (0..gpus).filter(|_| gpus > 1) {
+        // The sets of GPUs that work and that no larger one contains, by compute capability.
+        let kinds: BTreeSet<_> = host.gpus.iter().flatten().filter_map(|g| g.capability).collect();
+        let kinds: Vec<_> = kinds.into_iter().collect();
+        let mut sets: Vec<Vec<usize>> = (1..(1usize << kinds.len()).saturating_sub(1))
+            .map(|bits| (0..kinds.len()).filter(|i| bits >> i & 1 == 1).collect())
+            .collect();
+        sets.sort_by_key(|set| std::cmp::Reverse(set.len()));
+        let mut largest: Vec<Vec<usize>> = Vec::new();
+        for set in sets {
             let mut fewer = host.clone();
-            fewer.gpus.as_mut().unwrap().remove(i);
-            self.relax("gpu", &fewer, request);
+            fewer.gpus.as_mut().unwrap().retain(|g| set.iter().any(|i| Some(kinds[*i]) == g.capability));
+            let within = |larger: &Vec<usize>| set.iter().all(|i| larger.contains(i));
+            if !largest.iter().any(within) && self.relax("gpu", &fewer, request) {
+                largest.push(set);
+            }
         }
         if host.system.libc.is_some() {
             let mut open = host.clone();

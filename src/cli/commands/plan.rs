@@ -17,8 +17,8 @@ const SHOWN: usize = 16;
 pub(super) fn run(global: &GlobalArgs, args: &PlanArgs, printer: &Printer) -> Result<u8, CliError> {
     let registry = settings::registry(global)?;
     let host = match args.host.describe_a_machine() {
-        true => host::described(&args.host, &registry)?,
-        false => host::probed(&registry)?,
+        true => host::described(&args.host, &registry, &[])?,
+        false => host::probed(&registry, &[])?,
     };
     let request = request(args, &registry)?;
     let found = plan(&Inputs {

@@ -9,7 +9,7 @@ use crate::probe::host_file;
 
 pub(super) fn run(global: &GlobalArgs, args: &ProbeArgs, printer: &Printer) -> Result<u8, CliError> {
     let registry = settings::registry(global)?;
-    let host = host::probed(&registry)?;
+    let host = host::probed(&registry, &[])?;
     if let Some(path) = &args.save {
         files::guard(path, host_file::MARK, args.force)?;
         files::write(path, &host_file::render(&host))?;

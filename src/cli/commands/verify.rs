@@ -45,9 +45,13 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
             CliError::new("usage", "no environment is active")
                 .hint("name one with `--prefix DIR`, or activate it first")
         })?;
+    let ignored = project.manifest.as_ref().map(|m| m.request.ignored_gpus.clone()).unwrap_or_default();
     let machine = match &args.host {
-        Some(path) => host::finish(host::read_host_file(path)?, &registry)?,
-        None => host::probed(&registry)?,
+        Some(path) => {
+            let described = host::without(host::read_host_file(path)?, &ignored, &registry);
+            host::finish(described, &registry)?
+        }
+        None => host::probed(&registry, &ignored)?,
     };
     let depth = if args.deep { inspect::Depth::Hashes } else { inspect::Depth::Sizes };
     let installed = inspect::read(&prefix, depth).map_err(|e| CliError::new("input", e.to_string()))?;

@@ -122,7 +122,7 @@ impl Source<'_> {
 /// Reads a manifest's text.
 pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
     let source = Source { name, text };
-    let raw: RawManifest = toml::from_str(text).map_err(|e| {
+    let mut raw: RawManifest = toml::from_str(text).map_err(|e| {
         let offset = e.span().map_or(0, |s| s.start);
         source.error(offset, &clean(e.message(), 200))
     })?;
@@ -143,6 +143,10 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
             }
         }
     }
+    if let Some(list) = raw.stack.remove("ignore-gpus") {
+        manifest.request.ignored_gpus =
+            gpu_names(list.as_ref()).map_err(|m| source.error(list.span().start, &m))?;
+    }
     for (key, item) in &raw.stack {
         stack_value(key, item.as_ref())
             .and_then(|value| stack_item(&mut manifest.request, key, &value, name))
@@ -162,6 +166,13 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
         manifest.targets.push(row);
     }
     Ok(manifest)
+}
+
+/// `ignore-gpus`: product names or compute capabilities.
+fn gpu_names(value: &toml::Value) -> Result<Vec<String>, String> {
+    let names =
+        value.as_array().and_then(|list| list.iter().map(|v| v.as_str().map(str::to_owned)).collect());
+    names.ok_or_else(|| "`ignore-gpus` is a list of product names or compute capabilities".to_owned())
 }
 
 /// conda's `torch=2.8` and the shell's `torch 2.8`, as PEP 508 writes them.

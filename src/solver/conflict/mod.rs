@@ -171,15 +171,23 @@ impl Telling<'_, '_> {
             .find("torch")
             .filter(|_| self.leaves.needs.contains_key(&(Node::Root, Node::package("torch"))))
             .map(|u| crate::model::text::clean(&u.requirement.to_string(), 60));
-        let gpu = self
+        let mut gpus: Vec<String> = self
             .leaves
             .needs
             .keys()
-            .find_map(|(_, d)| match d {
+            .filter_map(|(_, d)| match d {
                 Node::Gpu(i) => p.gpus.get(*i),
                 _ => None,
             })
-            .map(|(g, _)| g.label());
+            .map(|(g, _)| g.label())
+            .collect();
+        gpus.sort();
+        gpus.dedup();
+        let gpu = match gpus.as_slice() {
+            [] => None,
+            [one] => Some(one.clone()),
+            several => Some(format!("{} together", several.join(" and "))),
+        };
         match (asked, driver, gpu) {
             (Some(asked), true, _) => {
                 let version = p.host.driver.as_ref().map(|d| d.version.to_string()).unwrap_or_default();

@@ -36,6 +36,7 @@ pub(super) fn machines(
     old: Option<&Lockfile>,
     registry: &Registry,
 ) -> Result<Vec<Machine>, CliError> {
+    let ignored = project.manifest.as_ref().map(|m| m.request.ignored_gpus.as_slice()).unwrap_or_default();
     let targets = project.manifest.as_ref().map(|m| m.targets.as_slice()).unwrap_or_default();
     if args.host.describe_a_machine() {
         if !targets.is_empty() && !args.dry_run {
@@ -46,7 +47,7 @@ pub(super) fn machines(
             )
             .hint("see the answer for another machine with `--dry-run`, or give it a table of its own"));
         }
-        return Ok(vec![Machine::at_hand(host::described(&args.host, registry)?, false)]);
+        return Ok(vec![Machine::at_hand(host::described(&args.host, registry, ignored)?, false)]);
     }
     if !targets.is_empty() {
         return targets
@@ -66,8 +67,9 @@ pub(super) fn machines(
     let looked_at = |lock: &&Lockfile| !lock.request.iter().any(|line| line.starts_with("target "));
     match old.filter(looked_at).and_then(|lock| lock.target(None)) {
         Some(target) if !args.redetect => {
-            Ok(vec![Machine::at_hand(host::finish(target.host.clone(), registry)?, true)])
+            let host = host::without(target.host.clone(), ignored, registry);
+            Ok(vec![Machine::at_hand(host::finish(host, registry)?, true)])
         }
-        _ => Ok(vec![Machine::at_hand(host::probed(registry)?, false)]),
+        _ => Ok(vec![Machine::at_hand(host::probed(registry, ignored)?, false)]),
     }
 }

@@ -8,6 +8,8 @@ use super::error::{CliError, exit};
 
 /// The manifest's name.
 pub(super) const MANIFEST: &str = "envlock.toml";
+/// The manifest of Python projects, which is ours too where it has a `[tool.envlock]`.
+pub(super) const PYPROJECT: &str = "pyproject.toml";
 /// The lock's name.
 pub(super) const LOCK: &str = "envlock.lock";
 /// conda's file.
@@ -26,8 +28,17 @@ pub(super) fn project_folder(flag: Option<&Path>, by_lock: bool) -> Result<PathB
         return Ok(folder.to_path_buf());
     }
     let here = std::env::current_dir()?;
-    let found = here.ancestors().find(|f| f.join(MANIFEST).is_file() || (by_lock && f.join(LOCK).is_file()));
+    let found = here.ancestors().find(|f| manifest_in(f).is_some() || (by_lock && f.join(LOCK).is_file()));
     Ok(found.map_or_else(|| here.clone(), Path::to_path_buf))
+}
+
+/// The name of a folder's manifest: `envlock.toml`, else a `pyproject.toml` that speaks of envlock.
+pub(super) fn manifest_in(folder: &Path) -> Option<&'static str> {
+    if folder.join(MANIFEST).is_file() {
+        return Some(MANIFEST);
+    }
+    let text = read(&folder.join(PYPROJECT)).ok()??;
+    text.contains("[tool.envlock").then_some(PYPROJECT)
 }
 
 /// A text file; `None` when it does not exist.

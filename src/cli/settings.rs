@@ -28,14 +28,16 @@ impl Project {
     /// whose lock belongs into the current folder.
     pub fn find(global: &GlobalArgs, by_lock: bool) -> Result<Project, CliError> {
         let folder = files::project_folder(global.project.as_deref(), by_lock)?;
-        let text = files::read(&folder.join(files::MANIFEST))?;
-        Project::with_manifest(folder, text.as_deref())
+        let Some(name) = files::manifest_in(&folder) else {
+            return Ok(Project { folder, manifest: None });
+        };
+        let text = files::read(&folder.join(name))?.unwrap_or_default();
+        Project::with_manifest(folder, name, &text)
     }
 
-    /// A project with this manifest, which need not be on disk yet.
-    pub fn with_manifest(folder: PathBuf, text: Option<&str>) -> Result<Project, CliError> {
-        let manifest = text.map(|t| manifest::parse(t, files::MANIFEST)).transpose()?;
-        Ok(Project { folder, manifest })
+    /// A project with the text of a manifest, which need not be on disk yet.
+    pub fn with_manifest(folder: PathBuf, name: &str, text: &str) -> Result<Project, CliError> {
+        Ok(Project { folder, manifest: Some(manifest::parse(text, name)?) })
     }
 
     pub fn lock_path(&self) -> PathBuf {

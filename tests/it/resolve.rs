@@ -619,3 +619,38 @@ fn questions_that_are_not_the_ones_meant() {
         assert!(!context.exists("envlock.lock"));
     }
 }
+
+#[test]
+fn a_pyproject_is_a_manifest() {
+    let server = server();
+    let context = TestContext::with_index(&server);
+    let text = "[project]\nname = \"demo\"\nversion = \"1\"\nrequires-python = \">=3.11,<3.14\"\ndependencies = [\"requests\"]  # mine\n\n[build-system]\nrequires = [\"x\"]\n\n[tool.envlock.stack]\ntorch = \">=2.8\"\n\n[tool.envlock.target.box]\ngpus = [\"H200\"]\ndriver = \"580.159.04\"\n";
+    // Without our table it is other tools' alone.
+    context.write("pyproject.toml", "[project]\nname = \"demo\"\n");
+    let run = context.run(&["resolve"]).expect(2);
+    assert!(run.stderr.contains("there is no envlock.toml here"), "{}", run.shown());
+    context.write("pyproject.toml", text);
+    let run = context.run(&["resolve", "--only-index", "pypi"]).expect(0);
+    assert!(run.stdout.contains("newest of >=3.11,<3.14"), "{}", run.shown());
+    assert!(context.read("environment.yml").contains("name: demo\n"));
+    context.run(&["add", "idna", "torch>=2.9", "--only-index", "pypi"]).expect(0);
+    let after = context.read("pyproject.toml");
+    assert!(
+        after.contains("[\"requests\", \"idna\"]  # mine") && after.contains("torch = \">=2.9\""),
+        "{after}"
+    );
+    context.run(&["remove", "torch", "--only-index", "pypi"]).expect(0);
+    assert!(!context.read("envlock.lock").contains("name = \"torch\""));
+    context.run(&["resolve", "--locked", "--only-index", "pypi"]).expect(0);
+    let wrong = text.replace("torch = \">=2.8\"", "torch = 3");
+    context.write("pyproject.toml", &wrong);
+    let run = context.run(&["resolve"]).expect(2);
+    assert!(run.stderr.contains("pyproject.toml:11: `torch` is a specifier"), "{}", run.shown());
+    context.write("pyproject.toml", &text.replace(".stack]", ".stak]"));
+    let run = context.run(&["resolve"]).expect(2);
+    assert!(run.stderr.contains("unknown field `stak`"), "{}", run.shown());
+    // Where both stand, envlock.toml is the manifest.
+    context.write("envlock.toml", "[project]\ndependencies = [\"filelock\"]\n");
+    context.run(&["resolve", "--gpu", "none"]).expect(0);
+    assert!(context.read("envlock.lock").contains("name = \"filelock\""));
+}

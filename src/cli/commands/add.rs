@@ -15,7 +15,7 @@ pub(super) fn add(global: &GlobalArgs, args: &AddArgs, printer: &Printer) -> Res
                 manifest::requirement(text, "command line").map_err(|m| CliError::new("usage", m))?;
             let name = parsed.requirement.name.to_string();
             if let Some(specifier) = manifest::stack_specifier(&parsed) {
-                document["stack"][&name] = value(specifier);
+                stack(document)[&name] = value(specifier);
             } else {
                 let list = dependencies(document)?;
                 remove_from(list, &name);
@@ -32,10 +32,8 @@ pub(super) fn remove(global: &GlobalArgs, args: &AddArgs, printer: &Printer) -> 
             let parsed =
                 manifest::requirement(text, "command line").map_err(|m| CliError::new("usage", m))?;
             let name = parsed.requirement.name.to_string();
-            let in_stack = document
-                .get_mut("stack")
-                .and_then(Item::as_table_like_mut)
-                .is_some_and(|t| t.remove(&name).is_some());
+            let in_stack =
+                stack(document).as_table_like_mut().is_some_and(|table| table.remove(&name).is_some());
             let in_list = remove_from(dependencies(document)?, &name);
             if !in_stack && !in_list {
                 return Err(CliError::new("usage", format!("envlock.toml does not ask for `{name}`")));
@@ -52,20 +50,28 @@ fn edit(
     change: impl Fn(&mut DocumentMut) -> Result<(), CliError>,
 ) -> Result<u8, CliError> {
     let folder = files::project_folder(global.project.as_deref(), false)?;
-    let path = folder.join(files::MANIFEST);
-    let before = files::read(&path)?.ok_or_else(|| {
+    let name = files::manifest_in(&folder).ok_or_else(|| {
         CliError::new("usage", "there is no envlock.toml here").hint("start with `envlock init`")
     })?;
-    manifest::parse(&before, files::MANIFEST)?;
-    let mut document: DocumentMut = before.parse().map_err(|e: toml_edit::TomlError| {
-        CliError::new("input", format!("envlock.toml: {}", e.message()))
-    })?;
+    let path = folder.join(name);
+    let before = files::read(&path)?.unwrap_or_default();
+    manifest::parse(&before, name)?;
+    let mut document: DocumentMut = before
+        .parse()
+        .map_err(|e: toml_edit::TomlError| CliError::new("input", format!("{name}: {}", e.message())))?;
     change(&mut document)?;
     let after = document.to_string();
-    manifest::parse(&after, files::MANIFEST)?;
-    let project = Project::with_manifest(folder, Some(&after))?;
+    let project = Project::with_manifest(folder, name, &after)?;
     // The manifest is written with the lock, when it is known that it can be solved.
     super::resolve::run_in(global, &project, &[], &args.solve, Some((path, after)), printer)
+}
+
+/// The table `[stack]`, in a pyproject.toml `[tool.envlock.stack]`.
+fn stack(document: &mut DocumentMut) -> &mut Item {
+    match document.get("tool").and_then(|tool| tool.get("envlock")).is_some() {
+        true => &mut document["tool"]["envlock"]["stack"],
+        false => &mut document["stack"],
+    }
 }
 
 fn dependencies(document: &mut DocumentMut) -> Result<&mut Array, CliError> {

@@ -1,5 +1,6 @@
-//! `envlock.toml`: what the project asks for.
+//! `envlock.toml`, or the same in a `pyproject.toml`: what the project asks for.
 
+mod pyproject;
 mod target;
 
 use std::collections::BTreeMap;
@@ -9,6 +10,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::error::CliError;
+use super::files::PYPROJECT;
 use crate::model::request::{IndexOwner, Limit, PythonAllowed, PythonRequest, Request, UserRequirement};
 use crate::model::text::{clean, normalized_name, without_logins};
 use crate::solver::STACK_PACKAGES;
@@ -122,10 +124,14 @@ impl Source<'_> {
 /// Reads a manifest's text.
 pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
     let source = Source { name, text };
-    let mut raw: RawManifest = toml::from_str(text).map_err(|e| {
+    let wrong = |e: toml::de::Error| {
         let offset = e.span().map_or(0, |s| s.start);
         source.error(offset, &clean(e.message(), 200))
-    })?;
+    };
+    let mut raw: RawManifest = match name {
+        PYPROJECT => pyproject::parse(text).map_err(wrong)?,
+        _ => toml::from_str(text).map_err(wrong)?,
+    };
     let mut manifest = Manifest::default();
     if let Some(project) = raw.project {
         manifest.name = project.name.map(|n| clean(&n, 100));

@@ -1,0 +1,66 @@
+//! `pyproject.toml` as a manifest: PEP 621's `[project]`, and ours under `[tool.envlock]`.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::target::TargetTable;
+use super::{RawIndex, RawManifest, RawProject};
+
+#[derive(Deserialize)]
+struct RawPyproject {
+    project: Option<RawPep621>,
+    #[serde(default)]
+    tool: RawTool,
+}
+
+/// The part of PEP 621 that matters here; the rest is other tools'.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "kebab-case")]
+struct RawPep621 {
+    name: Option<String>,
+    requires_python: Option<Spanned<String>>,
+    #[serde(default)]
+    dependencies: Vec<Spanned<String>>,
+}
+
+#[derive(Deserialize, Default)]
+struct RawTool {
+    #[serde(default)]
+    envlock: RawEnvlock,
+}
+
+/// The tables of envlock.toml; what `[project]` holds there is PEP 621's here, but for the bounds.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct RawEnvlock {
+    /// A narrower Python than the project's own.
+    python: Option<Spanned<String>>,
+    #[serde(default)]
+    constraints: Vec<Spanned<String>>,
+    #[serde(default)]
+    stack: BTreeMap<String, Spanned<toml::Value>>,
+    #[serde(default)]
+    target: BTreeMap<String, Spanned<TargetTable>>,
+    #[serde(default)]
+    index: Vec<Spanned<RawIndex>>,
+}
+
+/// Reads a pyproject.toml as if it were an envlock.toml.
+pub(super) fn parse(text: &str) -> Result<RawManifest, toml::de::Error> {
+    let raw: RawPyproject = toml::from_str(text)?;
+    let project = raw.project.unwrap_or_default();
+    let ours = raw.tool.envlock;
+    Ok(RawManifest {
+        project: Some(RawProject {
+            name: project.name,
+            python: ours.python.or(project.requires_python),
+            dependencies: project.dependencies,
+            constraints: ours.constraints,
+        }),
+        stack: ours.stack,
+        target: ours.target,
+        index: ours.index,
+    })
+}

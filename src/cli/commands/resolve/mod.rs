@@ -147,8 +147,10 @@ fn refuse(conflict: &Conflict, request: &Request, printer: &Printer) -> u8 {
     report::conflict(printer, conflict);
     if conflict.would_work_if.iter().any(|w| w.party == "driver") {
         printer.hint("name one of these, or update the driver on the host (containers share it)");
-    } else if !conflict.would_work_if.is_empty() {
+    } else if conflict.would_work_if.iter().any(|w| w.party != "gpu") {
         printer.hint("name one of these in the request");
+    } else if conflict.would_work_if.len() > 1 || conflict.would_work_if.iter().any(|w| w.set.is_some()) {
+        printer.hint("run on one of these, or leave a card out with `ignore-gpus` under `[stack]`");
     }
     let of_hardware = |parties: &[String]| parties.iter().any(|p| p == "driver" || p == "gpu");
     if conflict.reasons.iter().any(|r| of_hardware(&r.parties)) {

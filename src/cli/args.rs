@@ -109,7 +109,7 @@ pub(super) struct InitArgs {
     /// Python's, `>=3.11,<3.14`
     #[arg(long, value_name = "SPEC")]
     pub python: Option<String>,
-    /// Take the dependencies from a requirements.txt
+    /// Take the dependencies from requirements.txt, pyproject.toml, environment.yml or pixi.toml
     #[arg(long, value_name = "FILE")]
     pub from: Option<PathBuf>,
     /// Replace an existing envlock.toml

@@ -7,6 +7,7 @@ mod error;
 mod fetch;
 mod files;
 mod host;
+mod import;
 mod lock;
 mod manifest;
 mod printer;

@@ -491,6 +491,15 @@ fn init_writes_what_can_be_read() {
     insta::assert_snapshot!("init_from_requirements", context.read("envlock.toml"));
     let again = context.run(&["init"]).expect(2);
     assert!(again.stderr.contains("exists"), "{}", again.shown());
+    let conda = TestContext::new();
+    conda.write("env.yml", "name: x\ndependencies:\n  - python=3.11\n  - pytorch=2.5\n  - pytorch-cuda=12.4\n  - pip:\n    - transformers>=4\n");
+    conda.run(&["init", "--from", "env.yml"]).expect(0);
+    insta::assert_snapshot!("init_from_environment", conda.read("envlock.toml"));
+    let other = TestContext::new();
+    other.write("pyproject.toml", "[project]\nname = \"x\"\ndependencies = [\"numpy\"]\n");
+    other.run(&["init", "--from", "pyproject.toml"]).expect(0);
+    assert!(!other.read("envlock.toml").contains("torch"), "what was not asked for is not added");
+    other.run(&["init", "--from", "setup.py", "--force"]).expect(2);
     let fresh = TestContext::new();
     fresh.run(&["init", "--torch", ">=2.8"]).expect(0);
     assert!(fresh.read("envlock.toml").contains("torch = \">=2.8\""));

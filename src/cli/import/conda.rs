@@ -1,0 +1,205 @@
+//! conda's environment.yml and pixi.toml: conda's names and specifiers as PyPI's.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{Imported, unreadable};
+use crate::cli::error::CliError;
+use crate::model::text::clean;
+
+#[derive(Deserialize)]
+struct Environment {
+    #[serde(default)]
+    dependencies: Vec<Dependency>,
+}
+
+/// `numpy=1.26`, or the packages that pip installs.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Dependency {
+    Conda(String),
+    Nested(BTreeMap<String, Vec<String>>),
+}
+
+/// Reads an environment.yml.
+pub(super) fn environment(text: &str, name: &str) -> Result<Imported, CliError> {
+    let document: Environment = serde_saphyr::from_str(text).map_err(|e| {
+        let message = e.to_string();
+        CliError::new(
+            "input",
+            format!("{}: {}", clean(name, 80), clean(message.lines().next().unwrap_or(""), 200)),
+        )
+    })?;
+    let mut out = Imported::default();
+    for dependency in document.dependencies {
+        match dependency {
+            Dependency::Conda(spec) => {
+                let (package, version) = split(&spec);
+                conda(&mut out, package, version, name)?;
+            }
+            Dependency::Nested(map) => {
+                for (installer, list) in map {
+                    for item in list {
+                        if installer == "pip" && !item.trim_start().starts_with('-') {
+                            // Hashes belong to the lock.
+                            out.push(item.split(" --").next().unwrap_or(&item), name)?;
+                        } else {
+                            out.leave_out(item.split_whitespace().next().unwrap_or(&item));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    Ok(out)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Pixi {
+    #[serde(default)]
+    dependencies: BTreeMap<String, toml::Value>,
+    #[serde(default)]
+    pypi_dependencies: BTreeMap<String, toml::Value>,
+    #[serde(default)]
+    feature: BTreeMap<String, toml::Value>,
+    #[serde(default)]
+    target: BTreeMap<String, toml::Value>,
+}
+
+/// Reads a pixi.toml.
+pub(super) fn pixi(text: &str, name: &str) -> Result<Imported, CliError> {
+    let document: Pixi = toml::from_str(text).map_err(|e| unreadable(name, text, &e))?;
+    let mut out = Imported::default();
+    let version = |value: &toml::Value| -> Option<String> {
+        value.as_str().or_else(|| value.get("version")?.as_str()).map(str::to_owned)
+    };
+    for (package, value) in &document.dependencies {
+        match version(value) {
+            Some(version) => conda(&mut out, package, &version, name)?,
+            None => out.leave_out(&format!("[dependencies] {package}")),
+        }
+    }
+    for (package, value) in &document.pypi_dependencies {
+        let Some(version) = version(value) else {
+            out.leave_out(&format!("[pypi-dependencies] {package}"));
+            continue;
+        };
+        let extras: Vec<&str> = value
+            .get("extras")
+            .and_then(toml::Value::as_array)
+            .map(|list| list.iter().filter_map(toml::Value::as_str).collect())
+            .unwrap_or_default();
+        let extras = if extras.is_empty() { String::new() } else { format!("[{}]", extras.join(",")) };
+        let specifier = if version.trim() == "*" { "" } else { version.trim() };
+        out.push(&format!("{package}{extras}{specifier}"), name)?;
+    }
+    for (table, rows) in [("feature", &document.feature), ("target", &document.target)] {
+        for key in rows.keys() {
+            out.leave_out(&format!("[{table}.{key}]"));
+        }
+    }
+    Ok(out)
+}
+
+/// A match specification as name and version: the channel and the build are conda's alone.
+fn split(spec: &str) -> (&str, &str) {
+    let spec = spec.rsplit_once("::").map_or(spec, |(_, rest)| rest).trim();
+    let spec = spec.split('[').next().unwrap_or(spec);
+    let end = spec.find([' ', '=', '<', '>', '!', '~']).unwrap_or(spec.len());
+    (spec[..end].trim(), spec[end..].trim())
+}
+
+/// One conda package. What is CUDA or cuDNN there is a limit of the stack here, for they come with torch.
+fn conda(out: &mut Imported, package: &str, version: &str, name: &str) -> Result<(), CliError> {
+    let Some(specifier) = specifier(version) else {
+        out.leave_out(&format!("{package} {version}"));
+        return Ok(());
+    };
+    let bare = |specifier: &str| specifier.trim_start_matches("==").trim_end_matches(".*").to_owned();
+    match package {
+        "pip" | "setuptools" | "wheel" | "cpuonly" => {}
+        "python" => out.python = Some(bare(&specifier)).filter(|p| !p.is_empty()),
+        "pytorch-cuda" | "cudatoolkit" | "cuda-version" | "cuda-toolkit" if !specifier.is_empty() => {
+            out.limits.push(("cuda", bare(&specifier)));
+        }
+        "pytorch-cuda" | "cudatoolkit" | "cuda-version" | "cuda-toolkit" => {}
+        "cudnn" if !specifier.is_empty() => out.limits.push(("cudnn", bare(&specifier))),
+        "cudnn" => {}
+        "pytorch" | "pytorch-gpu" => out.push(&format!("torch{specifier}"), name)?,
+        other => out.push(&format!("{other}{specifier}"), name)?,
+    }
+    Ok(())
+}
+
+/// conda's version specifiers as PEP 440's; `None` for alternatives (`|`), which PEP 440 does not have.
+fn specifier(text: &str) -> Option<String> {
+    let text = text.trim();
+    if text.contains('|') {
+        return None;
+    }
+    // `=1.26=py311_0`, `1.26 py311_0`: the build is the last part.
+    let version = |rest: &str| rest.split(['=', ' ']).next().unwrap_or("").trim_end_matches(".*").to_owned();
+    Some(if text.is_empty() || text == "*" {
+        String::new()
+    } else if let Some(rest) = text.strip_prefix("==") {
+        format!("=={}", version(rest))
+    } else if let Some(rest) = text.strip_prefix('=') {
+        format!("=={}.*", version(rest))
+    } else if text.starts_with(|c: char| c.is_ascii_digit()) {
+        let wild = text.split(' ').next().is_some_and(|v| v.ends_with('*'));
+        format!("=={}{}", version(text), if wild { ".*" } else { "" })
+    } else {
+        text.split_whitespace().collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn match_specifications() {
+        for (theirs, package, ours) in [
+            ("numpy", "numpy", Some("")),
+            ("numpy=1.26", "numpy", Some("==1.26.*")),
+            ("numpy=1.26.4=py311_0", "numpy", Some("==1.26.4.*")),
+            ("numpy==1.26.4", "numpy", Some("==1.26.4")),
+            ("conda-forge::numpy >=1.26,<2", "numpy", Some(">=1.26,<2")),
+            ("numpy 1.26.*", "numpy", Some("==1.26.*")),
+            ("numpy 1.26 py311_0", "numpy", Some("==1.26")),
+            ("numpy>=1.26|<1", "numpy", None),
+            ("pytorch[version='>=2']", "pytorch", Some("")),
+        ] {
+            let (name, version) = split(theirs);
+            assert_eq!((name, specifier(version).as_deref()), (package, ours), "{theirs}");
+        }
+    }
+
+    #[test]
+    fn an_environment() {
+        let text = "name: x\nchannels: [pytorch, nvidia]\ndependencies:\n  - python=3.11\n  - pytorch=2.5\n  - pytorch-cuda=12.4\n  - pip\n  - numpy>=1.26|<1\n  - pip:\n    - transformers>=4 --hash=sha256:00\n    - --extra-index-url https://x/\n";
+        let out = environment(text, "environment.yml").unwrap();
+        let written: Vec<&str> = out.requirements.iter().map(|(text, _)| text.as_str()).collect();
+        assert_eq!(written, ["torch==2.5.*", "transformers>=4"]);
+        assert_eq!((out.python.as_deref(), out.limits), (Some("3.11"), vec![("cuda", "12.4".to_owned())]));
+        assert_eq!(out.left_out, ["numpy >=1.26|<1", "--extra-index-url"]);
+        for bad in ["dependencies: 3", "a: [", "dependencies:\n  - {pip: 3}", "\u{0}"] {
+            assert!(environment(bad, "environment.yml").is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn pixi_files() {
+        let text = "[workspace]\nname = \"x\"\n[dependencies]\npython = \">=3.11,<3.14\"\npytorch = \">=2.5\"\ncuda-version = \"12.6.*\"\n[pypi-dependencies]\ntransformers = \"*\"\ndatasets = { version = \">=2\", extras = [\"audio\"] }\nmine = { path = \".\" }\n[feature.dev]\n";
+        let out = pixi(text, "pixi.toml").unwrap();
+        let written: Vec<&str> = out.requirements.iter().map(|(text, _)| text.as_str()).collect();
+        assert_eq!(written, ["torch>=2.5", "datasets[audio]>=2", "transformers"]);
+        assert_eq!(
+            (out.python.as_deref(), out.limits),
+            (Some(">=3.11,<3.14"), vec![("cuda", "12.6".to_owned())])
+        );
+        assert_eq!(out.left_out, ["[pypi-dependencies] mine", "[feature.dev]"]);
+    }
+}

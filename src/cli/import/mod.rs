@@ -1,0 +1,67 @@
+//! What other tools' files ask for, for `init --from`.
+
+mod conda;
+mod pyproject;
+mod requirements;
+
+use std::path::Path;
+
+use super::error::CliError;
+use super::{files, manifest};
+use crate::model::request::UserRequirement;
+use crate::model::text::clean;
+
+/// What a file asks for, as envlock.toml would.
+#[derive(Debug, Default)]
+pub(super) struct Imported {
+    /// The limit on Python.
+    pub python: Option<String>,
+    /// Requirements, as written and parsed.
+    pub requirements: Vec<(String, UserRequirement)>,
+    /// Bounds that ask for nothing.
+    pub constraints: Vec<String>,
+    /// Limits of the stack: `cuda`, `cudnn`.
+    pub limits: Vec<(&'static str, String)>,
+    /// What has no place in a manifest.
+    pub left_out: Vec<String>,
+}
+
+impl Imported {
+    /// Adds a requirement; `origin` is the file.
+    fn push(&mut self, text: &str, origin: &str) -> Result<(), CliError> {
+        let parsed = manifest::requirement(text, origin)
+            .map_err(|m| CliError::new("input", format!("{}: {m}", clean(origin, 80))))?;
+        self.requirements.push((text.trim().to_owned(), parsed));
+        Ok(())
+    }
+
+    fn leave_out(&mut self, what: &str) {
+        self.left_out.push(clean(what, 80));
+    }
+}
+
+/// Reads a file by what it is called.
+pub(super) fn read(file: &Path) -> Result<Imported, CliError> {
+    let name = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let extension = file.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default();
+    match (name.as_str(), extension.as_str()) {
+        (_, "txt" | "in") => requirements::read(file),
+        ("pixi.toml", _) => conda::pixi(&text(file)?, &name),
+        (_, "toml") => pyproject::read(&text(file)?, &name),
+        (_, "yml" | "yaml") => conda::environment(&text(file)?, &name),
+        _ => Err(CliError::new("usage", format!("`{}` is of no kind that is read", clean(&name, 80))).hint(
+            "these are: requirements.txt, pyproject.toml (PEP 621, uv, poetry), environment.yml, pixi.toml",
+        )),
+    }
+}
+
+fn text(file: &Path) -> Result<String, CliError> {
+    files::read(file)?.ok_or_else(|| CliError::new("input", format!("`{}` does not exist", file.display())))
+}
+
+/// A TOML document that cannot be read, with its line.
+fn unreadable(name: &str, text: &str, error: &toml::de::Error) -> CliError {
+    let start = error.span().map_or(0, |s| s.start.min(text.len()));
+    let line = text[..start].matches('\n').count() + 1;
+    CliError::new("input", format!("{}:{line}: {}", clean(name, 80), clean(error.message(), 200)))
+}

@@ -1,0 +1,53 @@
+//! requirements.txt, with the files that it includes.
+
+use std::path::Path;
+
+use super::{Imported, text};
+use crate::cli::error::CliError;
+use crate::model::text::clean;
+
+/// Files that include each other deeper than this include themselves.
+const DEEPEST: usize = 8;
+
+pub(super) fn read(file: &Path) -> Result<Imported, CliError> {
+    let mut out = Imported::default();
+    read_into(&mut out, file, false, 0)?;
+    Ok(out)
+}
+
+/// Reads a file, and those that it includes with `-r` and `-c`.
+fn read_into(out: &mut Imported, file: &Path, constraints: bool, depth: usize) -> Result<(), CliError> {
+    let name = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    if depth > DEEPEST {
+        return Err(CliError::new("input", format!("`{}` includes itself", clean(&name, 80))));
+    }
+    for line in text(file)?.replace("\\\r\n", " ").replace("\\\n", " ").lines() {
+        let line = line.split(" #").next().unwrap_or("").trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let option = |names: [&str; 2]| {
+            names.iter().find_map(|n| line.strip_prefix(n)?.trim_start_matches('=').split_whitespace().next())
+        };
+        let included = option(["--requirement", "-r"]).map(|f| (f, constraints));
+        if let Some((other, kind)) = included.or_else(|| option(["--constraint", "-c"]).map(|f| (f, true))) {
+            let other = file.parent().unwrap_or(Path::new(".")).join(other);
+            read_into(out, &other, kind, depth + 1)?;
+            continue;
+        }
+        if line.starts_with('-') && !line.starts_with("-e") {
+            out.leave_out(line.split_whitespace().next().unwrap_or(line));
+            continue;
+        }
+        // Hashes belong to the lock.
+        let line = line.split(" --").next().unwrap_or(line).trim();
+        if constraints {
+            let mut bound = Imported::default();
+            bound.push(line, &name)?;
+            out.constraints.push(line.to_owned());
+        } else {
+            out.push(line, &name)?;
+        }
+    }
+    Ok(())
+}

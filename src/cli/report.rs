@@ -44,7 +44,8 @@ pub(super) fn host_line(host: &Host, registry: &Registry) -> String {
                 .map(ToString::to_string)
                 .or_else(|| registry.cuda_of_driver(&driver.version).map(cuda_short));
             let cuda = cuda.map(|c| format!(" (CUDA {c})")).unwrap_or_default();
-            parts.push(format!("driver {}{cuda}", driver.version));
+            let compat = driver.compat.as_ref().map(|c| format!(" with cuda-compat {c}")).unwrap_or_default();
+            parts.push(format!("driver {}{cuda}{compat}", driver.version));
         }
         None if !host.has_no_gpu() => parts.push("driver open".to_owned()),
         None => {}

@@ -35,6 +35,12 @@ pub struct Driver {
 }
 
 impl Driver {
+    /// The version of the user-mode driver, which decides what CUDA runs: an active cuda-compat's where it
+    /// is newer than the kernel module's.
+    pub fn user_mode(&self) -> &DottedVersion {
+        self.compat.as_ref().filter(|compat| **compat > self.version).unwrap_or(&self.version)
+    }
+
     /// The placeholder of a driver of which only the CUDA version is known.
     pub fn unknown_version() -> DottedVersion {
         "0".parse().expect("a constant")

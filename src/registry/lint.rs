@@ -178,6 +178,13 @@ impl Linter {
             let branches = self.rows(file, |f: DriversFile| f.branch, |r| &r.source);
             self.ordered(&branches, |r: &Branch| r.branch);
             numbers.extend(branches.iter().map(|b| b.row.branch));
+            let forward = self.rows(file, |f: DriversFile| f.forward_compatibility, |r| &r.source);
+            self.ordered(&forward, |r: &ForwardCompatibility| r.cuda.clone());
+            for Placed { row, path, line } in forward {
+                for base in row.bases.iter().filter(|base| !numbers.contains(base)) {
+                    self.problem(&path, line, format!("driver branch {base} has no row"));
+                }
+            }
         }
         numbers
     }

@@ -21,8 +21,8 @@ use sha2::{Digest, Sha256};
 pub use lint::Problem;
 pub use queries::{GpuLookupError, GpuMatch};
 pub use rows::{
-    Advisory, Architecture, Branch, Build, COMPANIONS, Companion, CudnnFloor, CudnnRelease, Effect, GpuRow,
-    MinorVersionCompatibility, ToolkitDriver, ToolkitTargets,
+    Advisory, Architecture, Branch, Build, COMPANIONS, Companion, CudnnFloor, CudnnRelease, Effect,
+    ForwardCompatibility, GpuRow, MinorVersionCompatibility, ToolkitDriver, ToolkitTargets,
 };
 
 /// The registry: texts, and what was parsed of them so far.

@@ -111,7 +111,11 @@ impl Registry {
     fn drivers(&self) -> &DriverRows {
         self.drivers.get_or_init(|| {
             let file: schema::DriversFile = self.file("drivers.toml").expect("the registry was checked");
-            DriverRows { branches: convert(file.branch), architectures: convert(file.architecture) }
+            DriverRows {
+                branches: convert(file.branch),
+                architectures: convert(file.architecture),
+                forward: convert(file.forward_compatibility),
+            }
         })
     }
 
@@ -236,6 +240,11 @@ impl Registry {
             })
     }
 
+    /// cuda-compat packages, oldest CUDA first.
+    pub fn forward_compatibility(&self) -> &[ForwardCompatibility] {
+        &self.drivers().forward
+    }
+
     /// The architecture a capability belongs to.
     pub fn architecture(&self, capability: ComputeCapability) -> Option<&Architecture> {
         self.architectures().iter().find(|a| a.capabilities.contains(&capability))
@@ -355,6 +364,27 @@ impl Registry {
             name: text::clean(name, 80),
             nearest: nearest.into_iter().take(3).map(|(_, n)| n.to_owned()).collect(),
         })
+    }
+
+    /// Whether a product is of the data-centre class: by its own row, or where that does not say, by all
+    /// products of its name that do (`NVIDIA A100` by `A100 PCIe 40GB` and the others). Unknown is no.
+    pub fn is_data_centre(&self, name: &str) -> bool {
+        let Ok(found) = self.find_gpu(name) else { return false };
+        let data_centre = |class: &str| class == "datacenter";
+        if let Some(class) = &found.class {
+            return data_centre(class);
+        }
+        let family = format!("{} ", normalize_gpu(&found.name));
+        let mut classes = self
+            .gpus()
+            .iter()
+            .filter(|g| normalize_gpu(&g.name).starts_with(&family))
+            .filter_map(|g| g.class.as_deref());
+        let mut any = false;
+        classes.all(|class| {
+            any = true;
+            data_centre(class)
+        }) && any
     }
 
     /// Finds a GPU by PCI device id (`2335`, vendor 10de).

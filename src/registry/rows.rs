@@ -161,6 +161,21 @@ pub struct ToolkitTargets {
     pub source: Vec<String>,
 }
 
+/// A cuda-compat package: the user-mode driver of a newer CUDA for kernel drivers of older branches.
+#[derive(Debug, Clone)]
+pub struct ForwardCompatibility {
+    /// `cuda-compat-12-4`.
+    pub package: String,
+    /// The CUDA whose programs run with it, natively.
+    pub cuda: Semver,
+    /// The branches of kernel drivers that it runs on.
+    pub bases: Vec<u32>,
+    /// Evidence.
+    pub evidence: Evidence,
+    /// Source ids.
+    pub source: Vec<String>,
+}
+
 /// A driver branch.
 #[derive(Debug, Clone)]
 pub struct Branch {
@@ -270,6 +285,7 @@ pub(super) struct CudaRows {
 #[derive(Debug)]
 pub(super) struct DriverRows {
     pub branches: Vec<Branch>,
+    pub forward: Vec<ForwardCompatibility>,
     pub architectures: Vec<Architecture>,
 }
 
@@ -429,6 +445,20 @@ impl TryFrom<&RawTargets> for ToolkitTargets {
                 .as_ref()
                 .map(|l| l.iter().map(|t| parse("targets", t)).collect())
                 .transpose()?,
+            evidence: raw.evidence,
+            source: raw.source.clone(),
+        })
+    }
+}
+
+impl TryFrom<&RawForwardCompatibility> for ForwardCompatibility {
+    type Error = RowError;
+
+    fn try_from(raw: &RawForwardCompatibility) -> Result<Self, RowError> {
+        Ok(ForwardCompatibility {
+            package: raw.package.clone(),
+            cuda: cuda("cuda", &raw.cuda)?,
+            bases: raw.bases.clone(),
             evidence: raw.evidence,
             source: raw.source.clone(),
         })

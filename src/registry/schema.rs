@@ -131,6 +131,18 @@ pub(super) struct DriversFile {
     pub branch: Rows<RawBranch>,
     #[serde(default)]
     pub architecture: Rows<RawArchitecture>,
+    #[serde(default)]
+    pub forward_compatibility: Rows<RawForwardCompatibility>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawForwardCompatibility {
+    pub package: String,
+    pub cuda: String,
+    pub bases: Vec<u32>,
+    pub evidence: Evidence,
+    pub source: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]

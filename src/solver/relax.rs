@@ -11,6 +11,7 @@ use super::{Depth, Inputs, Outcome, attempt, check_host};
 use crate::model::capability::ComputeCapability;
 use crate::model::evidence::Evidence;
 use crate::model::host::{Gpu, Host};
+use crate::model::platform::Os;
 use crate::model::request::Request;
 use crate::model::solution::{Level, Need, Solution, WayOut};
 use crate::model::version::{DottedVersion, cuda_short};
@@ -31,6 +32,7 @@ pub(super) fn ways_out<'a>(
         needs: Vec::new(),
     };
     relaxer.driver();
+    relaxer.forward_compatibility();
     relaxer.requirements();
     relaxer.constraints();
     relaxer.limits();
@@ -138,6 +140,32 @@ impl Relaxer<'_, '_> {
             }
             if let Some(solution) = self.solve(&host, self.inputs.request) {
                 self.offer(format!("driver >= {floor}"), "driver", &solution);
+                return;
+            }
+        }
+    }
+
+    /// The oldest cuda-compat package that helps: where the kernel driver's branch is one of its bases and
+    /// every GPU is known to be one that may use it.
+    fn forward_compatibility(&mut self) {
+        let registry = self.inputs.catalogue.registry;
+        let host = self.inputs.host;
+        let (Some(driver), Os::Linux) = (&host.driver, host.system.platform.os) else { return };
+        let data_centre = |gpu: &Gpu| gpu.name.as_ref().is_some_and(|name| registry.is_data_centre(name));
+        let gpus = host.gpus.as_deref().unwrap_or_default();
+        if gpus.is_empty() || !gpus.iter().all(data_centre) {
+            return;
+        }
+        let branch = driver.version.major();
+        for row in registry.forward_compatibility().iter().filter(|row| row.bases.contains(&branch)) {
+            let Some((user_mode, _)) = registry.native_driver(&row.cuda, Os::Linux) else { continue };
+            let mut newer = host.clone();
+            if let Some(driver) = &mut newer.driver {
+                driver.compat = Some(user_mode);
+                driver.cuda = None;
+            }
+            if let Some(solution) = self.solve(&newer, self.inputs.request) {
+                self.offer(format!("{} on driver {branch}", row.package), "driver", &solution);
                 return;
             }
         }

@@ -476,8 +476,8 @@ fn flavour(inputs: &Inputs<'_>, variant: &VariantRow) -> Flavour {
     };
     Flavour {
         // A floor nobody states cannot be met knowingly. Without a GPU nothing is asked of a driver.
-        suffices: inputs.host.has_no_gpu() || (knows_gpus && floor.is_some_and(|f| driver.version >= f)),
-        native: native.is_some_and(|n| driver.version >= n),
+        suffices: inputs.host.has_no_gpu() || (knows_gpus && floor.is_some_and(|f| *driver.user_mode() >= f)),
+        native: native.is_some_and(|n| *driver.user_mode() >= n),
     }
 }
 

@@ -336,3 +336,25 @@ fn a_proof_over_representatives_tells_the_same() {
     }
     assert!(conflicts > 30, "only {conflicts} conflicts were compared");
 }
+
+#[test]
+fn cuda_compat_is_offered_to_data_centre_gpus_alone() {
+    let offered = |gpu: &str, driver: &str| -> Vec<String> {
+        let request = only("pypi", ask(&["torch>=2.12"]));
+        let ways = conflict(&host(Some(&[gpu]), Some(driver)), &request).would_work_if;
+        ways.into_iter().map(|w| w.change).filter(|change| change.contains("compat")).collect()
+    };
+    assert_eq!(offered("A100", "535.129.03"), ["cuda-compat-13-0 on driver 535"]);
+    assert_eq!(offered("NVIDIA H200", "570.26"), ["cuda-compat-13-0 on driver 570"]);
+    // GeForce never; a New Feature branch is no base; a branch that the matrix does not name is unknown.
+    assert_eq!(offered("RTX 3090", "535.129.03"), [""; 0]);
+    assert_eq!(offered("A100", "560.28.03"), [""; 0]);
+    // Where it is active, it is what runs CUDA, and natively.
+    let mut with = host(Some(&["A100"]), Some("535.129.03"));
+    if let Some(driver) = &mut with.driver {
+        driver.compat = Some("580.65.06".parse().unwrap());
+    }
+    let solution = solved(&with, &only("pypi", ask(&["torch>=2.12,<2.15"])));
+    let stack = solution.stack.unwrap();
+    assert_eq!((stack.variant.as_str(), stack.driver_mode), ("cu130", Some(DriverMode::Native)));
+}

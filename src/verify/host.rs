@@ -66,7 +66,9 @@ fn gpus(
         }
         Some(gpus) => gpus,
     };
-    let driver = host.driver.as_ref().map(|d| &d.version);
+    // What runs CUDA is the user-mode driver; what knows the GPU is the kernel module.
+    let driver = host.driver.as_ref().map(crate::model::host::Driver::user_mode);
+    let kernel = host.driver.as_ref().map(|d| &d.version);
     if driver.is_none() {
         not_judged("the driver is unknown, so it could not be judged");
     }
@@ -107,13 +109,13 @@ fn gpus(
                     format!("driver {driver} is below {min}, which {} needs for this stack", gpu.label()),
                 )
             });
-        } else if let Some(below) = &row.driver_below
-            && driver >= below
+        } else if let (Some(below), Some(kernel)) = (&row.driver_below, kernel)
+            && kernel >= below
         {
             findings.push(finding(
                 Code::DriverTooNew,
                 Severity::Error,
-                format!("driver {driver} no longer knows {}: it needs a driver before {below}", gpu.label()),
+                format!("driver {kernel} no longer knows {}: it needs a driver before {below}", gpu.label()),
             ));
         } else {
             let min =

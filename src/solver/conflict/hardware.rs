@@ -83,7 +83,10 @@ impl Telling<'_, '_> {
             }
         }
         if let Some(driver) = &p.host.driver {
-            self.say(3, format!("the driver is {}", driver.version), &["driver"], driver.found_by.clone());
+            let compat =
+                driver.compat.as_ref().map(|c| format!(", with cuda-compat {c}")).unwrap_or_default();
+            let text = format!("the driver is {}{compat}", driver.version);
+            self.say(3, text, &["driver"], driver.found_by.clone());
         }
         if let Some(limit) = &p.request.native_driver_only {
             self.say(

@@ -1,6 +1,6 @@
 //! Files: found, read with a size limit, written whole or not at all.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, Once, PoisonError};
 
@@ -46,23 +46,32 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, CliError> {
     match fs_err::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.into()),
-        Ok(metadata) if metadata.len() > MAX_INPUT => {
-            return Err(CliError::new(
-                "input",
-                format!("`{}` is larger than {} MB", path.display(), MAX_INPUT >> 20),
-            ));
-        }
+        Ok(metadata) if metadata.len() > MAX_INPUT => return Err(too_large(path)),
         Ok(_) => {}
     }
-    let bytes = fs_err::read(path)?;
+    // A device or a pipe states no size: no more than the limit is read of it.
+    let mut bytes = Vec::new();
+    fs_err::File::open(path)?.take(MAX_INPUT + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_INPUT {
+        return Err(too_large(path));
+    }
     String::from_utf8(bytes)
         .map(Some)
         .map_err(|_| CliError::new("input", format!("`{}` is not UTF-8 text", path.display())))
 }
 
+fn too_large(path: &Path) -> CliError {
+    CliError::new("input", format!("`{}` is larger than {} MB", path.display(), MAX_INPUT >> 20))
+}
+
+/// Whether something is there that is no file: a terminal, a pipe, `/dev/stdout`.
+fn is_device(path: &Path) -> bool {
+    fs_err::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir())
+}
+
 /// Refuses to replace a file that envlock did not write.
 pub(super) fn guard(path: &Path, mark: &str, force: bool) -> Result<(), CliError> {
-    if force {
+    if force || is_device(path) {
         return Ok(());
     }
     match read(path) {
@@ -109,6 +118,13 @@ fn replace(path: &Path, text: &str) -> Result<(), CliError> {
         CliError::new("files", format!("cannot write `{}`: {error}", path.display()))
             .hint("nothing was changed; check that the folder is writable and the disk has space")
     };
+    if is_device(path) {
+        return fs_err::OpenOptions::new()
+            .write(true)
+            .open(path)
+            .and_then(|mut device| device.write_all(text.as_bytes()))
+            .map_err(|e| failed(&e));
+    }
     let mut builder = tempfile::Builder::new();
     builder.prefix(".envlock-");
     #[cfg(unix)]

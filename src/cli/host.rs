@@ -16,6 +16,11 @@ use crate::registry::{GpuLookupError, Registry};
 
 /// The machine that options describe, without the GPUs that are to be ignored.
 pub(super) fn described(args: &HostArgs, registry: &Registry, ignored: &[String]) -> Result<Host, CliError> {
+    finish(without(as_described(args, registry)?, ignored, registry)?, registry)
+}
+
+/// The machine that options describe, as they say it.
+pub(super) fn as_described(args: &HostArgs, registry: &Registry) -> Result<Host, CliError> {
     let mut host = match &args.host {
         Some(path) => read_host_file(path)?,
         None => Host::open(Platform::LINUX_X86_64, "described"),
@@ -33,7 +38,7 @@ pub(super) fn described(args: &HostArgs, registry: &Registry, ignored: &[String]
     if !args.gpu.is_empty() {
         host.gpus = Some(gpus(&args.gpu, "--gpu", registry)?);
     }
-    finish(without(host, ignored, registry), registry)
+    Ok(host)
 }
 
 /// The machine that a `[target.NAME]` table describes.
@@ -68,31 +73,52 @@ fn table(row: &TargetRow, registry: &Registry) -> Result<Host, CliError> {
 
 /// This machine, without the GPUs that are to be ignored.
 pub(super) fn probed(registry: &Registry, ignored: &[String]) -> Result<Host, CliError> {
+    finish(without(seen(), ignored, registry)?, registry)
+}
+
+/// This machine as its own files and tools say it.
+pub(super) fn seen() -> Host {
     let root = std::env::var_os("ENVLOCK_SYSROOT").map_or_else(|| PathBuf::from("/"), PathBuf::from);
-    let host = probe(&Surroundings { root, variable: &|name| std::env::var(name).ok() });
-    finish(without(host, ignored, registry), registry)
+    probe(&Surroundings { root, variable: &|name| std::env::var(name).ok() })
 }
 
 /// A machine without the GPUs of these product names or compute capabilities.
-pub(super) fn without(mut host: Host, ignored: &[String], registry: &Registry) -> Host {
-    if ignored.is_empty() {
-        return host;
+///
+/// # Errors
+/// A name that no GPU has: it would leave out nothing, quietly.
+pub(super) fn without(mut host: Host, ignored: &[String], registry: &Registry) -> Result<Host, CliError> {
+    let mut capabilities: Vec<ComputeCapability> = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
+    for entry in ignored {
+        match (entry.parse(), registry.find_gpu(entry)) {
+            (Ok(capability), _) => capabilities.push(capability),
+            // Cards of one name and two capabilities are ambiguous only where the capability matters.
+            (_, Ok(_) | Err(GpuLookupError::Ambiguous { .. })) => names.push(entry),
+            (_, Err(error)) => {
+                let error = gpu_error(&error);
+                return Err(CliError { message: format!("`ignore-gpus`: {}", error.message), ..error });
+            }
+        }
     }
-    let product = |name: &str| registry.find_gpu(name).map_or_else(|_| name.to_owned(), |found| found.name);
+    let product = |name: &str| registry.find_gpu(name).map(|found| found.name).ok();
     let by_name = |gpu: &Gpu| registry.find_gpu(gpu.name.as_ref()?).ok().map(|found| found.capability);
-    let capabilities: Vec<ComputeCapability> = ignored.iter().filter_map(|text| text.parse().ok()).collect();
-    let names: Vec<String> = ignored.iter().map(|name| product(name)).collect();
     let is_ignored = |gpu: &Gpu| {
         gpu.capability.or_else(|| by_name(gpu)).is_some_and(|c| capabilities.contains(&c))
-            || gpu.name.as_ref().is_some_and(|name| names.contains(&product(name)))
+            || gpu.name.as_ref().is_some_and(|name| {
+                let same = |entry: &&&str| {
+                    crate::registry::is_same_gpu_name(entry, name)
+                        || product(entry).is_some_and(|p| Some(p) == product(name))
+                };
+                names.iter().find(same).is_some()
+            })
     };
-    if let Some(gpus) = &mut host.gpus {
+    if let Some(gpus) = host.gpus.as_mut().filter(|_| !ignored.is_empty()) {
         for gpu in gpus.iter().filter(|gpu| is_ignored(gpu)) {
             host.notes.push(format!("{} is ignored, as envlock.toml asks", gpu.label()));
         }
         gpus.retain(|gpu| !is_ignored(gpu));
     }
-    host
+    Ok(host)
 }
 
 /// A host file.

@@ -6,6 +6,7 @@ use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::args::{ColorChoice, GlobalArgs};
+use super::error::exit;
 
 /// Where and how to print.
 #[derive(Debug, Clone)]
@@ -62,15 +63,20 @@ impl Printer {
 
     /// A line of what was asked for.
     pub fn out(&self, text: &str) {
-        // A closed pipe is no error.
-        let _ = writeln!(std::io::stdout().lock(), "{text}");
+        self.raw(&format!("{text}\n"));
     }
 
     /// Text of what was asked for, as it is.
     pub fn raw(&self, text: &str) {
         let mut out = std::io::stdout().lock();
-        let _ = out.write_all(text.as_bytes());
-        let _ = out.flush();
+        let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        // A closed pipe is no error. A full disk is: what was asked for is not there.
+        if let Err(error) = written
+            && error.kind() != std::io::ErrorKind::BrokenPipe
+        {
+            self.error(&format!("cannot write the answer: {error}"), None);
+            std::process::exit(exit::CANNOT_ANSWER.into());
+        }
     }
 
     pub fn json(&self, value: &impl serde::Serialize) {

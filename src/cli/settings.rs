@@ -7,7 +7,7 @@ use super::error::CliError;
 use super::files;
 use super::manifest::{self, Manifest};
 use crate::index::locate::{self, Located, Places};
-use crate::lockfile::Lockfile;
+use crate::lockfile::{Lockfile, Target};
 use crate::model::project::specifiers_allow;
 use crate::model::request::{Limit, PythonAllowed, PythonRequest, Request};
 use crate::model::wheel::Python;
@@ -163,6 +163,21 @@ pub(super) fn request_of_lock(
             "only-index" => request.only_index = limit(),
             _ => {}
         }
+    }
+    Ok(request)
+}
+
+/// What a target of a lock answers: as [`request_of_lock`], with the target's own limit on Python.
+pub(super) fn request_of_target(
+    project: &Project,
+    lock: &Lockfile,
+    target: &Target,
+    registry: &Registry,
+) -> Result<Request, CliError> {
+    let mut request = request_of_lock(project, lock, registry)?;
+    let row = project.manifest.iter().flat_map(|m| &m.targets).find(|row| row.name == target.name);
+    if let Some(python) = row.and_then(|row| row.python.clone()) {
+        request.python = Some(python);
     }
     Ok(request)
 }

@@ -105,7 +105,7 @@ fn of_target(old: &Target, new: &Target) -> TargetChanges {
     for name in names {
         let before = old_names.get(name).map(|i| &old.packages[*i]);
         let after = new_names.get(name).map(|i| &new.packages[*i]);
-        let version = |p: Option<&crate::model::solution::ChosenPackage>| p.map(|p| p.version.clone());
+        let version = |p: Option<&crate::model::solution::ChosenPackage>| p.map(|p| p.version_and_flavour());
         if version(before) != version(after) {
             packages.push(Change { what: name.clone(), old: version(before), new: version(after) });
         } else if let (Some(before), Some(after)) = (before, after)

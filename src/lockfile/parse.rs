@@ -38,7 +38,10 @@ impl LockError {
     pub fn hint(&self) -> &'static str {
         match self {
             LockError::Newer { .. } => "update envlock, or make the lock again with `envlock resolve`",
-            LockError::MergeConflict { .. } | LockError::Malformed(_) | LockError::Edited => {
+            LockError::MergeConflict { .. } => {
+                "`envlock resolve` solves it anew and keeps both sides' versions where they fit"
+            }
+            LockError::Malformed(_) | LockError::Edited => {
                 "take the committed one back with `git checkout envlock.lock`, or make it again: `envlock resolve --redetect` for this machine, or with `--gpu` and `--driver`"
             }
         }

@@ -172,6 +172,17 @@ pub struct ChosenPackage {
     pub variant: Option<String>,
 }
 
+impl ChosenPackage {
+    /// The version with its flavour, `2.9.1+cu128`: builds of PyPI do not carry it in their version, those
+    /// of the pytorch index do.
+    pub fn version_and_flavour(&self) -> String {
+        match &self.variant {
+            Some(variant) if !self.version.contains('+') => format!("{}+{variant}", self.version),
+            _ => self.version.clone(),
+        }
+    }
+}
+
 /// An edge of the locked graph.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Edge {

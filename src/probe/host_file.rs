@@ -99,7 +99,7 @@ pub fn parse(text: &str, name: &str) -> Result<Host, String> {
                     name: g.name.map(|n| crate::model::text::clean(&n, 96)),
                     capability: g.compute_capability,
                     memory_mib: g.memory_mib,
-                    uuid: g.uuid,
+                    uuid: g.uuid.filter(|uuid| is_uuid(uuid)),
                     pci_id: None,
                     found_by: name.to_owned(),
                 })
@@ -158,6 +158,13 @@ pub fn render(host: &Host) -> String {
         line(format!("{} = {}", libc.key(), quote(libc.version().as_str())));
     }
     out
+}
+
+/// A UUID as the driver writes it, `GPU-...` or `MIG-...`: it may end in a line for a shell.
+fn is_uuid(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= 100
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '/')
 }
 
 #[cfg(test)]

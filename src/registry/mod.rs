@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 use sha2::{Digest, Sha256};
 
 pub use lint::Problem;
-pub use queries::{GpuLookupError, GpuMatch};
+pub use queries::{GpuLookupError, GpuMatch, is_same_gpu_name};
 pub use rows::{
     Advisory, Architecture, Branch, Build, COMPANIONS, Companion, CudnnFloor, CudnnRelease, Effect,
     ForwardCompatibility, GpuRow, MinorVersionCompatibility, ToolkitDriver, ToolkitTargets,

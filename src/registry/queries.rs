@@ -394,6 +394,15 @@ impl Registry {
     }
 }
 
+/// Whether two product names are the same, as names are compared: whatever the case and the maker's prefix.
+///
+/// ```
+/// assert!(envlock::registry::is_same_gpu_name("GT 1030", "NVIDIA GeForce GT 1030"));
+/// ```
+pub fn is_same_gpu_name(a: &str, b: &str) -> bool {
+    normalize_gpu(a) == normalize_gpu(b)
+}
+
 /// A product name as names are compared: lower case, `-` as a space, no maker's prefix.
 fn normalize_gpu(name: &str) -> String {
     let lower = name.to_lowercase().replace(['-', '_'], " ");

@@ -195,7 +195,10 @@ impl Relaxer<'_, '_> {
             if self.inputs.request.requirements.len() > 1 {
                 let mut request = self.inputs.request.clone();
                 request.requirements.remove(i);
-                if let Some(solution) = self.solve(self.inputs.host, &request) {
+                // A stack without a stack is no answer of the registry.
+                if let Some(solution) = self.solve(self.inputs.host, &request)
+                    && (self.depth == Depth::Full || solution.stack.is_some())
+                {
                     self.offer(format!("without {name}"), &name, &solution);
                 }
             }

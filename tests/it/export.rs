@@ -79,3 +79,14 @@ fn a_closed_pipe_is_no_error() {
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && !error.contains("panicked"), "{error}");
 }
+
+#[test]
+fn output_to_a_device_is_written_there() {
+    let (_server, context) = locked();
+    if std::path::Path::new("/dev/stdout").exists() {
+        let run = context.run(&["export", "requirements.txt", "-o", "/dev/stdout"]).expect(0);
+        assert!(run.stdout.contains("--hash=sha256:"), "{}", run.shown());
+    } else {
+        skipped("no /dev/stdout here");
+    }
+}

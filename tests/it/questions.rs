@@ -43,6 +43,17 @@ fn why_not_proves_or_says_how() {
     assert_eq!((&json["possible"], &json["reasons"][0]["parties"][1]), (&false.into(), &"gpu".into()));
     let can = context.run(&["why", "--not", "filelock"]).expect(1);
     assert!(can.stdout.contains("`filelock` can be: filelock 3.20.0"), "{}", can.shown());
+    // What is no package is no package of that name either.
+    let cuda = context.run(&["why", "--not", "cuda>=13"]).expect(0);
+    assert!(cuda.flat().contains("have no code for NVIDIA V100 (7.0)"), "{}", cuda.shown());
+    assert!(!cuda.stdout.contains("without cuda"), "{}", cuda.shown());
+    let older = context.run(&["why", "--not", "cuda<13"]).expect(1);
+    assert!(
+        older.stdout.contains("`cuda<13` can be, with torch 2.10.0 cu128, Python 3.12"),
+        "{}",
+        older.shown()
+    );
+    context.run(&["why", "--not", "driver>=600"]).expect(2);
     context.run(&["why", "--not", "==1"]).expect(2);
 }
 

@@ -95,11 +95,7 @@ fn files_and_packages_of_several_targets() {
     context.write("envlock.toml", &manifest(&[CLUSTER]));
     context.run(&["resolve", "--locked"]).expect(1);
     let run = context.run(&["resolve"]).expect(0);
-    assert!(
-        run.flat().contains("`environment.laptop.yml` is of a target that is no more"),
-        "{}",
-        run.shown()
-    );
+    assert!(run.flat().contains("`environment.laptop.yml` is written no longer"), "{}", run.shown());
     assert!(!context.read("envlock.lock").contains("laptop"));
     assert_eq!(leftovers(&context.project()), Vec::<String>::new());
 }
@@ -148,6 +144,17 @@ fn cards_that_exclude_each_other() {
 }
 
 #[test]
+fn a_card_of_an_ambiguous_name_can_be_ignored() {
+    // There are two GT 1030, of two capabilities.
+    let context = TestContext::new();
+    let host = TWO_CARDS
+        .replace("NVIDIA GeForce GTX 1050\"", "NVIDIA GeForce GT 1030\"\ncompute_capability = \"6.1\"");
+    let host = context.write("host.toml", &host).display().to_string();
+    context.write("envlock.toml", "[stack]\ntorch = \">=2.11\"\nignore-gpus = [\"GT 1030\"]\n");
+    context.run(&["resolve", "--stack-only", "--only-index", "pypi", "--host", &host]).expect(0);
+}
+
+#[test]
 fn a_display_card_can_be_ignored() {
     let context = TestContext::new();
     let host = context.write("host.toml", TWO_CARDS).display().to_string();
@@ -157,10 +164,17 @@ fn a_display_card_can_be_ignored() {
     assert!(run.flat().contains("GTX 1050 is ignored, as envlock.toml asks"), "{}", run.shown());
     assert!(run.stdout.contains("code for 10.0"), "{}", run.shown());
     context.run(&["resolve", "--locked"]).expect(0);
-    // Named no longer, it counts again, and the lock is no answer.
+    // The other questions leave it out too.
+    context.run(&["verify", "--host", &host]).expect(0);
+    context.run(&["plan", "torch>=2.11", "--host", &host]).expect(0);
+    // Named no longer, it counts again, in the machine that the lock keeps too.
     context.write("envlock.toml", "[stack]\ntorch = \">=2.11\"\n");
     context.run(&["resolve", "--locked"]).expect(1);
     context.run(&arguments).expect(1);
+    context.run(&["resolve", "--stack-only", "--only-index", "pypi"]).expect(1);
+    context.write("envlock.toml", "[stack]\ntorch = \">=2.11\"\nignore-gpus = [\"GT 9999\"]\n");
+    let run = context.run(&arguments).expect(2);
+    assert!(run.flat().contains("`ignore-gpus`: no GPU is called `GT 9999`"), "{}", run.shown());
     context.write("envlock.toml", "[stack]\ntorch = \">=2.11\"\nignore-gpus = 3\n");
     let run = context.run(&arguments).expect(2);
     assert!(run.flat().contains("envlock.toml:3: `ignore-gpus` is a list"), "{}", run.shown());

@@ -93,7 +93,14 @@ fn show(printer: &Printer, change: &TargetChanges, several: bool) {
         }
     }
     for (i, row) in change.packages.iter().enumerate() {
-        let head = if i == 0 { format!("{} packages", change.packages.len()) } else { String::new() };
+        let head = if i == 0 {
+            match change.packages.len() {
+                1 => "1 package".to_owned(),
+                n => format!("{n} packages"),
+            }
+        } else {
+            String::new()
+        };
         printer.out(&format!("{}{} {}", label(printer, &head), clean(&row.what, 60), arrow(row)));
     }
     if !change.files.is_empty() {

@@ -22,7 +22,7 @@ pub(super) fn run(global: &GlobalArgs, args: &OutdatedArgs, printer: &Printer) -
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
     lock::warn_if_stale(&project, &lock, &registry, printer);
     let target = lock::target(&lock, args.target.as_deref())?;
-    let request = settings::request_of_lock(&project, &lock, &registry)?;
+    let request = settings::request_of_target(&project, &lock, target, &registry)?;
     let machine = host::finish(target.host.clone(), &registry)?;
     let stack = Newer::of(target, &request, &machine, &registry);
     let packages = match target.level {
@@ -41,6 +41,9 @@ pub(super) fn run(global: &GlobalArgs, args: &OutdatedArgs, printer: &Printer) -
     if printer.json {
         printer.json(&json!({ "target": target.name, "stack": stack.json(), "packages": packages }));
     } else {
+        if lock.targets.len() > 1 {
+            printer.note(&format!("of target `{}` alone; the others are not asked", target.name));
+        }
         stack.show(printer, target);
         if target.level == Level::Full {
             show_packages(printer, &packages);

@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::cli::args::{GlobalArgs, PlanArgs};
 use crate::cli::error::{CliError, exit};
 use crate::cli::printer::{DIM, Printer, wrap};
+use crate::cli::settings::Project;
 use crate::cli::{host, manifest, report, settings};
 use crate::model::host::Host;
 use crate::model::request::{Limit, Preferences, Request};
@@ -16,9 +17,11 @@ const SHOWN: usize = 16;
 
 pub(super) fn run(global: &GlobalArgs, args: &PlanArgs, printer: &Printer) -> Result<u8, CliError> {
     let registry = settings::registry(global)?;
+    let project = Project::find(global, false)?;
+    let ignored = project.manifest.map(|m| m.request.ignored_gpus).unwrap_or_default();
     let host = match args.host.describe_a_machine() {
-        true => host::described(&args.host, &registry, &[])?,
-        false => host::probed(&registry, &[])?,
+        true => host::described(&args.host, &registry, &ignored)?,
+        false => host::probed(&registry, &ignored)?,
     };
     let request = request(args, &registry)?;
     let found = plan(&Inputs {

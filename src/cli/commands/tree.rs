@@ -70,14 +70,13 @@ impl<'t> Tree<'t> {
         below.sort_unstable();
         below.dedup();
         let again = !below.is_empty() && !self.seen.insert(&package.name);
-        let variant = package.variant.as_ref().map(|v| format!("+{v}")).unwrap_or_default();
         let (branch, stem) = if last { ("└── ", "    ") } else { ("├── ", "│   ") };
         let mark = if again { self.printer.paint(DIM, " (*)") } else { String::new() };
         self.printer.out(&format!(
-            "{}{} {}{variant}{mark}",
+            "{}{} {}{mark}",
             self.printer.paint(DIM, &format!("{indent}{branch}")),
             clean(&package.name, 80),
-            clean(&package.version, 40)
+            clean(&package.version_and_flavour(), 60)
         ));
         self.cut |= again;
         if again || depth >= self.depth {

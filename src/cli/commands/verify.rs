@@ -31,6 +31,7 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
     if let Some(lock) = &lock {
         lock::warn_if_stale(&project, lock, &registry, printer);
     }
+    let ignored = project.manifest.as_ref().map(|m| m.request.ignored_gpus.clone()).unwrap_or_default();
     if let (Some(path), None) = (&args.host, &args.prefix) {
         let lock = lock.ok_or_else(lock::missing)?;
         // Without a name, any target of the lock may serve the node.
@@ -38,17 +39,16 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
             Some(name) => vec![lock::target(&lock, Some(name))?],
             None => lock.targets.iter().collect(),
         };
-        return judge_hosts(path, &targets, &registry, args, printer);
+        return judge_hosts(path, &targets, &ignored, &registry, args, printer);
     }
     let prefix =
         inspect::find_prefix(args.prefix.as_deref(), &|name| std::env::var(name).ok()).ok_or_else(|| {
             CliError::new("usage", "no environment is active")
                 .hint("name one with `--prefix DIR`, or activate it first")
         })?;
-    let ignored = project.manifest.as_ref().map(|m| m.request.ignored_gpus.clone()).unwrap_or_default();
     let machine = match &args.host {
         Some(path) => {
-            let described = host::without(host::read_host_file(path)?, &ignored, &registry);
+            let described = host::without(host::read_host_file(path)?, &ignored, &registry)?;
             host::finish(described, &registry)?
         }
         None => host::probed(&registry, &ignored)?,
@@ -182,6 +182,7 @@ fn smoke_area(outcome: &SmokeOutcome) -> Area {
 fn judge_hosts(
     path: &Path,
     targets: &[&Target],
+    ignored: &[String],
     registry: &Registry,
     args: &VerifyArgs,
     printer: &Printer,
@@ -206,7 +207,7 @@ fn judge_hosts(
     let mut any_error = false;
     let mut documents = Vec::new();
     for file in &paths {
-        let machine = host::read_host_file(file)?;
+        let machine = host::without(host::read_host_file(file)?, ignored, registry)?;
         let area = match host::finish(machine, registry) {
             Ok(machine) => best_on(&machine, targets, args.require_gpu),
             Err(error) => Area {
@@ -235,7 +236,9 @@ fn judge_hosts(
                 .map_or(area.summary.clone(), |f| f.message.clone());
             let word =
                 if area.has_errors() { printer.paint(ERROR, "no ") } else { printer.paint(GOOD, "yes") };
-            printer.out(&format!("{word}  {}  {why}", file.display()));
+            let name = crate::model::text::clean(&file.display().to_string(), 200);
+            // One line for each node, however long: it is read by scripts.
+            printer.out(&format!("{word}  {name}  {why}"));
         }
     }
     if as_json {

@@ -14,11 +14,14 @@ use crate::cli::settings::{self, Project};
 use crate::cli::{fetch, host, lock, manifest};
 use crate::lockfile::{self, Target};
 use crate::model::host::Host;
-use crate::model::request::{Request, UserRequirement};
+use crate::model::request::{Preferences, Request, UserRequirement};
 use crate::model::solution::{Answer, ChosenPackage, Conflict, Solution, WayOut};
 use crate::model::text::{clean, normalized_name};
 use crate::registry::Registry;
 use crate::solver::{Catalogue, Depth, Inputs, STACK_PACKAGES, Universe, solve};
+
+/// Of the packages that would move along, so many are named.
+const MOST_MOVED: usize = 4;
 
 /// Where the question's own requirement stands; it is not told as a reason.
 const QUESTION: &str = "the question";
@@ -31,6 +34,8 @@ struct Subject<'a> {
     target: &'a Target,
     host: Host,
     request: Request,
+    /// Whether the lock has other targets, which are not asked.
+    alone: bool,
     index_url: Option<&'a str>,
     printer: &'a Printer,
 }
@@ -47,7 +52,8 @@ pub(super) fn run(global: &GlobalArgs, args: &WhyArgs, printer: &Printer) -> Res
         registry: &registry,
         target,
         host: host::finish(target.host.clone(), &registry)?,
-        request: settings::request_of_lock(&project, &lock, &registry)?,
+        request: settings::request_of_target(&project, &lock, target, &registry)?,
+        alone: lock.targets.len() > 1,
         index_url: args.index_url.as_deref(),
         printer,
     };
@@ -81,17 +87,19 @@ impl Subject<'_> {
                 "needed_by": needed_by.iter().map(|(from, edge)| json!({"name": from, "requirement": edge.requirement})).collect::<Vec<_>>(),
                 "newer": match &held {
                     Held::Back(conflict) => json!({"possible": false, "reasons": told(conflict)}),
-                    Held::NewerFits(version) => json!({"possible": true, "version": version}),
+                    Held::NewerFits(version, others) => json!({"possible": true, "version": version, "with": others}),
                     Held::NotKnown(why) => json!({"possible": null, "why": why}),
                 },
             }));
             return Ok(exit::YES);
         }
         let p = self.printer;
-        let variant = package.variant.as_ref().map(|v| format!("+{v}")).unwrap_or_default();
         p.out(&format!(
-            "{} {}{variant}, from {}: {}",
-            package.name, package.version, package.index, package.reason
+            "{} {}, from {}: {}",
+            package.name,
+            package.version_and_flavour(),
+            package.index,
+            package.reason
         ));
         p.out("");
         if let Some(asked) = asked {
@@ -108,9 +116,17 @@ impl Subject<'_> {
             self.machine();
         }
         match held {
-            Held::NewerFits(version) => {
-                p.out(&format!("{}{version} would fit", label(p, "newer")));
-                p.hint(&format!("take it with `envlock resolve --upgrade={name}`"));
+            Held::NewerFits(version, others) => {
+                let with = match others.as_slice() {
+                    [] => String::new(),
+                    list => format!(", with {}", list.join(", ")),
+                };
+                let alone = if self.alone { " on this target alone" } else { "" };
+                let text = format!("{version} would fit{alone}{with}");
+                p.out(&format!("{}{}", label(p, "newer"), wrap(&text, 15)));
+                if others.is_empty() && !self.alone {
+                    p.hint(&format!("take it with `envlock resolve --upgrade={name}`"));
+                }
             }
             Held::NotKnown(why) => {
                 p.out(&format!("{}{}", label(p, "newer"), wrap(&format!("not looked at: {why}"), 15)));
@@ -158,10 +174,13 @@ impl Subject<'_> {
         let plain = package.version.split('+').next().unwrap_or(&package.version);
         let mut request = self.request.clone();
         request.requirements.push(question(&format!("{}>{plain}", package.name))?);
-        Ok(match self.solve(&request, &package.name) {
+        // The others stay as they are locked where they can.
+        let mut kept = self.target.preferences();
+        kept.versions.remove(&package.name);
+        Ok(match self.solve(&request, &package.name, &kept) {
             Ok(Answer::Solution(solution)) => match solution.packages.iter().find(|p| p.name == package.name)
             {
-                Some(newer) => Held::NewerFits(newer.version.clone()),
+                Some(newer) => Held::NewerFits(newer.version.clone(), self.moved(&solution, &package.name)),
                 // Something else steps back so far that the package is not needed.
                 None => Held::NotKnown("without it, other packages would be older".to_owned()),
             },
@@ -173,27 +192,69 @@ impl Subject<'_> {
         })
     }
 
+    /// What of the lock a solution has in another version, but for one package.
+    fn moved(&self, solution: &Solution, except: &str) -> Vec<String> {
+        let mut out = Vec::new();
+        for package in solution.packages.iter().filter(|p| p.name != except) {
+            let Some(locked) = self.target.package(&package.name) else { continue };
+            if locked.version != package.version {
+                out.push(format!("{} {} -> {}", package.name, locked.version, package.version));
+            }
+        }
+        let more = out.len().saturating_sub(MOST_MOVED);
+        out.truncate(MOST_MOVED);
+        if more > 0 {
+            out.push(format!("{more} more"));
+        }
+        out
+    }
+
     fn why_not(&self, spec: &str) -> Result<u8, CliError> {
-        let asked = question(spec)?;
-        let name = asked.requirement.name.to_string();
         let mut request = self.request.clone();
-        request.requirements.push(asked);
+        let name = match manifest::stack_limit(&mut request, spec, QUESTION) {
+            Some(limited) => limited.map_err(|message| CliError::new("usage", message))?,
+            None => {
+                let asked = question(spec)?;
+                let name = asked.requirement.name.to_string();
+                if ["driver", "gpu", "glibc"].contains(&name.as_str()) {
+                    return Err(CliError::new(
+                        "usage",
+                        format!("`{name}` is of the machine, not of the request"),
+                    )
+                    .hint("`envlock plan --gpu NAME --driver V` says what another machine can run"));
+                }
+                request.requirements.push(asked);
+                name
+            }
+        };
         let p = self.printer;
-        match self.solve(&request, &name)? {
+        match self.solve(&request, &name, &Preferences::default())? {
             Answer::Solution(solution) => {
                 let got = solution.packages.iter().find(|p| p.name == name);
-                let got = got.map(|p| format!("{} {}", p.name, p.version)).unwrap_or_default();
+                let got = got.map(|p| format!(": {} {}", p.name, p.version)).unwrap_or_default();
                 if p.json {
-                    p.json(&json!({"possible": true, "gives": got, "reasons": []}));
+                    p.json(&json!({
+                        "possible": true,
+                        "python": solution.python.to_string(),
+                        "torch": solution.stack.as_ref().map(|s| s.version.clone()),
+                        "version": solution.packages.iter().find(|p| p.name == name).map(|p| p.version.clone()),
+                        "reasons": [],
+                    }));
                 } else {
-                    p.out(&format!("`{}` can be: {got}{}", clean(spec, 60), stack_of(&solution)));
-                    p.hint(&format!("ask for it with `envlock add \"{}\"`", clean(spec, 60)));
+                    p.out(&format!("`{}` can be{got}{}", clean(spec, 60), stack_of(&solution)));
+                    // A shell takes single quotes as they are; a specifier with one of them is left to the
+                    // reader, and what one target can have the others may not.
+                    let added = request.requirements.len() > self.request.requirements.len();
+                    if added && !self.alone && !spec.contains('\'') {
+                        p.hint(&format!("ask for it with `envlock add '{}'`", clean(spec, 60)));
+                    }
                 }
                 Ok(exit::NO)
             }
             Answer::Conflict(mut conflict) | Answer::ConflictSoFar(mut conflict, _) => {
                 // To let go of the question is no way out of it.
-                conflict.would_work_if.retain(|way| way.party != name || answers(way, &request));
+                let limits = request.requirements.len() == self.request.requirements.len();
+                conflict.would_work_if.retain(|way| way.party != name || (!limits && answers(way, &request)));
                 conflict.reasons.retain(|r| r.source != QUESTION);
                 if p.json {
                     p.json(&json!({
@@ -216,17 +277,15 @@ impl Subject<'_> {
         }
     }
 
-    /// The registry alone where it decides, else the index too. Nothing of the old lock is kept: the
-    /// question is what can be.
-    fn solve(&self, request: &Request, name: &str) -> Result<Answer, CliError> {
-        let preferences = crate::model::request::Preferences::default();
-        if STACK_PACKAGES.contains(&name) {
+    /// The registry alone where it decides, else the index too.
+    fn solve(&self, request: &Request, name: &str, preferences: &Preferences) -> Result<Answer, CliError> {
+        if STACK_PACKAGES.contains(&name) || ["cuda", "cudnn", "nccl", "python"].contains(&name) {
             let inputs = Inputs {
                 catalogue: &Catalogue::new(self.registry, self.host.system.platform),
                 universe: &Universe::default(),
                 host: &self.host,
                 request,
-                preferences: &preferences,
+                preferences,
             };
             if let conflict @ Answer::Conflict(_) = solve(&inputs, Depth::Stack) {
                 return Ok(conflict);
@@ -240,7 +299,7 @@ impl Subject<'_> {
             self.registry,
             &self.host,
             request,
-            &preferences,
+            preferences,
             self.printer,
         )
     }
@@ -249,7 +308,8 @@ impl Subject<'_> {
 /// What a newer release would meet.
 enum Held {
     Back(Box<Conflict>),
-    NewerFits(String),
+    /// The version, and what else would move.
+    NewerFits(String, Vec<String>),
     NotKnown(String),
 }
 
@@ -276,11 +336,8 @@ fn question(spec: &str) -> Result<UserRequirement, CliError> {
     manifest::requirement(spec, QUESTION).map_err(|message| CliError::new("usage", message))
 }
 
-/// `, with torch 2.9.1 cu128`
+/// `, with torch 2.9.1 cu128, Python 3.12`
 fn stack_of(solution: &Solution) -> String {
-    solution
-        .stack
-        .as_ref()
-        .map(|s| format!(", with {} {} {}", s.framework, s.version, s.variant))
-        .unwrap_or_default()
+    let stack = solution.stack.as_ref().map(|s| format!("{} {} {}, ", s.framework, s.version, s.variant));
+    format!(", with {}Python {}", stack.unwrap_or_default(), solution.python)
 }

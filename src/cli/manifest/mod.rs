@@ -298,6 +298,26 @@ fn stack_item(request: &mut Request, key: &str, item: &StackItem, origin: &str) 
     Ok(())
 }
 
+/// Lays a limit on the stack that is written like a requirement, `cuda>=13`, over a request; the name of what
+/// is limited. `None` where the text is about something else.
+pub(super) fn stack_limit(request: &mut Request, text: &str, origin: &str) -> Option<Result<String, String>> {
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(text.len());
+    let (name, rest) = (text[..end].to_lowercase(), text[end..].trim());
+    let limited = match name.as_str() {
+        "cuda" | "cudnn" | "nccl" => {
+            // `==13` is the bare `13` of `[stack]`: all of 13.
+            let spec = rest.strip_prefix("==").unwrap_or(rest).trim().to_owned();
+            stack_item(request, &name, &StackItem { spec, extras: Vec::new() }, origin)
+        }
+        "python" => {
+            let spec = rest.strip_prefix("==").unwrap_or(rest).trim();
+            python_request(spec, origin).map(|python| request.python = Some(python))
+        }
+        _ => return None,
+    };
+    Some(limited.map(|()| name))
+}
+
 fn index_row(manifest: &mut Manifest, row: &RawIndex) -> Result<(), String> {
     let scheme_ok = ["http://", "https://"].iter().any(|s| row.url.starts_with(s));
     if !scheme_ok {

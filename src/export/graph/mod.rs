@@ -81,14 +81,13 @@ impl Drawing {
         let hardware = nodes.len();
         for (layer, name) in order {
             let Some(package) = target.package(name) else { continue };
-            let variant = package.variant.as_ref().map(|v| format!("+{v}")).unwrap_or_default();
             let kind = match name {
                 _ if in_stack(name) => Kind::Stack,
                 _ if asked.contains(name) => Kind::Asked,
                 _ => Kind::Package,
             };
             index.insert(name, nodes.len());
-            let label = clean(&format!("{name} {}{variant}", package.version), 60);
+            let label = clean(&format!("{name} {}", package.version_and_flavour()), 60);
             nodes.push(Node { label, kind, layer: layer + below });
         }
         if let Some(torch) = stack.and_then(|s| index.get(s.framework.as_str())) {

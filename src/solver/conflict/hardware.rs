@@ -208,6 +208,20 @@ impl Telling<'_, '_> {
             _ => String::new(),
         };
         let have = if shown.len() == 1 { "has" } else { "have" };
+        // Where another flavour of one of these versions has code, it is the flavours that are told.
+        let other = table.builds.iter().any(|b| {
+            shown.contains(&b.version)
+                && p.variants[b.variant as usize].cuda.is_some()
+                && !p.gpu_excludes(b, gpu_index)
+        });
+        let mut flavours: Vec<&str> =
+            known.iter().map(|b| p.variants[b.variant as usize].name.as_str()).collect();
+        flavours.sort_by_key(|name| p.variants.iter().position(|v| v.name == *name));
+        flavours.dedup();
+        let code = match other {
+            true => format!(" as {}{code}", flavours.join(", ")),
+            false => code,
+        };
         self.say(
             4,
             format!("{name} {}{code} {have} no code for {}", span(&shown), gpu.label()),

@@ -17,6 +17,8 @@ pub(super) struct Machine {
     /// The target's name in the lock.
     pub name: String,
     pub host: Host,
+    /// The same with the GPUs that are ignored: what the lock holds, so that they can count again.
+    pub seen: Host,
     /// Whether it is the lock's.
     pub kept: bool,
     /// The target's own limit on Python.
@@ -24,8 +26,12 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    fn at_hand(host: Host, kept: bool) -> Machine {
-        Machine { name: AT_HAND.to_owned(), host, kept, python: None }
+    /// The machine at hand, or one in its place.
+    fn at_hand(seen: Host, ignored: &[String], kept: bool, registry: &Registry) -> Result<Machine, CliError> {
+        let host = host::finish(host::without(seen.clone(), ignored, registry)?, registry)?;
+        // A card that the driver cannot know is no machine to lock for, unless it is ignored.
+        let seen = host::finish(seen, registry).unwrap_or_else(|_| host.clone());
+        Ok(Machine { name: AT_HAND.to_owned(), host, seen, kept, python: None })
     }
 }
 
@@ -47,16 +53,19 @@ pub(super) fn machines(
             )
             .hint("see the answer for another machine with `--dry-run`, or give it a table of its own"));
         }
-        return Ok(vec![Machine::at_hand(host::described(&args.host, registry, ignored)?, false)]);
+        let seen = host::as_described(&args.host, registry)?;
+        return Ok(vec![Machine::at_hand(seen, ignored, false, registry)?]);
     }
     if !targets.is_empty() {
         return targets
             .iter()
             .map(|row| {
                 settings::check_python(row.python.as_ref(), registry)?;
+                let host = host::from_table(row, registry)?;
                 Ok(Machine {
                     name: row.name.clone(),
-                    host: host::from_table(row, registry)?,
+                    seen: host.clone(),
+                    host,
                     kept: false,
                     python: row.python.clone(),
                 })
@@ -67,9 +76,8 @@ pub(super) fn machines(
     let looked_at = |lock: &&Lockfile| !lock.request.iter().any(|line| line.starts_with("target "));
     match old.filter(looked_at).and_then(|lock| lock.target(None)) {
         Some(target) if !args.redetect => {
-            let host = host::without(target.host.clone(), ignored, registry);
-            Ok(vec![Machine::at_hand(host::finish(host, registry)?, true)])
+            Ok(vec![Machine::at_hand(target.host.clone(), ignored, true, registry)?])
         }
-        _ => Ok(vec![Machine::at_hand(host::probed(registry, ignored)?, false)]),
+        _ => Ok(vec![Machine::at_hand(host::seen(), ignored, false, registry)?]),
     }
 }

@@ -97,7 +97,7 @@ pub(super) fn run_in(
     let targets = machines
         .iter()
         .zip(&solutions)
-        .map(|(machine, solution)| Target::new(&machine.name, solution, &machine.host, level))
+        .map(|(machine, solution)| Target::new(&machine.name, solution, &machine.seen, level))
         .collect();
     let lock = Lockfile::new(&request, registry.digest(), &registry.meta().date, targets);
     let written = match args.dry_run {
@@ -308,7 +308,10 @@ fn tell_leftovers(project: &Project, old: Option<&Lockfile>, written: &[String],
     for file in before.map(|(i, target)| lock::environment_file(i == 0, &target.name)) {
         let path = project.folder.join(&file);
         if !written.contains(&file) && path.is_file() && file != files::ENVIRONMENT {
-            printer.note(&format!("`{file}` is of a target that is no more; it can be deleted"));
+            // Its target is gone, or has become the first, whose file is environment.yml.
+            printer.note(&format!(
+                "`{file}` is written no longer: its target is gone or is the first now; it can be deleted"
+            ));
         }
     }
 }

@@ -144,7 +144,8 @@ impl Together<'_> {
     fn one(&mut self, i: usize, most: Option<&Version>, earlier: &[Solution]) -> Result<One, CliError> {
         let request = self.request_of(i, most.map(|v| ("<=", v)));
         let mut preferences = self.preferences[i].clone();
-        for solution in earlier {
+        // What an earlier target took under limits of its own is no model for this one.
+        for (solution, _) in earlier.iter().zip(self.machines).filter(|(_, m)| m.python.is_none()) {
             preferences.python = preferences.python.or(Some(solution.python));
             for package in &solution.packages {
                 if let Ok(version) = package.version.parse() {

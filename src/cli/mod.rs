@@ -30,8 +30,12 @@ pub fn run() -> ExitCode {
             // Help and version go to stdout and are no failure; a closed pipe is none either.
             if error.use_stderr() && std::env::args_os().any(|a| a == "--json") {
                 let text = error.render().to_string();
-                let message = text.lines().next().unwrap_or("").trim_start_matches("error: ");
-                let failure = error::CliError::new("usage", message).hint("see `envlock --help`");
+                // The sentence may go on below: the arguments that are missing.
+                let lines =
+                    text.lines().take_while(|l| !l.is_empty() && !l.starts_with("Usage")).map(str::trim);
+                let message = lines.collect::<Vec<_>>().join(" ");
+                let failure = error::CliError::new("usage", message.trim_start_matches("error: "))
+                    .hint("see `envlock --help`");
                 failure.print(&printer::Printer::for_json());
                 return ExitCode::from(exit::CANNOT_ANSWER);
             }

@@ -201,6 +201,11 @@ fn hosts_are_judged_from_the_lock_alone() {
     let run = laid.context.run(&["verify", "--host", "nodes"]).expect(1);
     insta::assert_snapshot!("verify_hosts", run.shown());
     laid.context.run(&["verify", "--host", "nodes/a.toml"]).expect(0);
+    // One file that cannot be read hides no verdict.
+    laid.context.write("nodes/d.toml", "not toml");
+    let json = laid.context.run(&["verify", "--host", "nodes", "--json"]).expect(2).json();
+    assert_eq!(json["hosts"].as_array().unwrap().len(), 4, "{json:#}");
+    assert_eq!(json["hosts"][3]["findings"][0]["code"], "not-judged");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::cli::settings;
 pub(super) fn run(global: &GlobalArgs, command: &CacheCommand, printer: &Printer) -> Result<u8, CliError> {
     let folder = settings::cache_dir(global);
     match command {
+        CacheCommand::Dir if printer.json => printer.json(&serde_json::json!({ "dir": folder })),
         CacheCommand::Dir => printer.out(&folder.display().to_string()),
         CacheCommand::Clean => {
             // Only what envlock lays out there, should the folder be somebody's home by mistake.

@@ -10,7 +10,7 @@ use crate::cli::{files, lock};
 use crate::export::graph::{Drawing, dot, mermaid, svg};
 
 pub(super) fn run(global: &GlobalArgs, args: &GraphArgs, printer: &Printer) -> Result<u8, CliError> {
-    if args.format == GraphFormat::Text && args.output.is_none() {
+    if (args.format == GraphFormat::Text || printer.json) && args.output.is_none() {
         return super::tree::run(global, &TreeArgs { target: args.target.clone(), depth: None }, printer);
     }
     let project = Project::find(global, true)?;

@@ -43,7 +43,13 @@ pub(super) fn run(global: &GlobalArgs, command: &RegistryCommand, printer: &Prin
                     )
                 });
             }
-            printer.raw(&text);
+            if printer.json {
+                printer.json(
+                    &serde_json::json!({ "subject": subject, "lines": text.lines().collect::<Vec<_>>() }),
+                );
+            } else {
+                printer.raw(&text);
+            }
             Ok(exit::YES)
         }
     }
@@ -54,6 +60,12 @@ fn lint(global: &GlobalArgs, printer: &Printer) -> Result<u8, CliError> {
         Some(folder) => Registry::from_files(settings::registry_files(folder)?),
         None => Registry::from_files(Registry::embedded().files().to_vec()),
     };
+    if printer.json {
+        let problems: Vec<String> =
+            checked.as_ref().err().into_iter().flatten().map(ToString::to_string).collect();
+        printer.json(&serde_json::json!({ "problems": problems }));
+        return Ok(if problems.is_empty() { exit::YES } else { exit::NO });
+    }
     match checked {
         Ok(registry) => {
             printer.out(&format!(

@@ -204,23 +204,30 @@ fn judge_hosts(
             .hint("write one on each node with `envlock probe --save NODE.toml`"));
     }
     let as_json = printer.json || args.format == VerifyFormat::Json;
-    let mut any_error = false;
+    let (mut any_error, mut unreadable) = (false, false);
     let mut documents = Vec::new();
     for file in &paths {
-        let machine = host::without(host::read_host_file(file)?, ignored, registry)?;
-        let area = match host::finish(machine, registry) {
-            Ok(machine) => best_on(&machine, targets, args.require_gpu),
-            Err(error) => Area {
-                name: "host",
-                findings: vec![Finding {
-                    code: Code::DriverTooNew,
-                    severity: Severity::Error,
-                    message: error.message,
-                    fix: error.hint,
-                    r#where: None,
-                }],
-                summary: String::new(),
-            },
+        let refused = |code: Code, error: CliError| Area {
+            name: "host",
+            findings: vec![Finding {
+                code,
+                severity: Severity::Error,
+                message: error.message,
+                fix: error.hint,
+                r#where: None,
+            }],
+            summary: String::new(),
+        };
+        let described = host::read_host_file(file).and_then(|host| host::without(host, ignored, registry));
+        let area = match described.map(|host| host::finish(host, registry)) {
+            Ok(Ok(machine)) => best_on(&machine, targets, args.require_gpu),
+            Ok(Err(error)) => refused(Code::DriverTooNew, error),
+            // One file that cannot be read must not hide the verdicts on the others.
+            Err(error) if paths.len() > 1 => {
+                unreadable = true;
+                refused(Code::NotJudged, error)
+            }
+            Err(error) => return Err(error),
         };
         any_error |= area.has_errors();
         let verdict = if area.has_errors() { "differs" } else { "ok" };
@@ -247,7 +254,11 @@ fn judge_hosts(
             "findings": [], "smoke": null, "hosts": documents,
         }));
     }
-    Ok(if any_error { exit::NO } else { exit::YES })
+    Ok(match (unreadable, any_error) {
+        (true, _) => exit::CANNOT_ANSWER,
+        (_, true) => exit::NO,
+        _ => exit::YES,
+    })
 }
 
 /// The verdict of the target that serves a node best: the first one without errors, else the first.

@@ -324,10 +324,12 @@ fn answers(way: &WayOut, request: &Request) -> bool {
     }
 }
 
-/// The reasons, without the question itself and without requests that limit nothing.
+/// The reasons, without the question itself and without requests that admit anything newer.
 fn told(conflict: &Conflict) -> Vec<String> {
-    let limits =
-        |text: &str| text.strip_prefix("you ask for ").is_none_or(|r| r.contains(['<', '>', '=', '~']));
+    let limits = |text: &str| {
+        let asked = text.strip_prefix("you ask for ");
+        asked.is_none_or(|asked| asked.contains(['<', '~', '!']) || asked.contains("=="))
+    };
     let reasons = conflict.reasons.iter().filter(|r| r.source != QUESTION && limits(&r.text));
     reasons.map(|r| r.text.clone()).collect()
 }

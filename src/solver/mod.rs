@@ -146,6 +146,18 @@ pub fn solve(inputs: &Inputs<'_>, depth: Depth) -> Answer {
     }
 }
 
+/// Solves the stack of a request from the registry alone: no page and no METADATA is asked for.
+pub fn solve_stack(registry: &Registry, host: &Host, request: &Request, preferences: &Preferences) -> Answer {
+    let inputs = Inputs {
+        catalogue: &Catalogue::new(registry, host.system.platform),
+        universe: &Universe::default(),
+        host,
+        request,
+        preferences,
+    };
+    solve(&inputs, Depth::Stack)
+}
+
 /// What one attempt came to, without a proof.
 enum Outcome {
     Solved(Box<Solution>),

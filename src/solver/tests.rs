@@ -54,15 +54,7 @@ fn only(index: &str, mut request: Request) -> Request {
 
 fn stack(host: &Host, request: &Request) -> Answer {
     let registry = Registry::embedded();
-    let catalogue = Catalogue::new(&registry, host.system.platform);
-    let inputs = Inputs {
-        catalogue: &catalogue,
-        universe: &Universe::default(),
-        host,
-        request,
-        preferences: &Preferences::default(),
-    };
-    solve(&inputs, Depth::Stack)
+    solve_stack(&registry, host, request, &Preferences::default())
 }
 
 fn solved(host: &Host, request: &Request) -> Solution {

@@ -4,7 +4,7 @@ use envlock::model::host::Host;
 use envlock::model::request::{Preferences, Request};
 use envlock::model::solution::{Answer, Conflict, Solution};
 use envlock::registry::Registry;
-use envlock::solver::{Catalogue, Depth, Inputs, Universe, check_host, solve};
+use envlock::solver::{check_host, solve_stack};
 
 use super::rules::{Choice, Question};
 use super::worlds::{DRIVERS, Random, common_files, driver, host, registry, request};
@@ -13,14 +13,7 @@ use super::worlds::{DRIVERS, Random, common_files, driver, host, registry, reque
 const QUESTIONS: u64 = 4;
 
 pub fn ask(registry: &Registry, host: &Host, request: &Request) -> Result<Box<Solution>, Box<Conflict>> {
-    let inputs = Inputs {
-        catalogue: &Catalogue::new(registry, host.system.platform),
-        universe: &Universe::default(),
-        host,
-        request,
-        preferences: &Preferences::default(),
-    };
-    match solve(&inputs, Depth::Stack) {
+    match solve_stack(registry, host, request, &Preferences::default()) {
         Answer::Solution(solution) => Ok(solution),
         Answer::Conflict(conflict) => Err(conflict),
         other => panic!("the registry alone answers every question: {other:?}"),

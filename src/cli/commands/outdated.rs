@@ -14,7 +14,7 @@ use crate::model::host::Host;
 use crate::model::request::{Preferences, Request};
 use crate::model::solution::{Answer, DriverMode, Level, Solution};
 use crate::registry::Registry;
-use crate::solver::{Catalogue, Depth, Inputs, STACK_PACKAGES, Universe, solve};
+use crate::solver::{STACK_PACKAGES, Universe, solve_stack};
 
 pub(super) fn run(global: &GlobalArgs, args: &OutdatedArgs, printer: &Printer) -> Result<u8, CliError> {
     let project = Project::find(global, true)?;
@@ -92,14 +92,7 @@ impl Newer {
             return Newer { allowed: None, any: None, any_driver: None };
         };
         let newest = |host: &Host, request: &Request| -> Option<Solution> {
-            let inputs = Inputs {
-                catalogue: &Catalogue::new(registry, host.system.platform),
-                universe: &Universe::default(),
-                host,
-                request,
-                preferences: &Preferences::default(),
-            };
-            match solve(&inputs, Depth::Stack) {
+            match solve_stack(registry, host, request, &Preferences::default()) {
                 Answer::Solution(solution) => Some(*solution),
                 _ => None,
             }

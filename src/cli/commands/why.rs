@@ -18,7 +18,7 @@ use crate::model::request::{Preferences, Request, UserRequirement};
 use crate::model::solution::{Answer, ChosenPackage, Conflict, Solution, WayOut};
 use crate::model::text::{clean, normalized_name};
 use crate::registry::Registry;
-use crate::solver::{Catalogue, Depth, Inputs, STACK_PACKAGES, Universe, solve};
+use crate::solver::{STACK_PACKAGES, Universe, solve_stack};
 
 /// Of the packages that would move along, so many are named.
 const MOST_MOVED: usize = 4;
@@ -280,14 +280,8 @@ impl Subject<'_> {
     /// The registry alone where it decides, else the index too.
     fn solve(&self, request: &Request, name: &str, preferences: &Preferences) -> Result<Answer, CliError> {
         if STACK_PACKAGES.contains(&name) || ["cuda", "cudnn", "nccl", "python"].contains(&name) {
-            let inputs = Inputs {
-                catalogue: &Catalogue::new(self.registry, self.host.system.platform),
-                universe: &Universe::default(),
-                host: &self.host,
-                request,
-                preferences,
-            };
-            if let conflict @ Answer::Conflict(_) = solve(&inputs, Depth::Stack) {
+            let answer = solve_stack(self.registry, &self.host, request, preferences);
+            if let conflict @ Answer::Conflict(_) = answer {
                 return Ok(conflict);
             }
         }

@@ -12,7 +12,7 @@ use crate::index::IndexClient;
 use crate::model::request::{Preferences, Request, UserRequirement};
 use crate::model::solution::{Answer, Conflict, Note, Solution};
 use crate::registry::Registry;
-use crate::solver::{Catalogue, Depth, Inputs, Universe, newest_common, solve};
+use crate::solver::{Universe, newest_common, solve_stack};
 
 /// What the targets came to.
 pub(super) enum Joint {
@@ -128,15 +128,8 @@ impl Together<'_> {
     }
 
     fn stack_answer(&self, i: usize, torch: Option<(&str, &Version)>) -> Answer {
-        let host = &self.machines[i].host;
-        let inputs = Inputs {
-            catalogue: &Catalogue::new(self.registry, host.system.platform),
-            universe: &Universe::default(),
-            host,
-            request: &self.request_of(i, torch),
-            preferences: &self.preferences[i],
-        };
-        solve(&inputs, Depth::Stack)
+        let request = self.request_of(i, torch);
+        solve_stack(self.registry, &self.machines[i].host, &request, &self.preferences[i])
     }
 
     /// One machine, as deep as it is asked for. What earlier targets took is taken again where it fits,

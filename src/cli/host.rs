@@ -197,6 +197,13 @@ fn gpus(names: &[String], origin: &str, registry: &Registry) -> Result<Vec<Gpu>,
     {
         return Ok(Vec::new());
     }
+    if names.iter().any(|name| name == "none") {
+        return Err(CliError::new(
+            "usage",
+            "`none` is a machine without a GPU, and other GPUs are named beside it",
+        )
+        .hint("leave `none` out, or name it alone"));
+    }
     names
         .iter()
         .enumerate()

@@ -106,6 +106,7 @@ fn targets_that_cannot_be() {
     let table = [
         ("[target.a]\ngpus = []\n", "envlock.toml:5: the target `a` names no GPU"),
         ("[target.\"a b\"]\n", "envlock.toml:5: `a b` is no name of a target"),
+        ("[target.a]\ngpus = [\"none\", \"H200\"]\n", "`none` is a machine without a GPU"),
         ("[target.a]\ngpus = [\"H2000\"]\n", "envlock.toml:5: [target.a]: no GPU is called `H2000`"),
         ("[target.a]\ndriver = \"12.2\"\n", "envlock.toml:5: [target.a]: `12.2` is no driver version"),
         ("[target.a]\npython = \"3.8\"\n", "Python `3.8` is not within the project's `>=3.10`"),

@@ -15,7 +15,7 @@ use crate::cli::{fetch, host, lock, manifest};
 use crate::lockfile::{self, Target};
 use crate::model::host::Host;
 use crate::model::request::{Preferences, Request, UserRequirement};
-use crate::model::solution::{Answer, ChosenPackage, Conflict, Solution, WayOut};
+use crate::model::solution::{Answer, ChosenPackage, Conflict, Level, Solution, WayOut};
 use crate::model::text::{clean, normalized_name};
 use crate::registry::Registry;
 use crate::solver::{STACK_PACKAGES, Universe, solve_stack};
@@ -67,8 +67,13 @@ pub(super) fn run(global: &GlobalArgs, args: &WhyArgs, printer: &Printer) -> Res
 impl Subject<'_> {
     fn why(&self, name: &str) -> Result<u8, CliError> {
         let Some(package) = self.target.package(name) else {
-            let error = CliError::new("usage", format!("the lock has no package `{}`", clean(name, 60)))
-                .hint("`envlock tree` shows what it has");
+            let error = CliError::new("usage", format!("the lock has no package `{}`", clean(name, 60)));
+            let error = match self.target.level {
+                Level::Stack => {
+                    error.hint("it was made with `--stack-only`; `envlock resolve` locks the others too")
+                }
+                Level::Full => error.hint("`envlock tree` shows what it has"),
+            };
             return Err(CliError { exit: exit::NO, ..error });
         };
         let asked = self.request.find(name);

@@ -9,7 +9,7 @@ use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::{self, label};
 use crate::cli::settings::Project;
 use crate::model::request::{Preferences, Request};
-use crate::model::solution::Solution;
+use crate::model::solution::{Solution, Stack};
 use crate::registry::Registry;
 
 /// The machine, and what is to be known before the answer.
@@ -81,7 +81,7 @@ impl Told<'_> {
                 let line = format!("{}; {}", report::host_line(&machine.host, registry), amount(solution));
                 printer.out(&format!("{}{}", label(printer, &machine.name), wrap(&line, 15)));
             }
-            let python = why_python(self.request, machine, solution);
+            let python = why_python(self.request, machine, solution, registry);
             report::solution(printer, solution, self.request, &machine.host, &python);
         }
         if self.solutions.len() > 1 {
@@ -106,7 +106,16 @@ impl Told<'_> {
     }
 }
 
-fn why_python(request: &Request, machine: &Machine, solution: &Solution) -> String {
+fn why_python(request: &Request, machine: &Machine, solution: &Solution, registry: &Registry) -> String {
+    // Without the index only the registry can know of wheels, and it does not know all.
+    let known = |stack: &Stack| {
+        let version = stack.version.parse().ok()?;
+        registry.build(&version, &stack.variant, solution.platform)?.pythons.as_ref()
+    };
+    let from_index = solution.packages.iter().any(|p| !p.files.is_empty());
+    if !from_index && solution.stack.as_ref().is_some_and(|stack| known(stack).is_none()) {
+        return "newest that torch's requires-python allows; its wheels are not known".to_owned();
+    }
     match machine.python.as_ref().or(request.python.as_ref()) {
         Some(asked) if asked.text == solution.python.to_string() => "asked for".to_owned(),
         Some(asked) => format!("newest of {} with wheels for all of these", asked.text),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use petgraph::algo::{astar, tarjan_scc};
+use petgraph::algo::astar;
 use petgraph::graphmap::DiGraphMap;
 
 use super::Target;
@@ -20,18 +20,6 @@ fn graph(target: &Target) -> DiGraphMap<&str, ()> {
         }
     }
     graph
-}
-
-/// Package names, dependencies before dependents; packages that need each other (triton 2.0 and
-/// torch) stand together in alphabetical order.
-pub fn dependency_order(target: &Target) -> Vec<&str> {
-    tarjan_scc(&graph(target))
-        .into_iter()
-        .flat_map(|mut group| {
-            group.sort_unstable();
-            group
-        })
-        .collect()
 }
 
 /// Who needs a package, by name, with the requirement as written.

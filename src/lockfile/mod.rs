@@ -28,7 +28,7 @@ use crate::model::solution::{ChosenPackage, Envelope, Level, Solution, Stack};
 use crate::model::wheel::Python;
 
 pub use changes::{Change, TargetChanges, changes, merged, sides};
-pub use graph::{chain, dependency_order, needed_by};
+pub use graph::{chain, needed_by};
 pub use parse::{LockError, parse};
 pub use render::render;
 pub use satisfies::{Stale, stale};

@@ -285,7 +285,7 @@ fn an_old_lock_does_not_change_what_is_a_way_out() {
         let context = TestContext::with_index(&server);
         context.run(&resolve(&["torch", "numpy", "--python", "3.12"], &old)).expect(0);
         let run = context.run(&resolve(request, &new)).expect(1);
-        assert_eq!(run.stderr, expected.stderr);
+        assert_eq!((run.stdout, run.stderr), (expected.stdout, expected.stderr));
     }
 }
 

@@ -112,6 +112,9 @@ pub(super) struct InitArgs {
     /// Take the dependencies from requirements.txt, pyproject.toml, environment.yml or pixi.toml
     #[arg(long, value_name = "FILE")]
     pub from: Option<PathBuf>,
+    /// Ask for exactly what is installed in a venv or conda environment
+    #[arg(long, value_name = "DIR", conflicts_with = "from")]
+    pub from_prefix: Option<PathBuf>,
     /// Replace an existing envlock.toml
     #[arg(long)]
     pub force: bool,

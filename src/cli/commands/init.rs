@@ -17,9 +17,10 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
         return Err(CliError::new("files", format!("`{}` exists", path.display()))
             .hint("edit it, or pass `--force` to replace it"));
     }
-    let from = match &args.from {
-        Some(file) => import::read(file)?,
-        None => Imported::default(),
+    let from = match (&args.from, &args.from_prefix) {
+        (Some(file), _) => import::read(file)?,
+        (None, Some(folder)) => import::prefix::read(folder)?,
+        (None, None) => Imported::default(),
     };
     for what in &from.left_out {
         printer.warning(&format!(
@@ -37,7 +38,7 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
     if let Some(spec) = &args.torch {
         stack.retain(|(name, _)| name != "torch");
         stack.insert(0, ("torch".to_owned(), spec.trim().to_owned()));
-    } else if stack.is_empty() && args.from.is_none() {
+    } else if stack.is_empty() && args.from.is_none() && args.from_prefix.is_none() {
         stack.push(("torch".to_owned(), "*".to_owned()));
     }
     let name = std::path::absolute(&folder)

@@ -1,6 +1,7 @@
-//! What other tools' files ask for, for `init --from`.
+//! What other tools' files ask for, and what an environment holds, for `init --from` and `--from-prefix`.
 
 mod conda;
+pub(super) mod prefix;
 mod pyproject;
 mod requirements;
 
@@ -20,7 +21,7 @@ pub(super) struct Imported {
     pub requirements: Vec<(String, UserRequirement)>,
     /// Bounds that ask for nothing.
     pub constraints: Vec<String>,
-    /// Limits of the stack: `cuda`, `cudnn`.
+    /// Limits of the stack: `cuda`, `cudnn`, `variant`.
     pub limits: Vec<(&'static str, String)>,
     /// What has no place in a manifest.
     pub left_out: Vec<String>,

@@ -231,7 +231,7 @@ fn package(raw: RawPackage) -> ChosenPackage {
         requires: raw
             .requires
             .iter()
-            .map(|text| Edge { to: requirement_name(text), requirement: text.clone() })
+            .map(|text| Edge { to: crate::model::text::requirement_name(text), requirement: text.clone() })
             .collect(),
         name: raw.name,
         version: raw.version,
@@ -254,12 +254,4 @@ fn package(raw: RawPackage) -> ChosenPackage {
             })
             .collect(),
     }
-}
-
-/// The normalized name at the start of a requirement.
-fn requirement_name(text: &str) -> String {
-    let end = text
-        .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')))
-        .unwrap_or(text.len());
-    crate::model::text::normalized_name(&text[..end])
 }

@@ -85,6 +85,18 @@ pub fn normalized_name(name: &str) -> String {
     out
 }
 
+/// The normalized name at the start of a requirement.
+///
+/// ```
+/// assert_eq!(envlock::model::text::requirement_name("Typing_Extensions>=4; python_version < '3.11'"), "typing-extensions");
+/// ```
+pub fn requirement_name(text: &str) -> String {
+    let end = text
+        .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')))
+        .unwrap_or(text.len());
+    normalized_name(&text[..end])
+}
+
 /// Lower-case hexadecimal digits.
 ///
 /// ```

@@ -7,6 +7,8 @@ mod files;
 mod host;
 mod packages;
 
+pub use packages::FURNITURE;
+
 use crate::lockfile::{Lockfile, Target};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::Host;

@@ -11,7 +11,7 @@ use crate::model::installed::{Distribution, Installed};
 use crate::model::solution::Level;
 
 /// Packages that come with an environment and are nobody's mistake.
-const FURNITURE: [&str; 4] = ["pip", "setuptools", "wheel", "uv"];
+pub const FURNITURE: [&str; 4] = ["pip", "setuptools", "wheel", "uv"];
 
 /// What mends packages that are not the locked ones.
 const INSTALL_THE_LOCK: &str =

@@ -7,10 +7,9 @@ use std::path::Path;
 use super::Imported;
 use crate::cli::error::CliError;
 use crate::inspect;
+use crate::model::text::requirement_name;
 use crate::solver::STACK_PACKAGES;
-
-/// Packages that come with an environment and that nobody asks for.
-const FURNITURE: [&str; 4] = ["pip", "setuptools", "wheel", "uv"];
+use crate::verify::FURNITURE;
 
 /// Reads an environment; nothing of it is run.
 pub(in crate::cli) fn read(folder: &Path) -> Result<Imported, CliError> {
@@ -25,12 +24,9 @@ pub(in crate::cli) fn read(folder: &Path) -> Result<Imported, CliError> {
         .distributions
         .iter()
         .flat_map(|d| d.requires.iter().map(move |line| (d, line)))
-        .filter_map(|(d, line)| {
-            let end =
-                line.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c))).unwrap_or(line.len());
-            let name = crate::model::text::normalized_name(&line[..end]);
-            (name != d.name).then_some(name)
-        })
+        .map(|(d, line)| (d, requirement_name(line)))
+        .filter(|(d, name)| *name != d.name)
+        .map(|(_, name)| name)
         .collect();
     let mut out = Imported { python: installed.python.map(|p| p.to_string()), ..Imported::default() };
     for distribution in &installed.distributions {

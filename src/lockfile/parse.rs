@@ -202,7 +202,7 @@ fn target(raw: RawTarget) -> Result<Target, LockError> {
             driver: host.driver.map(|version| Driver {
                 version,
                 cuda: None,
-                compat: None,
+                compat: host.driver_compat,
                 found_by: host.driver_found_by.unwrap_or_else(|| "lock".to_owned()),
             }),
             gpus: host.gpus.map(|list| {

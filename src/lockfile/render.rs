@@ -129,6 +129,8 @@ fn render_target(out: &mut String, t: &Target) {
         "\n# The machine that was looked at or described; later runs keep solving for it.\n[target.host]\n",
     );
     field(out, "driver", t.host.driver.as_ref().map(|d| d.version.as_str()));
+    let compat = t.host.driver.as_ref().and_then(|d| d.compat.as_ref());
+    field(out, "driver-compat", compat.map(|v| v.as_str()));
     field(out, "driver-found-by", t.host.driver.as_ref().map(|d| d.found_by.as_str()));
     if let Some(gpus) = &t.host.gpus {
         list(

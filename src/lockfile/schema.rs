@@ -84,6 +84,8 @@ pub(super) struct RawCoverage {
 #[serde(rename_all = "kebab-case")]
 pub(super) struct RawHost {
     pub driver: Option<DottedVersion>,
+    /// An active cuda-compat: without it a later run would solve for another machine.
+    pub driver_compat: Option<DottedVersion>,
     pub driver_found_by: Option<String>,
     pub gpus: Option<Vec<RawGpu>>,
     pub glibc: Option<DottedVersion>,

@@ -26,7 +26,7 @@ fn sample() -> Lockfile {
     host.driver = Some(Driver {
         version: "580.159.04".parse().unwrap(),
         cuda: None,
-        compat: None,
+        compat: Some("595.45.04".parse().unwrap()),
         found_by: "nvml".into(),
     });
     host.gpus = Some(vec![Gpu {

@@ -1,7 +1,8 @@
 //! The solver held against brute force.
 //!
 //! `rules.rs` says straight from the registry's rows which combination may run on which machine and which
-//! is best, by trying all; it shares no code with the solver but the parsed rows. `stack.rs` asks both the
+//! is best, by trying all; it shares no code with the solver but the parsed rows and their plainest look-ups
+//! (the floor of a cuDNN, whether a capability is Tegra's, what a specifier admits). `stack.rs` asks both the
 //! same about random small registries, `closure.rs` about random packages, `shipped.rs` about the real
 //! registry and every GPU in it. `ENVLOCK_PROOF_WORLDS=100000` makes a longer run.
 

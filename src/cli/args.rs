@@ -112,12 +112,20 @@ pub(super) struct InitArgs {
     /// Take the dependencies from requirements.txt, pyproject.toml, environment.yml or pixi.toml
     #[arg(long, value_name = "FILE")]
     pub from: Option<PathBuf>,
-    /// Ask for exactly what is installed in a venv or conda environment
+    /// Ask for exactly what is installed in a venv or conda environment, and lock it
     #[arg(long, value_name = "DIR", conflicts_with = "from")]
     pub from_prefix: Option<PathBuf>,
-    /// Replace an existing envlock.toml
+    /// With --from-prefix: write envlock.toml alone
+    #[arg(long)]
+    pub no_lock: bool,
+    /// Replace an existing envlock.toml, and with --from-prefix its lock
     #[arg(long)]
     pub force: bool,
+    /// The address of the index `pypi`
+    #[arg(long, value_name = "URL")]
+    pub index_url: Option<String>,
+    #[command(flatten)]
+    pub host: HostArgs,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -140,7 +148,7 @@ pub(super) struct ProbeArgs {
 }
 
 /// Which machine to solve for.
-#[derive(Debug, Default, ClapArgs)]
+#[derive(Debug, Clone, Default, ClapArgs)]
 #[command(next_help_heading = "Machine (any of these describes another machine; nothing is probed)")]
 pub(super) struct HostArgs {
     /// A host file, as `probe --save` writes it

@@ -38,6 +38,24 @@ pub(super) fn target<'l>(lock: &'l Lockfile, name: Option<&str>) -> Result<&'l T
     })
 }
 
+/// The target that `--target` names, all of them without it.
+pub(super) fn targets<'l>(lock: &'l Lockfile, name: Option<&str>) -> Result<Vec<&'l Target>, CliError> {
+    match name {
+        Some(_) => target(lock, name).map(|target| vec![target]),
+        None => Ok(lock.targets.iter().collect()),
+    }
+}
+
+/// The line above the answer for one of several targets.
+pub(super) fn heading(printer: &Printer, target: &Target, several: bool, position: usize) {
+    if several && !printer.json {
+        if position > 0 {
+            printer.out("");
+        }
+        printer.out(&format!("target {}", target.name));
+    }
+}
+
 /// conda's file of a target: `environment.yml` for the first, `environment.NAME.yml` for the others.
 pub(super) fn environment_file(is_first: bool, target: &str) -> String {
     if is_first { files::ENVIRONMENT.to_owned() } else { format!("environment.{target}.yml") }

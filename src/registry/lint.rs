@@ -20,6 +20,9 @@ pub struct Problem {
     pub line: usize,
     /// What is wrong.
     pub text: String,
+    /// Whether it is the look alone that is wrong: rows are sorted when they are read, so that one out of
+    /// order misleads the people who read the file, and nothing else.
+    pub harmless: bool,
 }
 
 impl fmt::Display for Problem {
@@ -63,7 +66,7 @@ struct Placed<T> {
 
 impl Linter {
     fn problem(&mut self, path: &str, line: usize, text: impl Into<String>) {
-        self.problems.push(Problem { path: path.to_owned(), line, text: text.into() });
+        self.problems.push(Problem { path: path.to_owned(), line, text: text.into(), harmless: false });
     }
 
     fn parse<F: DeserializeOwned>(&mut self, file: &RegistryFile) -> Option<F> {
@@ -146,12 +149,20 @@ impl Linter {
         }
     }
 
+    /// Rows of one file: none stands twice, and they are in order.
     fn ordered<T, K: Ord>(&mut self, rows: &[Placed<T>], key: impl Fn(&T) -> K) {
-        for pair in rows.windows(2) {
-            let (a, b) = (key(&pair[0].row), key(&pair[1].row));
-            if pair[0].path == pair[1].path && a >= b {
-                let text = if a == b { "the row stands twice" } else { "the row is out of order" };
-                self.problem(&pair[1].path, pair[1].line, text);
+        let mut seen = BTreeSet::new();
+        let mut highest: Option<K> = None;
+        for row in rows {
+            let key_of_row = key(&row.row);
+            if highest.as_ref().is_some_and(|highest| key_of_row < *highest) {
+                self.problem(&row.path, row.line, "the row is out of order");
+                self.problems.last_mut().expect("one was just added").harmless = true;
+            } else {
+                highest = Some(key(&row.row));
+            }
+            if !seen.insert(key_of_row) {
+                self.problem(&row.path, row.line, "the row stands twice");
             }
         }
     }
@@ -325,6 +336,7 @@ impl Linter {
         };
         if let Some(parsed) = self.parse::<GpusFile>(file) {
             self.cite("gpus.toml", 1, &parsed.tegra.source);
+            self.cite("gpus.toml", 1, &parsed.tegra.note_source);
             for text in &parsed.tegra.capabilities {
                 if text.parse::<crate::model::capability::ComputeCapability>().is_err() {
                     self.problem("gpus.toml", 1, format!("`{text}` is no compute capability"));

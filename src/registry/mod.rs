@@ -22,7 +22,7 @@ pub use lint::Problem;
 pub use queries::{GpuLookupError, GpuMatch, is_same_gpu_name};
 pub use rows::{
     Advisory, Architecture, Branch, Build, COMPANIONS, Companion, CudnnFloor, CudnnRelease, Effect,
-    ForwardCompatibility, GpuRow, MinorVersionCompatibility, ToolkitDriver, ToolkitTargets,
+    ForwardCompatibility, GpuRow, MinorVersionCompatibility, Tegra, ToolkitDriver, ToolkitTargets,
 };
 
 /// The registry: texts, and what was parsed of them so far.
@@ -37,7 +37,7 @@ pub struct Registry {
     drivers: OnceLock<rows::DriverRows>,
     cudnn: OnceLock<rows::CudnnRows>,
     gpus: OnceLock<Vec<GpuRow>>,
-    tegra: OnceLock<Vec<crate::model::capability::ComputeCapability>>,
+    tegra: OnceLock<rows::Tegra>,
     pythons: OnceLock<Vec<u32>>,
     advisories: OnceLock<Vec<Advisory>>,
     sources: OnceLock<std::collections::BTreeMap<String, String>>,
@@ -63,13 +63,14 @@ impl Registry {
         )
     }
 
-    /// A registry from somewhere else, checked whole.
+    /// A registry from somewhere else, checked whole. The order of its rows is of no account.
     ///
     /// # Errors
     /// Every problem found, each with file and line.
     pub fn from_files(files: Vec<RegistryFile>) -> Result<Registry, Vec<Problem>> {
         let registry = Registry::unchecked(files);
-        let problems = lint::check(&registry);
+        let mut problems = lint::check(&registry);
+        problems.retain(|problem| !problem.harmless);
         if problems.is_empty() { Ok(registry) } else { Err(problems) }
     }
 

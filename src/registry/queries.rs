@@ -82,7 +82,10 @@ impl Registry {
     pub fn builds(&self) -> &[Build] {
         self.builds.get_or_init(|| {
             let mut builds: Vec<Build> = self.rows("torch/", |f: schema::TorchFile| f.build);
-            builds.sort_by(|a, b| a.version.cmp(&b.version).then_with(|| a.cuda.cmp(&b.cuda)));
+            builds.sort_by(|a, b| {
+                let by_version = a.version.cmp(&b.version).then_with(|| a.cuda.cmp(&b.cuda));
+                by_version.then_with(|| a.platform.to_string().cmp(&b.platform.to_string()))
+            });
             builds
         })
     }
@@ -101,9 +104,11 @@ impl Registry {
         self.cuda.get_or_init(|| {
             let file: schema::CudaFile = self.file("cuda.toml").expect("the registry was checked");
             CudaRows {
-                compatibility: convert(file.minor_version_compatibility),
-                toolkits: convert(file.toolkit),
-                targets: convert(file.targets),
+                compatibility: sorted(file.minor_version_compatibility, |r: &MinorVersionCompatibility| {
+                    r.cuda_major
+                }),
+                toolkits: sorted(file.toolkit, |r: &ToolkitDriver| r.version.clone()),
+                targets: sorted(file.targets, |r: &ToolkitTargets| r.cuda.clone()),
             }
         })
     }
@@ -112,9 +117,9 @@ impl Registry {
         self.drivers.get_or_init(|| {
             let file: schema::DriversFile = self.file("drivers.toml").expect("the registry was checked");
             DriverRows {
-                branches: convert(file.branch),
-                architectures: convert(file.architecture),
-                forward: convert(file.forward_compatibility),
+                branches: sorted(file.branch, |r: &Branch| r.branch),
+                architectures: sorted(file.architecture, |r: &Architecture| r.capabilities.clone()),
+                forward: sorted(file.forward_compatibility, |r: &ForwardCompatibility| r.cuda.clone()),
             }
         })
     }
@@ -122,7 +127,10 @@ impl Registry {
     fn cudnn(&self) -> &CudnnRows {
         self.cudnn.get_or_init(|| {
             let file: schema::CudnnFile = self.file("cudnn.toml").expect("the registry was checked");
-            CudnnRows { floors: convert(file.floor), releases: convert(file.release) }
+            CudnnRows {
+                floors: sorted(file.floor, |r: &CudnnFloor| r.from.clone()),
+                releases: sorted(file.release, |r: &CudnnRelease| r.version.clone()),
+            }
         })
     }
 
@@ -178,7 +186,11 @@ impl Registry {
 
     /// Python series (minor numbers) that a solve may choose, oldest first.
     pub fn pythons(&self) -> &[u32] {
-        self.pythons.get_or_init(|| self.rows("python.toml", |f: schema::PythonsFile| f.python))
+        self.pythons.get_or_init(|| {
+            let mut minors = self.rows("python.toml", |f: schema::PythonsFile| f.python);
+            minors.sort_unstable();
+            minors
+        })
     }
 
     /// Advisories.
@@ -199,22 +211,20 @@ impl Registry {
         ids.first().and_then(|id| self.sources().get(id)).cloned().unwrap_or_default()
     }
 
+    /// What is known of Tegra (Jetson) parts.
+    pub fn tegra(&self) -> &Tegra {
+        self.tegra.get_or_init(|| {
+            // The table stands at the top of gpus.toml, before the rows; the rest of the file
+            // is not worth parsing for seven numbers.
+            let text = self.texts("gpus.toml").next().map_or("", |f| &f.text);
+            let head = text.find("[[gpu]]").map_or(text, |end| &text[..end]);
+            toml::from_str::<schema::GpusFile>(head).map(|f| Tegra::from(f.tegra)).unwrap_or_default()
+        })
+    }
+
     /// Whether a capability is a Tegra (Jetson) part's.
     pub fn is_tegra(&self, capability: ComputeCapability) -> bool {
-        self.tegra
-            .get_or_init(|| {
-                // The table stands at the top of gpus.toml, before the rows; the rest of the file
-                // is not worth parsing for seven numbers.
-                let text = self.texts("gpus.toml").next().map_or("", |f| &f.text);
-                let head = text.find("[[gpu]]").map_or(text, |end| &text[..end]);
-                toml::from_str::<schema::GpusFile>(head)
-                    .map(|f| f.tegra.capabilities)
-                    .unwrap_or_default()
-                    .iter()
-                    .filter_map(|c| c.parse().ok())
-                    .collect()
-            })
-            .contains(&capability)
+        self.tegra().capabilities.contains(&capability)
     }
 
     /// The lowest driver on which machine code made by a toolkit runs, and where that is said:
@@ -354,15 +364,20 @@ impl Registry {
         if !partial.is_empty() {
             return found(partial);
         }
-        let mut nearest: Vec<(usize, &str)> = self
+        // A name with all the words asked for is nearer than any that only looks alike.
+        let mut nearest: Vec<(bool, usize, &str)> = self
             .gpus()
             .iter()
-            .map(|g| (text::distance(&normalize_gpu(&g.name), &wanted), g.name.as_str()))
+            .map(|g| {
+                let name = normalize_gpu(&g.name);
+                let lacks = words.iter().any(|w| !name.split(' ').any(|own| own == *w));
+                (lacks || words.is_empty(), text::distance(&name, &wanted), g.name.as_str())
+            })
             .collect();
-        nearest.sort();
+        nearest.sort_unstable();
         Err(GpuLookupError::Unknown {
             name: text::clean(name, 80),
-            nearest: nearest.into_iter().take(3).map(|(_, n)| n.to_owned()).collect(),
+            nearest: nearest.into_iter().take(3).map(|(_, _, n)| n.to_owned()).collect(),
         })
     }
 
@@ -411,6 +426,16 @@ fn normalize_gpu(name: &str) -> String {
         words.remove(0);
     }
     words.join(" ")
+}
+
+/// The rows in the order of a key, whatever their order in the file.
+fn sorted<R, T, K: Ord>(rows: Vec<Spanned<R>>, key: impl Fn(&T) -> K) -> Vec<T>
+where
+    for<'a> T: TryFrom<&'a R, Error = String>,
+{
+    let mut rows = convert(rows);
+    rows.sort_by_key(key);
+    rows
 }
 
 /// Raw rows as rows that cannot be wrong.

@@ -19,6 +19,17 @@ pub struct Meta {
     pub date: String,
 }
 
+/// What is known of Tegra (Jetson) parts.
+#[derive(Debug, Clone, Default)]
+pub struct Tegra {
+    /// Their capabilities.
+    pub capabilities: Vec<ComputeCapability>,
+    /// Which builds there are for them and which there are not, for people.
+    pub note: String,
+    /// Where the note comes from.
+    pub note_source: Vec<String>,
+}
+
 /// One build of torch: a version for a platform and a CUDA flavour.
 #[derive(Debug, Clone)]
 pub struct Build {
@@ -535,6 +546,16 @@ impl TryFrom<&RawGpu> for GpuRow {
             pci: raw.pci.clone(),
             source: raw.source.clone(),
         })
+    }
+}
+
+impl From<RawTegra> for Tegra {
+    fn from(raw: RawTegra) -> Tegra {
+        Tegra {
+            capabilities: raw.capabilities.iter().filter_map(|c| c.parse().ok()).collect(),
+            note: raw.note,
+            note_source: raw.note_source,
+        }
     }
 }
 

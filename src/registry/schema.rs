@@ -208,6 +208,8 @@ pub(super) struct GpusFile {
 #[serde(deny_unknown_fields)]
 pub(super) struct RawTegra {
     pub capabilities: Vec<String>,
+    pub note: String,
+    pub note_source: Vec<String>,
     pub evidence: Evidence,
     pub source: Vec<String>,
 }

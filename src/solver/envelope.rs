@@ -5,6 +5,7 @@ use super::search::Selected;
 use super::tables::Problem;
 use crate::model::capability::{ComputeCapability, Via};
 use crate::model::host::Host;
+use crate::model::platform::{Arch, Platform};
 use crate::model::solution::{Coverage, Envelope};
 use crate::model::version::DottedVersion;
 use crate::registry::{Build, Registry};
@@ -31,7 +32,7 @@ pub fn envelope_of(registry: &Registry, build: &Build) -> Envelope {
         let os = build.platform.os;
         let floor = registry.driver_floor(cuda, os).map(|(v, _)| v);
         let native = registry.native_driver(cuda, os).map(|(v, _)| v);
-        for capability in known_capabilities(registry) {
+        for capability in known_capabilities(registry, build.platform) {
             let Some(via) = targets.covers(capability, |c| registry.is_tegra(c)) else {
                 continue;
             };
@@ -62,9 +63,13 @@ pub fn envelope_of(registry: &Registry, build: &Build) -> Envelope {
     }
 }
 
-fn known_capabilities(registry: &Registry) -> Vec<ComputeCapability> {
+/// The capabilities that a machine of a platform can have: Tegra parts sit on 64-bit Arm alone.
+fn known_capabilities(registry: &Registry, platform: Platform) -> Vec<ComputeCapability> {
     let mut all: Vec<ComputeCapability> =
         registry.architectures().iter().flat_map(|a| a.capabilities.iter().copied()).collect();
+    if platform.arch == Arch::Aarch64 {
+        all.extend(&registry.tegra().capabilities);
+    }
     all.sort();
     all.dedup();
     all

@@ -24,7 +24,7 @@ fn why_says_who_needs_a_package_and_what_holds_it_back() {
     let (_server, context) = locked();
     insta::assert_snapshot!("why_torch", context.run(&["why", "torch"]).expect(0).shown());
     insta::assert_snapshot!("why_idna", context.run(&["why", "idna"]).expect(0).shown());
-    let json = context.run(&["why", "IDNA", "--json"]).expect(0).json();
+    let json = context.run(&["why", "IDNA", "--json"]).expect(0).json()["targets"][0].clone();
     assert_eq!(json["newer"]["possible"], false);
     assert_eq!(json["needed_by"][0]["name"], "requests");
     let none = context.run(&["why", "nosuch"]).expect(1);
@@ -39,7 +39,8 @@ fn why_not_proves_or_says_how() {
         "why_not_torch",
         context.run(&["why", "--not", "torch==2.15.0"]).expect(0).shown()
     );
-    let json = context.run(&["why", "--not", "torch==2.15.0", "--json"]).expect(0).json();
+    let json =
+        context.run(&["why", "--not", "torch==2.15.0", "--json"]).expect(0).json()["targets"][0].clone();
     assert_eq!((&json["possible"], &json["reasons"][0]["parties"][1]), (&false.into(), &"gpu".into()));
     let can = context.run(&["why", "--not", "filelock"]).expect(1);
     assert!(can.stdout.contains("`filelock` can be: filelock 3.20.0"), "{}", can.shown());
@@ -173,7 +174,7 @@ fn outdated_says_what_the_machine_and_a_driver_would_allow() {
     let run = context.run(&["outdated"]).expect(0);
     insta::assert_snapshot!("outdated_a100", run.shown());
     let json = context.run(&["outdated", "--json"]).expect(0).json();
-    assert_eq!(json["stack"]["with_newer_driver"]["torch"], "2.15.0");
+    assert_eq!(json["targets"][0]["stack"]["with_newer_driver"]["torch"], "2.15.0");
 }
 
 #[test]

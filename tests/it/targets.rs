@@ -180,3 +180,38 @@ fn a_display_card_can_be_ignored() {
     let run = context.run(&arguments).expect(2);
     assert!(run.flat().contains("envlock.toml:3: `ignore-gpus` is a list"), "{}", run.shown());
 }
+
+#[test]
+fn questions_are_answered_for_each_target() {
+    let context = TestContext::new();
+    context.write("envlock.toml", &manifest(&[CLUSTER, OLD]));
+    context.run(&["resolve", "--stack-only", "--only-index", "pypi"]).expect(0);
+    let run = context.run(&["outdated"]).expect(0);
+    insta::assert_snapshot!("outdated_targets", run.shown());
+    let json = context.run(&["outdated", "--json", "--target", "old"]).expect(0).json();
+    assert_eq!(
+        (json["targets"].as_array().unwrap().len(), &json["targets"][0]["target"]),
+        (1, &"old".into())
+    );
+    // What one target can have is no proof against it for all.
+    let why =
+        |target: &[&str]| context.run(&[&["why", "--not", "torch>=2.12", "--json"][..], target].concat());
+    assert_eq!(why(&["--target", "old"]).expect(0).json()["targets"][0]["possible"], false);
+    let both = why(&["--offline"]);
+    assert_ne!(both.code, 0, "{}", both.shown());
+}
+
+#[test]
+fn a_jetson_is_told_what_exists_for_it() {
+    let context = TestContext::new();
+    let arguments = ["resolve", "torch", "--stack-only", "--dry-run", "--platform", "linux-aarch64", "--gpu"];
+    let orin = context.run(&[&arguments[..], &["Jetson AGX Orin"]].concat()).expect(1);
+    assert!(orin.flat().contains("NVIDIA builds torch for those with each JetPack"), "{}", orin.shown());
+    let thor = context.run(&[&arguments[..], &["11.0", "--json"]].concat()).expect(0).json();
+    let coverage = thor["targets"][0]["envelope"]["coverage"].as_array().unwrap();
+    assert!(coverage.iter().any(|row| row["compute_capability"] == "11.0"), "{coverage:?}");
+    let unknown = context.run(&["plan", "--gpu", "Orin"]).expect(2);
+    assert!(unknown.flat().contains("`Jetson Orin NX`"), "{}", unknown.shown());
+    let plan = context.run(&["plan", "--gpu", "Jetson Orin NX", "--platform", "linux-aarch64"]);
+    assert!(plan.flat().contains("each JetPack"), "{}", plan.shown());
+}

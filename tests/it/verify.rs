@@ -274,11 +274,15 @@ fn a_manifest_out_of_an_environment_locks_what_is_installed() {
     let laid = laid();
     let before = laid.context.read("envlock.lock");
     std::fs::remove_file(laid.context.project().join("envlock.lock")).unwrap();
-    laid.context.run(&["init", "--from-prefix", &laid.prefix]).expect(0);
+    let machine = ["--gpu", "H200", "--driver", "580.159.04"];
+    laid.context.run(&[&["init", "--from-prefix", &laid.prefix][..], &machine].concat()).expect(0);
     insta::assert_snapshot!("init_from_prefix", laid.context.read("envlock.toml"));
-    laid.context.run(&["resolve", "--gpu", "H200", "--driver", "580.159.04"]).expect(0);
     let packages = |lock: &str| lock.split_once("[[package]]").unwrap().1.matches("version = ").count();
     assert_eq!(packages(&laid.context.read("envlock.lock")), packages(&before));
     laid.verify(&[]).expect(0);
     laid.context.run(&["init", "--from-prefix", "nowhere", "--force"]).expect(2);
+    // The lock is left alone where the manifest alone is asked for.
+    let lock = laid.context.read("envlock.lock");
+    laid.context.run(&["init", "--from-prefix", &laid.prefix, "--force", "--no-lock"]).expect(0);
+    assert_eq!(laid.context.read("envlock.lock"), lock);
 }

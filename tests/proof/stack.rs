@@ -7,7 +7,7 @@ use envlock::registry::Registry;
 use envlock::solver::{check_host, solve_stack};
 
 use super::rules::{Choice, Question};
-use super::worlds::{DRIVERS, Random, common_files, driver, host, registry, request};
+use super::worlds::{DRIVERS, Random, common_files, driver, host, registry, request, shuffled};
 
 /// Questions asked of each registry.
 const QUESTIONS: u64 = 4;
@@ -136,6 +136,25 @@ fn letting_go_of_a_request_loses_nothing() {
         easier.push(Request { only_index: None, native_driver_only: None, ..request.clone() });
         for easier in easier {
             assert!(ask(&registry, &host, &easier).is_ok(), "world {seed}: {easier:#?}");
+        }
+    }
+}
+
+#[test]
+fn the_order_of_rows_changes_nothing() {
+    let common = common_files();
+    for seed in 0..super::worlds(10_000) / 50 {
+        let mut random = Random::new(seed ^ 0x0f11e);
+        let registry = registry(&mut random, &common);
+        let shuffled = shuffled(&mut random, &registry);
+        assert_ne!(registry.digest(), shuffled.digest(), "world {seed} is the same");
+        for _ in 0..QUESTIONS {
+            let (host, request) = (host(&mut random), request(&mut random));
+            if check_host(&registry, &host).is_err() {
+                continue;
+            }
+            let (one, other) = (ask(&registry, &host, &request), ask(&shuffled, &host, &request));
+            assert_eq!(one, other, "world {seed}:\n{}", told(&registry, &host, &request));
         }
     }
 }

@@ -97,7 +97,7 @@ pub fn common_files() -> Vec<RegistryFile> {
     files
 }
 
-/// A registry of a few torch builds. The rows stand in the files' order unless `shuffled`.
+/// A registry of a few torch builds.
 pub fn registry(random: &mut Random, common: &[RegistryFile]) -> Registry {
     let mut files = common.to_vec();
     let mut versions = random.some(&TORCH);
@@ -185,6 +185,27 @@ pub fn registry(random: &mut Random, common: &[RegistryFile]) -> Registry {
         companions.push_str("companion = []\n");
     }
     files.push(RegistryFile { path: "companions.toml".into(), text: companions.into() });
+    Registry::from_files(files).unwrap_or_else(|problems| panic!("{}", problems[0]))
+}
+
+/// The same registry with the rows of every file in another order.
+pub fn shuffled(random: &mut Random, registry: &Registry) -> Registry {
+    let mut files = registry.files().to_vec();
+    for file in &mut files {
+        // A row is everything from its `[[` to the next; what stands above the first stays there.
+        let mut starts: Vec<usize> = file.text.match_indices("\n[[").map(|(at, _)| at + 1).collect();
+        if file.text.starts_with("[[") {
+            starts.insert(0, 0);
+        }
+        let Some(first) = starts.first().copied() else { continue };
+        let ends = starts.iter().skip(1).copied().chain([file.text.len()]);
+        let mut rows: Vec<&str> =
+            starts.iter().zip(ends).map(|(start, end)| file.text[*start..end].trim_end()).collect();
+        for last in (1..rows.len()).rev() {
+            rows.swap(last, random.below(last + 1));
+        }
+        file.text = format!("{}{}\n", &file.text[..first], rows.join("\n\n")).into();
+    }
     Registry::from_files(files).unwrap_or_else(|problems| panic!("{}", problems[0]))
 }
 

@@ -1,9 +1,10 @@
 //! `envlock init`
 
-use crate::cli::args::{GlobalArgs, InitArgs};
+use crate::cli::args::{GlobalArgs, InitArgs, SolveArgs};
 use crate::cli::error::{CliError, exit};
 use crate::cli::import::{self, Imported};
 use crate::cli::printer::Printer;
+use crate::cli::settings::Project;
 use crate::cli::{files, manifest};
 use crate::model::text::{clean, toml_string as quote};
 
@@ -79,7 +80,20 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
     // What is written must be what can be read.
     manifest::parse(&text, files::MANIFEST)?;
     files::write(&path, &text)?;
-    printer.out(&format!("wrote {}", path.display()));
-    printer.hint("run `envlock resolve`");
-    Ok(exit::YES)
+    if args.from_prefix.is_none() || args.no_lock {
+        printer.out(&format!("wrote {}", path.display()));
+        printer.hint("run `envlock resolve`");
+        return Ok(exit::YES);
+    }
+    // The manifest stays where it cannot be locked: it says what is there all the same.
+    printer.note(&format!("wrote {}", path.display()));
+    let project = Project::with_manifest(folder, files::MANIFEST, &text)?;
+    let solve = SolveArgs {
+        host: args.host.clone(),
+        index_url: args.index_url.clone(),
+        redetect: true,
+        force: args.force,
+        ..SolveArgs::default()
+    };
+    super::resolve::run_in(global, &project, &[], &solve, None, printer)
 }

@@ -21,33 +21,40 @@ pub(super) fn run(global: &GlobalArgs, args: &OutdatedArgs, printer: &Printer) -
     let registry = settings::registry(global)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
     lock::warn_if_stale(&project, &lock, &registry, printer);
-    let target = lock::target(&lock, args.target.as_deref())?;
-    let request = settings::request_of_target(&project, &lock, target, &registry)?;
-    let machine = host::finish(target.host.clone(), &registry)?;
-    let stack = Newer::of(target, &request, &machine, &registry);
-    let packages = match target.level {
-        Level::Full => {
-            let client = fetch::client(global, &project, args.index_url.as_deref())?;
-            let nothing = Preferences::default();
-            let mut universe = Universe::default();
-            match fetch::solve_full(&client, &mut universe, &registry, &machine, &request, &nothing, printer)?
-            {
-                Answer::Solution(solution) => changes(&lock, target, &solution),
-                _ => Vec::new(),
-            }
-        }
-        Level::Stack => Vec::new(),
+    let targets = lock::targets(&lock, args.target.as_deref())?;
+    let client = match targets.iter().any(|target| target.level == Level::Full) {
+        true => Some(fetch::client(global, &project, args.index_url.as_deref())?),
+        false => None,
     };
-    if printer.json {
-        printer.json(&json!({ "target": target.name, "stack": stack.json(), "packages": packages }));
-    } else {
-        if lock.targets.len() > 1 {
-            printer.note(&format!("of target `{}` alone; the others are not asked", target.name));
+    let mut universe = Universe::default();
+    let mut answers = Vec::new();
+    for (i, target) in targets.iter().copied().enumerate() {
+        let request = settings::request_of_target(&project, &lock, target, &registry)?;
+        let machine = host::finish(target.host.clone(), &registry)?;
+        let stack = Newer::of(target, &request, &machine, &registry);
+        let nothing = Preferences::default();
+        let packages = match (&client, target.level) {
+            (Some(client), Level::Full) => {
+                let u = &mut universe;
+                match fetch::solve_full(client, u, &registry, &machine, &request, &nothing, printer)? {
+                    Answer::Solution(solution) => changes(&lock, target, &solution),
+                    _ => Vec::new(),
+                }
+            }
+            _ => Vec::new(),
+        };
+        answers.push(json!({ "target": target.name, "stack": stack.json(), "packages": packages }));
+        if printer.json {
+            continue;
         }
-        stack.show(printer, target);
+        lock::heading(printer, target, targets.len() > 1, i);
+        stack.show(printer, target, targets.len() > 1);
         if target.level == Level::Full {
             show_packages(printer, &packages);
         }
+    }
+    if printer.json {
+        printer.json(&json!({ "targets": answers }));
     }
     Ok(exit::YES)
 }
@@ -127,7 +134,7 @@ impl Newer {
         }
     }
 
-    fn show(&self, p: &Printer, target: &Target) {
+    fn show(&self, p: &Printer, target: &Target, several: bool) {
         let Some(locked) = &target.stack else { return };
         p.out(&format!("{}{} {}  locked", label(p, "torch"), locked.version, locked.variant));
         let say = |found: &Option<Solution>, why: &str| {
@@ -144,7 +151,8 @@ impl Newer {
                 wrap(&format!("{why}{mode}"), 30)
             ));
         };
-        say(&self.allowed, "fits the request and this machine");
+        let machine = if several { "this target, seen alone" } else { "this machine" };
+        say(&self.allowed, &format!("fits the request and {machine}"));
         say(&self.any, "would run here, but the request limits torch, CUDA or the index");
         let driver = self.any_driver.as_ref().and_then(|s| needed_driver(s, target));
         say(

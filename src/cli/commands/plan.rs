@@ -75,6 +75,10 @@ fn show(printer: &Printer, plan: &Plan, host: &Host, registry: &Registry) {
     for (i, out) in told.enumerate() {
         printer.out(&format!("{}{}", report::label(printer, if i == 0 { "out" } else { "" }), why_out(out)));
     }
+    let tegra = registry.tegra();
+    if host.gpus.iter().flatten().any(|g| g.capability.is_some_and(|c| tegra.capabilities.contains(&c))) {
+        printer.out(&format!("{}{}", report::label(printer, "Jetson"), wrap(&tegra.note, 15)));
+    }
 }
 
 /// The table; without `-v` the newest build of each version, as far as a screen goes.

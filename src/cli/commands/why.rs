@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use pep508_rs::VersionOrUrl;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cli::args::{GlobalArgs, WhyArgs};
 use crate::cli::error::{CliError, exit};
@@ -45,36 +45,62 @@ pub(super) fn run(global: &GlobalArgs, args: &WhyArgs, printer: &Printer) -> Res
     let registry = settings::registry(global)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
     lock::warn_if_stale(&project, &lock, &registry, printer);
-    let target = lock::target(&lock, args.target.as_deref())?;
-    let subject = Subject {
-        global,
-        project: &project,
-        registry: &registry,
-        target,
-        host: host::finish(target.host.clone(), &registry)?,
-        request: settings::request_of_target(&project, &lock, target, &registry)?,
-        alone: lock.targets.len() > 1,
-        index_url: args.index_url.as_deref(),
-        printer,
-    };
-    match (&args.package, &args.not) {
-        (_, Some(spec)) => subject.why_not(spec),
-        (Some(package), None) => subject.why(&normalized_name(package)),
-        (None, None) => Err(CliError::new("usage", "name a package, or something with `--not`")),
+    let mut targets = lock::targets(&lock, args.target.as_deref())?;
+    let several = targets.len() > 1;
+    let package = args.package.as_deref().map(normalized_name);
+    if let (Some(name), None) = (&package, &args.not) {
+        let level = targets[0].level;
+        targets.retain(|target| target.package(name).is_some());
+        if targets.is_empty() {
+            return Err(not_locked(name, level));
+        }
     }
+    let mut answers = Vec::new();
+    let mut status = exit::YES;
+    for (i, target) in targets.iter().copied().enumerate() {
+        let subject = Subject {
+            global,
+            project: &project,
+            registry: &registry,
+            target,
+            host: host::finish(target.host.clone(), &registry)?,
+            request: settings::request_of_target(&project, &lock, target, &registry)?,
+            alone: lock.targets.len() > 1,
+            index_url: args.index_url.as_deref(),
+            printer,
+        };
+        lock::heading(printer, target, several, i);
+        let (code, mut answer) = match (&package, &args.not) {
+            (_, Some(spec)) => subject.why_not(spec)?,
+            (Some(package), None) => subject.why(package)?,
+            (None, None) => {
+                return Err(CliError::new("usage", "name a package, or something with `--not`"));
+            }
+        };
+        answer["target"] = json!(target.name);
+        answers.push(answer);
+        // What one target can have is no proof against it for all.
+        status = status.max(code);
+    }
+    if printer.json {
+        printer.json(&json!({ "targets": answers }));
+    }
+    Ok(status)
+}
+
+fn not_locked(name: &str, level: Level) -> CliError {
+    let error = CliError::new("usage", format!("the lock has no package `{}`", clean(name, 60)));
+    let error = match level {
+        Level::Stack => error.hint("it was made with `--stack-only`; `envlock resolve` locks the others too"),
+        Level::Full => error.hint("`envlock tree` shows what it has"),
+    };
+    CliError { exit: exit::NO, ..error }
 }
 
 impl Subject<'_> {
-    fn why(&self, name: &str) -> Result<u8, CliError> {
+    fn why(&self, name: &str) -> Result<(u8, Value), CliError> {
         let Some(package) = self.target.package(name) else {
-            let error = CliError::new("usage", format!("the lock has no package `{}`", clean(name, 60)));
-            let error = match self.target.level {
-                Level::Stack => {
-                    error.hint("it was made with `--stack-only`; `envlock resolve` locks the others too")
-                }
-                Level::Full => error.hint("`envlock tree` shows what it has"),
-            };
-            return Err(CliError { exit: exit::NO, ..error });
+            return Err(not_locked(name, self.target.level));
         };
         let asked = self.request.find(name);
         let roots: BTreeSet<String> =
@@ -83,7 +109,7 @@ impl Subject<'_> {
         let needed_by = lockfile::needed_by(self.target, name);
         let held = self.held_back(package)?;
         if self.printer.json {
-            self.printer.json(&json!({
+            let answer = json!({
                 "name": package.name,
                 "version": package.version,
                 "reason": package.reason,
@@ -95,8 +121,8 @@ impl Subject<'_> {
                     Held::NewerFits(version, others) => json!({"possible": true, "version": version, "with": others}),
                     Held::NotKnown(why) => json!({"possible": null, "why": why}),
                 },
-            }));
-            return Ok(exit::YES);
+            });
+            return Ok((exit::YES, answer));
         }
         let p = self.printer;
         p.out(&format!(
@@ -148,7 +174,7 @@ impl Subject<'_> {
                 }
             }
         }
-        Ok(exit::YES)
+        Ok((exit::YES, json!({})))
     }
 
     /// What the machine says of the framework's build.
@@ -214,7 +240,7 @@ impl Subject<'_> {
         out
     }
 
-    fn why_not(&self, spec: &str) -> Result<u8, CliError> {
+    fn why_not(&self, spec: &str) -> Result<(u8, Value), CliError> {
         let mut request = self.request.clone();
         let name = match manifest::stack_limit(&mut request, spec, QUESTION) {
             Some(limited) => limited.map_err(|message| CliError::new("usage", message))?,
@@ -237,15 +263,7 @@ impl Subject<'_> {
             Answer::Solution(solution) => {
                 let got = solution.packages.iter().find(|p| p.name == name);
                 let got = got.map(|p| format!(": {} {}", p.name, p.version)).unwrap_or_default();
-                if p.json {
-                    p.json(&json!({
-                        "possible": true,
-                        "python": solution.python.to_string(),
-                        "torch": solution.stack.as_ref().map(|s| s.version.clone()),
-                        "version": solution.packages.iter().find(|p| p.name == name).map(|p| p.version.clone()),
-                        "reasons": [],
-                    }));
-                } else {
+                if !p.json {
                     p.out(&format!("`{}` can be{got}{}", clean(spec, 60), stack_of(&solution)));
                     // A shell takes single quotes as they are; a specifier with one of them is left to the
                     // reader, and what one target can have the others may not.
@@ -254,26 +272,32 @@ impl Subject<'_> {
                         p.hint(&format!("ask for it with `envlock add '{}'`", clean(spec, 60)));
                     }
                 }
-                Ok(exit::NO)
+                let answer = json!({
+                    "possible": true,
+                    "python": solution.python.to_string(),
+                    "torch": solution.stack.as_ref().map(|s| s.version.clone()),
+                    "version": solution.packages.iter().find(|p| p.name == name).map(|p| p.version.clone()),
+                    "reasons": [],
+                });
+                Ok((exit::NO, answer))
             }
             Answer::Conflict(mut conflict) | Answer::ConflictSoFar(mut conflict, _) => {
                 // To let go of the question is no way out of it.
                 let limits = request.requirements.len() == self.request.requirements.len();
                 conflict.would_work_if.retain(|way| way.party != name || (!limits && answers(way, &request)));
                 conflict.reasons.retain(|r| r.source != QUESTION);
-                if p.json {
-                    p.json(&json!({
-                        "possible": false,
-                        "reasons": conflict.reasons,
-                        "would_work_if": conflict.would_work_if,
-                    }));
-                } else {
+                if !p.json {
                     p.out(&format!("`{}` cannot be:", clean(spec, 60)));
                     p.out("");
                     report::reasons(p, &conflict);
                     report::ways_out(p, &conflict);
                 }
-                Ok(exit::YES)
+                let answer = json!({
+                    "possible": false,
+                    "reasons": conflict.reasons,
+                    "would_work_if": conflict.would_work_if,
+                });
+                Ok((exit::YES, answer))
             }
             Answer::TooLong | Answer::NeedMetadata(_) => Err(CliError::new(
                 "internal",

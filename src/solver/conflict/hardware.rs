@@ -228,6 +228,10 @@ impl Telling<'_, '_> {
             &[name, "gpu"],
             p.registry.source_text(&newest.source),
         );
+        let tegra = p.registry.tegra();
+        if tegra.capabilities.contains(&p.gpus[gpu_index].1) {
+            self.say(4, tegra.note.clone(), &["gpu"], p.registry.source_text(&tegra.note_source));
+        }
     }
 
     pub(super) fn libc(&mut self) {

@@ -167,8 +167,11 @@ pub(super) fn finish(mut host: Host, registry: &Registry) -> Result<Host, CliErr
         }
     }
     crate::solver::check_host(registry, &host).map_err(|why| {
-        CliError::new("host", why)
-            .hint("check the driver and the GPU; the older driver branch is the one to install")
+        let of_libc = host.system.libc.as_ref().is_some_and(|libc| libc.os() != host.system.platform.os);
+        CliError::new("host", why).hint(match of_libc {
+            true => "leave it out, or name the platform that is meant",
+            false => "check the driver and the GPU; the older driver branch is the one to install",
+        })
     })?;
     Ok(host)
 }

@@ -121,6 +121,14 @@ pub enum Libc {
 }
 
 impl Libc {
+    /// The operating system that it belongs to.
+    pub fn os(&self) -> Os {
+        match self {
+            Libc::Glibc(_) | Libc::Musl(_) => Os::Linux,
+            Libc::Macos(_) => Os::Macos,
+        }
+    }
+
     /// The version of whichever it is.
     pub fn version(&self) -> &DottedVersion {
         match self {

@@ -75,12 +75,18 @@ fn known_capabilities(registry: &Registry, platform: Platform) -> Vec<ComputeCap
     all
 }
 
-/// Whether a machine can be as described: a GPU whose last driver branch is documented cannot run
-/// on a newer one.
+/// Whether a machine can be as described: a C library belongs to one operating system, and a GPU whose last
+/// driver branch is documented cannot run on a newer one.
 ///
 /// # Errors
 /// One sentence for the first contradiction.
 pub fn check_host(registry: &Registry, host: &Host) -> Result<(), String> {
+    let platform = host.system.platform;
+    if let Some(libc) = &host.system.libc
+        && libc.os() != platform.os
+    {
+        return Err(format!("a machine of {platform} has no {}", libc.key()));
+    }
     let Some(driver) = &host.driver else {
         return Ok(());
     };

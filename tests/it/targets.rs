@@ -215,3 +215,14 @@ fn a_jetson_is_told_what_exists_for_it() {
     let plan = context.run(&["plan", "--gpu", "Jetson Orin NX", "--platform", "linux-aarch64"]);
     assert!(plan.flat().contains("each JetPack"), "{}", plan.shown());
 }
+
+#[test]
+fn a_c_library_of_another_system_is_a_contradiction() {
+    let context = TestContext::new();
+    let windows = "[target.win]\ngpus = [\"V100\"]\nplatform = \"windows-x86_64\"\nglibc = \"2.28\"\n";
+    context.write("envlock.toml", &manifest(&[windows]));
+    let run = context.run(&["resolve", "--stack-only"]).expect(2);
+    let told = run.flat();
+    assert!(told.contains("[target.win]: a machine of windows-x86_64 has no glibc"), "{}", run.shown());
+    context.run(&["plan", "--platform", "windows-x86_64", "--glibc", "2.28"]).expect(2);
+}

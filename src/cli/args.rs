@@ -86,6 +86,8 @@ pub(super) enum Command {
     Export(ExportArgs),
     /// Hold the environment and the machine against the lock
     Verify(VerifyArgs),
+    /// Read libraries and wheels: names, search paths, versions, GPU code
+    Inspect(InspectArgs),
     /// The compatibility data
     #[command(subcommand)]
     Registry(RegistryCommand),
@@ -256,6 +258,13 @@ pub(super) struct WhyArgs {
     /// The address of the index `pypi`
     #[arg(long, value_name = "URL")]
     pub index_url: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct InspectArgs {
+    /// Shared libraries, folders of them, wheels, or addresses of wheels
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
 }
 
 #[derive(Debug, ClapArgs)]

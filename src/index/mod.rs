@@ -241,6 +241,31 @@ impl IndexClient {
         Ok((&network.http, runtime))
     }
 
+    /// A file at an address, whole, in a temporary file that is gone when it is closed.
+    ///
+    /// # Errors
+    /// Without a network, and when the server does not send it.
+    pub fn download(&self, address: &str) -> Result<std::fs::File, IndexError> {
+        let shown = crate::model::text::without_logins(&crate::model::text::clean(address, 200));
+        let failed = |why: String| IndexError::Setup(format!("cannot read `{shown}`: {why}"));
+        if self.config.offline {
+            return Err(IndexError::Offline { what: shown });
+        }
+        let url = url::Url::parse(address).map_err(|e| failed(e.to_string()))?;
+        let (http, runtime) = self.http()?;
+        let headers = reqwest::header::HeaderMap::new();
+        let answer = runtime
+            .block_on(http.get(&url, &self.credentials, &headers, remote_wheel::MAX_WHEEL))
+            .map_err(failed)?;
+        if answer.status != 200 {
+            return Err(failed(format!("status {}", answer.status)));
+        }
+        match answer.file {
+            Some(file) => Ok(file),
+            None => small_file(&answer.body).map_err(|e| failed(e.to_string())),
+        }
+    }
+
     /// The sizes in bytes of files whose pages do not state them, by file name: asked from the server,
     /// or the cache. What cannot be told is left out.
     pub fn sizes(&self, files: &[Need]) -> std::collections::HashMap<String, u64> {
@@ -258,4 +283,13 @@ impl IndexClient {
     ) -> Result<std::collections::HashMap<String, (u64, String)>, IndexError> {
         crawl::measure(self, files, progress)
     }
+}
+
+/// Bytes as an unnamed temporary file, at its start.
+fn small_file(bytes: &[u8]) -> std::io::Result<std::fs::File> {
+    use std::io::{Seek as _, Write as _};
+    let mut file = tempfile::tempfile()?;
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file)
 }

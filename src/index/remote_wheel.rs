@@ -19,7 +19,7 @@ pub(super) const MAX_METADATA: u64 = 16 << 20;
 /// No more than this is read of one wheel by ranges.
 const MAX_RANGES: u64 = 64 << 20;
 /// A wheel read whole may have this size.
-const MAX_WHEEL: u64 = 4 << 30;
+pub(super) const MAX_WHEEL: u64 = 4 << 30;
 
 /// Why a wheel could not be read; one phrase each.
 #[derive(Debug, PartialEq, Eq)]

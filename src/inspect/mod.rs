@@ -1,8 +1,16 @@
 //! What is installed, read from files: nothing is imported, run or loaded.
 
 mod dist_info;
+mod elf;
+mod fatbin;
+mod library;
+mod library_version;
 mod prefix;
 mod record;
+mod wheel;
 
 pub use dist_info::{Depth, read};
+pub use elf::ElfError;
+pub use library::{Detail, library};
 pub use prefix::{PrefixError, find as find_prefix};
+pub use wheel::{WheelError, is_library, wheel};

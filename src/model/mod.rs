@@ -8,6 +8,7 @@ pub mod evidence;
 pub mod finding;
 pub mod host;
 pub mod installed;
+pub mod library;
 pub mod metadata;
 pub mod platform;
 pub mod project;

@@ -6,6 +6,7 @@ mod diff;
 mod export;
 mod graph;
 mod init;
+mod inspect;
 mod outdated;
 mod plan;
 mod probe;
@@ -38,6 +39,7 @@ pub(super) fn dispatch(args: &Args, printer: &Printer) -> Result<u8, CliError> {
         Command::Outdated(a) => outdated::run(global, a, printer),
         Command::Export(a) => export::run(global, a, printer),
         Command::Verify(a) => verify::run(global, a, printer),
+        Command::Inspect(a) => inspect::run(global, a, printer),
         Command::Registry(a) => registry::run(global, a, printer),
         Command::Cache(a) => cache::run(global, a, printer),
         Command::Completions { shell } => {

@@ -1,0 +1,201 @@
+//! `envlock inspect PATH...`: what libraries and wheels say of themselves, read and never loaded.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::cli::args::{GlobalArgs, InspectArgs};
+use crate::cli::error::{CliError, exit};
+use crate::cli::fetch;
+use crate::cli::printer::{Printer, wrap};
+use crate::cli::report::label;
+use crate::cli::settings::Project;
+use crate::inspect::{self, Detail};
+use crate::model::capability::CodeTarget;
+use crate::model::library::{DeviceCode, Library};
+use crate::model::text::clean;
+
+/// No folder has more libraries.
+const MAX_FILES: usize = 100_000;
+/// Targets in this share of the containers are the library's own; the others are told apart.
+const MOST: f64 = 0.5;
+
+pub(super) fn run(global: &GlobalArgs, args: &InspectArgs, printer: &Printer) -> Result<u8, CliError> {
+    let mut libraries = Vec::new();
+    for path in &args.paths {
+        let text = path.to_string_lossy();
+        if text.starts_with("https://") || text.starts_with("http://") {
+            libraries.extend(remote(global, &text, printer)?);
+        } else {
+            libraries.extend(local(path, printer)?);
+        }
+    }
+    if printer.json {
+        printer.json(&json!({ "files": libraries.iter().map(as_json).collect::<Vec<_>>() }));
+        return Ok(exit::YES);
+    }
+    for (i, library) in libraries.iter().enumerate() {
+        if i > 0 {
+            printer.out("");
+        }
+        show(printer, library);
+    }
+    if libraries.is_empty() {
+        printer.note("no shared library is there");
+    }
+    Ok(exit::YES)
+}
+
+fn local(path: &Path, printer: &Printer) -> Result<Vec<Library>, CliError> {
+    let unreadable = |path: &Path, why: String| {
+        CliError::new("input", format!("cannot read `{}`: {why}", clean(&path.display().to_string(), 300)))
+    };
+    if path.is_dir() {
+        // What is no library in a folder is nobody's mistake.
+        let mut found: Vec<PathBuf> = Vec::new();
+        walk(path, &mut found, 0);
+        found.sort();
+        return Ok(found.iter().filter_map(|file| inspect::library(file, Detail::All).ok()).collect());
+    }
+    if path.extension().is_some_and(|e| e == "whl") {
+        let file = std::fs::File::open(path).map_err(|e| unreadable(path, e.to_string()))?;
+        return wheel(file, printer).map_err(|why| unreadable(path, why));
+    }
+    inspect::library(path, Detail::All).map(|library| vec![library]).map_err(|e| {
+        unreadable(path, e.to_string()).hint("it takes shared libraries, folders of them, and wheels")
+    })
+}
+
+fn wheel(file: std::fs::File, printer: &Printer) -> Result<Vec<Library>, String> {
+    let bar = printer.progress("unpacking, MiB");
+    let libraries = inspect::wheel(file, Detail::All, &mut |done, total| {
+        bar.set_length(total >> 20);
+        bar.set_position(done >> 20);
+    });
+    bar.finish_and_clear();
+    libraries.map_err(|e| e.to_string())
+}
+
+/// A wheel on a server: read whole, once, into a temporary file.
+fn remote(global: &GlobalArgs, url: &str, printer: &Printer) -> Result<Vec<Library>, CliError> {
+    if !url.split(['?', '#']).next().is_some_and(|path| path.ends_with(".whl")) {
+        return Err(CliError::new("usage", format!("`{}` is no wheel's address", clean(url, 200)))
+            .hint("an address ends in `.whl`"));
+    }
+    let project = Project::find(global, false)?;
+    let client = fetch::client(global, &project, None)?;
+    let bar = printer.progress("downloading");
+    bar.enable_steady_tick(std::time::Duration::from_millis(100));
+    let file = client.download(url);
+    bar.finish_and_clear();
+    let file = file.map_err(|e| CliError::new("network", e.to_string()))?;
+    wheel(file, printer)
+        .map_err(|why| CliError::new("input", format!("cannot read `{}`: {why}", clean(url, 200))))
+}
+
+fn walk(folder: &Path, found: &mut Vec<PathBuf>, depth: usize) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        // Links are not followed: they lead in circles, or to files that are seen anyway.
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_dir() && depth < 64 {
+            walk(&entry.path(), found, depth + 1);
+        } else if kind.is_file()
+            && found.len() < MAX_FILES
+            && inspect::is_library(&entry.file_name().to_string_lossy())
+        {
+            found.push(entry.path());
+        }
+    }
+}
+
+fn as_json(library: &Library) -> Value {
+    let code = library.device.clone().unwrap_or_default();
+    let (sass, ptx) = (code.counts(|s| &s.sass), code.counts(|s| &s.ptx));
+    let names = |list: &[(CodeTarget, usize)]| list.iter().map(|(t, _)| t.to_string()).collect::<Vec<_>>();
+    let counts = |list: &[(CodeTarget, usize)]| {
+        list.iter().map(|(t, n)| (t.to_string(), json!(n))).collect::<serde_json::Map<_, _>>()
+    };
+    json!({
+        "path": library.path,
+        "soname": library.soname,
+        "needed": library.needed,
+        "rpath": library.rpath,
+        "runpath": library.runpath,
+        "sass": names(&sass),
+        "ptx": names(&ptx),
+        "version": library.version.as_ref().map(|v| &v.text),
+        "version_from": library.version.as_ref().map(|v| v.from),
+        "machine": library.machine,
+        "containers": code.containers,
+        "entries": code.entries,
+        "counts": {"sass": counts(&sass), "ptx": counts(&ptx)},
+        "ptx_isa": code.ptx_isa.iter()
+            .map(|(t, (major, minor))| (t.to_string(), json!(format!("{major}.{minor}"))))
+            .collect::<serde_json::Map<_, _>>(),
+        "arch_list": library.arch_list.as_ref().map(|a| json!({"sass": a.sass, "ptx": a.ptx})),
+        "fault": code.fault,
+    })
+}
+
+fn show(printer: &Printer, library: &Library) {
+    let line = |name: &str, text: &str| {
+        if !text.is_empty() {
+            printer.out(&format!("  {}{}", label(printer, name), wrap(&clean(text, 4000), 17)));
+        }
+    };
+    printer.out(&clean(&library.path, 300));
+    if let Some(version) = &library.version {
+        line("version", &format!("{} (by {})", version.text, version.from));
+    }
+    line("processor", &library.machine);
+    line("soname", library.soname.as_deref().unwrap_or_default());
+    line("needs", &library.needed.join(" "));
+    line("rpath", &library.rpath.join(" "));
+    line("runpath", &library.runpath.join(" "));
+    if let Some(list) = &library.arch_list {
+        let ptx = list.ptx.iter().map(|t| format!("PTX {t}"));
+        let all: Vec<String> = list.sass.iter().map(ToString::to_string).chain(ptx).collect();
+        line("torch's list", &all.join(" "));
+    }
+    match &library.device {
+        Some(code) => {
+            line("gpu code", &machine_code(code));
+            line("ptx", &ptx(code));
+            if let Some(fault) = &code.fault {
+                line("not read", &format!("{fault}: there may be more"));
+            }
+        }
+        None => line("gpu code", "none"),
+    }
+}
+
+/// `7.0 7.5 8.0 in 397 containers, 9.0a in 4, 10.0a in 2`
+fn machine_code(code: &DeviceCode) -> String {
+    let counts = code.counts(|s| &s.sass);
+    let is_common = |n: usize| n as f64 > code.containers as f64 * MOST;
+    let (common, rare): (Vec<_>, Vec<_>) = counts.iter().partition(|(_, n)| is_common(*n));
+    let mut parts: Vec<String> = Vec::new();
+    let all = common.iter().all(|(_, n)| *n == code.containers);
+    if !common.is_empty() && all {
+        let names: Vec<String> = common.iter().map(|(t, _)| t.to_string()).collect();
+        parts.push(format!("{} in each of {} containers", names.join(" "), code.containers));
+    } else {
+        parts.extend(common.iter().map(|(t, n)| format!("{t} in {n}")));
+    }
+    parts.extend(rare.iter().map(|(t, n)| format!("{t} in {n}")));
+    if !all {
+        parts.push(format!("of {} containers", code.containers));
+    }
+    parts.join(", ")
+}
+
+fn ptx(code: &DeviceCode) -> String {
+    let isa = |target: CodeTarget| {
+        code.ptx_isa.iter().find(|(t, _)| *t == target).map(|(_, (a, b))| format!(" (ISA {a}.{b})"))
+    };
+    let counts = code.counts(|s| &s.ptx);
+    let parts: Vec<String> =
+        counts.iter().map(|(t, n)| format!("{t} in {n}{}", isa(*t).unwrap_or_default())).collect();
+    parts.join(", ")
+}

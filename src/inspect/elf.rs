@@ -1,0 +1,214 @@
+//! ELF files as the dynamic loader and we need them: names, search paths, symbols, sections. Mapped, not
+//! read: of a library of a gigabyte only the pages with headers are touched.
+
+use std::path::Path;
+
+use memmap2::{Advice, Mmap};
+use object::elf;
+use object::read::elf::{
+    Dyn as _, FileHeader as _, ProgramHeader as _, SectionHeader as _, SectionTable, Sym as _, VersionTable,
+};
+
+type Header = elf::FileHeader64<object::Endianness>;
+
+/// No loadable file has more sections; linkers make some dozens.
+const MAX_SECTIONS: usize = 65_536;
+/// No library needs more others.
+const MAX_NEEDED: usize = 4_096;
+/// No name or search path is longer, in bytes.
+const MAX_STRING: usize = 64 << 10;
+
+/// Why a file could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ElfError {
+    /// The file could not be opened or mapped.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    /// It is something else than a 64-bit ELF file.
+    #[error("it is no 64-bit ELF file")]
+    NotElf,
+    /// Its own figures contradict its size.
+    #[error("it is damaged: {0}")]
+    Damaged(&'static str),
+}
+
+/// A file in memory.
+pub(super) struct Mapped(Mmap);
+
+impl Mapped {
+    /// Maps a file.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or is no regular file: a pipe would be waited for, a folder is none.
+    pub fn open(path: &Path) -> Result<Mapped, ElfError> {
+        let file = std::fs::File::open(path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(ElfError::Io(std::io::Error::other("it is no regular file")));
+        }
+        if metadata.len() < 64 {
+            return Err(ElfError::NotElf);
+        }
+        // SAFETY: the map is only read. A file that is cut off by somebody else meanwhile would end this
+        // process; libraries are replaced, not rewritten in place, by every installer.
+        let map = unsafe { Mmap::map(&file) }?;
+        // Headers lie far apart; reading ahead would pull in a gigabyte.
+        let _ = map.advise(Advice::Random);
+        Ok(Mapped(map))
+    }
+
+    /// The file's bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// A parsed file.
+pub(super) struct Elf<'d> {
+    data: &'d [u8],
+    endian: object::Endianness,
+    header: &'d Header,
+    sections: Option<SectionTable<'d, Header>>,
+    /// Name, search paths and needs, from the dynamic segment.
+    pub dynamic: Dynamic,
+}
+
+/// What the dynamic segment says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Dynamic {
+    pub soname: Option<String>,
+    pub needed: Vec<String>,
+    pub rpath: Vec<String>,
+    pub runpath: Vec<String>,
+    /// `DF_1_NODEFLIB`: the default folders are not searched for what it needs.
+    pub no_default_folders: bool,
+}
+
+impl<'d> Elf<'d> {
+    /// Parses a file's headers.
+    ///
+    /// # Errors
+    /// See [`ElfError`].
+    pub fn parse(data: &'d [u8]) -> Result<Elf<'d>, ElfError> {
+        let header = Header::parse(data).map_err(|_| ElfError::NotElf)?;
+        let endian = header.endian().map_err(|_| ElfError::NotElf)?;
+        // A file whose section headers were stripped loads all the same.
+        let sections = header.sections(endian, data).ok().filter(|s| !s.is_empty());
+        if sections.as_ref().is_some_and(|s| s.len() > MAX_SECTIONS) {
+            return Err(ElfError::Damaged("too many sections"));
+        }
+        let mut parsed = Elf { data, endian, header, sections, dynamic: Dynamic::default() };
+        parsed.dynamic = parsed.read_dynamic()?;
+        Ok(parsed)
+    }
+
+    /// The processor it is for, `x86_64`.
+    pub fn machine(&self) -> String {
+        match self.header.e_machine(self.endian) {
+            elf::EM_X86_64 => "x86_64".to_owned(),
+            elf::EM_AARCH64 => "aarch64".to_owned(),
+            other => format!("ELF machine {}", other.0),
+        }
+    }
+
+    /// The content of a section by name.
+    pub fn section(&self, name: &str) -> Option<&'d [u8]> {
+        let (_, section) = self.sections.as_ref()?.section_by_name(self.endian, name.as_bytes())?;
+        section.data(self.endian, self.data).ok()
+    }
+
+    /// The four bytes that a defined data symbol stands for.
+    pub fn number(&self, symbol: &str) -> Option<u32> {
+        let symbol = self.find(symbol.as_bytes())?;
+        let bytes = self.at_address(symbol.st_value(self.endian), 4)?;
+        Some(u32::from_le_bytes(*bytes.first_chunk()?))
+    }
+
+    /// Whether it defines a symbol for others.
+    pub fn defines(&self, symbol: &[u8]) -> bool {
+        self.find(symbol).is_some()
+    }
+
+    fn find(&self, name: &[u8]) -> Option<&'d elf::Sym64<object::Endianness>> {
+        let sections = self.sections.as_ref()?;
+        let symbols = sections.symbols(self.endian, self.data, elf::SHT_DYNSYM).ok()?;
+        let defined = |symbol: &elf::Sym64<object::Endianness>| symbol.st_shndx(self.endian) != elf::SHN_UNDEF;
+        match sections.gnu_hash(self.endian, self.data).ok()? {
+            Some((table, _)) => {
+                let none = VersionTable::default();
+                let hash = elf::gnu_hash(name);
+                table.find(self.endian, name, hash, None, &symbols, &none).map(|(_, s)| s).filter(|s| defined(s))
+            }
+            None => symbols
+                .iter()
+                .find(|s| defined(s) && s.name(self.endian, symbols.strings()).is_ok_and(|found| found == name)),
+        }
+    }
+
+    /// The names of the symbols that others have to define for it; weak ones may stay undefined.
+    pub fn undefined(&self) -> Vec<&'d [u8]> {
+        let symbols = self
+            .sections
+            .as_ref()
+            .and_then(|sections| sections.symbols(self.endian, self.data, elf::SHT_DYNSYM).ok());
+        let Some(symbols) = symbols else { return Vec::new() };
+        symbols
+            .iter()
+            .filter(|s| s.st_shndx(self.endian) == elf::SHN_UNDEF && s.st_bind() == elf::STB_GLOBAL)
+            .filter_map(|s| s.name(self.endian, symbols.strings()).ok())
+            .filter(|name| !name.is_empty())
+            .collect()
+    }
+
+    /// Bytes by the address they are loaded at.
+    fn at_address(&self, address: u64, length: u64) -> Option<&'d [u8]> {
+        let segments = self.header.program_headers(self.endian, self.data).ok()?;
+        segments
+            .iter()
+            .filter(|s| s.p_type(self.endian) == elf::PT_LOAD)
+            .find_map(|s| s.data_range(self.endian, self.data, address, length).ok().flatten())
+    }
+
+    fn read_dynamic(&self) -> Result<Dynamic, ElfError> {
+        let damaged = |_| ElfError::Damaged("its program headers lie outside the file");
+        let segments = self.header.program_headers(self.endian, self.data).map_err(damaged)?;
+        let mut out = Dynamic::default();
+        let Some(entries) = segments.iter().find_map(|s| s.dynamic(self.endian, self.data).transpose()) else {
+            return Ok(out);
+        };
+        let entries = entries.map_err(|_| ElfError::Damaged("its dynamic segment lies outside the file"))?;
+        let value = |wanted| {
+            let entry = entries.iter().find(|d| d.d_tag(self.endian) == wanted);
+            entry.map(|d| d.d_val(self.endian))
+        };
+        let strings = value(elf::DT_STRTAB)
+            .zip(value(elf::DT_STRSZ))
+            .and_then(|(at, size)| self.at_address(at, size))
+            .ok_or(ElfError::Damaged("its dynamic strings lie outside the file"))?;
+        let text = |offset: u64| -> Option<String> {
+            let tail = strings.get(usize::try_from(offset).ok()?..)?;
+            let end = memchr::memchr(0, &tail[..tail.len().min(MAX_STRING)])?;
+            Some(String::from_utf8_lossy(&tail[..end]).into_owned())
+        };
+        let path = |offset: u64| -> Vec<String> {
+            let joined = text(offset).unwrap_or_default();
+            joined.split(':').map(str::to_owned).collect()
+        };
+        for entry in entries {
+            let value = entry.d_val(self.endian);
+            match entry.d_tag(self.endian) {
+                elf::DT_NULL => break,
+                elf::DT_NEEDED if out.needed.len() < MAX_NEEDED => out.needed.extend(text(value)),
+                elf::DT_SONAME => out.soname = text(value),
+                elf::DT_RPATH => out.rpath = path(value),
+                elf::DT_RUNPATH => out.runpath = path(value),
+                elf::DT_FLAGS_1 => out.no_default_folders = value & u64::from(elf::DF_1_NODEFLIB.0) != 0,
+                _ => {}
+            }
+        }
+        if !out.runpath.is_empty() {
+            out.rpath.clear();
+        }
+        Ok(out)
+    }
+}

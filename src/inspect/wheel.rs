@@ -1,0 +1,156 @@
+//! The shared libraries inside a wheel. Each is unpacked to a temporary file, because a library's headers
+//! stand at both of its ends and a wheel can only be read forwards; no more than one lies there at a time.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use super::elf::{Elf, Mapped};
+use super::library::{Detail, of_elf};
+use crate::model::library::Library;
+use crate::model::text::clean;
+
+/// No library in a wheel is larger, in bytes; torch's largest has 1.2 GB.
+const MAX_LIBRARY: u64 = 8 << 30;
+/// A library is not packed better than this; wheels reach 8. More is a bomb.
+const MAX_RATIO: u64 = 200;
+/// Below this size a bomb does no harm.
+const HARMLESS: u64 = 64 << 20;
+/// No wheel has more files; torch has 14,000.
+const MAX_MEMBERS: usize = 500_000;
+
+/// Why a wheel could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum WheelError {
+    /// The file could not be read, or no temporary file written.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// It is no wheel.
+    #[error("it is no wheel: {0}")]
+    NotAWheel(String),
+    /// A member contradicts itself.
+    #[error("`{member}` {why}")]
+    Member {
+        /// The file inside the wheel.
+        member: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+}
+
+/// Reads every shared library of a wheel. `progress` is told bytes unpacked and bytes in all.
+///
+/// # Errors
+/// See [`WheelError`]. A member that is called a library and is none is left out.
+pub fn wheel(
+    file: File,
+    detail: Detail,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Vec<Library>, WheelError> {
+    let not_a_wheel = |e: zip::result::ZipError| WheelError::NotAWheel(clean(&e.to_string(), 120));
+    let mut archive = zip::ZipArchive::new(io::BufReader::new(file)).map_err(not_a_wheel)?;
+    if archive.len() > MAX_MEMBERS {
+        return Err(WheelError::NotAWheel("it has too many files".to_owned()));
+    }
+    let mut libraries = Vec::new();
+    for index in 0..archive.len() {
+        let member = archive.by_index_raw(index).map_err(not_a_wheel)?;
+        // A name that is no text is no library's either.
+        if let Ok(name) = member.name()
+            && is_library(&name)
+        {
+            libraries.push((index, member.size(), member.compressed_size(), clean(&name, 300)));
+        }
+    }
+    let total = libraries.iter().fold(0u64, |sum, (_, size, ..)| sum.saturating_add(*size));
+    let mut out = Vec::new();
+    let mut before = 0;
+    for (index, size, packed, name) in libraries {
+        let broken = |why| WheelError::Member { member: name.clone(), why };
+        if size > MAX_LIBRARY || (size > HARMLESS && size / packed.max(1) > MAX_RATIO) {
+            return Err(broken("claims a size that no library has"));
+        }
+        let mut member = archive.by_index(index).map_err(|_| broken("cannot be unpacked"))?;
+        let mut file = tempfile::NamedTempFile::new()?;
+        // Of what is no ELF file the first bytes are enough.
+        let mut magic = [0; 4];
+        if member.read_exact(&mut magic).is_err() || magic != *b"\x7fELF" {
+            before += size;
+            continue;
+        }
+        io::Write::write_all(&mut file, &magic)?;
+        let written = copy(&mut member.take(size.saturating_sub(4).saturating_add(1)), &mut file, |done| {
+            progress(before + done, total);
+        });
+        let written = written.map_err(|_| broken("cannot be unpacked"))?;
+        if written + 4 != size {
+            return Err(broken("has another size than the wheel states"));
+        }
+        before += size;
+        file.seek(SeekFrom::Start(0))?;
+        let Ok(mapped) = Mapped::open(file.path()) else { continue };
+        let Ok(elf) = Elf::parse(mapped.bytes()) else { continue };
+        out.push(Library { path: name.clone(), ..of_elf(&elf, Path::new(&name), detail) });
+    }
+    Ok(out)
+}
+
+/// Copies in pieces, telling how far it is.
+fn copy(from: &mut impl Read, to: &mut impl io::Write, mut tell: impl FnMut(u64)) -> io::Result<u64> {
+    let mut buffer = vec![0; 1 << 20];
+    let mut done = 0;
+    loop {
+        let n = from.read(&mut buffer)?;
+        if n == 0 {
+            return Ok(done);
+        }
+        to.write_all(&buffer[..n])?;
+        done += n as u64;
+        tell(done);
+    }
+}
+
+/// Whether a file's name is one of a shared library: `libx.so`, `libx.so.12`, `x.cpython-311-x86_64-linux-gnu.so`.
+pub fn is_library(name: &str) -> bool {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    file.ends_with(".so")
+        || file.split_once(".so.").is_some_and(|(_, tail)| tail.bytes().all(|b| b.is_ascii_digit() || b == b'.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    #[test]
+    fn names_of_libraries() {
+        for yes in ["torch/lib/libc10.so", "a/libx.so.12", "libx.so.12.8.1", "_C.cpython-311.so"] {
+            assert!(is_library(yes), "{yes}");
+        }
+        for no in ["a.so.py", "x.solution", "so", "libx.so.d/x.py", "a.py"] {
+            assert!(!is_library(no), "{no}");
+        }
+    }
+
+    fn write(members: &[(&str, &[u8])]) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let mut writer = zip::ZipWriter::new(&mut file);
+        for (name, bytes) in members {
+            writer.start_file(*name, zip::write::SimpleFileOptions::default()).unwrap();
+            writer.write_all(bytes).unwrap();
+        }
+        writer.finish().unwrap();
+        file
+    }
+
+    #[test]
+    fn what_is_no_library_is_left_out_and_bombs_are_refused() {
+        let bomb = vec![0; HARMLESS as usize + 1];
+        let read = |members: &[(&str, &[u8])]| wheel(write(members).reopen().unwrap(), Detail::All, &mut |_, _| {});
+        assert_eq!(read(&[("a.py", b"x"), ("a.so", b"text"), ("b.so", b"\x7fELF")]).unwrap(), []);
+        assert!(matches!(read(&[("../../b.so", &bomb)]), Err(WheelError::Member { .. })));
+        let mut none = tempfile::NamedTempFile::new().unwrap();
+        none.write_all(b"not a zip").unwrap();
+        assert!(matches!(wheel(none.reopen().unwrap(), Detail::All, &mut |_, _| {}), Err(WheelError::NotAWheel(_))));
+    }
+}

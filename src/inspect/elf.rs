@@ -132,16 +132,20 @@ impl<'d> Elf<'d> {
     fn find(&self, name: &[u8]) -> Option<&'d elf::Sym64<object::Endianness>> {
         let sections = self.sections.as_ref()?;
         let symbols = sections.symbols(self.endian, self.data, elf::SHT_DYNSYM).ok()?;
-        let defined = |symbol: &elf::Sym64<object::Endianness>| symbol.st_shndx(self.endian) != elf::SHN_UNDEF;
+        let defined =
+            |symbol: &elf::Sym64<object::Endianness>| symbol.st_shndx(self.endian) != elf::SHN_UNDEF;
         match sections.gnu_hash(self.endian, self.data).ok()? {
             Some((table, _)) => {
                 let none = VersionTable::default();
                 let hash = elf::gnu_hash(name);
-                table.find(self.endian, name, hash, None, &symbols, &none).map(|(_, s)| s).filter(|s| defined(s))
+                table
+                    .find(self.endian, name, hash, None, &symbols, &none)
+                    .map(|(_, s)| s)
+                    .filter(|s| defined(s))
             }
-            None => symbols
-                .iter()
-                .find(|s| defined(s) && s.name(self.endian, symbols.strings()).is_ok_and(|found| found == name)),
+            None => symbols.iter().find(|s| {
+                defined(s) && s.name(self.endian, symbols.strings()).is_ok_and(|found| found == name)
+            }),
         }
     }
 
@@ -173,7 +177,8 @@ impl<'d> Elf<'d> {
         let damaged = |_| ElfError::Damaged("its program headers lie outside the file");
         let segments = self.header.program_headers(self.endian, self.data).map_err(damaged)?;
         let mut out = Dynamic::default();
-        let Some(entries) = segments.iter().find_map(|s| s.dynamic(self.endian, self.data).transpose()) else {
+        let Some(entries) = segments.iter().find_map(|s| s.dynamic(self.endian, self.data).transpose())
+        else {
             return Ok(out);
         };
         let entries = entries.map_err(|_| ElfError::Damaged("its dynamic segment lies outside the file"))?;

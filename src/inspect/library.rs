@@ -35,7 +35,8 @@ pub(super) fn of_elf(elf: &Elf<'_>, path: &Path, detail: Detail) -> Library {
         .then(|| elf.section(".nv_fatbin").map(fatbin::read))
         .flatten()
         .filter(|code| code.containers > 0 || code.fault.is_some());
-    let is_torch_python = path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("libtorch_python"));
+    let is_torch_python =
+        path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("libtorch_python"));
     Library {
         path: path.display().to_string(),
         soname: elf.dynamic.soname.clone(),
@@ -54,7 +55,8 @@ pub(super) fn of_elf(elf: &Elf<'_>, path: &Path, detail: Detail) -> Library {
 /// torch's list of what its kernels were compiled for, as it stands in `libtorch_python.so`: words like
 /// `sm_90` and `compute_90`, two or more, with a space between and a zero byte behind.
 fn arch_list(rodata: &[u8]) -> Option<CodeTargets> {
-    let words = memchr::memmem::find_iter(rodata, b"sm_").chain(memchr::memmem::find_iter(rodata, b"compute_"));
+    let words =
+        memchr::memmem::find_iter(rodata, b"sm_").chain(memchr::memmem::find_iter(rodata, b"compute_"));
     let mut best: Option<CodeTargets> = None;
     for start in words {
         let window = &rodata[start..rodata.len().min(start + 512)];

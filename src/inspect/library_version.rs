@@ -70,7 +70,9 @@ fn cudart(text: &[u8], machine: &str) -> Option<String> {
         // mov dword [rdi], imm32; xor eax, eax; ret
         "x86_64" => memchr::memmem::find_iter(text, &[0xc7, 0x07]).find_map(|at| {
             let tail = text.get(at + 2..at + 9)?;
-            tail[4..].eq(&[0x31, 0xc0, 0xc3]).then(|| u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]))
+            tail[4..]
+                .eq(&[0x31, 0xc0, 0xc3])
+                .then(|| u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]))
                 .and_then(plausible)
         }),
         // movz wN, #imm, and within three instructions str wN, [x1] and ret

@@ -3,8 +3,10 @@
 mod dist_info;
 mod elf;
 mod fatbin;
+mod ld_cache;
 mod library;
 mod library_version;
+pub mod loader;
 mod prefix;
 mod record;
 mod wheel;

@@ -114,7 +114,9 @@ fn copy(from: &mut impl Read, to: &mut impl io::Write, mut tell: impl FnMut(u64)
 pub fn is_library(name: &str) -> bool {
     let file = name.rsplit('/').next().unwrap_or(name);
     file.ends_with(".so")
-        || file.split_once(".so.").is_some_and(|(_, tail)| tail.bytes().all(|b| b.is_ascii_digit() || b == b'.'))
+        || file
+            .split_once(".so.")
+            .is_some_and(|(_, tail)| tail.bytes().all(|b| b.is_ascii_digit() || b == b'.'))
 }
 
 #[cfg(test)]
@@ -146,11 +148,15 @@ mod tests {
     #[test]
     fn what_is_no_library_is_left_out_and_bombs_are_refused() {
         let bomb = vec![0; HARMLESS as usize + 1];
-        let read = |members: &[(&str, &[u8])]| wheel(write(members).reopen().unwrap(), Detail::All, &mut |_, _| {});
+        let read =
+            |members: &[(&str, &[u8])]| wheel(write(members).reopen().unwrap(), Detail::All, &mut |_, _| {});
         assert_eq!(read(&[("a.py", b"x"), ("a.so", b"text"), ("b.so", b"\x7fELF")]).unwrap(), []);
         assert!(matches!(read(&[("../../b.so", &bomb)]), Err(WheelError::Member { .. })));
         let mut none = tempfile::NamedTempFile::new().unwrap();
         none.write_all(b"not a zip").unwrap();
-        assert!(matches!(wheel(none.reopen().unwrap(), Detail::All, &mut |_, _| {}), Err(WheelError::NotAWheel(_))));
+        assert!(matches!(
+            wheel(none.reopen().unwrap(), Detail::All, &mut |_, _| {}),
+            Err(WheelError::NotAWheel(_))
+        ));
     }
 }

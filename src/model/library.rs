@@ -110,7 +110,11 @@ mod tests {
         };
         let code = DeviceCode {
             containers: 6,
-            shapes: vec![(shape(&["8.0", "9.0"], &[]), 3), (shape(&["9.0a"], &[]), 2), (shape(&[], &["8.0"]), 1)],
+            shapes: vec![
+                (shape(&["8.0", "9.0"], &[]), 3),
+                (shape(&["9.0a"], &[]), 2),
+                (shape(&[], &["8.0"]), 1),
+            ],
             ..DeviceCode::default()
         };
         let on = |gpu: &str| code.serves(gpu.parse().unwrap(), &|_| false);
@@ -118,6 +122,9 @@ mod tests {
         assert_eq!(on("9.0"), Served { sass: 5, ptx: 1, none: 0 });
         assert_eq!(on("7.5"), Served { sass: 0, ptx: 0, none: 6 });
         let sass = code.counts(|s| &s.sass);
-        assert_eq!(sass.iter().map(|(t, n)| format!("{t}:{n}")).collect::<Vec<_>>(), ["8.0:3", "9.0:3", "9.0a:2"]);
+        assert_eq!(
+            sass.iter().map(|(t, n)| format!("{t}:{n}")).collect::<Vec<_>>(),
+            ["8.0:3", "9.0:3", "9.0a:2"]
+        );
     }
 }

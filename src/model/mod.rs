@@ -11,6 +11,7 @@ pub mod installed;
 pub mod library;
 pub mod metadata;
 pub mod platform;
+pub mod process;
 pub mod project;
 pub mod request;
 pub mod solution;

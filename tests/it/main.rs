@@ -4,6 +4,7 @@ mod architecture;
 mod context;
 mod export;
 mod index;
+mod loader;
 mod probe;
 mod questions;
 mod resolve;

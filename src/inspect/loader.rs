@@ -1,0 +1,414 @@
+//! What the dynamic loader would pick: glibc's search, done on files and variables, without loading.
+//!
+//! For a name without a slash the order is: what is loaded under that name already; `DT_RPATH` of who asks, of
+//! who loaded that one, and so on up to the program, unless the asking object has a `DT_RUNPATH`;
+//! `LD_LIBRARY_PATH`; `DT_RUNPATH` of who asks; the cache; the default folders. In each folder the
+//! subfolders for newer processors come first (`glibc-hwcaps`). A file for another processor is passed over.
+
+use std::collections::HashMap;
+use std::io::Read as _;
+use std::path::{Component, Path, PathBuf};
+
+use super::elf::{Dynamic, Elf, ElfError, Mapped};
+use super::ld_cache::{self, Entry, MAX_CACHE};
+use crate::model::process::{How, Missing, Object, Process};
+
+/// No process loads more objects.
+const MAX_OBJECTS: usize = 4_096;
+/// No variable lists more folders.
+const MAX_FOLDERS: usize = 1_024;
+
+/// What the loader goes by, beside the files.
+#[derive(Debug, Clone, Default)]
+pub struct Surroundings {
+    /// Where `/etc` and the default folders are looked for: `/`, or a folder that stands for it in a test.
+    pub root: PathBuf,
+    /// `LD_LIBRARY_PATH`.
+    pub library_path: Option<String>,
+    /// `LD_PRELOAD`.
+    pub preload: Option<String>,
+    /// The folder in which the program is started: an empty entry of a search path means it.
+    pub working_folder: PathBuf,
+}
+
+/// Builds processes.
+pub struct Loader {
+    root: PathBuf,
+    library_path: Vec<PathBuf>,
+    preload: Vec<String>,
+    cache: Vec<Entry>,
+    cache_by_name: HashMap<String, Vec<usize>>,
+    default_folders: Vec<PathBuf>,
+    hwcaps: Vec<String>,
+    machine: String,
+    library_folder: &'static str,
+    /// Headers of files that were looked at, so that none is read twice.
+    seen: HashMap<PathBuf, Option<Header>>,
+    /// Whether a folder exists: most of a search path does not have what is asked for.
+    folders: HashMap<PathBuf, bool>,
+    process: Process,
+    dynamics: Vec<Dynamic>,
+    by_name: HashMap<String, usize>,
+    by_file: HashMap<PathBuf, usize>,
+}
+
+#[derive(Debug, Clone)]
+struct Header {
+    dynamic: Dynamic,
+    machine: String,
+}
+
+impl Loader {
+    /// A process of a program, with what the program itself needs.
+    ///
+    /// # Errors
+    /// When the program's file cannot be read.
+    pub fn start(program: &Path, around: &Surroundings) -> Result<Loader, ElfError> {
+        // The kernel tells the loader the program's real place, whatever link led there.
+        let program = std::fs::canonicalize(program)?;
+        let header = read(&program)?;
+        let machine = header.machine.clone();
+        let multiarch = format!("{machine}-linux-gnu");
+        let library_folder = match around.root.join("lib").join(&multiarch).is_dir() {
+            true if machine == "aarch64" => "lib/aarch64-linux-gnu",
+            true => "lib/x86_64-linux-gnu",
+            false => "lib64",
+        };
+        let default_folders = [format!("lib/{multiarch}"), format!("usr/lib/{multiarch}")]
+            .into_iter()
+            .chain(["lib64", "usr/lib64", "lib", "usr/lib"].map(str::to_owned))
+            .map(|folder| around.root.join(folder))
+            .collect();
+        let mut cache = Vec::new();
+        if let Ok(file) = std::fs::File::open(around.root.join("etc/ld.so.cache")) {
+            let mut bytes = Vec::new();
+            if file.take(MAX_CACHE).read_to_end(&mut bytes).is_ok() {
+                cache = ld_cache::parse(&bytes, &machine);
+            }
+        }
+        let mut cache_by_name: HashMap<String, Vec<usize>> = HashMap::new();
+        for (i, entry) in cache.iter().enumerate() {
+            cache_by_name.entry(entry.name.clone()).or_default().push(i);
+        }
+        let mut preload: Vec<String> = Vec::new();
+        let named = around.preload.iter().flat_map(|list| list.split([':', ' ']));
+        preload.extend(named.filter(|name| !name.is_empty()).map(str::to_owned));
+        if let Ok(text) = std::fs::read_to_string(around.root.join("etc/ld.so.preload")) {
+            let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+            preload.extend(lines.flat_map(str::split_whitespace).map(str::to_owned));
+        }
+        preload.truncate(MAX_FOLDERS);
+        let mut loader = Loader {
+            root: around.root.clone(),
+            library_path: Vec::new(),
+            preload,
+            cache,
+            cache_by_name,
+            default_folders,
+            hwcaps: hwcaps(&machine),
+            machine,
+            library_folder,
+            seen: HashMap::new(),
+            folders: HashMap::new(),
+            process: Process::default(),
+            dynamics: Vec::new(),
+            by_name: HashMap::new(),
+            by_file: HashMap::new(),
+        };
+        let origin = program.parent().map(Path::to_path_buf).unwrap_or_default();
+        if let Some(list) = around.library_path.as_ref().filter(|list| !list.is_empty()) {
+            let entries = list.split([':', ';']).take(MAX_FOLDERS);
+            loader.library_path =
+                entries.map(|entry| loader.expanded(entry, &origin, &around.working_folder)).collect();
+        }
+        let name = program.display().to_string();
+        loader.add(program, name, None, How::Program, header);
+        for name in loader.preload.clone() {
+            // One that is not there is said by the loader and left out.
+            let _ = loader.find_and_add(&name, Some(0), true);
+        }
+        loader.needs_from(0);
+        Ok(loader)
+    }
+
+    /// Loads a file by its path, as an import or `dlopen` with a path does, with what it needs.
+    ///
+    /// # Errors
+    /// When it is no library that the loader would take.
+    pub fn open_file(&mut self, path: &Path) -> Result<usize, ElfError> {
+        let real = std::fs::canonicalize(path)?;
+        if let Some(at) = self.by_file.get(&real) {
+            return Ok(*at);
+        }
+        let header = read(&real)?;
+        let next = self.process.objects.len();
+        let name = path.display().to_string();
+        let at = self.add(path.to_path_buf(), name, Some(0), How::Path, header);
+        self.needs_from(next);
+        Ok(at)
+    }
+
+    /// Loads by name, as `dlopen` in an object does; what is not found goes among the missing.
+    pub fn open(&mut self, names: &[String], by: usize) -> Option<usize> {
+        let next = self.process.objects.len();
+        for name in names {
+            if let Some(at) = self.find_and_add(name, Some(by), false) {
+                self.needs_from(next);
+                return Some(at);
+            }
+        }
+        let name = names.last()?.clone();
+        self.process.missing.push(Missing { name, by: Some(by), later: true });
+        None
+    }
+
+    /// The place of the object that serves a name.
+    pub fn loaded(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The names of the cache that start with a prefix, with their files.
+    pub fn cached(&self, prefix: &str) -> Vec<PathBuf> {
+        self.cache.iter().filter(|e| e.name.starts_with(prefix)).map(|e| self.under_root(&e.path)).collect()
+    }
+
+    /// The folders of `LD_LIBRARY_PATH`, expanded.
+    pub fn library_path(&self) -> &[PathBuf] {
+        &self.library_path
+    }
+
+    /// The process as it is now.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Breadth first, as the loader goes: what each object from `first` on needs.
+    fn needs_from(&mut self, first: usize) {
+        let mut at = first;
+        while at < self.process.objects.len() && self.process.objects.len() < MAX_OBJECTS {
+            for name in self.dynamics[at].needed.clone() {
+                if self.find_and_add(&name, Some(at), false).is_none() {
+                    let missing = Missing { name, by: Some(at), later: false };
+                    if !self.process.missing.contains(&missing) {
+                        self.process.missing.push(missing);
+                    }
+                }
+            }
+            at += 1;
+        }
+    }
+
+    fn find_and_add(&mut self, name: &str, by: Option<usize>, preload: bool) -> Option<usize> {
+        if let Some(at) = self.by_name.get(name) {
+            return Some(*at);
+        }
+        let (path, how) = if name.contains('/') {
+            let path = self.under_root(Path::new(name));
+            (path, if preload { How::Preload } else { How::Path })
+        } else {
+            let (path, how) = self.search(name, by?)?;
+            (path, if preload { How::Preload } else { how })
+        };
+        let real = std::fs::canonicalize(&path).ok()?;
+        if let Some(at) = self.by_file.get(&real).copied() {
+            // The same file under another name is loaded once.
+            self.by_name.insert(name.to_owned(), at);
+            return Some(at);
+        }
+        let header = self.header(&path)?;
+        Some(self.add(path, name.to_owned(), by, how, header))
+    }
+
+    fn add(&mut self, path: PathBuf, name: String, by: Option<usize>, how: How, header: Header) -> usize {
+        let at = self.process.objects.len();
+        if let Ok(real) = std::fs::canonicalize(&path) {
+            self.by_file.insert(real, at);
+        }
+        for known in std::iter::once(&name).chain(&header.dynamic.soname) {
+            self.by_name.entry(known.clone()).or_insert(at);
+        }
+        let soname = header.dynamic.soname.clone();
+        self.process.objects.push(Object { path, name, soname, by, how });
+        self.dynamics.push(header.dynamic);
+        at
+    }
+
+    /// The first file that serves a name.
+    fn search(&mut self, name: &str, by: usize) -> Option<(PathBuf, How)> {
+        self.places(name, by).into_iter().find_map(|(place, how)| {
+            let found = match place {
+                Place::Folder(folder) => self.in_folder(&folder, name),
+                Place::File(path) => self.usable(&path).then_some(path),
+            };
+            found.map(|path| (path, how))
+        })
+    }
+
+    /// Where the loader looks for a name, in order.
+    fn places(&self, name: &str, by: usize) -> Vec<(Place, How)> {
+        let mut out = Vec::new();
+        if self.dynamics[by].runpath.is_empty() {
+            let mut at = Some(by);
+            let mut reached_program = false;
+            // An object is loaded by an earlier one: the chain ends.
+            while let Some(object) = at {
+                out.extend(self.own_path(&self.dynamics[object].rpath, object, How::Rpath));
+                reached_program |= object == 0;
+                at = self.process.objects[object].by.filter(|parent| *parent < object);
+            }
+            if !reached_program {
+                out.extend(self.own_path(&self.dynamics[0].rpath, 0, How::Rpath));
+            }
+        }
+        out.extend(self.library_path.iter().map(|f| (Place::Folder(f.clone()), How::LibraryPath(f.clone()))));
+        out.extend(self.own_path(&self.dynamics[by].runpath, by, How::Runpath));
+        let in_default = |path: &Path| self.default_folders.iter().any(|f| path.starts_with(f));
+        let no_default = self.dynamics[by].no_default_folders;
+        for i in self.cache_by_name.get(name).into_iter().flatten() {
+            let path = self.under_root(&self.cache[*i].path);
+            if self.suits(&path) && !(no_default && in_default(&path)) {
+                out.push((Place::File(path), How::Cache));
+            }
+        }
+        if !no_default {
+            let folders = self.default_folders.iter();
+            out.extend(folders.map(|f| (Place::Folder(f.clone()), How::Default(f.clone()))));
+        }
+        out
+    }
+
+    /// The folders that an object names itself.
+    fn own_path(&self, list: &[String], of: usize, how: fn(usize) -> How) -> Vec<(Place, How)> {
+        let origin = self.origin(of);
+        let entries = list.iter().take(MAX_FOLDERS);
+        entries.map(|entry| (Place::Folder(self.expanded(entry, &origin, &origin)), how(of))).collect()
+    }
+
+    /// Whether this processor can use what stands in a folder for newer ones.
+    fn suits(&self, path: &Path) -> bool {
+        let mut parts = path.components().filter_map(|c| match c {
+            Component::Normal(part) => part.to_str(),
+            _ => None,
+        });
+        match parts.find(|part| *part == "glibc-hwcaps").and_then(|_| parts.next()) {
+            Some(level) => self.hwcaps.iter().any(|known| known == level),
+            None => true,
+        }
+    }
+
+    fn in_folder(&mut self, folder: &Path, name: &str) -> Option<PathBuf> {
+        let exists = match self.folders.get(folder) {
+            Some(exists) => *exists,
+            None => {
+                let exists = folder.is_dir();
+                self.folders.insert(folder.to_path_buf(), exists);
+                exists
+            }
+        };
+        if !exists {
+            return None;
+        }
+        let newer = folder.join("glibc-hwcaps");
+        let has_newer = match self.folders.get(&newer) {
+            Some(exists) => *exists,
+            None => {
+                let exists = newer.is_dir();
+                self.folders.insert(newer.clone(), exists);
+                exists
+            }
+        };
+        if has_newer {
+            for level in self.hwcaps.clone() {
+                let path = newer.join(level).join(name);
+                if self.usable(&path) {
+                    return Some(path);
+                }
+            }
+        }
+        let path = folder.join(name);
+        self.usable(&path).then_some(path)
+    }
+
+    /// Whether a file is there and for this processor.
+    fn usable(&mut self, path: &Path) -> bool {
+        self.header(path).is_some_and(|header| header.machine == self.machine)
+    }
+
+    fn header(&mut self, path: &Path) -> Option<Header> {
+        if let Some(seen) = self.seen.get(path) {
+            return seen.clone();
+        }
+        let header = read(path).ok();
+        self.seen.insert(path.to_path_buf(), header.clone());
+        header
+    }
+
+    fn origin(&self, of: usize) -> PathBuf {
+        self.process.objects[of].path.parent().map(Path::to_path_buf).unwrap_or_default()
+    }
+
+    /// An entry of a search path with `$ORIGIN`, `$LIB` and `$PLATFORM` put in. An empty one is the working
+    /// folder.
+    fn expanded(&self, entry: &str, origin: &Path, working_folder: &Path) -> PathBuf {
+        if entry.is_empty() {
+            return working_folder.to_path_buf();
+        }
+        let origin = origin.display().to_string();
+        let mut text = entry.to_owned();
+        let values = [("ORIGIN", origin.as_str()), ("LIB", self.library_folder), ("PLATFORM", &self.machine)];
+        for (name, value) in values {
+            text = text.replace(&format!("${{{name}}}"), value).replace(&format!("${name}"), value);
+        }
+        let path = PathBuf::from(&text);
+        let was_absolute = entry.starts_with('/');
+        if was_absolute { self.under_root(&path) } else { path }
+    }
+
+    /// An absolute path of the machine, in a test under the folder that stands for its root.
+    fn under_root(&self, path: &Path) -> PathBuf {
+        if self.root == Path::new("/") || path.starts_with(&self.root) {
+            return path.to_path_buf();
+        }
+        path.strip_prefix("/").map_or_else(|_| path.to_path_buf(), |inside| self.root.join(inside))
+    }
+}
+
+enum Place {
+    Folder(PathBuf),
+    File(PathBuf),
+}
+
+fn read(path: &Path) -> Result<Header, ElfError> {
+    let mapped = Mapped::open(path)?;
+    let elf = Elf::parse(mapped.bytes())?;
+    Ok(Header { machine: elf.machine(), dynamic: elf.dynamic })
+}
+
+/// The levels of x86-64 that this processor has, the highest first (psABI).
+fn hwcaps(machine: &str) -> Vec<String> {
+    let mut levels: Vec<&str> = Vec::new();
+    #[cfg(target_arch = "x86_64")]
+    if machine == "x86_64" {
+        let v2 = std::is_x86_feature_detected!("sse4.2")
+            && std::is_x86_feature_detected!("popcnt")
+            && std::is_x86_feature_detected!("ssse3");
+        let v3 = v2
+            && std::is_x86_feature_detected!("avx2")
+            && std::is_x86_feature_detected!("bmi2")
+            && std::is_x86_feature_detected!("fma")
+            && std::is_x86_feature_detected!("f16c")
+            && std::is_x86_feature_detected!("movbe")
+            && std::is_x86_feature_detected!("lzcnt");
+        let v4 = v3
+            && std::is_x86_feature_detected!("avx512f")
+            && std::is_x86_feature_detected!("avx512bw")
+            && std::is_x86_feature_detected!("avx512cd")
+            && std::is_x86_feature_detected!("avx512dq")
+            && std::is_x86_feature_detected!("avx512vl");
+        levels.extend(
+            [(v4, "x86-64-v4"), (v3, "x86-64-v3"), (v2, "x86-64-v2")].iter().filter(|l| l.0).map(|l| l.1),
+        );
+    }
+    let _ = machine;
+    levels.into_iter().map(str::to_owned).collect()
+}

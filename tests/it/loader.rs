@@ -104,7 +104,7 @@ impl Bench {
         let out = command.output().unwrap();
         let own = |text: &str| -> Option<String> {
             // The loader names what it found in the working folder without it.
-            let real = self.path(text).canonicalize().ok()?;
+            let real = self.path(text).canonicalize().ok().filter(|path| path.is_file())?;
             let inside = real.strip_prefix(self.folder.path().canonicalize().ok()?).ok()?;
             inside.to_str().map(str::to_owned)
         };

@@ -92,7 +92,13 @@ pub fn read(prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
     let files_seen = done.iter().map(|(_, _, seen)| seen).sum();
     let mut distributions: Vec<Distribution> = done.into_iter().map(|(_, d, _)| d).collect();
     distributions.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(Installed { prefix: prefix.display().to_string(), python, distributions, files_seen })
+    Ok(Installed {
+        prefix: prefix.display().to_string(),
+        site_packages: site,
+        python,
+        distributions,
+        files_seen,
+    })
 }
 
 fn limited(path: &Path, limit: u64) -> Option<Vec<u8>> {
@@ -165,6 +171,9 @@ fn files(
         // A RECORD is not to make us look outside the environment.
         if relative.is_absolute() || leaves(relative, site, prefix) {
             continue;
+        }
+        if super::is_library(&entry.path) {
+            distribution.libraries.push(entry.path.clone().into_owned());
         }
         path.clear();
         path.push(site);

@@ -162,6 +162,14 @@ impl Loader {
         None
     }
 
+    /// Loads by name where it is found; that it is not is no fault.
+    pub fn open_if_there(&mut self, name: &str, by: usize) -> Option<usize> {
+        let next = self.process.objects.len();
+        let at = self.find_and_add(name, Some(by), false)?;
+        self.needs_from(next);
+        Some(at)
+    }
+
     /// The place of the object that serves a name.
     pub fn loaded(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
@@ -221,14 +229,13 @@ impl Loader {
 
     fn add(&mut self, path: PathBuf, name: String, by: Option<usize>, how: How, header: Header) -> usize {
         let at = self.process.objects.len();
-        if let Ok(real) = std::fs::canonicalize(&path) {
-            self.by_file.insert(real, at);
-        }
+        let file = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+        self.by_file.insert(file.clone(), at);
         for known in std::iter::once(&name).chain(&header.dynamic.soname) {
             self.by_name.entry(known.clone()).or_insert(at);
         }
         let soname = header.dynamic.soname.clone();
-        self.process.objects.push(Object { path, name, soname, by, how });
+        self.process.objects.push(Object { path, file, name, soname, by, how });
         self.dynamics.push(header.dynamic);
         at
     }

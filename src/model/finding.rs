@@ -69,6 +69,28 @@ codes! {
     CompatibilityMode = "compatibility-mode",
     /// The lock has no code for a GPU.
     GpuNotCovered = "gpu-not-covered",
+    /// The loader would take a library from outside the environment instead of the environment's own.
+    ShadowedLibrary = "shadowed-library",
+    /// A library that is needed is nowhere the loader looks.
+    MissingLibrary = "missing-library",
+    /// Parts of two releases of cuDNN would meet in one process.
+    MixedCudnn = "mixed-cudnn",
+    /// The toolkit's stub would be taken for the driver's library.
+    StubLibrary = "stub-library",
+    /// The driver's library and its kernel module are of different releases.
+    DriverMismatch = "driver-mismatch",
+    /// More copies of CUDA's libraries are on the machine.
+    OtherCopies = "other-copies",
+    /// An extension was built for another torch.
+    ExtensionAbi = "extension-abi",
+    /// A library has no code for a GPU of the machine.
+    NoKernelImage = "no-kernel-image",
+    /// A library has only PTX for a GPU of the machine.
+    CompiledAtFirstUse = "compiled-at-first-use",
+    /// A library beside torch's own has no code for a GPU of the machine.
+    GpuCodeHole = "gpu-code-hole",
+    /// A library's GPU code could not be read whole.
+    UnreadableGpuCode = "unreadable-gpu-code",
     /// Packages that are known not to work together.
     KnownIncompatible = "known-incompatible",
     /// The lock has no hashes: it was made from the registry alone.

@@ -7,6 +7,8 @@ use super::wheel::Python;
 pub struct Installed {
     /// The environment's folder.
     pub prefix: String,
+    /// Its site-packages.
+    pub site_packages: std::path::PathBuf,
     /// Its Python series, where it can be told without running it.
     pub python: Option<Python>,
     /// The installed distributions, sorted by name.
@@ -32,6 +34,8 @@ pub struct Distribution {
     pub variant: Option<String>,
     /// Who installed it (`pip`, `uv`, `conda`).
     pub installer: Option<String>,
+    /// The shared libraries that it records, relative to site-packages.
+    pub libraries: Vec<String>,
     /// What is wrong with its recorded files.
     pub faults: Vec<FileFault>,
     /// Whether RECORD was there and readable.

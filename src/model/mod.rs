@@ -10,6 +10,7 @@ pub mod host;
 pub mod installed;
 pub mod library;
 pub mod metadata;
+pub mod native;
 pub mod platform;
 pub mod process;
 pub mod project;

@@ -16,6 +16,8 @@ pub struct Process {
 pub struct Object {
     /// The file, as it was found.
     pub path: PathBuf,
+    /// The file behind all links.
+    pub file: PathBuf,
     /// The name under which it was asked for: a SONAME, or a path.
     pub name: String,
     /// `DT_SONAME`.

@@ -8,6 +8,7 @@ pub(super) const FILES: &[(&str, &str)] = &[
     ("cudnn.toml", include_str!("../../registry/cudnn.toml")),
     ("drivers.toml", include_str!("../../registry/drivers.toml")),
     ("gpus.toml", include_str!("../../registry/gpus.toml")),
+    ("loading.toml", include_str!("../../registry/loading.toml")),
     ("python.toml", include_str!("../../registry/python.toml")),
     ("registry.toml", include_str!("../../registry/registry.toml")),
     ("sources.toml", include_str!("../../registry/sources.toml")),

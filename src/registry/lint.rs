@@ -9,6 +9,7 @@ use toml::Spanned;
 use super::rows::*;
 use super::schema::*;
 use super::{Registry, RegistryFile};
+use crate::model::native::Opened;
 use crate::model::version::DottedVersion;
 
 /// One thing wrong with the registry.
@@ -365,6 +366,12 @@ impl Linter {
         if let Some(file) = self.require(registry, "python.toml") {
             let rows: Vec<Placed<u32>> = self.rows(file, |f: PythonsFile| f.python, |r| &r.source);
             self.ordered(&rows, |minor| *minor);
+        }
+        if let Some(file) = self.require(registry, "loading.toml") {
+            let opens: Vec<Placed<Opened>> = self.rows(file, |f: LoadingFile| f.opens, |r| &r.source);
+            self.ordered(&opens, |r| (r.by.clone(), r.name.clone()));
+            let isa: Vec<Placed<PtxIsa>> = self.rows(file, |f: LoadingFile| f.ptx_isa, |r| &r.source);
+            self.ordered(&isa, |r| r.isa);
         }
         let mut ids = BTreeSet::new();
         let files: Vec<RegistryFile> = registry.texts("advisories/").cloned().collect();

@@ -22,7 +22,7 @@ pub use lint::Problem;
 pub use queries::{GpuLookupError, GpuMatch, is_same_gpu_name};
 pub use rows::{
     Advisory, Architecture, Branch, Build, COMPANIONS, Companion, CudnnFloor, CudnnRelease, Effect,
-    ForwardCompatibility, GpuRow, MinorVersionCompatibility, Tegra, ToolkitDriver, ToolkitTargets,
+    ForwardCompatibility, GpuRow, MinorVersionCompatibility, PtxIsa, Tegra, ToolkitDriver, ToolkitTargets,
 };
 
 /// The registry: texts, and what was parsed of them so far.
@@ -38,6 +38,7 @@ pub struct Registry {
     cudnn: OnceLock<rows::CudnnRows>,
     gpus: OnceLock<Vec<GpuRow>>,
     tegra: OnceLock<rows::Tegra>,
+    loading: OnceLock<rows::LoadingRows>,
     pythons: OnceLock<Vec<u32>>,
     advisories: OnceLock<Vec<Advisory>>,
     sources: OnceLock<std::collections::BTreeMap<String, String>>,
@@ -87,6 +88,7 @@ impl Registry {
             cudnn: OnceLock::new(),
             gpus: OnceLock::new(),
             tegra: OnceLock::new(),
+            loading: OnceLock::new(),
             pythons: OnceLock::new(),
             advisories: OnceLock::new(),
             sources: OnceLock::new(),

@@ -11,6 +11,7 @@ use super::Registry;
 use super::rows::*;
 use super::schema;
 use crate::model::capability::{CodeTargets, ComputeCapability};
+use crate::model::native::Opened;
 use crate::model::platform::{Os, Platform};
 use crate::model::text;
 use crate::model::version::DottedVersion;
@@ -253,6 +254,26 @@ impl Registry {
     /// cuda-compat packages, oldest CUDA first.
     pub fn forward_compatibility(&self) -> &[ForwardCompatibility] {
         &self.drivers().forward
+    }
+
+    fn loading(&self) -> &LoadingRows {
+        self.loading.get_or_init(|| {
+            let file: schema::LoadingFile = self.file("loading.toml").expect("the registry was checked");
+            LoadingRows {
+                opens: sorted(file.opens, |r: &Opened| (r.by.clone(), r.name.clone())),
+                ptx_isa: sorted(file.ptx_isa, |r: &PtxIsa| r.isa),
+            }
+        })
+    }
+
+    /// What libraries open by name while they run.
+    pub fn opened_by_name(&self) -> &[Opened] {
+        &self.loading().opens
+    }
+
+    /// The CUDA release from which on a driver compiles PTX of a version; nothing where it is not known.
+    pub fn cuda_of_ptx_isa(&self, isa: (u16, u16)) -> Option<&Semver> {
+        self.loading().ptx_isa.iter().find(|row| row.isa == isa).map(|row| &row.cuda)
     }
 
     /// The architecture a capability belongs to.

@@ -7,6 +7,7 @@ use semver::Version as Semver;
 use super::schema::*;
 use crate::model::capability::{CodeTarget, CodeTargets, ComputeCapability};
 use crate::model::evidence::Evidence;
+use crate::model::native::Opened;
 use crate::model::platform::Platform;
 use crate::model::version::{DottedVersion, cuda_version};
 
@@ -17,6 +18,22 @@ pub struct Meta {
     pub schema: Semver,
     /// The day up to which releases were looked at, `2026-11-21`.
     pub date: String,
+}
+
+/// A version of the PTX language, and the CUDA release from which on drivers compile it.
+#[derive(Debug, Clone)]
+pub struct PtxIsa {
+    /// Major and minor, `(8, 7)`.
+    pub isa: (u16, u16),
+    /// `12.8.0`.
+    pub cuda: Semver,
+}
+
+/// What libraries do when they are loaded.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LoadingRows {
+    pub opens: Vec<Opened>,
+    pub ptx_isa: Vec<PtxIsa>,
 }
 
 /// What is known of Tegra (Jetson) parts.
@@ -545,6 +562,31 @@ impl TryFrom<&RawGpu> for GpuRow {
             class: raw.class.clone(),
             pci: raw.pci.clone(),
             source: raw.source.clone(),
+        })
+    }
+}
+
+impl TryFrom<&RawOpens> for Opened {
+    type Error = RowError;
+
+    fn try_from(raw: &RawOpens) -> Result<Self, RowError> {
+        Ok(Opened {
+            by: raw.by.clone(),
+            name: raw.name.clone(),
+            from: parse_option("from", raw.from.as_deref())?,
+            required: raw.required,
+        })
+    }
+}
+
+impl TryFrom<&RawPtxIsa> for PtxIsa {
+    type Error = RowError;
+
+    fn try_from(raw: &RawPtxIsa) -> Result<Self, RowError> {
+        let (major, minor) = raw.isa.split_once('.').ok_or("`isa` is like `8.7`")?;
+        Ok(PtxIsa {
+            isa: (parse("isa", major)?, parse("isa", minor)?),
+            cuda: cuda_version(&raw.cuda).map_err(|e| format!("`cuda`: {e}"))?,
         })
     }
 }

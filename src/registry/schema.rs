@@ -228,6 +228,35 @@ pub(super) struct RawGpu {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+pub(super) struct LoadingFile {
+    #[serde(default)]
+    pub opens: Rows<RawOpens>,
+    #[serde(default)]
+    pub ptx_isa: Rows<RawPtxIsa>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawOpens {
+    pub by: String,
+    pub name: String,
+    pub from: Option<String>,
+    pub required: bool,
+    pub evidence: Evidence,
+    pub source: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawPtxIsa {
+    pub isa: String,
+    pub cuda: String,
+    pub evidence: Evidence,
+    pub source: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct PythonsFile {
     #[serde(default)]
     pub python: Rows<RawPython>,

@@ -4,7 +4,9 @@
 
 mod environment;
 mod files;
+mod gpu_code;
 mod host;
+mod libraries;
 mod packages;
 
 pub use packages::FURNITURE;
@@ -13,6 +15,7 @@ use crate::lockfile::{Lockfile, Target};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::Host;
 use crate::model::installed::Installed;
+use crate::model::native::Native;
 use crate::model::solution::Envelope;
 use crate::registry::Registry;
 
@@ -41,6 +44,16 @@ pub fn against_lock(target: &Target, host: &Host, installed: &Installed, require
         packages::check(target, installed),
         files::check(installed, &|name| target.package(name).is_some()),
     ]
+}
+
+/// Holds the environment's libraries against the machine: what would be loaded, and whether it has code for the
+/// GPUs.
+pub fn native(native: &Native, host: &Host, registry: &Registry) -> Vec<Area> {
+    // An environment without torch has no process to speak of.
+    if native.process.is_none() && native.not_done.is_none() {
+        return Vec::new();
+    }
+    vec![libraries::check(native, host, registry), gpu_code::check(native, host, registry)]
 }
 
 /// Holds a machine against the envelope of a target.

@@ -99,8 +99,8 @@ impl Bench {
         };
         let library_path = library_path.map(here);
         let preload = preload.map(|p| if p.contains('/') { here(p) } else { p.to_owned() });
-        library_path.iter().for_each(|v| drop(command.env("LD_LIBRARY_PATH", v)));
-        preload.iter().for_each(|v| drop(command.env("LD_PRELOAD", v)));
+        command.envs(library_path.iter().map(|v| ("LD_LIBRARY_PATH", v)));
+        command.envs(preload.iter().map(|v| ("LD_PRELOAD", v)));
         let out = command.output().unwrap();
         let own = |text: &str| -> Option<String> {
             // The loader names what it found in the working folder without it.

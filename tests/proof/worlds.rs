@@ -78,7 +78,15 @@ const GPUS: [&str; 11] = ["3.7", "5.0", "5.2", "6.1", "7.0", "7.5", "8.0", "8.6"
 /// The files that random registries share: the real ones, without the GPUs' names.
 pub fn common_files() -> Vec<RegistryFile> {
     let embedded = Registry::embedded();
-    let real = ["cuda.toml", "cudnn.toml", "drivers.toml", "python.toml", "registry.toml", "sources.toml"];
+    let real = [
+        "cuda.toml",
+        "cudnn.toml",
+        "drivers.toml",
+        "loading.toml",
+        "python.toml",
+        "registry.toml",
+        "sources.toml",
+    ];
     let mut files: Vec<RegistryFile> =
         embedded.files().iter().filter(|f| real.contains(&f.path.as_ref())).cloned().collect();
     let gpus = embedded.files().iter().find(|f| f.path == "gpus.toml").unwrap();

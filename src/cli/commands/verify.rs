@@ -64,6 +64,14 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
         Some(target) => verify::against_lock(target, &machine, &installed, args.require_gpu),
         None => on_its_own(&registry, &machine, &installed, args.require_gpu),
     };
+    let around = inspect::loader::Surroundings {
+        root: std::env::var_os("ENVLOCK_SYSROOT").map_or_else(|| "/".into(), Into::into),
+        library_path: std::env::var("LD_LIBRARY_PATH").ok(),
+        preload: std::env::var("LD_PRELOAD").ok(),
+        working_folder: std::env::current_dir().unwrap_or_default(),
+    };
+    let native = inspect::native(&installed, &around, registry.opened_by_name());
+    areas.extend(verify::native(&native, &machine, &registry));
     let static_ms = start.elapsed().as_millis();
     // Running code from files that are wrong would prove nothing.
     let has_torch = installed.distributions.iter().any(|d| d.name == "torch");

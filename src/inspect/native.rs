@@ -1,0 +1,229 @@
+//! An environment's libraries, and the process that importing torch would make of them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use super::elf::{Elf, Mapped};
+use super::library::{Detail, library};
+use super::loader::{self, Loader};
+use crate::model::installed::Installed;
+use crate::model::library::Library;
+use crate::model::native::{Copy, ForeignSymbols, Native, Opened, OwnLibrary};
+
+/// The kinds of library that are looked for outside the environment.
+const KINDS: [&str; 5] = ["libcudnn", "libcudart.so", "libcublas", "libnccl.so", "libnvJitLink.so"];
+/// Where toolkits and cuDNN are put, beside the loader's own folders.
+const USUAL_PLACES: [&str; 6] = [
+    "usr/local/cuda/lib64",
+    "usr/lib/x86_64-linux-gnu",
+    "usr/lib/aarch64-linux-gnu",
+    "usr/lib64",
+    "usr/local/lib",
+    "opt/conda/lib",
+];
+/// No more copies are listed.
+const MAX_COPIES: usize = 200;
+/// No more threads read libraries: they wait for the disk more than they work.
+const MAX_THREADS: usize = 8;
+
+/// Reads the libraries of an environment and builds its process.
+pub fn native(installed: &Installed, around: &loader::Surroundings, opened: &[Opened]) -> Native {
+    let mut native = Native { own: own_libraries(installed), ..Native::default() };
+    if !installed.distributions.iter().any(|d| d.name == "torch") {
+        return native;
+    }
+    let site = &installed.site_packages;
+    match process(installed, site, around, opened) {
+        Ok(loader) => {
+            let objects = &loader.process().objects;
+            native.versions = objects.iter().map(|o| version_of(&o.path)).collect();
+            native.copies = copies(&loader, around, Path::new(&installed.prefix));
+            native.process = Some(loader.process().clone());
+        }
+        Err(why) => native.not_done = Some(why),
+    }
+    native.foreign = foreign_symbols(&native.own);
+    native
+}
+
+/// The version of a CUDA library; of others nobody asks.
+fn version_of(path: &Path) -> Option<crate::model::library::LibraryVersion> {
+    let name = path.file_name()?.to_str()?;
+    if !KINDS.iter().any(|kind| name.starts_with(kind)) {
+        return None;
+    }
+    library(path, Detail::Headers).ok()?.version
+}
+
+fn own_libraries(installed: &Installed) -> Vec<OwnLibrary> {
+    let mut all: Vec<(&str, &str)> = Vec::new();
+    for distribution in &installed.distributions {
+        all.extend(distribution.libraries.iter().map(|path| (distribution.name.as_str(), path.as_str())));
+    }
+    let queue = Mutex::new(all.iter());
+    let done: Mutex<Vec<OwnLibrary>> = Mutex::default();
+    let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(1, MAX_THREADS);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let Some((package, path)) = queue.lock().ok().and_then(|mut q| q.next()) else { return };
+                    let file = installed.site_packages.join(path);
+                    // One that is gone or cut off is found by its size.
+                    let Ok(found) = library(&file, Detail::Code) else { continue };
+                    let library = Library { path: (*path).to_owned(), ..found };
+                    let file = std::fs::canonicalize(&file).unwrap_or(file);
+                    if let Ok(mut done) = done.lock() {
+                        done.push(OwnLibrary { package: (*package).to_owned(), file, library });
+                    }
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_default();
+    done.sort_by(|a, b| a.library.path.cmp(&b.library.path));
+    done
+}
+
+/// The process of `import torch`, then of what its libraries open by name, then of the extensions that are
+/// built against it.
+fn process(
+    installed: &Installed,
+    site: &Path,
+    around: &loader::Surroundings,
+    opened: &[Opened],
+) -> Result<Loader, String> {
+    let prefix = Path::new(&installed.prefix);
+    let python = ["bin/python", "bin/python3"].iter().map(|p| prefix.join(p)).find(|p| p.exists());
+    let python = python.ok_or("the environment has no interpreter, so its process could not be built")?;
+    let mut loader = Loader::start(&python, around)
+        .map_err(|why| format!("the interpreter `{}` cannot be read: {why}", python.display()))?;
+    let torch = installed.distributions.iter().find(|d| d.name == "torch");
+    let own = |wanted: &dyn Fn(&str) -> bool| -> Vec<PathBuf> {
+        let paths = torch.iter().flat_map(|d| &d.libraries).filter(|path| wanted(path));
+        paths.map(|path| site.join(path)).collect()
+    };
+    // torch opens the first for all that follow to see, then imports the second.
+    for file in own(&|path| path == "torch/lib/libtorch_global_deps.so")
+        .into_iter()
+        .chain(own(&|path| path.starts_with("torch/_C.") && path.ends_with(".so")))
+    {
+        // A file that is gone or broken is found by its size.
+        let _ = loader.open_file(&file);
+    }
+    open_by_name(&mut loader, opened);
+    let on_torch = installed
+        .distributions
+        .iter()
+        .filter(|d| d.name != "torch")
+        .filter(|d| d.requires.iter().any(|line| crate::model::text::requirement_name(line) == "torch"));
+    for file in on_torch.flat_map(|d| &d.libraries).filter(|path| path.ends_with(".so")) {
+        let _ = loader.open_file(&site.join(file));
+    }
+    open_by_name(&mut loader, opened);
+    Ok(loader)
+}
+
+/// What the objects of a process open by name, and what these open in turn.
+fn open_by_name(loader: &mut Loader, opened: &[Opened]) {
+    let mut at = 0;
+    while let Some(object) = loader.process().objects.get(at).cloned() {
+        let soname = object.soname.as_deref().unwrap_or(&object.name);
+        for row in opened.iter().filter(|row| row.by == soname) {
+            let is_there = || {
+                let from = row.from.as_ref()?;
+                let version = version_of(&object.path)?.text.parse().ok()?;
+                Some(*from <= version)
+            };
+            if row.from.is_some() && is_there() != Some(true) {
+                continue;
+            }
+            if row.required {
+                loader.open(std::slice::from_ref(&row.name), at);
+            } else {
+                loader.open_if_there(&row.name, at);
+            }
+        }
+        at += 1;
+    }
+}
+
+/// CUDA's and cuDNN's libraries outside the environment: on the loader's paths and in the usual places.
+fn copies(loader: &Loader, around: &loader::Surroundings, prefix: &Path) -> Vec<Copy> {
+    let prefix = std::fs::canonicalize(prefix).unwrap_or_else(|_| prefix.to_path_buf());
+    let mut files: Vec<PathBuf> = KINDS.iter().flat_map(|kind| loader.cached(kind)).collect();
+    let mut folders: Vec<PathBuf> = loader.library_path().to_vec();
+    folders.extend(USUAL_PLACES.iter().map(|place| around.root.join(place)));
+    if let Ok(list) = std::fs::read_dir(around.root.join("usr/local")) {
+        let toolkits = list.flatten().filter(|e| e.file_name().to_string_lossy().starts_with("cuda-"));
+        folders.extend(toolkits.map(|e| e.path().join("lib64")));
+    }
+    for folder in folders {
+        let Ok(list) = std::fs::read_dir(&folder) else { continue };
+        let names = list.flatten().map(|entry| entry.path());
+        files.extend(names.filter(|path| {
+            let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+            KINDS.iter().any(|kind| name.starts_with(kind)) && super::is_library(&name)
+        }));
+    }
+    // Links to one file are one copy.
+    let mut real: Vec<PathBuf> = files.iter().filter_map(|path| std::fs::canonicalize(path).ok()).collect();
+    real.sort();
+    real.dedup();
+    real.retain(|path| !path.starts_with(&prefix));
+    real.truncate(MAX_COPIES);
+    real.into_iter().map(|path| Copy { version: version_of(&path), path }).collect()
+}
+
+/// Extensions outside torch that ask for symbols of torch's C++ interface which its libraries do not define:
+/// they were built against another torch, and their import fails.
+fn foreign_symbols(own: &[OwnLibrary]) -> Vec<ForeignSymbols> {
+    let is_torch = |library: &&OwnLibrary| library.library.path.starts_with("torch/lib/");
+    let needs_torch = |library: &&OwnLibrary| {
+        library.package != "torch"
+            && library.library.needed.iter().any(|n| n.starts_with("libtorch") || n.starts_with("libc10"))
+    };
+    let extensions: Vec<&OwnLibrary> = own.iter().filter(needs_torch).collect();
+    if extensions.is_empty() {
+        return Vec::new();
+    }
+    let torch: Vec<Mapped> = own.iter().filter(is_torch).filter_map(|l| Mapped::open(&l.file).ok()).collect();
+    let torch: Vec<Elf<'_>> = torch.iter().filter_map(|mapped| Elf::parse(mapped.bytes()).ok()).collect();
+    let mut out = Vec::new();
+    for extension in extensions {
+        let Ok(mapped) = Mapped::open(&extension.file) else { continue };
+        let Ok(elf) = Elf::parse(mapped.bytes()) else { continue };
+        let of_torch = |name: &&[u8]| is_of_torch(name);
+        let beside: Vec<&OwnLibrary> =
+            own.iter().filter(|l| l.package == extension.package && l.file != extension.file).collect();
+        let unknown: Vec<&[u8]> = elf
+            .undefined()
+            .into_iter()
+            .filter(of_torch)
+            .filter(|name| !torch.iter().any(|library| library.defines(name)))
+            // A package may bring a library of its own with such symbols.
+            .filter(|name| !beside.iter().any(|l| defines(&l.file, name)))
+            .collect();
+        if let Some(first) = unknown.first() {
+            out.push(ForeignSymbols {
+                package: extension.package.clone(),
+                path: extension.library.path.clone(),
+                count: unknown.len(),
+                example: crate::model::text::clean(&String::from_utf8_lossy(first), 160),
+            });
+        }
+    }
+    out
+}
+
+fn defines(file: &Path, name: &[u8]) -> bool {
+    let Ok(mapped) = Mapped::open(file) else { return false };
+    Elf::parse(mapped.bytes()).is_ok_and(|elf| elf.defines(name))
+}
+
+/// Whether a mangled name is of torch's namespaces: `c10`, `at`, `torch`, `caffe2`.
+fn is_of_torch(name: &[u8]) -> bool {
+    let spelled: [&[u8]; 8] =
+        [b"N3c10", b"NK3c10", b"N2at", b"NK2at", b"N5torch", b"NK5torch", b"N6caffe2", b"NK6caffe2"];
+    name.starts_with(b"_Z") && spelled.iter().any(|part| name[2..].starts_with(part))
+}

@@ -1,0 +1,82 @@
+//! The native side of an environment: its libraries, the process they would make, and what else of their kind
+//! lies on the machine.
+
+use std::path::PathBuf;
+
+use super::library::{Library, LibraryVersion};
+use super::process::Process;
+use super::version::DottedVersion;
+
+/// What of an environment's native side was read.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Native {
+    /// The libraries that installed packages own.
+    pub own: Vec<OwnLibrary>,
+    /// The process that importing the framework would make; nothing where there is no framework or no
+    /// interpreter.
+    pub process: Option<Process>,
+    /// For each object of the process, its version, where its file tells.
+    pub versions: Vec<Option<LibraryVersion>>,
+    /// Libraries of CUDA and cuDNN on the machine, outside the environment.
+    pub copies: Vec<Copy>,
+    /// Extensions that ask for symbols which the installed torch does not define.
+    pub foreign: Vec<ForeignSymbols>,
+    /// What could not be done, one phrase.
+    pub not_done: Option<String>,
+}
+
+/// A library that a package owns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnLibrary {
+    /// The package.
+    pub package: String,
+    /// The file on disk.
+    pub file: PathBuf,
+    /// What it says; its path is relative to site-packages.
+    pub library: Library,
+}
+
+/// A library outside the environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copy {
+    /// The file.
+    pub path: PathBuf,
+    /// Its version, where the file tells.
+    pub version: Option<LibraryVersion>,
+}
+
+/// An extension that was built for another torch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForeignSymbols {
+    /// The package.
+    pub package: String,
+    /// The extension, relative to site-packages.
+    pub path: String,
+    /// How many symbols nobody defines.
+    pub count: usize,
+    /// One of them, as the linker writes it.
+    pub example: String,
+}
+
+/// A library that another opens by name while it runs: it stands in no `DT_NEEDED`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Opened {
+    /// SONAME of who opens.
+    pub by: String,
+    /// The name that is opened.
+    pub name: String,
+    /// From this version of the opener on.
+    pub from: Option<DottedVersion>,
+    /// Whether it fails without.
+    pub required: bool,
+}
+
+impl Native {
+    /// The object of the process under a SONAME, with its version.
+    pub fn loaded(&self, soname: &str) -> Option<(&super::process::Object, Option<&LibraryVersion>)> {
+        let process = self.process.as_ref()?;
+        let at =
+            process.objects.iter().position(|o| o.soname.as_deref() == Some(soname) || o.name == soname)?;
+        Some((&process.objects[at], self.versions.get(at)?.as_ref()))
+    }
+}

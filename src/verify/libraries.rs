@@ -1,0 +1,313 @@
+//! The process that importing torch would make: does it consist of the environment's own libraries?
+
+use std::path::{Path, PathBuf};
+
+use super::{Area, finding};
+use crate::model::finding::{Code, Finding, Severity};
+use crate::model::host::Host;
+use crate::model::library::LibraryVersion;
+use crate::model::native::Native;
+use crate::model::process::{How, Object, Process};
+use crate::model::text::clean;
+use crate::registry::Registry;
+
+/// The libraries of torch and CUDA by the start of their names: of others a system's copy does as well.
+const OURS: [&str; 7] = ["libcu", "libnv", "libnccl", "libtorch", "libc10", "libcaffe2", "libshm"];
+/// No more copies are named.
+const MOST_COPIES: usize = 3;
+
+pub(super) fn check(native: &Native, host: &Host, registry: &Registry) -> Area {
+    let mut area = Area { name: "libraries", ..Area::default() };
+    if let Some(why) = &native.not_done {
+        area.findings.push(finding(Code::NotJudged, Severity::Info, why.clone()));
+    }
+    extensions(native, &mut area.findings);
+    let Some(process) = &native.process else { return area };
+    let judge = Judge { native, process };
+    let mut of_cudnn = Vec::new();
+    for (at, object) in process.objects.iter().enumerate().skip(1) {
+        let name = file_name(&object.path);
+        if name.starts_with("libcudnn") {
+            of_cudnn.push(at);
+        }
+        if name.starts_with("libcuda.so") {
+            driver_library(object, host, registry, &mut area.findings);
+        } else {
+            area.findings.extend(judge.shadowed(at, object, &name));
+        }
+    }
+    area.findings.extend(judge.missing(host));
+    area.findings.extend(judge.mixed_cudnn(&of_cudnn));
+    area.findings.extend(judge.other_copies());
+    area.summary = judge.summary(&of_cudnn);
+    area
+}
+
+fn extensions(native: &Native, findings: &mut Vec<Finding>) {
+    for foreign in &native.foreign {
+        let text = format!(
+            "{} of {} was built for another torch: {} of its symbols are defined nowhere, `{}` for one",
+            foreign.path, foreign.package, foreign.count, foreign.example
+        );
+        findings.push(Finding {
+            fix: Some(format!(
+                "install a build of {} that was made for the installed torch, or build it again",
+                foreign.package
+            )),
+            r#where: Some(foreign.path.clone()),
+            ..finding(Code::ExtensionAbi, Severity::Error, text)
+        });
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn shown(path: &Path) -> String {
+    clean(&path.display().to_string(), 200)
+}
+
+/// The folder of a file, for a message.
+fn folder(path: &Path) -> String {
+    path.parent().map(shown).unwrap_or_default()
+}
+
+/// What the loader takes for the driver's own library.
+fn driver_library(object: &Object, host: &Host, registry: &Registry, findings: &mut Vec<Finding>) {
+    if object.path.components().any(|c| c.as_os_str() == "stubs") {
+        findings.push(Finding {
+            fix: Some(
+                "take the toolkit's `stubs` folder out of LD_LIBRARY_PATH: it is for linking".to_owned(),
+            ),
+            r#where: Some(shown(&object.path)),
+            ..finding(
+                Code::StubLibrary,
+                Severity::Error,
+                format!(
+                    "libcuda.so.1 would come from {}: that is the toolkit's stub, not the driver (error 34)",
+                    folder(&object.path)
+                ),
+            )
+        });
+        return;
+    }
+    // The file behind the link names the release: libcuda.so.535.129.03.
+    let name = file_name(&object.file);
+    let version = name.strip_prefix("libcuda.so.").and_then(|v| v.parse().ok());
+    let version: Option<crate::model::version::DottedVersion> = version;
+    let (Some(version), Some(driver)) = (version.filter(|v| v.as_str().contains('.')), &host.driver) else {
+        return;
+    };
+    if version == driver.version {
+        return;
+    }
+    // cuda-compat brings the library of a newer driver, for kernel modules of the branches that its row names.
+    let is_compat = object.file.components().any(|c| c.as_os_str() == "compat");
+    let permitted = registry.cuda_of_driver(&version).is_some_and(|cuda| {
+        let rows = registry.forward_compatibility().iter();
+        rows.filter(|row| (row.cuda.major, row.cuda.minor) == (cuda.major, cuda.minor))
+            .any(|row| row.bases.contains(&driver.version.major()))
+    });
+    if is_compat && permitted && version > driver.version {
+        return;
+    }
+    findings.push(Finding {
+        fix: Some("reboot after a driver update, or reload the module; in a container use the host's library".to_owned()),
+        r#where: Some(shown(&object.path)),
+        ..finding(
+            Code::DriverMismatch,
+            Severity::Error,
+            format!(
+                "the driver's library is of release {version}, its kernel module of {}: CUDA does not start (error 803)",
+                driver.version
+            ),
+        )
+    });
+}
+
+struct Judge<'a> {
+    native: &'a Native,
+    process: &'a Process,
+}
+
+impl Judge<'_> {
+    /// Whether the environment has a library of that name, and the loader takes another.
+    fn shadowed(&self, at: usize, object: &Object, name: &str) -> Option<Finding> {
+        let own = self.native.own.iter().filter(|own| file_name(&own.file) == name);
+        let mut own: Vec<_> = own.collect();
+        // What is asked for by its path is what is meant.
+        if own.is_empty() || object.how == How::Path || !OURS.iter().any(|kind| name.starts_with(kind)) {
+            return None;
+        }
+        if own.iter().any(|own| own.file == object.file) {
+            return None;
+        }
+        own.sort_by_key(|own| own.library.path.clone());
+        let own = own[0];
+        let there = self.native.versions.get(at).and_then(Option::as_ref);
+        let here = own.library.version.as_ref();
+        let differs = match (there, here) {
+            (Some(there), Some(here)) => Some(short(there) != short(here)),
+            _ => None,
+        };
+        let severity = match differs {
+            Some(true) => Severity::Error,
+            Some(false) => Severity::Info,
+            None => Severity::Warning,
+        };
+        let (why, fix) = self.cause(object, name);
+        let versions = match (there, here) {
+            (Some(there), Some(here)) if differs == Some(true) => {
+                let what =
+                    if name.starts_with("libcudnn") { "; the first convolution would abort" } else { "" };
+                format!(". {} there, {} in {}{what}", there.text, here.text, own.package)
+            }
+            (Some(there), _) => format!(". {} there", there.text),
+            _ => String::new(),
+        };
+        Some(Finding {
+            fix,
+            r#where: Some(shown(&object.path)),
+            ..finding(
+                Code::ShadowedLibrary,
+                severity,
+                format!(
+                    "{name} would come from {}, not from {}: {why}{versions}",
+                    folder(&object.path),
+                    own.package
+                ),
+            )
+        })
+    }
+
+    /// Why the loader takes a file, and what mends it.
+    fn cause(&self, object: &Object, name: &str) -> (String, Option<String>) {
+        let by = object.by.and_then(|by| self.process.objects.get(by));
+        let by_name = by.map_or_else(|| "the program".to_owned(), |by| file_name(&by.path));
+        match &object.how {
+            How::LibraryPath(folder) => {
+                let folder = shown(folder);
+                let runpath = "finds it by RUNPATH or not at all, which loses to LD_LIBRARY_PATH";
+                (
+                    format!("LD_LIBRARY_PATH has {folder}, and {by_name} {runpath}"),
+                    Some(format!("unset LD_LIBRARY_PATH, or remove {folder} from it")),
+                )
+            }
+            How::Preload => (
+                format!("LD_PRELOAD or /etc/ld.so.preload names {}", shown(&object.path)),
+                Some(format!("unset LD_PRELOAD, or remove {} from it", file_name(&object.path))),
+            ),
+            How::Rpath(of) | How::Runpath(of) => {
+                let kind = if matches!(object.how, How::Rpath(_)) { "RPATH" } else { "RUNPATH" };
+                let of = self.process.objects.get(*of).map(|o| shown(&o.path)).unwrap_or_default();
+                (format!("the {kind} of {of} leads there"), None)
+            }
+            How::Cache | How::Default(_) => {
+                (format!("{by_name} has no path to the environment's own, and the system has {name}"), None)
+            }
+            How::Path | How::Program => ("it was asked for by its path".to_owned(), None),
+        }
+    }
+
+    fn missing(&self, host: &Host) -> Vec<Finding> {
+        let mut out: Vec<Finding> = Vec::new();
+        for missing in &self.process.missing {
+            // Without a driver its library is missing by right: the host is judged elsewhere.
+            if missing.name.starts_with("libcuda.so") && host.gpus.as_ref().is_none_or(Vec::is_empty) {
+                continue;
+            }
+            let by = missing.by.and_then(|by| self.process.objects.get(by));
+            let by_name = by.map_or_else(|| "the program".to_owned(), |by| file_name(&by.path));
+            let own = self.native.own.iter().find(|own| file_name(&own.file) == missing.name);
+            let when = if missing.later { "opens" } else { "needs" };
+            let place = match own {
+                Some(own) => format!("; {} has it, where {by_name} does not look", own.package),
+                None => String::new(),
+            };
+            let owner = by.and_then(|by| self.native.own.iter().find(|own| own.file == by.file));
+            out.push(Finding {
+                fix: owner.map(|owner| format!("pip install --force-reinstall --no-deps {}", owner.package)),
+                r#where: by.map(|by| shown(&by.path)),
+                ..finding(
+                    Code::MissingLibrary,
+                    Severity::Error,
+                    format!(
+                        "{by_name} {when} {}, and the loader finds it nowhere{place}",
+                        clean(&missing.name, 100)
+                    ),
+                )
+            });
+        }
+        out
+    }
+
+    /// cuDNN is one release, whatever the number of its files.
+    fn mixed_cudnn(&self, of_cudnn: &[usize]) -> Option<Finding> {
+        let mut seen: Vec<(String, PathBuf)> = Vec::new();
+        for at in of_cudnn {
+            let object = &self.process.objects[*at];
+            // Two majors have different names and live side by side.
+            let Some(version) = self.native.versions.get(*at).and_then(Option::as_ref) else { continue };
+            let major = |text: &str| text.split('.').next().map(str::to_owned);
+            let version = short(version);
+            if let Some((other, path)) =
+                seen.iter().find(|(other, _)| *other != version && major(other) == major(&version))
+            {
+                return Some(finding(
+                    Code::MixedCudnn,
+                    Severity::Error,
+                    format!(
+                        "parts of two releases of cuDNN would meet: {other} in {} and {version} in {}",
+                        folder(path),
+                        folder(&object.path)
+                    ),
+                ));
+            }
+            seen.push((version, object.path.clone()));
+        }
+        None
+    }
+
+    /// Copies that lie about and which of them matter: mostly none.
+    fn other_copies(&self) -> Option<Finding> {
+        let is_used = |path: &Path| self.process.objects.iter().any(|o| o.file == path);
+        let idle: Vec<String> = self
+            .native
+            .copies
+            .iter()
+            .filter(|copy| !is_used(&copy.path))
+            .map(|copy| match &copy.version {
+                Some(version) => format!("{} ({})", shown(&copy.path), version.text),
+                None => shown(&copy.path),
+            })
+            .collect();
+        if idle.is_empty() {
+            return None;
+        }
+        let more = idle.len().saturating_sub(MOST_COPIES);
+        let named = idle[..idle.len() - more].join(", ");
+        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+        let text = format!("outside the environment, and not taken by the loader here: {named}{more}");
+        Some(finding(Code::OtherCopies, Severity::Info, text))
+    }
+
+    fn summary(&self, of_cudnn: &[usize]) -> String {
+        let cudnn = of_cudnn.iter().find_map(|at| self.native.versions.get(*at)?.as_ref());
+        let mut folders: Vec<String> =
+            of_cudnn.iter().map(|at| folder(&self.process.objects[*at].path)).collect();
+        folders.sort();
+        folders.dedup();
+        let cudnn = match (cudnn, folders.len()) {
+            (Some(version), 1) => format!("cuDNN {}, one copy; ", version.text),
+            (Some(version), n) if n > 1 => format!("cuDNN {}, from {n} folders; ", version.text),
+            _ => String::new(),
+        };
+        format!("{cudnn}{} would be loaded", self.process.objects.len() - 1)
+    }
+}
+
+/// `9.10.2` of `9.10.2.21`: build numbers are not in every file.
+fn short(version: &LibraryVersion) -> String {
+    version.text.split('.').take(3).collect::<Vec<_>>().join(".")
+}

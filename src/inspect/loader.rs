@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::elf::{Dynamic, Elf, ElfError, Mapped};
 use super::ld_cache::{self, Entry, MAX_CACHE};
-use crate::model::process::{How, Missing, Object, Process};
+use crate::model::process::{FindsBy, How, Missing, Object, Process};
 
 /// No process loads more objects.
 const MAX_OBJECTS: usize = 4_096;
@@ -157,8 +157,10 @@ impl Loader {
                 return Some(at);
             }
         }
-        let name = names.last()?.clone();
-        self.process.missing.push(Missing { name, by: Some(by), later: true });
+        let missing = Missing { name: names.last()?.clone(), by: Some(by), later: true };
+        if !self.process.missing.contains(&missing) {
+            self.process.missing.push(missing);
+        }
         None
     }
 
@@ -211,8 +213,7 @@ impl Loader {
             return Some(*at);
         }
         let (path, how) = if name.contains('/') {
-            let path = self.under_root(Path::new(name));
-            (path, if preload { How::Preload } else { How::Path })
+            (PathBuf::from(name), if preload { How::Preload } else { How::Path })
         } else {
             let (path, how) = self.search(name, by?)?;
             (path, if preload { How::Preload } else { how })
@@ -235,7 +236,12 @@ impl Loader {
             self.by_name.entry(known.clone()).or_insert(at);
         }
         let soname = header.dynamic.soname.clone();
-        self.process.objects.push(Object { path, file, name, soname, by, how });
+        let finds_by = match (header.dynamic.rpath.is_empty(), header.dynamic.runpath.is_empty()) {
+            (_, false) => FindsBy::Runpath,
+            (false, true) => FindsBy::Rpath,
+            (true, true) => FindsBy::Nothing,
+        };
+        self.process.objects.push(Object { path, file, name, soname, by, how, finds_by });
         self.dynamics.push(header.dynamic);
         at
     }
@@ -366,9 +372,7 @@ impl Loader {
         for (name, value) in values {
             text = text.replace(&format!("${{{name}}}"), value).replace(&format!("${name}"), value);
         }
-        let path = PathBuf::from(&text);
-        let was_absolute = entry.starts_with('/');
-        if was_absolute { self.under_root(&path) } else { path }
+        PathBuf::from(text)
     }
 
     /// An absolute path of the machine, in a test under the folder that stands for its root.

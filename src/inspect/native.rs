@@ -29,7 +29,8 @@ const MAX_THREADS: usize = 8;
 /// Reads the libraries of an environment and builds its process.
 pub fn native(installed: &Installed, around: &loader::Surroundings, opened: &[Opened]) -> Native {
     let mut native = Native { own: own_libraries(installed), ..Native::default() };
-    if !installed.distributions.iter().any(|d| d.name == "torch") {
+    // A torch without a library of its own, broken or none at all, is found by its files.
+    if !native.own.iter().any(|own| own.package == "torch") {
         return native;
     }
     let site = &installed.site_packages;

@@ -26,6 +26,19 @@ pub struct Object {
     pub by: Option<usize>,
     /// What led to this file.
     pub how: How,
+    /// By which of its own paths it finds others.
+    pub finds_by: FindsBy,
+}
+
+/// The search path that an object names itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FindsBy {
+    /// `DT_RPATH`, which is looked at before `LD_LIBRARY_PATH`.
+    Rpath,
+    /// `DT_RUNPATH`, which is looked at after it.
+    Runpath,
+    /// It names none.
+    Nothing,
 }
 
 /// What made the loader take a file.

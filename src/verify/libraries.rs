@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use super::{Area, finding};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::Host;
+use crate::model::installed::Installed;
 use crate::model::library::LibraryVersion;
 use crate::model::native::Native;
-use crate::model::process::{How, Object, Process};
+use crate::model::process::{FindsBy, How, Object, Process};
 use crate::model::text::clean;
 use crate::registry::Registry;
 
@@ -16,14 +17,14 @@ const OURS: [&str; 7] = ["libcu", "libnv", "libnccl", "libtorch", "libc10", "lib
 /// No more copies are named.
 const MOST_COPIES: usize = 3;
 
-pub(super) fn check(native: &Native, host: &Host, registry: &Registry) -> Area {
+pub(super) fn check(native: &Native, installed: &Installed, host: &Host, registry: &Registry) -> Area {
     let mut area = Area { name: "libraries", ..Area::default() };
     if let Some(why) = &native.not_done {
         area.findings.push(finding(Code::NotJudged, Severity::Info, why.clone()));
     }
     extensions(native, &mut area.findings);
     let Some(process) = &native.process else { return area };
-    let judge = Judge { native, process };
+    let judge = Judge { native, installed, process };
     let mut of_cudnn = Vec::new();
     for (at, object) in process.objects.iter().enumerate().skip(1) {
         let name = file_name(&object.path);
@@ -37,7 +38,11 @@ pub(super) fn check(native: &Native, host: &Host, registry: &Registry) -> Area {
         }
     }
     area.findings.extend(judge.missing(host));
-    area.findings.extend(judge.mixed_cudnn(&of_cudnn));
+    // One cause is told once.
+    let told = |f: &Finding| f.code == Code::ShadowedLibrary && f.severity == Severity::Error;
+    if !area.findings.iter().any(told) {
+        area.findings.extend(judge.mixed_cudnn(&of_cudnn));
+    }
     area.findings.extend(judge.other_copies());
     area.summary = judge.summary(&of_cudnn);
     area
@@ -86,7 +91,7 @@ fn driver_library(object: &Object, host: &Host, registry: &Registry, findings: &
                 Severity::Error,
                 format!(
                     "libcuda.so.1 would come from {}: that is the toolkit's stub, not the driver (error 34)",
-                    folder(&object.path)
+                    folder(&object.file)
                 ),
             )
         });
@@ -128,6 +133,7 @@ fn driver_library(object: &Object, host: &Host, registry: &Registry, findings: &
 
 struct Judge<'a> {
     native: &'a Native,
+    installed: &'a Installed,
     process: &'a Process,
 }
 
@@ -174,7 +180,7 @@ impl Judge<'_> {
                 severity,
                 format!(
                     "{name} would come from {}, not from {}: {why}{versions}",
-                    folder(&object.path),
+                    folder(&object.file),
                     own.package
                 ),
             )
@@ -188,9 +194,13 @@ impl Judge<'_> {
         match &object.how {
             How::LibraryPath(folder) => {
                 let folder = shown(folder);
-                let runpath = "finds it by RUNPATH or not at all, which loses to LD_LIBRARY_PATH";
+                let way = match by.map(|by| by.finds_by) {
+                    Some(FindsBy::Runpath) => "finds others by RUNPATH, which loses to LD_LIBRARY_PATH",
+                    Some(FindsBy::Rpath) => "has an RPATH that does not lead to it",
+                    _ => "has no path of its own to it",
+                };
                 (
-                    format!("LD_LIBRARY_PATH has {folder}, and {by_name} {runpath}"),
+                    format!("LD_LIBRARY_PATH has {folder}, and {by_name} {way}"),
                     Some(format!("unset LD_LIBRARY_PATH, or remove {folder} from it")),
                 )
             }
@@ -227,7 +237,11 @@ impl Judge<'_> {
             };
             let owner = by.and_then(|by| self.native.own.iter().find(|own| own.file == by.file));
             out.push(Finding {
-                fix: owner.map(|owner| format!("pip install --force-reinstall --no-deps {}", owner.package)),
+                fix: owner.map(|owner| {
+                    let found = self.installed.distributions.iter().find(|d| d.name == owner.package);
+                    let version = found.map(|d| format!("=={}", d.version)).unwrap_or_default();
+                    format!("pip install --force-reinstall --no-deps {}{version}", owner.package)
+                }),
                 r#where: by.map(|by| shown(&by.path)),
                 ..finding(
                     Code::MissingLibrary,
@@ -260,11 +274,11 @@ impl Judge<'_> {
                     format!(
                         "parts of two releases of cuDNN would meet: {other} in {} and {version} in {}",
                         folder(path),
-                        folder(&object.path)
+                        folder(&object.file)
                     ),
                 ));
             }
-            seen.push((version, object.path.clone()));
+            seen.push((version, object.file.clone()));
         }
         None
     }
@@ -295,7 +309,7 @@ impl Judge<'_> {
     fn summary(&self, of_cudnn: &[usize]) -> String {
         let cudnn = of_cudnn.iter().find_map(|at| self.native.versions.get(*at)?.as_ref());
         let mut folders: Vec<String> =
-            of_cudnn.iter().map(|at| folder(&self.process.objects[*at].path)).collect();
+            of_cudnn.iter().map(|at| folder(&self.process.objects[*at].file)).collect();
         folders.sort();
         folders.dedup();
         let cudnn = match (cudnn, folders.len()) {

@@ -48,12 +48,12 @@ pub fn against_lock(target: &Target, host: &Host, installed: &Installed, require
 
 /// Holds the environment's libraries against the machine: what would be loaded, and whether it has code for the
 /// GPUs.
-pub fn native(native: &Native, host: &Host, registry: &Registry) -> Vec<Area> {
+pub fn native(native: &Native, installed: &Installed, host: &Host, registry: &Registry) -> Vec<Area> {
     // An environment without torch has no process to speak of.
     if native.process.is_none() && native.not_done.is_none() {
         return Vec::new();
     }
-    vec![libraries::check(native, host, registry), gpu_code::check(native, host, registry)]
+    vec![libraries::check(native, installed, host, registry), gpu_code::check(native, host, registry)]
 }
 
 /// Holds a machine against the envelope of a target.

@@ -5,6 +5,7 @@ mod context;
 mod export;
 mod index;
 mod loader;
+mod native;
 mod probe;
 mod questions;
 mod resolve;

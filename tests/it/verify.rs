@@ -28,7 +28,7 @@ fn install(site: &Path, wheel: &Wheel) {
     std::fs::write(site.join(&info).join("RECORD"), record).unwrap();
 }
 
-fn base64(bytes: &[u8]) -> String {
+pub fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut out = String::new();
     for chunk in bytes.chunks(3) {

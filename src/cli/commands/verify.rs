@@ -71,7 +71,7 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
         working_folder: std::env::current_dir().unwrap_or_default(),
     };
     let native = inspect::native(&installed, &around, registry.opened_by_name());
-    areas.extend(verify::native(&native, &machine, &registry));
+    areas.extend(verify::native(&native, &installed, &machine, &registry));
     let static_ms = start.elapsed().as_millis();
     // Running code from files that are wrong would prove nothing.
     let has_torch = installed.distributions.iter().any(|d| d.name == "torch");

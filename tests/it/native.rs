@@ -1,0 +1,433 @@
+//! `verify` and `inspect` on real ELF files: a small torch environment built by gcc, and what can go wrong in it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use sha2::Digest;
+
+use super::context::{Run, TestContext, skipped};
+use super::verify::base64;
+
+/// Device code: one container for each list, `2` machine code or `1` PTX (ISA 8.7), with targets as fatbins
+/// write them.
+pub fn fatbin(containers: &[&[(u16, u32)]]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for entries in containers {
+        let mut body = Vec::new();
+        for (kind, target) in *entries {
+            let mut entry = vec![0; 72];
+            entry[..2].copy_from_slice(&kind.to_le_bytes());
+            entry[4] = 64;
+            entry[8] = 8;
+            entry[24] = 7;
+            entry[26] = 8;
+            entry[28..32].copy_from_slice(&target.to_le_bytes());
+            entry[40] = 0x11;
+            body.extend(entry);
+        }
+        out.extend([0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0]);
+        out.extend((body.len() as u64).to_le_bytes());
+        out.extend(body);
+    }
+    out
+}
+
+/// How a library is built.
+#[derive(Default)]
+pub struct Build<'a> {
+    pub needs: &'a [&'a str],
+    /// Linker flags: `-rpath,...`.
+    pub rpath: Option<&'a str>,
+    pub runpath: Option<&'a str>,
+    pub code: &'a [&'a [(u16, u32)]],
+    pub source: &'a str,
+}
+
+/// An environment with a torch of machine code for 8.0 and 9.0, cuDNN 9.10.2 and what they need.
+pub struct Environment {
+    pub context: TestContext,
+    pub site: PathBuf,
+    prefix: String,
+    build: tempfile::TempDir,
+}
+
+const CUDNN: [&str; 8] = [
+    "libcudnn.so.9",
+    "libcudnn_graph.so.9",
+    "libcudnn_ops.so.9",
+    "libcudnn_cnn.so.9",
+    "libcudnn_adv.so.9",
+    "libcudnn_heuristic.so.9",
+    "libcudnn_engines_precompiled.so.9",
+    "libcudnn_engines_runtime_compiled.so.9",
+];
+/// `major << 16 | minor << 8 | patch`, 9.10.2.
+const GRAPH: &str = "const unsigned cudnn_graph_version = 0x00090a02;";
+const RPATH: &str = "$ORIGIN/../../nvidia/cudnn/lib:$ORIGIN/../../nvidia/cuda_runtime/lib:\
+                     $ORIGIN/../../nvidia/cusparse/lib:$ORIGIN";
+
+impl Environment {
+    /// Nothing where there is no gcc.
+    pub fn new() -> Option<Environment> {
+        if !Command::new("gcc").arg("--version").output().is_ok_and(|o| o.status.success()) {
+            skipped("no gcc here");
+            return None;
+        }
+        let context = TestContext::new();
+        let prefix = context.dir.path().join("env");
+        let site = prefix.join("lib/python3.12/site-packages");
+        std::fs::create_dir_all(&site).unwrap();
+        let env = Environment {
+            context,
+            site,
+            prefix: prefix.display().to_string(),
+            build: tempfile::tempdir().unwrap(),
+        };
+        env.library("../../../bin/python", &Build::default());
+        let own: &[(u16, u32)] = &[(2, 80), (2, 90)];
+        let torch = Build { rpath: Some(RPATH), ..Build::default() };
+        env.library(
+            "torch/lib/libc10.so",
+            &Build { source: "int _ZN3c105known4callEv(void) { return 1; }", ..torch },
+        );
+        env.library("torch/lib/libtorch_global_deps.so", &Build { needs: &["libcudart.so.12"], ..torch });
+        let needs = &["libc10.so", "libcudnn.so.9", "libcusparse.so.12", "libcudart.so.12"];
+        env.library("torch/lib/libtorch_cuda.so", &Build { needs, code: &[own, own, &[(2, 89)]], ..torch });
+        env.library("torch/lib/libtorch_cuda_linalg.so", &Build { code: &[own; 12], ..torch });
+        let source = "const char list[] = \"sm_80 sm_90\";";
+        env.library("torch/lib/libtorch_python.so", &Build { needs: &["libtorch_cuda.so"], source, ..torch });
+        env.library(
+            "torch/_C.cpython-312-x86_64-linux-gnu.so",
+            &Build { needs: &["libtorch_python.so"], rpath: Some("$ORIGIN/lib"), ..Build::default() },
+        );
+        env.put("torch/version.py", "__version__ = '2.9.1+cu128'\n");
+        env.record("torch", "2.9.1", &[]);
+        for name in CUDNN {
+            let source = if name == "libcudnn_graph.so.9" { GRAPH } else { "int x;" };
+            let path = format!("nvidia/cudnn/lib/{name}");
+            env.library(&path, &Build { runpath: Some("$ORIGIN"), source, ..Build::default() });
+        }
+        env.record("nvidia-cudnn-cu12", "9.10.2.21", &[]);
+        let runpath = Some("$ORIGIN/../../nvjitlink/lib");
+        let needs = &["libnvJitLink.so.12"];
+        env.library("nvidia/cusparse/lib/libcusparse.so.12", &Build { needs, runpath, ..Build::default() });
+        env.record("nvidia-cusparse-cu12", "12.5.8.93", &[]);
+        env.library("nvidia/nvjitlink/lib/libnvJitLink.so.12", &Build::default());
+        env.record("nvidia-nvjitlink-cu12", "12.8.93", &[]);
+        env.library("nvidia/cuda_runtime/lib/libcudart.so.12", &Build::default());
+        env.record("nvidia-cuda-runtime-cu12", "12.8.90", &[]);
+        Some(env)
+    }
+
+    /// Builds a library at a path below site-packages, or at an absolute one.
+    pub fn library(&self, path: &str, how: &Build<'_>) -> PathBuf {
+        let full = self.site.join(path);
+        std::fs::create_dir_all(full.parent().unwrap()).unwrap();
+        let folder = self.build.path();
+        let mut source = how.source.to_owned();
+        if !how.code.is_empty() {
+            let bytes: Vec<String> = fatbin(how.code).iter().map(ToString::to_string).collect();
+            source.push_str(&format!(
+                "\n__attribute__((section(\".nv_fatbin\"), used)) static const unsigned char code[] = {{{}}};\n",
+                bytes.join(",")
+            ));
+        }
+        std::fs::write(folder.join("l.c"), format!("{source}\n")).unwrap();
+        let stubs = folder.join("stubs");
+        std::fs::create_dir_all(&stubs).unwrap();
+        let name = path.rsplit('/').next().unwrap();
+        let mut arguments: Vec<String> = ["-shared", "-fPIC", "-nostdlib", "-o"].map(str::to_owned).to_vec();
+        arguments.extend([full.display().to_string(), folder.join("l.c").display().to_string()]);
+        arguments.extend([format!("-Wl,-soname,{name}"), format!("-L{}", stubs.display())]);
+        arguments.extend(["-Wl,--no-as-needed".to_owned(), "-Wl,--allow-shlib-undefined".to_owned()]);
+        for need in how.needs {
+            let stub = stubs.join(need);
+            if !stub.exists() {
+                let soname = format!("-Wl,-soname,{need}");
+                let out = stub.display().to_string();
+                gcc(&["-shared", "-nostdlib", "-o", &out, "-x", "c", "/dev/null", &soname]);
+            }
+            arguments.push(format!("-l:{need}"));
+        }
+        for (paths, kind) in [(how.rpath, "disable"), (how.runpath, "enable")] {
+            if let Some(paths) = paths {
+                arguments.push(format!("-Wl,-rpath,{paths},--{kind}-new-dtags"));
+            }
+        }
+        gcc(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        full
+    }
+
+    pub fn put(&self, path: &str, text: &str) {
+        let full = self.site.join(path);
+        std::fs::create_dir_all(full.parent().unwrap()).unwrap();
+        std::fs::write(full, text).unwrap();
+    }
+
+    /// Writes a package's dist-info: it owns what lies in its folders and nobody else records.
+    pub fn record(&self, name: &str, version: &str, needs: &[&str]) {
+        let info = format!("{}-{version}.dist-info", name.replace('-', "_"));
+        let needs: String = needs.iter().map(|n| format!("Requires-Dist: {n}\n")).collect();
+        self.put(
+            &format!("{info}/METADATA"),
+            &format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}"),
+        );
+        self.put(&format!("{info}/INSTALLER"), "pip\n");
+        let mut record = format!("{info}/RECORD,,\n");
+        let folder = match name.strip_prefix("nvidia-") {
+            Some(part) => {
+                format!("nvidia/{}", part.rsplit_once("-cu").map_or(part, |(p, _)| p).replace('-', "_"))
+            }
+            None => name.replace('-', "_"),
+        };
+        for file in
+            files_below(&self.site.join(folder)).into_iter().chain([self.site.join(&info).join("METADATA")])
+        {
+            let bytes = std::fs::read(&file).unwrap();
+            let path = file.strip_prefix(&self.site).unwrap().display().to_string();
+            record.push_str(&format!(
+                "{path},sha256={},{}\n",
+                base64(&sha2::Sha256::digest(&bytes)),
+                bytes.len()
+            ));
+        }
+        self.put(&format!("{info}/RECORD"), &record);
+    }
+
+    pub fn verify(&self, rest: &[&str]) -> Run {
+        let mut arguments = vec!["verify", "--prefix", &self.prefix, "--smoke", "off"];
+        arguments.extend(rest);
+        self.context.run(&arguments)
+    }
+
+    /// The codes of what is wrong: infos left out.
+    pub fn codes(&self, rest: &[&str]) -> Vec<String> {
+        let json = self.verify(&[&["--json"], rest].concat()).json();
+        let findings = json["findings"].as_array().unwrap().iter();
+        findings.filter(|f| f["severity"] != "info").map(|f| f["code"].as_str().unwrap().to_owned()).collect()
+    }
+
+    pub fn host(&self, capability: &str, driver: &str) -> String {
+        let text = format!(
+            "schema = 1\n[driver]\nversion = \"{driver}\"\n[[gpu]]\ncompute_capability = \"{capability}\"\n"
+        );
+        self.context.write("host.toml", &text).display().to_string()
+    }
+
+    fn folder(&self, name: &str) -> PathBuf {
+        self.context.dir.path().join(name)
+    }
+}
+
+fn gcc(arguments: &[&str]) {
+    let out = Command::new("gcc").args(arguments).output().unwrap();
+    assert!(out.status.success(), "gcc {arguments:?}: {}", String::from_utf8_lossy(&out.stderr));
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut out = Vec::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { folders.push(path) } else { out.push(path) }
+        }
+    }
+    out.sort();
+    out
+}
+
+#[test]
+fn a_healthy_environment() {
+    let Some(env) = Environment::new() else { return };
+    env.verify(&[]).expect(0);
+    let host = env.host("9.0", "580.159.04");
+    let run = env.verify(&["--host", &host]).expect(0);
+    insta::assert_snapshot!("native_healthy", run.shown().replace(&static_part(&run.stdout), "[TIME]"));
+    assert_eq!(env.codes(&["--host", &host]), [""; 0]);
+}
+
+/// The last line's figures.
+fn static_part(text: &str) -> String {
+    text.lines().find(|l| l.starts_with("clean, ")).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn each_fault_of_libraries_has_its_code() {
+    type Break = fn(&mut Environment);
+    let table: &[(&str, Break)] = &[
+        ("shadowed-library", |e| {
+            // A part of another cuDNN in front of the environment's own.
+            let alien = e.folder("alien/libcudnn_graph.so.9").display().to_string();
+            e.library(
+                &alien,
+                &Build { source: "const unsigned cudnn_graph_version = 0x00090501;", ..Build::default() },
+            );
+            let folder = e.folder("alien").display().to_string();
+            e.context.set("LD_LIBRARY_PATH", &folder);
+        }),
+        ("shadowed-library", |e| {
+            // A toolkit's libnvJitLink of unknown release.
+            let alien = e.folder("cuda/lib64/libnvJitLink.so.12").display().to_string();
+            e.library(&alien, &Build::default());
+            let folder = e.folder("cuda/lib64").display().to_string();
+            e.context.set("LD_LIBRARY_PATH", &folder);
+        }),
+        ("shadowed-library", |e| {
+            let alien = e.folder("alien/libcudart.so.12").display().to_string();
+            e.library(&alien, &Build::default());
+            e.context.set("LD_PRELOAD", &alien);
+        }),
+        ("missing-library", |e| {
+            std::fs::remove_file(e.site.join("nvidia/cudnn/lib/libcudnn_heuristic.so.9")).unwrap();
+        }),
+        ("missing-library", |e| {
+            std::fs::remove_file(e.site.join("nvidia/nvjitlink/lib/libnvJitLink.so.12")).unwrap();
+        }),
+        ("stub-library", |e| {
+            let stub = e.folder("cuda/lib64/stubs/libcuda.so.1").display().to_string();
+            e.library(&stub, &Build::default());
+            let folder = e.folder("cuda/lib64/stubs").display().to_string();
+            e.context.set("LD_LIBRARY_PATH", &folder);
+        }),
+        ("extension-abi", |e| {
+            let source = "int _ZN3c105known4callEv(void); int _ZN3c106unkown4callEv(void);\n\
+                          int f(void) { return _ZN3c105known4callEv() + _ZN3c106unkown4callEv(); }";
+            e.library("flash/_C.so", &Build { needs: &["libc10.so"], source, ..Build::default() });
+            e.record("flash", "1.0", &["torch"]);
+        }),
+        ("gpu-code-hole", |e| {
+            let one: &[(u16, u32)] = &[(2, 70)];
+            let code: &[&[(u16, u32)]] = &[one; 12];
+            let path = "nvidia/cusparse/lib/libcusparse.so.12";
+            e.library(
+                path,
+                &Build {
+                    code,
+                    runpath: Some("$ORIGIN/../../nvjitlink/lib"),
+                    needs: &["libnvJitLink.so.12"],
+                    ..Build::default()
+                },
+            );
+            e.record("nvidia-cusparse-cu12", "12.5.8.93", &[]);
+        }),
+        ("unreadable-gpu-code", |e| {
+            let code: &[&[(u16, u32)]] = &[&[(2, 90)]];
+            let path =
+                e.library("nvidia/nvjitlink/lib/libnvJitLink.so.12", &Build { code, ..Build::default() });
+            let mut bytes = std::fs::read(&path).unwrap();
+            let at = bytes.windows(4).position(|w| w == [0x50, 0xed, 0x55, 0xba]).unwrap();
+            bytes[at + 8] = 0xff;
+            std::fs::write(&path, bytes).unwrap();
+            e.record("nvidia-nvjitlink-cu12", "12.8.93", &[]);
+        }),
+    ];
+    for (i, (code, break_it)) in table.iter().enumerate() {
+        let Some(mut env) = Environment::new() else { return };
+        break_it(&mut env);
+        let host = env.host("9.0", "580.159.04");
+        let codes = env.codes(&["--host", &host]);
+        assert!(
+            codes.contains(&(*code).to_owned()),
+            "{i}, {code}: {}",
+            env.verify(&["--host", &host]).shown()
+        );
+        if *code == "shadowed-library" && i == 0 {
+            insta::assert_snapshot!("native_shadowed", env.verify(&["--host", &host]).flat());
+        }
+    }
+}
+
+#[test]
+fn code_for_each_gpu() {
+    let Some(env) = Environment::new() else { return };
+    // 8.9 runs 8.0's code; 7.5, 10.0 have none; PTX needs a driver of its CUDA.
+    for (capability, expected) in
+        [("8.9", None), ("7.5", Some("no-kernel-image")), ("10.0", Some("no-kernel-image"))]
+    {
+        let host = env.host(capability, "580.159.04");
+        let codes = env.codes(&["--host", &host]);
+        assert_eq!(
+            codes.iter().any(|c| c == "no-kernel-image"),
+            expected.is_some(),
+            "{capability}: {codes:?}"
+        );
+    }
+    let source = "const char list[] = \"sm_80 compute_80\";";
+    let needs = &["libtorch_cuda.so"];
+    env.library(
+        "torch/lib/libtorch_python.so",
+        &Build { needs, source, rpath: Some(RPATH), ..Build::default() },
+    );
+    let needs = &["libc10.so", "libcudnn.so.9", "libcusparse.so.12", "libcudart.so.12"];
+    let code: &[&[(u16, u32)]] = &[&[(2, 80), (1, 80)]];
+    env.library("torch/lib/libtorch_cuda.so", &Build { needs, code, rpath: Some(RPATH), ..Build::default() });
+    env.record("torch", "2.9.1", &[]);
+    // The PTX is of ISA 8.7: CUDA 12.8, driver branch 570.
+    for (driver, code) in [("580.159.04", "compiled-at-first-use"), ("535.129.03", "no-kernel-image")] {
+        let host = env.host("9.0", driver);
+        let codes = env.codes(&["--host", &host]);
+        assert!(codes.iter().any(|c| c == code), "{driver}: {codes:?}");
+    }
+}
+
+#[test]
+fn the_drivers_library_and_its_module() {
+    let Some(env) = Environment::new() else { return };
+    let folder = env.folder("sysroot/usr/lib/x86_64-linux-gnu");
+    let library = folder.join("libcuda.so.570.26").display().to_string();
+    env.library(&library, &Build::default());
+    std::os::unix::fs::symlink("libcuda.so.570.26", folder.join("libcuda.so.1")).unwrap();
+    assert_eq!(env.codes(&["--host", &env.host("9.0", "570.26")]), [""; 0]);
+    assert_eq!(env.codes(&["--host", &env.host("9.0", "580.65.06")]), ["driver-mismatch"]);
+}
+
+#[test]
+fn other_copies_are_told_briefly() {
+    let Some(env) = Environment::new() else { return };
+    for version in ["12.1", "12.4"] {
+        let library =
+            env.folder(&format!("sysroot/usr/local/cuda-{version}/lib64/libcudart.so.{version}.99"));
+        env.library(&library.display().to_string(), &Build { source: "int x;", ..Build::default() });
+    }
+    let run = env.verify(&[]).expect(0);
+    assert!(
+        run.flat().contains("not taken by the loader here: [DIR]/sysroot/usr/local/cuda-12.1"),
+        "{}",
+        run.shown()
+    );
+}
+
+#[test]
+fn inspect_reads_libraries_folders_and_wheels() {
+    let Some(env) = Environment::new() else { return };
+    let lib = env.site.join("torch/lib").display().to_string();
+    let run = env.context.run(&["inspect", &format!("{lib}/libtorch_cuda.so")]).expect(0);
+    insta::assert_snapshot!(
+        "inspect_library",
+        run.shown().replace("[DIR]/env/lib/python3.12/site-packages/", "")
+    );
+    let json = env.context.run(&["inspect", "--json", &lib]).expect(0).json();
+    let files = json["files"].as_array().unwrap();
+    assert_eq!(files.len(), 5);
+    let cuda = files.iter().find(|f| f["soname"] == "libtorch_cuda.so").unwrap();
+    assert_eq!(cuda["sass"], serde_json::json!(["8.0", "8.9", "9.0"]));
+    assert_eq!((&cuda["containers"], &cuda["counts"]["sass"]["8.9"]), (&3.into(), &1.into()));
+    assert_eq!(cuda["version"], serde_json::Value::Null);
+    let python = files.iter().find(|f| f["soname"] == "libtorch_python.so").unwrap();
+    assert_eq!(python["arch_list"]["sass"], serde_json::json!(["8.0", "9.0"]));
+    let graph = env.site.join("nvidia/cudnn/lib/libcudnn_graph.so.9").display().to_string();
+    assert_eq!(
+        env.context.run(&["inspect", "--json", &graph]).expect(0).json()["files"][0]["version"],
+        "9.10.2"
+    );
+    // What is no library is refused, a folder without any is not.
+    let text = env.context.write("a.so", "text").display().to_string();
+    let refused = env.context.run(&["inspect", &text]).expect(2);
+    assert!(refused.stderr.contains("it is no 64-bit ELF file"), "{}", refused.shown());
+    env.context.run(&["inspect", "nowhere"]).expect(2);
+    env.context.run(&["inspect", "."]).expect(0);
+    let wheel = env.context.write("x-1.0-py3-none-any.whl", "no zip").display().to_string();
+    env.context.run(&["inspect", &wheel]).expect(2);
+    env.context.run(&["inspect", "http://127.0.0.1:9/nothing.txt"]).expect(2);
+}

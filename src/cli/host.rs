@@ -82,6 +82,12 @@ pub(super) fn seen() -> Host {
     probe(&Surroundings { root, variable: &|name| std::env::var(name).ok() })
 }
 
+/// What this machine is doing now.
+pub(super) fn state() -> crate::model::machine_state::MachineState {
+    let root = std::env::var_os("ENVLOCK_SYSROOT").map_or_else(|| PathBuf::from("/"), PathBuf::from);
+    crate::probe::state(&Surroundings { root, variable: &|name| std::env::var(name).ok() })
+}
+
 /// A machine without the GPUs of these product names or compute capabilities.
 ///
 /// # Errors

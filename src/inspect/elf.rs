@@ -207,7 +207,7 @@ impl<'d> Elf<'d> {
                 elf::DT_SONAME => out.soname = text(value),
                 elf::DT_RPATH => out.rpath = path(value),
                 elf::DT_RUNPATH => out.runpath = path(value),
-                elf::DT_FLAGS_1 => out.no_default_folders = value & u64::from(elf::DF_1_NODEFLIB.0) != 0,
+                elf::DT_FLAGS_1 => out.no_default_folders = value & elf::DF_1_NODEFLIB.0 != 0,
                 _ => {}
             }
         }

@@ -79,6 +79,22 @@ codes! {
     StubLibrary = "stub-library",
     /// The driver's library and its kernel module are of different releases.
     DriverMismatch = "driver-mismatch",
+    /// The files through which a program reaches the driver are missing.
+    NoDeviceFiles = "no-device-files",
+    /// NVSwitches are there and their manager does not run.
+    FabricManager = "fabric-manager",
+    /// A card's compute mode keeps programs away.
+    ComputeMode = "compute-mode",
+    /// A card's memory has had errors that could not be corrected.
+    MemoryErrors = "memory-errors",
+    /// A card is split into MIG instances.
+    MigEnabled = "mig-enabled",
+    /// A card's memory is nearly full.
+    LittleMemory = "little-memory",
+    /// The driver is loaded anew for each program.
+    PersistenceOff = "persistence-off",
+    /// Docker cannot hand GPUs to containers.
+    ContainersWithoutGpus = "containers-without-gpus",
     /// More copies of CUDA's libraries are on the machine.
     OtherCopies = "other-copies",
     /// An extension was built for another torch.

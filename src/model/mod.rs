@@ -9,6 +9,7 @@ pub mod finding;
 pub mod host;
 pub mod installed;
 pub mod library;
+pub mod machine_state;
 pub mod metadata;
 pub mod native;
 pub mod platform;

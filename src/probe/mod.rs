@@ -10,12 +10,14 @@ mod nvidia_smi;
 mod nvml;
 mod overrides;
 mod procfs;
+mod state;
 mod system;
 
 use std::path::PathBuf;
 
 use crate::model::host::{Driver, Gpu, Host};
 
+pub use state::state;
 pub use system::system;
 
 /// What the probe may look at; tests give a made-up root and environment.

@@ -7,6 +7,7 @@ mod files;
 mod gpu_code;
 mod host;
 mod libraries;
+mod machine;
 mod packages;
 
 pub use packages::FURNITURE;
@@ -15,6 +16,7 @@ use crate::lockfile::{Lockfile, Target};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::Host;
 use crate::model::installed::Installed;
+use crate::model::machine_state::MachineState;
 use crate::model::native::Native;
 use crate::model::solution::Envelope;
 use crate::registry::Registry;
@@ -54,6 +56,11 @@ pub fn native(native: &Native, installed: &Installed, host: &Host, registry: &Re
         return Vec::new();
     }
     vec![libraries::check(native, installed, host, registry), gpu_code::check(native, host, registry)]
+}
+
+/// Judges what the machine is doing now; nothing where nothing of NVIDIA's is there.
+pub fn machine(state: &MachineState, host: &Host) -> Option<Area> {
+    (*state != MachineState::default()).then(|| machine::check(state, host))
 }
 
 /// Holds a machine against the envelope of a target.

@@ -20,6 +20,10 @@ int nvmlDeviceGetCount_v2(unsigned *n) { *n = atoi(getenv("STUB_COUNT")); return
 int nvmlDeviceGetHandleByIndex_v2(unsigned i, dev **d) { devices[i].index = i; *d = &devices[i]; return 0; }
 int nvmlDeviceGetName(dev *d, char *s, unsigned n) { strncpy(s, d->index ? "NVIDIA GeForce RTX 3090" : "NVIDIA A100-SXM4-80GB", n); return 0; }
 int nvmlDeviceGetUUID(dev *d, char *s, unsigned n) { snprintf(s, n, "GPU-%d%d%d", d->index, d->index, d->index); return 0; }
+static int number(const char *name, int otherwise) { const char *v = getenv(name); return v ? atoi(v) : otherwise; }
+int nvmlDeviceGetMigMode(dev *d, unsigned *now, unsigned *later) { *now = *later = number("STUB_MIG", 0); return 0; }
+int nvmlDeviceGetComputeMode(dev *d, int *m) { *m = number("STUB_MODE", 0); return 0; }
+int nvmlDeviceGetTotalEccErrors(dev *d, int k, int c, unsigned long long *n) { *n = number("STUB_ECC", 0); return 0; }
 #ifndef OLD
 int nvmlDeviceGetCudaComputeCapability(dev *d, int *a, int *b) { *a = 8; *b = d->index ? 6 : 0; return 0; }
 #endif
@@ -149,4 +153,26 @@ fn overrides_and_emptiness() {
     assert!(json["driver"]["found_by"].as_str().unwrap().contains("inferred"));
     context.set("CONDA_OVERRIDE_CUDA", "77.7");
     context.run(&["probe"]).expect(2);
+}
+
+#[test]
+fn the_state_of_the_cards_is_judged() {
+    let Some(mut context) = with_stub(&[]) else { return };
+    let site = context.dir.path().join("env/lib/python3.12/site-packages");
+    std::fs::create_dir_all(&site).unwrap();
+    let codes = |context: &TestContext, code: i32| -> Vec<String> {
+        let arguments = ["verify", "--prefix", "../env", "--smoke", "off", "--json"];
+        let json = context.run(&arguments).expect(code).json();
+        json["findings"].as_array().unwrap().iter().map(|f| f["code"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(codes(&context, 0), [""; 0]);
+    context.set("STUB_MIG", "1");
+    assert_eq!(codes(&context, 0), ["mig-enabled"; 2]);
+    context.set("STUB_ECC", "2");
+    context.set("STUB_MODE", "2");
+    let found = codes(&context, 1);
+    assert_eq!(found[..2], ["compute-mode", "memory-errors"], "{found:?}");
+    // 18: the library and the kernel module are of different releases.
+    context.set("STUB_INIT", "18");
+    assert!(codes(&context, 1).contains(&"driver-mismatch".to_owned()));
 }

@@ -72,6 +72,12 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
     };
     let native = inspect::native(&installed, &around, registry.opened_by_name());
     areas.extend(verify::native(&native, &installed, &machine, &registry));
+    // Of a described machine nobody knows what it is doing.
+    if args.host.is_none() {
+        let state = host::state();
+        // Beside the host, whose state it is.
+        areas.splice(1..1, verify::machine(&state, &machine));
+    }
     let static_ms = start.elapsed().as_millis();
     // Running code from files that are wrong would prove nothing.
     let has_torch = installed.distributions.iter().any(|d| d.name == "torch");

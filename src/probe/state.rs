@@ -1,0 +1,156 @@
+//! What the machine is doing now: NVML's figures, device files, NVSwitches, containers.
+
+use std::path::Path;
+
+use nvml_wrapper::Nvml;
+use nvml_wrapper::enum_wrappers::device::{ComputeMode as NvmlMode, EccCounter, MemoryError};
+use nvml_wrapper::error::NvmlError;
+
+use super::Surroundings;
+use crate::model::machine_state::{CardState, ComputeMode, Container, DeviceFiles, Fabric, MachineState};
+use crate::model::text::clean;
+
+/// No machine has more cards.
+const MAX_CARDS: u32 = 256;
+/// No more processes are looked at for the fabric manager.
+const MAX_PROCESSES: usize = 200_000;
+
+/// Looks at the machine's state.
+pub fn state(around: &Surroundings<'_>) -> MachineState {
+    let mut state = MachineState { container: container(around), ..MachineState::default() };
+    match Nvml::init() {
+        Ok(nvml) => {
+            state.cards = cards(&nvml);
+            // As in the probe: a reduced library may lack what shutting down looks up.
+            std::mem::forget(nvml);
+        }
+        Err(NvmlError::LibRmVersionMismatch) => state.library_and_module_disagree = true,
+        Err(_) => {}
+    }
+    let loaded = ["sys/module/nvidia/version", "proc/driver/nvidia/version"];
+    if loaded.iter().any(|path| around.root.join(path).exists()) {
+        state.device_files = Some(device_files(&around.root));
+        state.fabric = fabric(around, state.container.is_some());
+        state.docker_sees_gpus = docker(&around.root).filter(|_| state.container.is_none());
+    }
+    state
+}
+
+fn cards(nvml: &Nvml) -> Vec<CardState> {
+    let count = nvml.device_count().unwrap_or_default().min(MAX_CARDS);
+    let card = |index: u32| {
+        let device = nvml.device_by_index(index).ok()?;
+        Some(CardState {
+            index,
+            name: device.name().ok().map(|name| clean(&name, 96)),
+            mig: device.mig_mode().ok().map(|mode| mode.current == 1),
+            uncorrected_errors: device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile).ok(),
+            retirement_pending: device.are_pages_pending_retired().ok(),
+            persistence: device.is_in_persistent_mode().ok(),
+            memory_mib: device.memory_info().ok().map(|m| (m.free >> 20, m.total >> 20)),
+            compute_mode: device.compute_mode().ok().map(|mode| match mode {
+                NvmlMode::Prohibited => ComputeMode::Prohibited,
+                NvmlMode::ExclusiveProcess | NvmlMode::ExclusiveThread => ComputeMode::Exclusive,
+                NvmlMode::Default => ComputeMode::Default,
+            }),
+            processes: device.running_compute_processes_count().ok().map(|n| n as usize),
+        })
+    };
+    (0..count).filter_map(card).collect()
+}
+
+fn device_files(root: &Path) -> DeviceFiles {
+    let dev = root.join("dev");
+    let cards = std::fs::read_dir(&dev).into_iter().flatten().flatten().filter(|entry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        name.strip_prefix("nvidia").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    });
+    DeviceFiles {
+        control: dev.join("nvidiactl").exists(),
+        unified_memory: dev.join("nvidia-uvm").exists(),
+        cards: cards.count(),
+    }
+}
+
+/// NVSwitches, by the driver's own list of them.
+fn fabric(around: &Surroundings<'_>, in_container: bool) -> Option<Fabric> {
+    let devices = around.root.join("proc/driver/nvidia-nvswitch/devices");
+    let has_switches = std::fs::read_dir(devices).is_ok_and(|mut list| list.next().is_some());
+    if !has_switches {
+        return None;
+    }
+    // A container sees its own processes only.
+    if in_container {
+        return Some(Fabric { manager_runs: None });
+    }
+    let processes = std::fs::read_dir(around.root.join("proc")).ok()?;
+    let runs = processes.flatten().take(MAX_PROCESSES).any(|entry| {
+        // The kernel keeps 15 letters of a program's name.
+        std::fs::read_to_string(entry.path().join("comm"))
+            .is_ok_and(|name| name.starts_with("nv-fabricmanage"))
+    });
+    Some(Fabric { manager_runs: Some(runs) })
+}
+
+fn container(around: &Surroundings<'_>) -> Option<Container> {
+    let marks = [".dockerenv", "run/.containerenv"];
+    let marked = marks.iter().any(|mark| around.root.join(mark).exists());
+    (marked || (around.variable)("container").is_some_and(|v| !v.is_empty())).then(|| Container {
+        visible_devices: (around.variable)("NVIDIA_VISIBLE_DEVICES").map(|v| clean(&v, 200)),
+    })
+}
+
+/// Whether Docker knows NVIDIA's runtime, or a CDI description of the GPUs is there; nothing without Docker.
+fn docker(root: &Path) -> Option<bool> {
+    if !root.join("etc/docker").is_dir() && !root.join("usr/bin/dockerd").exists() {
+        return None;
+    }
+    let runtime = std::fs::read_to_string(root.join("etc/docker/daemon.json"))
+        .ok()
+        .filter(|text| text.len() < 1 << 20)
+        .and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok())
+        .is_some_and(|config| config["runtimes"]["nvidia"].is_object());
+    let described = ["etc/cdi", "var/run/cdi", "run/cdi"].iter().any(|folder| {
+        let files = std::fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
+        files.into_iter().any(|file| file.file_name().to_string_lossy().contains("nvidia"))
+    });
+    let hook = root.join("usr/bin/nvidia-container-runtime-hook").exists();
+    Some(runtime || described || hook)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(root: &Path, path: &str, text: &str) {
+        let path = root.join(path);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn files_switches_and_docker() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        let around = Surroundings { root: root.to_path_buf(), variable: &|_| None };
+        assert_eq!((docker(root), fabric(&around, false), container(&around)), (None, None, None));
+        for path in ["dev/nvidia0", "dev/nvidia1", "dev/nvidiactl", "dev/nvidia-modeset"] {
+            write(root, path, "");
+        }
+        assert_eq!(device_files(root), DeviceFiles { control: true, unified_memory: false, cards: 2 });
+        write(root, "proc/driver/nvidia-nvswitch/devices/0", "");
+        assert_eq!(fabric(&around, false), Some(Fabric { manager_runs: Some(false) }));
+        assert_eq!(fabric(&around, true), Some(Fabric { manager_runs: None }));
+        write(root, "proc/77/comm", "nv-fabricmanage\n");
+        assert_eq!(fabric(&around, false), Some(Fabric { manager_runs: Some(true) }));
+        write(root, "etc/docker/daemon.json", "{}");
+        assert_eq!(docker(root), Some(false));
+        write(root, "etc/docker/daemon.json", r#"{"runtimes": {"nvidia": {"path": "x"}}}"#);
+        assert_eq!(docker(root), Some(true));
+        write(root, "etc/docker/daemon.json", "not json");
+        write(root, "etc/cdi/nvidia.yaml", "");
+        assert_eq!(docker(root), Some(true));
+        write(root, ".dockerenv", "");
+        assert_eq!(container(&around), Some(Container { visible_devices: None }));
+    }
+}

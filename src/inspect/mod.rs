@@ -10,6 +10,7 @@ pub mod loader;
 mod native;
 mod prefix;
 mod record;
+mod traces;
 mod wheel;
 
 pub use dist_info::{Depth, read};
@@ -17,4 +18,5 @@ pub use elf::ElfError;
 pub use library::{Detail, library};
 pub use native::native;
 pub use prefix::{PrefixError, find as find_prefix};
+pub use traces::traces;
 pub use wheel::{WheelError, is_library, wheel};

@@ -53,6 +53,14 @@ codes! {
     FileOwnedTwice = "file-owned-twice",
     /// A package's RECORD is missing or cannot be read.
     UnreadableRecord = "unreadable-record",
+    /// Python would import a package from elsewhere.
+    ShadowedPackage = "shadowed-package",
+    /// conda and pip installed the same package.
+    MixedInstallers = "mixed-installers",
+    /// An installer left a folder behind.
+    LeftoverFolder = "leftover-folder",
+    /// The CUDA toolkit is of another major than torch's CUDA.
+    ToolkitMismatch = "toolkit-mismatch",
     /// A package needs another that is not installed, or in another version.
     BrokenRequirement = "broken-requirement",
     /// The Python series differs from the locked one.

@@ -54,3 +54,40 @@ pub enum FileFault {
     /// The file is recorded by another distribution too: path, the other's name.
     OwnedTwice(String, String),
 }
+
+/// What lies around an environment's packages.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Traces {
+    /// Packages that conda installed: name, version, build.
+    pub conda: Vec<(String, String, String)>,
+    /// Packages that Python would find before the environment's own.
+    pub shadowing: Vec<Shadowing>,
+    /// Folders that an installer left behind, `~orch`.
+    pub leftovers: Vec<String>,
+    /// The CUDA toolkit that extensions would be built with.
+    pub toolkit: Option<Toolkit>,
+}
+
+/// A package in a folder that Python looks at before site-packages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shadowing {
+    /// The package.
+    pub name: String,
+    /// Its version there; nothing where it is a folder without metadata.
+    pub version: Option<String>,
+    /// The folder.
+    pub folder: String,
+    /// What makes Python look there.
+    pub by: String,
+}
+
+/// A CUDA toolkit with its compiler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Toolkit {
+    /// What names it: a variable, or the usual folder.
+    pub by: String,
+    /// Its folder.
+    pub home: String,
+    /// Its CUDA version, `12.8.1`.
+    pub version: String,
+}

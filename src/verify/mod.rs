@@ -6,6 +6,7 @@ mod environment;
 mod files;
 mod gpu_code;
 mod host;
+mod install;
 mod libraries;
 mod machine;
 mod packages;
@@ -15,7 +16,7 @@ pub use packages::FURNITURE;
 use crate::lockfile::{Lockfile, Target};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::Host;
-use crate::model::installed::Installed;
+use crate::model::installed::{Installed, Traces};
 use crate::model::machine_state::MachineState;
 use crate::model::native::Native;
 use crate::model::solution::Envelope;
@@ -56,6 +57,23 @@ pub fn native(native: &Native, installed: &Installed, host: &Host, registry: &Re
         return Vec::new();
     }
     vec![libraries::check(native, installed, host, registry), gpu_code::check(native, host, registry)]
+}
+
+/// Judges how the environment was installed. `locked` tells whether a package is in the lock.
+pub fn install(
+    installed: &Installed,
+    traces: &Traces,
+    registry: &Registry,
+    locked: &dyn Fn(&str) -> bool,
+) -> Area {
+    let torch = installed.distributions.iter().find(|d| d.name == "torch");
+    // `cu128` is CUDA 12.8; what the registry does not know has no build of its own.
+    let cuda = torch.and_then(|d| {
+        let variant = d.variant.as_deref()?;
+        let build = registry.builds().iter().find(|b| b.variant == variant)?;
+        build.cuda.as_ref().map(crate::model::version::cuda_short)
+    });
+    install::check(installed, traces, cuda.as_deref(), locked)
 }
 
 /// Judges what the machine is doing now; nothing where nothing of NVIDIA's is there.

@@ -149,6 +149,23 @@ fn each_fault_has_its_code() {
             let text = std::fs::read_to_string(&path).unwrap();
             std::fs::write(&path, text.replace("A description.", "A  description.")).unwrap();
         }),
+        ("leftover-folder", |l| std::fs::create_dir_all(l.site.join("~orch")).unwrap()),
+        ("mixed-installers", |l| {
+            let record = Path::new(&l.prefix).join("conda-meta/pytorch-2.5.1-x.json");
+            std::fs::create_dir_all(record.parent().unwrap()).unwrap();
+            std::fs::write(record, r#"{"name": "pytorch", "version": "2.5.1", "build": "x"}"#).unwrap();
+        }),
+        ("shadowed-package", |l| {
+            // Beside a Python that is no closed environment, the user's own folder comes first.
+            let own =
+                l.context.dir.path().join("home/.local/lib/python3.12/site-packages/torch-2.0.0.dist-info");
+            std::fs::create_dir_all(own).unwrap();
+        }),
+        ("toolkit-mismatch", |l| {
+            let version = l.context.dir.path().join("sysroot/usr/local/cuda/version.json");
+            std::fs::create_dir_all(version.parent().unwrap()).unwrap();
+            std::fs::write(version, r#"{"cuda": {"version": "11.8.0"}}"#).unwrap();
+        }),
         ("unreadable-record", |l| {
             std::fs::remove_file(l.site.join("filelock-3.20.0.dist-info/RECORD")).unwrap()
         }),
@@ -159,6 +176,25 @@ fn each_fault_has_its_code() {
         let codes = laid.codes();
         assert!(codes.contains(&(*code).to_owned()), "{code}: {codes:?}");
     }
+}
+
+#[test]
+fn what_comes_first_in_pythonpath() {
+    let mut laid = laid();
+    let folder = laid.context.dir.path().join("mine");
+    std::fs::create_dir_all(folder.join("torch")).unwrap();
+    laid.context.set("PYTHONPATH", &folder.display().to_string());
+    let run = laid.verify(&[]).expect(1);
+    assert!(run.flat().contains("PYTHONPATH comes first"), "{}", run.shown());
+    // A closed environment has no user's folder.
+    laid.context.set("PYTHONPATH", "");
+    std::fs::create_dir_all(
+        laid.context.dir.path().join("home/.local/lib/python3.12/site-packages/torch-2.0.0.dist-info"),
+    )
+    .unwrap();
+    std::fs::write(Path::new(&laid.prefix).join("pyvenv.cfg"), "include-system-site-packages = false\n")
+        .unwrap();
+    laid.verify(&[]).expect(0);
 }
 
 #[test]

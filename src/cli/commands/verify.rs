@@ -1,6 +1,6 @@
 //! `envlock verify`: read, judge, and when the files are right, run.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -64,8 +64,13 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
         Some(target) => verify::against_lock(target, &machine, &installed, args.require_gpu),
         None => on_its_own(&registry, &machine, &installed, args.require_gpu),
     };
+    let root: PathBuf = std::env::var_os("ENVLOCK_SYSROOT").map_or_else(|| "/".into(), Into::into);
+    let traces = inspect::traces(&installed, &root, &|name| std::env::var(name).ok());
+    areas.push(verify::install(&installed, &traces, &registry, &|name| {
+        target.is_none_or(|target| target.package(name).is_some())
+    }));
     let around = inspect::loader::Surroundings {
-        root: std::env::var_os("ENVLOCK_SYSROOT").map_or_else(|| "/".into(), Into::into),
+        root,
         library_path: std::env::var("LD_LIBRARY_PATH").ok(),
         preload: std::env::var("LD_PRELOAD").ok(),
         working_folder: std::env::current_dir().unwrap_or_default(),

@@ -1,0 +1,137 @@
+//! What lies around an environment's packages: conda's own list, folders that Python looks at first, leftovers of
+//! installations, the toolkit that extensions would be built with.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::model::installed::{Installed, Shadowing, Toolkit, Traces};
+use crate::model::text::{clean, normalized_name};
+
+/// No conda environment has more packages.
+const MAX_ENTRIES: usize = 20_000;
+/// Files that name a version are small.
+const MAX_FILE: u64 = 1 << 20;
+
+/// Looks around an environment. `variable` reads one environment variable.
+pub fn traces(installed: &Installed, root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Traces {
+    Traces {
+        conda: conda(Path::new(&installed.prefix)),
+        shadowing: shadowing(installed, variable),
+        leftovers: leftovers(&installed.site_packages),
+        toolkit: toolkit(root, variable),
+    }
+}
+
+#[derive(Deserialize)]
+struct CondaRecord {
+    name: String,
+    version: String,
+    #[serde(default)]
+    build: String,
+}
+
+/// Packages that conda installed: name, version, build.
+fn conda(prefix: &Path) -> Vec<(String, String, String)> {
+    let files = std::fs::read_dir(prefix.join("conda-meta")).into_iter().flatten().flatten();
+    let mut out: Vec<(String, String, String)> = files
+        .take(MAX_ENTRIES)
+        .filter(|file| file.path().extension().is_some_and(|e| e == "json"))
+        .filter_map(|file| {
+            // conda lists each file of a package there: torch's record has some MB.
+            let text = read(&file.path(), 64 << 20)?;
+            let record: CondaRecord = serde_json::from_str(&text).ok()?;
+            Some((clean(&record.name, 100), clean(&record.version, 60), clean(&record.build, 60)))
+        })
+        .collect();
+    out.sort();
+    out
+}
+
+/// Packages in folders that Python looks at before site-packages: `PYTHONPATH`, and the user's own folder
+/// unless the environment is a closed one.
+fn shadowing(installed: &Installed, variable: &dyn Fn(&str) -> Option<String>) -> Vec<Shadowing> {
+    let mut out = Vec::new();
+    let named = variable("PYTHONPATH").unwrap_or_default();
+    for folder in named.split(':').filter(|folder| !folder.is_empty()) {
+        out.extend(in_folder(Path::new(folder), "PYTHONPATH", installed));
+    }
+    let closed = read(&Path::new(&installed.prefix).join("pyvenv.cfg"), MAX_FILE).is_some_and(|text| {
+        !text.replace(' ', "").to_lowercase().contains("include-system-site-packages=true")
+    });
+    if !closed
+        && variable("PYTHONNOUSERSITE").is_none_or(|v| v.is_empty())
+        && let (Some(python), Some(home)) = (installed.python, variable("HOME"))
+    {
+        let folder = PathBuf::from(home).join(format!(".local/lib/python{python}/site-packages"));
+        if folder != installed.site_packages {
+            out.extend(in_folder(&folder, "the user's own site-packages", installed));
+        }
+    }
+    out
+}
+
+/// The packages of a folder that the environment has too.
+fn in_folder(folder: &Path, by: &str, installed: &Installed) -> Vec<Shadowing> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_ENTRIES);
+    let names: Vec<String> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    let mut out = Vec::new();
+    for distribution in &installed.distributions {
+        // A package by its metadata, or a folder of modules without any.
+        let with_metadata = names.iter().find_map(|name| {
+            let (found, version) = name.strip_suffix(".dist-info")?.split_once('-')?;
+            (normalized_name(found) == distribution.name).then(|| Some(version.to_owned()))
+        });
+        let module = distribution.name.replace('-', "_");
+        let bare = || names.contains(&module).then_some(None);
+        if let Some(version) = with_metadata.or_else(bare) {
+            out.push(Shadowing {
+                name: distribution.name.clone(),
+                version: version.map(|v| clean(&v, 60)),
+                folder: clean(&folder.display().to_string(), 200),
+                by: by.to_owned(),
+            });
+        }
+    }
+    out
+}
+
+/// Folders that pip renamed before it removed a package, and did not get to remove: `~orch`.
+fn leftovers(site: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(site).into_iter().flatten().flatten();
+    let mut out: Vec<String> = entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| name.starts_with('~'))
+        .map(|name| clean(&name, 100))
+        .collect();
+    out.sort();
+    out.truncate(100);
+    out
+}
+
+/// The CUDA toolkit that building an extension would take.
+fn toolkit(root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Option<Toolkit> {
+    let named = ["CUDA_HOME", "CUDA_PATH"].iter().find_map(|name| {
+        variable(name).filter(|v| !v.is_empty()).map(|v| ((*name).to_owned(), PathBuf::from(v)))
+    });
+    let usual = root.join("usr/local/cuda");
+    let (by, home) = named.unwrap_or(("/usr/local/cuda".to_owned(), usual));
+    let version = read(&home.join("version.json"), MAX_FILE)
+        .and_then(|text| {
+            let json: serde_json::Value = serde_json::from_str(&text).ok()?;
+            json["cuda"]["version"].as_str().map(str::to_owned)
+        })
+        .or_else(|| {
+            // #define CUDA_VERSION 12080
+            let header = read(&home.join("include/cuda.h"), 8 << 20)?;
+            let line = header.lines().find_map(|l| l.strip_prefix("#define CUDA_VERSION "))?;
+            let number: u32 = line.trim().parse().ok()?;
+            Some(format!("{}.{}", number / 1000, number % 1000 / 10))
+        })?;
+    Some(Toolkit { by, home: clean(&home.display().to_string(), 200), version: clean(&version, 40) })
+}
+
+fn read(path: &Path, limit: u64) -> Option<String> {
+    let metadata = std::fs::metadata(path).ok()?;
+    (metadata.is_file() && metadata.len() <= limit).then(|| std::fs::read_to_string(path).ok()).flatten()
+}

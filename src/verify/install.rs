@@ -1,0 +1,175 @@
+//! How an environment was installed: by two hands, over an older one, behind other packages.
+
+use super::{Area, finding};
+use crate::model::finding::{Code, Finding, Severity};
+use crate::model::installed::{Installed, Traces};
+
+/// conda's names of what pip calls otherwise.
+const CONDA_NAMES: [(&str, &str); 4] = [
+    ("pytorch", "torch"),
+    ("pytorch-gpu", "torch"),
+    ("libtorch", "torch"),
+    ("tensorflow-base", "tensorflow"),
+];
+
+/// `locked` tells whether a package is in the lock; without a lock, any is.
+pub(super) fn check(
+    installed: &Installed,
+    traces: &Traces,
+    torch_cuda: Option<&str>,
+    locked: &dyn Fn(&str) -> bool,
+) -> Area {
+    let mut area = Area { name: "install", ..Area::default() };
+    shadowing(installed, traces, locked, &mut area.findings);
+    two_hands(installed, traces, &mut area.findings);
+    for name in &traces.leftovers {
+        area.findings.push(Finding {
+            fix: Some(format!("rm -r {}/{name}", installed.site_packages.display())),
+            r#where: Some(name.clone()),
+            ..finding(
+                Code::LeftoverFolder,
+                Severity::Warning,
+                format!("`{name}` is left of a package that pip did not get to remove"),
+            )
+        });
+    }
+    toolkit(traces, torch_cuda, &mut area.findings);
+    area
+}
+
+fn shadowing(
+    installed: &Installed,
+    traces: &Traces,
+    locked: &dyn Fn(&str) -> bool,
+    findings: &mut Vec<Finding>,
+) {
+    for found in traces.shadowing.iter().filter(|found| locked(&found.name)) {
+        let own = installed.distributions.iter().find(|d| d.name == found.name);
+        let own_version = own.map(|d| d.version.as_str()).unwrap_or_default();
+        let same = found.version.as_deref() == Some(own_version);
+        let other = match &found.version {
+            Some(version) => format!("{} {version}", found.name),
+            None => format!("a folder `{}`", found.name.replace('-', "_")),
+        };
+        let fix = match found.by.as_str() {
+            "PYTHONPATH" => format!("unset PYTHONPATH, or remove {} from it", found.folder),
+            _ => format!("export PYTHONNOUSERSITE=1, or remove {} from {}", found.name, found.folder),
+        };
+        findings.push(Finding {
+            fix: Some(fix),
+            r#where: Some(found.name.clone()),
+            ..finding(
+                Code::ShadowedPackage,
+                if same { Severity::Warning } else { Severity::Error },
+                format!(
+                    "{other} in {} is imported instead of {} {own_version} of the environment: {} comes first",
+                    found.folder, found.name, found.by
+                ),
+            )
+        });
+    }
+}
+
+/// One package installed by conda and by pip: each overwrote some of the other's files.
+fn two_hands(installed: &Installed, traces: &Traces, findings: &mut Vec<Finding>) {
+    for (name, version, build) in &traces.conda {
+        let pip_name =
+            CONDA_NAMES.iter().find(|(conda, _)| conda == name).map_or(name.as_str(), |(_, pip)| pip);
+        let own = installed.distributions.iter().find(|d| d.name == pip_name);
+        let Some(own) = own.filter(|d| d.installer.as_deref().is_some_and(|i| i != "conda")) else {
+            continue;
+        };
+        let build = if build.is_empty() { String::new() } else { format!(" ({build})") };
+        findings.push(Finding {
+            fix: Some(format!(
+                "conda remove --force {name} && pip install --force-reinstall {pip_name}=={}",
+                own.version
+            )),
+            r#where: Some(pip_name.to_owned()),
+            ..finding(
+                Code::MixedInstallers,
+                Severity::Error,
+                format!(
+                    "conda installed {name} {version}{build}, {} installed {pip_name} {} over it",
+                    own.installer.as_deref().unwrap_or("pip"),
+                    own.version
+                ),
+            )
+        });
+    }
+}
+
+/// The toolkit that extensions would be built with, beside the CUDA that torch was built with.
+fn toolkit(traces: &Traces, torch_cuda: Option<&str>, findings: &mut Vec<Finding>) {
+    let (Some(toolkit), Some(cuda)) = (&traces.toolkit, torch_cuda) else { return };
+    let major = |text: &str| text.split('.').next().map(str::to_owned);
+    if major(&toolkit.version) == major(cuda) {
+        return;
+    }
+    findings.push(Finding {
+        fix: Some(format!("set CUDA_HOME to a toolkit of CUDA {}", major(cuda).unwrap_or_default())),
+        r#where: Some(toolkit.home.clone()),
+        ..finding(
+            Code::ToolkitMismatch,
+            Severity::Info,
+            format!(
+                "the toolkit in {} is CUDA {}, torch was built with {cuda}: it matters only where extensions are built",
+                toolkit.home, toolkit.version
+            ),
+        )
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::installed::{Distribution, Shadowing, Toolkit};
+
+    #[test]
+    fn faults_of_installation() {
+        let torch = Distribution {
+            name: "torch".into(),
+            version: "2.9.1".into(),
+            installer: Some("pip".into()),
+            ..Distribution::default()
+        };
+        let installed = Installed { distributions: vec![torch], ..Installed::default() };
+        let shadow = |version: Option<&str>| Traces {
+            shadowing: vec![Shadowing {
+                name: "torch".into(),
+                version: version.map(str::to_owned),
+                folder: "/x".into(),
+                by: "PYTHONPATH".into(),
+            }],
+            ..Traces::default()
+        };
+        let conda = |name: &str| Traces {
+            conda: vec![(name.into(), "2.5.1".into(), "py3.12_cuda12.4_cudnn9.1.0_0".into())],
+            ..Traces::default()
+        };
+        let toolkit = |version: &str| Traces {
+            toolkit: Some(Toolkit { by: "CUDA_HOME".into(), home: "/cuda".into(), version: version.into() }),
+            ..Traces::default()
+        };
+        let table: Vec<(Traces, &[(Code, Severity)])> = vec![
+            (Traces::default(), &[]),
+            (shadow(Some("2.9.1")), &[(Code::ShadowedPackage, Severity::Warning)]),
+            (shadow(Some("2.5.0")), &[(Code::ShadowedPackage, Severity::Error)]),
+            (shadow(None), &[(Code::ShadowedPackage, Severity::Error)]),
+            (conda("pytorch"), &[(Code::MixedInstallers, Severity::Error)]),
+            (conda("numpy"), &[]),
+            (toolkit("12.1"), &[]),
+            (toolkit("11.8"), &[(Code::ToolkitMismatch, Severity::Info)]),
+            (
+                Traces { leftovers: vec!["~orch".into()], ..Traces::default() },
+                &[(Code::LeftoverFolder, Severity::Warning)],
+            ),
+        ];
+        for (traces, expected) in table {
+            let area = check(&installed, &traces, Some("12.8"), &|_| true);
+            let found: Vec<_> = area.findings.iter().map(|f| (f.code, f.severity)).collect();
+            assert_eq!(found, expected, "{traces:?}");
+        }
+        assert!(check(&installed, &shadow(None), None, &|_| false).findings.is_empty());
+    }
+}

@@ -1,17 +1,30 @@
-//! The smoke test: a convolution that really runs, in a child process of the environment's Python.
+//! The smoke test: layer by layer from the driver up to a convolution of the framework and a compiled kernel,
+//! each in a child process with a time limit. The first layer that fails ends the chain and is named.
 //!
-//! A crash, a hang or a missing torch is an outcome, never this program's own failure.
+//! A crash, an abort or a hang is an outcome, never this program's own failure. The layers below the framework
+//! are this program itself, started anew ([`native::run`]); those above are scripts for the environment's
+//! Python.
+
+mod child;
+pub mod native;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The test itself, run in the environment.
-const SCRIPT: &str = include_str!("conv.py");
-/// No more of the child's error output is kept.
-const MAX_OUTPUT: usize = 16 << 10;
+/// The framework's layer, run in the environment.
+const TORCH: &str = include_str!("torch.py");
+/// The layer of compiled kernels.
+const COMPILE: &str = include_str!("compile.py");
+/// What makes cuDNN say which call failed: version 9's variables, then 8's.
+const CUDNN_LOGGING: [(&str, &str); 4] = [
+    ("CUDNN_LOGLEVEL_DBG", "2"),
+    ("CUDNN_LOGDEST_DBG", "stderr"),
+    ("CUDNN_LOGERR_DBG", "1"),
+    ("CUDNN_LOGWARN_DBG", "1"),
+];
 
 /// Which devices to run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,12 +37,33 @@ pub enum Devices {
     Cuda,
 }
 
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The environment.
+    pub prefix: PathBuf,
+    /// Its Python series' minor, where known.
+    pub python: Option<u32>,
+    /// Where to run.
+    pub devices: Devices,
+    /// How long one layer may take.
+    pub limit: Duration,
+    /// This program's own file: it is started for the native layers.
+    pub program: PathBuf,
+    /// The environment's own libcudart, where it has one.
+    pub runtime: Option<PathBuf>,
+    /// The environment's own libcudnn.
+    pub cudnn: Option<PathBuf>,
+    /// Whether kernels are compiled by Triton here.
+    pub triton: bool,
+}
+
 /// One check that ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// `import`, `conv-fp32`, `conv-tf32`.
+    /// `import`, `conv-fp32`, `copy`.
     pub name: String,
-    /// The layer it belongs to.
+    /// The layer it belongs to: `driver`, `runtime`, `cudnn`, `torch`, `compile`.
     pub layer: String,
     /// `cpu`, `cuda:0`.
     pub device: String,
@@ -46,12 +80,14 @@ pub struct SmokeOutcome {
     pub checks: Vec<Check>,
     /// How it ended.
     pub end: End,
+    /// What cuDNN's own log said of a failure.
+    pub cudnn_says: Option<String>,
 }
 
-/// How the child process ended.
+/// How the chain ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// It ran through.
+    /// It ran through, or a check failed.
     Done,
     /// It stopped in a layer: an exception (the last line of the traceback) or a signal.
     Crashed {
@@ -67,20 +103,31 @@ pub enum End {
         /// The limit in seconds.
         seconds: u64,
     },
-    /// Python could not be started.
+    /// Nothing could be started.
     NotStarted(String),
 }
 
-#[derive(Deserialize)]
+/// What a child writes as it goes: a crash leaves what was reached.
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Document {
     checks: Vec<Check>,
     reached: Reached,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Reached {
     layer: String,
     device: Option<String>,
+}
+
+/// A layer, from below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layer {
+    Driver,
+    Runtime,
+    Cudnn,
+    Torch,
+    Compile,
 }
 
 /// The Python of an environment.
@@ -91,94 +138,160 @@ pub fn interpreter(prefix: &Path) -> Option<PathBuf> {
         .find(|p| p.exists())
 }
 
-/// Runs the test. `minor` is the environment's Python series, where known.
-pub fn run(prefix: &Path, minor: Option<u32>, devices: Devices, limit: Duration) -> SmokeOutcome {
-    let failed = |why: String| SmokeOutcome { checks: Vec::new(), end: End::NotStarted(why) };
+/// Runs the layers. `tell` is given the name of each before it starts.
+pub fn run(plan: &Plan, tell: &mut dyn FnMut(&str)) -> SmokeOutcome {
+    let mut outcome = SmokeOutcome { checks: Vec::new(), end: End::Done, cudnn_says: None };
     // Made absolute: the test runs in a folder of its own, where a relative prefix leads nowhere.
-    let python = std::path::absolute(prefix).ok().and_then(|prefix| interpreter(&prefix));
-    let Some(python) = python else {
-        return failed(format!("`{}` has no Python", prefix.display()));
+    let prefix = std::path::absolute(&plan.prefix).unwrap_or_else(|_| plan.prefix.clone());
+    let Some(python) = interpreter(&prefix) else {
+        outcome.end = End::NotStarted(format!("`{}` has no Python", plan.prefix.display()));
+        return outcome;
     };
-    // A fresh folder: nothing of the current one can shadow torch.
-    let folder = match tempfile::Builder::new().prefix("envlock-smoke-").tempdir() {
-        Ok(folder) => folder,
-        Err(error) => return failed(error.to_string()),
-    };
-    let script = folder.path().join("envlock_smoke.py");
-    let out = folder.path().join("out.json");
-    let errors = folder.path().join("stderr");
-    if let Err(error) = fs_err::write(&script, SCRIPT) {
-        return failed(error.to_string());
+    for layer in layers(plan) {
+        tell(layer.name());
+        // A fresh folder: nothing of the current one can shadow torch.
+        let folder = match tempfile::Builder::new().prefix("envlock-smoke-").tempdir() {
+            Ok(folder) => folder,
+            Err(error) => {
+                outcome.end = End::NotStarted(error.to_string());
+                return outcome;
+            }
+        };
+        let out = folder.path().join("out.json");
+        let again = || layer.command(plan, &python, folder.path(), &out);
+        let command = match again() {
+            Ok(command) => command,
+            Err(error) => {
+                outcome.end = End::NotStarted(error.to_string());
+                return outcome;
+            }
+        };
+        let left = child::run(command, folder.path(), &out, plan.limit);
+        let failed = left.end != End::Done || left.checks.iter().any(|check| !check.passed);
+        if failed
+            && layer != Layer::Driver
+            && concerns_cudnn(&left)
+            && let Ok(mut command) = again()
+        {
+            command.envs(CUDNN_LOGGING);
+            let second = child::run(command, folder.path(), &out, plan.limit);
+            outcome.cudnn_says = failing_call(&second.stderr);
+        }
+        outcome.checks.extend(left.checks);
+        outcome.end = left.end;
+        if failed {
+            break;
+        }
     }
-    let stderr = match fs_err::File::create(&errors) {
-        Ok(file) => Stdio::from(file.into_parts().0),
-        Err(error) => return failed(error.to_string()),
-    };
-    let mut command = Command::new(&python);
-    // -P keeps the script's folder off sys.path; Pythons before 3.11 do not have it, and the folder
-    // holds nothing else.
-    if minor.is_none_or(|m| m >= 11) {
-        command.arg("-P");
+    outcome
+}
+
+fn layers(plan: &Plan) -> Vec<Layer> {
+    if plan.devices != Devices::Cuda {
+        return vec![Layer::Torch];
     }
-    command
-        .arg(&script)
-        .arg(&out)
-        .arg(match devices {
+    let mut layers = vec![Layer::Driver];
+    layers.extend(plan.runtime.is_some().then_some(Layer::Runtime));
+    layers.extend((plan.runtime.is_some() && plan.cudnn.is_some()).then_some(Layer::Cudnn));
+    layers.push(Layer::Torch);
+    layers.extend(plan.triton.then_some(Layer::Compile));
+    layers
+}
+
+impl Layer {
+    fn name(self) -> &'static str {
+        match self {
+            Layer::Driver => "driver",
+            Layer::Runtime => "runtime",
+            Layer::Cudnn => "cudnn",
+            Layer::Torch => "torch",
+            Layer::Compile => "compile",
+        }
+    }
+
+    fn command(self, plan: &Plan, python: &Path, folder: &Path, out: &Path) -> std::io::Result<Command> {
+        let script = match self {
+            Layer::Torch => TORCH,
+            Layer::Compile => COMPILE,
+            Layer::Driver | Layer::Runtime | Layer::Cudnn => {
+                let mut command = Command::new(&plan.program);
+                command.arg(native::COMMAND).arg(self.name()).arg(out);
+                command.args(plan.runtime.iter().chain(&plan.cudnn));
+                return Ok(command);
+            }
+        };
+        let file = folder.join("envlock_smoke.py");
+        fs_err::write(&file, script)?;
+        let mut command = Command::new(python);
+        // -P keeps the script's folder off sys.path; Pythons before 3.11 do not have it, and the folder
+        // holds nothing else.
+        if plan.python.is_none_or(|minor| minor >= 11) {
+            command.arg("-P");
+        }
+        command.arg(&file).arg(out).arg(match plan.devices {
             Devices::Auto => "auto",
             Devices::Cpu => "cpu",
             Devices::Cuda => "cuda",
-        })
-        .current_dir(folder.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(stderr);
-    let mut child = match command.spawn() {
-        Ok(child) => child,
-        Err(error) => return failed(format!("cannot start `{}`: {error}", python.display())),
-    };
-    let start = Instant::now();
-    let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break Some(status),
-            Ok(None) if start.elapsed() < limit => std::thread::sleep(Duration::from_millis(10)),
-            _ => {
-                let _ = child.kill();
-                let _ = child.wait();
-                break None;
-            }
-        }
-    };
-    let document = fs_err::read(&out)
-        .ok()
-        .filter(|b| b.len() < 1 << 20)
-        .and_then(|b| serde_json::from_slice::<Document>(&b).ok());
-    let layer = document.as_ref().map_or("start".to_owned(), |d| match &d.reached.device {
-        Some(device) => format!("{} on {device}", d.reached.layer),
-        None => d.reached.layer.clone(),
-    });
-    let done = document.as_ref().is_some_and(|d| d.reached.layer == "done");
-    let checks = document.map(|d| d.checks).unwrap_or_default();
-    let end = match status {
-        None => End::TimedOut { layer, seconds: limit.as_secs() },
-        Some(status) if status.success() && done => End::Done,
-        Some(status) => {
-            End::Crashed { layer, what: last_words(&errors).unwrap_or_else(|| format!("{status}")) }
-        }
-    };
-    SmokeOutcome { checks, end }
+        });
+        Ok(command)
+    }
 }
 
-/// The last line of the child's error output.
-fn last_words(path: &Path) -> Option<String> {
-    let bytes = fs_err::read(path).ok()?;
-    let tail = &bytes[bytes.len().saturating_sub(MAX_OUTPUT)..];
-    let text = String::from_utf8_lossy(tail);
-    text.lines().rev().find(|l| !l.trim().is_empty()).map(|l| crate::model::text::clean(l.trim(), 200))
+/// Whether a failure is in cuDNN or in what uses it.
+fn concerns_cudnn(left: &child::Left) -> bool {
+    let words = |text: &str| text.to_lowercase().contains("cudnn") || text.contains("conv");
+    match &left.end {
+        End::Crashed { layer, what } => words(layer) || words(what),
+        End::TimedOut { .. } | End::NotStarted(_) => false,
+        End::Done => left.checks.iter().any(|check| !check.passed && words(&check.name)),
+    }
+}
+
+/// The line of cuDNN's log that names the failing call.
+fn failing_call(log: &str) -> Option<String> {
+    let says = |line: &&str| {
+        let lower = line.to_lowercase();
+        lower.contains("cudnn_status")
+            || (lower.contains("cudnn") && (lower.contains("error") || lower.contains("warning")))
+    };
+    let line = log.lines().find(says)?;
+    Some(crate::model::text::clean(line.trim(), 300))
 }
 
 impl SmokeOutcome {
     /// Whether everything ran and passed.
     pub fn passed(&self) -> bool {
         self.end == End::Done && self.checks.iter().all(|c| c.passed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chain() {
+        let plan = |devices, runtime: bool, cudnn: bool, triton| Plan {
+            prefix: "/x".into(),
+            python: Some(12),
+            devices,
+            limit: Duration::from_secs(1),
+            program: "/bin/envlock".into(),
+            runtime: runtime.then(|| "/libcudart.so.12".into()),
+            cudnn: cudnn.then(|| "/libcudnn.so.9".into()),
+            triton,
+        };
+        let names = |plan: Plan| layers(&plan).into_iter().map(Layer::name).collect::<Vec<_>>().join(" ");
+        assert_eq!(names(plan(Devices::Cuda, true, true, true)), "driver runtime cudnn torch compile");
+        assert_eq!(names(plan(Devices::Cuda, false, true, false)), "driver torch");
+        assert_eq!(names(plan(Devices::Auto, true, true, true)), "torch");
+    }
+
+    #[test]
+    fn what_cudnn_says() {
+        let log = "I! Loading libcudnn\nE! CuDNN (v91002) function cudnnConvolutionForward() called:\n\
+                   e! Error: CUDNN_STATUS_NOT_SUPPORTED; Reason: no engine\n";
+        assert!(failing_call(log).unwrap().contains("CUDNN_STATUS_NOT_SUPPORTED"));
+        assert_eq!(failing_call("nothing"), None);
     }
 }

@@ -15,6 +15,7 @@ use crate::lockfile::{Lockfile, Target};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::Host;
 use crate::model::installed::Installed;
+use crate::model::native::Native;
 use crate::registry::Registry;
 use crate::smoke::{self, Devices, End, SmokeOutcome};
 use crate::solver::envelope_of;
@@ -92,7 +93,7 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
         SmokeChoice::Cpu | SmokeChoice::Cuda => true,
     };
     let run_it = wanted && !areas.iter().any(Area::has_errors);
-    let outcome = run_it.then(|| run_smoke(&prefix, &installed, &machine, args.smoke));
+    let outcome = run_it.then(|| run_smoke(&prefix, &installed, &native, &machine, args.smoke, printer));
     if let Some(outcome) = &outcome {
         areas.push(smoke_area(outcome));
     }
@@ -133,7 +134,14 @@ fn on_its_own(registry: &Registry, machine: &Host, installed: &Installed, requir
     verify::without_lock(registry, envelope.as_ref(), native.as_ref(), machine, installed, require_gpu)
 }
 
-fn run_smoke(prefix: &Path, installed: &Installed, machine: &Host, choice: SmokeChoice) -> SmokeOutcome {
+fn run_smoke(
+    prefix: &Path,
+    installed: &Installed,
+    native: &Native,
+    machine: &Host,
+    choice: SmokeChoice,
+    printer: &Printer,
+) -> SmokeOutcome {
     let devices = match choice {
         SmokeChoice::Cpu => Devices::Cpu,
         SmokeChoice::Cuda => Devices::Cuda,
@@ -143,7 +151,26 @@ fn run_smoke(prefix: &Path, installed: &Installed, machine: &Host, choice: Smoke
     };
     let seconds =
         std::env::var("ENVLOCK_SMOKE_TIMEOUT").ok().and_then(|t| t.parse().ok()).unwrap_or(SMOKE_LIMIT_S);
-    smoke::run(prefix, installed.python.map(|p| p.minor), devices, Duration::from_secs(seconds))
+    let library = |start: &str| {
+        let objects = native.process.iter().flat_map(|process| &process.objects);
+        let found = objects.filter(|o| o.soname.as_deref().is_some_and(|soname| soname.starts_with(start)));
+        found.map(|object| object.file.clone()).next()
+    };
+    let plan = smoke::Plan {
+        prefix: prefix.to_path_buf(),
+        python: installed.python.map(|p| p.minor),
+        devices,
+        limit: Duration::from_secs(seconds),
+        program: std::env::current_exe().unwrap_or_else(|_| "envlock".into()),
+        runtime: library("libcudart.so."),
+        cudnn: library("libcudnn.so."),
+        triton: installed.distributions.iter().any(|d| d.name == "triton"),
+    };
+    let bar = printer.progress("smoke test");
+    bar.enable_steady_tick(Duration::from_millis(100));
+    let outcome = smoke::run(&plan, &mut |layer| bar.set_message(format!("smoke test: {layer}")));
+    bar.finish_and_clear();
+    outcome
 }
 
 fn cuda_build(installed: &Installed) -> bool {
@@ -172,11 +199,14 @@ fn smoke_area(outcome: &SmokeOutcome) -> Area {
             )
         })
         .collect();
+    let says = outcome.cudnn_says.as_ref().map(|line| format!("; cuDNN's log: `{line}`")).unwrap_or_default();
+    if let Some(last) = findings.last_mut() {
+        last.message.push_str(&says);
+    }
     match &outcome.end {
         End::Done => {}
-        End::Crashed { layer, what } => {
-            findings.push(problem(Code::SmokeCrashed, format!("the smoke test stopped at {layer}: {what}")))
-        }
+        End::Crashed { layer, what } => findings
+            .push(problem(Code::SmokeCrashed, format!("the smoke test stopped at {layer}: {what}{says}"))),
         End::TimedOut { layer, seconds } => {
             findings.push(problem(
                 Code::SmokeTimeout,

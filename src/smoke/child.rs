@@ -1,0 +1,79 @@
+//! One layer in a process of its own: started, watched, and read afterwards, however it ended.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::{Check, Document, End};
+
+/// No more of the child's error output is kept, in bytes.
+const MAX_OUTPUT: usize = 64 << 10;
+/// No list of checks is longer, in bytes.
+const MAX_DOCUMENT: usize = 1 << 20;
+
+/// What a child left behind.
+pub(super) struct Left {
+    pub checks: Vec<Check>,
+    pub end: End,
+    /// The tail of its error output.
+    pub stderr: String,
+}
+
+/// Runs a command that writes its checks to `out`, in `folder`, for no longer than `limit`.
+pub(super) fn run(mut command: Command, folder: &Path, out: &Path, limit: Duration) -> Left {
+    let failed = |why: String| Left { checks: Vec::new(), end: End::NotStarted(why), stderr: String::new() };
+    let errors = folder.join("stderr");
+    let stderr = match fs_err::File::create(&errors) {
+        Ok(file) => Stdio::from(file.into_parts().0),
+        Err(error) => return failed(error.to_string()),
+    };
+    let _ = std::fs::remove_file(out);
+    command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
+    let program = command.get_program().to_string_lossy().into_owned();
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => return failed(format!("cannot start `{program}`: {error}")),
+    };
+    let start = Instant::now();
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break Some(status),
+            Ok(None) if start.elapsed() < limit => std::thread::sleep(Duration::from_millis(5)),
+            _ => {
+                let _ = child.kill();
+                let _ = child.wait();
+                break None;
+            }
+        }
+    };
+    let document = fs_err::read(out)
+        .ok()
+        .filter(|bytes| bytes.len() < MAX_DOCUMENT)
+        .and_then(|bytes| serde_json::from_slice::<Document>(&bytes).ok());
+    let reached = document.as_ref().map_or("start".to_owned(), |d| match &d.reached.device {
+        Some(device) => format!("{} on {device}", d.reached.layer),
+        None => d.reached.layer.clone(),
+    });
+    let done = document.as_ref().is_some_and(|d| d.reached.layer == "done");
+    let checks = document.map(|d| d.checks).unwrap_or_default();
+    let stderr = tail(&errors);
+    let end = match status {
+        None => End::TimedOut { layer: reached, seconds: limit.as_secs() },
+        Some(status) if status.success() && done => End::Done,
+        Some(status) => {
+            let what = last_words(&stderr).unwrap_or_else(|| format!("{status}"));
+            End::Crashed { layer: reached, what }
+        }
+    };
+    Left { checks, end, stderr }
+}
+
+fn tail(path: &Path) -> String {
+    let bytes = fs_err::read(path).unwrap_or_default();
+    String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(MAX_OUTPUT)..]).into_owned()
+}
+
+/// The last line that says something.
+fn last_words(text: &str) -> Option<String> {
+    text.lines().rev().find(|l| !l.trim().is_empty()).map(|l| crate::model::text::clean(l.trim(), 200))
+}

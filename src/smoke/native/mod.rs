@@ -1,0 +1,124 @@
+//! The layers below the framework, on the child's side: the driver, the environment's own CUDA runtime and its
+//! own cuDNN, each by its C interface. Only ever called in a child process: these libraries may abort.
+
+mod cudnn;
+mod driver;
+mod runtime;
+
+use std::ffi::{CStr, c_char, c_int};
+use std::path::{Path, PathBuf};
+
+use libloading::{Library, Symbol};
+
+use super::{Check, Document, Reached};
+
+/// The word that starts a layer instead of a command; nobody types it.
+pub const COMMAND: &str = "__smoke";
+
+/// A layer of this program as a child. Takes the arguments after [`COMMAND`]: the layer, the file for the
+/// checks, libcudart and libcudnn. Returns the exit status.
+pub fn run(arguments: &[std::ffi::OsString]) -> u8 {
+    let [layer, out, libraries @ ..] = arguments else { return 2 };
+    let paths: Vec<PathBuf> = libraries.iter().map(PathBuf::from).collect();
+    let mut log = Log { out: PathBuf::from(out), document: Document::default() };
+    let done = match (layer.to_str(), paths.as_slice()) {
+        (Some("driver"), _) => driver::run(&mut log),
+        (Some("runtime"), [runtime, ..]) => runtime::run(&mut log, runtime),
+        (Some("cudnn"), [runtime, cudnn]) => cudnn::run(&mut log, runtime, cudnn),
+        _ => return 2,
+    };
+    match done {
+        Ok(()) => {
+            log.layer("done", None);
+            0
+        }
+        Err(why) => {
+            eprintln!("{why}");
+            1
+        }
+    }
+}
+
+/// The checks so far, on disk after each: a crash must leave them.
+struct Log {
+    out: PathBuf,
+    document: Document,
+}
+
+impl Log {
+    fn layer(&mut self, layer: &str, device: Option<&str>) {
+        self.document.reached = Reached { layer: layer.to_owned(), device: device.map(str::to_owned) };
+        self.save();
+    }
+
+    fn check(&mut self, name: &str, device: &str, passed: bool, detail: String) {
+        let layer = self.document.reached.layer.clone();
+        self.document.checks.push(Check {
+            name: name.to_owned(),
+            layer,
+            device: device.to_owned(),
+            passed,
+            detail,
+        });
+        self.save();
+    }
+
+    fn save(&self) {
+        if let Ok(text) = serde_json::to_vec(&self.document) {
+            let _ = std::fs::write(&self.out, text);
+        }
+    }
+}
+
+/// A library that is opened to be called.
+struct Opened {
+    library: Library,
+    name: String,
+}
+
+impl Opened {
+    fn new(path: &Path) -> Result<Opened, String> {
+        // SAFETY: loading runs the library's constructors. This is a child process made for nothing else.
+        let library = unsafe { Library::new(path) }
+            .map_err(|error| format!("cannot load `{}`: {error}", path.display()))?;
+        Ok(Opened { library, name: path.display().to_string() })
+    }
+
+    /// A function by name. The caller states its type.
+    fn function<T>(&self, name: &str) -> Result<Symbol<'_, T>, String> {
+        // SAFETY: the types are those of the vendor's headers, which have kept them since CUDA 8 and cuDNN 7.
+        unsafe { self.library.get(name.as_bytes()) }
+            .map_err(|_| format!("`{}` has no function `{name}`", self.name))
+    }
+}
+
+/// The text that a library gives for a status: `fn(status) -> const char *`.
+fn status_text(library: &Opened, function: &str, status: c_int) -> String {
+    let Ok(describe) = library.function::<unsafe extern "C" fn(c_int) -> *const c_char>(function) else {
+        return String::new();
+    };
+    // SAFETY: the function takes any number and gives a constant text, or nothing.
+    let text = unsafe { describe(status) };
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: not null, and ended by a zero byte, as C has it.
+    let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
+    format!(" ({})", crate::model::text::clean(&text, 120))
+}
+
+/// Calls a function of a library with the C types given, and turns its status into an error that names it.
+macro_rules! call {
+    ($library:expr, $describe:literal, $name:ident ( $($argument:expr => $kind:ty),* )) => {{
+        let function = $library.function::<unsafe extern "C" fn($($kind),*) -> std::ffi::c_int>(stringify!($name))?;
+        // SAFETY: the types are those of the vendor's header; pointers live through the call.
+        let status = unsafe { function($($argument),*) };
+        if status == 0 {
+            Ok(())
+        } else {
+            let text = $crate::smoke::native::status_text(&$library, $describe, status);
+            Err(format!("{} gave {status}{text}", stringify!($name)))
+        }
+    }};
+}
+use call;

@@ -1,0 +1,181 @@
+# The framework's layer of envlock's smoke test: convolutions and a matrix product, forward and backward, held
+# against float64 on the CPU. Writes one JSON document to the file named by the first argument, anew after each
+# step: a crash leaves what was reached. The second argument is auto, cpu or cuda.
+import json
+import sys
+import time
+
+out_path, wanted = sys.argv[1], sys.argv[2]
+checks = []
+state = {"layer": "start", "device": None}
+
+
+def save():
+    with open(out_path, "w") as out:
+        json.dump({"checks": checks, "reached": state}, out)
+
+
+def layer(name, device):
+    state["layer"], state["device"] = name, device
+    save()
+
+
+def add(name, device, passed, detail):
+    checks.append({"name": name, "layer": state["layer"], "device": device, "passed": bool(passed), "detail": detail})
+    save()
+
+
+layer("import", "cpu")
+import torch
+
+add("import", "cpu", True, "torch " + torch.__version__)
+
+
+def problem(device, dtype, channels_last=False):
+    generator = torch.Generator().manual_seed(20)
+    x = torch.randn(1, 3, 224, 224, generator=generator, dtype=torch.float64)
+    w = torch.randn(64, 3, 7, 7, generator=generator, dtype=torch.float64) / 12.0
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    x = x.to(device=device, dtype=dtype).contiguous(memory_format=layout).requires_grad_(True)
+    w = w.to(device=device, dtype=dtype).contiguous(memory_format=layout).requires_grad_(True)
+    y = torch.nn.functional.conv2d(x, w, stride=2, padding=3)
+    # The gradients of a sum of squares; scaled so that half precision holds them.
+    (y.float() * y.float() / 1024.0 if dtype in (torch.float16, torch.bfloat16) else y * y / 1024.0).sum().backward()
+    if device != "cpu":
+        torch.cuda.synchronize(device)
+    return [t.detach().to("cpu", torch.float64) for t in (y, x.grad, w.grad)]
+
+
+layer("reference", "cpu")
+reference = problem("cpu", torch.float64)
+
+
+def relative(got, expected):
+    return max(float((a - b).abs().max() / b.abs().max()) for a, b in zip(got, expected))
+
+
+def convolution(name, device, tolerance, dtype=torch.float32, channels_last=False):
+    layer(name, device)
+    worst = relative(problem(device, dtype, channels_last), reference)
+    # Not a number is larger than nothing: said the other way round it would pass.
+    add(name, device, worst <= tolerance, "relative error %.1e, allowed %.0e" % (worst, tolerance))
+
+
+def product(name, device, tolerance):
+    layer(name, device)
+    generator = torch.Generator().manual_seed(21)
+    a = torch.randn(256, 512, generator=generator, dtype=torch.float64)
+    b = torch.randn(512, 256, generator=generator, dtype=torch.float64)
+    got = (a.to(device, torch.float32) @ b.to(device, torch.float32)).to("cpu", torch.float64)
+    worst = relative([got], [a @ b])
+    add(name, device, worst <= tolerance, "relative error %.1e, allowed %.0e" % (worst, tolerance))
+
+
+# fp32 sums 147 products forward and up to 12544 backward: 1e-4 leaves two digits to spare.
+# TF32 and fp16 keep 10 bits of a fraction: 2**-10 is 1e-3, and 1e-2 leaves a digit to spare. bf16 keeps 7:
+# 2**-7 is 8e-3, and 8e-2 leaves a digit to spare.
+FP32, TF32, FP16, BF16 = 1e-4, 1e-2, 1e-2, 8e-2
+
+# Cases whose time with and without cuDNN is reported: the first layer of a network, and one of its middle in
+# training.
+CASES = (("first-layer", (32, 3, 224, 224), (64, 3, 3, 3), False), ("training", (32, 128, 56, 56), (128, 128, 3, 3), True))
+
+
+def seconds(device, x_shape, w_shape, backward):
+    x = torch.randn(x_shape, device=device, requires_grad=backward)
+    w = torch.randn(w_shape, device=device, requires_grad=backward)
+
+    def once():
+        y = torch.nn.functional.conv2d(x, w, padding=1)
+        if backward:
+            y.sum().backward()
+
+    for _ in range(3):
+        once()
+    torch.cuda.synchronize(device)
+    best = float("inf")
+    for _ in range(5):
+        start = time.perf_counter()
+        for _ in range(5):
+            once()
+        torch.cuda.synchronize(device)
+        best = min(best, (time.perf_counter() - start) / 5)
+    return best
+
+
+def kernels(device):
+    from torch.profiler import ProfilerActivity, profile
+
+    x = torch.randn(32, 3, 224, 224, device=device)
+    w = torch.randn(64, 3, 3, 3, device=device)
+    with profile(activities=[ProfilerActivity.CUDA]) as recorded:
+        torch.nn.functional.conv2d(x, w, padding=1)
+        torch.cuda.synchronize(device)
+    return sorted({event.key for event in recorded.key_averages()})
+
+
+def with_and_without_cudnn(device):
+    layer("speed", device)
+    for name, x_shape, w_shape, backward in CASES:
+        with torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=True):
+            fast = seconds(device, x_shape, w_shape, backward)
+        with torch.backends.cudnn.flags(enabled=False):
+            slow = seconds(device, x_shape, w_shape, backward)
+        add("speed-" + name, device, True, "cuDNN %.1fx (%.2f ms with, %.2f ms without)" % (slow / fast, fast * 1e3, slow * 1e3))
+    layer("kernels", device)
+    try:
+        names = kernels(device)
+    except Exception as error:
+        # The profiler needs rights that a container may lack: it is a second witness, not a check.
+        add("kernels", device, True, "the profiler does not run here: %s" % type(error).__name__)
+        return
+    add("kernels", device, True, ", ".join(name[:60] for name in names[:4]) or "none seen")
+
+
+def all_reduce(count):
+    layer("nccl", "cuda")
+    # One process for all cards: the oldest of NCCL's interfaces, without ports and ranks.
+    tensors = [torch.full((1024,), float(i + 1), device="cuda:%d" % i) for i in range(count)]
+    torch.cuda.nccl.all_reduce(tensors)
+    for i in range(count):
+        torch.cuda.synchronize(i)
+    expected = count * (count + 1) / 2
+    passed = all(bool((t == expected).all()) for t in tensors)
+    add("nccl", "cuda", passed, "all-reduce over %d GPUs, NCCL %s" % (count, ".".join(map(str, torch.cuda.nccl.version()))))
+
+
+layer("device", "cuda")
+available = wanted != "cpu" and torch.cuda.is_available()
+if wanted == "cuda" or available:
+    add("device", "cuda", available, "%d visible" % torch.cuda.device_count() if available else "torch.cuda.is_available() is False")
+if available:
+    count = torch.cuda.device_count()
+    layer("cudnn", "cuda")
+    usable = torch.backends.cudnn.is_available() and torch.backends.cudnn.enabled
+    add("cudnn", "cuda", usable, "cuDNN %s" % torch.backends.cudnn.version())
+    for index in range(count):
+        device = "cuda:%d" % index
+        layer("name", device)
+        capability = torch.cuda.get_device_capability(index)
+        add("name", device, True, "%s (%d.%d)" % ((torch.cuda.get_device_name(index),) + capability))
+        torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cuda.matmul.allow_tf32 = False
+        convolution("conv-fp32", device, FP32)
+        convolution("conv-channels-last", device, FP32, channels_last=True)
+        with torch.backends.cudnn.flags(enabled=False):
+            convolution("conv-without-cudnn", device, FP32)
+        product("matmul-fp32", device, FP32)
+        convolution("conv-fp16", device, FP16, dtype=torch.float16)
+        if torch.cuda.is_bf16_supported():
+            convolution("conv-bf16", device, BF16, dtype=torch.bfloat16)
+        torch.backends.cudnn.allow_tf32 = True
+        convolution("conv-tf32", device, TF32)
+        with_and_without_cudnn(device)
+    if count > 1:
+        all_reduce(count)
+else:
+    convolution("conv-fp32", "cpu", FP32)
+    convolution("conv-channels-last", "cpu", FP32, channels_last=True)
+    product("matmul-fp32", "cpu", FP32)
+    convolution("conv-bf16", "cpu", BF16, dtype=torch.bfloat16)
+layer("done", None)

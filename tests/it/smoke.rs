@@ -1,0 +1,177 @@
+//! The layers of the smoke test below the framework, on stub libraries that compute on the CPU: no GPU is needed to
+//! see that each layer calls what it should, checks what it gets, and ends the chain when it fails.
+
+use std::process::Command;
+
+use super::native::{Build, Environment};
+
+/// A driver with one GPU; `FAIL_INIT` makes cuInit fail. Built without a C library: it is loaded from an
+/// environment whose machine has none.
+const DRIVER: &str = r#"
+static void copy(char *to, const char *from) { while ((*to++ = *from++)); }
+#ifdef FAIL_INIT
+int cuInit(unsigned f) { return 802; }
+#else
+int cuInit(unsigned f) { return 0; }
+#endif
+int cuGetErrorName(int s, const char **t) { *t = s == 802 ? "CUDA_ERROR_SYSTEM_NOT_READY" : 0; return 0; }
+int cuDriverGetVersion(int *v) { *v = 13000; return 0; }
+int cuDeviceGetCount(int *n) { *n = 1; return 0; }
+int cuDeviceGet(int *d, int i) { *d = i; return 0; }
+int cuDeviceGetName(char *s, int n, int d) { copy(s, "NVIDIA H200"); return 0; }
+int cuDeviceGetAttribute(int *v, int a, int d) { *v = a == 75 ? 9 : 0; return 0; }
+int cuModuleLoadData(void **m, const void *text) { *m = (void *)text; return ((char *)text)[0] != '.'; }
+int cuModuleGetFunction(void **f, void *m, const char *name) { *f = m; return name[0] != 'a'; }
+int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned s,
+                   void *q, void **a, void **e) {
+  float *data = *(float **)a[0];
+  for (unsigned i = 0; i < gx * bx; i++) data[i] += ADD;
+  return 0;
+}
+"#;
+
+/// A runtime whose device memory is an arena of its own.
+const RUNTIME: &str = r#"
+typedef unsigned long size;
+static char arena[1 << 20]; static size used;
+const char *cudaGetErrorString(int s) { return "an error"; }
+int cudaRuntimeGetVersion(int *v) { *v = 12080; return 0; }
+int cudaGetDeviceCount(int *n) { *n = 1; return 0; }
+int cudaSetDevice(int d) { return 0; }
+int cudaMalloc(void **p, size n) { if (used + n > sizeof arena) return 2; *p = arena + used; used += (n + 63) & ~63ul; return 0; }
+int cudaMemcpy(void *to, const void *from, size n, int kind) {
+  volatile char *t = to; const char *f = from; for (size i = 0; i < n; i++) t[i] = f[i]; return 0;
+}
+int cudaDeviceSynchronize(void) { return 0; }
+"#;
+
+/// A cuDNN whose convolution is right, or not.
+const CUDNN: &str = r#"
+typedef unsigned long size;
+static char any;
+size cudnnGetVersion(void) { return 91002; }
+const char *cudnnGetErrorString(int s) { return "CUDNN_STATUS_NOT_SUPPORTED"; }
+int cudnnCreate(void **h) { *h = &any; return 0; }
+int cudnnCreateTensorDescriptor(void **h) { *h = &any; return 0; }
+int cudnnCreateFilterDescriptor(void **h) { *h = &any; return 0; }
+int cudnnCreateConvolutionDescriptor(void **h) { *h = &any; return 0; }
+int cudnnSetTensor4dDescriptor(void *d, int f, int t, int n, int c, int h, int w) { return 0; }
+int cudnnSetFilter4dDescriptor(void *d, int t, int f, int k, int c, int h, int w) { return 0; }
+int cudnnSetConvolution2dDescriptor(void *d, int a, int b, int c, int e, int f, int g, int m, int t) { return 0; }
+int cudnnSetConvolutionMathType(void *d, int m) { return 0; }
+int cudnnGetConvolutionForwardWorkspaceSize(void *h, void *x, void *w, void *c, void *y, int a, size *n) { *n = 0; return 0; }
+int cudnnConvolutionForward(void *h, const void *one, void *xd, const float *x, void *wd, const float *w, void *cd, int a,
+                            void *s, size n, const void *zero, void *yd, float *y) {
+  if (STATUS) return STATUS;
+  for (int f = 0; f < 8; f++) for (int i = 0; i < 32; i++) for (int j = 0; j < 32; j++) {
+    float sum = 0;
+    for (int c = 0; c < 3; c++) for (int k = 0; k < 3; k++) for (int l = 0; l < 3; l++) {
+      int p = i + k - 1, q = j + l - 1;
+      if (p >= 0 && q >= 0 && p < 32 && q < 32) sum += x[(c * 32 + p) * 32 + q] * w[((f * 3 + c) * 3 + k) * 3 + l];
+    }
+    y[(f * 32 + i) * 32 + j] = sum * FACTOR;
+  }
+  return 0;
+}
+"#;
+
+/// Plays the environment's Python: says that the framework's layer went well.
+const PYTHON: &str = r#"
+#include <stdio.h>
+int main(int c, char **v) {
+  FILE *f = fopen(v[c - 2], "w");
+  fputs("{\"checks\": [{\"name\": \"conv-fp32\", \"layer\": \"torch\", \"device\": \"cuda:0\", \"passed\": true, \"detail\": \"fine\"}], \"reached\": {\"layer\": \"done\", \"device\": null}}", f);
+  return fclose(f);
+}
+"#;
+
+/// An environment with stubs in place of the driver, the runtime and cuDNN. `defines` go before their sources.
+fn environment(defines: &str) -> Option<Environment> {
+    let mut env = Environment::new()?;
+    let text = |source: &str| {
+        let defines =
+            format!("#define ADD {}\n{defines}\n", if defines.contains("WRONG_KERNEL") { 2 } else { 1 });
+        let status = if defines.contains("REFUSES") { 9 } else { 0 };
+        let factor = if defines.contains("WRONG_SUM") { "1.01f" } else { "1.0f" };
+        format!("{defines}#define STATUS {status}\n#define FACTOR {factor}\n{source}")
+    };
+    let driver = env.context.dir.path().join("driver/libcuda.so.1").display().to_string();
+    env.library(&driver, &Build { source: &text(DRIVER), ..Build::default() });
+    env.context.set("LD_LIBRARY_PATH", &env.context.dir.path().join("driver").display().to_string());
+    let runtime = "nvidia/cuda_runtime/lib/libcudart.so.12";
+    env.library(runtime, &Build { source: &text(RUNTIME), ..Build::default() });
+    env.record("nvidia-cuda-runtime-cu12", "12.8.90", &[]);
+    let cudnn = "nvidia/cudnn/lib/libcudnn.so.9";
+    env.library(cudnn, &Build { source: &text(CUDNN), runpath: Some("$ORIGIN"), ..Build::default() });
+    env.record("nvidia-cudnn-cu12", "9.10.2.21", &[]);
+    let source = env.context.write("python.c", PYTHON);
+    let python = env.context.dir.path().join("env/bin/python");
+    std::fs::remove_file(&python).unwrap();
+    let built = Command::new("gcc").args(["-static", "-o"]).arg(&python).arg(source).output().unwrap();
+    if !built.status.success() {
+        super::context::skipped("no static C library here");
+        return None;
+    }
+    Some(env)
+}
+
+fn smoke(env: &Environment) -> serde_json::Value {
+    let prefix = env.context.dir.path().join("env").display().to_string();
+    env.context.run(&["verify", "--prefix", &prefix, "--smoke", "cuda", "--json"]).json()
+}
+
+fn names(json: &serde_json::Value) -> Vec<String> {
+    let checks = json["smoke"]["checks"].as_array().unwrap_or_else(|| panic!("{json:#}"));
+    checks
+        .iter()
+        .map(|c| format!("{} {}", c["layer"].as_str().unwrap(), c["name"].as_str().unwrap()))
+        .collect()
+}
+
+#[test]
+fn every_layer_in_order() {
+    let Some(env) = environment("") else { return };
+    let json = smoke(&env);
+    let expected = [
+        "driver init",
+        "driver device",
+        "runtime version",
+        "runtime copy",
+        "ptx ptx",
+        "cudnn version",
+        "cudnn conv-native",
+        "torch conv-fp32",
+    ];
+    assert_eq!(names(&json), expected, "{json:#}");
+    assert_eq!((&json["smoke"]["passed"], &json["verdict"]), (&true.into(), &"ok".into()), "{json:#}");
+    assert_eq!(json["smoke"]["checks"][1]["detail"], "NVIDIA H200 (9.0)");
+}
+
+#[test]
+fn the_first_layer_that_fails_ends_the_chain() {
+    // What is wrong, the last layer that runs, a word of the message.
+    let table = [
+        ("#define FAIL_INIT", "driver", "cuInit gave 802 (CUDA_ERROR_SYSTEM_NOT_READY)"),
+        ("#define WRONG_KERNEL", "ptx", "ptx on cuda:0"),
+        ("#define REFUSES", "cudnn", "cudnnConvolutionForward gave 9 (CUDNN_STATUS_NOT_SUPPORTED)"),
+        ("#define WRONG_SUM", "cudnn", "conv-native on cuda:0: relative error 1.0e-2"),
+    ];
+    for (defines, layer, message) in table {
+        let Some(env) = environment(defines) else { return };
+        let json = smoke(&env);
+        assert_eq!(json["verdict"], "differs", "{defines}: {json:#}");
+        let findings = json["findings"].to_string();
+        assert!(findings.contains(message), "{defines}: {findings}");
+        assert!(names(&json).iter().all(|n| !n.starts_with("torch")), "{defines}: {json:#}");
+        assert!(names(&json).last().is_none_or(|n| n.starts_with(layer)), "{defines}: {json:#}");
+    }
+}
+
+#[test]
+fn a_driver_that_is_not_there_is_a_finding() {
+    let Some(mut env) = environment("") else { return };
+    env.context.set("LD_LIBRARY_PATH", "");
+    let json = smoke(&env);
+    let findings = json["findings"].to_string();
+    assert!(findings.contains("the smoke test stopped at driver: cannot load `libcuda.so.1`"), "{findings}");
+}

@@ -86,6 +86,10 @@ pub(super) enum Command {
     Export(ExportArgs),
     /// Hold the environment and the machine against the lock
     Verify(VerifyArgs),
+    /// Verify without running anything, then run a command in its place
+    Run(RunArgs),
+    /// Print a preflight check for the top of a training script
+    Guard(GuardArgs),
     /// Read libraries and wheels: names, search paths, versions, GPU code
     Inspect(InspectArgs),
     /// The compatibility data
@@ -261,6 +265,35 @@ pub(super) struct WhyArgs {
 }
 
 #[derive(Debug, ClapArgs)]
+pub(super) struct RunArgs {
+    /// The environment's folder; else the active one
+    #[arg(long, value_name = "DIR")]
+    pub prefix: Option<PathBuf>,
+    /// Which target of the lock
+    #[arg(long, value_name = "NAME")]
+    pub target: Option<String>,
+    /// Start the command without a look
+    #[arg(long)]
+    pub no_verify: bool,
+    /// Watch the GPUs while it runs, and say at its end what they did
+    #[arg(long)]
+    pub monitor: bool,
+    /// Write what was seen, once a second: CSV, or JSON where the name ends in .json
+    #[arg(long, value_name = "FILE")]
+    pub monitor_out: Option<PathBuf>,
+    /// The command and its arguments
+    #[arg(required = true, last = true, value_name = "CMD")]
+    pub command: Vec<std::ffi::OsString>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct GuardArgs {
+    /// Which target of the lock
+    #[arg(long, value_name = "NAME")]
+    pub target: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
 pub(super) struct InspectArgs {
     /// Shared libraries, folders of them, wheels, or addresses of wheels
     #[arg(required = true, value_name = "PATH")]
@@ -395,6 +428,11 @@ pub(super) enum SmokeChoice {
 pub(super) enum VerifyFormat {
     Text,
     Json,
+    /// JUnit's XML
+    Junit,
+    /// SARIF 2.1.0
+    Sarif,
+    /// GitHub's workflow commands
     Github,
 }
 

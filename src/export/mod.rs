@@ -2,10 +2,12 @@
 
 mod conda_env;
 pub mod graph;
+mod guard;
 mod pylock;
 mod requirements;
 
 pub use conda_env::{conda_environment, environment_name};
+pub use guard::guard;
 pub use pylock::pylock;
 pub use requirements::requirements;
 

@@ -117,6 +117,8 @@ codes! {
     UnreadableGpuCode = "unreadable-gpu-code",
     /// Packages that are known not to work together.
     KnownIncompatible = "known-incompatible",
+    /// The machine changed since the lock was made.
+    Drift = "drift",
     /// The lock has no hashes: it was made from the registry alone.
     StackOnlyLock = "stack-only-lock",
     /// The smoke test failed.

@@ -10,6 +10,7 @@ mod nvidia_smi;
 mod nvml;
 mod overrides;
 mod procfs;
+mod sampler;
 mod state;
 mod system;
 
@@ -17,6 +18,7 @@ use std::path::PathBuf;
 
 use crate::model::host::{Driver, Gpu, Host};
 
+pub use sampler::{Sample, Sampler};
 pub use state::state;
 pub use system::system;
 

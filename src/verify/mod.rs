@@ -2,6 +2,7 @@
 //!
 //! Each check is a function of values that returns findings; files were read before, by `inspect`.
 
+mod drift;
 mod environment;
 mod files;
 mod gpu_code;
@@ -74,6 +75,11 @@ pub fn install(
         build.cuda.as_ref().map(crate::model::version::cuda_short)
     });
     install::check(installed, traces, cuda.as_deref(), locked)
+}
+
+/// What changed since the lock was made; nothing where nothing did.
+pub fn drift(target: &Target, host: &Host) -> Option<Area> {
+    drift::check(target, host)
 }
 
 /// Judges what the machine is doing now; nothing where nothing of NVIDIA's is there.

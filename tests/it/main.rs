@@ -9,6 +9,7 @@ mod native;
 mod probe;
 mod questions;
 mod resolve;
+mod run;
 mod smoke;
 mod targets;
 mod verify;

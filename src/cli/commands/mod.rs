@@ -5,6 +5,7 @@ mod cache;
 mod diff;
 mod export;
 mod graph;
+mod guard;
 mod init;
 mod inspect;
 mod outdated;
@@ -12,6 +13,7 @@ mod plan;
 mod probe;
 mod registry;
 mod resolve;
+mod run;
 mod tree;
 mod verify;
 mod why;
@@ -39,6 +41,8 @@ pub(super) fn dispatch(args: &Args, printer: &Printer) -> Result<u8, CliError> {
         Command::Outdated(a) => outdated::run(global, a, printer),
         Command::Export(a) => export::run(global, a, printer),
         Command::Verify(a) => verify::run(global, a, printer),
+        Command::Run(a) => run::run(global, a, printer),
+        Command::Guard(a) => guard::run(global, a, printer),
         Command::Inspect(a) => inspect::run(global, a, printer),
         Command::Registry(a) => registry::run(global, a, printer),
         Command::Cache(a) => cache::run(global, a, printer),

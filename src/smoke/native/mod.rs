@@ -16,27 +16,22 @@ use super::{Check, Document, Reached};
 pub const COMMAND: &str = "__smoke";
 
 /// A layer of this program as a child. Takes the arguments after [`COMMAND`]: the layer, the file for the
-/// checks, libcudart and libcudnn. Returns the exit status.
-pub fn run(arguments: &[std::ffi::OsString]) -> u8 {
-    let [layer, out, libraries @ ..] = arguments else { return 2 };
+/// checks, libcudart and libcudnn.
+///
+/// # Errors
+/// What failed, one line.
+pub fn run(arguments: &[std::ffi::OsString]) -> Result<(), String> {
+    let [layer, out, libraries @ ..] = arguments else { return Err("no layer".to_owned()) };
     let paths: Vec<PathBuf> = libraries.iter().map(PathBuf::from).collect();
     let mut log = Log { out: PathBuf::from(out), document: Document::default() };
-    let done = match (layer.to_str(), paths.as_slice()) {
+    match (layer.to_str(), paths.as_slice()) {
         (Some("driver"), _) => driver::run(&mut log),
         (Some("runtime"), [runtime, ..]) => runtime::run(&mut log, runtime),
         (Some("cudnn"), [runtime, cudnn]) => cudnn::run(&mut log, runtime, cudnn),
-        _ => return 2,
-    };
-    match done {
-        Ok(()) => {
-            log.layer("done", None);
-            0
-        }
-        Err(why) => {
-            eprintln!("{why}");
-            1
-        }
-    }
+        _ => Err("no such layer".to_owned()),
+    }?;
+    log.layer("done", None);
+    Ok(())
 }
 
 /// The checks so far, on disk after each: a crash must leave them.

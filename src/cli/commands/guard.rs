@@ -1,0 +1,22 @@
+//! `envlock guard`: a preflight snippet for a training script.
+
+use crate::cli::args::{GlobalArgs, GuardArgs};
+use crate::cli::error::{CliError, exit};
+use crate::cli::lock;
+use crate::cli::printer::Printer;
+use crate::cli::settings::{self, Project};
+use crate::export;
+
+pub(super) fn run(global: &GlobalArgs, args: &GuardArgs, printer: &Printer) -> Result<u8, CliError> {
+    let project = Project::find(global, true)?;
+    let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
+    lock::warn_if_stale(&project, &lock, &settings::registry(global)?, printer);
+    let target = lock::target(&lock, args.target.as_deref())?;
+    let snippet = export::guard(target).map_err(|why| CliError::new("export", why))?;
+    if printer.json {
+        printer.json(&serde_json::json!({ "target": target.name, "python": snippet }));
+    } else {
+        printer.raw(&snippet);
+    }
+    Ok(exit::YES)
+}

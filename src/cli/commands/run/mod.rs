@@ -1,0 +1,100 @@
+//! `envlock run -- CMD`: the static part of verify, then CMD in its place.
+
+mod monitor;
+mod state;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+
+use super::verify::{self, Question};
+use crate::cli::args::{GlobalArgs, RunArgs};
+use crate::cli::error::{CliError, exit};
+use crate::cli::lock;
+use crate::cli::printer::Printer;
+use crate::cli::settings::{self, Project};
+use state::State;
+
+pub(super) fn run(global: &GlobalArgs, args: &RunArgs, printer: &Printer) -> Result<u8, CliError> {
+    let prefix = verify::prefix(args.prefix.as_deref())?;
+    if !args.no_verify {
+        let project = Project::find(global, true)?;
+        let kept = State::kept(global, &project, &prefix);
+        if !kept.is_some_and(|state| state.holds(global)) {
+            let code = verified(global, &project, &prefix, args, printer)?;
+            if code != exit::YES {
+                return Ok(code);
+            }
+        }
+    }
+    let [program, rest @ ..] = args.command.as_slice() else {
+        return Err(CliError::new("usage", "no command is named").hint("`envlock run -- python train.py`"));
+    };
+    let mut command = Command::new(program);
+    command.args(rest);
+    enter(&mut command, &prefix, args.prefix.is_some());
+    let failed = |error: std::io::Error| {
+        CliError::new("usage", format!("cannot start `{}`: {error}", program.to_string_lossy()))
+    };
+    if args.monitor || args.monitor_out.is_some() {
+        return monitor::run(command, args.monitor_out.as_deref(), printer).map_err(failed);
+    }
+    replace(command).map_err(failed)
+}
+
+/// Verifies, and keeps what it was that was clean.
+fn verified(
+    global: &GlobalArgs,
+    project: &Project,
+    prefix: &Path,
+    args: &RunArgs,
+    printer: &Printer,
+) -> Result<u8, CliError> {
+    let registry = settings::registry(global)?;
+    let lock = lock::read(project)?;
+    if let Some(lock) = &lock {
+        lock::warn_if_stale(project, lock, &registry, printer);
+    }
+    let question =
+        Question { prefix, host: None, target: args.target.as_deref(), deep: false, require_gpu: false };
+    let judged = verify::judge(&question, project, lock.as_ref(), &registry)?;
+    if judged.has_errors() {
+        if printer.json {
+            let findings: Vec<_> = judged.areas.iter().flat_map(|area| &area.findings).collect();
+            printer.json(&serde_json::json!({ "verdict": "differs", "findings": findings }));
+        } else {
+            verify::findings(printer, judged.areas.iter().flat_map(|area| &area.findings));
+        }
+        printer.hint("the command was not started; `--no-verify` starts it all the same");
+        return Ok(exit::NO);
+    }
+    State::of(global, project, prefix, &judged.installed).keep(global, prefix);
+    Ok(exit::YES)
+}
+
+/// Makes the environment the active one for a command, where it is not already.
+fn enter(command: &mut Command, prefix: &Path, named: bool) {
+    let bin = prefix.join(if cfg!(windows) { "Scripts" } else { "bin" });
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if !named && std::env::split_paths(&path).any(|folder| folder == bin) {
+        return;
+    }
+    let absolute = std::path::absolute(&bin).unwrap_or(bin);
+    let joined = std::env::join_paths(std::iter::once(absolute).chain(std::env::split_paths(&path)));
+    command.env("PATH", joined.unwrap_or(OsString::from(&path)));
+    command.env("VIRTUAL_ENV", std::path::absolute(prefix).unwrap_or_else(|_| prefix.to_path_buf()));
+    command.env_remove("PYTHONHOME");
+}
+
+/// Puts the command in this process's place: its status and signals are its own.
+#[cfg(unix)]
+fn replace(mut command: Command) -> std::io::Result<u8> {
+    use std::os::unix::process::CommandExt as _;
+    Err(command.exec())
+}
+
+#[cfg(not(unix))]
+fn replace(mut command: Command) -> std::io::Result<u8> {
+    let status = command.status()?;
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::NO))
+}

@@ -1,0 +1,227 @@
+//! `run --monitor`: looks at the GPUs once a second while the command runs, and says at its end what they did.
+
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::cli::error::exit;
+use crate::cli::files;
+use crate::cli::printer::Printer;
+use crate::probe::{Sample, Sampler};
+
+/// The time between two looks.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// How often it is seen whether the command still runs.
+const TICK: Duration = Duration::from_millis(50);
+/// After a day the oldest samples are thinned out.
+const MAX_SAMPLES: usize = 100_000;
+/// Memory of a card that is this full, in percent, while its processors work less than [`IDLE`], is worth a word.
+const FULL: u64 = 90;
+const IDLE: f64 = 10.0;
+
+/// Runs a command and watches.
+pub(super) fn run(mut command: Command, out: Option<&Path>, printer: &Printer) -> std::io::Result<u8> {
+    let sampler = Sampler::new();
+    let signals = Signals::new();
+    let mut child = command.spawn()?;
+    let start = Instant::now();
+    let mut samples: Vec<Sample> = Vec::new();
+    let mut next = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        signals.pass_on(&child);
+        if Instant::now() >= next {
+            next += INTERVAL;
+            if let Some(sampler) = &sampler {
+                samples.extend(sampler.sample(start.elapsed().as_secs_f64()));
+            }
+            if samples.len() > MAX_SAMPLES {
+                let mut keep = false;
+                samples.retain(|_| {
+                    keep = !keep;
+                    keep
+                });
+            }
+        }
+        std::thread::sleep(TICK);
+    };
+    if sampler.is_none() {
+        printer.warning("NVML is not there: the GPUs could not be watched");
+    }
+    for line in summary(&samples, start.elapsed()) {
+        printer.note(&line);
+    }
+    if let Some(path) = out {
+        let text =
+            if path.extension().is_some_and(|e| e == "json") { as_json(&samples) } else { as_csv(&samples) };
+        if let Err(error) = files::write(path, &text) {
+            error.print(printer);
+        }
+    }
+    Ok(code(status, &child))
+}
+
+/// What is sent to this process while the command runs. An interrupt from the terminal reaches the command too,
+/// and the summary waits for its end; a request to end is passed on.
+#[cfg(unix)]
+struct Signals {
+    terminate: std::sync::Arc<std::sync::atomic::AtomicBool>,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> Signals {
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+        let terminate = std::sync::Arc::<std::sync::atomic::AtomicBool>::default();
+        let ignored = std::sync::Arc::<std::sync::atomic::AtomicBool>::default();
+        for (signal, flag) in [(SIGTERM, &terminate), (SIGHUP, &terminate), (SIGINT, &ignored)] {
+            // Without a handler the signal does what it always did.
+            let _ = signal_hook::flag::register(signal, std::sync::Arc::clone(flag));
+        }
+        Signals { terminate }
+    }
+
+    fn pass_on(&self, child: &Child) {
+        if self.terminate.swap(false, std::sync::atomic::Ordering::Relaxed)
+            && let Ok(id) = i32::try_from(child.id())
+        {
+            // SAFETY: a signal to a child that was not waited for yet: its number is its own.
+            unsafe { libc::kill(id, libc::SIGTERM) };
+        }
+    }
+}
+
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> Signals {
+        Signals
+    }
+
+    fn pass_on(&self, _child: &Child) {}
+}
+
+#[cfg(unix)]
+fn code(status: std::process::ExitStatus, _child: &Child) -> u8 {
+    use std::os::unix::process::ExitStatusExt as _;
+    // As a shell reports it.
+    let signal = status.signal().and_then(|signal| u8::try_from(128 + signal).ok());
+    status.code().and_then(|code| u8::try_from(code).ok()).or(signal).unwrap_or(exit::NO)
+}
+
+#[cfg(not(unix))]
+fn code(status: std::process::ExitStatus, _child: &Child) -> u8 {
+    status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::NO)
+}
+
+/// One line for each card, and a hint where it waited.
+fn summary(samples: &[Sample], elapsed: Duration) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut cards: Vec<u32> = samples.iter().map(|sample| sample.gpu).collect();
+    cards.sort_unstable();
+    cards.dedup();
+    for card in cards {
+        let own: Vec<&Sample> = samples.iter().filter(|sample| sample.gpu == card).collect();
+        let mean = |value: &dyn Fn(&Sample) -> Option<f64>| {
+            let values: Vec<f64> = own.iter().filter_map(|sample| value(sample)).collect();
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        };
+        let sm = mean(&|s| s.sm_percent.map(f64::from));
+        let watts = mean(&|s| s.power_watts);
+        let used = own.iter().filter_map(|s| s.memory_used_mib).max();
+        let total = own.iter().filter_map(|s| s.memory_total_mib).max();
+        let mut text = format!("GPU {card}, {:.0} s:", elapsed.as_secs_f64());
+        if let Some(sm) = sm {
+            text.push_str(&format!(" SM {sm:.0} % on average,"));
+        }
+        if let (Some(used), Some(total)) = (used, total) {
+            text.push_str(&format!(" at most {used} of {total} MiB,"));
+        }
+        if let Some(watts) = watts {
+            text.push_str(&format!(" {watts:.0} W,"));
+        }
+        let mut reasons: Vec<&str> =
+            own.iter().flat_map(|s| s.throttled_by.iter().map(String::as_str)).collect();
+        reasons.sort_unstable();
+        reasons.dedup();
+        if !reasons.is_empty() {
+            text.push_str(&format!(" throttled by {},", reasons.join(", ")));
+        }
+        let errors = own.iter().filter_map(|s| s.uncorrected_errors).max().unwrap_or_default();
+        if errors > 0 {
+            text.push_str(&format!(" {errors} uncorrected memory errors,"));
+        }
+        out.push(text.trim_end_matches([',', ':']).to_owned());
+        if let (Some(sm), Some(used), Some(total)) = (sm, used, total)
+            && total > 0
+            && used * 100 / total >= FULL
+            && sm < IDLE
+        {
+            out.push(format!(
+                "GPU {card} had its memory full and its processors idle: the program waits for something else, mostly for data"
+            ));
+        }
+    }
+    out
+}
+
+fn as_json(samples: &[Sample]) -> String {
+    format!("{:#}\n", json!({ "samples": samples }))
+}
+
+fn as_csv(samples: &[Sample]) -> String {
+    let mut out = String::from(
+        "seconds,gpu,sm_percent,memory_percent,memory_used_mib,memory_total_mib,power_watts,sm_mhz,uncorrected_errors,throttled_by\n",
+    );
+    let text = |value: Option<String>| value.unwrap_or_default();
+    for s in samples {
+        out.push_str(&format!(
+            "{:.1},{},{},{},{},{},{},{},{},{}\n",
+            s.seconds,
+            s.gpu,
+            text(s.sm_percent.map(|v| v.to_string())),
+            text(s.memory_percent.map(|v| v.to_string())),
+            text(s.memory_used_mib.map(|v| v.to_string())),
+            text(s.memory_total_mib.map(|v| v.to_string())),
+            text(s.power_watts.map(|v| format!("{v:.1}"))),
+            text(s.sm_mhz.map(|v| v.to_string())),
+            text(s.uncorrected_errors.map(|v| v.to_string())),
+            s.throttled_by.join(" ")
+        ));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_says_when_a_card_waited() {
+        let sample = |seconds: f64, sm| Sample {
+            seconds,
+            gpu: 0,
+            sm_percent: Some(sm),
+            memory_used_mib: Some(79_000),
+            memory_total_mib: Some(81_920),
+            power_watts: Some(100.0),
+            throttled_by: vec!["power cap".to_owned()],
+            ..Sample::default()
+        };
+        let told = summary(&[sample(0.0, 4), sample(1.0, 6)], Duration::from_secs(2));
+        assert_eq!(
+            told[0],
+            "GPU 0, 2 s: SM 5 % on average, at most 79000 of 81920 MiB, 100 W, throttled by power cap"
+        );
+        assert!(told[1].contains("waits for something else"));
+        assert_eq!(summary(&[sample(0.0, 90)], Duration::from_secs(1)).len(), 1);
+        assert!(as_csv(&[sample(0.0, 4)]).ends_with("0.0,0,4,,79000,81920,100.0,,,power cap\n"));
+        assert!(as_json(&[sample(0.0, 4)]).contains("\"sm_percent\": 4"));
+    }
+}

@@ -1,0 +1,190 @@
+//! `verify --format github|junit|sarif`: the findings as CI systems read them.
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+
+use crate::model::finding::{Code, Finding, Severity};
+use crate::model::text::clean;
+use crate::verify::Area;
+
+/// No message is longer.
+const MAX_MESSAGE: usize = 1_000;
+
+/// Workflow commands; line breaks and percent signs are escaped, control characters gone.
+pub(super) fn github(areas: &[Area]) -> String {
+    let mut out = String::new();
+    for f in areas.iter().flat_map(|area| &area.findings) {
+        let level = match f.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Info => "notice",
+        };
+        let message = clean(&f.message, 400).replace('%', "%25");
+        let _ = writeln!(out, "::{level} title=envlock {}::{message}", f.code.as_str());
+    }
+    out
+}
+
+/// JUnit's XML: an area is a suite; each error fails it, and what is well is a case that passed.
+pub(super) fn junit(areas: &[Area]) -> String {
+    let errors = |area: &Area| area.findings.iter().filter(|f| f.severity == Severity::Error).count();
+    let failures: usize = areas.iter().map(errors).sum();
+    let cases = |area: &Area| area.findings.len().max(1);
+    let tests: usize = areas.iter().map(cases).sum();
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let _ = writeln!(out, "<testsuites name=\"envlock verify\" tests=\"{tests}\" failures=\"{failures}\">");
+    for area in areas {
+        let name = xml(area.name);
+        let _ = writeln!(
+            out,
+            "  <testsuite name=\"{name}\" tests=\"{}\" failures=\"{}\">",
+            cases(area),
+            errors(area)
+        );
+        if area.findings.is_empty() {
+            let _ = writeln!(out, "    <testcase classname=\"envlock.{name}\" name=\"{name}\"/>");
+        }
+        for f in &area.findings {
+            let code = f.code.as_str();
+            let place = f.r#where.as_ref().map(|w| format!(": {}", clean(w, 200))).unwrap_or_default();
+            let _ = write!(
+                out,
+                "    <testcase classname=\"envlock.{name}\" name=\"{}\"",
+                xml(&format!("{code}{place}"))
+            );
+            let message = xml(&clean(&f.message, MAX_MESSAGE));
+            let fix = f
+                .fix
+                .as_ref()
+                .map(|fix| format!("fix: {}", xml(&clean(fix, MAX_MESSAGE))))
+                .unwrap_or_default();
+            let _ = match f.severity {
+                Severity::Error => {
+                    writeln!(
+                        out,
+                        ">\n      <failure type=\"{code}\" message=\"{message}\">{fix}</failure>\n    </testcase>"
+                    )
+                }
+                _ => writeln!(out, ">\n      <system-out>{message}</system-out>\n    </testcase>"),
+            };
+        }
+        out.push_str("  </testsuite>\n");
+    }
+    out.push_str("</testsuites>\n");
+    out
+}
+
+/// Text inside XML. Control characters have no place there, escaped or not.
+fn xml(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// SARIF 2.1.0: every code is a rule, every finding a result at the lock.
+pub(super) fn sarif(areas: &[Area]) -> String {
+    let findings: Vec<&Finding> = areas.iter().flat_map(|area| &area.findings).collect();
+    let mut codes: Vec<Code> = findings.iter().map(|f| f.code).collect();
+    codes.sort_unstable();
+    codes.dedup();
+    let rules: Vec<_> = codes
+        .iter()
+        .map(|code| json!({"id": code.as_str(), "shortDescription": {"text": code.as_str().replace('-', " ")}}))
+        .collect();
+    let results: Vec<_> = findings
+        .iter()
+        .map(|f| {
+            let level = match f.severity {
+                Severity::Error => "error",
+                Severity::Warning => "warning",
+                Severity::Info => "note",
+            };
+            let fix =
+                f.fix.as_ref().map(|fix| format!(" Fix: {}", clean(fix, MAX_MESSAGE))).unwrap_or_default();
+            json!({
+                "ruleId": f.code.as_str(),
+                "level": level,
+                "message": {"text": format!("{}{fix}", clean(&f.message, MAX_MESSAGE))},
+                // What is wrong is in an environment, which is no file of the repository: the lock is.
+                "locations": [{"physicalLocation": {"artifactLocation": {"uri": crate::cli::files::LOCK}}}],
+                "properties": {"where": f.r#where},
+            })
+        })
+        .collect();
+    let document = json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": {"driver": {
+                "name": "envlock",
+                "version": env!("CARGO_PKG_VERSION"),
+                "rules": rules,
+            }},
+            "results": results,
+        }],
+    });
+    format!("{document:#}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn areas() -> Vec<Area> {
+        let finding = |code, severity, message: &str| Finding {
+            code,
+            severity,
+            message: message.to_owned(),
+            fix: Some("do <this>".to_owned()),
+            r#where: Some("a\u{7}b".to_owned()),
+        };
+        vec![
+            Area { name: "host", summary: "fine".into(), ..Area::default() },
+            Area {
+                name: "files",
+                findings: vec![
+                    finding(Code::MissingFile, Severity::Error, "a \"b\" & c\u{1b}[31m"),
+                    finding(Code::ExtraPackage, Severity::Warning, "100 %"),
+                ],
+                ..Area::default()
+            },
+        ]
+    }
+
+    #[test]
+    fn xml_is_well_formed_whatever_a_message_holds() {
+        let text = junit(&areas());
+        assert!(text.contains("tests=\"3\" failures=\"1\""), "{text}");
+        assert!(text.contains("a &quot;b&quot; &amp; c"), "{text}");
+        assert!(text.contains("do &lt;this&gt;"), "{text}");
+        assert!(text.chars().all(|c| !c.is_control() || c == '\n'), "{text:?}");
+        assert_eq!(text.matches("<testcase").count(), 3);
+        assert_eq!(text.matches("</testsuite>").count(), 2);
+    }
+
+    #[test]
+    fn sarif_names_rules_and_results() {
+        let json: serde_json::Value = serde_json::from_str(&sarif(&areas())).unwrap();
+        let run = &json["runs"][0];
+        assert_eq!(run["tool"]["driver"]["rules"].as_array().unwrap().len(), 2);
+        assert_eq!(
+            (&run["results"][0]["ruleId"], &run["results"][0]["level"]),
+            (&"missing-file".into(), &"error".into())
+        );
+    }
+
+    #[test]
+    fn annotations_escape_percent_signs() {
+        assert!(github(&areas()).contains("::warning title=envlock extra-package::100 %25"));
+    }
+}

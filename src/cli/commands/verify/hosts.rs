@@ -1,0 +1,114 @@
+//! `verify --host`: the lock judged for machines that are not here.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::cli::args::{VerifyArgs, VerifyFormat};
+use crate::cli::error::{CliError, exit};
+use crate::cli::host;
+use crate::cli::printer::{ERROR, GOOD, Printer};
+use crate::lockfile::Target;
+use crate::model::finding::{Code, Finding, Severity};
+use crate::model::host::Host;
+use crate::registry::Registry;
+use crate::verify::{self, Area};
+
+/// `verify --host` without a prefix: will this lock run on that node?
+pub(super) fn judge(
+    path: &Path,
+    targets: &[&Target],
+    ignored: &[String],
+    registry: &Registry,
+    args: &VerifyArgs,
+    printer: &Printer,
+) -> Result<u8, CliError> {
+    let mut paths = Vec::new();
+    if path.is_dir() {
+        for entry in fs_err::read_dir(path)? {
+            let file = entry?.path();
+            if file.extension().is_some_and(|e| e == "toml") {
+                paths.push(file);
+            }
+        }
+        paths.sort();
+    } else {
+        paths.push(path.to_path_buf());
+    }
+    if paths.is_empty() {
+        return Err(CliError::new("input", format!("`{}` holds no host files", path.display()))
+            .hint("write one on each node with `envlock probe --save NODE.toml`"));
+    }
+    let as_json = printer.json || args.format == VerifyFormat::Json;
+    let (mut any_error, mut unreadable) = (false, false);
+    let mut documents = Vec::new();
+    for file in &paths {
+        let refused = |code: Code, error: CliError| Area {
+            name: "host",
+            findings: vec![Finding {
+                code,
+                severity: Severity::Error,
+                message: error.message,
+                fix: error.hint,
+                r#where: None,
+            }],
+            summary: String::new(),
+        };
+        let described = host::read_host_file(file).and_then(|host| host::without(host, ignored, registry));
+        let area = match described.map(|host| host::finish(host, registry)) {
+            Ok(Ok(machine)) => best_on(&machine, targets, args.require_gpu),
+            Ok(Err(error)) => refused(Code::DriverTooNew, error),
+            // One file that cannot be read must not hide the verdicts on the others.
+            Err(error) if paths.len() > 1 => {
+                unreadable = true;
+                refused(Code::NotJudged, error)
+            }
+            Err(error) => return Err(error),
+        };
+        any_error |= area.has_errors();
+        let verdict = if area.has_errors() { "differs" } else { "ok" };
+        if as_json {
+            documents.push(
+                json!({ "file": file.display().to_string(), "verdict": verdict, "findings": area.findings }),
+            );
+        } else {
+            let why = area
+                .findings
+                .iter()
+                .max_by_key(|f| f.severity)
+                .map_or(area.summary.clone(), |f| f.message.clone());
+            let word =
+                if area.has_errors() { printer.paint(ERROR, "no ") } else { printer.paint(GOOD, "yes") };
+            let name = crate::model::text::clean(&file.display().to_string(), 200);
+            // One line for each node, however long: it is read by scripts.
+            printer.out(&format!("{word}  {name}  {why}"));
+        }
+    }
+    if as_json {
+        printer.json(&json!({
+            "verdict": if any_error { "differs" } else { "ok" },
+            "findings": [], "smoke": null, "hosts": documents,
+        }));
+    }
+    Ok(match (unreadable, any_error) {
+        (true, _) => exit::CANNOT_ANSWER,
+        (_, true) => exit::NO,
+        _ => exit::YES,
+    })
+}
+
+/// The verdict of the target that serves a node best: the first one without errors, else the first.
+fn best_on(machine: &Host, targets: &[&Target], require_gpu: bool) -> Area {
+    let mut areas: Vec<Area> = targets
+        .iter()
+        .map(|target| {
+            let mut area = verify::check_host(target, machine, require_gpu);
+            if targets.len() > 1 {
+                area.summary = format!("{}: {}", target.name, area.summary);
+            }
+            area
+        })
+        .collect();
+    let best = areas.iter().position(|area| !area.has_errors()).unwrap_or(0);
+    areas.swap_remove(best)
+}

@@ -1,0 +1,197 @@
+//! `envlock verify`: read, judge, and when the files are right, run.
+
+mod formats;
+mod hosts;
+mod report;
+mod smoke;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use crate::cli::args::{GlobalArgs, SmokeChoice, VerifyArgs, VerifyFormat};
+use crate::cli::error::{CliError, exit};
+use crate::cli::printer::Printer;
+use crate::cli::settings::{self, Project};
+use crate::cli::{host, lock};
+use crate::inspect;
+use crate::lockfile::{Lockfile, Target};
+use crate::model::host::Host;
+use crate::model::installed::Installed;
+use crate::model::native::Native;
+use crate::registry::Registry;
+use crate::solver::envelope_of;
+use crate::verify::{self, Area};
+
+pub(super) use report::findings;
+
+pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8, CliError> {
+    let start = Instant::now();
+    let project = Project::find(global, true)?;
+    let registry = settings::registry(global)?;
+    let lock = lock::read(&project)?;
+    if let Some(lock) = &lock {
+        lock::warn_if_stale(&project, lock, &registry, printer);
+    }
+    if let (Some(path), None) = (&args.host, &args.prefix) {
+        let lock = lock.ok_or_else(lock::missing)?;
+        // Without a name, any target of the lock may serve the node.
+        let targets = match &args.target {
+            Some(name) => vec![lock::target(&lock, Some(name))?],
+            None => lock.targets.iter().collect(),
+        };
+        return hosts::judge(path, &targets, &ignored(&project), &registry, args, printer);
+    }
+    let prefix = prefix(args.prefix.as_deref())?;
+    let question = Question {
+        prefix: &prefix,
+        host: args.host.as_deref(),
+        target: args.target.as_deref(),
+        deep: args.deep,
+        require_gpu: args.require_gpu,
+    };
+    let mut judged = judge(&question, &project, lock.as_ref(), &registry)?;
+    let static_ms = start.elapsed().as_millis();
+    // Running code from files that are wrong would prove nothing.
+    let has_torch = judged.installed.distributions.iter().any(|d| d.name == "torch");
+    let wanted = match args.smoke {
+        SmokeChoice::Off => false,
+        SmokeChoice::Auto => has_torch,
+        SmokeChoice::Cpu | SmokeChoice::Cuda => true,
+    };
+    let run_it = wanted && !judged.has_errors();
+    let outcome = run_it.then(|| smoke::run(&prefix, &judged, args.smoke, printer));
+    if let Some(outcome) = &outcome {
+        judged.areas.push(smoke::area(outcome));
+    }
+    let report = report::Report { judged: &judged, outcome: outcome.as_ref(), args, printer };
+    match if printer.json { VerifyFormat::Json } else { args.format } {
+        VerifyFormat::Json => report.json(),
+        VerifyFormat::Github => printer.raw(&formats::github(&judged.areas)),
+        VerifyFormat::Junit => printer.raw(&formats::junit(&judged.areas)),
+        VerifyFormat::Sarif => printer.raw(&formats::sarif(&judged.areas)),
+        VerifyFormat::Text => report.text(&prefix, start, static_ms),
+    }
+    Ok(if judged.has_errors() { exit::NO } else { exit::YES })
+}
+
+/// What is to be judged.
+pub(super) struct Question<'q> {
+    pub prefix: &'q Path,
+    /// A host file that describes another machine than this one.
+    pub host: Option<&'q Path>,
+    pub target: Option<&'q str>,
+    /// Every file is hashed.
+    pub deep: bool,
+    pub require_gpu: bool,
+}
+
+/// What was read of an environment and a machine, and what was found without running anything.
+pub(super) struct Judged {
+    pub installed: Installed,
+    pub native: Native,
+    pub machine: Host,
+    pub areas: Vec<Area>,
+    /// What the environment was held against, in words.
+    pub against: String,
+}
+
+impl Judged {
+    pub fn has_errors(&self) -> bool {
+        self.areas.iter().any(Area::has_errors)
+    }
+}
+
+/// The environment that is meant.
+///
+/// # Errors
+/// When none is named and none is active.
+pub(super) fn prefix(named: Option<&Path>) -> Result<PathBuf, CliError> {
+    inspect::find_prefix(named, &|name| std::env::var(name).ok()).ok_or_else(|| {
+        CliError::new("usage", "no environment is active")
+            .hint("name one with `--prefix DIR`, or activate it first")
+    })
+}
+
+fn ignored(project: &Project) -> Vec<String> {
+    project.manifest.as_ref().map(|m| m.request.ignored_gpus.clone()).unwrap_or_default()
+}
+
+/// Holds an environment and a machine against the lock, or against each other, without running anything.
+///
+/// # Errors
+/// When the environment or the host file cannot be read.
+pub(super) fn judge(
+    question: &Question<'_>,
+    project: &Project,
+    lock: Option<&Lockfile>,
+    registry: &Registry,
+) -> Result<Judged, CliError> {
+    let ignored = ignored(project);
+    let machine = match question.host {
+        Some(path) => {
+            let described = host::without(host::read_host_file(path)?, &ignored, registry)?;
+            host::finish(described, registry)?
+        }
+        None => host::probed(registry, &ignored)?,
+    };
+    let depth = if question.deep { inspect::Depth::Hashes } else { inspect::Depth::Sizes };
+    let installed =
+        inspect::read(question.prefix, depth).map_err(|e| CliError::new("input", e.to_string()))?;
+    let target = match (lock, question.target) {
+        (None, _) => None,
+        (Some(lock), Some(name)) => Some(lock::target(lock, Some(name))?),
+        (Some(lock), None) => verify::installed_target(lock, &installed),
+    };
+    let mut areas = match target {
+        Some(target) => verify::against_lock(target, &machine, &installed, question.require_gpu),
+        None => on_its_own(registry, &machine, &installed, question.require_gpu),
+    };
+    let root: PathBuf = std::env::var_os("ENVLOCK_SYSROOT").map_or_else(|| "/".into(), Into::into);
+    let traces = inspect::traces(&installed, &root, &|name| std::env::var(name).ok());
+    areas.push(verify::install(&installed, &traces, registry, &|name| {
+        target.is_none_or(|target| target.package(name).is_some())
+    }));
+    let around = inspect::loader::Surroundings {
+        root,
+        library_path: std::env::var("LD_LIBRARY_PATH").ok(),
+        preload: std::env::var("LD_PRELOAD").ok(),
+        working_folder: std::env::current_dir().unwrap_or_default(),
+    };
+    let native = inspect::native(&installed, &around, registry.opened_by_name());
+    areas.extend(verify::native(&native, &installed, &machine, registry));
+    // Of a described machine nobody knows what it is doing.
+    if question.host.is_none() {
+        let state = host::state();
+        // Beside the host, whose state it is.
+        areas.splice(1..1, verify::machine(&state, &machine));
+        areas.extend(target.and_then(|target| verify::drift(target, &machine)));
+    }
+    let against = against(lock, target);
+    Ok(Judged { installed, native, machine, areas, against })
+}
+
+/// What the environment is held against, in words.
+fn against(lock: Option<&Lockfile>, target: Option<&Target>) -> String {
+    match (lock, target) {
+        (Some(lock), Some(target)) if lock.targets.len() > 1 => {
+            format!("lock envlock.lock, target {}", target.name)
+        }
+        (Some(_), _) => "lock envlock.lock".to_owned(),
+        (None, _) => "no lock: judged by itself and this machine".to_owned(),
+    }
+}
+
+/// Without a lock: what the installed torch needs, by the registry.
+fn on_its_own(registry: &Registry, machine: &Host, installed: &Installed, require_gpu: bool) -> Vec<Area> {
+    let torch = installed.distributions.iter().find(|d| d.name == "torch");
+    let build = torch.and_then(|d| {
+        let version: pep440_rs::Version = d.version.parse().ok()?;
+        registry.build(&version.without_local(), d.variant.as_deref()?, machine.system.platform)
+    });
+    let envelope = build.map(|b| envelope_of(registry, b));
+    let native = build
+        .and_then(|b| b.cuda.as_ref())
+        .and_then(|c| registry.native_driver(c, machine.system.platform.os))
+        .map(|(v, _)| v);
+    verify::without_lock(registry, envelope.as_ref(), native.as_ref(), machine, installed, require_gpu)
+}

@@ -1,0 +1,93 @@
+//! What `verify` tells a person, and its JSON.
+
+use std::path::Path;
+use std::time::Instant;
+
+use serde_json::json;
+
+use super::Judged;
+use crate::cli::args::{SmokeChoice, VerifyArgs};
+use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
+use crate::model::finding::{Finding, Severity};
+use crate::smoke::{End, SmokeOutcome};
+
+/// What `verify` tells.
+pub(super) struct Report<'r> {
+    pub judged: &'r Judged,
+    pub outcome: Option<&'r SmokeOutcome>,
+    pub args: &'r VerifyArgs,
+    pub printer: &'r Printer,
+}
+
+impl Report<'_> {
+    fn findings(&self) -> impl Iterator<Item = &Finding> {
+        self.judged.areas.iter().flat_map(|a| &a.findings)
+    }
+
+    pub fn json(&self) {
+        let differs = self.judged.has_errors();
+        let smoke = self.outcome.map(|o| {
+            json!({ "ran": !matches!(o.end, End::NotStarted(_)), "passed": o.passed(), "checks": o.checks })
+        });
+        self.printer.json(&json!({
+            "verdict": if differs { "differs" } else { "ok" },
+            "findings": self.findings().collect::<Vec<_>>(),
+            "smoke": smoke,
+            "hosts": [],
+        }));
+    }
+
+    pub fn text(&self, prefix: &Path, start: Instant, static_ms: u128) {
+        let p = self.printer;
+        let against = &self.judged.against;
+        let python = self.judged.installed.python.map(|v| format!(" (Python {v})")).unwrap_or_default();
+        p.out(&format!("environment {}{python}, {against}", prefix.display()));
+        for area in &self.judged.areas {
+            let word = if area.has_errors() {
+                p.paint(ERROR, "differs")
+            } else if area.findings.iter().any(|f| f.severity == Severity::Warning) {
+                p.paint(WARN, "warns  ")
+            } else {
+                p.paint(GOOD, "ok     ")
+            };
+            p.out(&format!("  {:<10}  {word}  {}", area.name, wrap(&area.summary, 23)));
+        }
+        let errors = self.findings().filter(|f| f.severity == Severity::Error).count();
+        findings(p, self.findings());
+        p.out("");
+        let total = start.elapsed().as_secs_f64();
+        let smoke = match (self.outcome, errors) {
+            (None, 0) if self.args.smoke == SmokeChoice::Auto => "; no torch here: no smoke test",
+            (None, 0) => "; smoke test off",
+            (None, _) if self.args.smoke != SmokeChoice::Off => "; smoke test not run",
+            _ => "",
+        };
+        if errors == 0 {
+            p.out(&format!("{}, {total:.1} s (static part {static_ms} ms){smoke}", p.paint(GOOD, "clean")));
+        } else {
+            p.out(&format!("{errors} error{}{smoke}", if errors == 1 { "" } else { "s" }));
+        }
+    }
+}
+
+/// The findings, the worst first, each with what mends it.
+pub(in crate::cli::commands) fn findings<'f>(p: &Printer, all: impl Iterator<Item = &'f Finding>) {
+    let mut findings: Vec<&Finding> = all.filter(|f| f.severity != Severity::Info || !p.quiet).collect();
+    findings.sort_by_key(|f| std::cmp::Reverse(f.severity));
+    for (i, f) in findings.iter().enumerate() {
+        let (word, style) = match f.severity {
+            Severity::Error => ("error", ERROR),
+            Severity::Warning => ("warning", WARN),
+            Severity::Info => ("info", GOOD),
+        };
+        p.out("");
+        let head = format!("{word}[{}]:", f.code.as_str());
+        let text = wrap(&format!("{head} {}", f.message), 2);
+        p.out(&format!("{}{}", p.paint(style, &head), &text[head.len()..]));
+        // One fix for a row of findings is said once, after the last of them.
+        let next_fix = findings.get(i + 1).and_then(|next| next.fix.as_ref());
+        if let Some(fix) = f.fix.as_ref().filter(|fix| next_fix != Some(*fix)) {
+            p.out(&format!("fix: {fix}"));
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The smoke test as `verify` runs and tells it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::Judged;
+use crate::cli::args::SmokeChoice;
+use crate::cli::printer::Printer;
+use crate::model::finding::{Code, Finding, Severity};
+use crate::model::installed::Installed;
+use crate::smoke::{self, Devices, End, SmokeOutcome};
+use crate::verify::Area;
+
+/// How long a layer of the smoke test may take; `ENVLOCK_SMOKE_TIMEOUT` changes it.
+const SMOKE_LIMIT_S: u64 = 300;
+
+/// Runs the layers on what was judged clean.
+pub(super) fn run(prefix: &Path, judged: &Judged, choice: SmokeChoice, printer: &Printer) -> SmokeOutcome {
+    let Judged { installed, native, machine, .. } = judged;
+    let devices = match choice {
+        SmokeChoice::Cpu => Devices::Cpu,
+        SmokeChoice::Cuda => Devices::Cuda,
+        // A GPU that is there and that torch does not see is a finding, not a reason for the CPU.
+        _ if machine.gpus.as_ref().is_some_and(|g| !g.is_empty()) && cuda_build(installed) => Devices::Cuda,
+        _ => Devices::Auto,
+    };
+    let seconds =
+        std::env::var("ENVLOCK_SMOKE_TIMEOUT").ok().and_then(|t| t.parse().ok()).unwrap_or(SMOKE_LIMIT_S);
+    let library = |start: &str| {
+        let objects = native.process.iter().flat_map(|process| &process.objects);
+        let found = objects.filter(|o| o.soname.as_deref().is_some_and(|soname| soname.starts_with(start)));
+        found.map(|object| object.file.clone()).next()
+    };
+    let plan = smoke::Plan {
+        prefix: prefix.to_path_buf(),
+        python: installed.python.map(|p| p.minor),
+        devices,
+        limit: Duration::from_secs(seconds),
+        program: std::env::current_exe().unwrap_or_else(|_| "envlock".into()),
+        runtime: library("libcudart.so."),
+        cudnn: library("libcudnn.so."),
+        triton: installed.distributions.iter().any(|d| d.name == "triton"),
+    };
+    let bar = printer.progress("smoke test");
+    bar.enable_steady_tick(Duration::from_millis(100));
+    let outcome = smoke::run(&plan, &mut |layer| bar.set_message(format!("smoke test: {layer}")));
+    bar.finish_and_clear();
+    outcome
+}
+
+fn cuda_build(installed: &Installed) -> bool {
+    installed
+        .distributions
+        .iter()
+        .any(|d| d.name == "torch" && d.variant.as_deref().is_some_and(|v| v.starts_with("cu")))
+}
+
+/// The outcome as an area of the report.
+pub(super) fn area(outcome: &SmokeOutcome) -> Area {
+    let problem = |code: Code, message: String| Finding {
+        code,
+        severity: Severity::Error,
+        message,
+        fix: None,
+        r#where: None,
+    };
+    let mut findings: Vec<Finding> = outcome
+        .checks
+        .iter()
+        .filter(|c| !c.passed)
+        .map(|c| {
+            problem(
+                Code::SmokeFailed,
+                format!("{} on {}: {}", c.name, c.device, crate::model::text::clean(&c.detail, 160)),
+            )
+        })
+        .collect();
+    let says = outcome.cudnn_says.as_ref().map(|line| format!("; cuDNN's log: `{line}`")).unwrap_or_default();
+    if let Some(last) = findings.last_mut() {
+        last.message.push_str(&says);
+    }
+    match &outcome.end {
+        End::Done => {}
+        End::Crashed { layer, what } => findings
+            .push(problem(Code::SmokeCrashed, format!("the smoke test stopped at {layer}: {what}{says}"))),
+        End::TimedOut { layer, seconds } => {
+            findings.push(problem(
+                Code::SmokeTimeout,
+                format!("the smoke test did not end in {seconds} s; it was at {layer}"),
+            ));
+        }
+        End::NotStarted(why) => {
+            findings.push(problem(Code::SmokeCrashed, format!("the smoke test did not start: {why}")))
+        }
+    }
+    let summary = outcome
+        .checks
+        .iter()
+        .filter(|c| c.name.starts_with("conv"))
+        .map(|c| format!("{} on {}: {}", c.name, c.device, crate::model::text::clean(&c.detail, 80)))
+        .collect::<Vec<_>>()
+        .join("; ");
+    Area { name: "smoke", findings, summary }
+}

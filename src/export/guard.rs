@@ -1,0 +1,58 @@
+//! A preflight check for the top of a training script: what `verify` asks of versions, driver and GPUs, in Python
+//! of its own.
+
+use serde_json::json;
+
+use crate::lockfile::Target;
+use crate::model::version::DottedVersion;
+
+const SNIPPET: &str = include_str!("guard.py");
+
+/// The snippet of a target.
+///
+/// # Errors
+/// One sentence where the lock has no framework that it could ask.
+pub fn guard(target: &Target) -> Result<String, String> {
+    let stack = target.stack.as_ref().ok_or("the lock has no torch, and the snippet asks torch")?;
+    let coverage: serde_json::Map<String, serde_json::Value> = target
+        .envelope
+        .coverage
+        .iter()
+        .map(|row| {
+            let text = |v: &Option<DottedVersion>| v.as_ref().map(ToString::to_string);
+            (row.compute_capability.to_string(), json!([text(&row.driver_min), text(&row.driver_below)]))
+        })
+        .collect();
+    let locked = json!({
+        "python": target.python.to_string(),
+        "torch": stack.version,
+        "variant": stack.variant,
+        "cudnn": stack.cudnn.as_ref().and_then(cudnn_number),
+        "coverage": coverage,
+    });
+    // JSON but for its word for nothing is Python.
+    let locked = format!("{locked:#}")
+        .replace(": null", ": None")
+        .replace("null,", "None,")
+        .replace("null\n", "None\n");
+    let locked = locked.replace('\n', "\n    ");
+    Ok(SNIPPET.replace("@TARGET@", &target.name).replace("@LOCKED@", &locked))
+}
+
+/// cuDNN's version as `torch.backends.cudnn.version()` says it: 8.9.2 is 8902, 9.10.2 is 91002.
+fn cudnn_number(version: &DottedVersion) -> Option<u64> {
+    let mut parts = version.as_str().split('.').map(|part| part.parse::<u64>().ok());
+    let (major, minor, patch) = (parts.next()??, parts.next()??, parts.next()??);
+    Some(if major >= 9 { major * 10_000 + minor * 100 + patch } else { major * 1_000 + minor * 100 + patch })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cudnn_number;
+
+    #[test]
+    fn numbers() {
+        let number = |text: &str| cudnn_number(&text.parse().unwrap());
+        assert_eq!((number("8.9.2.26"), number("9.10.2.21"), number("9.1")), (Some(8902), Some(91002), None));
+    }
+}

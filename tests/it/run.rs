@@ -1,0 +1,114 @@
+//! `run` and `guard`.
+
+use std::process::Command;
+use std::time::Duration;
+
+use super::context::{TestContext, skipped};
+use super::native::Environment;
+
+fn run(env: &Environment, rest: &[&str]) -> super::context::Run {
+    let prefix = env.context.dir.path().join("env").display().to_string();
+    env.context.run(&[&["run", "--prefix", &prefix][..], rest].concat())
+}
+
+#[test]
+fn a_clean_environment_runs_the_command_in_its_place() {
+    let Some(mut env) = Environment::new() else { return };
+    env.context.set("PATH", "/usr/bin:/bin");
+    // Status and output are the command's own; the environment is the active one.
+    let first = run(&env, &["--", "sh", "-c", "echo $VIRTUAL_ENV; exit 7"]).expect(7);
+    assert_eq!(first.stdout, "[DIR]/env\n", "{}", first.shown());
+    // Nothing changed: it is not looked at again, and what is found only by a look is not found.
+    env.put("torch/version.py", "__version__ = '2.9.1+cu129'\n");
+    run(&env, &["--", "true"]).expect(0);
+    // A library that changed is.
+    std::fs::remove_file(env.site.join("nvidia/cudnn/lib/libcudnn_ops.so.9")).unwrap();
+    let refused = run(&env, &["--", "touch", "started"]).expect(1);
+    assert!(refused.stdout.contains("error[missing-library]"), "{}", refused.shown());
+    assert!(refused.stderr.contains("was not started"), "{}", refused.shown());
+    assert!(!env.context.exists("started"));
+    run(&env, &["--no-verify", "--", "touch", "started"]).expect(0);
+    assert!(env.context.exists("started"));
+    run(&env, &["--no-verify", "--", "no-such-command"]).expect(2);
+    run(&env, &[]).expect(2);
+}
+
+#[test]
+fn what_is_kept_depends_on_variables_too() {
+    let Some(mut env) = Environment::new() else { return };
+    env.context.set("PATH", "/usr/bin:/bin");
+    run(&env, &["--", "true"]).expect(0);
+    let stub = env.context.dir.path().join("stubs/libcuda.so.1").display().to_string();
+    env.library(&stub, &Default::default());
+    env.context.set("LD_LIBRARY_PATH", &env.context.dir.path().join("stubs").display().to_string());
+    let refused = run(&env, &["--", "true"]).expect(1);
+    assert!(refused.stdout.contains("stub-library"), "{}", refused.shown());
+}
+
+#[test]
+fn a_signal_reaches_the_command_and_the_watch_says_what_it_saw() {
+    let Some(mut env) = Environment::new() else { return };
+    env.context.set("PATH", "/usr/bin:/bin");
+    let prefix = env.context.dir.path().join("env").display().to_string();
+    let arguments = ["run", "--prefix", &prefix, "--monitor-out", "m.csv", "--", "sleep", "30"];
+    let mut child = env.context.command().args(arguments).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    Command::new("kill").arg(child.id().to_string()).status().unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(143), "as a shell reports it");
+    assert!(env.context.read("m.csv").starts_with("seconds,gpu,sm_percent"));
+    let watched = run(&env, &["--monitor", "--", "true"]).expect(0);
+    assert!(watched.stderr.contains("NVML is not there"), "{}", watched.shown());
+}
+
+#[test]
+fn the_snippet_stops_a_script_that_has_another_torch() {
+    let context = TestContext::new();
+    let arguments = [
+        "resolve",
+        "torch==2.9.1",
+        "--stack-only",
+        "--gpu",
+        "H200",
+        "--driver",
+        "580.159.04",
+        "--python",
+        "3.12",
+    ];
+    context.run(&arguments).expect(0);
+    let snippet = context.run(&["guard"]).expect(0).stdout;
+    let script = format!("{snippet}print('trained')\n");
+    context.write("train.py", &script);
+    let torch = |version: &str, cudnn: u32, capability: &str| {
+        context.write("torch.py", &format!(
+            "__version__ = '{version}'\nclass cuda:\n    is_available = lambda: True\n    device_count = lambda: 1\n    \
+             get_device_capability = lambda i: {capability}\n    get_device_name = lambda i: 'card'\n\
+             class backends:\n    class cudnn:\n        version = lambda: {cudnn}\n"
+        ));
+        // The lock is for Python 3.12; the one that is here plays it.
+        let text = script
+            .replace("\"python\": \"3.12\"", "\"python\": python")
+            .replace("    python = \"%d", "    python = locked_python = \"%d");
+        let text =
+            text.replace("    locked = {", "    python = \"%d.%d\" % sys.version_info[:2]\n    locked = {");
+        context.write("train.py", &text);
+        Command::new("python3").arg(context.project().join("train.py")).output()
+    };
+    let Ok(good) = torch("2.9.1+cu128", 91002, "(9, 0)") else { return skipped("no python3 here") };
+    assert_eq!(
+        String::from_utf8_lossy(&good.stdout),
+        "trained\n",
+        "{}",
+        String::from_utf8_lossy(&good.stderr)
+    );
+    for (version, cudnn, capability, code) in [
+        ("2.9.0+cu128", 91002, "(9, 0)", "wrong-version"),
+        ("2.9.1+cu126", 91002, "(9, 0)", "wrong-variant"),
+        ("2.9.1+cu128", 90501, "(9, 0)", "shadowed-library"),
+        ("2.9.1+cu128", 91002, "(6, 1)", "gpu-not-covered"),
+    ] {
+        let out = torch(version, cudnn, capability).unwrap();
+        let text = String::from_utf8_lossy(&out.stderr);
+        assert!(!out.status.success() && text.contains(&format!("error[{code}]")), "{code}: {text}");
+    }
+}

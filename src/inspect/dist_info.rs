@@ -222,7 +222,7 @@ fn leaves(relative: &Path, site: &Path, prefix: &Path) -> bool {
 fn file_hash(path: &Path) -> Option<String> {
     let mut file = std::fs::File::open(path).ok()?;
     let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 1 << 20];
+    let mut buffer = vec![0; 1 << 18];
     loop {
         let n = file.read(&mut buffer).ok()?;
         if n == 0 {

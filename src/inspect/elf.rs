@@ -134,6 +134,11 @@ impl<'d> Elf<'d> {
         let symbols = sections.symbols(self.endian, self.data, elf::SHT_DYNSYM).ok()?;
         let defined =
             |symbol: &elf::Sym64<object::Endianness>| symbol.st_shndx(self.endian) != elf::SHN_UNDEF;
+        // A shift of 32 bits and more would overflow where the table is read; no linker writes one.
+        let header = sections.gnu_hash_header(self.endian, self.data).ok()?;
+        if header.is_some_and(|header| header.bloom_shift.get(self.endian) >= 32) {
+            return None;
+        }
         match sections.gnu_hash(self.endian, self.data).ok()? {
             Some((table, _)) => {
                 let none = VersionTable::default();

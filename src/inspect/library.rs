@@ -29,6 +29,14 @@ pub fn library(path: &Path, detail: Detail) -> Result<Library, ElfError> {
     Ok(of_elf(&elf, path, detail))
 }
 
+/// Reads a library out of its bytes; `name` is what it is called.
+///
+/// # Errors
+/// When the bytes are no ELF file that a loader would take.
+pub fn library_of_bytes(bytes: &[u8], name: &str, detail: Detail) -> Result<Library, ElfError> {
+    Ok(of_elf(&Elf::parse(bytes)?, Path::new(name), detail))
+}
+
 /// A parsed file as a library.
 pub(super) fn of_elf(elf: &Elf<'_>, path: &Path, detail: Detail) -> Library {
     let device = (detail >= Detail::Code)

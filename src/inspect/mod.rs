@@ -15,7 +15,7 @@ mod wheel;
 
 pub use dist_info::{Depth, read};
 pub use elf::ElfError;
-pub use library::{Detail, library};
+pub use library::{Detail, library, library_of_bytes};
 pub use native::native;
 pub use prefix::{PrefixError, find as find_prefix};
 pub use traces::traces;

@@ -53,7 +53,7 @@ pub(super) fn run(log: &mut Log, runtime: &Path) -> Result<(), String> {
         let data: Vec<f32> = (0..COUNT).map(|i| i as f32).collect();
         let memory = Memory::of(&runtime, &data)?;
         let back = memory.read(COUNT)?;
-        log.check("copy", &device, back == data, format!("{} KiB there and back", COUNT * 4 >> 10));
+        log.check("copy", &device, back == data, format!("{} KiB there and back", (COUNT * 4) >> 10));
         log.layer("ptx", Some(&device));
         compiled(&memory)?;
         call!(runtime, "cudaGetErrorString", cudaDeviceSynchronize())?;

@@ -1,0 +1,200 @@
+//! What comes from outside, broken in every way that chance finds: no parser may panic, hang or take memory beyond
+//! its limits. The seeds are the files of `corpus/`, and libraries built by gcc where there is one; each round
+//! changes some bytes of one. A run takes some seconds; `ENVLOCK_FUZZ_SECONDS=600` makes a longer one. An input that
+//! breaks something goes into the corpus.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use envlock::inspect::{self, Detail};
+use envlock::model::metadata::CoreMetadata;
+use envlock::registry::{Registry, RegistryFile};
+
+/// How long each parser is tried.
+fn limit() -> Duration {
+    let seconds = std::env::var("ENVLOCK_FUZZ_SECONDS").ok().and_then(|t| t.parse().ok());
+    Duration::from_secs_f64(seconds.unwrap_or(2.0))
+}
+
+/// No single input may take longer.
+const ONE: Duration = Duration::from_secs(2);
+
+/// splitmix64: small, and the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % n.max(1) as u64) as usize
+    }
+
+    /// A seed with some bytes changed, cut, doubled or moved.
+    fn broken(&mut self, seed: &[u8]) -> Vec<u8> {
+        let mut out = seed.to_vec();
+        for _ in 0..1 + self.below(6) {
+            if out.is_empty() {
+                return out;
+            }
+            let at = self.below(out.len());
+            match self.below(8) {
+                0 => out[at] = self.below(256) as u8,
+                1 => out[at] ^= 1 << self.below(8),
+                2 => out.truncate(at),
+                3 => {
+                    let end = (at + 1 + self.below(64)).min(out.len());
+                    let piece = out[at..end].to_vec();
+                    let to = self.below(out.len());
+                    out.splice(to..to, piece);
+                }
+                4 => {
+                    let end = (at + 1 + self.below(64)).min(out.len());
+                    out.drain(at..end);
+                }
+                // Numbers that overflow what is added to them.
+                kind => {
+                    let width = [1, 2, 4, 8][self.below(4)].min(out.len() - at);
+                    let value: u64 = [u64::MAX, 0, i64::MAX as u64, 1 << 31, out.len() as u64][self.below(5)];
+                    let bytes = if kind == 5 { value.to_le_bytes() } else { value.to_be_bytes() };
+                    out[at..at + width].copy_from_slice(&bytes[..width]);
+                }
+            }
+        }
+        out
+    }
+}
+
+fn corpus(kind: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hostile/corpus");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
+    files.sort();
+    let of_kind = files.into_iter().filter(|f| f.file_name().unwrap().to_str().unwrap().starts_with(kind));
+    of_kind.map(|file| std::fs::read(file).unwrap()).collect()
+}
+
+/// Tries a parser on every seed and on broken ones, until the time is up.
+fn try_on(kind: &str, seeds: Vec<Vec<u8>>, parse: impl Fn(&[u8])) {
+    assert!(!seeds.is_empty(), "no seeds of {kind}");
+    seeds.iter().for_each(|seed| parse(seed));
+    let start = Instant::now();
+    let mut random = Random(0xe1f);
+    let mut rounds = 0;
+    while start.elapsed() < limit() {
+        let seed = random.below(seeds.len());
+        let input = random.broken(&seeds[seed]);
+        let before = Instant::now();
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| parse(&input)));
+        if outcome.is_err() || before.elapsed() > ONE {
+            let kept = std::env::temp_dir().join(format!("envlock-{kind}-{rounds}"));
+            std::fs::write(&kept, &input).unwrap();
+            panic!("{kind}: an input that breaks it is in {}; add it to the corpus", kept.display());
+        }
+        rounds += 1;
+    }
+    assert!(rounds > 5, "{kind}: only {rounds} rounds");
+}
+
+/// A library with device code, sections and symbols, built here.
+fn built_library() -> Option<Vec<u8>> {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("l.c");
+    std::fs::write(
+        &source,
+        "const unsigned cudnn_graph_version = 0x00090a02; const char list[] = \"sm_80 sm_90a compute_90\";\n\
+         __attribute__((section(\".nv_fatbin\"), used)) static const unsigned char code[] = {\n\
+         0x50,0xed,0x55,0xba,1,0,16,0, 72,0,0,0,0,0,0,0,\n\
+         2,0,1,1, 64,0,0,0, 8,0,0,0,0,0,0,0, 0,0,0,0, 0,0,0,0, 7,0,1,0, 80,0,0,0, 0,0,0,0, 0,0,0,0,\n\
+         0x11,0,0,0,0,0,0,0, 0,0,0,0,0,0,0,0, 0,0,0,0,0,0,0,0, 1,2,3,4,5,6,7,8};\n",
+    )
+    .unwrap();
+    let out = folder.path().join("libcudnn_graph.so.9");
+    let flags =
+        ["-shared", "-fPIC", "-nostdlib", "-Wl,-soname,libcudnn_graph.so.9", "-Wl,-rpath,$ORIGIN/x:$ORIGIN"];
+    let built = std::process::Command::new("gcc").args(flags).arg("-o").arg(&out).arg(&source).status();
+    built.is_ok_and(|status| status.success()).then(|| std::fs::read(&out).unwrap())
+}
+
+#[test]
+fn libraries() {
+    let mut seeds = corpus("elf");
+    seeds.extend(built_library());
+    try_on("elf", seeds, |bytes| {
+        for name in ["libcudnn_graph.so.9", "libtorch_python.so", "libcudart.so.12"] {
+            let _ = inspect::library_of_bytes(bytes, name, Detail::All);
+        }
+    });
+}
+
+#[test]
+fn metadata() {
+    try_on("metadata", corpus("metadata"), |bytes| {
+        let _ = CoreMetadata::parse(&String::from_utf8_lossy(bytes), "x".to_owned());
+    });
+}
+
+#[test]
+fn locks() {
+    try_on("lock", corpus("lock"), |bytes| {
+        let _ = envlock::lockfile::parse(&String::from_utf8_lossy(bytes));
+    });
+}
+
+#[test]
+fn host_files() {
+    try_on("host", corpus("host"), |bytes| {
+        let _ = envlock::probe::host_file::parse(&String::from_utf8_lossy(bytes), "host.toml");
+    });
+}
+
+#[test]
+fn records() {
+    let folder = tempfile::tempdir().unwrap();
+    let info = folder.path().join("lib/python3.12/site-packages/a-1.0.dist-info");
+    std::fs::create_dir_all(&info).unwrap();
+    try_on("record", corpus("record"), |bytes| {
+        std::fs::write(info.join("RECORD"), bytes).unwrap();
+        let _ = inspect::read(folder.path(), inspect::Depth::Hashes);
+    });
+}
+
+#[test]
+fn caches_of_the_loader() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("etc")).unwrap();
+    let around = inspect::loader::Surroundings { root: folder.path().to_path_buf(), ..Default::default() };
+    let Some(library) = built_library() else { return };
+    let program = folder.path().join("program");
+    std::fs::write(&program, library).unwrap();
+    try_on("ldcache", corpus("ldcache"), |bytes| {
+        std::fs::write(folder.path().join("etc/ld.so.cache"), bytes).unwrap();
+        let _ = inspect::loader::Loader::start(&program, &around);
+    });
+}
+
+#[test]
+fn wheels() {
+    try_on("wheel", corpus("wheel"), |bytes| {
+        let mut file = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut file, bytes).unwrap();
+        std::io::Seek::rewind(&mut file).unwrap();
+        let _ = inspect::wheel(file, Detail::All, &mut |_, _| {});
+    });
+}
+
+#[test]
+fn registries() {
+    let files = Registry::embedded().files().to_vec();
+    let changed = files.iter().position(|file| file.path == "loading.toml").unwrap();
+    let seeds = vec![files[changed].text.as_bytes().to_vec()];
+    try_on("registry", seeds, |bytes| {
+        let mut files = files.clone();
+        files.retain(|file| !file.path.starts_with("torch/") || file.path == "torch/2.9.toml");
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        if let Some(file) = files.iter_mut().find(|file| file.path == "loading.toml") {
+            *file = RegistryFile { path: "loading.toml".into(), text: text.into() };
+        }
+        let _ = Registry::from_files(files);
+    });
+}

@@ -30,15 +30,24 @@ pub(super) fn client(
             "set `ENVLOCK_INDEX_URL` (or `PIP_INDEX_URL`), pass `--index-url`, or name it in envlock.toml",
         ));
     }
+    Ok(with_addresses(global, addresses))
+}
+
+/// A client for files whose addresses a person names: it needs no index.
+pub(super) fn client_of_addresses(global: &GlobalArgs) -> IndexClient {
+    with_addresses(global, Vec::new())
+}
+
+fn with_addresses(global: &GlobalArgs, addresses: Vec<(String, String)>) -> IndexClient {
     let timeout_s = std::env::var("ENVLOCK_HTTP_TIMEOUT").ok().and_then(|t| t.parse().ok()).unwrap_or(30);
-    Ok(IndexClient::new(IndexConfig {
+    IndexClient::new(IndexConfig {
         addresses,
         cache_dir: settings::cache_dir(global),
         offline: global.offline,
         netrc: settings::netrc(),
         certificates: settings::certificates(),
         timeout_s,
-    }))
+    })
 }
 
 /// Solves fully, fetching as needed; what was fetched stays in `universe` for the next solve.

@@ -1,5 +1,6 @@
 //! The process that importing torch would make: does it consist of the environment's own libraries?
 
+use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
 use super::{Area, finding};
@@ -10,6 +11,7 @@ use crate::model::library::LibraryVersion;
 use crate::model::native::Native;
 use crate::model::process::{FindsBy, How, Object, Process};
 use crate::model::text::clean;
+use crate::model::version::DottedVersion;
 use crate::registry::Registry;
 
 /// The libraries of torch and CUDA by the start of their names: of others a system's copy does as well.
@@ -100,7 +102,7 @@ fn driver_library(object: &Object, host: &Host, registry: &Registry, findings: &
     // The file behind the link names the release: libcuda.so.535.129.03.
     let name = file_name(&object.file);
     let version = name.strip_prefix("libcuda.so.").and_then(|v| v.parse().ok());
-    let version: Option<crate::model::version::DottedVersion> = version;
+    let version: Option<DottedVersion> = version;
     let (Some(version), Some(driver)) = (version.filter(|v| v.as_str().contains('.')), &host.driver) else {
         return;
     };
@@ -151,26 +153,34 @@ impl Judge<'_> {
         }
         own.sort_by_key(|own| own.library.path.clone());
         let own = own[0];
-        let there = self.native.versions.get(at).and_then(Option::as_ref);
-        let here = own.library.version.as_ref();
-        let differs = match (there, here) {
-            (Some(there), Some(here)) => Some(short(there) != short(here)),
-            _ => None,
-        };
-        let severity = match differs {
-            Some(true) => Severity::Error,
-            Some(false) => Severity::Info,
-            None => Severity::Warning,
+        let there = self.native.versions.get(at).and_then(Option::as_ref).map(short);
+        // NVIDIA's wheels are versioned as their libraries are.
+        let here = own.library.version.as_ref().map(short).or_else(|| {
+            let package = self.installed.distributions.iter().find(|d| d.name == own.package)?;
+            package.name.starts_with("nvidia-").then(|| first_three(&package.version))
+        });
+        let numbers = |text: &String| text.parse::<DottedVersion>().ok();
+        let order =
+            there.as_ref().and_then(numbers).zip(here.as_ref().and_then(numbers)).map(|(a, b)| a.cmp(&b));
+        let severity = match order {
+            Some(Ordering::Equal) => Severity::Info,
+            Some(Ordering::Less) => Severity::Error,
+            // A newer library of the same major serves what was built for an older one; parts of cuDNN do not.
+            Some(Ordering::Greater) if name.starts_with("libcudnn") => Severity::Error,
+            Some(Ordering::Greater) | None => Severity::Warning,
         };
         let (why, fix) = self.cause(object, name);
-        let versions = match (there, here) {
-            (Some(there), Some(here)) if differs == Some(true) => {
-                let what =
-                    if name.starts_with("libcudnn") { "; the first convolution would abort" } else { "" };
-                format!(". {} there, {} in {}{what}", there.text, here.text, own.package)
+        let versions = match (&there, &here) {
+            (Some(there), Some(here)) if severity == Severity::Error => {
+                let what = match name {
+                    name if name.starts_with("libcudnn") => "; the first convolution would abort",
+                    _ => "; what was built for the newer one finds symbols missing",
+                };
+                format!(". {there} there, {here} in {}{what}", own.package)
             }
-            (Some(there), _) => format!(". {} there", there.text),
-            _ => String::new(),
+            (Some(there), Some(here)) => format!(". {there} there, {here} in {}", own.package),
+            (Some(there), None) => format!(". {there} there"),
+            (None, _) => String::new(),
         };
         Some(Finding {
             fix,
@@ -323,5 +333,9 @@ impl Judge<'_> {
 
 /// `9.10.2` of `9.10.2.21`: build numbers are not in every file.
 fn short(version: &LibraryVersion) -> String {
-    version.text.split('.').take(3).collect::<Vec<_>>().join(".")
+    first_three(&version.text)
+}
+
+fn first_three(version: &str) -> String {
+    version.split('.').take(3).collect::<Vec<_>>().join(".")
 }

@@ -41,6 +41,8 @@ pub struct Build<'a> {
     pub runpath: Option<&'a str>,
     pub code: &'a [&'a [(u16, u32)]],
     pub source: &'a str,
+    /// Another name than the file's.
+    pub soname: Option<&'a str>,
 }
 
 /// An environment with a torch of machine code for 8.0 and 9.0, cuDNN 9.10.2 and what they need.
@@ -135,7 +137,7 @@ impl Environment {
         std::fs::write(folder.join("l.c"), format!("{source}\n")).unwrap();
         let stubs = folder.join("stubs");
         std::fs::create_dir_all(&stubs).unwrap();
-        let name = path.rsplit('/').next().unwrap();
+        let name = how.soname.unwrap_or_else(|| path.rsplit('/').next().unwrap());
         let mut arguments: Vec<String> = ["-shared", "-fPIC", "-nostdlib", "-o"].map(str::to_owned).to_vec();
         arguments.extend([full.display().to_string(), folder.join("l.c").display().to_string()]);
         arguments.extend([format!("-Wl,-soname,{name}"), format!("-L{}", stubs.display())]);
@@ -274,6 +276,15 @@ fn each_fault_of_libraries_has_its_code() {
             e.context.set("LD_LIBRARY_PATH", &folder);
         }),
         ("shadowed-library", |e| {
+            // An older one, as a toolkit names its files.
+            let folder = e.folder("cuda-12.4/lib64");
+            let library = folder.join("libnvJitLink.so.12.4.127").display().to_string();
+            e.library(&library, &Build { soname: Some("libnvJitLink.so.12"), ..Build::default() });
+            std::os::unix::fs::symlink("libnvJitLink.so.12.4.127", folder.join("libnvJitLink.so.12"))
+                .unwrap();
+            e.context.set("LD_LIBRARY_PATH", &folder.display().to_string());
+        }),
+        ("shadowed-library", |e| {
             let alien = e.folder("alien/libcudart.so.12").display().to_string();
             e.library(&alien, &Build::default());
             e.context.set("LD_PRELOAD", &alien);
@@ -332,6 +343,14 @@ fn each_fault_of_libraries_has_its_code() {
             "{i}, {code}: {}",
             env.verify(&["--host", &host]).shown()
         );
+        if i == 2 {
+            let told = env.verify(&["--host", &host]).flat();
+            assert!(
+                told.contains("error[shadowed-library]: libnvJitLink.so.12")
+                    && told.contains("12.4.127 there, 12.8.93"),
+                "{told}"
+            );
+        }
         if *code == "shadowed-library" && i == 0 {
             insta::assert_snapshot!("native_shadowed", env.verify(&["--host", &host]).flat());
         }
@@ -430,4 +449,138 @@ fn inspect_reads_libraries_folders_and_wheels() {
     let wheel = env.context.write("x-1.0-py3-none-any.whl", "no zip").display().to_string();
     env.context.run(&["inspect", &wheel]).expect(2);
     env.context.run(&["inspect", "http://127.0.0.1:9/nothing.txt"]).expect(2);
+}
+
+/// A wheel of torch, from the folder that `ENVLOCK_TEST_WHEELS` names, fetched there by pip where it is not yet.
+fn torch_wheel(version: &str) -> Option<PathBuf> {
+    let folder = PathBuf::from(std::env::var_os("ENVLOCK_TEST_WHEELS")?);
+    let find = || {
+        let files = std::fs::read_dir(&folder).ok()?.flatten().map(|entry| entry.path());
+        files
+            .filter(|f| {
+                f.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&format!("torch-{version}-")))
+            })
+            .next()
+    };
+    find().or_else(|| {
+        let requirement = format!("torch=={version}");
+        let arguments =
+            ["-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "--python-version", "3.11"];
+        let platforms = ["manylinux1_x86_64", "manylinux_2_28_x86_64"].map(|p| format!("--platform={p}"));
+        let command = Command::new("python3")
+            .args(arguments)
+            .args(platforms)
+            .arg("-d")
+            .arg(&folder)
+            .arg(requirement)
+            .status();
+        command.is_ok_and(|status| status.success()).then(find).flatten()
+    })
+}
+
+/// What `inspect` reads out of torch's wheels of three CUDA majors, against a scan that was made by another program
+/// (tests/fixtures/torch-wheels.json). Two gigabytes: `ENVLOCK_TEST_WHEELS=DIR cargo test -- --ignored wheels_of`.
+#[test]
+#[ignore = "needs torch's wheels"]
+fn wheels_of_three_cuda_majors() {
+    let expected: Vec<serde_json::Value> =
+        serde_json::from_str(include_str!("../fixtures/torch-wheels.json")).unwrap();
+    for version in ["2.0.1", "2.9.1", "2.15.0"] {
+        let Some(wheel) = torch_wheel(version) else {
+            return skipped("ENVLOCK_TEST_WHEELS names no folder with wheels");
+        };
+        let context = TestContext::new();
+        let json = context.run(&["inspect", "--json", &wheel.display().to_string()]).expect(0).json();
+        let files = json["files"].as_array().unwrap();
+        let rows: Vec<_> = expected.iter().filter(|row| row["version"] == version).collect();
+        assert!(rows.len() > 5, "{version}");
+        for row in rows {
+            let file = files.iter().find(|f| f["path"] == row["library"]).unwrap_or_else(|| panic!("{row}"));
+            for key in ["containers", "entries", "soname", "needed", "rpath", "runpath"] {
+                assert_eq!(file[key], row[key], "{version} {} {key}", row["library"]);
+            }
+            for key in ["sass", "ptx"] {
+                assert_eq!(file["counts"][key], row[key], "{version} {} {key}", row["library"]);
+            }
+        }
+        let python = files.iter().find(|f| f["soname"] == "libtorch_python.so").unwrap();
+        let list = python["arch_list"]["sass"].as_array().unwrap();
+        let cuda = files.iter().find(|f| f["path"] == "torch/lib/libtorch_cuda.so").unwrap();
+        // torch's own list is what each of its containers has.
+        let in_all =
+            cuda["counts"]["sass"].as_object().unwrap().iter().filter(|(_, n)| **n == cuda["containers"]);
+        assert_eq!(in_all.count(), list.len(), "{version}: {list:?}");
+    }
+}
+
+/// The number of entries for each target, against NVIDIA's own cuobjdump out of the triton wheel, on the libraries of
+/// the environment that `ENVLOCK_TEST_TORCH` names.
+#[test]
+#[ignore = "needs an installed torch with triton"]
+fn as_cuobjdump_lists_it() {
+    let Some(prefix) = std::env::var_os("ENVLOCK_TEST_TORCH").map(PathBuf::from) else {
+        return skipped("ENVLOCK_TEST_TORCH names no environment");
+    };
+    let site = std::fs::read_dir(prefix.join("lib")).unwrap().flatten().find_map(|entry| {
+        let site = entry.path().join("site-packages");
+        site.is_dir().then_some(site)
+    });
+    let site = site.unwrap();
+    let cuobjdump = site.join("triton/backends/nvidia/bin/cuobjdump");
+    for library in
+        ["torch/lib/libtorch_cuda_linalg.so", "nvidia/cudnn/lib/libcudnn_ops.so.9", "torchvision/_C.so"]
+    {
+        let file = site.join(library);
+        let out = Command::new(&cuobjdump).arg("--list-elf").arg(&file).output().unwrap();
+        let text = String::from_utf8_lossy(&out.stdout);
+        // ELF file    1: libtorch_cuda_linalg.1.sm_80.cubin
+        let mut theirs: std::collections::BTreeMap<String, u64> = Default::default();
+        for name in text.lines().filter_map(|line| line.split(".sm_").nth(1)?.split('.').next()) {
+            *theirs.entry(name.to_owned()).or_default() += 1;
+        }
+        let context = TestContext::new();
+        let json = context.run(&["inspect", "--json", &file.display().to_string()]).expect(0).json();
+        let ours = json["files"][0]["counts"]["sass"].as_object().unwrap();
+        let spelled = |target: &str| target.replace('.', "");
+        assert!(!theirs.is_empty(), "{library}: {text}");
+        for (target, containers) in ours {
+            // One cubin for each container that has the target, in the libraries named here.
+            assert_eq!(
+                theirs.get(&spelled(target)),
+                containers.as_u64().as_ref(),
+                "{library} {target}: {theirs:?}"
+            );
+        }
+        assert_eq!(theirs.len(), ours.len(), "{library}: {theirs:?}");
+    }
+}
+
+#[test]
+fn a_wheel_on_a_server() {
+    use std::io::Write as _;
+    let Some(env) = Environment::new() else { return };
+    let mut bytes = std::io::Cursor::new(Vec::new());
+    let mut zip = zip::ZipWriter::new(&mut bytes);
+    let library = std::fs::read(env.site.join("nvidia/cudnn/lib/libcudnn_graph.so.9")).unwrap();
+    let stored = zip::write::SimpleFileOptions::default();
+    zip.start_file("nvidia/cudnn/lib/libcudnn_graph.so.9", stored).unwrap();
+    zip.write_all(&library).unwrap();
+    zip.finish().unwrap();
+    let server = tiny_http::Server::http("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/a-1.0-py3-none-any.whl", server.server_addr());
+    let body = bytes.into_inner();
+    let serving = std::thread::spawn(move || {
+        for request in server.incoming_requests().take(2) {
+            match request.url().ends_with("a-1.0-py3-none-any.whl") {
+                true => request.respond(tiny_http::Response::from_data(body.clone())).unwrap(),
+                false => request.respond(tiny_http::Response::empty(404)).unwrap(),
+            }
+        }
+    });
+    let json = env.context.run(&["inspect", "--json", &address]).expect(0).json();
+    assert_eq!(json["files"][0]["version"], "9.10.2");
+    let missing = env.context.run(&["inspect", &address.replace("a-1.0", "b-1.0")]).expect(2);
+    assert!(missing.stderr.contains("status 404"), "{}", missing.shown());
+    serving.join().unwrap();
+    env.context.run(&["inspect", "--offline", &address]).expect(2);
 }

@@ -9,7 +9,6 @@ use crate::cli::error::{CliError, exit};
 use crate::cli::fetch;
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::label;
-use crate::cli::settings::Project;
 use crate::inspect::{self, Detail};
 use crate::model::capability::CodeTarget;
 use crate::model::library::{DeviceCode, Library};
@@ -82,8 +81,7 @@ fn remote(global: &GlobalArgs, url: &str, printer: &Printer) -> Result<Vec<Libra
         return Err(CliError::new("usage", format!("`{}` is no wheel's address", clean(url, 200)))
             .hint("an address ends in `.whl`"));
     }
-    let project = Project::find(global, false)?;
-    let client = fetch::client(global, &project, None)?;
+    let client = fetch::client_of_addresses(global);
     let bar = printer.progress("downloading");
     bar.enable_steady_tick(std::time::Duration::from_millis(100));
     let file = client.download(url);

@@ -14,10 +14,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The framework's layer, run in the environment.
-const TORCH: &str = include_str!("torch.py");
+/// What every script starts with.
+const SKELETON: &str = include_str!("scripts/skeleton.py");
+/// The frameworks' own parts, run in the environment.
+const TORCH: &str = include_str!("scripts/torch.py");
+const TENSORFLOW: &str = include_str!("scripts/tensorflow.py");
+const JAX: &str = include_str!("scripts/jax.py");
 /// The layer of compiled kernels.
-const COMPILE: &str = include_str!("compile.py");
+const COMPILE: &str = include_str!("scripts/compile.py");
 /// What makes cuDNN say which call failed: version 9's variables, then 8's.
 const CUDNN_LOGGING: [(&str, &str); 4] = [
     ("CUDNN_LOGLEVEL_DBG", "2"),
@@ -37,6 +41,27 @@ pub enum Devices {
     Cuda,
 }
 
+/// A framework whose convolution is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framework {
+    /// PyTorch.
+    Torch,
+    /// TensorFlow.
+    Tensorflow,
+    /// JAX.
+    Jax,
+}
+
+impl Framework {
+    /// Every framework, by the name of its package.
+    pub const ALL: [(&str, Framework); 4] = [
+        ("torch", Framework::Torch),
+        ("tensorflow", Framework::Tensorflow),
+        ("tensorflow-cpu", Framework::Tensorflow),
+        ("jax", Framework::Jax),
+    ];
+}
+
 /// What to run.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -54,6 +79,8 @@ pub struct Plan {
     pub runtime: Option<PathBuf>,
     /// The environment's own libcudnn.
     pub cudnn: Option<PathBuf>,
+    /// The frameworks that are installed.
+    pub frameworks: Vec<Framework>,
     /// Whether kernels are compiled by Triton here.
     pub triton: bool,
 }
@@ -126,7 +153,7 @@ enum Layer {
     Driver,
     Runtime,
     Cudnn,
-    Torch,
+    Framework(Framework),
     Compile,
 }
 
@@ -187,13 +214,14 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(&str)) -> SmokeOutcome {
 }
 
 fn layers(plan: &Plan) -> Vec<Layer> {
+    let frameworks = plan.frameworks.iter().map(|framework| Layer::Framework(*framework));
     if plan.devices != Devices::Cuda {
-        return vec![Layer::Torch];
+        return frameworks.collect();
     }
     let mut layers = vec![Layer::Driver];
     layers.extend(plan.runtime.is_some().then_some(Layer::Runtime));
     layers.extend((plan.runtime.is_some() && plan.cudnn.is_some()).then_some(Layer::Cudnn));
-    layers.push(Layer::Torch);
+    layers.extend(frameworks);
     layers.extend(plan.triton.then_some(Layer::Compile));
     layers
 }
@@ -204,14 +232,18 @@ impl Layer {
             Layer::Driver => "driver",
             Layer::Runtime => "runtime",
             Layer::Cudnn => "cudnn",
-            Layer::Torch => "torch",
+            Layer::Framework(Framework::Torch) => "torch",
+            Layer::Framework(Framework::Tensorflow) => "tensorflow",
+            Layer::Framework(Framework::Jax) => "jax",
             Layer::Compile => "compile",
         }
     }
 
     fn command(self, plan: &Plan, python: &Path, folder: &Path, out: &Path) -> std::io::Result<Command> {
         let script = match self {
-            Layer::Torch => TORCH,
+            Layer::Framework(Framework::Torch) => TORCH,
+            Layer::Framework(Framework::Tensorflow) => TENSORFLOW,
+            Layer::Framework(Framework::Jax) => JAX,
             Layer::Compile => COMPILE,
             Layer::Driver | Layer::Runtime | Layer::Cudnn => {
                 let mut command = Command::new(&plan.program);
@@ -221,7 +253,7 @@ impl Layer {
             }
         };
         let file = folder.join("envlock_smoke.py");
-        fs_err::write(&file, script)?;
+        fs_err::write(&file, format!("{SKELETON}\n{script}"))?;
         let mut command = Command::new(python);
         // -P keeps the script's folder off sys.path; Pythons before 3.11 do not have it, and the folder
         // holds nothing else.
@@ -279,12 +311,13 @@ mod tests {
             program: "/bin/envlock".into(),
             runtime: runtime.then(|| "/libcudart.so.12".into()),
             cudnn: cudnn.then(|| "/libcudnn.so.9".into()),
+            frameworks: vec![Framework::Torch, Framework::Jax],
             triton,
         };
         let names = |plan: Plan| layers(&plan).into_iter().map(Layer::name).collect::<Vec<_>>().join(" ");
-        assert_eq!(names(plan(Devices::Cuda, true, true, true)), "driver runtime cudnn torch compile");
-        assert_eq!(names(plan(Devices::Cuda, false, true, false)), "driver torch");
-        assert_eq!(names(plan(Devices::Auto, true, true, true)), "torch");
+        assert_eq!(names(plan(Devices::Cuda, true, true, true)), "driver runtime cudnn torch jax compile");
+        assert_eq!(names(plan(Devices::Cuda, false, true, false)), "driver torch jax");
+        assert_eq!(names(plan(Devices::Auto, true, true, true)), "torch jax");
     }
 
     #[test]

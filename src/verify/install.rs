@@ -34,7 +34,17 @@ pub(super) fn check(
         });
     }
     toolkit(traces, torch_cuda, &mut area.findings);
+    area.summary = by_whom(installed);
     area
+}
+
+/// `55 by pip, 3 by conda`
+fn by_whom(installed: &Installed) -> String {
+    let mut counts: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
+    for distribution in &installed.distributions {
+        *counts.entry(distribution.installer.as_deref().unwrap_or("an unknown installer")).or_default() += 1;
+    }
+    counts.iter().map(|(who, n)| format!("{n} by {who}")).collect::<Vec<_>>().join(", ")
 }
 
 fn shadowing(

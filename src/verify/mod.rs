@@ -84,7 +84,8 @@ pub fn drift(target: &Target, host: &Host) -> Option<Area> {
 
 /// Judges what the machine is doing now; nothing where nothing of NVIDIA's is there.
 pub fn machine(state: &MachineState, host: &Host) -> Option<Area> {
-    (*state != MachineState::default()).then(|| machine::check(state, host))
+    let area = machine::check(state, host);
+    (!state.cards.is_empty() || !area.findings.is_empty()).then_some(area)
 }
 
 /// Holds a machine against the envelope of a target.

@@ -119,7 +119,7 @@ fn without_torch_there_is_no_smoke_test() {
     std::fs::create_dir_all(&site).unwrap();
     install(&site, &wheel("filelock", "3.20.0").file("filelock/__init__.py", "lock = 1\n"));
     let run = context.run(&["verify", "--prefix", "../env"]).expect(0);
-    assert!(run.stdout.contains("no torch here: no smoke test"), "{}", run.shown());
+    assert!(run.stdout.contains("no framework here: no smoke test"), "{}", run.shown());
 }
 
 #[test]

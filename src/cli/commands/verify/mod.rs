@@ -52,10 +52,10 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
     let mut judged = judge(&question, &project, lock.as_ref(), &registry)?;
     let static_ms = start.elapsed().as_millis();
     // Running code from files that are wrong would prove nothing.
-    let has_torch = judged.installed.distributions.iter().any(|d| d.name == "torch");
+    let has_framework = !smoke::frameworks(&judged.installed).is_empty();
     let wanted = match args.smoke {
         SmokeChoice::Off => false,
-        SmokeChoice::Auto => has_torch,
+        SmokeChoice::Auto => has_framework,
         SmokeChoice::Cpu | SmokeChoice::Cuda => true,
     };
     let run_it = wanted && !judged.has_errors();

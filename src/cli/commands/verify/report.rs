@@ -57,7 +57,7 @@ impl Report<'_> {
         p.out("");
         let total = start.elapsed().as_secs_f64();
         let smoke = match (self.outcome, errors) {
-            (None, 0) if self.args.smoke == SmokeChoice::Auto => "; no torch here: no smoke test",
+            (None, 0) if self.args.smoke == SmokeChoice::Auto => "; no framework here: no smoke test",
             (None, 0) => "; smoke test off",
             (None, _) if self.args.smoke != SmokeChoice::Off => "; smoke test not run",
             _ => "",

@@ -8,7 +8,7 @@ use crate::cli::args::SmokeChoice;
 use crate::cli::printer::Printer;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::installed::Installed;
-use crate::smoke::{self, Devices, End, SmokeOutcome};
+use crate::smoke::{self, Devices, End, Framework, SmokeOutcome};
 use crate::verify::Area;
 
 /// How long a layer of the smoke test may take; `ENVLOCK_SMOKE_TIMEOUT` changes it.
@@ -39,6 +39,7 @@ pub(super) fn run(prefix: &Path, judged: &Judged, choice: SmokeChoice, printer: 
         program: std::env::current_exe().unwrap_or_else(|_| "envlock".into()),
         runtime: library("libcudart.so."),
         cudnn: library("libcudnn.so."),
+        frameworks: frameworks(installed),
         triton: installed.distributions.iter().any(|d| d.name == "triton"),
     };
     let bar = printer.progress("smoke test");
@@ -46,6 +47,17 @@ pub(super) fn run(prefix: &Path, judged: &Judged, choice: SmokeChoice, printer: 
     let outcome = smoke::run(&plan, &mut |layer| bar.set_message(format!("smoke test: {layer}")));
     bar.finish_and_clear();
     outcome
+}
+
+/// The frameworks that are installed, each once.
+pub(super) fn frameworks(installed: &Installed) -> Vec<Framework> {
+    let mut found = Vec::new();
+    for (package, framework) in Framework::ALL {
+        if installed.distributions.iter().any(|d| d.name == package) && !found.contains(&framework) {
+            found.push(framework);
+        }
+    }
+    found
 }
 
 fn cuda_build(installed: &Installed) -> bool {
@@ -93,12 +105,17 @@ pub(super) fn area(outcome: &SmokeOutcome) -> Area {
             findings.push(problem(Code::SmokeCrashed, format!("the smoke test did not start: {why}")))
         }
     }
-    let summary = outcome
-        .checks
-        .iter()
-        .filter(|c| c.name.starts_with("conv"))
-        .map(|c| format!("{} on {}: {}", c.name, c.device, crate::model::text::clean(&c.detail, 80)))
-        .collect::<Vec<_>>()
-        .join("; ");
+    // `torch 2.9.1+cu128: conv-fp32 on cuda:0, relative error 3e-6; ...`
+    let mut summary = String::new();
+    for check in &outcome.checks {
+        let detail = crate::model::text::clean(&check.detail, 80);
+        if check.name == "import" {
+            let gap = if summary.is_empty() { "" } else { ". " };
+            summary.push_str(&format!("{gap}{detail}: "));
+        } else if check.name.starts_with("conv") || check.name.starts_with("speed") {
+            let gap = if summary.is_empty() || summary.ends_with(": ") { "" } else { "; " };
+            summary.push_str(&format!("{gap}{} on {}, {detail}", check.name, check.device));
+        }
+    }
     Area { name: "smoke", findings, summary }
 }

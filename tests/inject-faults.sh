@@ -85,7 +85,7 @@ fault duplicate-package "two dist-info folders of one package"
 inject() { mkdir "$site/~orch"; }
 fault leftover-folder "a folder that pip left behind"
 
-inject() { mkdir -p "$work/mine/torch"; variables="PYTHONPATH=$work/mine"; }
+inject() { mkdir -p "$work/mine/torch"; : >"$work/mine/torch/__init__.py"; variables="PYTHONPATH=$work/mine"; }
 fault shadowed-package "a folder torch in PYTHONPATH"
 
 inject() {

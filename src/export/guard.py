@@ -17,8 +17,11 @@ def _envlock_guard():
     python = "%d.%d" % sys.version_info[:2]
     if python != locked["python"]:
         error("wrong-python", "the environment has Python %s, the lock is for %s" % (python, locked["python"]))
-    import torch
-
+    try:
+        import torch
+    except ImportError as failed:
+        error("missing-package", "torch cannot be imported: %s" % failed)
+        raise SystemExit("\n".join(found + ["fix: envlock verify"]))
     name = torch.__version__.split("+")
     if name[0] != locked["torch"]:
         error("wrong-version", "torch %s is installed, %s is locked" % (name[0], locked["torch"]))
@@ -34,7 +37,8 @@ def _envlock_guard():
                 match = re.search(r"\d+\.\d+(\.\d+)?", open(path).read())
                 driver = match.group(0) if match else None
         if not torch.cuda.is_available():
-            error("smoke-failed", "torch.cuda.is_available() is False")
+            # `envlock verify` says the same with --require-gpu.
+            error("not-judged", "torch.cuda.is_available() is False, and the lock is for a GPU")
         for index in range(torch.cuda.device_count()):
             capability = "%d.%d" % torch.cuda.get_device_capability(index)
             label = "%s (%s)" % (torch.cuda.get_device_name(index), capability)
@@ -47,7 +51,7 @@ def _envlock_guard():
             if driver and below and version(driver) >= version(below):
                 error("driver-too-new", "driver %s no longer knows %s: it needs a driver before %s" % (driver, label, below))
     if found:
-        raise SystemExit("\n".join(found + ["fix: envlock verify"]))
+        raise SystemExit("\n".join(found + ["fix: envlock verify --require-gpu"]))
 
 
 _envlock_guard()

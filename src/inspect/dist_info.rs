@@ -102,6 +102,10 @@ pub fn read(prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
 }
 
 fn limited(path: &Path, limit: u64) -> Option<Vec<u8>> {
+    // To open a pipe is to wait for who writes into it.
+    if !std::fs::metadata(path).ok()?.is_file() {
+        return None;
+    }
     let file = std::fs::File::open(path).ok()?;
     let mut bytes = Vec::with_capacity(file.metadata().map_or(0, |m| m.len().min(limit)) as usize);
     file.take(limit).read_to_end(&mut bytes).ok()?;
@@ -186,15 +190,23 @@ fn files(
             }
             continue;
         };
-        if let Some(size) = entry.size
+        if !found.is_file() {
+            distribution
+                .faults
+                .push(FileFault::Unreadable(entry.path.clone().into_owned(), "it is no file".to_owned()));
+        } else if let Some(size) = entry.size
             && found.len() != size
         {
             distribution.faults.push(FileFault::Size(entry.path.clone().into_owned(), size, found.len()));
-        } else if depth == Depth::Hashes
-            && entry.hash.starts_with("sha256=")
-            && file_hash(&path).is_some_and(|h| h != entry.hash)
-        {
-            distribution.faults.push(FileFault::Hash(entry.path.clone().into_owned()));
+        } else if depth == Depth::Hashes && entry.hash.starts_with("sha256=") {
+            match file_hash(&path, found.len()) {
+                Ok(hash) if hash == entry.hash => {}
+                Ok(_) => distribution.faults.push(FileFault::Hash(entry.path.clone().into_owned())),
+                Err(why) => {
+                    let why = crate::model::text::clean(&why.to_string(), 80);
+                    distribution.faults.push(FileFault::Unreadable(entry.path.clone().into_owned(), why));
+                }
+            }
         }
         if !entry.hash.is_empty() {
             owned.push((key(entry.path.as_ref()), key(entry.hash), entry.path.into_owned()));
@@ -219,14 +231,15 @@ fn leaves(relative: &Path, site: &Path, prefix: &Path) -> bool {
     false
 }
 
-fn file_hash(path: &Path) -> Option<String> {
-    let mut file = std::fs::File::open(path).ok()?;
+/// The SHA-256 of a regular file, of no more than the size it had.
+fn file_hash(path: &Path, size: u64) -> std::io::Result<String> {
+    let mut file = std::fs::File::open(path)?.take(size.saturating_add(1));
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 18];
     loop {
-        let n = file.read(&mut buffer).ok()?;
+        let n = file.read(&mut buffer)?;
         if n == 0 {
-            return Some(encode(&hasher.finalize()));
+            return Ok(encode(&hasher.finalize()));
         }
         hasher.update(&buffer[..n]);
     }

@@ -41,14 +41,15 @@ impl Mapped {
     /// # Errors
     /// When it cannot be opened, or is no regular file: a pipe would be waited for, a folder is none.
     pub fn open(path: &Path) -> Result<Mapped, ElfError> {
-        let file = std::fs::File::open(path)?;
-        let metadata = file.metadata()?;
+        // Asked before it is opened: to open a pipe is to wait for who writes into it.
+        let metadata = std::fs::metadata(path)?;
         if !metadata.is_file() {
             return Err(ElfError::Io(std::io::Error::other("it is no regular file")));
         }
         if metadata.len() < 64 {
             return Err(ElfError::NotElf);
         }
+        let file = std::fs::File::open(path)?;
         // SAFETY: the map is only read. A file that is cut off by somebody else meanwhile would end this
         // process; libraries are replaced, not rewritten in place, by every installer.
         let map = unsafe { Mmap::map(&file) }?;

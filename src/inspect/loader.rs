@@ -42,6 +42,7 @@ pub struct Loader {
     hwcaps: Vec<String>,
     machine: String,
     library_folder: &'static str,
+    working_folder: PathBuf,
     /// Headers of files that were looked at, so that none is read twice.
     seen: HashMap<PathBuf, Option<Header>>,
     /// Whether a folder exists: most of a search path does not have what is asked for.
@@ -108,6 +109,7 @@ impl Loader {
             hwcaps: hwcaps(&machine),
             machine,
             library_folder,
+            working_folder: around.working_folder.clone(),
             seen: HashMap::new(),
             folders: HashMap::new(),
             process: Process::default(),
@@ -118,8 +120,7 @@ impl Loader {
         let origin = program.parent().map(Path::to_path_buf).unwrap_or_default();
         if let Some(list) = around.library_path.as_ref().filter(|list| !list.is_empty()) {
             let entries = list.split([':', ';']).take(MAX_FOLDERS);
-            loader.library_path =
-                entries.map(|entry| loader.expanded(entry, &origin, &around.working_folder)).collect();
+            loader.library_path = entries.map(|entry| loader.expanded(entry, &origin)).collect();
         }
         let name = program.display().to_string();
         loader.add(program, name, None, How::Program, header);
@@ -213,7 +214,8 @@ impl Loader {
             return Some(*at);
         }
         let (path, how) = if name.contains('/') {
-            (PathBuf::from(name), if preload { How::Preload } else { How::Path })
+            let origin = self.origin(by.unwrap_or(0));
+            (self.expanded(name, &origin), if preload { How::Preload } else { How::Path })
         } else {
             let (path, how) = self.search(name, by?)?;
             (path, if preload { How::Preload } else { how })
@@ -294,7 +296,7 @@ impl Loader {
     fn own_path(&self, list: &[String], of: usize, how: fn(usize) -> How) -> Vec<(Place, How)> {
         let origin = self.origin(of);
         let entries = list.iter().take(MAX_FOLDERS);
-        entries.map(|entry| (Place::Folder(self.expanded(entry, &origin, &origin)), how(of))).collect()
+        entries.map(|entry| (Place::Folder(self.expanded(entry, &origin)), how(of))).collect()
     }
 
     /// Whether this processor can use what stands in a folder for newer ones.
@@ -362,17 +364,39 @@ impl Loader {
 
     /// An entry of a search path with `$ORIGIN`, `$LIB` and `$PLATFORM` put in. An empty one is the working
     /// folder.
-    fn expanded(&self, entry: &str, origin: &Path, working_folder: &Path) -> PathBuf {
+    fn expanded(&self, entry: &str, origin: &Path) -> PathBuf {
         if entry.is_empty() {
-            return working_folder.to_path_buf();
+            return self.working_folder.clone();
         }
         let origin = origin.display().to_string();
-        let mut text = entry.to_owned();
         let values = [("ORIGIN", origin.as_str()), ("LIB", self.library_folder), ("PLATFORM", &self.machine)];
-        for (name, value) in values {
-            text = text.replace(&format!("${{{name}}}"), value).replace(&format!("${name}"), value);
+        let mut out = String::new();
+        let mut rest = entry;
+        while let Some(at) = rest.find('$') {
+            out.push_str(&rest[..at]);
+            let tail = &rest[at + 1..];
+            let found = values.iter().find_map(|(name, value)| {
+                if let Some(after) = tail.strip_prefix('{') {
+                    return Some((*value, after.strip_prefix(name)?.strip_prefix('}')?));
+                }
+                let after = tail.strip_prefix(name)?;
+                // `$LIBRARY` is no `$LIB`.
+                let ends = !after.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+                ends.then_some((*value, after))
+            });
+            match found {
+                Some((value, after)) => {
+                    out.push_str(value);
+                    rest = after;
+                }
+                None => {
+                    out.push('$');
+                    rest = tail;
+                }
+            }
         }
-        PathBuf::from(text)
+        out.push_str(rest);
+        PathBuf::from(out)
     }
 
     /// An absolute path of the machine, in a test under the folder that stands for its root.

@@ -28,14 +28,18 @@ const MAX_THREADS: usize = 8;
 
 /// Reads the libraries of an environment and builds its process.
 pub fn native(installed: &Installed, around: &loader::Surroundings, opened: &[Opened]) -> Native {
-    let mut native = Native { own: own_libraries(installed), ..Native::default() };
+    let (own, unreadable) = own_libraries(installed);
+    let mut native = Native { own, unreadable, ..Native::default() };
+    let python = Path::new(&installed.prefix).join("bin/python");
+    native.interpreter_gone = python.is_symlink() && !python.exists();
     // A torch without a library of its own, broken or none at all, is found by its files.
     if !native.own.iter().any(|own| own.package == "torch") {
         return native;
     }
     let site = &installed.site_packages;
     match process(installed, site, around, opened) {
-        Ok(loader) => {
+        Ok((loader, of_framework)) => {
+            native.of_framework = of_framework;
             let objects = &loader.process().objects;
             native.versions = objects.iter().map(|o| version_of(&o.path)).collect();
             native.copies = copies(&loader, around, Path::new(&installed.prefix));
@@ -43,7 +47,10 @@ pub fn native(installed: &Installed, around: &loader::Surroundings, opened: &[Op
         }
         Err(why) => native.not_done = Some(why),
     }
-    native.foreign = foreign_symbols(&native.own);
+    // Where a library of torch could not be read, what it defines is not known.
+    if !native.unreadable.iter().any(|(package, ..)| package == "torch") {
+        native.foreign = foreign_symbols(&native.own);
+    }
     native
 }
 
@@ -56,13 +63,14 @@ fn version_of(path: &Path) -> Option<crate::model::library::LibraryVersion> {
     library(path, Detail::Headers).ok()?.version
 }
 
-fn own_libraries(installed: &Installed) -> Vec<OwnLibrary> {
+fn own_libraries(installed: &Installed) -> (Vec<OwnLibrary>, Vec<(String, String, String)>) {
     let mut all: Vec<(&str, &str)> = Vec::new();
     for distribution in &installed.distributions {
         all.extend(distribution.libraries.iter().map(|path| (distribution.name.as_str(), path.as_str())));
     }
     let queue = Mutex::new(all.iter());
     let done: Mutex<Vec<OwnLibrary>> = Mutex::default();
+    let broken: Mutex<Vec<(String, String, String)>> = Mutex::default();
     let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(1, MAX_THREADS);
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -70,8 +78,18 @@ fn own_libraries(installed: &Installed) -> Vec<OwnLibrary> {
                 loop {
                     let Some((package, path)) = queue.lock().ok().and_then(|mut q| q.next()) else { return };
                     let file = installed.site_packages.join(path);
-                    // One that is gone or cut off is found by its size.
-                    let Ok(found) = library(&file, Detail::Code) else { continue };
+                    let found = match library(&file, Detail::Code) {
+                        Ok(found) => found,
+                        // One that is gone is missing, which is another thing than broken.
+                        Err(_) if !file.exists() => continue,
+                        Err(why) => {
+                            if let Ok(mut broken) = broken.lock() {
+                                let why = crate::model::text::clean(&why.to_string(), 100);
+                                broken.push(((*package).to_owned(), (*path).to_owned(), why));
+                            }
+                            continue;
+                        }
+                    };
                     let library = Library { path: (*path).to_owned(), ..found };
                     let file = std::fs::canonicalize(&file).unwrap_or(file);
                     if let Ok(mut done) = done.lock() {
@@ -83,7 +101,9 @@ fn own_libraries(installed: &Installed) -> Vec<OwnLibrary> {
     });
     let mut done = done.into_inner().unwrap_or_default();
     done.sort_by(|a, b| a.library.path.cmp(&b.library.path));
-    done
+    let mut broken = broken.into_inner().unwrap_or_default();
+    broken.sort();
+    (done, broken)
 }
 
 /// The process of `import torch`, then of what its libraries open by name, then of the extensions that are
@@ -93,7 +113,7 @@ fn process(
     site: &Path,
     around: &loader::Surroundings,
     opened: &[Opened],
-) -> Result<Loader, String> {
+) -> Result<(Loader, (usize, usize)), String> {
     let prefix = Path::new(&installed.prefix);
     let python = ["bin/python", "bin/python3"].iter().map(|p| prefix.join(p)).find(|p| p.exists());
     let python = python.ok_or("the environment has no interpreter, so its process could not be built")?;
@@ -113,16 +133,21 @@ fn process(
         let _ = loader.open_file(&file);
     }
     open_by_name(&mut loader, opened);
+    let of_framework = (loader.process().objects.len(), loader.process().missing.len());
     let on_torch = installed
         .distributions
         .iter()
         .filter(|d| d.name != "torch")
         .filter(|d| d.requires.iter().any(|line| crate::model::text::requirement_name(line) == "torch"));
-    for file in on_torch.flat_map(|d| &d.libraries).filter(|path| path.ends_with(".so")) {
+    // Modules of Python; `libx_cuda118.so` and the like are opened by packages themselves, the one that fits.
+    let is_module = |path: &&String| {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        path.ends_with(".so") && !name.starts_with("lib")
+    };
+    for file in on_torch.flat_map(|d| &d.libraries).filter(is_module) {
         let _ = loader.open_file(&site.join(file));
     }
-    open_by_name(&mut loader, opened);
-    Ok(loader)
+    Ok((loader, of_framework))
 }
 
 /// What the objects of a process open by name, and what these open in turn.

@@ -53,8 +53,12 @@ fn conda(prefix: &Path) -> Vec<(String, String, String)> {
 fn shadowing(installed: &Installed, variable: &dyn Fn(&str) -> Option<String>) -> Vec<Shadowing> {
     let mut out = Vec::new();
     let named = variable("PYTHONPATH").unwrap_or_default();
+    let site = std::fs::canonicalize(&installed.site_packages).ok();
     for folder in named.split(':').filter(|folder| !folder.is_empty()) {
-        out.extend(in_folder(Path::new(folder), "PYTHONPATH", installed));
+        // The environment's own folder, named once more, hides nothing.
+        if std::fs::canonicalize(folder).ok() != site {
+            out.extend(in_folder(Path::new(folder), "PYTHONPATH", installed));
+        }
     }
     let closed = read(&Path::new(&installed.prefix).join("pyvenv.cfg"), MAX_FILE).is_some_and(|text| {
         !text.replace(' ', "").to_lowercase().contains("include-system-site-packages=true")
@@ -77,13 +81,17 @@ fn in_folder(folder: &Path, by: &str, installed: &Installed) -> Vec<Shadowing> {
     let names: Vec<String> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
     let mut out = Vec::new();
     for distribution in &installed.distributions {
-        // A package by its metadata, or a folder of modules without any.
+        // A package by its metadata, or a module. A folder without `__init__.py` loses to the environment's package.
         let with_metadata = names.iter().find_map(|name| {
             let (found, version) = name.strip_suffix(".dist-info")?.split_once('-')?;
             (normalized_name(found) == distribution.name).then(|| Some(version.to_owned()))
         });
         let module = distribution.name.replace('-', "_");
-        let bare = || names.contains(&module).then_some(None);
+        let is_module = || {
+            (names.contains(&module) && folder.join(&module).join("__init__.py").is_file())
+                || names.contains(&format!("{module}.py"))
+        };
+        let bare = || is_module().then_some(None);
         if let Some(version) = with_metadata.or_else(bare) {
             out.push(Shadowing {
                 name: distribution.name.clone(),

@@ -12,6 +12,8 @@ use crate::model::text::clean;
 
 /// No library in a wheel is larger, in bytes; torch's largest has 1.2 GB.
 const MAX_LIBRARY: u64 = 8 << 30;
+/// No wheel's libraries are larger together.
+const MAX_TOTAL: u64 = 64 << 30;
 /// A library is not packed better than this; wheels reach 8. More is a bomb.
 const MAX_RATIO: u64 = 200;
 /// Below this size a bomb does no harm.
@@ -63,6 +65,10 @@ pub fn wheel(
         }
     }
     let total = libraries.iter().fold(0u64, |sum, (_, size, ..)| sum.saturating_add(*size));
+    let packed_in_all = libraries.iter().fold(0u64, |sum, (_, _, packed, _)| sum.saturating_add(*packed));
+    if total > MAX_TOTAL || (total > HARMLESS && total / packed_in_all.max(1) > MAX_RATIO) {
+        return Err(WheelError::NotAWheel("its libraries claim a size that no wheel has".to_owned()));
+    }
     let mut out = Vec::new();
     let mut before = 0;
     for (index, size, packed, name) in libraries {
@@ -151,7 +157,7 @@ mod tests {
         let read =
             |members: &[(&str, &[u8])]| wheel(write(members).reopen().unwrap(), Detail::All, &mut |_, _| {});
         assert_eq!(read(&[("a.py", b"x"), ("a.so", b"text"), ("b.so", b"\x7fELF")]).unwrap(), []);
-        assert!(matches!(read(&[("../../b.so", &bomb)]), Err(WheelError::Member { .. })));
+        assert!(matches!(read(&[("../../b.so", &bomb)]), Err(WheelError::NotAWheel(_))));
         let mut none = tempfile::NamedTempFile::new().unwrap();
         none.write_all(b"not a zip").unwrap();
         assert!(matches!(

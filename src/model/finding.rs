@@ -81,6 +81,10 @@ codes! {
     ShadowedLibrary = "shadowed-library",
     /// A library that is needed is nowhere the loader looks.
     MissingLibrary = "missing-library",
+    /// A library of a package cannot be read.
+    UnreadableLibrary = "unreadable-library",
+    /// The environment's interpreter is gone.
+    MissingInterpreter = "missing-interpreter",
     /// Parts of two releases of cuDNN would meet in one process.
     MixedCudnn = "mixed-cudnn",
     /// The toolkit's stub would be taken for the driver's library.

@@ -51,6 +51,8 @@ pub enum FileFault {
     Size(String, u64, u64),
     /// The hash differs.
     Hash(String),
+    /// It is there and cannot be read: path, why.
+    Unreadable(String, String),
     /// The file is recorded by another distribution too: path, the other's name.
     OwnedTwice(String, String),
 }

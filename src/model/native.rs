@@ -15,6 +15,13 @@ pub struct Native {
     /// The process that importing the framework would make; nothing where there is no framework or no
     /// interpreter.
     pub process: Option<Process>,
+    /// How many objects and missing names are of the framework itself; the rest come with extensions, which may be
+    /// for other machines and never be imported.
+    pub of_framework: (usize, usize),
+    /// Libraries of packages that could not be read: package, path, why.
+    pub unreadable: Vec<(String, String, String)>,
+    /// The interpreter is a link that leads nowhere.
+    pub interpreter_gone: bool,
     /// For each object of the process, its version, where its file tells.
     pub versions: Vec<Option<LibraryVersion>>,
     /// Libraries of CUDA and cuDNN on the machine, outside the environment.

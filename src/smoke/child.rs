@@ -30,6 +30,8 @@ pub(super) fn run(mut command: Command, folder: &Path, out: &Path, limit: Durati
     let _ = std::fs::remove_file(out);
     command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
     let program = command.get_program().to_string_lossy().into_owned();
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => return failed(format!("cannot start `{program}`: {error}")),
@@ -40,16 +42,19 @@ pub(super) fn run(mut command: Command, folder: &Path, out: &Path, limit: Durati
             Ok(Some(status)) => break Some(status),
             Ok(None) if start.elapsed() < limit => std::thread::sleep(Duration::from_millis(5)),
             _ => {
+                // With all that it started itself.
+                #[cfg(unix)]
+                if let Ok(group) = i32::try_from(child.id()) {
+                    // SAFETY: a signal to the group that was made for this child, which was not waited for yet.
+                    unsafe { libc::kill(-group, libc::SIGKILL) };
+                }
                 let _ = child.kill();
                 let _ = child.wait();
                 break None;
             }
         }
     };
-    let document = fs_err::read(out)
-        .ok()
-        .filter(|bytes| bytes.len() < MAX_DOCUMENT)
-        .and_then(|bytes| serde_json::from_slice::<Document>(&bytes).ok());
+    let document = ends(out, MAX_DOCUMENT).and_then(|bytes| serde_json::from_slice::<Document>(&bytes).ok());
     let reached = document.as_ref().map_or("start".to_owned(), |d| match &d.reached.device {
         Some(device) => format!("{} on {device}", d.reached.layer),
         None => d.reached.layer.clone(),
@@ -69,8 +74,18 @@ pub(super) fn run(mut command: Command, folder: &Path, out: &Path, limit: Durati
 }
 
 fn tail(path: &Path) -> String {
-    let bytes = fs_err::read(path).unwrap_or_default();
-    String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(MAX_OUTPUT)..]).into_owned()
+    String::from_utf8_lossy(&ends(path, MAX_OUTPUT).unwrap_or_default()).into_owned()
+}
+
+/// The end of a file, whatever its size.
+fn ends(path: &Path, limit: usize) -> Option<Vec<u8>> {
+    use std::io::{Read as _, Seek as _, SeekFrom};
+    let mut file = std::fs::File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(limit as u64))).ok()?;
+    let mut bytes = Vec::new();
+    file.take(limit as u64).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
 }
 
 /// The last line that says something.

@@ -35,6 +35,7 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
                 FileFault::Size(path, recorded, found) => {
                     altered.add(path, format!(" has {found} bytes, {recorded} are recorded"));
                 }
+                FileFault::Unreadable(path, why) => altered.add(path, format!(" cannot be read: {why}")),
                 FileFault::Hash(path) => {
                     altered.add(path, " has another SHA-256 than is recorded".to_owned())
                 }

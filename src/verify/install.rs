@@ -83,8 +83,11 @@ fn shadowing(
 /// One package installed by conda and by pip: each overwrote some of the other's files.
 fn two_hands(installed: &Installed, traces: &Traces, findings: &mut Vec<Finding>) {
     for (name, version, build) in &traces.conda {
-        let pip_name =
-            CONDA_NAMES.iter().find(|(conda, _)| conda == name).map_or(name.as_str(), |(_, pip)| pip);
+        let pip_name = CONDA_NAMES.iter().find(|(conda, _)| conda == name).map(|(_, pip)| (*pip).to_owned());
+        let pip_name = pip_name.unwrap_or_else(|| crate::model::text::normalized_name(name));
+        if super::FURNITURE.contains(&pip_name.as_str()) {
+            continue;
+        }
         let own = installed.distributions.iter().find(|d| d.name == pip_name);
         let Some(own) = own.filter(|d| d.installer.as_deref().is_some_and(|i| i != "conda")) else {
             continue;
@@ -95,7 +98,7 @@ fn two_hands(installed: &Installed, traces: &Traces, findings: &mut Vec<Finding>
                 "conda remove --force {name} && pip install --force-reinstall {pip_name}=={}",
                 own.version
             )),
-            r#where: Some(pip_name.to_owned()),
+            r#where: Some(pip_name.clone()),
             ..finding(
                 Code::MixedInstallers,
                 Severity::Error,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{Area, finding};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::Host;
-use crate::model::installed::Installed;
+use crate::model::installed::{FileFault, Installed};
 use crate::model::library::LibraryVersion;
 use crate::model::native::Native;
 use crate::model::process::{FindsBy, How, Object, Process};
@@ -19,11 +19,31 @@ const OURS: [&str; 7] = ["libcu", "libnv", "libnccl", "libtorch", "libc10", "lib
 /// No more copies are named.
 const MOST_COPIES: usize = 3;
 
-pub(super) fn check(native: &Native, installed: &Installed, host: &Host, registry: &Registry) -> Area {
+/// `here` tells whether the host is the machine that the files were read on.
+pub(super) fn check(
+    native: &Native,
+    installed: &Installed,
+    host: &Host,
+    here: bool,
+    registry: &Registry,
+) -> Area {
     let mut area = Area { name: "libraries", ..Area::default() };
     if let Some(why) = &native.not_done {
         area.findings.push(finding(Code::NotJudged, Severity::Info, why.clone()));
+        area.summary = "not judged".to_owned();
     }
+    if native.interpreter_gone {
+        area.findings.push(Finding {
+            fix: Some("make the environment anew: its interpreter was removed or moved".to_owned()),
+            r#where: Some("bin/python".to_owned()),
+            ..finding(
+                Code::MissingInterpreter,
+                Severity::Error,
+                "bin/python is a link that leads nowhere".to_owned(),
+            )
+        });
+    }
+    unreadable(native, installed, &mut area.findings);
     extensions(native, &mut area.findings);
     let Some(process) = &native.process else { return area };
     let judge = Judge { native, installed, process };
@@ -39,7 +59,7 @@ pub(super) fn check(native: &Native, installed: &Installed, host: &Host, registr
             area.findings.extend(judge.shadowed(at, object, &name));
         }
     }
-    area.findings.extend(judge.missing(host));
+    area.findings.extend(judge.missing(host, here));
     // One cause is told once.
     let told = |f: &Finding| f.code == Code::ShadowedLibrary && f.severity == Severity::Error;
     if !area.findings.iter().any(told) {
@@ -50,17 +70,45 @@ pub(super) fn check(native: &Native, installed: &Installed, host: &Host, registr
     area
 }
 
+/// Libraries that cannot be read. One whose size or hash is wrong is told with the files.
+fn unreadable(native: &Native, installed: &Installed, findings: &mut Vec<Finding>) {
+    for (package, path, why) in &native.unreadable {
+        let distribution = installed.distributions.iter().find(|d| d.name == *package);
+        let told = distribution.is_some_and(|d| {
+            d.faults.iter().any(|fault| match fault {
+                FileFault::Missing(p)
+                | FileFault::Size(p, ..)
+                | FileFault::Hash(p)
+                | FileFault::Unreadable(p, _) => p == path,
+                FileFault::OwnedTwice(..) => false,
+            })
+        });
+        // What is called a library may be a text for the linker.
+        if told || why.contains("no 64-bit ELF") {
+            continue;
+        }
+        findings.push(Finding {
+            r#where: Some(clean(path, 200)),
+            ..finding(
+                Code::UnreadableLibrary,
+                Severity::Error,
+                format!("{} of {package} cannot be read: {why}", clean(path, 160)),
+            )
+        });
+    }
+}
+
 fn extensions(native: &Native, findings: &mut Vec<Finding>) {
     for foreign in &native.foreign {
         let text = format!(
             "{} of {} was built for another torch: {} of its symbols are defined nowhere, `{}` for one",
-            foreign.path, foreign.package, foreign.count, foreign.example
+            foreign.path,
+            foreign.package,
+            foreign.count,
+            clean(&foreign.example, 70)
         );
         findings.push(Finding {
-            fix: Some(format!(
-                "install a build of {} that was made for the installed torch, or build it again",
-                foreign.package
-            )),
+            fix: Some(format!("install the build of {} for this torch, or build it again", foreign.package)),
             r#where: Some(foreign.path.clone()),
             ..finding(Code::ExtensionAbi, Severity::Error, text)
         });
@@ -230,18 +278,32 @@ impl Judge<'_> {
         }
     }
 
-    fn missing(&self, host: &Host) -> Vec<Finding> {
+    fn missing(&self, host: &Host, here: bool) -> Vec<Finding> {
         let mut out: Vec<Finding> = Vec::new();
-        for missing in &self.process.missing {
+        let no_driver_here = !here || host.gpus.as_ref().is_none_or(Vec::is_empty);
+        for (place, missing) in self.process.missing.iter().enumerate() {
             // Without a driver its library is missing by right: the host is judged elsewhere.
-            if missing.name.starts_with("libcuda.so") && host.gpus.as_ref().is_none_or(Vec::is_empty) {
+            if missing.name.starts_with("libcuda.so") && no_driver_here {
                 continue;
             }
+            // One that is there and broken is told as such.
+            let broken =
+                |(_, path, _): &(String, String, String)| path.rsplit('/').next() == Some(&missing.name);
+            if self.native.unreadable.iter().any(broken) {
+                continue;
+            }
+            // What an extension misses matters when it is imported, which one for another FFmpeg never is.
+            let of_framework = place < self.native.of_framework.1;
+            let severity = match (of_framework, OURS.iter().any(|kind| missing.name.starts_with(kind))) {
+                (true, _) => Severity::Error,
+                (false, true) => Severity::Warning,
+                (false, false) => Severity::Info,
+            };
             let by = missing.by.and_then(|by| self.process.objects.get(by));
             let by_name = by.map_or_else(|| "the program".to_owned(), |by| file_name(&by.path));
             let own = self.native.own.iter().find(|own| file_name(&own.file) == missing.name);
             let when = if missing.later { "opens" } else { "needs" };
-            let place = match own {
+            let elsewhere = match own {
                 Some(own) => format!("; {} has it, where {by_name} does not look", own.package),
                 None => String::new(),
             };
@@ -255,9 +317,9 @@ impl Judge<'_> {
                 r#where: by.map(|by| shown(&by.path)),
                 ..finding(
                     Code::MissingLibrary,
-                    Severity::Error,
+                    severity,
                     format!(
-                        "{by_name} {when} {}, and the loader finds it nowhere{place}",
+                        "{by_name} {when} {}, and the loader finds it nowhere{elsewhere}",
                         clean(&missing.name, 100)
                     ),
                 )
@@ -327,7 +389,7 @@ impl Judge<'_> {
             (Some(version), n) if n > 1 => format!("cuDNN {}, from {n} folders; ", version.text),
             _ => String::new(),
         };
-        format!("{cudnn}{} would be loaded", self.process.objects.len() - 1)
+        format!("{cudnn}{} would be loaded", self.native.of_framework.0.saturating_sub(1))
     }
 }
 

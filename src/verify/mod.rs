@@ -52,12 +52,24 @@ pub fn against_lock(target: &Target, host: &Host, installed: &Installed, require
 
 /// Holds the environment's libraries against the machine: what would be loaded, and whether it has code for the
 /// GPUs.
-pub fn native(native: &Native, installed: &Installed, host: &Host, registry: &Registry) -> Vec<Area> {
+///
+/// `here` tells whether the host is the machine that the files were read on.
+pub fn native(
+    native: &Native,
+    installed: &Installed,
+    host: &Host,
+    here: bool,
+    registry: &Registry,
+) -> Vec<Area> {
     // An environment without torch has no process to speak of.
-    if native.process.is_none() && native.not_done.is_none() {
+    if native.process.is_none()
+        && native.not_done.is_none()
+        && native.unreadable.is_empty()
+        && !native.interpreter_gone
+    {
         return Vec::new();
     }
-    vec![libraries::check(native, installed, host, registry), gpu_code::check(native, host, registry)]
+    vec![libraries::check(native, installed, host, here, registry), gpu_code::check(native, host, registry)]
 }
 
 /// Judges how the environment was installed. `locked` tells whether a package is in the lock.

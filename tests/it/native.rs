@@ -295,6 +295,19 @@ fn each_fault_of_libraries_has_its_code() {
         ("missing-library", |e| {
             std::fs::remove_file(e.site.join("nvidia/nvjitlink/lib/libnvJitLink.so.12")).unwrap();
         }),
+        ("unreadable-library", |e| {
+            // Its size is as recorded, its program headers are not.
+            let path = e.site.join("nvidia/nvjitlink/lib/libnvJitLink.so.12");
+            let mut bytes = std::fs::read(&path).unwrap();
+            bytes[32..40].copy_from_slice(&u64::MAX.to_le_bytes());
+            std::fs::write(&path, bytes).unwrap();
+            e.record("nvidia-nvjitlink-cu12", "12.8.93", &[]);
+        }),
+        ("missing-interpreter", |e| {
+            let python = e.folder("env/bin/python");
+            std::fs::remove_file(&python).unwrap();
+            std::os::unix::fs::symlink("/nowhere/python3", python).unwrap();
+        }),
         ("stub-library", |e| {
             let stub = e.folder("cuda/lib64/stubs/libcuda.so.1").display().to_string();
             e.library(&stub, &Build::default());
@@ -355,6 +368,42 @@ fn each_fault_of_libraries_has_its_code() {
             insta::assert_snapshot!("native_shadowed", env.verify(&["--host", &host]).flat());
         }
     }
+}
+
+#[test]
+fn extensions_that_nobody_imports_are_no_fault() {
+    let Some(env) = Environment::new() else { return };
+    // As bitsandbytes and torio do: one library for each CUDA and FFmpeg, of which one is opened.
+    env.library("bnb/libbnb_cuda118.so", &Build { needs: &["libcudart.so.11.0"], ..Build::default() });
+    env.library("bnb/_ffmpeg6.so", &Build { needs: &["libavutil.so.58"], ..Build::default() });
+    // And as extensions do that name a library beside them.
+    let helper = env.library("bnb/libhelper.so", &Build::default());
+    env.library(
+        "bnb/_ext.so",
+        &Build { needs: &["libhelper.so"], rpath: Some("${ORIGIN}"), ..Build::default() },
+    );
+    assert!(helper.exists());
+    env.record("bnb", "1.0", &["torch"]);
+    let host = env.host("9.0", "580.159.04");
+    assert_eq!(env.codes(&["--host", &host]), [""; 0]);
+    let told = env.verify(&["--host", &host]).expect(0).flat();
+    assert!(told.contains("info[missing-library]: _ffmpeg6.so needs libavutil.so.58"), "{told}");
+    assert!(!told.contains("libhelper") && !told.contains("cuda118"), "{told}");
+}
+
+#[test]
+fn pipes_and_devices_are_not_waited_for() {
+    let Some(mut env) = Environment::new() else { return };
+    let pipe = env.folder("pipes/libcudnn_graph.so.9");
+    std::fs::create_dir_all(pipe.parent().unwrap()).unwrap();
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    env.context.run(&["inspect", &pipe.display().to_string()]).expect(2);
+    env.context.set("LD_LIBRARY_PATH", &env.folder("pipes").display().to_string());
+    env.verify(&[]).expect(0);
+    let metadata = env.site.join("torch-2.9.1.dist-info/METADATA");
+    std::fs::remove_file(&metadata).unwrap();
+    assert!(Command::new("mkfifo").arg(&metadata).status().unwrap().success());
+    env.verify(&["--deep"]).expect(1);
 }
 
 #[test]

@@ -46,6 +46,35 @@ fn what_is_kept_depends_on_variables_too() {
 }
 
 #[test]
+fn another_target_and_a_new_library_are_looked_at() {
+    let Some(mut env) = Environment::new() else { return };
+    env.context.set("PATH", "/usr/bin:/bin");
+    let folder = env.context.dir.path().join("mine");
+    std::fs::create_dir_all(&folder).unwrap();
+    env.context.set("LD_LIBRARY_PATH", &folder.display().to_string());
+    run(&env, &["--", "true"]).expect(0);
+    // What is put into a folder of the variable afterwards is seen.
+    env.library(&folder.join("libcuda.so.1").display().to_string(), &Default::default());
+    std::fs::rename(&folder, env.context.dir.path().join("stubs")).unwrap();
+    std::os::unix::fs::symlink(env.context.dir.path().join("stubs"), &folder).unwrap();
+    let other = super::native::Build { needs: &["libnothere.so"], ..Default::default() };
+    env.library(&folder.join("libnvJitLink.so.12").display().to_string(), &other);
+    let refused = run(&env, &["--", "true"]).expect(1);
+    assert!(refused.stdout.contains("missing-library"), "{}", refused.shown());
+    // A library that was exchanged with its size and times kept is another file.
+    let Some(mut env) = Environment::new() else { return };
+    env.context.set("PATH", "/usr/bin:/bin");
+    run(&env, &["--", "true"]).expect(0);
+    let library = env.site.join("nvidia/cudnn/lib/libcudnn_ops.so.9");
+    let mut bytes = std::fs::read(&library).unwrap();
+    let times = std::fs::metadata(&library).unwrap().modified().unwrap();
+    bytes[32..40].copy_from_slice(&u64::MAX.to_le_bytes());
+    std::fs::write(&library, bytes).unwrap();
+    std::fs::File::options().append(true).open(&library).unwrap().set_modified(times).unwrap();
+    run(&env, &["--", "true"]).expect(1);
+}
+
+#[test]
 fn a_signal_reaches_the_command_and_the_watch_says_what_it_saw() {
     let Some(mut env) = Environment::new() else { return };
     env.context.set("PATH", "/usr/bin:/bin");

@@ -184,6 +184,12 @@ fn what_comes_first_in_pythonpath() {
     let folder = laid.context.dir.path().join("mine");
     std::fs::create_dir_all(folder.join("torch")).unwrap();
     laid.context.set("PYTHONPATH", &folder.display().to_string());
+    // A folder that is no package loses to one that is; the environment's own folder hides nothing.
+    laid.verify(&[]).expect(0);
+    laid.context.set("PYTHONPATH", &laid.site.display().to_string());
+    laid.verify(&[]).expect(0);
+    laid.context.set("PYTHONPATH", &folder.display().to_string());
+    std::fs::write(folder.join("torch/__init__.py"), "").unwrap();
     let run = laid.verify(&[]).expect(1);
     assert!(run.flat().contains("PYTHONPATH comes first"), "{}", run.shown());
     // A closed environment has no user's folder.

@@ -21,13 +21,23 @@ const MOST: f64 = 0.5;
 
 pub(super) fn run(global: &GlobalArgs, args: &InspectArgs, printer: &Printer) -> Result<u8, CliError> {
     let mut libraries = Vec::new();
+    let mut failure = None;
     for path in &args.paths {
         let text = path.to_string_lossy();
-        if text.starts_with("https://") || text.starts_with("http://") {
-            libraries.extend(remote(global, &text, printer)?);
-        } else {
-            libraries.extend(local(path, printer)?);
+        let found = match text.starts_with("https://") || text.starts_with("http://") {
+            true => remote(global, &text, printer),
+            false => local(path, printer),
+        };
+        match found {
+            Ok(found) => libraries.extend(found),
+            Err(error) => failure = Some(error),
         }
+    }
+    // With one document to print, half of an answer would look like the whole.
+    if printer.json
+        && let Some(error) = failure
+    {
+        return Err(error);
     }
     if printer.json {
         printer.json(&json!({ "files": libraries.iter().map(as_json).collect::<Vec<_>>() }));
@@ -38,6 +48,9 @@ pub(super) fn run(global: &GlobalArgs, args: &InspectArgs, printer: &Printer) ->
             printer.out("");
         }
         show(printer, library);
+    }
+    if let Some(error) = failure {
+        return Err(error);
     }
     if libraries.is_empty() {
         printer.note("no shared library is there");
@@ -54,7 +67,15 @@ fn local(path: &Path, printer: &Printer) -> Result<Vec<Library>, CliError> {
         let mut found: Vec<PathBuf> = Vec::new();
         walk(path, &mut found, 0);
         found.sort();
-        return Ok(found.iter().filter_map(|file| inspect::library(file, Detail::All).ok()).collect());
+        let read = |file: &PathBuf| match inspect::library(file, Detail::All) {
+            Ok(library) => Some(library),
+            Err(inspect::ElfError::NotElf) => None,
+            Err(why) => {
+                printer.warning(&format!("cannot read `{}`: {why}", clean(&file.display().to_string(), 300)));
+                None
+            }
+        };
+        return Ok(found.iter().filter_map(read).collect());
     }
     if path.extension().is_some_and(|e| e == "whl") {
         let file = std::fs::File::open(path).map_err(|e| unreadable(path, e.to_string()))?;

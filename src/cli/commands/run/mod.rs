@@ -20,7 +20,7 @@ pub(super) fn run(global: &GlobalArgs, args: &RunArgs, printer: &Printer) -> Res
     if !args.no_verify {
         let project = Project::find(global, true)?;
         let kept = State::kept(global, &project, &prefix);
-        if !kept.is_some_and(|state| state.holds(global)) {
+        if !kept.is_some_and(|state| state.holds(global, args.target.as_deref())) {
             let code = verified(global, &project, &prefix, args, printer)?;
             if code != exit::YES {
                 return Ok(code);
@@ -68,7 +68,7 @@ fn verified(
         printer.hint("the command was not started; `--no-verify` starts it all the same");
         return Ok(exit::NO);
     }
-    State::of(global, project, prefix, &judged.installed).keep(global, prefix);
+    State::of(global, project, prefix, args.target.as_deref(), &judged.installed).keep(global, prefix);
     Ok(exit::YES)
 }
 
@@ -76,7 +76,10 @@ fn verified(
 fn enter(command: &mut Command, prefix: &Path, named: bool) {
     let bin = prefix.join(if cfg!(windows) { "Scripts" } else { "bin" });
     let path = std::env::var_os("PATH").unwrap_or_default();
-    if !named && std::env::split_paths(&path).any(|folder| folder == bin) {
+    // The Python that is found first is the one that runs.
+    let first =
+        std::env::split_paths(&path).find(|f| f.join("python").exists() || f.join("python3").exists());
+    if !named && first.is_some_and(|folder| folder == bin) {
         return;
     }
     let absolute = std::path::absolute(&bin).unwrap_or(bin);

@@ -23,8 +23,12 @@ const IDLE: f64 = 10.0;
 
 /// Runs a command and watches.
 pub(super) fn run(mut command: Command, out: Option<&Path>, printer: &Printer) -> std::io::Result<u8> {
+    // Written empty first: that it cannot be written is said before hours of training, not after.
+    if let Some(path) = out {
+        files::write(path, "").map_err(|error| std::io::Error::other(error.message))?;
+    }
     let sampler = Sampler::new();
-    let signals = Signals::new();
+    let mut signals = Signals::new();
     let mut child = command.spawn()?;
     let start = Instant::now();
     let mut samples: Vec<Sample> = Vec::new();
@@ -65,34 +69,41 @@ pub(super) fn run(mut command: Command, out: Option<&Path>, printer: &Printer) -
     Ok(code(status, &child))
 }
 
-/// What is sent to this process while the command runs. An interrupt from the terminal reaches the command too,
-/// and the summary waits for its end; a request to end is passed on.
+/// What is sent to this process while the command runs is passed on as it is. An interrupt from the terminal has
+/// reached the command already, which is of the same group.
 #[cfg(unix)]
-struct Signals {
-    terminate: std::sync::Arc<std::sync::atomic::AtomicBool>,
-}
+struct Signals(Option<signal_hook::iterator::Signals>);
 
 #[cfg(unix)]
 impl Signals {
     fn new() -> Signals {
-        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-        let terminate = std::sync::Arc::<std::sync::atomic::AtomicBool>::default();
-        let ignored = std::sync::Arc::<std::sync::atomic::AtomicBool>::default();
-        for (signal, flag) in [(SIGTERM, &terminate), (SIGHUP, &terminate), (SIGINT, &ignored)] {
-            // Without a handler the signal does what it always did.
-            let _ = signal_hook::flag::register(signal, std::sync::Arc::clone(flag));
-        }
-        Signals { terminate }
+        use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+        // Without a handler a signal does what it always did.
+        Signals(
+            signal_hook::iterator::Signals::new([
+                SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT,
+            ])
+            .ok(),
+        )
     }
 
-    fn pass_on(&self, child: &Child) {
-        if self.terminate.swap(false, std::sync::atomic::Ordering::Relaxed)
-            && let Ok(id) = i32::try_from(child.id())
-        {
-            // SAFETY: a signal to a child that was not waited for yet: its number is its own.
-            unsafe { libc::kill(id, libc::SIGTERM) };
+    fn pass_on(&mut self, child: &Child) {
+        use signal_hook::consts::{SIGINT, SIGQUIT};
+        let Ok(id) = i32::try_from(child.id()) else { return };
+        for signal in self.0.iter_mut().flat_map(signal_hook::iterator::Signals::pending) {
+            if !([SIGINT, SIGQUIT].contains(&signal) && from_terminal()) {
+                // SAFETY: a signal to a child that was not waited for yet: its number is its own.
+                unsafe { libc::kill(id, signal) };
+            }
         }
     }
+}
+
+/// Whether this process is in the foreground of a terminal: then its keys reach the whole group.
+#[cfg(unix)]
+fn from_terminal() -> bool {
+    // SAFETY: both take numbers and give numbers.
+    unsafe { libc::tcgetpgrp(libc::STDIN_FILENO) == libc::getpgrp() }
 }
 
 #[cfg(not(unix))]
@@ -104,7 +115,7 @@ impl Signals {
         Signals
     }
 
-    fn pass_on(&self, _child: &Child) {}
+    fn pass_on(&mut self, _child: &Child) {}
 }
 
 #[cfg(unix)]

@@ -1,10 +1,9 @@
-//! What an environment looked like when it was found clean: sizes and times of its records, folders and
-//! libraries. While all are the same, the next start need not verify again. Edits elsewhere, to a module of
-//! Python, are `verify`'s to find.
+//! What an environment looked like when it was found clean: sizes, times and numbers of its records, folders and
+//! libraries, the folders that variables name, the cards. While all are the same, the next start need not verify
+//! again. Edits elsewhere, to a module of Python, are `verify`'s to find.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -16,7 +15,8 @@ use crate::model::installed::Installed;
 use crate::model::text::hex;
 
 /// Variables that change what is imported or loaded.
-const VARIABLES: [&str; 8] = [
+const VARIABLES: [&str; 9] = [
+    "HOME",
     "LD_LIBRARY_PATH",
     "LD_PRELOAD",
     "PYTHONPATH",
@@ -27,8 +27,13 @@ const VARIABLES: [&str; 8] = [
     "ENVLOCK_SYSROOT",
 ];
 /// Files that tell of the machine.
-const MACHINE: [&str; 4] =
-    ["/sys/module/nvidia/version", "/proc/driver/nvidia/version", "/etc/ld.so.cache", "/etc/ld.so.preload"];
+const MACHINE: [&str; 5] = [
+    "/proc/sys/kernel/hostname",
+    "/sys/module/nvidia/version",
+    "/proc/driver/nvidia/version",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.preload",
+];
 /// A state that was kept is no larger, in bytes.
 const MAX_STATE: u64 = 16 << 20;
 
@@ -37,13 +42,23 @@ const MAX_STATE: u64 = 16 << 20;
 pub(super) struct State {
     /// What it depends on beside files: envlock itself, the registry, variables.
     around: String,
-    /// Size and time of change (in ns since 1970) of each file and folder; nothing where it is absent.
-    files: BTreeMap<PathBuf, Option<(u64, u128)>>,
+    /// Size, times of change (of content and of anything, in ns since 1970) and number of each file and folder;
+    /// nothing where it is absent.
+    files: BTreeMap<PathBuf, Option<Look>>,
 }
+
+/// What a file or folder looks like from outside.
+type Look = (u64, i128, i128, u64);
 
 impl State {
     /// The state as it is now.
-    pub fn of(global: &GlobalArgs, project: &Project, prefix: &Path, installed: &Installed) -> State {
+    pub fn of(
+        global: &GlobalArgs,
+        project: &Project,
+        prefix: &Path,
+        target: Option<&str>,
+        installed: &Installed,
+    ) -> State {
         let site = &installed.site_packages;
         let mut paths: Vec<PathBuf> = vec![
             prefix.join("pyvenv.cfg"),
@@ -55,15 +70,20 @@ impl State {
         paths.extend(MACHINE.iter().map(PathBuf::from));
         paths.extend(["envlock.toml", "pyproject.toml"].map(|name| project.folder.join(name)));
         for distribution in &installed.distributions {
-            paths.push(site.join(&distribution.dist_info).join("RECORD"));
+            let info = site.join(&distribution.dist_info);
+            paths.extend([info.join("RECORD"), info.join("METADATA")]);
             for library in &distribution.libraries {
                 let file = site.join(library);
                 paths.extend(file.parent().map(Path::to_path_buf));
                 paths.push(file);
             }
         }
+        paths.extend(folders_of_variables());
+        if let (Some(python), Some(home)) = (installed.python, std::env::var_os("HOME")) {
+            paths.push(PathBuf::from(home).join(format!(".local/lib/python{python}/site-packages")));
+        }
         let files = paths.into_iter().map(|path| (path.clone(), look(&path))).collect();
-        State { around: around(global), files }
+        State { around: around(global, target), files }
     }
 
     /// The state that was kept of an environment.
@@ -79,8 +99,11 @@ impl State {
     }
 
     /// Whether everything is as it was.
-    pub fn holds(&self, global: &GlobalArgs) -> bool {
-        self.around == around(global) && self.files.iter().all(|(path, then)| look(path) == *then)
+    pub fn holds(&self, global: &GlobalArgs, target: Option<&str>) -> bool {
+        // Another registry may say anything the next time.
+        global.registry.is_none()
+            && self.around == around(global, target)
+            && self.files.iter().all(|(path, then)| look(path) == *then)
     }
 
     /// Keeps it; that it cannot be kept only makes the next start slower.
@@ -100,22 +123,60 @@ fn path(global: &GlobalArgs, prefix: &Path) -> PathBuf {
     settings::cache_dir(global).join("run").join(format!("{}.json", &name[..32]))
 }
 
-fn around(global: &GlobalArgs) -> String {
-    let mut text = format!("envlock {} 1\nregistry {:?}\n", env!("CARGO_PKG_VERSION"), global.registry);
+/// The folders that variables name: what is put into one of them may be loaded.
+fn folders_of_variables() -> Vec<PathBuf> {
+    let named = ["LD_LIBRARY_PATH", "PYTHONPATH"].iter().filter_map(std::env::var_os);
+    named.flat_map(|list| std::env::split_paths(&list).collect::<Vec<_>>()).collect()
+}
+
+fn around(global: &GlobalArgs, target: Option<&str>) -> String {
+    let mut text = format!(
+        "envlock {} 2\nregistry {:?}\ntarget {target:?}\n",
+        env!("CARGO_PKG_VERSION"),
+        global.registry
+    );
     for name in VARIABLES {
         text.push_str(&format!("{name}={:?}\n", std::env::var_os(name)));
     }
-    text
+    // The cards: a clean answer of one node of a cluster is none for its neighbour.
+    for folder in ["/proc/driver/nvidia/gpus", "/dev"] {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .filter(|name| folder != "/dev" || name.starts_with("nvidia"))
+            .collect();
+        names.sort();
+        for name in names {
+            let about = std::fs::read_to_string(Path::new(folder).join(&name).join("information"));
+            text.push_str(&format!("{name} {}\n", about.unwrap_or_default()));
+        }
+    }
+    hex(&Sha256::digest(text.as_bytes()))
 }
 
-fn look(path: &Path) -> Option<(u64, u128)> {
+fn look(path: &Path) -> Option<Look> {
     let metadata = std::fs::metadata(path).ok()?;
     // What the kernel makes up has no time of its own: what it says is taken instead.
     if path.starts_with("/sys") || path.starts_with("/proc") {
         let text = std::fs::read(path).unwrap_or_default();
         let digest = Sha256::digest(&text);
-        return Some((text.len() as u64, u128::from_be_bytes(*digest.first_chunk()?)));
+        return Some((text.len() as u64, i128::from(i64::from_be_bytes(*digest.first_chunk()?)), 0, 0));
     }
-    let time = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
-    Some((metadata.len(), time.as_nanos()))
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let time = |seconds: i64, ns: i64| i128::from(seconds) * 1_000_000_000 + i128::from(ns);
+        // The time of any change cannot be set back by whoever copies a file with its times.
+        Some((
+            metadata.len(),
+            time(metadata.mtime(), metadata.mtime_nsec()),
+            time(metadata.ctime(), metadata.ctime_nsec()),
+            metadata.ino(),
+        ))
+    }
+    #[cfg(not(unix))]
+    {
+        let time = metadata.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+        Some((metadata.len(), i128::try_from(time.as_nanos()).ok()?, 0, 0))
+    }
 }

@@ -55,7 +55,8 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
     let has_framework = !smoke::frameworks(&judged.installed).is_empty();
     let wanted = match args.smoke {
         SmokeChoice::Off => false,
-        SmokeChoice::Auto => has_framework,
+        // Of a described machine nothing can be run here.
+        SmokeChoice::Auto => has_framework && args.host.is_none(),
         SmokeChoice::Cpu | SmokeChoice::Cuda => true,
     };
     let run_it = wanted && !judged.has_errors();
@@ -112,6 +113,11 @@ pub(super) fn prefix(named: Option<&Path>) -> Result<PathBuf, CliError> {
     })
 }
 
+/// A variable; an entry of it that is no text is replaced by what exists nowhere, the others stay.
+fn variable(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+}
+
 fn ignored(project: &Project) -> Vec<String> {
     project.manifest.as_ref().map(|m| m.request.ignored_gpus.clone()).unwrap_or_default()
 }
@@ -153,12 +159,12 @@ pub(super) fn judge(
     }));
     let around = inspect::loader::Surroundings {
         root,
-        library_path: std::env::var("LD_LIBRARY_PATH").ok(),
-        preload: std::env::var("LD_PRELOAD").ok(),
+        library_path: variable("LD_LIBRARY_PATH"),
+        preload: variable("LD_PRELOAD"),
         working_folder: std::env::current_dir().unwrap_or_default(),
     };
     let native = inspect::native(&installed, &around, registry.opened_by_name());
-    areas.extend(verify::native(&native, &installed, &machine, registry));
+    areas.extend(verify::native(&native, &installed, &machine, question.host.is_none(), registry));
     // Of a described machine nobody knows what it is doing.
     if question.host.is_none() {
         let state = host::state();

@@ -57,13 +57,22 @@ impl Report<'_> {
         p.out("");
         let total = start.elapsed().as_secs_f64();
         let smoke = match (self.outcome, errors) {
+            (None, 0) if self.args.smoke == SmokeChoice::Auto && self.args.host.is_some() => {
+                "; no smoke test for a described machine"
+            }
             (None, 0) if self.args.smoke == SmokeChoice::Auto => "; no framework here: no smoke test",
             (None, 0) => "; smoke test off",
             (None, _) if self.args.smoke != SmokeChoice::Off => "; smoke test not run",
             _ => "",
         };
+        let warnings = self.findings().filter(|f| f.severity == Severity::Warning).count();
+        let clean = match warnings {
+            0 => p.paint(GOOD, "clean"),
+            1 => p.paint(WARN, "clean but for 1 warning"),
+            n => p.paint(WARN, &format!("clean but for {n} warnings")),
+        };
         if errors == 0 {
-            p.out(&format!("{}, {total:.1} s (static part {static_ms} ms){smoke}", p.paint(GOOD, "clean")));
+            p.out(&format!("{clean}, {total:.1} s (static part {static_ms} ms){smoke}"));
         } else {
             p.out(&format!("{errors} error{}{smoke}", if errors == 1 { "" } else { "s" }));
         }

@@ -68,6 +68,9 @@ fn own_libraries(installed: &Installed) -> (Vec<OwnLibrary>, Vec<(String, String
     for distribution in &installed.distributions {
         all.extend(distribution.libraries.iter().map(|path| (distribution.name.as_str(), path.as_str())));
     }
+    // The largest first, so that the threads end together.
+    let size = |path: &str| std::fs::metadata(installed.site_packages.join(path)).map_or(0, |m| m.len());
+    all.sort_by_cached_key(|(_, path)| std::cmp::Reverse(size(path)));
     let queue = Mutex::new(all.iter());
     let done: Mutex<Vec<OwnLibrary>> = Mutex::default();
     let broken: Mutex<Vec<(String, String, String)>> = Mutex::default();

@@ -504,12 +504,10 @@ fn inspect_reads_libraries_folders_and_wheels() {
 fn torch_wheel(version: &str) -> Option<PathBuf> {
     let folder = PathBuf::from(std::env::var_os("ENVLOCK_TEST_WHEELS")?);
     let find = || {
-        let files = std::fs::read_dir(&folder).ok()?.flatten().map(|entry| entry.path());
-        files
-            .filter(|f| {
-                f.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&format!("torch-{version}-")))
-            })
-            .next()
+        let mut files = std::fs::read_dir(&folder).ok()?.flatten().map(|entry| entry.path());
+        files.find(|f| {
+            f.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&format!("torch-{version}-")))
+        })
     };
     find().or_else(|| {
         let requirement = format!("torch=={version}");

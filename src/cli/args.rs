@@ -86,6 +86,8 @@ pub(super) enum Command {
     Export(ExportArgs),
     /// Hold the environment and the machine against the lock
     Verify(VerifyArgs),
+    /// Name the cause in a log or a dump, and what fixes it
+    Diagnose(DiagnoseArgs),
     /// Verify without running anything, then run a command in its place
     Run(RunArgs),
     /// Print a preflight check for the top of a training script
@@ -262,6 +264,16 @@ pub(super) struct WhyArgs {
     /// The address of the index `pypi`
     #[arg(long, value_name = "URL")]
     pub index_url: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct DiagnoseArgs {
+    /// A log, a `collect_env` dump, what a terminal showed; `-` or nothing is standard input
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Look at this machine and the active environment too
+    #[arg(long)]
+    pub here: bool,
 }
 
 #[derive(Debug, ClapArgs)]

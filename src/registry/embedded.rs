@@ -7,6 +7,7 @@ pub(super) const FILES: &[(&str, &str)] = &[
     ("cuda.toml", include_str!("../../registry/cuda.toml")),
     ("cudnn.toml", include_str!("../../registry/cudnn.toml")),
     ("drivers.toml", include_str!("../../registry/drivers.toml")),
+    ("errors.toml", include_str!("../../registry/errors.toml")),
     ("gpus.toml", include_str!("../../registry/gpus.toml")),
     ("loading.toml", include_str!("../../registry/loading.toml")),
     ("python.toml", include_str!("../../registry/python.toml")),

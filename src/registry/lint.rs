@@ -367,6 +367,15 @@ impl Linter {
             let rows: Vec<Placed<u32>> = self.rows(file, |f: PythonsFile| f.python, |r| &r.source);
             self.ordered(&rows, |minor| *minor);
         }
+        if let Some(file) = self.require(registry, "errors.toml") {
+            let rows: Vec<Placed<ErrorRule>> = self.rows(file, |f: ErrorsFile| f.error, |r| &r.source);
+            let mut seen = BTreeSet::new();
+            for Placed { row, path, line } in rows {
+                if !seen.insert(row.id.clone()) {
+                    self.problem(&path, line, format!("the id `{}` stands twice", row.id));
+                }
+            }
+        }
         if let Some(file) = self.require(registry, "loading.toml") {
             let opens: Vec<Placed<Opened>> = self.rows(file, |f: LoadingFile| f.opens, |r| &r.source);
             self.ordered(&opens, |r| (r.by.clone(), r.name.clone()));

@@ -22,7 +22,8 @@ pub use lint::Problem;
 pub use queries::{GpuLookupError, GpuMatch, is_same_gpu_name};
 pub use rows::{
     Advisory, Architecture, Branch, Build, COMPANIONS, Companion, CudnnFloor, CudnnRelease, Effect,
-    ForwardCompatibility, GpuRow, MinorVersionCompatibility, PtxIsa, Tegra, ToolkitDriver, ToolkitTargets,
+    ErrorRule, ForwardCompatibility, GpuRow, MinorVersionCompatibility, PtxIsa, Tegra, ToolkitDriver,
+    ToolkitTargets,
 };
 
 /// The registry: texts, and what was parsed of them so far.
@@ -39,6 +40,7 @@ pub struct Registry {
     gpus: OnceLock<Vec<GpuRow>>,
     tegra: OnceLock<rows::Tegra>,
     loading: OnceLock<rows::LoadingRows>,
+    errors: OnceLock<Vec<ErrorRule>>,
     pythons: OnceLock<Vec<u32>>,
     advisories: OnceLock<Vec<Advisory>>,
     sources: OnceLock<std::collections::BTreeMap<String, String>>,
@@ -89,6 +91,7 @@ impl Registry {
             gpus: OnceLock::new(),
             tegra: OnceLock::new(),
             loading: OnceLock::new(),
+            errors: OnceLock::new(),
             pythons: OnceLock::new(),
             advisories: OnceLock::new(),
             sources: OnceLock::new(),

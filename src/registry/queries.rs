@@ -266,6 +266,11 @@ impl Registry {
         })
     }
 
+    /// What lines of a log mean.
+    pub fn errors(&self) -> &[ErrorRule] {
+        self.errors.get_or_init(|| self.rows("errors.toml", |f: schema::ErrorsFile| f.error))
+    }
+
     /// What libraries open by name while they run.
     pub fn opened_by_name(&self) -> &[Opened] {
         &self.loading().opens

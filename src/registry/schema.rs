@@ -228,6 +228,28 @@ pub(super) struct RawGpu {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+pub(super) struct ErrorsFile {
+    #[serde(default)]
+    pub error: Rows<RawErrorRule>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawErrorRule {
+    pub id: String,
+    pub component: String,
+    #[serde(rename = "match")]
+    pub matches: Vec<String>,
+    pub cause: String,
+    #[serde(default)]
+    pub fix: Vec<String>,
+    pub weight: f64,
+    pub evidence: Evidence,
+    pub source: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct LoadingFile {
     #[serde(default)]
     pub opens: Rows<RawOpens>,

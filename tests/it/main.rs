@@ -2,6 +2,7 @@
 
 mod architecture;
 mod context;
+mod diagnose;
 mod export;
 mod index;
 mod loader;

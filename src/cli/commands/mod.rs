@@ -2,6 +2,7 @@
 
 mod add;
 mod cache;
+mod diagnose;
 mod diff;
 mod export;
 mod graph;
@@ -41,6 +42,7 @@ pub(super) fn dispatch(args: &Args, printer: &Printer) -> Result<u8, CliError> {
         Command::Outdated(a) => outdated::run(global, a, printer),
         Command::Export(a) => export::run(global, a, printer),
         Command::Verify(a) => verify::run(global, a, printer),
+        Command::Diagnose(a) => diagnose::run(global, a, printer),
         Command::Run(a) => run::run(global, a, printer),
         Command::Guard(a) => guard::run(global, a, printer),
         Command::Inspect(a) => inspect::run(global, a, printer),

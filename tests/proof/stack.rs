@@ -143,7 +143,7 @@ fn letting_go_of_a_request_loses_nothing() {
 #[test]
 fn the_order_of_rows_changes_nothing() {
     let common = common_files();
-    for seed in 0..super::worlds(10_000) / 50 {
+    for seed in 0..super::worlds(10_000) / 100 {
         let mut random = Random::new(seed ^ 0x0f11e);
         let registry = registry(&mut random, &common);
         let shuffled = shuffled(&mut random, &registry);

@@ -4,6 +4,7 @@
 
 mod causes;
 mod facts;
+mod fields;
 mod fix;
 
 use aho_corasick::AhoCorasick;

@@ -52,7 +52,7 @@ pub(super) fn of_elf(elf: &Elf<'_>, path: &Path, detail: Detail) -> Library {
         rpath: elf.dynamic.rpath.clone(),
         runpath: elf.dynamic.runpath.clone(),
         machine: elf.machine(),
-        version: library_version::of(elf, path, detail),
+        version: library_version::of(elf, path, detail == Detail::All),
         device,
         arch_list: (is_torch_python && detail >= Detail::Code)
             .then(|| arch_list(elf.section(".rodata")?))

@@ -4,7 +4,6 @@
 use std::path::Path;
 
 use super::elf::Elf;
-use super::library::Detail;
 use crate::model::library::LibraryVersion;
 
 /// Data symbols of cuDNN's parts: `major << 16 | minor << 8 | patch`.
@@ -13,16 +12,16 @@ const CUDNN_NUMBERS: [&str; 4] =
 /// No digits of a version in a string are further from its name.
 const MAX_TEXT: usize = 64;
 
-/// The version of a library, as far as it tells.
-pub(super) fn of(elf: &Elf<'_>, path: &Path, detail: Detail) -> Option<LibraryVersion> {
+/// The version of a library, as far as it tells; `whole` searches the whole file for what stands in no fixed place.
+pub(super) fn of(elf: &Elf<'_>, path: &Path, whole: bool) -> Option<LibraryVersion> {
     let soname = elf.dynamic.soname.as_deref().unwrap_or_default();
     if soname.starts_with("libcudnn") {
-        return cudnn(elf, detail).or_else(|| in_file_name(path, soname));
+        return cudnn(elf, whole).or_else(|| in_file_name(path, soname));
     }
     let from_code = |text: String| LibraryVersion { text, from: "code" };
     let from_string = |text: String| LibraryVersion { text, from: "string" };
     in_file_name(path, soname).or_else(|| {
-        if detail < Detail::All {
+        if !whole {
             return None;
         }
         if soname.starts_with("libcudart.so") {
@@ -35,12 +34,12 @@ pub(super) fn of(elf: &Elf<'_>, path: &Path, detail: Detail) -> Option<LibraryVe
     })
 }
 
-fn cudnn(elf: &Elf<'_>, detail: Detail) -> Option<LibraryVersion> {
+fn cudnn(elf: &Elf<'_>, whole: bool) -> Option<LibraryVersion> {
     let (symbol, number) = CUDNN_NUMBERS.iter().find_map(|name| Some((*name, elf.number(name)?)))?;
     let short = format!("{}.{}.{}", number >> 16, number >> 8 & 0xff, number & 0xff);
     // The build number stands in a string, in one of the parts.
     let long = || {
-        let rodata = elf.section(".rodata").filter(|_| detail >= Detail::All)?;
+        let rodata = elf.section(".rodata").filter(|_| whole)?;
         let found = memchr::memmem::find(rodata, b"cudnn_version_")? + b"cudnn_version_".len();
         let text = digits(&rodata[found..], b"_")?.replace('_', ".");
         let mut parts = text.split('.').take(4);

@@ -52,7 +52,7 @@ pub const COMPONENTS: [&str; 14] = [
 pub struct ErrorRule {
     /// A word for programs: the cause's code.
     pub id: String,
-    /// One of [`COMPONENTS`].
+    /// The component at fault, one of a closed list (docs/diagnostics.md).
     pub component: String,
     /// Ways to say it; of each, the pieces stand in this order in one line, in lower case.
     pub alternatives: Vec<Vec<String>>,

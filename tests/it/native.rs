@@ -295,6 +295,13 @@ fn each_fault_of_libraries_has_its_code() {
         ("missing-library", |e| {
             std::fs::remove_file(e.site.join("nvidia/nvjitlink/lib/libnvJitLink.so.12")).unwrap();
         }),
+        ("mixed-cudnn", |e| {
+            // Half of another release over the first, as two packages leave it.
+            let source = "const unsigned cudnn_ops_infer_version = 0x00091c00;";
+            let path = "nvidia/cudnn/lib/libcudnn_ops.so.9";
+            e.library(path, &Build { runpath: Some("$ORIGIN"), source, ..Build::default() });
+            e.record("nvidia-cudnn-cu12", "9.10.2.21", &[]);
+        }),
         ("unreadable-library", |e| {
             // Its size is as recorded, its program headers are not.
             let path = e.site.join("nvidia/nvjitlink/lib/libnvJitLink.so.12");

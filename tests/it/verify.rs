@@ -179,6 +179,19 @@ fn each_fault_has_its_code() {
 }
 
 #[test]
+fn what_changed_since_the_lock_was_made() {
+    let laid = laid();
+    // Locked for driver 580.159.04.
+    let module = laid.context.dir.path().join("sysroot/sys/module/nvidia/version");
+    std::fs::create_dir_all(module.parent().unwrap()).unwrap();
+    std::fs::write(module, "570.26\n").unwrap();
+    let told = laid.verify(&[]).flat();
+    assert!(told.contains("info[drift]: driver 580.159.04 when locked, 570.26 now"), "{told}");
+    // The module is loaded and there is nothing in /dev.
+    assert!(told.contains("error[no-device-files]"), "{told}");
+}
+
+#[test]
 fn what_comes_first_in_pythonpath() {
     let mut laid = laid();
     let folder = laid.context.dir.path().join("mine");

@@ -173,11 +173,6 @@ impl Loader {
         Some(at)
     }
 
-    /// The place of the object that serves a name.
-    pub fn loaded(&self, name: &str) -> Option<usize> {
-        self.by_name.get(name).copied()
-    }
-
     /// The names of the cache that start with a prefix, with their files.
     pub fn cached(&self, prefix: &str) -> Vec<PathBuf> {
         self.cache.iter().filter(|e| e.name.starts_with(prefix)).map(|e| self.under_root(&e.path)).collect()

@@ -77,13 +77,3 @@ pub struct Opened {
     /// Whether it fails without.
     pub required: bool,
 }
-
-impl Native {
-    /// The object of the process under a SONAME, with its version.
-    pub fn loaded(&self, soname: &str) -> Option<(&super::process::Object, Option<&LibraryVersion>)> {
-        let process = self.process.as_ref()?;
-        let at =
-            process.objects.iter().position(|o| o.soname.as_deref() == Some(soname) || o.name == soname)?;
-        Some((&process.objects[at], self.versions.get(at)?.as_ref()))
-    }
-}

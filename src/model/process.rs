@@ -72,10 +72,3 @@ pub struct Missing {
     /// Whether it is opened later, by `dlopen`: then the failure comes with the first use.
     pub later: bool,
 }
-
-impl Process {
-    /// The object that serves a SONAME.
-    pub fn by_soname(&self, soname: &str) -> Option<&Object> {
-        self.objects.iter().find(|o| o.soname.as_deref() == Some(soname) || o.name == soname)
-    }
-}

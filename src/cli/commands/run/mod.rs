@@ -6,6 +6,7 @@ mod state;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
+use std::time::SystemTime;
 
 use super::verify::{self, Question};
 use crate::cli::args::{GlobalArgs, RunArgs};
@@ -57,6 +58,7 @@ fn verified(
     }
     let question =
         Question { prefix, host: None, target: args.target.as_deref(), deep: false, require_gpu: false };
+    let begun = SystemTime::now();
     let judged = verify::judge(&question, project, lock.as_ref(), &registry)?;
     if judged.has_errors() {
         if printer.json {
@@ -68,7 +70,11 @@ fn verified(
         printer.hint("the command was not started; `--no-verify` starts it all the same");
         return Ok(exit::NO);
     }
-    State::of(global, project, prefix, args.target.as_deref(), &judged.installed).keep(global, prefix);
+    let state = State::of(global, project, prefix, args.target.as_deref(), &judged.installed);
+    // What was changed while it was judged may have been looked at before the change.
+    if !state.changed_since(begun) {
+        state.keep(global, prefix);
+    }
     Ok(exit::YES)
 }
 

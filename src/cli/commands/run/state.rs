@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -36,6 +37,9 @@ const MACHINE: [&str; 5] = [
 ];
 /// A state that was kept is no larger, in bytes.
 const MAX_STATE: u64 = 16 << 20;
+
+/// File systems stamp with a clock that lags behind the one that is read, by a tick of the kernel or two.
+const CLOCK_STEP: Duration = Duration::from_millis(50);
 
 /// A state that was found clean.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,6 +110,14 @@ impl State {
             && self.files.iter().all(|(path, then)| look(path) == *then)
     }
 
+    /// Whether a file or folder was changed at a moment or after it.
+    pub fn changed_since(&self, moment: SystemTime) -> bool {
+        let since_1970 = moment.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let moment = i128::try_from(since_1970.saturating_sub(CLOCK_STEP).as_nanos()).unwrap_or(i128::MAX);
+        let stamped = self.files.iter().filter(|(path, _)| !is_made_up(path));
+        stamped.filter_map(|(_, look)| *look).any(|(_, modified, changed, _)| modified.max(changed) >= moment)
+    }
+
     /// Keeps it; that it cannot be kept only makes the next start slower.
     pub fn keep(&self, global: &GlobalArgs, prefix: &Path) {
         let path = path(global, prefix);
@@ -154,10 +166,14 @@ fn around(global: &GlobalArgs, target: Option<&str>) -> String {
     hex(&Sha256::digest(text.as_bytes()))
 }
 
+fn is_made_up(path: &Path) -> bool {
+    path.starts_with("/sys") || path.starts_with("/proc")
+}
+
 fn look(path: &Path) -> Option<Look> {
     let metadata = std::fs::metadata(path).ok()?;
     // What the kernel makes up has no time of its own: what it says is taken instead.
-    if path.starts_with("/sys") || path.starts_with("/proc") {
+    if is_made_up(path) {
         let text = std::fs::read(path).unwrap_or_default();
         let digest = Sha256::digest(&text);
         return Some((text.len() as u64, i128::from(i64::from_be_bytes(*digest.first_chunk()?)), 0, 0));
@@ -178,5 +194,23 @@ fn look(path: &Path) -> Option<Look> {
     {
         let time = metadata.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
         Some((metadata.len(), i128::try_from(time.as_nanos()).ok()?, 0, 0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changes_while_it_is_judged_is_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("libcudnn.so.9");
+        let begun = SystemTime::now();
+        std::fs::write(&file, "as installed").unwrap();
+        let paths = [file, PathBuf::from("/proc/sys/kernel/hostname"), folder.path().join("absent")];
+        let files = paths.into_iter().map(|path| (path.clone(), look(&path))).collect();
+        let state = State { around: String::new(), files };
+        assert!(state.changed_since(begun));
+        assert!(!state.changed_since(begun + Duration::from_secs(60)));
     }
 }

@@ -1,0 +1,69 @@
+//! What is true and no metadata says.
+
+use pep440_rs::VersionSpecifiers;
+use pep508_rs::{Requirement, VerbatimUrl};
+
+use super::super::schema::RawAdvisory;
+use super::{RowError, parse, parse_option};
+use crate::model::capability::ComputeCapability;
+use crate::model::evidence::Evidence;
+use crate::model::platform::Platform;
+
+/// What an advisory does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Limits another package where both are chosen.
+    Constrain(Box<Requirement<VerbatimUrl>>),
+    /// Is said.
+    Warn,
+}
+
+/// Something true that no metadata says.
+#[derive(Debug, Clone)]
+pub struct Advisory {
+    /// Id.
+    pub id: String,
+    /// What it does.
+    pub effect: Effect,
+    /// The package it is about.
+    pub package: String,
+    /// Its versions.
+    pub versions: VersionSpecifiers,
+    /// Only there.
+    pub platform: Option<Platform>,
+    /// Only for these capabilities; empty: all.
+    pub capabilities: Vec<ComputeCapability>,
+    /// The sentence.
+    pub text: String,
+    /// Evidence.
+    pub evidence: Evidence,
+    /// Source ids.
+    pub source: Vec<String>,
+}
+
+impl TryFrom<&RawAdvisory> for Advisory {
+    type Error = RowError;
+
+    fn try_from(raw: &RawAdvisory) -> Result<Self, RowError> {
+        let effect = match (raw.effect.as_str(), &raw.requires) {
+            ("constrain", Some(text)) => Effect::Constrain(Box::new(parse("requires", text)?)),
+            ("warn", None) => Effect::Warn,
+            _ => return Err("`effect` is `warn`, or `constrain` with `requires`".to_owned()),
+        };
+        Ok(Advisory {
+            id: raw.id.clone(),
+            effect,
+            package: raw.package.clone(),
+            versions: parse("versions", &raw.versions)?,
+            platform: parse_option("platform", raw.platform.as_deref())?,
+            capabilities: raw
+                .capabilities
+                .iter()
+                .map(|c| parse("capabilities", c))
+                .collect::<Result<_, _>>()?,
+            text: raw.text.clone(),
+            evidence: raw.evidence,
+            source: raw.source.clone(),
+        })
+    }
+}

@@ -293,10 +293,14 @@ pub(super) fn indexes(project: &Project, flag: Option<&str>) -> (Vec<(String, St
         addresses.push(("pypi".to_owned(), located.url.clone()));
     }
     if !addresses.iter().any(|(name, _)| name == "pytorch") {
-        let address = std::env::var("ENVLOCK_PYTORCH_INDEX_URL").unwrap_or_else(|_| PYTORCH_INDEX.to_owned());
-        addresses.push(("pytorch".to_owned(), address));
+        addresses.push(("pytorch".to_owned(), pytorch_index()));
     }
     (addresses, pypi)
+}
+
+/// Address of the pytorch index where the manifest names none.
+pub(super) fn pytorch_index() -> String {
+    std::env::var("ENVLOCK_PYTORCH_INDEX_URL").unwrap_or_else(|_| PYTORCH_INDEX.to_owned())
 }
 
 /// Certificate authorities from the variables that pip, requests and curl use.

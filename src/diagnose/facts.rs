@@ -1,8 +1,9 @@
 //! Text to facts: what a log, a dump or a table says of a machine and its software, line by line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::fields;
+use crate::model::surroundings::Surrounding;
 use crate::model::text::clean;
 
 /// No line is looked at further than this, in bytes: the rest of it is somebody's data.
@@ -38,47 +39,62 @@ pub struct Facts {
     pub python: Option<String>,
     /// The operating system as written.
     pub os: Option<String>,
-    /// glibc.
-    pub glibc: Option<String>,
     /// Packages by normalized name: version, and conda's build string.
     pub packages: BTreeMap<String, (String, String)>,
     /// What kind of surroundings the words name.
-    pub hints: Hints,
+    pub surroundings: BTreeSet<Surrounding>,
     /// Flavours that an installer was pointed to: `cu114` of an index's address.
     pub asked_variants: Vec<String>,
     /// Shared libraries that are named with a folder: they exist.
     pub libraries: Vec<String>,
     /// Lines that a rule knows.
     pub events: Vec<Event>,
+    /// The lines that stated facts, by the fact.
+    pub said: BTreeMap<Fact, Said>,
 }
 
-/// Surroundings that a text gives away.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Hints {
-    /// Windows' Linux.
-    pub wsl: bool,
-    /// Windows itself.
-    pub windows: bool,
-    /// macOS.
-    pub macos: bool,
-    /// A Jetson board.
-    pub jetson: bool,
-    /// A container.
-    pub container: bool,
-    /// conda is at work.
-    pub conda: bool,
-    /// An AMD card or ROCm.
-    pub rocm: bool,
-    /// MIG instances.
-    pub mig: bool,
-    /// `LD_LIBRARY_PATH` is spoken of.
-    pub library_path: bool,
-    /// cuda-compat is spoken of.
-    pub compat: bool,
-    /// A tool exchanged one torch for another.
-    pub torch_replaced: bool,
-    /// An extension with GPU code of its own is at work: vLLM, detectron2, flash-attention.
-    pub extension: bool,
+/// A fact whose line is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fact {
+    /// torch's version.
+    Torch,
+    /// The CUDA it was built with.
+    TorchCuda,
+    /// The collector could not import it.
+    NotImportable,
+    /// cuDNN at run time.
+    Cudnn,
+    /// The first GPU.
+    Gpu,
+    /// A compute capability.
+    Capability,
+    /// The driver.
+    Driver,
+    /// The newest CUDA of the driver.
+    DriverCuda,
+    /// A driver was looked for and not found.
+    NoDriver,
+    /// Whether CUDA is available.
+    Available,
+    /// torchvision's version.
+    Torchvision,
+    /// jaxlib's version.
+    Jaxlib,
+    /// The version of JAX's CUDA plugin.
+    JaxPlugin,
+    /// A package of NVIDIA's with cuDNN or NCCL.
+    NvidiaPackage,
+    /// A flavour that an installer was pointed to.
+    AskedVariant,
+}
+
+/// A line that stated a fact.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// Its number, from 1.
+    pub line: usize,
+    /// Its words, cleaned and masked.
+    pub text: String,
 }
 
 /// A line that a rule knows.
@@ -118,6 +134,10 @@ impl<'r> Reader<'r> {
                 b"False" => Some(false),
                 _ => None,
             };
+            if let Some(is) = self.facts.available {
+                let text = if is { "True" } else { "False" }.to_owned();
+                self.facts.said.insert(Fact::Available, Said { line: self.line, text });
+            }
         }
         // Most lines of a long log say nothing that anybody looks for.
         if !self.rules.is_of_interest(raw) {
@@ -131,15 +151,21 @@ impl<'r> Reader<'r> {
         let lower = text.to_lowercase();
         self.asked =
             lower.trim_end().ends_with("is_available()") || lower.trim_end().ends_with("is_available())");
-        fields::named(text, &lower, &mut self.facts);
-        for rule in self.rules.find(&lower) {
+        let before = self.facts.known();
+        let found = self.rules.find(&lower);
+        for rule in found.rules {
             if self.facts.events.len() < MAX_EVENTS {
                 self.facts.events.push(Event { rule, line: self.line, text: masked(&clean(text, 300)) });
             }
         }
-        fields::hints(&lower, &mut self.facts.hints);
-        fields::field(text, &lower, &mut self.facts);
-        fields::package(text, &mut self.facts);
+        self.facts.surroundings.extend(found.surroundings);
+        fields::read(text, &lower, &mut self.facts);
+        for fact in self.facts.known() {
+            if !before.contains(&fact) {
+                let said = Said { line: self.line, text: masked(&clean(text, 300)) };
+                self.facts.said.entry(fact).or_insert(said);
+            }
+        }
     }
 
     /// The facts of all lines.
@@ -198,6 +224,35 @@ fn masked(text: &str) -> String {
 }
 
 impl Facts {
+    /// Whether the text speaks of surroundings.
+    pub fn is_in(&self, surrounding: Surrounding) -> bool {
+        self.surroundings.contains(&surrounding)
+    }
+
+    /// The facts that are known so far.
+    fn known(&self) -> Vec<Fact> {
+        let has = |name: &str| self.packages.contains_key(name);
+        let starts = |prefix: &str| self.packages.keys().any(|name| name.starts_with(prefix));
+        let all = [
+            (Fact::Torch, self.torch.is_some()),
+            (Fact::TorchCuda, self.torch_cuda.is_some()),
+            (Fact::NotImportable, self.torch_not_importable),
+            (Fact::Cudnn, self.cudnn.is_some()),
+            (Fact::Gpu, !self.gpus.is_empty()),
+            (Fact::Capability, self.capability.is_some()),
+            (Fact::Driver, self.driver.is_some()),
+            (Fact::DriverCuda, self.driver_cuda.is_some()),
+            (Fact::NoDriver, self.no_driver_seen),
+            (Fact::Available, self.available.is_some()),
+            (Fact::Torchvision, has("torchvision")),
+            (Fact::Jaxlib, has("jaxlib")),
+            (Fact::JaxPlugin, has("jax-cuda12-plugin") || has("jax-cuda13-plugin")),
+            (Fact::NvidiaPackage, starts("nvidia-cudnn-") || starts("nvidia-nccl-")),
+            (Fact::AskedVariant, !self.asked_variants.is_empty()),
+        ];
+        all.into_iter().filter(|(_, known)| *known).map(|(fact, _)| fact).collect()
+    }
+
     /// The flavour of torch's build, `cu128` or `cpu`: by its version, by the CUDA it names, by conda's build string.
     pub fn variant(&self) -> Option<String> {
         let by_version = self

@@ -1,90 +1,150 @@
-//! What would work: the newest torch that the GPUs and the driver of the facts can run, solved by the registry.
+//! Ways out: the newest torch that the GPUs and the driver of the facts can run, solved by the registry, as a command
+//! of the installer that is at work.
 
-use super::facts::Facts;
-use crate::model::capability::ComputeCapability;
-use crate::model::host::{Driver, Gpu, Host};
-use crate::model::platform::{Arch, Os, Platform};
-use crate::model::request::{Preferences, Request, UserRequirement};
-use crate::model::solution::Answer;
-use crate::registry::Registry;
+use super::situation::Situation;
+use crate::model::request::{Preferences, PythonAllowed, PythonRequest, Request, UserRequirement};
+use crate::model::solution::{Answer, Solution};
+use crate::model::surroundings::Surrounding;
+use crate::model::version::DottedVersion;
+use crate::model::wheel::Python;
+use crate::registry::COMPANIONS;
 use crate::solver::solve_stack;
 
-/// Where the pytorch index is unless somebody moved it.
-const PYTORCH_INDEX: &str = "https://download.pytorch.org/whl";
+/// conda's packages that belong to torch: what pip installs must not stand beside them.
+const OF_CONDA: [&str; 7] =
+    ["pytorch", "torchvision", "torchaudio", "pytorch-cuda", "pytorch-mutex", "cudatoolkit", "cpuonly"];
 
-/// The machine that facts describe; GPUs that the registry does not know are left out.
-pub(super) fn host(facts: &Facts, registry: &Registry) -> Host {
-    let platform = Platform {
-        os: if facts.hints.windows { Os::Windows } else { Os::Linux },
-        arch: if facts.os.as_ref().is_some_and(|os| os.contains("aarch64")) {
-            Arch::Aarch64
-        } else {
-            Arch::X86_64
-        },
+/// The commands that install what works on the machine; none where nothing does, or where another place has the
+/// builds: a Jetson's are NVIDIA's, and a Mac has no CUDA.
+pub(super) fn install(situation: &Situation<'_>) -> Vec<String> {
+    if situation.facts.is_in(Surrounding::Jetson) || situation.facts.is_in(Surrounding::Macos) {
+        return Vec::new();
+    }
+    let Some(solution) = solved(situation) else { return Vec::new() };
+    let Some(stack) = &solution.stack else { return Vec::new() };
+    let mut packages = format!("torch=={}", stack.version);
+    for (name, version) in &stack.companions {
+        packages.push_str(&format!(" {name}=={version}"));
+    }
+    let index = match stack.index.split_once('/') {
+        Some((_, variant)) => format!(" --index-url {}/{variant}", situation.pytorch_index),
+        None => String::new(),
     };
-    let mut host = Host::open(platform, "the text");
-    let gpus: Vec<Gpu> = capabilities(facts, registry)
-        .into_iter()
-        .enumerate()
-        .map(|(i, (name, capability))| Gpu {
-            index: i as u32,
-            name,
-            capability: Some(capability),
-            memory_mib: None,
-            uuid: None,
-            pci_id: None,
-            found_by: "the text".to_owned(),
-        })
-        .collect();
-    host.gpus = (!gpus.is_empty()).then_some(gpus);
-    let by_cuda = || {
-        let cuda = crate::model::version::cuda_version(facts.driver_cuda.as_deref()?).ok()?;
-        registry.driver_of_cuda(&cuda)
+    let mut out = Vec::new();
+    let by_conda: Vec<&str> = OF_CONDA.into_iter().filter(|name| is_of_conda(situation, name)).collect();
+    if by_conda.first() == Some(&"pytorch") {
+        // conda's channel of torch ended with 2.5.1; its packages and pip's must not meet.
+        out.push(format!("conda remove --yes {}", by_conda.join(" ")));
+    }
+    let why = match (&stack.cuda, stack.variant.as_str()) {
+        (Some(cuda), _) => format!("CUDA {}.{}{}", cuda.major, cuda.minor, runs_on(situation, &solution)),
+        (None, _) => "for the CPU: no build for CUDA runs here".to_owned(),
     };
-    let version = facts.driver.as_ref().and_then(|v| v.parse().ok()).or_else(by_cuda);
-    host.driver =
-        version.map(|version| Driver { version, cuda: None, compat: None, found_by: "the text".to_owned() });
-    host
+    out.push(for_setup(situation, &format!("pip install {packages}{index}   # {why}")));
+    out
 }
 
-/// The GPUs of the facts with their capabilities, as far as the registry knows them.
-pub(super) fn capabilities(facts: &Facts, registry: &Registry) -> Vec<(Option<String>, ComputeCapability)> {
-    let mut out: Vec<(Option<String>, ComputeCapability)> = Vec::new();
-    for name in &facts.gpus {
-        // `NVIDIA GeForce RTX 3090 Laptop GPU`, `Tesla V100-SXM2-32GB`: what is not found whole is tried shorter.
-        let mut words: Vec<&str> = name.split(' ').collect();
-        while !words.is_empty() {
-            if let Ok(found) = registry.find_gpu(&words.join(" ")) {
-                out.push((Some(found.name), found.capability));
-                break;
-            }
-            words.pop();
-        }
+/// `, has code for 6.1, runs on driver 535.54.03`.
+fn runs_on(situation: &Situation<'_>, solution: &Solution) -> String {
+    let mut out = String::new();
+    let mut capabilities: Vec<_> = situation.gpus().into_iter().map(|(_, capability)| capability).collect();
+    capabilities.sort_unstable();
+    capabilities.dedup();
+    if !capabilities.is_empty() {
+        let names: Vec<String> = capabilities.iter().map(ToString::to_string).collect();
+        out.push_str(&format!(", code for {}", names.join(" ")));
     }
-    if out.is_empty()
-        && let Some(capability) = facts.capability.as_ref().and_then(|c| c.parse().ok())
-    {
-        out.push((None, capability));
+    match (&situation.facts.driver, &situation.facts.driver_cuda, &solution.envelope.driver) {
+        (Some(_), ..) => {
+            let driver = situation.host().driver.map(|driver| driver.version.to_string());
+            out.push_str(&format!(", runs on driver {}", driver.unwrap_or_default()));
+        }
+        (None, Some(cuda), _) => out.push_str(&format!(", runs on a driver for CUDA {cuda}")),
+        (None, None, Some(floor)) => out.push_str(&format!(", needs driver >= {floor}")),
+        (None, None, None) => {}
     }
     out
 }
 
-/// The command that installs what works on the machine; nothing where nothing does.
-pub(super) fn install(facts: &Facts, registry: &Registry) -> Option<String> {
-    let mut request = Request::default();
-    request
-        .requirements
-        .push(UserRequirement { requirement: "torch".parse().ok()?, origin: "diagnose".to_owned() });
-    let Answer::Solution(solution) =
-        solve_stack(registry, &host(facts, registry), &request, &Preferences::default())
-    else {
-        return None;
+/// A solution for the facts' GPUs, driver and Python; for another Python where theirs has none.
+fn solved(situation: &Situation<'_>) -> Option<Solution> {
+    let ask = |name: &str| -> Option<UserRequirement> {
+        Some(UserRequirement { requirement: name.parse().ok()?, origin: "diagnose".to_owned() })
     };
-    let stack = solution.stack?;
-    Some(match stack.index.split_once('/') {
-        Some((_, variant)) => {
-            format!("pip install torch=={} --index-url {PYTORCH_INDEX}/{variant}", stack.version)
+    let mut request = Request { requirements: vec![ask("torch")?], ..Request::default() };
+    for name in COMPANIONS {
+        if situation.facts.packages.contains_key(name) {
+            request.requirements.extend(ask(name));
         }
-        None => format!("pip install torch=={}", stack.version),
+    }
+    request.python = situation.facts.python.as_ref().and_then(|text| {
+        let python = series(text)?;
+        Some(PythonRequest {
+            allowed: PythonAllowed::Exact(python),
+            text: format!("3.{}", python.minor),
+            origin: "the text".to_owned(),
+        })
+    });
+    let host = situation.host();
+    loop {
+        if let Answer::Solution(solution) =
+            solve_stack(situation.registry, &host, &request, &Preferences::default())
+        {
+            return Some(*solution);
+        }
+        // Without a companion, then on any Python.
+        if request.requirements.len() > 1 {
+            request.requirements.pop();
+        } else {
+            request.python.take()?;
+        }
+    }
+}
+
+/// The series of `3.11.4` or `3.8 (64-bit runtime)`.
+fn series(text: &str) -> Option<Python> {
+    let mut parts = text.split('.');
+    let digits = |part: &str| -> Option<u32> {
+        part.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()
+    };
+    (parts.next()?.trim() == "3").then_some(())?;
+    Some(Python::new(digits(parts.next()?)?))
+}
+
+/// Whether conda's list has a package; pip's has no build string.
+fn is_of_conda(situation: &Situation<'_>, name: &str) -> bool {
+    situation.facts.packages.get(name).is_some_and(|(_, build)| {
+        name == "pytorch" || build.contains("py3") || build.contains("py_") || build.contains("cu")
     })
+}
+
+/// A command of pip as the installer at work spells it.
+pub(super) fn for_setup(situation: &Situation<'_>, command: &str) -> String {
+    if !command.starts_with("pip ") {
+        return command.to_owned();
+    }
+    if situation.facts.is_in(Surrounding::Uv) {
+        let command = command.replace("pip ", "uv pip ");
+        // uv asks no question, and calls the option to install anew by another name.
+        return command.replace(" -y ", " ").replace("--force-reinstall", "--reinstall");
+    }
+    if situation.facts.is_in(Surrounding::Windows) {
+        return command.replacen("pip ", "python -m pip ", 1).replace(" && pip ", " && python -m pip ");
+    }
+    command.to_owned()
+}
+
+/// How the driver is made newer where the program runs.
+pub(super) fn newer_driver(situation: &Situation<'_>, floor: Option<&DottedVersion>) -> String {
+    let to = floor.map(|floor| format!(" to {floor} or newer")).unwrap_or_default();
+    let facts = situation.facts;
+    if facts.is_in(Surrounding::Wsl) {
+        format!("update the NVIDIA driver of Windows{to}, not inside WSL; then `wsl --shutdown`")
+    } else if facts.is_in(Surrounding::Windows) {
+        format!("update the NVIDIA driver{to}")
+    } else if facts.is_in(Surrounding::Container) {
+        format!("update the NVIDIA driver of the host{to}; the container takes the host's")
+    } else {
+        format!("update the NVIDIA driver on the host{to}; containers share it")
+    }
 }

@@ -17,6 +17,7 @@ pub mod process;
 pub mod project;
 pub mod request;
 pub mod solution;
+pub mod surroundings;
 pub mod text;
 pub mod version;
 pub mod wheel;

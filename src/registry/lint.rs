@@ -1,5 +1,6 @@
 //! Checks of the registry's data: everything wrong with it at once, each with file and line.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -369,12 +370,23 @@ impl Linter {
         }
         if let Some(file) = self.require(registry, "errors.toml") {
             let rows: Vec<Placed<ErrorRule>> = self.rows(file, |f: ErrorsFile| f.error, |r| &r.source);
+            let ids: BTreeSet<String> = rows.iter().map(|placed| placed.row.id.clone()).collect();
             let mut seen = BTreeSet::new();
             for Placed { row, path, line } in rows {
                 if !seen.insert(row.id.clone()) {
                     self.problem(&path, line, format!("the id `{}` stands twice", row.id));
                 }
+                for condition in row.cases.iter().flat_map(|case| &case.conditions) {
+                    if let Predicate::Seen(id) = &condition.predicate
+                        && !ids.contains(id)
+                    {
+                        self.problem(&path, line, format!("`seen:{id}`: there is no such rule"));
+                    }
+                }
             }
+            let words: Vec<Placed<SurroundingWords>> =
+                self.rows(file, |f: ErrorsFile| f.surroundings, |r| &r.source);
+            self.ordered(&words, |r| (r.surrounding, Reverse(r.words.len())));
         }
         if let Some(file) = self.require(registry, "loading.toml") {
             let opens: Vec<Placed<Opened>> = self.rows(file, |f: LoadingFile| f.opens, |r| &r.source);

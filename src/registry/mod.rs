@@ -21,8 +21,9 @@ use sha2::{Digest, Sha256};
 pub use lint::Problem;
 pub use queries::{GpuLookupError, GpuMatch, is_same_gpu_name};
 pub use rows::{
-    Advisory, Architecture, Branch, Build, COMPANIONS, Companion, CudnnFloor, CudnnRelease, Effect,
-    ErrorRule, ForwardCompatibility, GpuRow, MinorVersionCompatibility, PtxIsa, Tegra, ToolkitDriver,
+    Advisory, Architecture, Branch, Build, COMPANIONS, Companion, Condition, CudnnFloor, CudnnRelease,
+    Effect, ErrorAnswer, ErrorCase, ErrorRule, ForwardCompatibility, GpuRow, Mechanics,
+    MinorVersionCompatibility, Offer, Predicate, PtxIsa, SurroundingWords, Tegra, ToolkitDriver,
     ToolkitTargets,
 };
 
@@ -40,7 +41,7 @@ pub struct Registry {
     gpus: OnceLock<Vec<GpuRow>>,
     tegra: OnceLock<rows::Tegra>,
     loading: OnceLock<rows::LoadingRows>,
-    errors: OnceLock<Vec<ErrorRule>>,
+    errors: OnceLock<rows::ErrorRows>,
     pythons: OnceLock<Vec<u32>>,
     advisories: OnceLock<Vec<Advisory>>,
     sources: OnceLock<std::collections::BTreeMap<String, String>>,

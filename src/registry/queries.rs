@@ -266,9 +266,24 @@ impl Registry {
         })
     }
 
-    /// What lines of a log mean.
+    fn error_rows(&self) -> &ErrorRows {
+        self.errors.get_or_init(|| {
+            let file: schema::ErrorsFile = self.file("errors.toml").expect("the registry was checked");
+            ErrorRows {
+                rules: sorted(file.error, |r: &ErrorRule| r.id.clone()),
+                surroundings: sorted(file.surroundings, |r: &SurroundingWords| r.surrounding),
+            }
+        })
+    }
+
+    /// What lines of a log mean, sorted by id.
     pub fn errors(&self) -> &[ErrorRule] {
-        self.errors.get_or_init(|| self.rows("errors.toml", |f: schema::ErrorsFile| f.error))
+        &self.error_rows().rules
+    }
+
+    /// The words that give surroundings away.
+    pub fn surroundings(&self) -> &[SurroundingWords] {
+        &self.error_rows().surroundings
     }
 
     /// What libraries open by name while they run.

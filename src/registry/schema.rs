@@ -231,6 +231,8 @@ pub(super) struct RawGpu {
 pub(super) struct ErrorsFile {
     #[serde(default)]
     pub error: Rows<RawErrorRule>,
+    #[serde(default)]
+    pub surroundings: Rows<RawSurroundings>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -243,7 +245,49 @@ pub(super) struct RawErrorRule {
     pub cause: String,
     #[serde(default)]
     pub fix: Vec<String>,
+    #[serde(default)]
+    pub offer: Vec<String>,
     pub weight: f64,
+    pub check: Option<String>,
+    pub evidence: Evidence,
+    pub source: Vec<String>,
+    #[serde(default)]
+    pub when: Vec<RawErrorCase>,
+    #[serde(default)]
+    pub or: Vec<RawErrorAnswer>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawErrorAnswer {
+    pub component: String,
+    pub cause: String,
+    #[serde(default)]
+    pub fix: Vec<String>,
+    #[serde(default)]
+    pub offer: Vec<String>,
+    pub weight: f64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawErrorCase {
+    #[serde(rename = "if")]
+    pub conditions: Vec<String>,
+    pub component: Option<String>,
+    pub cause: Option<String>,
+    pub fix: Option<Vec<String>>,
+    pub offer: Option<Vec<String>>,
+    pub weight: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawSurroundings {
+    pub name: String,
+    pub words: Vec<String>,
+    #[serde(default)]
+    pub unless: Vec<String>,
     pub evidence: Evidence,
     pub source: Vec<String>,
 }

@@ -78,6 +78,189 @@ const TABLE: &[(&str, Option<&str>)] = &[
     ("", None),
 ];
 
+/// A line for each rule, and where the facts around it matter, those.
+const RULES: &[(&str, &str)] = &[
+    ("driver-too-old", "CUDA driver version is insufficient for CUDA runtime version"),
+    ("driver-lacks-call", "CUDA error: API call is not supported in the installed CUDA driver"),
+    ("no-driver", "RuntimeError: Found no NVIDIA driver on your system."),
+    ("no-device", "RuntimeError: No CUDA GPUs are available"),
+    ("cuinit-failed", "failed call to cuInit: CUDA_ERROR_UNKNOWN: unknown error"),
+    ("driver-state", "could not insert 'nvidia_uvm': No such device"),
+    ("initialization", "RuntimeError: CUDA error: initialization error"),
+    ("fabric-manager", "Error 802: system not yet initialized"),
+    ("driver-combination", "Error 803: system has unsupported display driver / cuda driver combination"),
+    ("forward-compatibility", "Error 804: forward compatibility was attempted on non supported HW"),
+    ("driver-mismatch", "Failed to initialize NVML: Driver/library version mismatch"),
+    ("stub-library", "CUDA error: CUDA driver is a stub library"),
+    ("nvml-missing", "UserWarning: Can't initialize NVML"),
+    ("nvml-unknown", "Failed to initialize NVML: Unknown Error"),
+    ("ptx-toolchain", "the provided PTX was compiled with an unsupported toolchain."),
+    ("ptx-jit-failed", "CUDA error: a PTX JIT compilation failed"),
+    ("ptx-jit-missing", "CUDA error: PTX JIT compiler library not found"),
+    ("ptx-jit-off", "CUDA error: PTX JIT compilation was disabled"),
+    ("mps", "CUDA error: MPS client failed to connect to the MPS control daemon"),
+    ("wsl-memory", "Unexpected error from cudaGetDeviceCount(). Error 2: out of memory"),
+    ("rm-init", "NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x22:0xffff:667)"),
+    ("xid-bus", "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus."),
+    ("xid-memory", "NVRM: Xid (PCI:0000:3b:00): 48, pid=1, DBE"),
+    ("xid-program", "NVRM: Xid (PCI:0000:3b:00): 31, pid=1, name=python, MMU Fault"),
+    ("xid-firmware", "NVRM: Xid (PCI:0000:3b:00): 119, pid=1, Timeout after 6s of waiting for RPC"),
+    ("xid-nvlink", "NVRM: Xid (PCI:0000:3b:00): 74, pid=1, NVLink: fatal error"),
+    (
+        "not-covered",
+        "GPU with CUDA capability sm_120 is not compatible with the current PyTorch installation.",
+    ),
+    ("no-kernel-image", "CUDA error: no kernel image is available for execution on the device"),
+    ("ptxas-too-old", "ptxas fatal : Value 'sm_121a' is not defined for option 'gpu-name'"),
+    ("ptx-jitting", "most of the start is spent ptx-jitting"),
+    ("cpu-build", "AssertionError: Torch not compiled with CUDA enabled"),
+    (
+        "extension-beside-cpu",
+        "xFormers was built for: PyTorch 2.9.1+cu128 with CUDA 1208 (you have 2.9.1+cpu)",
+    ),
+    ("no-hip", "RuntimeError: No HIP GPUs are available"),
+    ("conda-cpu", "pytorch-mutex 1.0 cpu pytorch"),
+    (
+        "no-such-index",
+        "ERROR: Could not find a version that satisfies the requirement x (from versions: none)",
+    ),
+    ("no-wheel", "ERROR: No matching distribution found for torch==9.9"),
+    (
+        "cudnn-incompatible",
+        "RuntimeError: cuDNN version incompatibility: PyTorch was compiled against (9, 1, 0)",
+    ),
+    ("cudnn-sublibrary", "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH"),
+    ("cudnn-part-missing", "CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED"),
+    ("cudnn-drops-gpu", "cuDNN version 91100 is not compatible with devices with SM < 7.5"),
+    ("cudnn-runtime-older", "Loaded runtime CuDNN library: 8.9.2 but source was compiled with: 9.1.0"),
+    ("cudnn-needs-driver", "Could not load library libcudnn_cnn.so.9. Error: libcuda.so: cannot open"),
+    ("cudnn-needs-nvrtc", "Could not load library libcudnn_cnn.so.9. Error: libnvrtc.so: cannot open"),
+    ("cudnn-missing", "Could not load library libcudnn_ops_infer.so.8."),
+    ("cudnn-status", "RuntimeError: cuDNN error: CUDNN_STATUS_INTERNAL_ERROR"),
+    ("cublas-status", "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED"),
+    (
+        "cublas-pair",
+        "libcublas.so.12: undefined symbol: cublasLtGetEnvironmentMode, version libcublasLt.so.12",
+    ),
+    ("nvjitlink", "undefined symbol: __nvJitLinkAddData_12_1, version libnvJitLink.so.12"),
+    ("nccl-symbol", "undefined symbol: ncclCommRegister"),
+    ("torchvision-ops", "RuntimeError: operator torchvision::nms does not exist"),
+    ("torch-symbol", "flash_attn_2_cuda.so: undefined symbol: _ZN3c104cuda9SetDeviceEi"),
+    ("mkl-symbol", "libtorch_cpu.so: undefined symbol: iJIT_NotifyEvent"),
+    ("libtorch-missing", "OSError: libtorch_cuda.so: cannot open shared object file"),
+    ("glibc", "libc.so.6: version `GLIBC_2.32' not found"),
+    ("libstdcxx", "libstdc++.so.6: version `GLIBCXX_3.4.30' not found"),
+    ("libcuda-missing", "ImportError: libcuda.so.1: cannot open shared object file"),
+    ("cuda-library-missing", "Could not load dynamic library 'libcudart.so.11.0'"),
+    ("libdevice", "Can't find libdevice directory ${CUDA_DIR}/nvvm/libdevice"),
+    ("nvcc-mismatch", "The detected CUDA version (11.8) mismatches the version that was used"),
+    ("bitsandbytes-setup", "CUDA Setup failed despite GPU being available"),
+    ("numpy-abi", "AttributeError: _ARRAY_API not found"),
+    ("pjrt-mismatch", "Mismatched PJRT plugin PJRT API version (0.54) and framework (0.51)"),
+    ("jax-outdated", "RuntimeError: Outdated cuBLAS installation found."),
+    ("jax-outdated-cudnn", "RuntimeError: Outdated cuDNN installation found."),
+    ("jax-library", "RuntimeError: Unable to load cuSPARSE. Is it installed?"),
+    ("jax-cpu", "An NVIDIA GPU may be present on this machine, but a CUDA-enabled jaxlib is not installed."),
+    ("jax-backend", "RuntimeError: Unable to initialize backend 'cuda'"),
+    ("docker-runtime", "could not select device driver \"\" with capabilities: [[gpu]]."),
+    ("container-requirement", "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8"),
+    ("device-ordinal", "RuntimeError: CUDA error: invalid device ordinal"),
+    ("device-busy", "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable"),
+    ("memory-full", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."),
+    ("illegal-access", "CUDA error: an illegal memory access was encountered"),
+    ("device-assert", "RuntimeError: CUDA error: device-side assert triggered"),
+    ("not-on-this-gpu", "RuntimeError: CUDA error: operation not supported"),
+    ("fork", "RuntimeError: Cannot re-initialize CUDA in forked subprocess."),
+    ("mig-uuid", "ValueError: invalid literal for int() with base 10: 'MIG-4f0b'"),
+];
+
+/// Dumps without a complaint, and the code of what mechanics find in them.
+const MECHANICS: &[(&str, &str)] = &[
+    ("driver-below-floor", "torch==2.9.1+cu130\nNvidia driver version: 470.57.02"),
+    ("gpu-not-covered", "torch==2.9.1+cu128\nGPU 0: NVIDIA GeForce GTX 1080 Ti"),
+    ("cudnn-below-gpu", "torch.backends.cudnn.version(): 91100\nGPU 0: Tesla V100-SXM2-32GB"),
+    ("cpu-build", "PyTorch version: 2.9.1+cpu\nGPU 0: NVIDIA H100"),
+    ("jetson-build", "Jetson Orin\ntorch.cuda.is_available()\nFalse"),
+    ("rocm-build", "GPU: AMD Radeon RX 7900\ntorch.cuda.is_available()\nFalse"),
+    (
+        "driver-not-working",
+        "torch==2.9.1+cu128\nIs CUDA available: False\nNvidia driver version: Could not collect",
+    ),
+    ("torch-not-importable", "PyTorch version: N/A\nIs CUDA available: N/A"),
+    ("torchvision-pair", "torch==2.5.1\ntorchvision==0.16.0"),
+    ("jax-plugin-pair", "jaxlib==0.6.1\njax-cuda12-plugin==0.5.3"),
+    (
+        "two-cuda-majors",
+        "nvidia-cudnn-cu11==8.7.0.84\nnvidia-cudnn-cu12==9.1.0.70\nCUDNN_STATUS_INTERNAL_ERROR",
+    ),
+    ("no-such-flavour", "pip install torch --index-url https://download.pytorch.org/whl/cu114"),
+];
+
+#[test]
+fn each_rule_knows_its_line_and_mechanics_need_none() {
+    let context = TestContext::new();
+    for (code, text) in RULES.iter().chain(MECHANICS) {
+        let json = diagnose(&context, &format!("{text}\n"), &["--json"]).json();
+        let causes = json["causes"].as_array().unwrap();
+        assert!(causes.iter().any(|cause| cause["code"] == *code), "{code}: {text}: {json:#}");
+        for cause in causes {
+            assert!(!cause["evidence"].as_array().unwrap().is_empty(), "no evidence: {text}: {json:#}");
+        }
+    }
+    for rule in envlock::registry::Registry::embedded().errors() {
+        assert!(RULES.iter().any(|(id, _)| *id == rule.id), "no line is written for `{}`", rule.id);
+    }
+}
+
+#[test]
+fn fixes_fit_the_setup() {
+    let context = TestContext::new();
+    let gtx = "torch==2.9.1+cu128\nGPU 0: NVIDIA GeForce GTX 1080 Ti\nDriver Version: 535.54.03\n";
+    let old = "torch==2.9.1+cu130\nNvidia driver version: 470.57.02\n";
+    for (text, expected) in [
+        (gtx.to_owned(), "pip install torch=="),
+        (format!("{gtx}uv sync\n"), "uv pip install torch=="),
+        (format!("{gtx}OS: Microsoft Windows 11 Pro\n"), "python -m pip install torch=="),
+        (
+            format!("{gtx}[conda] pytorch 2.4.0 py3.11_cuda12.4_cudnn9.1.0_0 pytorch\n"),
+            "conda remove --yes pytorch",
+        ),
+        (format!("{gtx}torchvision==0.24.1\n"), " torchvision=="),
+        (format!("{gtx}Python version: 3.9.20\n"), "pip install torch==2.8.0 --index-url"),
+        (old.to_owned(), "update the NVIDIA driver on the host to 580.65.06 or newer"),
+        (
+            format!("{old}microsoft-standard-WSL2\n"),
+            "update the NVIDIA driver of Windows to 580.65.06 or newer",
+        ),
+        (format!("{old}docker run me\n"), "update the NVIDIA driver of the host to 580.65.06 or newer"),
+    ] {
+        let json = diagnose(&context, &text, &["--json"]).json();
+        let fixes: Vec<&str> =
+            json["causes"][0]["fix"].as_array().unwrap().iter().filter_map(|fix| fix.as_str()).collect();
+        assert!(fixes.iter().any(|fix| fix.contains(expected)), "{text}: {expected}: {fixes:?}");
+    }
+    // A Jetson's builds are NVIDIA's: nothing of ours is offered.
+    let json =
+        diagnose(&context, &format!("{gtx}Jetson\nno kernel image is available\n"), &["--json"]).json();
+    assert!(!json["causes"].to_string().contains("pip install torch=="), "{json:#}");
+}
+
+#[test]
+fn cudnn_as_the_program_found_it() {
+    let context = TestContext::new();
+    for (text, expected) in [
+        ("but found runtime version (8, 3, 3). cuDNN version incompatibility", Some("8.3.3")),
+        ("Loaded runtime CuDNN library: 8.9.2 but source was compiled with: 9.1.0", Some("8.9.2")),
+        ("torch.backends.cudnn.version(): 91002", Some("9.10.2")),
+        ("cuDNN version mismatch: PyTorch was compiled against 7102 but linked against 7600", Some("7.6.0")),
+        // The system's copies are nobody's.
+        ("cuDNN version: Probably one of the following:\n/usr/lib/libcudnn.so.8.2.0", None),
+    ] {
+        let json = diagnose(&context, text, &["--json"]).json();
+        assert_eq!(json["facts"]["cudnn"].as_str(), expected, "{text}");
+    }
+}
+
 #[test]
 fn each_text_has_its_component() {
     let context = TestContext::new();
@@ -139,6 +322,29 @@ fn long_and_binary_input() {
 fn every_cause_is_explained() {
     let page = include_str!("../../docs/diagnostics.md");
     for rule in envlock::registry::Registry::embedded().errors() {
-        assert!(page.contains(&format!("| `{}` | {} |", rule.id, rule.component)), "docs: {}", rule.id);
+        assert!(
+            page.contains(&format!("| `{}` | {} |", rule.id, rule.answer.component)),
+            "docs: {}",
+            rule.id
+        );
     }
+}
+
+#[test]
+fn here_is_a_witness_too() {
+    let Some(mut env) = super::native::Environment::new() else { return };
+    let prefix = env.context.dir.path().join("env").display().to_string();
+    env.context.set("VIRTUAL_ENV", &prefix);
+    let well = env.context.run(&["diagnose", "--here", "--json"]).expect(0).json();
+    assert_eq!(well["verdict"], "healthy", "{well:#}");
+    assert_eq!(well["facts"]["torch"], "2.9.1+cu128", "{well:#}");
+    std::fs::remove_file(env.site.join("nvidia/cudnn/lib/libcudnn_ops.so.9")).unwrap();
+    let broken = env.context.run(&["diagnose", "--here", "--json"]).expect(1).json();
+    assert_eq!(broken["causes"][1]["code"], "missing-library", "{broken:#}");
+    // Beside a log both speak.
+    let both = diagnose(&env.context, "Error 802: system not yet initialized\n", &["--here", "-", "--json"]);
+    let codes: Vec<String> =
+        both.json()["causes"].as_array().unwrap().iter().map(|c| c["code"].to_string()).collect();
+    assert!(codes.contains(&"\"fabric-manager\"".to_owned()), "{codes:?}");
+    assert!(codes.contains(&"\"missing-library\"".to_owned()), "{codes:?}");
 }

@@ -4,13 +4,16 @@ use std::io::{BufRead, BufReader, Read};
 
 use serde_json::json;
 
+use super::verify::{self, Question};
 use crate::cli::args::{DiagnoseArgs, GlobalArgs};
 use crate::cli::error::{CliError, exit};
-use crate::cli::printer::{ERROR, GOOD, Printer, wrap};
-use crate::cli::report::label;
-use crate::cli::{host, settings};
-use crate::diagnose::{self, Diagnosis, Facts, Matcher, Reader};
+use crate::cli::printer::{DIM, ERROR, GOOD, Printer, wrap};
+use crate::cli::settings::{self, Project};
+use crate::cli::{host, lock};
+use crate::diagnose::{self, Around, Cause, Diagnosis, Facts, Matcher, Reader};
 use crate::inspect;
+use crate::model::finding::Finding;
+use crate::model::host::Host;
 use crate::registry::Registry;
 
 /// A line is kept no further than this, in bytes; the rest of it is skipped.
@@ -29,14 +32,15 @@ pub(super) fn run(global: &GlobalArgs, args: &DiagnoseArgs, printer: &Printer) -
         (None, true) => Facts::default(),
         _ => read(std::io::stdin().lock(), &registry)?,
     };
-    let machine = match args.here {
-        true => {
-            installed_here(&mut facts);
-            Some(host::probed(&registry, &[])?)
-        }
-        false => None,
+    let here = if args.here { Some(Here::look(global, &mut facts, &registry)?) } else { None };
+    let findings: Vec<&Finding> = here.iter().flat_map(|here| &here.findings).collect();
+    let pytorch_index = settings::pytorch_index();
+    let around = Around {
+        host: here.as_ref().map(|here| &here.host),
+        findings: &findings,
+        pytorch_index: &pytorch_index,
     };
-    let diagnosis = diagnose::judge(facts, machine.as_ref(), &registry);
+    let diagnosis = diagnose::judge(facts, around, &registry);
     if printer.json {
         print_json(printer, &diagnosis);
     } else {
@@ -51,7 +55,7 @@ fn unreadable(path: &std::path::Path, error: &std::io::Error) -> CliError {
 
 /// Reads line by line; memory does not grow with the input.
 fn read(input: impl Read, registry: &Registry) -> Result<Facts, CliError> {
-    let matcher = Matcher::new(registry.errors());
+    let matcher = Matcher::new(registry);
     let mut reader = Reader::new(&matcher);
     let mut input = BufReader::with_capacity(1 << 18, input);
     let mut line = Vec::new();
@@ -90,18 +94,38 @@ fn skip_line(input: &mut impl BufRead) -> std::io::Result<()> {
     }
 }
 
-/// What the active environment has of torch.
-fn installed_here(facts: &mut Facts) {
-    let Some(prefix) = inspect::find_prefix(None, &|name| std::env::var(name).ok()) else { return };
-    let Ok(installed) = inspect::read(&prefix, inspect::Depth::Sizes) else { return };
-    for distribution in &installed.distributions {
-        if distribution.name == "torch" && facts.torch.is_none() {
-            let flavour = distribution.variant.as_ref().map(|v| format!("+{v}")).unwrap_or_default();
-            let plain = distribution.version.split('+').next().unwrap_or_default();
-            facts.torch = Some(format!("{plain}{flavour}"));
+/// What this machine and the active environment are.
+struct Here {
+    host: Host,
+    /// What `verify` finds without running anything.
+    findings: Vec<Finding>,
+}
+
+impl Here {
+    /// Looks, and takes what the text did not state into the facts.
+    fn look(global: &GlobalArgs, facts: &mut Facts, registry: &Registry) -> Result<Here, CliError> {
+        let Some(prefix) = inspect::find_prefix(None, &|name| std::env::var(name).ok()) else {
+            return Ok(Here { host: host::probed(registry, &[])?, findings: Vec::new() });
+        };
+        let project = Project::find(global, true)?;
+        let lock = lock::read(&project)?;
+        let question =
+            Question { prefix: &prefix, host: None, target: None, deep: false, require_gpu: false };
+        let judged = verify::judge(&question, &project, lock.as_ref(), registry)?;
+        for distribution in &judged.installed.distributions {
+            if distribution.name == "torch" && facts.torch.is_none() {
+                let flavour = distribution.variant.as_ref().map(|v| format!("+{v}")).unwrap_or_default();
+                let plain = distribution.version.split('+').next().unwrap_or_default();
+                facts.torch = Some(format!("{plain}{flavour}"));
+            }
+            let entry = (distribution.version.clone(), String::new());
+            facts.packages.entry(distribution.name.clone()).or_insert(entry);
         }
-        let entry = (distribution.version.clone(), String::new());
-        facts.packages.entry(distribution.name.clone()).or_insert(entry);
+        if facts.python.is_none() {
+            facts.python = judged.installed.python.map(|python| python.to_string());
+        }
+        let findings = judged.areas.into_iter().flat_map(|area| area.findings).collect();
+        Ok(Here { host: judged.machine, findings })
     }
 }
 
@@ -139,11 +163,16 @@ fn sureness(confidence: f64) -> &'static str {
     }
 }
 
+/// Width of the left column.
+const INDENT: usize = 7;
+
 fn print_text(p: &Printer, diagnosis: &Diagnosis) {
-    let line = |name: &str, text: &str| p.out(&format!("{}{}", label(p, name), wrap(text, 15)));
+    let name =
+        |text: &str| format!("{}{}", p.paint(DIM, text), " ".repeat(INDENT.saturating_sub(text.len())));
+    let line = |label: &str, text: &str| p.out(&format!("{}{}", name(label), wrap(text, INDENT)));
     let Some((first, others)) = diagnosis.causes.split_first() else {
         match diagnosis.healthy {
-            true => p.out(&format!("{}nothing in it is at fault", p.paint(GOOD, "healthy  "))),
+            true => p.out(&format!("{} nothing in it is at fault", p.paint(GOOD, "healthy"))),
             false => {
                 p.out("unknown: nothing in it names a cause that envlock knows");
                 p.hint("add the output of `python -m torch.utils.collect_env` and `nvidia-smi`");
@@ -151,16 +180,69 @@ fn print_text(p: &Printer, diagnosis: &Diagnosis) {
         }
         return;
     };
-    p.out(&p.paint(ERROR, &wrap(&first.message, 0)));
-    line("component", &format!("{} ({})", first.component, sureness(first.confidence)));
+    let sure = |cause: &Cause| format!("({}, {})", cause.component, sureness(cause.confidence));
+    let title = wrap(&format!("{} {}", first.message, sure(first)), INDENT);
+    p.out(&format!("{}  {}", p.paint(ERROR, "cause"), title));
+    let width = first.evidence.iter().map(|e| e.line.to_string().len()).max().unwrap_or(0);
     for (i, evidence) in first.evidence.iter().enumerate() {
-        line(if i == 0 { "seen" } else { "" }, &format!("line {}: {}", evidence.line, evidence.text));
+        let text = match evidence.decoded.as_slice() {
+            [] => evidence.text.clone(),
+            decoded => format!("{} [{}]", evidence.text, decoded.join("; ")),
+        };
+        let head = format!("line {:<width$}  ", evidence.line);
+        p.out(&format!(
+            "{}{head}{}",
+            name(if i == 0 { "seen" } else { "" }),
+            wrap(&text, INDENT + head.len())
+        ));
     }
     for (i, fix) in first.fix.iter().enumerate() {
-        p.out(&format!("{}{fix}", label(p, if i == 0 { "fix" } else { "" })));
+        let label = if i == 0 { "fix" } else { "" };
+        // A command stays on one line, to be copied; what explains it stands below.
+        match fix.split_once("   # ") {
+            Some((command, why)) => {
+                p.out(&format!("{}{command}", name(label)));
+                line("", &format!("({why})"));
+            }
+            None if is_command(fix) => p.out(&format!("{}{fix}", name(label))),
+            None => line(label, fix),
+        }
     }
-    for (i, other) in others.iter().filter(|other| other.confidence >= 0.4).take(2).enumerate() {
-        let text = format!("{} ({}, {})", other.message, other.component, sureness(other.confidence));
-        line(if i == 0 { "or" } else { "" }, &text);
+    let others: Vec<&Cause> = others.iter().filter(|other| other.confidence >= 0.4).take(2).collect();
+    for (i, other) in others.iter().enumerate() {
+        let text = other.message.strip_prefix("or ").unwrap_or(&other.message);
+        line(if i == 0 { "or" } else { "" }, &format!("{text} {}", sure(other)));
+        let fixes = if first.confidence < 0.85 { 1 } else { 0 };
+        for fix in other.fix.iter().take(fixes) {
+            p.out(&format!("{}{fix}", name("")));
+        }
     }
+    if let Some(check) = &first.check
+        && (!others.is_empty() || first.confidence < 0.85)
+    {
+        p.out(&format!("{}{check}", name("check")));
+    }
+}
+
+/// Whether a fix is to be copied into a shell, rather than a sentence.
+fn is_command(fix: &str) -> bool {
+    const PROGRAMS: [&str; 16] = [
+        "pip",
+        "uv",
+        "conda",
+        "python",
+        "sudo",
+        "docker",
+        "export",
+        "unset",
+        "nvidia-smi",
+        "nvidia-ctk",
+        "echo",
+        "ldconfig",
+        "cat",
+        "nvcc",
+        "compute-sanitizer",
+        "CUDA_LAUNCH_BLOCKING=1",
+    ];
+    fix.split(' ').next().is_some_and(|word| PROGRAMS.contains(&word.trim_end_matches(';')))
 }

@@ -22,7 +22,10 @@ pub(super) use cudnn::CudnnRows;
 pub use cudnn::{CudnnFloor, CudnnRelease};
 pub(super) use drivers::DriverRows;
 pub use drivers::{Architecture, Branch, ForwardCompatibility};
-pub use errors::ErrorRule;
+pub(super) use errors::ErrorRows;
+pub use errors::{
+    Condition, ErrorAnswer, ErrorCase, ErrorRule, Mechanics, Offer, Predicate, SurroundingWords,
+};
 pub use gpus::{GpuRow, Tegra};
 pub(super) use loading::LoadingRows;
 pub use loading::PtxIsa;

@@ -1,0 +1,54 @@
+//! The driver: nvidia-smi's banner, the kernel's line, sentences, integers.
+
+use super::{digits, short, version_in};
+use crate::diagnose::facts::Facts;
+use crate::diagnose::integers;
+
+/// nvidia-smi's banner, the kernel's line about its module, and sentences such as `driver 470.57.02`.
+pub(super) fn read(text: &str, lower: &str, facts: &mut Facts) {
+    for key in [
+        "driver version:",
+        "nvidia-smi ",
+        "kernel module ",
+        "kernel module for x86_64 ",
+        "driver ",
+        "nvidia-utils: ",
+    ] {
+        let Some(at) = lower.find(key) else { continue };
+        let Some(rest) = text.get(at + key.len()..) else { continue };
+        if let Some(version) = version_in(rest).filter(|v| is_driver(v))
+            && rest.trim_start().starts_with(|c: char| c.is_ascii_digit() || c == '=' || c == ':')
+        {
+            set(&version, facts);
+        }
+    }
+    if lower.contains("cuda version:") || lower.contains("cuda umd version") {
+        let at = lower.find("cuda version:").or_else(|| lower.find("cuda umd version")).unwrap_or(0);
+        if let Some(version) = text.get(at..).and_then(version_in)
+            && lower.contains("driver")
+            && facts.driver_cuda.is_none()
+        {
+            facts.driver_cuda = Some(short(&version));
+        }
+    }
+    // The driver's CUDA as an integer: 11040 is 11.4.
+    if let Some(at) = lower.find("found version ")
+        && let Some(cuda) = digits(&lower[at + 14..]).parse().ok().and_then(integers::cuda)
+    {
+        facts.driver_cuda = Some(cuda);
+    }
+}
+
+/// Takes a driver version, the first that is one.
+pub(super) fn set(version: &str, facts: &mut Facts) {
+    if facts.driver.is_none() && is_driver(version) {
+        facts.driver = Some(version.to_owned());
+        facts.no_driver_seen = false;
+    }
+}
+
+fn is_driver(version: &str) -> bool {
+    let mut parts = version.split('.');
+    let branch = parts.next().and_then(|p| p.parse::<u32>().ok());
+    branch.is_some_and(|branch| (300..1_000).contains(&branch)) && parts.next().is_some()
+}

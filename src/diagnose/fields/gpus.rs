@@ -1,0 +1,79 @@
+//! GPUs: names in lists and tables, capabilities in sentences.
+
+use super::digits;
+use crate::diagnose::facts::Facts;
+use crate::model::text::clean;
+
+/// Takes the GPUs and the capability that a line names.
+pub(super) fn read(text: &str, lower: &str, facts: &mut Facts) {
+    names(text, lower, facts);
+    capability(lower, facts);
+}
+
+/// `capability sm_120`, `of cuda capability 7.0`.
+fn capability(lower: &str, facts: &mut Facts) {
+    if let Some(at) = lower.find("capability") {
+        let rest = &lower[at..];
+        let named = rest.find("sm_").map(|at| format!("sm_{}", digits(&rest[at + 3..])));
+        let plain = rest.split_whitespace().find(|w| {
+            w.contains('.')
+                && w.trim_end_matches('.')
+                    .split('.')
+                    .all(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()))
+        });
+        let found = named.or_else(|| plain.map(|w| w.trim_end_matches('.').to_owned()));
+        if facts.capability.is_none() {
+            facts.capability =
+                found.filter(|c| c.parse::<crate::model::capability::ComputeCapability>().is_ok());
+        }
+    }
+}
+
+/// `GPU 0: NVIDIA A100`, `GPU models and configuration: GPU 0: TITAN Xp`, `GPU 0,1   GeForce GTX TITAN X (arch=5.2)`.
+fn names(text: &str, lower: &str, facts: &mut Facts) {
+    if lower.contains("gpu models and configuration")
+        && (lower.contains("could not collect") || lower.contains("no cuda"))
+    {
+        facts.no_driver_seen |= lower.contains("could not collect");
+        return;
+    }
+    if facts.gpus.len() >= 64 {
+        return;
+    }
+    let names = ["geforce", "tesla", "quadro", "titan", "nvidia ", "rtx ", "rtx a", "gtx "];
+    let starts =
+        ["gpu 0", "gpu0", "gpu:", "gpu ", "gpu models", "device name", "device=", "gpus:", "found gpu"];
+    let head = lower.trim_start_matches(['-', '*', '|', ' ']);
+    let product = ["geforce ", "tesla ", "quadro ", "rtx ", "gtx ", "titan "];
+    let names_product = |head: &str| {
+        product.iter().any(|p| head.starts_with(p)) && head.contains(|c: char| c.is_ascii_digit())
+    };
+    let at_start = names_product(head.strip_prefix("nvidia ").unwrap_or(head))
+        || starts.iter().any(|s| lower.trim_start_matches(['-', '*', '|', ' ']).starts_with(s));
+    if !at_start && !lower.contains("with cuda capability") && !lower.contains("| nvidia ") {
+        return;
+    }
+    let Some(at) = names.iter().filter_map(|n| lower.find(n)).min() else {
+        // `GPU 0: A100-SXM4-40GB`
+        if let Some((head, rest)) = text.split_once(':')
+            && head.trim().to_lowercase().starts_with("gpu ")
+            && head.len() < 12
+        {
+            push_gpu(rest, facts);
+        }
+        return;
+    };
+    if let Some(rest) = text.get(at..) {
+        push_gpu(rest, facts);
+    }
+}
+
+fn push_gpu(text: &str, facts: &mut Facts) {
+    let ends = [" (", " with cuda", " which", "  ", " |", ",", " x", ";"];
+    let lower = text.to_lowercase();
+    let end = ends.iter().filter_map(|e| lower.find(e)).filter(|at| *at > 3).min().unwrap_or(text.len());
+    let name = text.get(..end).unwrap_or(text).trim().trim_end_matches(['.', ':']);
+    if name.len() > 2 && !facts.gpus.iter().any(|known| known == name) {
+        facts.gpus.push(clean(name, 80));
+    }
+}

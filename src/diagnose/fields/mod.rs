@@ -1,0 +1,132 @@
+//! One line to facts: the keys of dumps, the tables of tools, the words of sentences.
+
+mod cudnn;
+mod driver;
+mod gpus;
+mod packages;
+
+use super::facts::Facts;
+use crate::model::text::clean;
+
+/// Takes what one line states.
+pub(super) fn read(text: &str, lower: &str, facts: &mut Facts) {
+    named(text, lower, facts);
+    keyed(text, lower, facts);
+    gpus::read(text, lower, facts);
+    driver::read(text, lower, facts);
+    cudnn::read(lower, facts);
+    packages::read(text, facts);
+}
+
+/// Indexes that an installer was pointed to, and libraries that stand in a folder.
+fn named(text: &str, lower: &str, facts: &mut Facts) {
+    if let Some(at) = lower.find("/whl/") {
+        let tail = &lower[at + 5..];
+        let end = tail.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(tail.len());
+        let variant = tail[..end].to_owned();
+        if variant.starts_with("cu")
+            && !facts.asked_variants.contains(&variant)
+            && facts.asked_variants.len() < 16
+        {
+            facts.asked_variants.push(variant);
+        }
+    }
+    if lower.contains("cannot open shared object") || lower.contains("could not load") {
+        return;
+    }
+    for word in text.split([' ', ',', ';', '\'', '"', '(', ')']) {
+        if word.starts_with('/')
+            && let Some((_, name)) = word.rsplit_once('/')
+            && name.starts_with("lib")
+            && name.contains(".so")
+            && facts.libraries.len() < 64
+        {
+            facts.libraries.push(clean(name, 80));
+        }
+    }
+}
+
+/// `Key: value` of the collectors and of vendor tables.
+fn keyed(text: &str, lower: &str, facts: &mut Facts) {
+    let value = |keys: &[&str]| -> Option<String> {
+        keys.iter().find_map(|key| {
+            let at = lower.find(key)?;
+            // A key stands at the start of a line, or behind a bracket of another layout.
+            if lower[..at].chars().any(|c| c.is_alphanumeric()) {
+                return None;
+            }
+            let rest = text.get(at + key.len()..)?.trim_start();
+            let rest = rest.strip_prefix([':', '=']).unwrap_or(rest).trim();
+            (!rest.is_empty()).then(|| clean(rest, 200))
+        })
+    };
+    let unknown = |text: &str| {
+        let lower = text.to_lowercase();
+        ["n/a", "none", "could not collect", "not available", "no cuda"].iter().any(|w| lower.starts_with(w))
+    };
+    if let Some(v) = value(&["pytorch version", "torch.__version__", "torch version", "pytorch:", "pytorch "])
+        && facts.torch.is_none()
+    {
+        if unknown(&v) {
+            facts.torch_not_importable = true;
+        } else if let Some(version) = version_in(&v) {
+            facts.torch = Some(version);
+        }
+    }
+    if let Some(v) =
+        value(&["cuda used to build pytorch", "torch.version.cuda", "pytorch built - cuda", "cuda compiled"])
+        && facts.torch_cuda.is_none()
+        && !facts.torch_not_importable
+    {
+        facts.torch_cuda = Some(if unknown(&v) { String::new() } else { short(&v) });
+    }
+    if let Some(v) = value(&["is cuda available", "cuda available", "torch.cuda.is_available()"])
+        && facts.available.is_none()
+    {
+        let v = v.to_lowercase();
+        let v = v.trim_start_matches(['-', '>', ' ', '=']);
+        facts.available = match v {
+            v if v.starts_with("true") || v.starts_with("yes") => Some(true),
+            v if v.starts_with("false") || v.starts_with("no") || v.starts_with("returns false") => {
+                Some(false)
+            }
+            _ => None,
+        };
+    }
+    if let Some(v) = value(&["nvidia driver version", "driver version"]) {
+        match version_in(&v).filter(|_| !unknown(&v)) {
+            Some(version) => driver::set(&version, facts),
+            None => facts.no_driver_seen = true,
+        }
+    }
+    if let Some(v) = value(&["python version", "python:"])
+        && facts.python.is_none()
+        && !unknown(&v)
+    {
+        facts.python = version_in(&v);
+    }
+    if let Some(v) = value(&["os:", "os  "])
+        && facts.os.is_none()
+    {
+        facts.os = Some(v);
+    }
+}
+
+/// The first version in a text, with a local part: `2.9.1+cu128`.
+fn version_in(text: &str) -> Option<String> {
+    let start = text.find(|c: char| c.is_ascii_digit())?;
+    let tail = &text[start..];
+    let end = tail.find(|c: char| !(c.is_ascii_alphanumeric() || c == '.' || c == '+')).unwrap_or(tail.len());
+    let version = tail[..end].trim_end_matches('.');
+    (version.len() < 60).then(|| version.to_owned())
+}
+
+/// `12.8` of `12.8.61`.
+fn short(version: &str) -> String {
+    let version = version_in(version).unwrap_or_default();
+    version.split('.').take(2).collect::<Vec<_>>().join(".")
+}
+
+fn digits(text: &str) -> String {
+    text.chars().take_while(char::is_ascii_digit).collect()
+}

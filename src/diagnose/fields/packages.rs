@@ -1,0 +1,67 @@
+//! Packages: lists of pip and conda, requirements in sentences.
+
+use super::version_in;
+use crate::diagnose::facts::Facts;
+use crate::model::text::clean;
+
+/// No more packages are kept.
+const MAX_PACKAGES: usize = 2_000;
+
+/// `[pip3] torch==1.13.0+cu117`, `[conda] pytorch 1.0.0 py3.7_cuda90 pytorch`, `torch   2.4.0  pypi_0  pypi`.
+pub(super) fn read(text: &str, facts: &mut Facts) {
+    if facts.packages.len() >= MAX_PACKAGES {
+        return;
+    }
+    let body =
+        ["[pip]", "[pip3]", "[conda]"].iter().find_map(|tag| text.strip_prefix(tag)).unwrap_or(text).trim();
+    let body = body.trim_start_matches(['-', '+', '~', '*', ' ']);
+    for word in body.split([' ', ',', ';', '"', '\'', '`', '(', ')']) {
+        if let Some((name, version)) = word.split_once("==")
+            && is_name(name)
+            && let Some(version) = version_in(version)
+        {
+            add_package(name, &version, "", facts);
+        }
+    }
+    let mut words = body.split_whitespace();
+    if let (Some(name), Some(version)) = (words.next(), words.next())
+        && is_name(name)
+        && WATCHED.iter().any(|w| crate::model::text::normalized_name(name).starts_with(w))
+        && version.starts_with(|c: char| c.is_ascii_digit())
+        && version.contains('.')
+        && let Some(version) = version_in(version)
+    {
+        add_package(name, &version, words.next().unwrap_or_default(), facts);
+    }
+}
+
+/// Names that are taken out of tables; any sentence might start with another word and a number.
+const WATCHED: [&str; 12] = [
+    "torch",
+    "pytorch",
+    "tensorflow",
+    "jax",
+    "nvidia-",
+    "numpy",
+    "cudatoolkit",
+    "cudnn",
+    "vllm",
+    "xformers",
+    "flash-attn",
+    "triton",
+];
+
+fn add_package(name: &str, version: &str, build: &str, facts: &mut Facts) {
+    let name = crate::model::text::normalized_name(name);
+    if facts.torch.is_none() && (name == "torch" || name == "pytorch") && !facts.torch_not_importable {
+        facts.torch = Some(version.to_owned());
+    }
+    facts.packages.entry(name).or_insert_with(|| (version.to_owned(), clean(build, 60)));
+}
+
+pub(super) fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() < 60
+        && text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.[]".contains(&b))
+}

@@ -1,0 +1,137 @@
+//! Which lines are worth reading, and which rules know them: one pass of an automaton over each line.
+
+use aho_corasick::AhoCorasick;
+
+use crate::model::surroundings::Surrounding;
+use crate::registry::Registry;
+
+/// Words that make a line worth reading beside those of the registry: keys of dumps and tables, packages, GPUs.
+const WORDS: [&str; 36] = [
+    "version",
+    "cuda",
+    "gpu",
+    "driver",
+    "nvidia",
+    "python",
+    "os:",
+    "os  ",
+    "libc",
+    "torch",
+    "numpy",
+    "cudnn",
+    "microsoft",
+    "device",
+    "compat",
+    "==",
+    "uninstalling",
+    "geforce",
+    "tesla",
+    "quadro",
+    "titan",
+    "rtx",
+    "gtx",
+    "triton",
+    "nccl",
+    "arch=",
+    "nvrm",
+    "available",
+    "tensorflow",
+    "jax",
+    "aarch64",
+    "bitsandbytes",
+    "onnxruntime",
+    "torchaudio",
+    "/whl/",
+    "：",
+];
+
+/// Finds the lines that rules know, and those that may hold a fact.
+#[derive(Debug)]
+pub struct Matcher {
+    interest: AhoCorasick,
+    starts: AhoCorasick,
+    /// What each pattern of `starts` begins.
+    patterns: Vec<Pattern>,
+}
+
+#[derive(Debug)]
+enum Pattern {
+    /// A rule by its place, and the pieces that have to follow.
+    Rule(usize, Vec<String>),
+    /// Surroundings, and the words that must not stand beside.
+    Surrounding(Surrounding, Vec<String>),
+}
+
+/// What the registry knows of a line.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Rules by their place, each once.
+    pub rules: Vec<usize>,
+    /// Surroundings it speaks of.
+    pub surroundings: Vec<Surrounding>,
+}
+
+impl Matcher {
+    /// A matcher of a registry's rules and words.
+    pub fn new(registry: &Registry) -> Matcher {
+        let mut texts: Vec<&str> = Vec::new();
+        let mut patterns = Vec::new();
+        for (i, rule) in registry.errors().iter().enumerate() {
+            for alternative in &rule.alternatives {
+                let Some((first, rest)) = alternative.split_first() else { continue };
+                texts.push(first);
+                patterns.push(Pattern::Rule(i, rest.to_vec()));
+            }
+        }
+        for row in registry.surroundings() {
+            for word in &row.words {
+                texts.push(word);
+                patterns.push(Pattern::Surrounding(row.surrounding, row.unless.clone()));
+            }
+        }
+        let build = |texts: &[&str]| {
+            AhoCorasick::builder()
+                .ascii_case_insensitive(true)
+                .build(texts)
+                .expect("some hundred short words")
+        };
+        let starts = build(&texts);
+        texts.extend(WORDS);
+        Matcher { interest: build(&texts), starts, patterns }
+    }
+
+    pub(super) fn is_of_interest(&self, line: &[u8]) -> bool {
+        self.interest.is_match(line)
+    }
+
+    /// What is known of a line, in lower case.
+    pub(super) fn find(&self, lower: &str) -> Found {
+        let mut out = Found::default();
+        for found in self.starts.find_overlapping_iter(lower) {
+            match &self.patterns[found.pattern().as_usize()] {
+                Pattern::Rule(rule, rest) => {
+                    if !out.rules.contains(rule) && follow(&lower[found.end()..], rest) {
+                        out.rules.push(*rule);
+                    }
+                }
+                Pattern::Surrounding(surrounding, unless) => {
+                    if !unless.iter().any(|word| lower.contains(word.as_str())) {
+                        out.surroundings.push(*surrounding);
+                    }
+                }
+            }
+        }
+        out
+    }
+}
+
+/// Whether all pieces stand in a text, in their order.
+fn follow(mut tail: &str, pieces: &[String]) -> bool {
+    pieces.iter().all(|piece| match tail.find(piece.as_str()) {
+        Some(at) => {
+            tail = &tail[at + piece.len()..];
+            true
+        }
+        None => false,
+    })
+}

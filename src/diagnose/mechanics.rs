@@ -1,0 +1,247 @@
+//! Causes by mechanics: what versions, capabilities and drivers say by the compatibility data, whatever the lines
+//! are. The next release is judged by its rows.
+
+use super::causes::{Cause, evidence_of_facts};
+use super::facts::Fact;
+use super::fix;
+use super::situation::Situation;
+use crate::model::surroundings::Surrounding;
+use crate::model::version::{DottedVersion, cuda_version};
+
+/// All causes that the data gives.
+pub(super) fn causes(situation: &Situation<'_>) -> Vec<Cause> {
+    let judges = [
+        driver_below_floor,
+        gpu_not_covered,
+        cudnn_below_gpu,
+        cpu_build,
+        nothing_there,
+        not_importable,
+        wrong_pair,
+        plugin_pair,
+        two_majors,
+        no_such_flavour,
+    ];
+    judges.iter().filter_map(|judge| judge(situation)).collect()
+}
+
+/// A cause with numbers: its sentence, and the facts that it rests on.
+fn cause(
+    situation: &Situation<'_>,
+    (code, component): (&str, &str),
+    confidence: f64,
+    message: String,
+    rests_on: &[Fact],
+) -> Cause {
+    let evidence = evidence_of_facts(situation.facts, rests_on);
+    Cause { message, evidence, has_numbers: true, ..Cause::new(code, component, confidence) }
+}
+
+/// The driver is below the floor of the CUDA that torch was built with.
+fn driver_below_floor(s: &Situation<'_>) -> Option<Cause> {
+    if s.facts.available == Some(true) {
+        return None;
+    }
+    let cuda = cuda_version(&s.facts.build_cuda()?).ok()?;
+    let host = s.host();
+    let (floor, _) = s.registry.driver_floor(&cuda, host.system.platform.os)?;
+    let driver: DottedVersion = host.driver?.version;
+    if driver >= floor {
+        return None;
+    }
+    let text = format!(
+        "torch was built with CUDA {}.{}, which needs driver >= {floor}; this one is {driver}",
+        cuda.major, cuda.minor
+    );
+    let component = if s.facts.is_in(Surrounding::TorchReplaced) { "install-mix" } else { "driver" };
+    let rests_on = [Fact::Torch, Fact::TorchCuda, Fact::Driver, Fact::DriverCuda];
+    let mut cause = cause(s, ("driver-below-floor", component), 0.88, text, &rests_on);
+    cause.fix.extend(fix::install(s));
+    cause.fix.push(fix::newer_driver(s, Some(&floor)));
+    Some(cause)
+}
+
+/// torch's own kernels have no code for a GPU.
+fn gpu_not_covered(s: &Situation<'_>) -> Option<Cause> {
+    if s.covers() != Some(false) {
+        return None;
+    }
+    let build = s.build()?;
+    let named = |(name, capability): (Option<String>, _)| match name {
+        Some(name) => format!("{name} is {capability}"),
+        None => format!("the GPU is {capability}"),
+    };
+    let gpus: Vec<String> = s.gpus().into_iter().map(named).collect();
+    let codes: Vec<String> =
+        build.targets.iter().flat_map(|t| &t.sass).map(|t| t.capability.to_string()).collect();
+    let text = format!(
+        "torch {}+{} has code for {}; {}",
+        build.version,
+        build.variant,
+        codes.join(" "),
+        gpus.join(", ")
+    );
+    let component = if s.other_flavour_has_code() { "torch-build" } else { "gpu-arch" };
+    // Without any complaint it may be a machine where nobody uses that card.
+    let confidence = if s.facts.events.is_empty() { 0.55 } else { 0.87 };
+    let rests_on = [Fact::Torch, Fact::TorchCuda, Fact::Gpu, Fact::Capability];
+    let mut cause = cause(s, ("gpu-not-covered", component), confidence, text, &rests_on);
+    cause.fix.extend(fix::install(s));
+    Some(cause)
+}
+
+/// The cuDNN of the process no longer serves a GPU.
+fn cudnn_below_gpu(s: &Situation<'_>) -> Option<Cause> {
+    let cudnn: DottedVersion = s.facts.cudnn.as_ref()?.parse().ok()?;
+    let floor = s.registry.cudnn_floor(&cudnn)?;
+    let (name, capability) = s.gpus().into_iter().find(|(_, capability)| *capability < floor.min)?;
+    let gpu = name.unwrap_or_else(|| "the GPU".to_owned());
+    let text = format!("cuDNN {cudnn} serves GPUs from {} on; {gpu} is {capability}", floor.min);
+    let mut cause =
+        cause(s, ("cudnn-below-gpu", "cudnn"), 0.82, text, &[Fact::Cudnn, Fact::Gpu, Fact::Capability]);
+    cause.fix.extend(fix::install(s));
+    Some(cause)
+}
+
+/// A build for the CPU on a machine with a GPU.
+fn cpu_build(s: &Situation<'_>) -> Option<Cause> {
+    if s.facts.variant().as_deref() != Some("cpu") || s.facts.is_in(Surrounding::Macos) {
+        return None;
+    }
+    let has_gpu = !s.facts.gpus.is_empty() || s.facts.driver.is_some();
+    if !has_gpu && !s.facts.is_in(Surrounding::Jetson) {
+        return None;
+    }
+    let torch = s.facts.torch.as_deref().unwrap_or_default();
+    let text = format!("torch {torch} is a build for the CPU, on a machine with a GPU");
+    let rests_on = [Fact::Torch, Fact::TorchCuda, Fact::Gpu, Fact::Driver];
+    let mut cause = cause(s, ("cpu-build", "torch-build"), 0.86, text, &rests_on);
+    cause.fix.extend(fix::install(s));
+    Some(cause)
+}
+
+/// A build for CUDA on a machine where nothing of NVIDIA's is to be seen.
+fn nothing_there(s: &Situation<'_>) -> Option<Cause> {
+    if s.facts.available != Some(false) {
+        return None;
+    }
+    if s.facts.is_in(Surrounding::Jetson) {
+        let text = "this torch is no build for Jetson: NVIDIA's, for the board's JetPack, is".to_owned();
+        return Some(cause(s, ("jetson-build", "torch-build"), 0.8, text, &[Fact::Torch, Fact::Available]));
+    }
+    if s.facts.is_in(Surrounding::Rocm) {
+        let text = "this torch is no ROCm build".to_owned();
+        return Some(cause(s, ("rocm-build", "torch-build"), 0.7, text, &[Fact::Torch, Fact::Available]));
+    }
+    if s.facts.build_cuda().is_none() || s.facts.is_in(Surrounding::Macos) {
+        return None;
+    }
+    let (text, confidence) = match (s.facts.no_driver_seen, s.facts.driver.is_some()) {
+        (true, false) => ("no driver and no GPU are to be seen on this machine", 0.7),
+        (_, true) => (
+            "the versions fit on paper and CUDA does not start: the driver is in a bad state, or the GPUs are hidden",
+            0.45,
+        ),
+        _ => return None,
+    };
+    let rests_on = [Fact::Available, Fact::NoDriver, Fact::Driver];
+    let mut cause = cause(s, ("driver-not-working", "driver"), confidence, text.to_owned(), &rests_on);
+    cause.fix.push("nvidia-smi   # then look at dmesg, CUDA_VISIBLE_DEVICES, and reboot".to_owned());
+    Some(cause)
+}
+
+/// The collector could not import torch.
+fn not_importable(s: &Situation<'_>) -> Option<Cause> {
+    if !s.facts.torch_not_importable {
+        return None;
+    }
+    let text = "torch cannot be imported in this environment, or is not installed there".to_owned();
+    let mut cause = cause(s, ("torch-not-importable", "other"), 0.5, text, &[Fact::NotImportable]);
+    cause.fix.push("python -c 'import torch'   # says why".to_owned());
+    Some(cause)
+}
+
+/// torchvision beside a torch that it was not built for, where the registry knows the pair.
+fn wrong_pair(s: &Situation<'_>) -> Option<Cause> {
+    let torch: pep440_rs::Version = s.facts.plain_torch()?.parse().ok()?;
+    let (found, _) = s.facts.packages.get("torchvision")?;
+    let vision: pep440_rs::Version = found.split('+').next()?.parse().ok()?;
+    let row = s.registry.companion("torchvision", &vision)?;
+    let wants = row.torch.as_ref()?;
+    if wants.contains(&torch) {
+        return None;
+    }
+    let text = format!("torchvision {vision} asks for torch{wants}, and torch {torch} is installed");
+    let confidence = if s.facts.events.is_empty() { 0.6 } else { 0.7 };
+    let rests_on = [Fact::Torch, Fact::Torchvision];
+    let mut cause = cause(s, ("torchvision-pair", "torchvision-pairing"), confidence, text, &rests_on);
+    let beside = s.build().and_then(|build| build.companion("torchvision"));
+    if let Some(vision) = beside {
+        cause.fix.push(fix::for_setup(
+            s,
+            &format!("pip install torchvision=={vision}   # built beside torch {torch}"),
+        ));
+    }
+    Some(cause)
+}
+
+/// jaxlib beside a CUDA plugin of another release.
+fn plugin_pair(s: &Situation<'_>) -> Option<Cause> {
+    let version = |name: &str| -> Option<pep440_rs::Version> { s.facts.packages.get(name)?.0.parse().ok() };
+    let jaxlib = version("jaxlib")?;
+    let (name, plugin) =
+        ["jax-cuda12-plugin", "jax-cuda13-plugin"].iter().find_map(|name| Some((*name, version(name)?)))?;
+    // A plugin may have releases of its own in between: `0.12.0.1` belongs to `0.12.0`.
+    if plugin.release().iter().take(3).eq(jaxlib.release().iter().take(3)) {
+        return None;
+    }
+    let text = format!("jaxlib is {jaxlib} and {name} is {plugin}: they have to be of one release");
+    let rests_on = [Fact::Jaxlib, Fact::JaxPlugin];
+    let mut cause = cause(s, ("jax-plugin-pair", "install-mix"), 0.82, text, &rests_on);
+    let extra = name.trim_start_matches("jax-").trim_end_matches("-plugin");
+    cause.fix.push(fix::for_setup(s, &format!("pip install --upgrade \"jax[{extra}]\"")));
+    Some(cause)
+}
+
+/// Packages of one library for two CUDA majors, which put their files into one folder.
+fn two_majors(s: &Situation<'_>) -> Option<Cause> {
+    if s.facts.events.is_empty() {
+        return None;
+    }
+    let majors = |library: &str| -> Vec<u32> {
+        let names = s.facts.packages.keys();
+        let ends =
+            names.filter_map(|name| name.strip_prefix("nvidia-")?.strip_prefix(library)?.strip_prefix("-cu"));
+        ends.filter_map(|major| major.parse().ok()).collect()
+    };
+    let (library, found) = ["nccl", "cudnn"]
+        .iter()
+        .map(|library| (library, majors(library)))
+        .find(|(_, found)| found.len() > 1)?;
+    let names: Vec<String> = found.iter().map(|major| format!("nvidia-{library}-cu{major}")).collect();
+    let text = format!(
+        "{} put their files into one folder: the last installed overwrote the other",
+        names.join(" and ")
+    );
+    let mut cause = cause(s, ("two-cuda-majors", "install-mix"), 0.8, text, &[Fact::NvidiaPackage]);
+    let mine: Option<u32> = s.facts.build_cuda().and_then(|cuda| cuda.split('.').next()?.parse().ok());
+    if let Some(mine) = mine.filter(|mine| found.contains(mine)) {
+        let others: Vec<String> =
+            found.iter().filter(|m| **m != mine).map(|major| format!("nvidia-{library}-cu{major}")).collect();
+        cause.fix.push(fix::for_setup(s, &format!("pip uninstall -y {}", others.join(" "))));
+        cause
+            .fix
+            .push(fix::for_setup(s, &format!("pip install --force-reinstall nvidia-{library}-cu{mine}")));
+    }
+    Some(cause)
+}
+
+/// An index was asked that no torch was ever built for.
+fn no_such_flavour(s: &Situation<'_>) -> Option<Cause> {
+    let known = |variant: &String| s.registry.builds().iter().any(|build| build.variant == *variant);
+    let variant = s.facts.asked_variants.iter().find(|variant| !known(variant))?;
+    let text = format!("there is no build of torch for `{variant}`: the installer took another one, or none");
+    let mut cause = cause(s, ("no-such-flavour", "torch-build"), 0.86, text, &[Fact::AskedVariant]);
+    cause.fix.extend(fix::install(s));
+    Some(cause)
+}

@@ -1,0 +1,147 @@
+//! Causes by the registry's rules: what a line means, beside the facts around it.
+
+use super::causes::{Cause, evidence_of};
+use super::facts::Event;
+use super::fix;
+use super::situation::Situation;
+use crate::registry::{Condition, ErrorAnswer, ErrorRule, Mechanics, Offer, Predicate};
+
+/// The causes of all rules whose lines are there.
+pub(super) fn causes(situation: &Situation<'_>) -> Vec<Cause> {
+    let mut out = Vec::new();
+    for (i, rule) in situation.registry.errors().iter().enumerate() {
+        let events: Vec<&Event> = situation.facts.events.iter().filter(|event| event.rule == i).collect();
+        if events.is_empty() {
+            continue;
+        }
+        let meaning = meaning(situation, rule, &events);
+        // Where other facts decided, the rest of what the line may mean is out of the question.
+        let others: &[ErrorAnswer] = if meaning.weight > rule.answer.weight { &[] } else { &rule.others };
+        for (place, answer) in std::iter::once(&meaning).chain(others).enumerate() {
+            let mut cause = Cause::new(&rule.id, &answer.component, answer.weight);
+            cause.message =
+                filled(situation, &answer.cause, &events).unwrap_or_else(|| rule.answer.cause.clone());
+            cause.fix = answer.fix.iter().filter_map(|text| filled(situation, text, &events)).collect();
+            cause.fix = cause.fix.iter().map(|text| fix::for_setup(situation, text)).collect();
+            for offer in &answer.offer {
+                match offer {
+                    Offer::Torch => cause.fix.extend(fix::install(situation)),
+                    Offer::Driver => cause.fix.push(fix::newer_driver(situation, None)),
+                }
+            }
+            cause.evidence = evidence_of(&events);
+            cause.check = if place == 0 { rule.check.clone() } else { None };
+            out.push(cause);
+        }
+    }
+    out
+}
+
+/// The rule's answer with what the first case that holds changes.
+fn meaning(situation: &Situation<'_>, rule: &ErrorRule, events: &[&Event]) -> ErrorAnswer {
+    let mut answer = rule.answer.clone();
+    let fits = |case: &&crate::registry::ErrorCase| {
+        case.conditions.iter().all(|condition| holds(situation, condition))
+            && case.cause.as_ref().is_none_or(|cause| filled(situation, cause, events).is_some())
+    };
+    if let Some(case) = rule.cases.iter().find(fits).cloned() {
+        answer.component = case.component.unwrap_or(answer.component);
+        answer.cause = case.cause.unwrap_or(answer.cause);
+        answer.fix = case.fix.unwrap_or(answer.fix);
+        answer.offer = case.offer.unwrap_or(answer.offer);
+        answer.weight = case.weight.unwrap_or(answer.weight);
+    }
+    answer
+}
+
+fn holds(situation: &Situation<'_>, condition: &Condition) -> bool {
+    let facts = situation.facts;
+    let is = match &condition.predicate {
+        Predicate::Surrounding(surrounding) => facts.is_in(*surrounding),
+        Predicate::Seen(id) => {
+            facts.events.iter().any(|event| situation.registry.errors()[event.rule].id == *id)
+        }
+        Predicate::Says(words) => {
+            facts.events.iter().any(|event| event.text.to_lowercase().contains(words.as_str()))
+        }
+        Predicate::Mechanics(question) => match question {
+            Mechanics::CodeForGpu => situation.covers() == Some(true),
+            Mechanics::NoCodeForGpu => situation.covers() == Some(false),
+            Mechanics::OtherFlavourHasCode => situation.other_flavour_has_code(),
+            Mechanics::OtherFlavourIsNewer => situation.other_flavour_is_newer(),
+            Mechanics::GpuKnown => !situation.gpus().is_empty(),
+            Mechanics::TwoCudaMajors => situation.has_two_cuda_majors(),
+            Mechanics::LibraryIsThere => situation.library_is_there(),
+            Mechanics::CpuTorch => facts.variant().as_deref() == Some("cpu"),
+            Mechanics::CudaTorch => facts.build_cuda().is_some(),
+        },
+    };
+    is != condition.negated
+}
+
+/// A text with its placeholders filled in; nothing where one is not known. What is filled in are versions and
+/// names that were parsed, never words of the text.
+fn filled(situation: &Situation<'_>, template: &str, events: &[&Event]) -> Option<String> {
+    let mut out = String::with_capacity(template.len());
+    let mut rest = template;
+    while let Some((before, tail)) = rest.split_once('{') {
+        let (name, tail) = tail.split_once('}')?;
+        out.push_str(before);
+        out.push_str(&value(situation, name, events)?);
+        rest = tail;
+    }
+    out.push_str(rest);
+    Some(out)
+}
+
+fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<String> {
+    let facts = situation.facts;
+    let major = || {
+        let by_build = facts.build_cuda().and_then(|cuda| cuda.split('.').next()?.parse::<u32>().ok());
+        by_build.or_else(|| events.iter().find_map(|event| cuda_major_in(&event.text)))
+    };
+    let version = |text: &String| text.parse::<crate::model::version::DottedVersion>().ok();
+    match name {
+        "torch" => facts.plain_torch()?.parse::<pep440_rs::Version>().ok().map(|v| v.to_string()),
+        "cuda" => facts.build_cuda().as_ref().and_then(version).map(|v| v.to_string()),
+        "cuda-major" => major().map(|major| major.to_string()),
+        // From CUDA 13 on NVIDIA's packages have no suffix.
+        "cuda-suffix" => major().map(|major| if major < 13 { format!("-cu{major}") } else { String::new() }),
+        "driver" => facts.driver.as_ref().and_then(version).map(|v| v.to_string()),
+        "driver-cuda" => facts.driver_cuda.as_ref().and_then(version).map(|v| v.to_string()),
+        "cudnn" => facts.cudnn.as_ref().and_then(version).map(|v| v.to_string()),
+        "extension" => events.iter().find_map(|event| extension_in(&event.text)).map(str::to_owned),
+        "gpu" => situation.gpus().into_iter().find_map(|(name, _)| name),
+        _ => None,
+    }
+}
+
+/// The CUDA major that a SONAME names whose number is CUDA's own: `libnvJitLink.so.12`.
+fn cuda_major_in(line: &str) -> Option<u32> {
+    let lower = line.to_lowercase();
+    ["libnvjitlink.so.", "libcudart.so.", "libcublas.so.", "libcublaslt.so."].iter().find_map(|name| {
+        let tail = &lower[lower.find(name)? + name.len()..];
+        let digits: String = tail.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().ok().filter(|major| (11..=30).contains(major))
+    })
+}
+
+/// The package of an extension that a line names by its module or its file.
+fn extension_in(line: &str) -> Option<&'static str> {
+    const EXTENSIONS: [(&str, &str); 12] = [
+        ("flash_attn", "flash-attn"),
+        ("xformers", "xformers"),
+        ("vllm", "vllm"),
+        ("detectron2", "detectron2"),
+        ("mmcv", "mmcv"),
+        ("torch_scatter", "torch-scatter"),
+        ("torch_sparse", "torch-sparse"),
+        ("exllamav2", "exllamav2"),
+        ("natten", "natten"),
+        ("causal_conv1d", "causal-conv1d"),
+        ("mamba_ssm", "mamba-ssm"),
+        ("torchcodec", "torchcodec"),
+    ];
+    let lower = line.to_lowercase();
+    EXTENSIONS.iter().find(|(word, _)| lower.contains(word)).map(|(_, package)| *package)
+}

@@ -1,0 +1,147 @@
+//! What the compatibility data says of the facts: whether torch's build has code for the GPUs, which flavours there
+//! are beside it. Rules and mechanics both ask here.
+
+use super::facts::Facts;
+use crate::model::capability::ComputeCapability;
+use crate::model::host::{Driver, Gpu, Host};
+use crate::model::platform::{Arch, Os, Platform};
+use crate::model::surroundings::Surrounding;
+use crate::registry::{Build, Registry};
+
+/// Facts beside the data that judges them.
+#[derive(Clone, Copy)]
+pub(super) struct Situation<'a> {
+    pub facts: &'a Facts,
+    pub registry: &'a Registry,
+    /// Address of the pytorch index.
+    pub pytorch_index: &'a str,
+}
+
+impl<'a> Situation<'a> {
+    /// The platform that the text speaks of; Linux on x86_64 unless it says otherwise.
+    pub fn platform(&self) -> Platform {
+        let os = if self.facts.is_in(Surrounding::Windows) { Os::Windows } else { Os::Linux };
+        let is_arm = self.facts.os.as_ref().is_some_and(|os| os.contains("aarch64"));
+        Platform { os, arch: if is_arm { Arch::Aarch64 } else { Arch::X86_64 } }
+    }
+
+    /// The machine that the facts describe; GPUs that the registry does not know are left out.
+    pub fn host(&self) -> Host {
+        let mut host = Host::open(self.platform(), "the text");
+        let gpus: Vec<Gpu> = self
+            .gpus()
+            .into_iter()
+            .enumerate()
+            .map(|(i, (name, capability))| Gpu {
+                index: i as u32,
+                name,
+                capability: Some(capability),
+                memory_mib: None,
+                uuid: None,
+                pci_id: None,
+                found_by: "the text".to_owned(),
+            })
+            .collect();
+        host.gpus = (!gpus.is_empty()).then_some(gpus);
+        let by_cuda = || {
+            let cuda = crate::model::version::cuda_version(self.facts.driver_cuda.as_deref()?).ok()?;
+            self.registry.driver_of_cuda(&cuda)
+        };
+        let version = self.facts.driver.as_ref().and_then(|v| v.parse().ok()).or_else(by_cuda);
+        host.driver = version.map(|version| Driver {
+            version,
+            cuda: None,
+            compat: None,
+            found_by: "the text".to_owned(),
+        });
+        host
+    }
+
+    /// The GPUs of the facts with their capabilities, as far as the registry knows them.
+    pub fn gpus(&self) -> Vec<(Option<String>, ComputeCapability)> {
+        let mut out: Vec<(Option<String>, ComputeCapability)> = Vec::new();
+        for name in &self.facts.gpus {
+            // `NVIDIA GeForce RTX 3090 Laptop GPU`, `Tesla V100-SXM2-32GB`: what is not found whole is tried shorter.
+            let mut words: Vec<&str> = name.split(' ').collect();
+            while !words.is_empty() {
+                if let Ok(found) = self.registry.find_gpu(&words.join(" ")) {
+                    out.push((Some(found.name), found.capability));
+                    break;
+                }
+                words.pop();
+            }
+        }
+        if out.is_empty()
+            && let Some(capability) = self.facts.capability.as_ref().and_then(|c| c.parse().ok())
+        {
+            out.push((None, capability));
+        }
+        out
+    }
+
+    /// torch's build for the registry, on the platform of the facts.
+    pub fn build(&self) -> Option<&'a Build> {
+        let version = self.facts.plain_torch()?.parse().ok()?;
+        self.registry.build(&version, &self.facts.variant()?, self.platform())
+    }
+
+    fn has_code_for_all(&self, build: &Build) -> Option<bool> {
+        let targets = build.targets.as_ref()?;
+        let gpus = self.gpus();
+        let covered = |c| targets.covers(c, |c| self.registry.is_tegra(c)).is_some();
+        (!gpus.is_empty()).then(|| gpus.iter().all(|(_, c)| covered(*c)))
+    }
+
+    /// Whether torch's own kernels have code for every GPU; nothing where that is not known.
+    pub fn covers(&self) -> Option<bool> {
+        self.has_code_for_all(self.build()?)
+    }
+
+    /// The builds of other flavours of torch's series, `2.9`, for the same platform.
+    fn other_flavours(&self, build: &Build) -> impl Iterator<Item = &'a Build> {
+        let series = |b: &Build| b.version.release().iter().take(2).copied().collect::<Vec<u64>>();
+        let (own, platform, variant) = (series(build), build.platform, build.variant.clone());
+        self.registry
+            .builds()
+            .iter()
+            .filter(move |b| series(b) == own && b.platform == platform && b.variant != variant)
+    }
+
+    /// Whether torch's build ends below a GPU, and another flavour of its series has code for all of them.
+    pub fn other_flavour_has_code(&self) -> bool {
+        let Some(build) = self.build() else { return false };
+        let newest = newest_target(build);
+        self.covers() == Some(false)
+            && self.gpus().iter().any(|(_, capability)| Some(*capability) > newest)
+            && self.other_flavours(build).any(|other| self.has_code_for_all(other) == Some(true))
+    }
+
+    /// Whether another flavour of torch's series has code for newer GPUs than the one that is installed.
+    pub fn other_flavour_is_newer(&self) -> bool {
+        let Some(build) = self.build() else { return false };
+        let newest = newest_target(build);
+        build.cuda.is_some()
+            && newest.is_some()
+            && self.other_flavours(build).any(|other| newest_target(other) > newest)
+    }
+
+    /// Whether a library that a message misses is named elsewhere with its folder.
+    pub fn library_is_there(&self) -> bool {
+        let says =
+            |text: &str| ["cannot open", "not found", "ould not load"].iter().any(|word| text.contains(word));
+        let mut missing = self.facts.events.iter().map(|event| &event.text).filter(|text| says(text));
+        missing.any(|text| self.facts.libraries.iter().any(|name| text.contains(name.as_str())))
+    }
+
+    /// Whether NVIDIA's packages for two CUDA majors are installed.
+    pub fn has_two_cuda_majors(&self) -> bool {
+        let has = |end: &str| {
+            self.facts.packages.keys().any(|name| name.starts_with("nvidia-") && name.ends_with(end))
+        };
+        has("-cu11") && has("-cu12") || has("-cu12") && has("-cu13")
+    }
+}
+
+fn newest_target(build: &Build) -> Option<ComputeCapability> {
+    build.targets.iter().flat_map(|t| &t.sass).map(|t| t.capability).max()
+}

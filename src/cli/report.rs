@@ -9,8 +9,8 @@ use crate::model::capability::ComputeCapability;
 use crate::model::evidence::Evidence;
 use crate::model::host::Host;
 use crate::model::request::Request;
-use crate::model::solution::{Conflict, DriverMode, Envelope, Solution, Stack};
-use crate::model::version::cuda_short;
+use crate::model::solution::{Conflict, DriverMode, Envelope, Framework, Solution, Stack};
+use crate::model::version::{DottedVersion, cuda_short};
 use crate::registry::{COMPANIONS, Registry};
 
 /// More requested packages than this are counted, not listed.
@@ -75,7 +75,11 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
             torch_reason(stack, host, &reason("torch")),
         ));
         if let Some(cuda) = &stack.cuda {
-            rows.push(("cuda".into(), cuda_short(cuda), driver_reason(stack, &s.envelope, host)));
+            rows.push((
+                "cuda".into(),
+                cuda_short(cuda),
+                driver_reason(stack.driver_mode, stack.native_driver.as_ref(), &s.envelope, host),
+            ));
         }
         let pinned = |what: &str| format!("pinned by {what}");
         if let Some(cudnn) = &stack.cudnn {
@@ -95,6 +99,9 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
         for (name, version) in &stack.companions {
             rows.push((name.clone(), version.clone(), reason(name)));
         }
+    }
+    for framework in &s.frameworks {
+        rows.extend(framework_rows(framework, &s.envelope, host, &reason(&framework.package)));
     }
     rows.push(("python".into(), s.python.to_string(), python.to_owned()));
     if !printer.verbose {
@@ -137,9 +144,10 @@ fn requested_rows(s: &Solution, request: &Request) -> Vec<(String, String, Strin
 
 /// Whether a package has a row of its own among the stack's.
 fn rows_named(s: &Solution, name: &str) -> bool {
-    s.stack
-        .as_ref()
-        .is_some_and(|x| x.framework == name || name == "triton" || x.companions.contains_key(name))
+    s.frameworks.iter().any(|x| x.package == name)
+        || s.stack
+            .as_ref()
+            .is_some_and(|x| x.framework == name || name == "triton" || x.companions.contains_key(name))
 }
 
 /// A label in the left column.
@@ -165,11 +173,34 @@ fn torch_reason(stack: &Stack, host: &Host, reason: &str) -> String {
     text
 }
 
-fn driver_reason(stack: &Stack, envelope: &Envelope, host: &Host) -> String {
+/// A framework beside torch: its package, and the CUDA and cuDNN that it was built with.
+fn framework_rows(
+    framework: &Framework,
+    envelope: &Envelope,
+    host: &Host,
+    reason: &str,
+) -> Vec<(String, String, String)> {
+    let from = if framework.cuda_from_system { "from conda or the system" } else { "from its packages" };
+    let driver = driver_reason(framework.driver_mode, framework.native_driver.as_ref(), envelope, host);
+    let mut rows = vec![
+        (framework.package.clone(), framework.version.clone(), reason.to_owned()),
+        ("  cuda".to_owned(), cuda_short(&framework.cuda), format!("{from}; {driver}")),
+    ];
+    if let Some(cudnn) = &framework.cudnn {
+        rows.push(("  cudnn".to_owned(), format!(">= {cudnn}"), from.to_owned()));
+    }
+    rows
+}
+
+fn driver_reason(
+    mode: Option<DriverMode>,
+    native: Option<&DottedVersion>,
+    envelope: &Envelope,
+    host: &Host,
+) -> String {
     let floor = envelope.driver.as_ref().map(ToString::to_string).unwrap_or_else(|| "unknown".to_owned());
-    let native =
-        stack.native_driver.as_ref().map(ToString::to_string).unwrap_or_else(|| "unknown".to_owned());
-    match (stack.driver_mode, &host.driver) {
+    let native = native.map(ToString::to_string).unwrap_or_else(|| "unknown".to_owned());
+    match (mode, &host.driver) {
         (Some(DriverMode::Compatibility), Some(driver)) => format!(
             "compatibility mode: runs from driver {floor}, native from {native}, yours {}; its PTX does not run",
             driver.version
@@ -290,11 +321,23 @@ fn target_json(name: &str, s: &Solution) -> Value {
         stack.insert("evidence".into(), json!(x.evidence));
         stack.insert("native_driver".into(), json!(x.native_driver));
     }
+    for x in &s.frameworks {
+        stack.insert(x.package.clone(), json!(x.version));
+        // CUDA and cuDNN are torch's where torch is there.
+        if s.stack.is_none() {
+            stack.insert("cuda".into(), json!(cuda_short(&x.cuda)));
+            stack.insert("cudnn".into(), json!(x.cudnn));
+            stack.insert("native_driver".into(), json!(x.native_driver));
+        }
+    }
+    let mode = s.stack.as_ref().and_then(|x| x.driver_mode);
+    let mode = s.frameworks.iter().filter_map(|x| x.driver_mode).chain(mode).max();
     json!({
         "name": name,
         "python": s.python.to_string(),
         "stack": stack,
-        "driver_mode": s.stack.as_ref().and_then(|x| x.driver_mode),
+        "frameworks": s.frameworks,
+        "driver_mode": mode,
         "envelope": {
             "driver": s.envelope.driver,
             "coverage": s.envelope.coverage,

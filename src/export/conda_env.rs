@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use super::{ExportError, address, extra_indexes, installable};
 use crate::lockfile::Target;
+use crate::model::solution::Framework;
+use crate::model::version::cuda_short;
 
 /// The environment of a target, called `name`.
 ///
@@ -19,15 +21,33 @@ pub fn conda_environment(
     if let Some(stack) = &target.stack {
         let _ = writeln!(out, "# torch {} {} for {}", stack.version, stack.variant, target.platform);
     }
+    for framework in &target.frameworks {
+        let cuda = cuda_short(&framework.cuda);
+        let _ = writeln!(
+            out,
+            "# {} {} with CUDA {cuda} for {}",
+            framework.package, framework.version, target.platform
+        );
+        if framework.cuda_from_system {
+            out.push_str(&by_name(framework));
+        }
+    }
     if let Some(driver) = &target.envelope.driver {
         let _ = writeln!(out, "# needs an NVIDIA driver >= {driver}");
     }
     let _ = write!(
         out,
-        "name: {}\nchannels:\n  - conda-forge\n  - nodefaults\ndependencies:\n  - python={}\n  - pip\n",
+        "name: {}\nchannels:\n  - conda-forge\n  - nodefaults\ndependencies:\n  - python={}\n",
         environment_name(name),
         target.python
     );
+    let mut libraries: Vec<&String> = target.frameworks.iter().flat_map(|x| &x.conda).collect();
+    libraries.sort();
+    libraries.dedup();
+    for library in libraries {
+        let _ = writeln!(out, "  - {library}");
+    }
+    out.push_str("  - pip\n");
     if packages.is_empty() {
         return Ok(out);
     }
@@ -45,6 +65,19 @@ pub fn conda_environment(
         let _ = writeln!(out, "      - {}=={}{hashes}", package.name, package.version);
     }
     Ok(out)
+}
+
+/// What a reader must know of a framework that opens CUDA's libraries by name.
+fn by_name(framework: &Framework) -> String {
+    let cuda = cuda_short(&framework.cuda);
+    let cudnn = framework.cudnn.as_ref().map(|v| format!(" and cuDNN {v}")).unwrap_or_default();
+    if framework.conda.is_empty() {
+        return format!("# it opens CUDA {cuda}{cudnn} by name: install them on the system\n");
+    }
+    format!(
+        "# it opens CUDA {cuda}{cudnn} by name; once in the active environment:\n\
+         #   conda env config vars set LD_LIBRARY_PATH=\"$CONDA_PREFIX/lib\"\n"
+    )
 }
 
 /// A name that conda accepts: no `/`, space, `:`, `#`, and not `base` or `root`.

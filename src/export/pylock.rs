@@ -62,6 +62,9 @@ pub fn pylock(
         let _ = writeln!(out, "torch = {}", quote(&stack.version));
         let _ = writeln!(out, "variant = {}", quote(&stack.variant));
     }
+    for x in &target.frameworks {
+        let _ = writeln!(out, "{} = {}", x.package, quote(&x.version));
+    }
     if let Some(driver) = &target.envelope.driver {
         let _ = writeln!(out, "driver-min = {}", quote(driver.as_str()));
     }

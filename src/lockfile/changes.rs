@@ -86,6 +86,17 @@ fn of_target(old: &Target, new: &Target) -> TargetChanges {
     let cudnn = |t: &Target| t.stack.as_ref().and_then(|s| s.cudnn.as_ref()).map(ToString::to_string);
     differs("torch", torch(old), torch(new));
     differs("cudnn", cudnn(old), cudnn(new));
+    let mut names: Vec<&str> =
+        old.frameworks.iter().chain(&new.frameworks).map(|x| x.package.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        let find = |t: &Target| {
+            let found = t.frameworks.iter().find(|x| x.package == name);
+            found.map(|x| format!("{} with CUDA {}", x.version, crate::model::version::cuda_short(&x.cuda)))
+        };
+        differs(name, find(old), find(new));
+    }
     differs("python", Some(old.python.to_string()), Some(new.python.to_string()));
     differs("platform", Some(old.platform.to_string()), Some(new.platform.to_string()));
     let floor = |v: &Option<crate::model::version::DottedVersion>| v.as_ref().map(|v| format!(">= {v}"));

@@ -11,6 +11,7 @@
 //!
 //! Format history (semantic version; a reader takes any minor of its major):
 //! * 1.0.0: first.
+//! * 1.1.0: frameworks beside torch, `[[target.framework]]`. Written only where there are some.
 
 mod changes;
 mod graph;
@@ -24,7 +25,7 @@ mod tests;
 use crate::model::host::Host;
 use crate::model::platform::Platform;
 use crate::model::request::{Preferences, Request};
-use crate::model::solution::{ChosenPackage, Envelope, Level, Solution, Stack};
+use crate::model::solution::{ChosenPackage, Envelope, Framework, Level, Solution, Stack};
 use crate::model::wheel::Python;
 
 pub use changes::{Change, TargetChanges, changes, merged, sides};
@@ -36,8 +37,10 @@ pub use satisfies::{Stale, stale};
 /// The first words of every lockfile, by which envlock knows its own.
 pub const MARK: &str = "# Written by envlock and committed with the project";
 
-/// The format this program writes.
+/// The format this program writes where the lock needs no newer one.
 pub const FORMAT: semver::Version = semver::Version::new(1, 0, 0);
+/// The format from which on a lock can have frameworks beside torch.
+pub const FORMAT_WITH_FRAMEWORKS: semver::Version = semver::Version::new(1, 1, 0);
 
 /// A lockfile.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,6 +71,8 @@ pub struct Target {
     pub level: Level,
     /// The framework build.
     pub stack: Option<Stack>,
+    /// Frameworks beside torch that use CUDA.
+    pub frameworks: Vec<Framework>,
     /// What it takes to run it.
     pub envelope: Envelope,
     /// The machine it was solved for.
@@ -87,6 +92,7 @@ impl Target {
             platform: solution.platform,
             level,
             stack: solution.stack.clone(),
+            frameworks: solution.frameworks.clone(),
             envelope: solution.envelope.clone(),
             host: host.clone(),
             packages,
@@ -117,8 +123,9 @@ impl Lockfile {
         registry_date: &str,
         targets: Vec<Target>,
     ) -> Lockfile {
+        let has_frameworks = targets.iter().any(|target| !target.frameworks.is_empty());
         Lockfile {
-            format: FORMAT,
+            format: if has_frameworks { FORMAT_WITH_FRAMEWORKS } else { FORMAT },
             registry_digest: registry_digest.to_owned(),
             registry_date: registry_date.to_owned(),
             request: request_lines(request),

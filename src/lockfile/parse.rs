@@ -6,7 +6,7 @@ use super::{FORMAT, Lockfile, Target};
 use crate::model::capability::CodeTargets;
 use crate::model::host::{Driver, Gpu, Host, System};
 use crate::model::platform::Libc;
-use crate::model::solution::{ChosenFile, ChosenPackage, Coverage, Edge, Envelope, Level, Stack};
+use crate::model::solution::{ChosenFile, ChosenPackage, Coverage, Edge, Envelope, Framework, Level, Stack};
 
 /// A lockfile that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -170,6 +170,21 @@ fn target(raw: RawTarget) -> Result<Target, LockError> {
             wheel_bytes: None,
         }),
     };
+    let frameworks = raw.framework.into_iter().map(|x| {
+        Ok(Framework {
+            cuda: x.cuda.parse().map_err(|_| wrong("CUDA version", &x.cuda))?,
+            name: x.name,
+            package: x.package,
+            version: x.version,
+            cudnn: x.cudnn,
+            cuda_from_system: x.cuda_from_system,
+            conda: x.conda,
+            evidence: x.evidence,
+            driver_mode: None,
+            native_driver: x.native_driver,
+        })
+    });
+    let frameworks = frameworks.collect::<Result<Vec<_>, LockError>>()?;
     let host = raw.host;
     let libc = host
         .glibc
@@ -182,6 +197,7 @@ fn target(raw: RawTarget) -> Result<Target, LockError> {
         platform: raw.platform,
         level,
         stack,
+        frameworks,
         envelope: Envelope {
             driver: raw.envelope.driver,
             glibc: raw.envelope.glibc,

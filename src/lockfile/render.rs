@@ -107,6 +107,21 @@ fn render_target(out: &mut String, t: &Target) {
             let _ = writeln!(out, "companions = {{ {} }}", items.join(", "));
         }
     }
+    for x in &t.frameworks {
+        out.push_str("\n[[target.framework]]\n");
+        field(out, "name", Some(&x.name));
+        field(out, "package", Some(&x.package));
+        field(out, "version", Some(&x.version));
+        field(out, "cuda", Some(&x.cuda.to_string()));
+        field(out, "cudnn", x.cudnn.as_ref().map(|v| v.as_str()));
+        let _ = writeln!(out, "cuda-from-system = {}", x.cuda_from_system);
+        if !x.conda.is_empty() {
+            let items: Vec<String> = x.conda.iter().map(|c| quote(c)).collect();
+            let _ = writeln!(out, "conda = [{}]", items.join(", "));
+        }
+        field(out, "evidence", Some(&x.evidence.to_string()));
+        field(out, "native-driver", x.native_driver.as_ref().map(|v| v.as_str()));
+    }
     out.push_str("\n[target.envelope]\n");
     field(out, "driver", t.envelope.driver.as_ref().map(|v| v.as_str()));
     field(out, "glibc", t.envelope.glibc.as_ref().map(|v| v.as_str()));

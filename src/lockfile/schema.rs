@@ -42,6 +42,8 @@ pub(super) struct RawTarget {
     pub platform: Platform,
     pub level: String,
     pub stack: Option<RawStack>,
+    #[serde(default)]
+    pub framework: Vec<RawFramework>,
     pub envelope: RawEnvelope,
     pub host: RawHost,
 }
@@ -60,6 +62,21 @@ pub(super) struct RawStack {
     pub native_driver: Option<DottedVersion>,
     #[serde(default)]
     pub companions: std::collections::BTreeMap<String, String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct RawFramework {
+    pub name: String,
+    pub package: String,
+    pub version: String,
+    pub cuda: String,
+    pub cudnn: Option<DottedVersion>,
+    pub cuda_from_system: bool,
+    #[serde(default)]
+    pub conda: Vec<String>,
+    pub evidence: Evidence,
+    pub native_driver: Option<DottedVersion>,
 }
 
 #[derive(Debug, Deserialize)]

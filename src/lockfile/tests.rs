@@ -63,6 +63,7 @@ fn sample() -> Lockfile {
                 native_driver: Some("570.26".parse().unwrap()),
                 wheel_bytes: None,
             }),
+            frameworks: Vec::new(),
             envelope: Envelope {
                 driver: Some("525.60.13".parse().unwrap()),
                 glibc: Some("2.28".parse().unwrap()),

@@ -32,6 +32,8 @@ pub struct CoreMetadata {
     /// SHA-256 of the METADATA file, 64 hexadecimal digits.
     pub sha256: String,
     requires: Vec<RequiresDist>,
+    /// `Provides-Extra`.
+    extras: Vec<ExtraName>,
 }
 
 /// One `Requires-Dist` line, parsed when it is looked at.
@@ -52,6 +54,7 @@ impl CoreMetadata {
         let mut name = None;
         let mut version = None;
         let mut requires: Vec<String> = Vec::new();
+        let mut extras: Vec<ExtraName> = Vec::new();
         let mut in_requires = false;
         for line in text.lines() {
             if line.is_empty() {
@@ -72,6 +75,8 @@ impl CoreMetadata {
             in_requires = key.eq_ignore_ascii_case("Requires-Dist");
             if in_requires {
                 requires.push(value.to_owned());
+            } else if key.eq_ignore_ascii_case("Provides-Extra") {
+                extras.extend(value.parse::<ExtraName>());
             } else if key.eq_ignore_ascii_case("Name") {
                 name.get_or_insert(value);
             } else if key.eq_ignore_ascii_case("Version") {
@@ -88,6 +93,7 @@ impl CoreMetadata {
                 .parse()
                 .map_err(|_| InvalidMetadata::Version(super::text::clean(version, 80)))?,
             sha256,
+            extras,
             requires: requires
                 .into_iter()
                 .map(|text| RequiresDist {
@@ -97,6 +103,22 @@ impl CoreMetadata {
                 })
                 .collect(),
         })
+    }
+
+    /// The extras that the release has.
+    pub fn extras(&self) -> impl Iterator<Item = &str> {
+        self.extras.iter().map(AsRef::as_ref)
+    }
+
+    /// Whether the release has an extra: by its header, or, where old tools wrote none, by a requirement's marker.
+    pub fn has_extra(&self, extra: &ExtraName) -> bool {
+        let in_marker = |line: &RequiresDist| {
+            let marker = line.text.split_once(';').map_or("", |(_, marker)| marker);
+            let mut words = marker.split(['"', '\'']);
+            line.mentions_extra
+                && words.any(|word| word.parse::<ExtraName>().is_ok_and(|name| name == *extra))
+        };
+        self.extras.contains(extra) || self.requires.iter().any(in_marker)
     }
 
     /// The headers that [`CoreMetadata::parse`] reads, for a cache that need not keep the rest.

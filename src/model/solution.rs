@@ -55,6 +55,8 @@ pub struct Solution {
     pub platform: Platform,
     /// The framework build, where a stack package was asked for.
     pub stack: Option<Stack>,
+    /// Frameworks beside torch that use CUDA, by package.
+    pub frameworks: Vec<Framework>,
     /// What any host must have.
     pub envelope: Envelope,
     /// Every package, sorted by name.
@@ -103,8 +105,34 @@ pub struct Stack {
     pub wheel_bytes: Option<u64>,
 }
 
+/// A framework beside torch that uses CUDA.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Framework {
+    /// The framework: `tensorflow`, `jax`.
+    pub name: String,
+    /// The package with its code for GPUs: `tensorflow`, `jax-cuda12-plugin`.
+    pub package: String,
+    /// The package's version.
+    pub version: String,
+    /// CUDA it was built with.
+    pub cuda: semver::Version,
+    /// cuDNN it was built with: it runs with this minor of the major and newer ones.
+    pub cudnn: Option<DottedVersion>,
+    /// Whether CUDA and cuDNN have to be on the machine, for no package brings them.
+    pub cuda_from_system: bool,
+    /// conda-forge's packages that bring them then: `cudatoolkit=11.2`.
+    pub conda: Vec<String>,
+    /// The weakest evidence among the facts that decided.
+    pub evidence: Evidence,
+    /// How the host's driver relates to its CUDA; `None` where the driver is open or none is needed.
+    #[serde(skip)]
+    pub driver_mode: Option<DriverMode>,
+    /// The driver from which on everything works, where known.
+    pub native_driver: Option<DottedVersion>,
+}
+
 /// How a driver relates to a toolkit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DriverMode {
     /// At least the toolkit's own driver: machine code and PTX run.

@@ -8,6 +8,8 @@ pub(super) const FILES: &[(&str, &str)] = &[
     ("cudnn.toml", include_str!("../../registry/cudnn.toml")),
     ("drivers.toml", include_str!("../../registry/drivers.toml")),
     ("errors.toml", include_str!("../../registry/errors.toml")),
+    ("frameworks/jax.toml", include_str!("../../registry/frameworks/jax.toml")),
+    ("frameworks/tensorflow.toml", include_str!("../../registry/frameworks/tensorflow.toml")),
     ("gpus.toml", include_str!("../../registry/gpus.toml")),
     ("loading.toml", include_str!("../../registry/loading.toml")),
     ("python.toml", include_str!("../../registry/python.toml")),

@@ -393,6 +393,22 @@ impl Linter {
             self.ordered(&opens, |r| (r.by.clone(), r.name.clone()));
             let isa: Vec<Placed<PtxIsa>> = self.rows(file, |f: LoadingFile| f.ptx_isa, |r| &r.source);
             self.ordered(&isa, |r| r.isa);
+            let same: Vec<Placed<SameFile>> = self.rows(file, |f: LoadingFile| f.same_file, |r| &r.source);
+            self.ordered(&same, |r| r.file.clone());
+        }
+        let files: Vec<RegistryFile> = registry.texts("frameworks/").cloned().collect();
+        for file in &files {
+            let rows: Vec<Placed<FrameworkBuild>> =
+                self.rows(file, |f: FrameworkFile| f.build, |r| &r.source);
+            self.ordered(&rows, |r| {
+                (
+                    r.package.clone(),
+                    r.cuda.clone(),
+                    r.cudnn.clone(),
+                    r.versions.to_string(),
+                    r.platform.to_string(),
+                )
+            });
         }
         let mut ids = BTreeSet::new();
         let files: Vec<RegistryFile> = registry.texts("advisories/").cloned().collect();

@@ -21,10 +21,10 @@ use sha2::{Digest, Sha256};
 pub use lint::Problem;
 pub use queries::{GpuLookupError, GpuMatch, is_same_gpu_name};
 pub use rows::{
-    Advisory, Architecture, Branch, Build, COMPANIONS, Companion, Condition, CudnnFloor, CudnnRelease,
-    Effect, ErrorAnswer, ErrorCase, ErrorRule, ForwardCompatibility, GpuRow, Mechanics,
-    MinorVersionCompatibility, Offer, Predicate, PtxIsa, SurroundingWords, Tegra, ToolkitDriver,
-    ToolkitTargets,
+    Advisory, Architecture, Branch, Build, COMPANIONS, Companion, Condition, CudaFrom, CudnnFloor,
+    CudnnRelease, Effect, ErrorAnswer, ErrorCase, ErrorRule, ForwardCompatibility, FrameworkBuild, GpuRow,
+    Mechanics, MinorVersionCompatibility, Offer, Predicate, PtxIsa, SameFile, SurroundingWords, Tegra,
+    ToolkitDriver, ToolkitTargets,
 };
 
 /// The registry: texts, and what was parsed of them so far.
@@ -35,6 +35,7 @@ pub struct Registry {
     meta: OnceLock<rows::Meta>,
     builds: OnceLock<Vec<Build>>,
     companions: OnceLock<Vec<Companion>>,
+    frameworks: OnceLock<Vec<FrameworkBuild>>,
     cuda: OnceLock<rows::CudaRows>,
     drivers: OnceLock<rows::DriverRows>,
     cudnn: OnceLock<rows::CudnnRows>,
@@ -86,6 +87,7 @@ impl Registry {
             meta: OnceLock::new(),
             builds: OnceLock::new(),
             companions: OnceLock::new(),
+            frameworks: OnceLock::new(),
             cuda: OnceLock::new(),
             drivers: OnceLock::new(),
             cudnn: OnceLock::new(),

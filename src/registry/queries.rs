@@ -101,6 +101,23 @@ impl Registry {
         })
     }
 
+    /// What TensorFlow, JAX and the like were built for, in the order of package and CUDA.
+    pub fn frameworks(&self) -> &[FrameworkBuild] {
+        self.frameworks.get_or_init(|| {
+            let mut rows: Vec<FrameworkBuild> = self.rows("frameworks/", |f: schema::FrameworkFile| f.build);
+            rows.sort_by_key(|r| {
+                (
+                    r.package.clone(),
+                    r.cuda.clone(),
+                    r.cudnn.clone(),
+                    r.versions.to_string(),
+                    r.platform.to_string(),
+                )
+            });
+            rows
+        })
+    }
+
     fn cuda(&self) -> &CudaRows {
         self.cuda.get_or_init(|| {
             let file: schema::CudaFile = self.file("cuda.toml").expect("the registry was checked");
@@ -262,6 +279,7 @@ impl Registry {
             LoadingRows {
                 opens: sorted(file.opens, |r: &Opened| (r.by.clone(), r.name.clone())),
                 ptx_isa: sorted(file.ptx_isa, |r: &PtxIsa| r.isa),
+                same_file: sorted(file.same_file, |r: &SameFile| r.file.clone()),
             }
         })
     }
@@ -284,6 +302,11 @@ impl Registry {
     /// The words that give surroundings away.
     pub fn surroundings(&self) -> &[SurroundingWords] {
         &self.error_rows().surroundings
+    }
+
+    /// Files that several packages install.
+    pub fn same_files(&self) -> &[SameFile] {
+        &self.loading().same_file
     }
 
     /// What libraries open by name while they run.
@@ -345,6 +368,11 @@ impl Registry {
         self.builds().iter().find(|b| &b.version == version && b.variant == variant && b.platform == platform)
     }
 
+    /// What a release of a framework beside torch was built for.
+    pub fn framework(&self, package: &str, version: &Version, platform: Platform) -> Option<&FrameworkBuild> {
+        self.frameworks().iter().find(|row| row.platform == platform && row.is_of(package, version))
+    }
+
     /// Known device code of a package, for the lock.
     pub fn targets_of(
         &self,
@@ -356,6 +384,8 @@ impl Registry {
         if package == "torch" {
             let build = self.build(version, variant?, platform)?;
             Some((build.targets.clone()?, build.targets_evidence?))
+        } else if let Some(row) = self.framework(package, version, platform) {
+            Some((row.targets.clone()?, row.targets_evidence?))
         } else {
             let row = self.companion(package, version)?;
             (row.platform == platform && row.variant.as_deref() == variant)

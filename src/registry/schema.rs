@@ -228,6 +228,44 @@ pub(super) struct RawGpu {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+pub(super) struct FrameworkFile {
+    #[serde(default)]
+    pub build: Rows<RawFrameworkBuild>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawFrameworkBuild {
+    pub framework: String,
+    pub package: String,
+    pub versions: String,
+    pub platform: String,
+    pub cuda: String,
+    pub cudnn: Option<String>,
+    pub cuda_from: String,
+    pub extra: Option<String>,
+    #[serde(default)]
+    pub conda: Vec<String>,
+    pub ask: Option<String>,
+    pub targets: Option<Vec<String>>,
+    #[serde(default)]
+    pub ptx: Vec<String>,
+    pub targets_evidence: Option<Evidence>,
+    pub evidence: Evidence,
+    pub source: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawSameFile {
+    pub file: String,
+    pub packages: Vec<String>,
+    pub evidence: Evidence,
+    pub source: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct ErrorsFile {
     #[serde(default)]
     pub error: Rows<RawErrorRule>,
@@ -299,6 +337,8 @@ pub(super) struct LoadingFile {
     pub opens: Rows<RawOpens>,
     #[serde(default)]
     pub ptx_isa: Rows<RawPtxIsa>,
+    #[serde(default)]
+    pub same_file: Rows<RawSameFile>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -13,8 +13,8 @@ use super::tables::{Problem, is_stack_package};
 use super::{Depth, envelope};
 use crate::model::evidence::Evidence;
 use crate::model::metadata::CoreMetadata;
-use crate::model::solution::{ChosenFile, ChosenPackage, DriverMode, Edge, Note, Solution, Stack};
-use crate::registry::{COMPANIONS, Effect};
+use crate::model::solution::{ChosenFile, ChosenPackage, DriverMode, Edge, Framework, Note, Solution, Stack};
+use crate::registry::{COMPANIONS, CudaFrom, Effect};
 
 /// How good the framework build of a selection is.
 pub(super) fn stack_quality(problem: &Problem<'_>, selected: &Selected) -> Option<StackQuality> {
@@ -41,10 +41,11 @@ pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
     reasons(problem, &mut packages);
     companion_reasons(problem, selected, &mut packages);
     let stack = stack(problem, selected);
+    let frameworks = frameworks(problem, selected, &packages);
     let glibc = packages.iter().filter_map(|p| glibc_need(problem, p)).max();
     let envelope = envelope::of_selection(problem, selected, glibc);
     let notes = notes(problem, selected, stack.as_ref());
-    Solution { python, platform: problem.platform, stack, envelope, packages, notes }
+    Solution { python, platform: problem.platform, stack, frameworks, envelope, packages, notes }
 }
 
 fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) -> ChosenPackage {
@@ -244,6 +245,97 @@ fn stack(problem: &Problem<'_>, selected: &Selected) -> Option<Stack> {
     })
 }
 
+/// The frameworks beside torch that use CUDA.
+fn frameworks(problem: &Problem<'_>, selected: &Selected, packages: &[ChosenPackage]) -> Vec<Framework> {
+    let mut out: Vec<Framework> = selected
+        .iter()
+        .filter_map(|(node, row)| match node {
+            Node::Runtime(package) => Some((package, &problem.runtimes[*row as usize])),
+            _ => None,
+        })
+        .map(|(package, runtime)| {
+            let build = runtime.build;
+            let version = packages.iter().find(|p| p.name == **package).map(|p| p.version.clone());
+            let has_driver = problem.host.driver.is_some() && !problem.host.has_no_gpu();
+            let mode = if runtime.flavour.native { DriverMode::Native } else { DriverMode::Compatibility };
+            let weakest = match build.targets_evidence {
+                Some(targets) if !problem.gpus.is_empty() => targets.min(build.evidence),
+                _ => build.evidence,
+            };
+            Framework {
+                name: build.framework.clone(),
+                package: package.to_string(),
+                version: version.unwrap_or_default(),
+                cuda: build.cuda.clone(),
+                cudnn: build.cudnn.clone(),
+                cuda_from_system: build.cuda_from == CudaFrom::System,
+                conda: build.conda.clone(),
+                evidence: weakest,
+                driver_mode: has_driver.then_some(mode),
+                native_driver: problem.registry.native_driver(&build.cuda, problem.os()).map(|(v, _)| v),
+            }
+        })
+        .collect();
+    out.sort_by(|a, b| a.package.cmp(&b.package));
+    out
+}
+
+/// What the user should know of frameworks: that one is locked without CUDA, or that a release is not known.
+fn framework_notes(problem: &Problem<'_>, selected: &Selected) -> Vec<Note> {
+    let mut notes: Vec<Note> = Vec::new();
+    if problem.prefers_cpu() || problem.depth == Depth::Stack {
+        return notes;
+    }
+    let rows = || problem.runtimes.iter().map(|runtime| runtime.build);
+    let mut seen: Vec<&str> = Vec::new();
+    for build in rows() {
+        if seen.contains(&build.framework.as_str()) {
+            continue;
+        }
+        seen.push(&build.framework);
+        let of_framework = || rows().filter(|row| row.framework == build.framework);
+        let uses_cuda =
+            of_framework().any(|row| selected.contains_key(&Node::Runtime(row.package.as_str().into())));
+        let Some(ordinal) = selected.get(&Node::package(&build.framework)) else { continue };
+        if uses_cuda {
+            continue;
+        }
+        let candidates = problem.candidates(&build.framework).unwrap_or_default();
+        let Some(version) = candidates.get(*ordinal as usize).map(|c| &c.release.version) else { continue };
+        let known =
+            of_framework().any(|row| row.package != build.framework || row.is_of(&build.framework, version));
+        let mut asks: Vec<&str> = of_framework().filter_map(|row| row.ask.as_deref()).collect();
+        asks.sort_unstable();
+        asks.dedup();
+        let text = match (known, asks.as_slice()) {
+            (false, _) => format!(
+                "what {} {version} needs of driver and GPU is not in the registry: it was not judged",
+                build.framework
+            ),
+            (true, []) => continue,
+            (true, asks) => format!(
+                "{} {version} is locked without CUDA: `{}` brings it",
+                build.framework,
+                asks.join("` or `")
+            ),
+        };
+        notes.push(Note { text, source: None });
+    }
+    for build in rows().filter(|build| build.cuda_from == CudaFrom::System) {
+        let node = Node::Runtime(build.package.as_str().into());
+        if selected.get(&node).is_some_and(|row| std::ptr::eq(problem.runtimes[*row as usize].build, build)) {
+            let cudnn = build.cudnn.as_ref().map(|v| format!(" and cuDNN {v}")).unwrap_or_default();
+            let text = format!(
+                "{} opens CUDA {}{cudnn} by name and brings neither: conda's environment.yml has them, else install them",
+                build.package,
+                crate::model::version::cuda_short(&build.cuda)
+            );
+            notes.push(Note { text, source: Some(problem.registry.source_text(&build.source)) });
+        }
+    }
+    notes
+}
+
 /// What the user should know about a selection.
 fn notes(problem: &Problem<'_>, selected: &Selected, stack: Option<&Stack>) -> Vec<Note> {
     let mut notes = Vec::new();
@@ -264,9 +356,11 @@ fn notes(problem: &Problem<'_>, selected: &Selected, stack: Option<&Stack>) -> V
     for gpu in problem.host.gpus.iter().flatten().filter(|g| g.capability.is_none()) {
         say(format!("the compute capability of {} is unknown, so it decided nothing", gpu.label()), None);
     }
+    notes.extend(framework_notes(problem, selected));
     let Some(stack) = stack else {
         return notes;
     };
+    let mut say = |text: String, source: Option<String>| notes.push(Note { text, source });
     if stack.evidence == Evidence::Inferred {
         say(
             format!(

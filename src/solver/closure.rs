@@ -36,6 +36,8 @@ pub(super) enum Unusable {
     Refused(String),
     /// The index is not allowed.
     IndexNotAllowed(String),
+    /// It has no extra of this name, and the user asks for it.
+    NoExtra(String),
 }
 
 impl std::fmt::Display for Unusable {
@@ -44,6 +46,7 @@ impl std::fmt::Display for Unusable {
             Unusable::NotOnIndex(index) => write!(f, "is not on the index {index}"),
             Unusable::NoWheel => f.write_str("has no wheel for this platform"),
             Unusable::Metadata(why) => write!(f, "has unusable metadata: {why}"),
+            Unusable::NoExtra(extra) => write!(f, "has no extra `{extra}`"),
             Unusable::Refused(what) => {
                 write!(f, "asks for `{what}`, a kind of requirement that is not supported")
             }
@@ -293,7 +296,12 @@ impl<'a> Problem<'a> {
         if !self.index_allowed(candidate.index) {
             return Ok(Err(Unusable::IndexNotAllowed(candidate.index.to_owned())));
         }
-        let mut out = Vec::new();
+        let version = &candidate.release.version;
+        let mut out = self.runtime_dependencies(name, version, extra);
+        if !self.machine_allows_runtime(name, version, extra) {
+            // The machine says no already: no METADATA has to be fetched for that.
+            return Ok(Ok(out));
+        }
         if extra.is_none() {
             self.wheel_dependencies(&candidate, &mut out);
             if name == FOLLOWS_BUILD && self.indexes.iter().any(|i| i == candidate.index) {
@@ -325,9 +333,21 @@ impl<'a> Problem<'a> {
         extra: Option<&str>,
     ) -> Result<Result<Dependencies, Unusable>, Missing> {
         match self.metadata_of(candidate, name)? {
+            Ok(metadata) if extra.is_some_and(|extra| self.lacks_extra(metadata, name, extra)) => {
+                Ok(Err(Unusable::NoExtra(extra.unwrap_or_default().to_owned())))
+            }
             Ok(metadata) => self.metadata_dependencies(metadata, extra),
             Err(unusable) => Ok(Err(unusable)),
         }
+    }
+
+    /// Whether a release lacks an extra that the user asks for by name: `jax[cuda13]` is no wish for a release
+    /// from before there was one. What packages ask of each other in vain is let pass, as installers do.
+    fn lacks_extra(&self, metadata: &CoreMetadata, name: &str, extra: &str) -> bool {
+        let Ok(extra) = extra.parse::<ExtraName>() else { return false };
+        let mut users = self.request.requirements.iter().map(|user| &user.requirement);
+        users.any(|r| r.name.as_ref() as &str == name && r.extras.contains(&extra))
+            && !metadata.has_extra(&extra)
     }
 
     fn wheel_dependencies(&self, candidate: &Candidate<'_>, out: &mut Dependencies) {

@@ -30,6 +30,7 @@ impl Problem<'_> {
             Node::Variant => self.variants.len(),
             Node::Cudnn => self.cudnn.len(),
             Node::StackIndex => self.indexes.len(),
+            Node::Runtime(_) => self.runtimes.len(),
             Node::Build(name) => self.stack.get(name.as_ref()).map_or(0, |t| t.builds.len()),
             Node::Package(name) | Node::Extra(name, _) if is_stack_package(name) => {
                 let table = &self.stack[name.as_ref()];
@@ -107,15 +108,12 @@ impl Problem<'_> {
             .collect()
     }
 
-    /// The driver floors of a set of flavours: CUDA majors by floor, `CUDA 12 needs driver >= ...`.
-    pub fn driver_floors(&self, set: &Set) -> (String, String) {
+    /// The driver floors of CUDA releases: majors by floor, `CUDA 12 needs driver >= ...`.
+    pub fn driver_floors(&self, releases: &[&semver::Version]) -> (String, String) {
         let mut floors: BTreeMap<DottedVersion, Vec<String>> = BTreeMap::new();
         let mut source = String::new();
         let native_only = self.request.native_driver_only.is_some();
-        for i in self.members(&Node::Variant, set) {
-            let Some(cuda) = &self.variants[i as usize].cuda else {
-                continue;
-            };
+        for cuda in releases {
             let floor = if native_only {
                 self.registry.native_driver(cuda, self.os())
             } else {

@@ -25,6 +25,7 @@ mod plan;
 mod provider;
 mod rank;
 mod relax;
+mod runtime;
 mod search;
 mod tables;
 #[cfg(test)]

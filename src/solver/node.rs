@@ -30,6 +30,10 @@ pub(super) enum Node {
     Extra(Arc<str>, Arc<str>),
     /// The user's bounds on a package: one candidate.
     Bound(Arc<str>),
+    /// What a framework beside torch was built for: a row of the registry.
+    Runtime(Arc<str>),
+    /// A file that several packages install: candidate `n` is the `n`th package.
+    SameFile(usize),
     /// An advisory that keeps two packages apart: candidate 0 "not limited", 1 "limited".
     Advisory(usize),
 }
@@ -46,12 +50,12 @@ impl Node {
     /// The party's word in a conflict, as the contract lists them.
     pub(super) fn party(&self) -> Option<String> {
         Some(match self {
-            Node::Root | Node::Advisory(_) => return None,
+            Node::Root | Node::Advisory(_) | Node::SameFile(_) => return None,
             Node::Driver => "driver".to_owned(),
             Node::Gpu(_) => "gpu".to_owned(),
             Node::Glibc => "glibc".to_owned(),
             Node::Python => "python".to_owned(),
-            Node::Variant => "cuda".to_owned(),
+            Node::Variant | Node::Runtime(_) => "cuda".to_owned(),
             Node::Cudnn => "cudnn".to_owned(),
             Node::StackIndex => "index".to_owned(),
             Node::Build(name) | Node::Package(name) | Node::Extra(name, _) | Node::Bound(name) => {
@@ -76,6 +80,8 @@ impl fmt::Display for Node {
             Node::Package(name) => f.write_str(name),
             Node::Extra(name, extra) => write!(f, "{name}[{extra}]"),
             Node::Bound(name) => write!(f, "{name}#bound"),
+            Node::Runtime(name) => write!(f, "{name}#cuda"),
+            Node::SameFile(i) => write!(f, "#file{i}"),
             Node::Advisory(i) => write!(f, "#advisory{i}"),
         }
     }

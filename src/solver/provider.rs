@@ -296,6 +296,7 @@ impl<'p, 'a> Provider<'p, 'a> {
                 .filter(|i| !p.cudnn_serves(version, p.gpus[*i].1))
                 .map(|i| (Node::Gpu(i), Set::empty()))
                 .collect(),
+            Node::Runtime(_) => p.row_dependencies(version),
             Node::Package(name) if is_stack_package(name) => self.stack_version(name, version),
             Node::Build(name) => return self.stack_build(name, version),
             Node::Extra(name, extra) if is_stack_package(name) => {
@@ -309,6 +310,7 @@ impl<'p, 'a> Provider<'p, 'a> {
             | Node::Python
             | Node::StackIndex
             | Node::Bound(_)
+            | Node::SameFile(_)
             | Node::Advisory(_) => Vec::new(),
         }))
     }

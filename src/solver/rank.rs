@@ -62,6 +62,8 @@ impl Problem<'_> {
             // PyPI is number 0.
             Node::StackIndex => contained(self.indexes.len()).next_back(),
             Node::Advisory(_) => contained(2).next_back(),
+            Node::Runtime(_) => contained(self.runtimes.len()).next(),
+            Node::SameFile(i) => contained(self.registry.same_files()[*i].packages.len()).next(),
             Node::Build(name) => {
                 let table = &self.stack[name.as_ref()];
                 contained(table.builds.len()).max_by_key(|i| {
@@ -90,7 +92,9 @@ impl Problem<'_> {
                 let candidates = self.candidates(name)?;
                 let usable = |i: &u32| {
                     let c = &candidates[*i as usize];
-                    c.release.has_wheel && self.pythons.iter().any(|p| self.has_usable(c, *p))
+                    c.release.has_wheel
+                        && self.pythons.iter().any(|p| self.has_usable(c, *p))
+                        && (!possible || self.machine_allows_runtime(name, &c.release.version, None))
                 };
                 if let Some(locked) = self.preferences.versions.get(name.as_ref())
                     && let Some(i) = candidates.iter().rposition(|c| c.release.version == *locked)
@@ -119,13 +123,13 @@ impl Problem<'_> {
             Node::Package(name) if name.as_ref() == "torch" => 10,
             // Before the flavour: which flavour is best depends on who carries the build.
             Node::Build(name) if name.as_ref() == "torch" => 9,
-            Node::Variant | Node::Cudnn | Node::StackIndex => 8,
+            Node::Variant | Node::Cudnn | Node::StackIndex | Node::Runtime(_) => 8,
             Node::Build(_) => 6,
             Node::Package(name) if is_stack_package(name) => 6,
             Node::Package(name) if self.is_requested(name) => 5,
             Node::Package(_) | Node::Extra(..) => 4,
             // Decided last: which side of an advisory holds follows from the two packages.
-            Node::Advisory(_) => 0,
+            Node::Advisory(_) | Node::SameFile(_) => 0,
         }
     }
 

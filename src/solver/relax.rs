@@ -89,11 +89,26 @@ impl Relaxer<'_, '_> {
                 gives.push_str(" (inferred: not read from the wheel)");
             }
         }
+        for x in &solution.frameworks {
+            stack.insert(x.package.clone(), x.version.clone());
+            if solution.stack.is_none() {
+                stack.insert("cuda".to_owned(), cuda_short(&x.cuda));
+            }
+            if !gives.is_empty() {
+                gives.push_str(", ");
+            }
+            gives.push_str(&format!("{} {} with CUDA {}", x.package, x.version, cuda_short(&x.cuda)));
+        }
         stack.insert("python".to_owned(), solution.python.to_string());
         if gives.is_empty() {
             let count = solution.packages.len();
             let s = if count == 1 { "" } else { "s" };
             gives = format!("{count} package{s} on Python {}", solution.python);
+        }
+        // Where GPUs or a driver are there, a framework without CUDA is less than was asked for.
+        let wants_gpu = self.inputs.host.driver.is_some() && !self.inputs.host.has_no_gpu();
+        if wants_gpu && solution.stack.is_none() && solution.frameworks.is_empty() {
+            gives.push_str(", without CUDA");
         }
         self.found.push(WayOut {
             change,
@@ -190,6 +205,13 @@ impl Relaxer<'_, '_> {
                     let change = other_version(&name, user.requirement.version_or_url.as_ref(), &solution);
                     self.offer(change, &name, &solution);
                     continue;
+                }
+            }
+            for extra in user.requirement.extras.clone() {
+                let mut request = self.inputs.request.clone();
+                request.requirements[i].requirement.extras.retain(|e| *e != extra);
+                if let Some(solution) = self.solve(self.inputs.host, &request) {
+                    self.offer(format!("{name} without [{extra}]"), &name, &solution);
                 }
             }
             if self.inputs.request.requirements.len() > 1 {

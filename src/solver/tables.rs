@@ -122,6 +122,8 @@ pub(super) struct Problem<'a> {
     flavours: Vec<Flavour>,
     /// How each kind of targets serves each GPU, by machine code or PTX.
     coverage: Vec<Vec<Option<Via>>>,
+    /// What frameworks beside torch were built for.
+    pub runtimes: Vec<super::runtime::RuntimeRow<'a>>,
     /// Advisories that constrain.
     pub advisories: Vec<&'a Advisory>,
     pub(super) sets: RefCell<HashMap<(Arc<str>, String), Set>>,
@@ -132,9 +134,9 @@ pub(super) struct Problem<'a> {
 
 /// What a driver is to a flavour.
 #[derive(Debug, Clone, Copy)]
-struct Flavour {
-    suffices: bool,
-    native: bool,
+pub(super) struct Flavour {
+    pub suffices: bool,
+    pub native: bool,
 }
 
 /// The candidates that only the registry and the platform decide: numbered once, shared by all the
@@ -176,7 +178,9 @@ impl<'a> Problem<'a> {
             .iter()
             .map(|kind| gpus.iter().map(|(_, c)| kind.covers(*c, |c| registry.is_tegra(c))).collect())
             .collect();
-        let flavours = tables.variants.iter().map(|v| flavour(inputs, v)).collect();
+        let flavours = tables.variants.iter().map(|v| flavour(inputs, v.cuda.as_ref())).collect();
+        let capabilities: Vec<ComputeCapability> = gpus.iter().map(|(_, c)| *c).collect();
+        let runtimes = super::runtime::rows(inputs, &capabilities);
         Problem {
             registry,
             universe: inputs.universe,
@@ -191,6 +195,7 @@ impl<'a> Problem<'a> {
             gpus,
             flavours,
             coverage,
+            runtimes,
             environments: pythons.iter().map(|p| marker_environment(*p, platform)).collect(),
             pythons,
             tables: tables.clone(),
@@ -456,10 +461,10 @@ impl Problem<'_> {
     }
 }
 
-/// What the host's driver is to a flavour.
-fn flavour(inputs: &Inputs<'_>, variant: &VariantRow) -> Flavour {
+/// What the host's driver is to a CUDA release.
+pub(super) fn flavour(inputs: &Inputs<'_>, cuda: Option<&semver::Version>) -> Flavour {
     let always = Flavour { suffices: true, native: true };
-    let (Some(cuda), Some(driver)) = (&variant.cuda, &inputs.host.driver) else {
+    let (Some(cuda), Some(driver)) = (cuda, &inputs.host.driver) else {
         return always;
     };
     let os = inputs.host.system.platform.os;

@@ -102,13 +102,12 @@ pub fn machine(state: &MachineState, host: &Host) -> Option<Area> {
 
 /// Holds a machine against the envelope of a target.
 pub fn check_host(target: &Target, host: &Host, require_gpu: bool) -> Area {
-    host::check(
-        &target.envelope,
-        target.stack.as_ref().map(|s| s.variant.as_str()),
-        target.stack.as_ref().and_then(|s| s.native_driver.as_ref()),
-        host,
-        require_gpu,
-    )
+    // The newest of the toolkits: below its driver some part runs in compatibility mode.
+    let toolkits = target.frameworks.iter().filter_map(|x| x.native_driver.as_ref());
+    let native = target.stack.iter().filter_map(|s| s.native_driver.as_ref()).chain(toolkits).max();
+    // A CPU build of torch beside a framework that uses CUDA is no environment for the CPU.
+    let variant = target.stack.as_ref().map(|s| s.variant.as_str()).filter(|_| target.frameworks.is_empty());
+    host::check(&target.envelope, variant, native, host, require_gpu)
 }
 
 /// The target that an environment was most probably installed from: the first with the most packages

@@ -4,6 +4,7 @@ mod architecture;
 mod context;
 mod diagnose;
 mod export;
+mod frameworks;
 mod index;
 mod loader;
 mod native;

@@ -92,6 +92,12 @@ impl Wheel {
         for requirement in &self.requires {
             text.push_str(&format!("Requires-Dist: {requirement}\n"));
         }
+        let mut extras: Vec<&str> =
+            self.requires.iter().filter_map(|r| r.split_once("extra == '")?.1.split('\'').next()).collect();
+        extras.dedup();
+        for extra in extras {
+            text.push_str(&format!("Provides-Extra: {extra}\n"));
+        }
         text.push_str("\nA description.\n");
         text
     }

@@ -65,11 +65,19 @@ impl Drawing {
         let machine = machine(target);
         let stack = target.stack.as_ref();
         // The machine stands right before what it decides, whatever else needs that.
-        let torch = stack.and_then(|s| layers.get(s.framework.as_str())).copied().unwrap_or(0);
+        let decided: Vec<&str> = stack
+            .map(|s| s.framework.as_str())
+            .into_iter()
+            .chain(target.frameworks.iter().map(|x| x.package.as_str()))
+            .collect();
+        let torch = decided.iter().filter_map(|name| layers.get(name)).copied().min().unwrap_or(0);
         let below = usize::from(!machine.is_empty() && torch == 0);
         let before = (torch + below).saturating_sub(1);
         let in_stack = |name: &str| {
-            stack.is_some_and(|s| s.framework == name || name == "triton" || s.companions.contains_key(name))
+            target.frameworks.iter().any(|x| x.package == name)
+                || stack.is_some_and(|s| {
+                    s.framework == name || name == "triton" || s.companions.contains_key(name)
+                })
         };
         let mut order: Vec<(usize, &str)> =
             target.packages.iter().map(|p| (layers[p.name.as_str()], p.name.as_str())).collect();
@@ -90,8 +98,8 @@ impl Drawing {
             let label = clean(&format!("{name} {}", package.version_and_flavour()), 60);
             nodes.push(Node { label, kind, layer: layer + below });
         }
-        if let Some(torch) = stack.and_then(|s| index.get(s.framework.as_str())) {
-            edges.extend((0..hardware).map(|i| (i, *torch)));
+        for decided in decided.iter().filter_map(|name| index.get(name)) {
+            edges.extend((0..hardware).map(|i| (i, *decided)));
         }
         for (from, to, ()) in needs.all_edges().filter(|(from, to, ())| !implied(&needs, from, to)) {
             edges.push((index[from], index[to]));
@@ -105,7 +113,7 @@ impl Drawing {
 fn machine(target: &Target) -> Vec<String> {
     let host = &target.host;
     let mut out = Vec::new();
-    if target.stack.is_none() {
+    if target.stack.is_none() && target.frameworks.is_empty() {
         return out;
     }
     match (&host.driver, &target.envelope.driver) {

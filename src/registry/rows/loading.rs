@@ -3,7 +3,7 @@
 use semver::Version as Semver;
 
 use super::super::schema::{RawOpens, RawPtxIsa};
-use super::{RowError, parse, parse_option};
+use super::{RowError, SameFile, parse, parse_option};
 use crate::model::native::Opened;
 use crate::model::version::cuda_version;
 
@@ -21,6 +21,7 @@ pub struct PtxIsa {
 pub(in crate::registry) struct LoadingRows {
     pub opens: Vec<Opened>,
     pub ptx_isa: Vec<PtxIsa>,
+    pub same_file: Vec<SameFile>,
 }
 
 impl TryFrom<&RawOpens> for Opened {

@@ -6,6 +6,7 @@ mod cuda;
 mod cudnn;
 mod drivers;
 mod errors;
+mod frameworks;
 mod gpus;
 mod loading;
 mod torch;
@@ -26,6 +27,7 @@ pub(super) use errors::ErrorRows;
 pub use errors::{
     Condition, ErrorAnswer, ErrorCase, ErrorRule, Mechanics, Offer, Predicate, SurroundingWords,
 };
+pub use frameworks::{CudaFrom, FrameworkBuild, SameFile};
 pub use gpus::{GpuRow, Tegra};
 pub(super) use loading::LoadingRows;
 pub use loading::PtxIsa;

@@ -67,10 +67,22 @@ impl Telling<'_, '_> {
             .parents_of(&Node::Driver)
             .filter(|(parent, _)| **parent == Node::Variant)
             .fold(Set::empty(), |a, (_, s)| a.union(s));
-        if set.is_empty() {
+        let runtimes: Vec<u32> = self
+            .leaves
+            .parents_of(&Node::Driver)
+            .filter(|(parent, _)| matches!(parent, Node::Runtime(_)))
+            .flat_map(|(parent, set)| p.members(parent, set))
+            .collect();
+        let mut cuda: Vec<&semver::Version> = p
+            .members(&Node::Variant, &set)
+            .iter()
+            .filter_map(|i| p.variants[*i as usize].cuda.as_ref())
+            .collect();
+        cuda.extend(runtimes.iter().map(|i| &p.runtimes[*i as usize].build.cuda));
+        if cuda.is_empty() {
             return;
         }
-        let (text, source) = p.driver_floors(&set);
+        let (text, source) = p.driver_floors(&cuda);
         let native = if p.request.native_driver_only.is_some() { " for native mode" } else { "" };
         self.say(2, format!("{text}{native}"), &["cuda", "driver"], source);
         for (gpu, capability) in &p.gpus {
@@ -108,7 +120,10 @@ impl Telling<'_, '_> {
                 match &parent {
                     Node::Variant => {
                         let cuda = p.cuda_versions(&set);
-                        let (floors, source) = p.driver_floors(&set);
+                        let flavours = p.members(&Node::Variant, &set);
+                        let toolkits: Vec<_> =
+                            flavours.iter().filter_map(|i| p.variants[*i as usize].cuda.as_ref()).collect();
+                        let (floors, source) = p.driver_floors(&toolkits);
                         let last = p
                             .registry
                             .architecture(*capability)
@@ -143,7 +158,9 @@ impl Telling<'_, '_> {
                             );
                         }
                     }
-                    Node::Build(name) | Node::Package(name) => self.no_code(name, i),
+                    Node::Build(name) | Node::Package(name) if is_stack_package(name) => {
+                        self.no_code(name, i)
+                    }
                     _ => {}
                 }
             }

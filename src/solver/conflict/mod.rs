@@ -6,6 +6,7 @@
 mod hardware;
 mod packages;
 mod requests;
+mod runtimes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -88,6 +89,7 @@ pub(super) fn describe(problem: &Problem<'_>, tree: &Proof) -> Conflict {
     let leaves = Leaves::collect(tree);
     let mut telling = Telling { problem, leaves, reasons: Vec::new() };
     telling.builds();
+    telling.runtimes();
     telling.driver();
     telling.gpus();
     telling.libc();
@@ -166,10 +168,22 @@ impl Telling<'_, '_> {
 
     fn headline(&self, driver: bool) -> String {
         let p = self.problem;
+        let is_asked = |name: &str| {
+            self.leaves.needs.keys().any(|(parent, dependency)| {
+                *parent == Node::Root
+                    && matches!(dependency, Node::Package(n) | Node::Extra(n, _) if n.as_ref() == name)
+            })
+        };
+        let uses_cuda = |name: &str| {
+            name == "torch"
+                || p.registry.frameworks().iter().any(|b| b.package == name || b.framework == name)
+        };
         let asked = p
             .request
-            .find("torch")
-            .filter(|_| self.leaves.needs.contains_key(&(Node::Root, Node::package("torch"))))
+            .requirements
+            .iter()
+            .filter(|u| uses_cuda(u.requirement.name.as_ref()) && is_asked(u.requirement.name.as_ref()))
+            .max_by_key(|u| u.requirement.name.as_ref() as &str == "torch")
             .map(|u| crate::model::text::clean(&u.requirement.to_string(), 60));
         let mut gpus: Vec<String> = self
             .leaves

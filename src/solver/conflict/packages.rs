@@ -8,6 +8,9 @@ use crate::solver::explain::span;
 use crate::solver::node::Node;
 use crate::solver::tables::{Set, is_stack_package};
 
+/// No more extras are listed.
+const MOST_EXTRAS: usize = 12;
+
 impl Telling<'_, '_> {
     /// Requirements between packages, the user's bounds, advisories.
     pub(super) fn packages(&mut self) {
@@ -131,7 +134,19 @@ impl Telling<'_, '_> {
             self.leaves.unusable.iter().map(|(n, l)| (n.clone(), l.clone())).collect();
         for (node, list) in unusable {
             let Some(party) = node.party() else { continue };
-            for (set, why) in list.iter().rev().take(2) {
+            // What is said of several releases in the same words is said once.
+            let mut told: Vec<(Set, Unusable)> = Vec::new();
+            for (set, why) in list.into_iter().rev() {
+                match told.iter_mut().find(|(_, known)| *known == why) {
+                    Some((all, _)) => *all = all.union(&set),
+                    None => told.push((set, why)),
+                }
+            }
+            for (set, why) in told.iter().take(2) {
+                if let Unusable::NoExtra(extra) = why {
+                    self.no_extra(&node, set, extra);
+                    continue;
+                }
                 let mut parties = vec![party.as_str()];
                 if matches!(why, Unusable::NotOnIndex(_) | Unusable::IndexNotAllowed(_)) {
                     parties.push("index");
@@ -159,6 +174,24 @@ impl Telling<'_, '_> {
                 self.say(6, text, &[name, "python"], "wheel tags");
             }
         }
+    }
+
+    /// That releases lack an extra, and which ones the newest of them has.
+    fn no_extra(&mut self, node: &Node, set: &Set, extra: &str) {
+        let p = self.problem;
+        let (Node::Package(name) | Node::Extra(name, _)) = node else { return };
+        let plain = Node::Package(name.clone());
+        let has = if p.versions(&plain, set).len() == 1 { "has" } else { "have" };
+        let mut text = format!("{} {has} no extra `{extra}`", p.name_versions(&plain, set));
+        let candidates = p.candidates(name).unwrap_or_default();
+        let newest = p.members(&plain, set).last().and_then(|i| candidates.get(*i as usize).copied());
+        if let Some(Ok(Ok(metadata))) = newest.map(|candidate| p.metadata_of(&candidate, name)) {
+            let offered: Vec<&str> = metadata.extras().take(MOST_EXTRAS).collect();
+            if !offered.is_empty() {
+                text.push_str(&format!("; the newest has {}", offered.join(", ")));
+            }
+        }
+        self.say(6, text, &[name], "its metadata");
     }
 
     pub(super) fn usable(&self, node: &Node, ordinal: u32) -> bool {

@@ -1,0 +1,134 @@
+//! What frameworks beside torch were built for, and packages that install the same file.
+
+use std::collections::BTreeSet;
+
+use super::Telling;
+use crate::model::version::cuda_short;
+use crate::registry::FrameworkBuild;
+use crate::solver::explain::span;
+use crate::solver::node::Node;
+use crate::solver::tables::Set;
+
+impl Telling<'_, '_> {
+    /// Which CUDA frameworks use, what that asks of driver and GPUs, and who cannot stand beside whom.
+    pub(super) fn runtimes(&mut self) {
+        let needs: Vec<(Node, Node, Set)> =
+            self.leaves.needs.iter().map(|((a, b), set)| (a.clone(), b.clone(), set.clone())).collect();
+        let decides = |node: &Node| {
+            needs.iter().any(|(parent, to, _)| parent == node && matches!(to, Node::Driver | Node::Gpu(_)))
+        };
+        for (parent, dependency, set) in &needs {
+            match (parent, dependency) {
+                (Node::Package(name) | Node::Extra(name, _), Node::Runtime(_)) if decides(dependency) => {
+                    self.runtime_of(parent, set, name);
+                }
+                (Node::Runtime(name), Node::Gpu(i)) => self.runtime_without_code(name, parent, set, *i),
+                (Node::Package(name), Node::Gpu(i)) => self.cudnn_package(name, parent, set, *i),
+                _ => {}
+            }
+        }
+        self.same_files(&needs);
+    }
+
+    /// The rows of a set.
+    fn rows(&self, node: &Node, set: &Set) -> Vec<&FrameworkBuild> {
+        self.problem.members(node, set).iter().map(|i| self.problem.runtimes[*i as usize].build).collect()
+    }
+
+    fn runtime_of(&mut self, parent: &Node, set: &Set, name: &str) {
+        let p = self.problem;
+        let versions = p.versions(parent, set);
+        let of_version = |version| p.registry.frameworks().iter().find(|b| b.is_of(name, version));
+        let rows: Vec<&FrameworkBuild> = versions.iter().filter_map(of_version).collect();
+        let mut cuda: Vec<&semver::Version> = rows.iter().map(|row| &row.cuda).collect();
+        cuda.sort();
+        cuda.dedup();
+        let cuda: Vec<String> = cuda.into_iter().map(cuda_short).collect();
+        let Some(last) = rows.last() else { return };
+        let use_ = if versions.len() == 1 { "uses" } else { "use" };
+        let text = format!("{} {use_} CUDA {}", p.name_versions(parent, set), span(&cuda));
+        self.say(1, text, &[name, "cuda"], p.registry.source_text(&last.source));
+    }
+
+    fn runtime_without_code(&mut self, name: &str, node: &Node, set: &Set, gpu: usize) {
+        let p = self.problem;
+        let label = p.gpus[gpu].0.label();
+        let members = p.members(node, set);
+        let Some(row) = members.last().copied() else { return };
+        let build = p.runtimes[row as usize].build;
+        let source = p.registry.source_text(&build.source);
+        if p.runtime_cudnn_excludes(row, gpu)
+            && let Some(floor) = build.cudnn.as_ref().and_then(|v| p.registry.cudnn_floor(v))
+        {
+            let cudnn = build.cudnn.as_ref().map(ToString::to_string).unwrap_or_default();
+            let text = format!(
+                "cuDNN {cudnn}, which {name} needs, serves GPUs from {} on; {label} is below",
+                floor.min
+            );
+            self.say(4, text, &["cudnn", "gpu", name], source);
+            return;
+        }
+        let rows = self.rows(node, set);
+        let codes: BTreeSet<_> = rows
+            .iter()
+            .filter_map(|r| r.targets.as_ref())
+            .flat_map(|t| &t.sass)
+            .map(|t| t.capability)
+            .collect();
+        let code = match (codes.first(), codes.last()) {
+            (Some(low), Some(high)) => format!(" (code for {low} to {high})"),
+            _ => String::new(),
+        };
+        let by_ptx = build
+            .targets
+            .as_ref()
+            .is_some_and(|targets| targets.covers(p.gpus[gpu].1, |c| p.registry.is_tegra(c)).is_some());
+        let text = match by_ptx {
+            true => format!("{name} has only PTX for {label}{code}, which needs the driver of its own CUDA"),
+            false => format!("{name}{code} has no code for {label}"),
+        };
+        self.say(4, text, &[name, "gpu"], source);
+    }
+
+    fn cudnn_package(&mut self, name: &str, node: &Node, set: &Set, gpu: usize) {
+        let p = self.problem;
+        let versions = p.versions(node, set);
+        let Some(floor) = versions.last().and_then(|version| p.cudnn_package_floor(name, version)) else {
+            return;
+        };
+        let verb = if versions.len() == 1 { "serves" } else { "serve" };
+        let text = format!(
+            "{} {verb} GPUs from {} on; {} is below",
+            p.name_versions(node, set),
+            floor.min,
+            p.gpus[gpu].0.label()
+        );
+        self.say(4, text, &["cudnn", "gpu"], p.registry.source_text(&floor.source));
+    }
+
+    fn same_files(&mut self, needs: &[(Node, Node, Set)]) {
+        let p = self.problem;
+        for (i, row) in p.registry.same_files().iter().enumerate() {
+            let node = Node::SameFile(i);
+            let mut names: Vec<&str> = needs
+                .iter()
+                .filter(|(_, to, _)| *to == node)
+                .filter_map(|(parent, ..)| match parent {
+                    Node::Package(name) => Some(name.as_ref()),
+                    _ => None,
+                })
+                .collect();
+            names.sort_unstable();
+            names.dedup();
+            if names.len() < 2 {
+                continue;
+            }
+            let text = format!(
+                "{} install the same file, {}: one would overwrite the other",
+                names.join(" and "),
+                row.file
+            );
+            self.say(5, text, &names, p.registry.source_text(&row.source));
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Frameworks beside torch as parties: which CUDA a release of TensorFlow or of JAX's plugin uses, and what that
+//! asks of driver and GPUs. And packages that cannot stand beside each other, for they install the same file.
+
+use std::sync::Arc;
+
+use pep440_rs::Version;
+use pep508_rs::VersionOrUrl;
+use version_ranges::Ranges;
+
+use super::Inputs;
+use super::node::Node;
+use super::tables::{Flavour, Problem, Set, flavour};
+use crate::model::capability::{ComputeCapability, Via};
+use crate::model::version::DottedVersion;
+use crate::registry::{CudaFrom, CudnnFloor, FrameworkBuild, SameFile};
+
+/// The name in front of the major in NVIDIA's packages of cuDNN.
+const CUDNN_PACKAGES: &str = "nvidia-cudnn-cu";
+
+/// What releases of a framework were built for, beside the machine.
+#[derive(Debug)]
+pub(super) struct RuntimeRow<'a> {
+    pub build: &'a FrameworkBuild,
+    pub flavour: Flavour,
+    /// How its code serves each GPU.
+    pub coverage: Vec<Option<Via>>,
+}
+
+/// The rows for the host's platform.
+pub(super) fn rows<'a>(inputs: &Inputs<'a>, gpus: &[ComputeCapability]) -> Vec<RuntimeRow<'a>> {
+    let registry = inputs.catalogue.registry;
+    let platform = inputs.host.system.platform;
+    let of_platform = registry.frameworks().iter().filter(|build| build.platform == platform);
+    of_platform
+        .map(|build| {
+            let serves = |c: &ComputeCapability| match &build.targets {
+                // Code that was not read is not judged.
+                None => Some(Via::Sass),
+                Some(targets) => targets.covers(*c, |c| registry.is_tegra(c)),
+            };
+            RuntimeRow {
+                build,
+                flavour: flavour(inputs, Some(&build.cuda)),
+                coverage: gpus.iter().map(serves).collect(),
+            }
+        })
+        .collect()
+}
+
+impl<'a> Problem<'a> {
+    /// The row that a release falls under, with one of its extras or without any; nothing where it uses no CUDA so.
+    fn runtime_row(&self, package: &str, version: &Version, extra: Option<&str>) -> Option<u32> {
+        if self.prefers_cpu() {
+            return None;
+        }
+        let fits = |row: &RuntimeRow<'_>| {
+            row.build.is_of(package, version)
+                && match (&row.build.cuda_from, extra) {
+                    (CudaFrom::Extra(name), Some(extra)) => name == extra,
+                    (CudaFrom::Extra(_), None) => false,
+                    (CudaFrom::System | CudaFrom::Packages, extra) => extra.is_none(),
+                }
+        };
+        self.runtimes.iter().position(fits).map(|i| i as u32)
+    }
+
+    /// What a release of any package asks of the machine, and of packages that install the same files.
+    pub fn runtime_dependencies(
+        &self,
+        package: &str,
+        version: &Version,
+        extra: Option<&str>,
+    ) -> Vec<(Node, Set)> {
+        let mut out = Vec::new();
+        if let Some(row) = self.runtime_row(package, version, extra) {
+            out.push((Node::Runtime(Arc::from(package)), Ranges::singleton(row)));
+        }
+        if extra.is_some() {
+            return out;
+        }
+        if let Some(floor) = self.cudnn_package_floor(package, version) {
+            let below = (0..self.gpus.len()).filter(|i| self.gpus[*i].1 < floor.min);
+            out.extend(below.map(|i| (Node::Gpu(i), Set::empty())));
+        }
+        for (i, row) in self.registry.same_files().iter().enumerate() {
+            if let Some(place) = place_in(row, package, version) {
+                out.push((Node::SameFile(i), Ranges::singleton(place as u32)));
+            }
+        }
+        out
+    }
+
+    /// The lowest capability that a package of cuDNN serves.
+    pub fn cudnn_package_floor(&self, package: &str, version: &Version) -> Option<&'a CudnnFloor> {
+        if !package.starts_with(CUDNN_PACKAGES) {
+            return None;
+        }
+        let version: DottedVersion = version.to_string().parse().ok()?;
+        self.registry.cudnn_floor(&version)
+    }
+
+    /// Whether the machine leaves a release possible, as far as it uses CUDA, with one of its extras or without any.
+    pub fn machine_allows_runtime(&self, package: &str, version: &Version, extra: Option<&str>) -> bool {
+        self.runtime_row(package, version, extra).is_none_or(|row| self.row_dependencies(row).is_empty())
+    }
+
+    /// What a row asks of the machine that the machine does not have.
+    pub fn row_dependencies(&self, row: u32) -> Vec<(Node, Set)> {
+        let runtime = &self.runtimes[row as usize];
+        let mut out = Vec::new();
+        if !runtime.flavour.suffices {
+            out.push((Node::Driver, Set::empty()));
+        }
+        let excluded = (0..self.gpus.len()).filter(|i| self.runtime_excludes(row, *i));
+        out.extend(excluded.map(|i| (Node::Gpu(i), Set::empty())));
+        out
+    }
+
+    /// Whether GPU number `gpu` is a party against a row: by its code, or by the cuDNN it was built with, of which
+    /// it takes no older one.
+    pub fn runtime_excludes(&self, row: u32, gpu: usize) -> bool {
+        let runtime = &self.runtimes[row as usize];
+        let by_code = match runtime.coverage[gpu] {
+            None => true,
+            Some(Via::Sass) => false,
+            Some(Via::Ptx) => !runtime.flavour.native,
+        };
+        by_code || self.runtime_cudnn_excludes(row, gpu)
+    }
+
+    /// Whether the cuDNN that a row was built with no longer serves a GPU.
+    pub fn runtime_cudnn_excludes(&self, row: u32, gpu: usize) -> bool {
+        let cudnn = self.runtimes[row as usize].build.cudnn.as_ref();
+        cudnn.and_then(|v| self.registry.cudnn_floor(v)).is_some_and(|floor| self.gpus[gpu].1 < floor.min)
+    }
+}
+
+/// The place of a package among those that install a file.
+fn place_in(row: &SameFile, package: &str, version: &Version) -> Option<usize> {
+    row.packages.iter().position(|requirement| {
+        requirement.name.as_ref() as &str == package
+            && match &requirement.version_or_url {
+                Some(VersionOrUrl::VersionSpecifier(specifiers)) => specifiers.contains(version),
+                _ => true,
+            }
+    })
+}

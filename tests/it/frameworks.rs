@@ -1,0 +1,157 @@
+//! TensorFlow and JAX beside torch: what they ask of driver and GPU, and where their CUDA comes from.
+
+use super::context::{IndexServer, Run, Shape, TestContext};
+use super::wheels::{Wheel, little_pypi, wheel};
+
+const LINUX: &str = "cp310-cp310-manylinux_2_17_x86_64";
+
+fn tensorflow(version: &str) -> Wheel {
+    wheel("tensorflow", version).tags(LINUX).needs("absl-py")
+}
+
+fn index() -> IndexServer {
+    let mut wheels = little_pypi();
+    let cu12 = "nvidia-cudnn-cu12<10,>=9.3; extra == 'and-cuda'";
+    let plugin = |name: &str| wheel(name, "0.10.2").tags(LINUX).python(">=3.10");
+    for one in [
+        tensorflow("2.3.4"),
+        tensorflow("2.9.0"),
+        tensorflow("2.9.3"),
+        tensorflow("2.21.0").needs(cu12),
+        tensorflow("2.99.0").needs(cu12),
+        wheel("absl-py", "2.3.1"),
+        wheel("nvidia-cudnn-cu12", "9.10.2.21"),
+        wheel("nvidia-cudnn-cu12", "9.28.0.42"),
+        wheel("nvidia-cudnn-cu13", "9.28.0.42"),
+        wheel("jax", "0.10.2")
+            .needs("jax-cuda12-plugin[with-cuda]==0.10.2; extra == 'cuda12'")
+            .needs("jax-cuda13-plugin[with-cuda]==0.10.2; extra == 'cuda13'"),
+        wheel("jax", "0.6.2").needs("jax-cuda12-plugin[with-cuda]==0.6.2; extra == 'cuda12'"),
+        plugin("jax-cuda12-plugin").needs("nvidia-cudnn-cu12<10,>=9.8; extra == 'with-cuda'"),
+        plugin("jax-cuda13-plugin").needs("nvidia-cudnn-cu13<10,>=9.12; extra == 'with-cuda'"),
+    ] {
+        wheels.push(("pypi", one));
+    }
+    IndexServer::start(wheels, Shape { json: true, metadata: true, ..Shape::default() })
+}
+
+fn resolve(context: &TestContext, packages: &[&str], gpu: &str, driver: &str) -> Run {
+    let options = ["--gpu", gpu, "--driver", driver, "--python", "3.10", "--only-index", "pypi"];
+    context.run(&[&["resolve"], packages, &options[..]].concat())
+}
+
+#[test]
+fn tensorflow_2_9_takes_its_cuda_from_conda() {
+    let server = index();
+    let context = TestContext::with_index(&server);
+    let run = resolve(&context, &["tensorflow==2.9.*"], "Tesla T4", "450.80.02").expect(0);
+    insta::assert_snapshot!("tensorflow_2_9", run.shown());
+    insta::assert_snapshot!("tensorflow_2_9_environment", context.read("environment.yml"));
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains("format = \"1.1.0\"") && lock.contains("[[target.framework]]"), "{lock}");
+    // What was written is read: nothing changes, and machines are held against it.
+    context.run(&["resolve", "--locked"]).expect(0);
+    resolve(&context, &["tensorflow==2.9.*"], "Tesla T4", "450.80.02").expect(0);
+    assert_eq!(context.read("envlock.lock"), lock);
+    let graph = context.run(&["graph", "--format", "dot"]).expect(0).stdout;
+    assert!(graph.contains("tensorflow"), "{graph}");
+    // A newer format is refused, a minor one is not.
+    context.write("envlock.lock", &lock.replace("format = \"1.1.0\"", "format = \"2.0.0\""));
+    context.run(&["export", "requirements.txt"]).expect(2);
+}
+
+#[test]
+fn the_driver_decides_and_ways_out_are_said() {
+    let server = index();
+    let context = TestContext::with_index(&server);
+    let run = resolve(&context, &["tensorflow==2.9.*"], "Tesla T4", "450.36.06").expect(1);
+    insta::assert_snapshot!("tensorflow_2_9_old_driver", run.shown());
+    let json = context
+        .run(&[
+            "resolve",
+            "tensorflow==2.9.*",
+            "--gpu",
+            "Tesla T4",
+            "--driver",
+            "450.36.06",
+            "--python",
+            "3.10",
+            "--json",
+        ])
+        .expect(1)
+        .json();
+    let parties = json["conflict"]["reasons"].to_string();
+    assert!(parties.contains("\"driver\"") && parties.contains("\"cuda\""), "{json:#}");
+    assert_eq!(json["conflict"]["would_work_if"][0]["change"], "driver >= 450.80.02");
+}
+
+#[test]
+fn the_extra_brings_cuda_and_without_it_that_is_said() {
+    let server = index();
+    let context = TestContext::with_index(&server);
+    let json = context
+        .run(&[
+            "resolve",
+            "tensorflow[and-cuda]<2.90",
+            "--gpu",
+            "Tesla V100",
+            "--driver",
+            "535.54.03",
+            "--python",
+            "3.10",
+            "--json",
+        ])
+        .expect(0)
+        .json();
+    let target = &json["targets"][0];
+    assert_eq!(target["stack"]["tensorflow"], "2.21.0", "{json:#}");
+    assert_eq!(target["stack"]["cuda"], "12.5");
+    assert_eq!(target["driver_mode"], "compatibility");
+    assert_eq!(target["envelope"]["driver"], "525.60.13");
+    // cuDNN 9.11 and newer serve no V100, whoever asks for cuDNN.
+    assert!(target["packages"].to_string().contains("\"9.10.2.21\""), "{json:#}");
+    let plain = resolve(&context, &["tensorflow<2.90"], "NVIDIA H200", "580.159.04").expect(0);
+    assert!(plain.flat().contains("without CUDA: `tensorflow[and-cuda]` brings it"), "{}", plain.shown());
+    let context = TestContext::with_index(&server);
+    let unknown = resolve(&context, &["tensorflow[and-cuda]"], "NVIDIA H200", "580.159.04").expect(0);
+    assert!(
+        unknown.flat().contains("tensorflow 2.99.0 needs of driver and GPU is not in the registry"),
+        "{}",
+        unknown.shown()
+    );
+}
+
+#[test]
+fn jax_by_its_plugins() {
+    let server = index();
+    let context = TestContext::with_index(&server);
+    let run = resolve(&context, &["jax[cuda13]"], "NVIDIA H200", "580.159.04").expect(0);
+    assert!(run.stdout.contains("jax-cuda13-plugin  0.10.2"), "{}", run.shown());
+    let old = resolve(&context, &["jax[cuda13]"], "Tesla V100", "580.159.04").expect(1);
+    assert!(old.flat().contains("serve GPUs from 7.5 on; NVIDIA V100 (7.0) is below"), "{}", old.shown());
+    assert!(old.flat().contains("no jax[cuda13] runs on NVIDIA V100 (7.0)"), "{}", old.shown());
+    // An extra that no release has is no release's.
+    let typo = resolve(&context, &["jax[cuda99]"], "NVIDIA H200", "580.159.04").expect(1);
+    assert!(typo.flat().contains("no extra `cuda99`; the newest has cuda12, cuda13"), "{}", typo.shown());
+}
+
+#[test]
+fn two_packages_cannot_install_one_file() {
+    let server = index();
+    let context = TestContext::with_index(&server);
+    let both = ["nvidia-cudnn-cu12", "nvidia-cudnn-cu13"];
+    let run = resolve(&context, &both, "NVIDIA H200", "580.159.04").expect(1);
+    assert!(run.flat().contains("install the same file, nvidia/cudnn/lib/libcudnn.so.9"), "{}", run.shown());
+    // Two frameworks, each with a CUDA of its own: by their SONAMEs only cuDNN stands against it.
+    let two = ["jax[cuda13]", "tensorflow[and-cuda]<2.90"];
+    let run = resolve(&context, &two, "NVIDIA H200", "580.159.04").expect(1);
+    assert!(
+        run.flat().contains("nvidia-cudnn-cu12 and nvidia-cudnn-cu13 install the same file"),
+        "{}",
+        run.shown()
+    );
+    assert!(run.flat().contains("ways out, each of them solved"), "{}", run.shown());
+    let fits = ["jax[cuda12]", "tensorflow[and-cuda]<2.90"];
+    let run = resolve(&context, &fits, "NVIDIA H200", "580.159.04").expect(0);
+    assert!(run.stdout.contains("jax-cuda12-plugin") && run.stdout.contains("tensorflow"), "{}", run.shown());
+}

@@ -50,6 +50,7 @@ pub mod diagnose;
 pub mod export;
 pub mod index;
 pub mod inspect;
+pub mod learn;
 pub mod lockfile;
 pub mod model;
 pub mod probe;

@@ -459,6 +459,21 @@ pub(super) enum RegistryCommand {
         /// Which
         which: Option<String>,
     },
+    /// Read a wheel and print what it says of itself, as the row to append
+    Learn(LearnArgs),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct LearnArgs {
+    /// A requirement such as `torch==2.15.0`, a wheel's path, or its address
+    #[arg(value_name = "REQUIREMENT|WHEEL")]
+    pub wheel: String,
+    /// The platform whose wheel is read
+    #[arg(long, value_name = "PLATFORM")]
+    pub platform: Option<crate::model::platform::Platform>,
+    /// Address of the index in PyPI's place
+    #[arg(long, value_name = "URL")]
+    pub index_url: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

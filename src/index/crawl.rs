@@ -127,13 +127,17 @@ impl Crawl<'_> {
 
     /// The file that a metadata need names: its page was read before.
     fn find_file(&self, index: &str, project: &str, filename: &str) -> Result<WheelFile, IndexError> {
-        let key = (index.to_owned(), project.to_owned());
-        let page = self.client.pages.lock().ok().and_then(|pages| pages.get(&key).cloned());
+        let page = self.read_before(index, project);
         page.as_ref().and_then(|page| page.find(filename)).cloned().ok_or_else(|| IndexError::Request {
             what: crate::model::text::clean(filename, 120),
             index: index.to_owned(),
             why: "its page was not read".to_owned(),
         })
+    }
+
+    fn read_before(&self, index: &str, project: &str) -> Option<Arc<ProjectPage>> {
+        let key = (index.to_owned(), project.to_owned());
+        self.client.pages.lock().ok()?.get(&key).cloned()
     }
 
     fn push(&mut self, job: Job) {
@@ -164,6 +168,18 @@ impl Crawl<'_> {
         let offline = self.client.config.offline;
         match job {
             Job::Page { index, project, specifiers, extras } => {
+                // One command reads a page once, whatever the server says of its age: else a page would change
+                // between two rounds of a solve.
+                if let Some(page) = self.read_before(index, project) {
+                    let (index, project) = (index.clone(), project.clone());
+                    return Ok(Some(Done::Page(
+                        index,
+                        project,
+                        Some(page),
+                        specifiers.clone(),
+                        extras.clone(),
+                    )));
+                }
                 let url = match self.client.page_url(index, project) {
                     Ok(url) => url,
                     Err(_) if !self.is_needed(job) => return Ok(Some(absent(job))),

@@ -9,6 +9,7 @@ mod crawl;
 mod credentials;
 mod http;
 pub mod locate;
+mod ranged;
 mod remote_wheel;
 mod simple;
 

@@ -36,6 +36,15 @@ impl Failure {
     }
 }
 
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failure::Transport(why) => f.write_str(why),
+            Failure::Content(why) => f.write_str(why),
+        }
+    }
+}
+
 impl From<String> for Failure {
     fn from(why: String) -> Failure {
         Failure::Transport(why)
@@ -189,7 +198,7 @@ fn extract<R: Read + Seek>(reader: R, file: &WheelFile) -> Result<Vec<u8>, Failu
 }
 
 /// `bytes 100-199/200` -> (100, 200), checked against the body.
-fn content_range(answer: &super::http::Answer) -> Result<(u64, u64), Failure> {
+pub(super) fn content_range(answer: &super::http::Answer) -> Result<(u64, u64), Failure> {
     let wrong = || Failure::Transport("a range answer that does not say what it holds".to_owned());
     let text = answer.header(header::CONTENT_RANGE).ok_or_else(wrong)?;
     let (span, total) = text.strip_prefix("bytes ").and_then(|t| t.split_once('/')).ok_or_else(wrong)?;

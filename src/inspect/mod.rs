@@ -19,4 +19,4 @@ pub use library::{Detail, library, library_of_bytes};
 pub use native::native;
 pub use prefix::{PrefixError, find as find_prefix};
 pub use traces::traces;
-pub use wheel::{WheelError, is_library, wheel};
+pub use wheel::{WheelError, is_library, open_wheel, size_of_libraries, text_of_wheel, wheel};

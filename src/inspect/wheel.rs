@@ -1,7 +1,6 @@
 //! The shared libraries inside a wheel. Each is unpacked to a temporary file, because a library's headers
 //! stand at both of its ends and a wheel can only be read forwards; no more than one lies there at a time.
 
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -40,29 +39,22 @@ pub enum WheelError {
     },
 }
 
-/// Reads every shared library of a wheel. `progress` is told bytes unpacked and bytes in all.
+/// Reads the shared libraries of a wheel whose names `wanted` admits. `progress` is told bytes unpacked and bytes in
+/// all.
 ///
 /// # Errors
 /// See [`WheelError`]. A member that is called a library and is none is left out.
-pub fn wheel(
-    file: File,
+pub fn wheel<R: Read + Seek>(
+    archive: &mut zip::ZipArchive<R>,
+    wanted: &dyn Fn(&str) -> bool,
     detail: Detail,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Vec<Library>, WheelError> {
     let not_a_wheel = |e: zip::result::ZipError| WheelError::NotAWheel(clean(&e.to_string(), 120));
-    let mut archive = zip::ZipArchive::new(io::BufReader::new(file)).map_err(not_a_wheel)?;
-    if archive.len() > MAX_MEMBERS {
-        return Err(WheelError::NotAWheel("it has too many files".to_owned()));
-    }
     let mut libraries = Vec::new();
-    for index in 0..archive.len() {
+    for (index, name) in libraries_of(archive, wanted) {
         let member = archive.by_index_raw(index).map_err(not_a_wheel)?;
-        // A name that is no text is no library's either.
-        if let Ok(name) = member.name()
-            && is_library(&name)
-        {
-            libraries.push((index, member.size(), member.compressed_size(), clean(&name, 300)));
-        }
+        libraries.push((index, member.size(), member.compressed_size(), clean(&name, 300)));
     }
     let total = libraries.iter().fold(0u64, |sum, (_, size, ..)| sum.saturating_add(*size));
     let packed_in_all = libraries.iter().fold(0u64, |sum, (_, _, packed, _)| sum.saturating_add(*packed));
@@ -99,6 +91,74 @@ pub fn wheel(
         out.push(Library { path: name.clone(), ..of_elf(&elf, Path::new(&name), detail) });
     }
     Ok(out)
+}
+
+/// Opens a wheel as the archive that it is.
+///
+/// # Errors
+/// When it is none, or has more files than any wheel.
+pub fn open_wheel<R: Read + Seek>(reader: R) -> Result<zip::ZipArchive<R>, WheelError> {
+    let not_a_wheel = |e: zip::result::ZipError| match e {
+        zip::result::ZipError::Io(error) => WheelError::Io(error),
+        other => WheelError::NotAWheel(clean(&other.to_string(), 120)),
+    };
+    let archive = zip::ZipArchive::new(reader).map_err(not_a_wheel)?;
+    if archive.len() > MAX_MEMBERS {
+        return Err(WheelError::NotAWheel("it has too many files".to_owned()));
+    }
+    Ok(archive)
+}
+
+/// Places and names of the libraries that `wanted` admits: by the directory alone, nothing else is read.
+fn libraries_of<R: Read + Seek>(
+    archive: &zip::ZipArchive<R>,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Vec<(usize, String)> {
+    let names = archive.file_names().enumerate();
+    // A name that is no text is no library's either.
+    let known = names.filter_map(|(index, name)| Some((index, name.ok()?.into_owned())));
+    known.filter(|(_, name)| is_library(name) && wanted(name)).collect()
+}
+
+/// How many libraries `wanted` admits, and their size as packed, in bytes.
+///
+/// # Errors
+/// When a member cannot be found.
+pub fn size_of_libraries<R: Read + Seek>(
+    archive: &mut zip::ZipArchive<R>,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<(usize, u64), WheelError> {
+    let found = libraries_of(archive, wanted);
+    let mut packed = 0u64;
+    for (index, name) in &found {
+        let broken = |_| WheelError::Member { member: clean(name, 300), why: "cannot be found" };
+        packed = packed.saturating_add(archive.by_index_raw(*index).map_err(broken)?.compressed_size());
+    }
+    Ok((found.len(), packed))
+}
+
+/// A text file of a wheel, no longer than `limit` bytes; nothing where it has none of that name.
+///
+/// # Errors
+/// When it is larger, or cannot be unpacked.
+pub fn text_of_wheel<R: Read + Seek>(
+    archive: &mut zip::ZipArchive<R>,
+    name: &str,
+    limit: u64,
+) -> Result<Option<String>, WheelError> {
+    let broken = |why| WheelError::Member { member: clean(name, 300), why };
+    let member = match archive.by_name(name) {
+        Ok(member) => member,
+        Err(zip::result::ZipError::FileNotFound) => return Ok(None),
+        Err(zip::result::ZipError::Io(error)) => return Err(WheelError::Io(error)),
+        Err(_) => return Err(broken("cannot be unpacked")),
+    };
+    if member.size() > limit {
+        return Err(broken("is larger than any such file"));
+    }
+    let mut bytes = Vec::new();
+    member.take(limit).read_to_end(&mut bytes).map_err(|_| broken("cannot be unpacked"))?;
+    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 /// Copies in pieces, telling how far it is.
@@ -140,6 +200,10 @@ mod tests {
         }
     }
 
+    fn all(file: std::fs::File) -> Result<Vec<Library>, WheelError> {
+        wheel(&mut open_wheel(file)?, &|_| true, Detail::All, &mut |_, _| {})
+    }
+
     fn write(members: &[(&str, &[u8])]) -> tempfile::NamedTempFile {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         let mut writer = zip::ZipWriter::new(&mut file);
@@ -154,15 +218,11 @@ mod tests {
     #[test]
     fn what_is_no_library_is_left_out_and_bombs_are_refused() {
         let bomb = vec![0; HARMLESS as usize + 1];
-        let read =
-            |members: &[(&str, &[u8])]| wheel(write(members).reopen().unwrap(), Detail::All, &mut |_, _| {});
+        let read = |members: &[(&str, &[u8])]| all(write(members).reopen().unwrap());
         assert_eq!(read(&[("a.py", b"x"), ("a.so", b"text"), ("b.so", b"\x7fELF")]).unwrap(), []);
         assert!(matches!(read(&[("../../b.so", &bomb)]), Err(WheelError::NotAWheel(_))));
         let mut none = tempfile::NamedTempFile::new().unwrap();
         none.write_all(b"not a zip").unwrap();
-        assert!(matches!(
-            wheel(none.reopen().unwrap(), Detail::All, &mut |_, _| {}),
-            Err(WheelError::NotAWheel(_))
-        ));
+        assert!(matches!(all(none.reopen().unwrap()), Err(WheelError::NotAWheel(_))));
     }
 }

@@ -44,6 +44,7 @@ pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
     let frameworks = frameworks(problem, selected, &packages);
     let glibc = packages.iter().filter_map(|p| glibc_need(problem, p)).max();
     let envelope = envelope::of_selection(problem, selected, glibc);
+    let envelope = envelope::with_code_of(problem.registry, envelope, &packages);
     let notes = notes(problem, selected, stack.as_ref());
     Solution { python, platform: problem.platform, stack, frameworks, envelope, packages, notes }
 }

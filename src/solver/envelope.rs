@@ -6,7 +6,7 @@ use super::tables::Problem;
 use crate::model::capability::{CodeTargets, ComputeCapability, Via};
 use crate::model::host::Host;
 use crate::model::platform::{Arch, Platform};
-use crate::model::solution::{Coverage, Envelope};
+use crate::model::solution::{ChosenPackage, Coverage, Envelope};
 use crate::model::version::DottedVersion;
 use crate::registry::{Build, FrameworkBuild, Registry};
 
@@ -28,6 +28,17 @@ pub(super) fn of_selection(
     let nothing = Envelope { driver: None, coverage: Vec::new(), glibc: None, platform: problem.platform };
     let together = torch.into_iter().chain(frameworks).reduce(both).unwrap_or(nothing);
     Envelope { glibc, ..together }
+}
+
+/// What is left of an envelope beside packages whose code was read: a GPU that one of them has none for is not
+/// served whole. What nobody read is not judged.
+pub(super) fn with_code_of(registry: &Registry, envelope: Envelope, packages: &[ChosenPackage]) -> Envelope {
+    let mut coverage = envelope.coverage;
+    for (targets, _) in packages.iter().filter_map(|package| package.targets.as_ref()) {
+        coverage.retain(|row| targets.covers(row.compute_capability, |c| registry.is_tegra(c)).is_some());
+    }
+    let driver = coverage.iter().filter_map(|c| c.driver_min.clone()).min().or(envelope.driver);
+    Envelope { driver, coverage, ..envelope }
 }
 
 /// What two parts need together. A part whose code was not read leaves the other's coverage as it is.

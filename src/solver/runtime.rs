@@ -82,6 +82,8 @@ impl<'a> Problem<'a> {
             let below = (0..self.gpus.len()).filter(|i| self.gpus[*i].1 < floor.min);
             out.extend(below.map(|i| (Node::Gpu(i), Set::empty())));
         }
+        let without_code = (0..self.gpus.len()).filter(|i| self.package_excludes(package, version, *i));
+        out.extend(without_code.map(|i| (Node::Gpu(i), Set::empty())));
         for (i, row) in self.registry.same_files().iter().enumerate() {
             if let Some(place) = place_in(row, package, version) {
                 out.push((Node::SameFile(i), Ranges::singleton(place as u32)));
@@ -97,6 +99,17 @@ impl<'a> Problem<'a> {
         }
         let version: DottedVersion = version.to_string().parse().ok()?;
         self.registry.cudnn_floor(&version)
+    }
+
+    /// Whether a package beside the frameworks is known to have no code at all for GPU number `gpu`. Which CUDA its
+    /// PTX is of is not known: that any driver may compile it is not held against it.
+    pub fn package_excludes(&self, package: &str, version: &Version, gpu: usize) -> bool {
+        if self.prefers_cpu() || self.registry.framework(package, version, self.platform).is_some() {
+            return false;
+        }
+        let targets = self.registry.targets_of(package, version, None, self.platform);
+        let capability = self.gpus[gpu].1;
+        targets.is_some_and(|(t, _)| t.covers(capability, |c| self.registry.is_tegra(c)).is_none())
     }
 
     /// Whether the machine leaves a release possible, as far as it uses CUDA, with one of its extras or without any.

@@ -179,7 +179,9 @@ fn wheels() {
         let mut file = tempfile::tempfile().unwrap();
         std::io::Write::write_all(&mut file, bytes).unwrap();
         std::io::Seek::rewind(&mut file).unwrap();
-        let _ = inspect::wheel(file, Detail::All, &mut |_, _| {});
+        if let Ok(mut archive) = inspect::open_wheel(file) {
+            let _ = inspect::wheel(&mut archive, &|_| true, Detail::All, &mut |_, _| {});
+        }
     });
 }
 

@@ -155,3 +155,36 @@ fn two_packages_cannot_install_one_file() {
     let run = resolve(&context, &fits, "NVIDIA H200", "580.159.04").expect(0);
     assert!(run.stdout.contains("jax-cuda12-plugin") && run.stdout.contains("tensorflow"), "{}", run.shown());
 }
+
+#[test]
+fn code_of_packages_beside_the_frameworks_counts() {
+    let mut wheels = little_pypi();
+    wheels.push(("pypi", wheel("ctranslate2", "4.8.5").tags(LINUX)));
+    wheels.push(("pypi", wheel("onnxruntime-gpu", "1.31.1").tags(LINUX)));
+    let server = IndexServer::start(wheels, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    // Read, it has nothing below 7.5; the other has.
+    let run = resolve(&context, &["onnxruntime-gpu"], "Tesla P100", "535.54.03").expect(1);
+    assert!(run.flat().contains("onnxruntime-gpu 1.31.1 has no code for"), "{}", run.shown());
+    resolve(&context, &["ctranslate2"], "Tesla P100", "535.54.03").expect(0);
+    assert!(
+        context.read("envlock.lock").contains("code = [\"5.3\", \"6.0\""),
+        "{}",
+        context.read("envlock.lock")
+    );
+    // On a machine without a GPU nothing is asked of it.
+    context.run(&["resolve", "onnxruntime-gpu", "--gpu", "none", "--python", "3.10", "--dry-run"]).expect(0);
+}
+
+#[test]
+fn a_page_is_read_once_in_a_command() {
+    let server = index();
+    let context = TestContext::with_index(&server);
+    resolve(&context, &["jax[cuda12]", "tensorflow[and-cuda]<2.90"], "NVIDIA H200", "580.159.04").expect(0);
+    let mut pages: Vec<String> =
+        server.paths().into_iter().filter(|path| !path.contains("/files/")).collect();
+    let all = pages.len();
+    pages.sort();
+    pages.dedup();
+    assert_eq!(pages.len(), all, "{:?}", server.paths());
+}

@@ -6,6 +6,7 @@ mod diagnose;
 mod export;
 mod frameworks;
 mod index;
+mod learn;
 mod loader;
 mod native;
 mod probe;

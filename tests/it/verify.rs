@@ -20,7 +20,7 @@ fn install(site: &Path, wheel: &Wheel) {
         record.push_str(&format!("{path},sha256={},{}\n", base64(&digest), text.len()));
     };
     for (path, text) in &wheel.files {
-        put(path, text);
+        put(path, std::str::from_utf8(text).unwrap());
     }
     put(&format!("{info}/METADATA"), &wheel.metadata());
     put(&format!("{info}/INSTALLER"), "pip\n");

@@ -15,7 +15,7 @@ pub struct Wheel {
     pub yanked: bool,
     /// What METADATA says, where it differs from the file name.
     pub metadata_version: Option<String>,
-    pub files: Vec<(String, String)>,
+    pub files: Vec<(String, Vec<u8>)>,
     /// Bytes of filler, to push the METADATA out of a first range.
     pub filler: usize,
 }
@@ -72,8 +72,12 @@ impl Wheel {
         self
     }
 
-    pub fn file(mut self, path: &str, text: &str) -> Wheel {
-        self.files.push((path.to_owned(), text.to_owned()));
+    pub fn file(self, path: &str, text: &str) -> Wheel {
+        self.bytes(path, text.as_bytes())
+    }
+
+    pub fn bytes(mut self, path: &str, bytes: &[u8]) -> Wheel {
+        self.files.push((path.to_owned(), bytes.to_vec()));
         self
     }
 
@@ -115,8 +119,8 @@ impl Wheel {
             archive.write_all(text).unwrap();
         };
         add(&format!("{info}/METADATA"), metadata.as_bytes());
-        for (path, text) in &self.files {
-            add(path, text.as_bytes());
+        for (path, bytes) in &self.files {
+            add(path, bytes);
         }
         add("filler.bin", &vec![7; self.filler]);
         add(&format!("{info}/WHEEL"), b"Wheel-Version: 1.0\n");

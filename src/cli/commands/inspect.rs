@@ -88,9 +88,12 @@ fn local(path: &Path, printer: &Printer) -> Result<Vec<Library>, CliError> {
 
 fn wheel(file: std::fs::File, printer: &Printer) -> Result<Vec<Library>, String> {
     let bar = printer.progress("unpacking, MiB");
-    let libraries = inspect::wheel(file, Detail::All, &mut |done, total| {
-        bar.set_length(total >> 20);
-        bar.set_position(done >> 20);
+    let opened = inspect::open_wheel(std::io::BufReader::new(file));
+    let libraries = opened.and_then(|mut archive| {
+        inspect::wheel(&mut archive, &|_| true, Detail::All, &mut |done, total| {
+            bar.set_length(total >> 20);
+            bar.set_position(done >> 20);
+        })
     });
     bar.finish_and_clear();
     libraries.map_err(|e| e.to_string())

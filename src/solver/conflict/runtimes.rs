@@ -7,7 +7,7 @@ use crate::model::version::cuda_short;
 use crate::registry::FrameworkBuild;
 use crate::solver::explain::span;
 use crate::solver::node::Node;
-use crate::solver::tables::Set;
+use crate::solver::tables::{Set, is_stack_package};
 
 impl Telling<'_, '_> {
     /// Which CUDA frameworks use, what that asks of driver and GPUs, and who cannot stand beside whom.
@@ -23,7 +23,9 @@ impl Telling<'_, '_> {
                     self.runtime_of(parent, set, name);
                 }
                 (Node::Runtime(name), Node::Gpu(i)) => self.runtime_without_code(name, parent, set, *i),
-                (Node::Package(name), Node::Gpu(i)) => self.cudnn_package(name, parent, set, *i),
+                (Node::Package(name), Node::Gpu(i)) if !is_stack_package(name) => {
+                    self.package_and_gpu(name, parent, set, *i);
+                }
                 _ => {}
             }
         }
@@ -90,10 +92,15 @@ impl Telling<'_, '_> {
         self.say(4, text, &[name, "gpu"], source);
     }
 
-    fn cudnn_package(&mut self, name: &str, node: &Node, set: &Set, gpu: usize) {
+    fn package_and_gpu(&mut self, name: &str, node: &Node, set: &Set, gpu: usize) {
         let p = self.problem;
         let versions = p.versions(node, set);
         let Some(floor) = versions.last().and_then(|version| p.cudnn_package_floor(name, version)) else {
+            let has = if versions.len() == 1 { "has" } else { "have" };
+            let text = format!("{} {has} no code for {}", p.name_versions(node, set), p.gpus[gpu].0.label());
+            let row = versions.last().and_then(|version| p.registry.companion(name, version));
+            let source = row.map(|row| p.registry.source_text(&row.source)).unwrap_or_default();
+            self.say(4, text, &[name, "gpu"], source);
             return;
         };
         let verb = if versions.len() == 1 { "serves" } else { "serve" };

@@ -1,4 +1,6 @@
-//! `envlock registry lint|show`
+//! `envlock registry lint|show|learn`: the compatibility data.
+
+mod learn;
 
 use crate::cli::args::{GlobalArgs, RegistryCommand};
 use crate::cli::error::{CliError, exit};
@@ -9,6 +11,7 @@ use crate::registry::{Registry, show};
 pub(super) fn run(global: &GlobalArgs, command: &RegistryCommand, printer: &Printer) -> Result<u8, CliError> {
     match command {
         RegistryCommand::Lint => lint(global, printer),
+        RegistryCommand::Learn(args) => learn::run(global, args, printer),
         RegistryCommand::Show { subject, which } => {
             let registry = settings::registry(global)?;
             let text = match subject.as_str() {

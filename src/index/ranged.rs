@@ -1,0 +1,188 @@
+//! A file on a server as something to read and seek in: what is read is fetched by ranges, in bounded memory. A
+//! server without ranges sends it whole, into a temporary file.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+
+use reqwest::header;
+use url::Url;
+
+use super::http::{Answer, headers};
+use super::remote_wheel::{MAX_WHEEL, content_range};
+use super::{IndexClient, IndexError};
+use crate::model::text::{clean, without_logins};
+
+/// The first range asked for: a zip's directory stands at the end.
+const TAIL: u64 = 256 << 10;
+/// What is asked for where reading begins anew; doubled while it goes on.
+const FIRST: u64 = 64 << 10;
+/// No larger piece is held.
+const LARGEST: u64 = 8 << 20;
+
+/// A file on a server.
+pub struct RemoteFile<'c> {
+    source: Source<'c>,
+    /// Bytes that came over the network so far.
+    fetched: u64,
+}
+
+enum Source<'c> {
+    Whole(File),
+    Ranges(Ranges<'c>),
+}
+
+struct Ranges<'c> {
+    client: &'c IndexClient,
+    url: Url,
+    total: u64,
+    position: u64,
+    /// The end of the file, kept.
+    tail: Piece,
+    /// What was fetched last.
+    window: Piece,
+    next: u64,
+}
+
+#[derive(Default)]
+struct Piece {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Piece {
+    fn at(&self, position: u64) -> Option<&[u8]> {
+        let offset = usize::try_from(position.checked_sub(self.start)?).ok()?;
+        self.bytes.get(offset..).filter(|rest| !rest.is_empty())
+    }
+
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+impl IndexClient {
+    /// Opens a file at an address.
+    ///
+    /// # Errors
+    /// Without a network, and when the server does not send it.
+    pub fn open(&self, address: &str) -> Result<RemoteFile<'_>, IndexError> {
+        let shown = without_logins(&clean(address, 200));
+        let failed = |why: String| IndexError::Setup(format!("cannot read `{shown}`: {why}"));
+        if self.config.offline {
+            return Err(IndexError::Offline { what: shown });
+        }
+        let url = Url::parse(address).map_err(|e| failed(e.to_string()))?;
+        let answer = self.range(&url, &format!("bytes=-{TAIL}")).map_err(failed)?;
+        match answer.status {
+            206 => {
+                let (start, total) = content_range(&answer).map_err(|e| failed(e.to_string()))?;
+                if start + answer.body.len() as u64 != total {
+                    return Err(failed("other bytes than were asked for".to_owned()));
+                }
+                let fetched = answer.body.len() as u64;
+                let tail = Piece { start, bytes: answer.body };
+                let ranges = Ranges {
+                    client: self,
+                    url,
+                    total,
+                    position: 0,
+                    tail,
+                    window: Piece::default(),
+                    next: FIRST,
+                };
+                Ok(RemoteFile { source: Source::Ranges(ranges), fetched })
+            }
+            200 => {
+                let fetched = answer.length;
+                let file = match answer.file {
+                    Some(file) => file,
+                    None => super::small_file(&answer.body).map_err(|e| failed(e.to_string()))?,
+                };
+                Ok(RemoteFile { source: Source::Whole(file), fetched })
+            }
+            status => Err(failed(format!("status {status}"))),
+        }
+    }
+
+    fn range(&self, url: &Url, range: &str) -> Result<Answer, String> {
+        let (http, runtime) = self.http().map_err(|e| e.to_string())?;
+        let headers = headers(&[(header::RANGE, range), (header::ACCEPT_ENCODING, "identity")]);
+        runtime.block_on(http.get(url, &self.credentials, &headers, MAX_WHEEL))
+    }
+}
+
+impl RemoteFile<'_> {
+    /// The file's size in bytes, where ranges are served.
+    pub fn size(&self) -> Option<u64> {
+        match &self.source {
+            Source::Whole(_) => None,
+            Source::Ranges(ranges) => Some(ranges.total),
+        }
+    }
+
+    /// Bytes that came over the network so far.
+    pub fn fetched(&self) -> u64 {
+        self.fetched
+    }
+}
+
+impl Ranges<'_> {
+    /// Fetches the piece that begins at the position; how many bytes came.
+    fn fetch(&mut self) -> io::Result<u64> {
+        // Reading on asks for more at once, a jump for little.
+        self.next = if self.position == self.window.end() { (self.next * 2).min(LARGEST) } else { FIRST };
+        let start = self.position;
+        let end = (start + self.next).min(self.total) - 1;
+        let answer =
+            self.client.range(&self.url, &format!("bytes={start}-{end}")).map_err(io::Error::other)?;
+        if answer.status != 206 {
+            return Err(io::Error::other(format!(
+                "status {} to a range that it served before",
+                answer.status
+            )));
+        }
+        let (from, total) = content_range(&answer).map_err(|e| io::Error::other(e.to_string()))?;
+        if from != start || total != self.total || answer.body.len() as u64 > end - start + 1 {
+            return Err(io::Error::other("the server sent other bytes than were asked for"));
+        }
+        self.window = Piece { start, bytes: answer.body };
+        Ok(self.window.bytes.len() as u64)
+    }
+}
+
+impl Read for RemoteFile<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let ranges = match &mut self.source {
+            Source::Whole(file) => return file.read(buffer),
+            Source::Ranges(ranges) => ranges,
+        };
+        if ranges.position >= ranges.total || buffer.is_empty() {
+            return Ok(0);
+        }
+        if ranges.tail.at(ranges.position).is_none() && ranges.window.at(ranges.position).is_none() {
+            self.fetched += ranges.fetch()?;
+        }
+        let here = ranges.tail.at(ranges.position).or_else(|| ranges.window.at(ranges.position));
+        let here = here.ok_or_else(|| io::Error::other("an empty answer to a range"))?;
+        let n = here.len().min(buffer.len());
+        buffer[..n].copy_from_slice(&here[..n]);
+        ranges.position += n as u64;
+        Ok(n)
+    }
+}
+
+impl Seek for RemoteFile<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let ranges = match &mut self.source {
+            Source::Whole(file) => return file.seek(to),
+            Source::Ranges(ranges) => ranges,
+        };
+        let target = match to {
+            SeekFrom::Start(n) => i128::from(n),
+            SeekFrom::End(n) => i128::from(ranges.total) + i128::from(n),
+            SeekFrom::Current(n) => i128::from(ranges.position) + i128::from(n),
+        };
+        ranges.position = u64::try_from(target).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        Ok(ranges.position)
+    }
+}

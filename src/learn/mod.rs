@@ -1,0 +1,287 @@
+//! What a wheel says of itself, as a row of the registry: METADATA, `version.py`, and the code for GPUs in its
+//! libraries. A release enters the registry by reading the binary, not by believing a page.
+
+mod row;
+mod version_py;
+
+use std::io::{Read, Seek};
+
+use pep440_rs::Version;
+use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
+
+use crate::inspect::{self, Detail, WheelError};
+use crate::model::capability::{CodeTarget, CodeTargets};
+use crate::model::library::DeviceCode;
+use crate::model::metadata::CoreMetadata;
+use crate::model::platform::Platform;
+use crate::model::project::WheelFile;
+use crate::model::text::{clean, normalized_name};
+use crate::model::wheel::WheelName;
+
+pub use row::render;
+
+/// No METADATA and no version.py is larger, in bytes.
+const MAX_TEXT: u64 = 16 << 20;
+
+/// Why nothing could be learned.
+#[derive(Debug, thiserror::Error)]
+pub enum LearnError {
+    /// The wheel could not be read.
+    #[error(transparent)]
+    Wheel(#[from] WheelError),
+    /// Two parts of it say different things.
+    #[error("the wheel contradicts itself: its {what} says `{says}`, its file name `{name}`")]
+    Contradiction {
+        /// Which part.
+        what: &'static str,
+        /// What it says.
+        says: String,
+        /// What the name says.
+        name: String,
+    },
+    /// Something that every such wheel has is missing.
+    #[error("{0}")]
+    Missing(String),
+}
+
+/// What was learned of a release.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Learned {
+    /// Normalized project name.
+    pub project: String,
+    /// Plain version.
+    pub version: Version,
+    /// Flavour: `cu128`, `cpu`; nothing where the wheel names no CUDA.
+    pub variant: Option<String>,
+    /// CUDA it was built with, `12.8`.
+    pub cuda: Option<String>,
+    /// The exact version of NVIDIA's cuDNN that it pins.
+    pub cudnn: Option<String>,
+    /// The exact version of NCCL that it pins.
+    pub nccl: Option<String>,
+    /// Its requirement on triton, `==3.5.1`.
+    pub triton: Option<String>,
+    /// Its requirement on torch, `==2.9.1`.
+    pub torch: Option<String>,
+    /// Code for GPUs: torch's own list, else what any of its libraries has.
+    pub targets: Option<CodeTargets>,
+    /// Platform of the wheel.
+    pub platform: Platform,
+    /// `Requires-Python`.
+    pub requires_python: Option<String>,
+    /// The file that was read.
+    pub file: String,
+    /// Its SHA-256, where it is known.
+    pub sha256: Option<String>,
+    /// What the index says of all files of the release.
+    pub files: FileFacts,
+}
+
+/// What the files of a release say by their names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FileFacts {
+    /// ABI tags: `cp312`, `cp313t`.
+    pub pythons: Vec<String>,
+    /// Lowest glibc, `2.28`.
+    pub glibc: Option<String>,
+    /// Size of the largest, in bytes.
+    pub bytes: Option<u64>,
+}
+
+impl FileFacts {
+    /// The facts of the files that a platform can install.
+    pub fn of<'f>(files: impl Iterator<Item = &'f WheelFile>, platform: Platform) -> FileFacts {
+        let mut out = FileFacts::default();
+        let mut glibc: Option<crate::model::version::DottedVersion> = None;
+        for file in files {
+            let Some(need) = file.wheel.libc_need(platform, None) else { continue };
+            glibc = match (glibc, need) {
+                (Some(known), Some(need)) => Some(known.min(need)),
+                (known, need) => known.or(need),
+            };
+            out.add(&file.wheel);
+            out.bytes = out.bytes.max(file.size);
+        }
+        out.glibc = glibc.map(|v| v.to_string());
+        out.sort();
+        out
+    }
+
+    fn add(&mut self, wheel: &WheelName) {
+        // `cp313-cp313t` is the build without the lock; `py3-none` has no ABI.
+        let tags =
+            if wheel.abis.iter().any(|abi| abi.starts_with("cp")) { &wheel.abis } else { &wheel.pythons };
+        for tag in tags {
+            if !self.pythons.contains(tag) {
+                self.pythons.push(tag.clone());
+            }
+        }
+    }
+
+    fn sort(&mut self) {
+        let number =
+            |tag: &String| tag.chars().filter(char::is_ascii_digit).collect::<String>().parse::<u32>().ok();
+        self.pythons.sort_by_key(|tag| (number(tag), tag.clone()));
+    }
+}
+
+/// What is told while a wheel is read.
+pub trait Progress {
+    /// So many bytes of the wheel will be read, of so many.
+    fn will_read(&mut self, packed: u64, members: usize);
+    /// Bytes unpacked, of so many.
+    fn unpacked(&mut self, done: u64, total: u64);
+}
+
+/// Reads a wheel. `file` is its name; sizes and tags of its siblings are for the caller to add.
+///
+/// # Errors
+/// See [`LearnError`].
+pub fn read<R: Read + Seek>(
+    reader: R,
+    file: &str,
+    platform: Platform,
+    progress: &mut dyn Progress,
+) -> Result<Learned, LearnError> {
+    let name: WheelName = file.parse().map_err(|e| LearnError::Missing(format!("{e}")))?;
+    let project = normalized_name(&name.project);
+    let mut archive = inspect::open_wheel(reader)?;
+    let metadata = metadata(&mut archive, &project, &name)?;
+    let module = project.replace('-', "_");
+    let says = inspect::text_of_wheel(&mut archive, &format!("{module}/version.py"), MAX_TEXT)?;
+    let says = says.map(|text| version_py::parse(&text)).unwrap_or_default();
+    let plain = name.version.clone().without_local();
+    // A placeholder such as `dev` is no version.
+    if let Some(version) = &says.version
+        && version.parse::<Version>().is_ok_and(|v| v.without_local() != plain)
+    {
+        return Err(contradiction("version.py", version, &name.version.to_string()));
+    }
+    let is_torch = project == "torch";
+    if is_torch && says.version.is_none() {
+        return Err(LearnError::Missing("it has no torch/version.py: this is no wheel of torch".to_owned()));
+    }
+    let variant = says.variant().or_else(|| is_torch.then(|| "cpu".to_owned()));
+    let reads_code = !is_torch || variant.as_deref() != Some("cpu");
+    let targets = if reads_code { targets(&mut archive, is_torch, progress)? } else { None };
+    if is_torch && reads_code && targets.is_none() {
+        return Err(LearnError::Missing(
+            "its libtorch_python.so has no list of GPU architectures".to_owned(),
+        ));
+    }
+    if !is_torch && targets.is_none() {
+        return Err(LearnError::Missing(format!(
+            "{project} {plain} has no code for GPUs: there is nothing to learn"
+        )));
+    }
+    let pin = |prefix: &str| -> Option<String> {
+        let found = requirements(&metadata).find(|r| (r.name.as_ref() as &str).starts_with(prefix))?;
+        specifier(&found)?.strip_prefix("==").map(str::to_owned)
+    };
+    let asks = |name: &str| specifier(&requirements(&metadata).find(|r| r.name.as_ref() as &str == name)?);
+    let mut files = FileFacts::default();
+    files.add(&name);
+    files.glibc = name.libc_need(platform, None).flatten().map(|v| v.to_string());
+    Ok(Learned {
+        version: plain,
+        variant,
+        cuda: says.cuda,
+        cudnn: pin("nvidia-cudnn-cu"),
+        nccl: pin("nvidia-nccl-cu"),
+        triton: asks("triton"),
+        torch: if is_torch { None } else { asks("torch") },
+        targets,
+        platform,
+        requires_python: metadata.requires_python,
+        file: file.to_owned(),
+        sha256: None,
+        files,
+        project,
+    })
+}
+
+struct Metadata {
+    core: CoreMetadata,
+    requires_python: Option<String>,
+}
+
+fn contradiction(what: &'static str, says: &str, name: &str) -> LearnError {
+    LearnError::Contradiction { what, says: clean(says, 80), name: clean(name, 80) }
+}
+
+fn metadata<R: Read + Seek>(
+    archive: &mut zip::ZipArchive<R>,
+    project: &str,
+    name: &WheelName,
+) -> Result<Metadata, LearnError> {
+    let is_metadata = |path: &str| {
+        let stem = path.strip_suffix(".dist-info/METADATA").filter(|stem| !stem.contains('/'));
+        stem.and_then(|stem| stem.split_once('-')).is_some_and(|(p, _)| normalized_name(p) == project)
+    };
+    let path =
+        archive.file_names().filter_map(Result::ok).find(|path| is_metadata(path)).map(|p| p.to_string());
+    let text = match path {
+        Some(path) => inspect::text_of_wheel(archive, &path, MAX_TEXT)?,
+        None => None,
+    };
+    let text = text.ok_or_else(|| LearnError::Missing("it has no METADATA".to_owned()))?;
+    let core = CoreMetadata::parse(&text, String::new()).map_err(|e| LearnError::Missing(e.to_string()))?;
+    if core.name.as_ref() as &str != project {
+        return Err(contradiction("METADATA", core.name.as_ref(), project));
+    }
+    if core.version.clone().without_local() != name.version.clone().without_local() {
+        return Err(contradiction("METADATA", &core.version.to_string(), &name.version.to_string()));
+    }
+    let header = text.lines().take_while(|line| !line.is_empty());
+    let requires_python =
+        header.filter_map(|line| line.strip_prefix("Requires-Python:")).map(|v| clean(v.trim(), 80)).next();
+    Ok(Metadata { core, requires_python })
+}
+
+fn requirements(metadata: &Metadata) -> impl Iterator<Item = Requirement<VerbatimUrl>> {
+    metadata.core.lines().filter_map(|line| line.parse().ok())
+}
+
+/// `==2.9.1` of `torch==2.9.1`.
+fn specifier(requirement: &Requirement<VerbatimUrl>) -> Option<String> {
+    match &requirement.version_or_url {
+        Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers.to_string().replace(", ", ",")),
+        _ => None,
+    }
+}
+
+/// Every target that some container has.
+fn all_targets(code: &DeviceCode) -> CodeTargets {
+    let of = |counts: Vec<(CodeTarget, usize)>| counts.into_iter().map(|(target, _)| target).collect();
+    CodeTargets { sass: of(code.counts(|shape| &shape.sass)), ptx: of(code.counts(|shape| &shape.ptx)) }
+}
+
+/// torch's own list of architectures, or what any library of the wheel has.
+fn targets<R: Read + Seek>(
+    archive: &mut zip::ZipArchive<R>,
+    is_torch: bool,
+    progress: &mut dyn Progress,
+) -> Result<Option<CodeTargets>, LearnError> {
+    // What a wheel brings of others stands in a folder of its own, `torchvision.libs`.
+    let wanted = |name: &str| match is_torch {
+        true => name == "torch/lib/libtorch_python.so",
+        false => !name.split('/').next().is_some_and(|folder| folder.ends_with(".libs")),
+    };
+    let (members, packed) = inspect::size_of_libraries(archive, &wanted)?;
+    progress.will_read(packed, members);
+    let libraries =
+        inspect::wheel(archive, &wanted, Detail::Code, &mut |done, total| progress.unpacked(done, total))?;
+    if is_torch {
+        return Ok(libraries.into_iter().find_map(|library| library.arch_list));
+    }
+    // Some packages have a library for each CUDA, of which one is loaded: a GPU is out where none has code for it.
+    let with_code = libraries.iter().filter_map(|library| library.device.as_ref()).map(all_targets);
+    Ok(with_code.reduce(|mut a, b| {
+        for (mine, more) in [(&mut a.sass, b.sass), (&mut a.ptx, b.ptx)] {
+            mine.extend(more);
+            mine.sort();
+            mine.dedup();
+        }
+        a
+    }))
+}

@@ -1,0 +1,89 @@
+//! What was learned, as the block to append to a file of the registry.
+
+use std::fmt::Write as _;
+
+use super::Learned;
+use crate::model::capability::CodeTarget;
+use crate::model::text::toml_string as quote;
+use crate::registry::COMPANIONS;
+
+/// The block, with the file it belongs to and the wheel it was read from in a comment above.
+pub fn render(learned: &Learned) -> String {
+    let mut out = String::new();
+    let hash = learned.sha256.as_ref().map(|sha256| format!(", sha256 {sha256}")).unwrap_or_default();
+    let _ = writeln!(out, "# {}{hash}", learned.file);
+    if learned.project == "torch" {
+        torch(&mut out, learned)
+    } else {
+        companion(&mut out, learned)
+    }
+    out
+}
+
+/// The file of the registry that the row belongs to.
+pub(super) fn torch_file(learned: &Learned) -> String {
+    let series: Vec<String> = learned.version.release().iter().take(2).map(ToString::to_string).collect();
+    format!("torch/{}.toml", series.join("."))
+}
+
+fn torch(out: &mut String, learned: &Learned) {
+    let _ = writeln!(out, "# belongs to registry/{}", torch_file(learned));
+    out.push_str("[[build]]\n");
+    field(out, "version", Some(&learned.version.to_string()));
+    field(out, "variant", learned.variant.as_deref());
+    field(out, "platform", Some(&learned.platform.to_string()));
+    field(out, "index", Some("pypi"));
+    field(out, "cuda", learned.cuda.as_deref());
+    field(out, "cudnn", learned.cudnn.as_deref());
+    field(out, "nccl", learned.nccl.as_deref());
+    field(out, "triton", learned.triton.as_deref());
+    codes(out, learned);
+    if learned.targets.is_some() {
+        field(out, "targets_evidence", Some("measured"));
+    }
+    list(out, "python", &learned.files.pythons);
+    field(out, "requires_python", learned.requires_python.as_deref());
+    field(out, "glibc", learned.files.glibc.as_deref());
+    if let Some(bytes) = learned.files.bytes {
+        let _ = writeln!(out, "wheel_bytes = {bytes}");
+    }
+    field(out, "evidence", Some("measured"));
+    out.push_str("source = [\"pypi-files\", \"pypi-metadata\", \"wheel-version-py\"]\n");
+}
+
+fn companion(out: &mut String, learned: &Learned) {
+    out.push_str("# belongs to registry/companions.toml\n[[companion]]\n");
+    field(out, "package", Some(&learned.project));
+    field(out, "version", Some(&learned.version.to_string()));
+    field(out, "torch", learned.torch.as_deref());
+    // Only what is built beside torch has a flavour in a lock.
+    field(
+        out,
+        "variant",
+        learned.variant.as_deref().filter(|_| COMPANIONS.contains(&learned.project.as_str())),
+    );
+    codes(out, learned);
+    field(out, "platform", Some(&learned.platform.to_string()));
+    field(out, "evidence", Some("measured"));
+    out.push_str("source = [\"companion-metadata\", \"fatbin-scan\"]\n");
+}
+
+fn codes(out: &mut String, learned: &Learned) {
+    let Some(targets) = &learned.targets else { return };
+    let texts = |list: &[CodeTarget]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+    list(out, "targets", &texts(&targets.sass));
+    list(out, "ptx", &texts(&targets.ptx));
+}
+
+fn field(out: &mut String, key: &str, value: Option<&str>) {
+    if let Some(value) = value {
+        let _ = writeln!(out, "{key} = {}", quote(value));
+    }
+}
+
+fn list(out: &mut String, key: &str, items: &[String]) {
+    if !items.is_empty() {
+        let items: Vec<String> = items.iter().map(|item| quote(item)).collect();
+        let _ = writeln!(out, "{key} = [{}]", items.join(", "));
+    }
+}

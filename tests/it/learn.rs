@@ -1,0 +1,116 @@
+//! `registry learn`: rows out of wheels, by ranges, by name and from files.
+
+use std::process::Command;
+
+use super::context::{IndexServer, Shape, TestContext, skipped};
+use super::wheels::{Wheel, wheel};
+
+const TAGS: [&str; 2] = ["cp312-cp312-manylinux_2_28_x86_64", "cp313-cp313t-manylinux_2_28_x86_64"];
+
+/// A library with torch's list of architectures; nothing where there is no gcc.
+fn libtorch_python(context: &TestContext, list: &str) -> Option<Vec<u8>> {
+    let out = context.dir.path().join("libtorch_python.so");
+    let source = context.dir.path().join("list.c");
+    std::fs::write(
+        &source,
+        format!("const char flags[] = \"{list}\";\nconst char *get(void) {{ return flags; }}\n"),
+    )
+    .unwrap();
+    let done = Command::new("gcc")
+        .args(["-shared", "-fPIC", "-nostdlib", "-o"])
+        .args([&out, &source])
+        .status()
+        .is_ok_and(|status| status.success());
+    if !done {
+        skipped("no gcc here");
+        return None;
+    }
+    Some(std::fs::read(out).unwrap())
+}
+
+fn torch(library: &[u8], tags: &str) -> Wheel {
+    wheel("torch", "2.99.0")
+        .tags(tags)
+        .python(">=3.10")
+        .needs("nvidia-cudnn-cu13==9.30.0.1; platform_system == \"Linux\"")
+        .needs("nvidia-nccl-cu13==2.31.1; platform_system == \"Linux\"")
+        .needs("triton~=4.0.0; platform_system == \"Linux\"")
+        .file("torch/version.py", "__version__ = '2.99.0+cu134'\ncuda: Optional[str] = '13.4'\n")
+        .bytes("torch/lib/libtorch_python.so", library)
+        .filler(400_000)
+}
+
+fn served(wheels: Vec<Wheel>, shape: Shape) -> IndexServer {
+    let wheels = wheels.into_iter().map(|wheel| ("pypi", wheel)).collect();
+    IndexServer::start(wheels, Shape { json: true, metadata: true, ..shape })
+}
+
+#[test]
+fn a_release_that_the_registry_does_not_have() {
+    let context = TestContext::new();
+    let Some(library) = libtorch_python(&context, "sm_80 sm_90 sm_120 compute_120") else { return };
+    for shape in [Shape::default(), Shape { no_ranges: true, ..Shape::default() }] {
+        let server = served(TAGS.iter().map(|tags| torch(&library, tags)).collect(), shape);
+        let context = TestContext::with_index(&server);
+        let run = context.run(&["registry", "learn", "torch==2.99.*"]).expect(0);
+        for line in [
+            "# belongs to registry/torch/2.99.toml\n[[build]]\nversion = \"2.99.0\"\nvariant = \"cu134\"\nplatform = \"linux-x86_64\"\n",
+            "index = \"pypi\"\ncuda = \"13.4\"\ncudnn = \"9.30.0.1\"\nnccl = \"2.31.1\"\ntriton = \"~=4.0.0\"\n",
+            "targets = [\"8.0\", \"9.0\", \"12.0\"]\nptx = [\"12.0\"]\ntargets_evidence = \"measured\"\n",
+            "python = [\"cp312\", \"cp313t\"]\nrequires_python = \">=3.10\"\nglibc = \"2.28\"\nwheel_bytes = ",
+        ] {
+            assert!(run.stdout.contains(line), "{line}\n{}", run.shown());
+        }
+        assert!(run.flat().contains("the registry does not have it yet"), "{}", run.shown());
+        let json = context.run(&["registry", "learn", "torch", "--json"]).expect(0).json();
+        assert_eq!(json["known"], serde_json::Value::Null);
+    }
+}
+
+#[test]
+fn wheels_that_cannot_be_believed() {
+    let context = TestContext::new();
+    let Some(library) = libtorch_python(&context, "sm_80 sm_90") else { return };
+    let plain = || torch(&library, TAGS[0]);
+    let lying = Wheel {
+        files: vec![("torch/version.py".to_owned(), b"__version__ = '2.98.0'\n".to_vec())],
+        ..plain()
+    };
+    let without = Wheel { files: plain().files[..1].to_vec(), ..plain() };
+    let cases = [
+        (plain().says_version("2.98.0"), "torch", "its METADATA says `2.98.0`, its file name `2.99.0`"),
+        (lying, "torch", "its version.py says `2.98.0`, its file name `2.99.0`"),
+        (without, "torch", "has no list of GPU architectures"),
+        (wheel("requests", "2.32.5"), "requests", "has no code for GPUs: there is nothing to learn"),
+        (wheel("requests", "2.32.5"), "requests==9.*", "no release of requests that `requests==9.*` allows"),
+    ];
+    for (wheel, asked, expected) in cases {
+        let server = served(vec![wheel], Shape::default());
+        let run = TestContext::with_index(&server).run(&["registry", "learn", asked]).expect(1);
+        assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
+        assert_eq!(run.stdout, "", "{expected}");
+    }
+    // A server that sends other bytes than asked.
+    let server = served(vec![plain()], Shape { wrong_range: true, ..Shape::default() });
+    let run = TestContext::with_index(&server).run(&["registry", "learn", "torch"]);
+    assert!(run.code != 0 && run.stdout.is_empty(), "{}", run.shown());
+    assert!(run.flat().contains("other bytes than were asked for"), "{}", run.shown());
+    for asked in ["torch @ https://example.org/x", "!!", "missing.whl"] {
+        TestContext::with_index(&server).run(&["registry", "learn", asked]).expect(2);
+    }
+}
+
+#[test]
+fn a_wheel_on_disk_and_one_at_an_address() {
+    let context = TestContext::new();
+    let Some(library) = libtorch_python(&context, "sm_80 sm_90") else { return };
+    let (page, bytes, _) = torch(&library, TAGS[0]).build();
+    let path = context.project().join(&page.filename);
+    std::fs::write(&path, &bytes).unwrap();
+    let local = context.run(&["registry", "learn", &page.filename]).expect(0);
+    assert!(local.stdout.contains(&format!("wheel_bytes = {}\n", bytes.len())), "{}", local.shown());
+    let server = served(vec![torch(&library, TAGS[0])], Shape::default());
+    let address = format!("{}/files/{}", server.address, page.filename);
+    let remote = TestContext::with_index(&server).run(&["registry", "learn", &address]).expect(0);
+    assert!(remote.stdout.contains("targets = [\"8.0\", \"9.0\"]"), "{}", remote.shown());
+}

@@ -237,6 +237,9 @@ pub(super) struct PlanArgs {
     /// torch, with the versions to look at: `torch>=2.6`
     #[arg(value_name = "SPEC")]
     pub torch: Option<String>,
+    /// Say what is inside a container image, and whether the machine can run it
+    #[arg(long, value_name = "IMAGE", conflicts_with_all = ["torch", "python", "variant", "only_index"])]
+    pub image: Option<String>,
     #[command(flatten)]
     pub host: HostArgs,
     /// The Python series, `3.12`
@@ -287,6 +290,9 @@ pub(super) struct RunArgs {
     /// Start the command without a look
     #[arg(long)]
     pub no_verify: bool,
+    /// What cannot be judged for want of a GPU is an error
+    #[arg(long)]
+    pub require_gpu: bool,
     /// Watch the GPUs while it runs, and say at its end what they did
     #[arg(long)]
     pub monitor: bool,
@@ -381,6 +387,9 @@ pub(super) struct ExportArgs {
     /// Which target of the lock
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,
+    /// The image to build on (for Dockerfile): by digest it stays the same
+    #[arg(long, value_name = "IMAGE")]
+    pub base: Option<String>,
     /// The address of the index `pypi` (for pylock.toml)
     #[arg(long, value_name = "URL")]
     pub index_url: Option<String>,
@@ -397,6 +406,8 @@ pub(super) enum ExportFormat {
     Requirements,
     #[value(name = "pylock.toml")]
     Pylock,
+    #[value(name = "Dockerfile")]
+    Dockerfile,
 }
 
 #[derive(Debug, ClapArgs)]

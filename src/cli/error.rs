@@ -71,6 +71,12 @@ impl From<crate::export::ExportError> for CliError {
             crate::export::ExportError::NoFiles(_) => {
                 Some("make the lock again with `envlock resolve --upgrade`")
             }
+            crate::export::ExportError::NoBase { .. } => Some(
+                "`--base IMAGE`, one with these libraries; or `envlock export environment.yml` for conda",
+            ),
+            crate::export::ExportError::NotABase(_) => {
+                Some("a name with a tag or a digest: `python:3.12-slim`, `IMAGE@sha256:...`")
+            }
             crate::export::ExportError::NoAddress { .. } => {
                 Some("name the index in envlock.toml, or pass `--index-url`")
             }

@@ -1,12 +1,14 @@
 //! A lock in the formats that installers read, one format per file.
 
 mod conda_env;
+mod dockerfile;
 pub mod graph;
 mod guard;
 mod pylock;
 mod requirements;
 
 pub use conda_env::{conda_environment, environment_name};
+pub use dockerfile::dockerfile;
 pub use guard::guard;
 pub use pylock::pylock;
 pub use requirements::requirements;
@@ -21,6 +23,9 @@ pub const REQUIREMENTS_MARK: &str = "# Written by envlock as requirements.txt";
 /// How a pylock.toml of envlock's begins.
 pub const PYLOCK_MARK: &str = "# Written by envlock as pylock.toml";
 
+/// How a Dockerfile of envlock's begins.
+pub const DOCKERFILE_MARK: &str = "# Written by envlock as Dockerfile";
+
 /// A lock that cannot be written in a format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExportError {
@@ -33,6 +38,17 @@ pub enum ExportError {
     /// A file without a hash cannot be pinned.
     #[error("the index states no SHA-256 for `{0}`, so it cannot be pinned by hash")]
     NoHash(String),
+    /// A framework that takes CUDA from the image, and no image is named.
+    #[error("{package} opens {needs} by name and brings neither: the base has to have them")]
+    NoBase {
+        /// The package.
+        package: String,
+        /// What it opens.
+        needs: String,
+    },
+    /// A base that is no image's name.
+    #[error("`{0}` is no image name")]
+    NotABase(String),
     /// An index without an address.
     #[error("the lock takes `{package}` from the index `{index}`, which has no address")]
     NoAddress {

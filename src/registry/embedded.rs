@@ -4,6 +4,7 @@ pub(super) const FILES: &[(&str, &str)] = &[
     ("advisories/magma.toml", include_str!("../../registry/advisories/magma.toml")),
     ("advisories/numpy2.toml", include_str!("../../registry/advisories/numpy2.toml")),
     ("companions.toml", include_str!("../../registry/companions.toml")),
+    ("containers.toml", include_str!("../../registry/containers.toml")),
     ("cuda.toml", include_str!("../../registry/cuda.toml")),
     ("cudnn.toml", include_str!("../../registry/cudnn.toml")),
     ("drivers.toml", include_str!("../../registry/drivers.toml")),

@@ -410,6 +410,13 @@ impl Linter {
                 )
             });
         }
+        let containers: Vec<RegistryFile> = registry.texts("containers.toml").cloned().collect();
+        for file in &containers {
+            let rows: Vec<Placed<Image>> = self.rows(file, |f: ContainersFile| f.image, |r| &r.source);
+            self.ordered(&rows, |r| (r.repository.clone(), r.tag.clone()));
+            let never: Vec<Placed<NeverImage>> = self.rows(file, |f: ContainersFile| f.never, |r| &r.source);
+            self.ordered(&never, |r| (r.repository.clone(), r.tag.clone()));
+        }
         let mut ids = BTreeSet::new();
         let files: Vec<RegistryFile> = registry.texts("advisories/").cloned().collect();
         for file in &files {

@@ -23,8 +23,8 @@ pub use queries::{GpuLookupError, GpuMatch, is_same_gpu_name};
 pub use rows::{
     Advisory, Architecture, Branch, Build, COMPANIONS, Companion, Condition, CudaFrom, CudnnFloor,
     CudnnRelease, Effect, ErrorAnswer, ErrorCase, ErrorRule, ForwardCompatibility, FrameworkBuild, GpuRow,
-    Mechanics, MinorVersionCompatibility, Offer, Predicate, PtxIsa, SameFile, SurroundingWords, Tegra,
-    ToolkitDriver, ToolkitTargets,
+    Image, Mechanics, MinorVersionCompatibility, NeverImage, Offer, Predicate, PtxIsa, SameFile,
+    SurroundingWords, Tegra, ToolkitDriver, ToolkitTargets,
 };
 
 /// The registry: texts, and what was parsed of them so far.
@@ -36,6 +36,7 @@ pub struct Registry {
     builds: OnceLock<Vec<Build>>,
     companions: OnceLock<Vec<Companion>>,
     frameworks: OnceLock<Vec<FrameworkBuild>>,
+    containers: OnceLock<rows::ContainerRows>,
     cuda: OnceLock<rows::CudaRows>,
     drivers: OnceLock<rows::DriverRows>,
     cudnn: OnceLock<rows::CudnnRows>,
@@ -88,6 +89,7 @@ impl Registry {
             builds: OnceLock::new(),
             companions: OnceLock::new(),
             frameworks: OnceLock::new(),
+            containers: OnceLock::new(),
             cuda: OnceLock::new(),
             drivers: OnceLock::new(),
             cudnn: OnceLock::new(),

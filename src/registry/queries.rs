@@ -118,6 +118,27 @@ impl Registry {
         })
     }
 
+    fn container_rows(&self) -> &ContainerRows {
+        self.containers.get_or_init(|| {
+            let file: Option<schema::ContainersFile> = self.file("containers.toml");
+            let (images, never) = file.map_or_else(Default::default, |file| (file.image, file.never));
+            ContainerRows {
+                images: sorted(images, |r: &Image| (r.repository.clone(), r.tag.clone())),
+                never: sorted(never, |r: &NeverImage| (r.repository.clone(), r.tag.clone())),
+            }
+        })
+    }
+
+    /// Container images, by repository and tag.
+    pub fn images(&self) -> &[Image] {
+        &self.container_rows().images
+    }
+
+    /// Tags that people name and that never existed.
+    pub fn images_that_never_were(&self) -> &[NeverImage] {
+        &self.container_rows().never
+    }
+
     fn cuda(&self) -> &CudaRows {
         self.cuda.get_or_init(|| {
             let file: schema::CudaFile = self.file("cuda.toml").expect("the registry was checked");

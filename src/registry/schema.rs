@@ -228,6 +228,44 @@ pub(super) struct RawGpu {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+pub(super) struct ContainersFile {
+    #[serde(default)]
+    pub image: Rows<RawImage>,
+    #[serde(default)]
+    pub never: Rows<RawNever>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawImage {
+    pub repository: String,
+    pub tag: String,
+    pub framework: String,
+    pub version: Option<String>,
+    pub cuda: Option<String>,
+    pub cudnn: Option<String>,
+    pub kind: Option<String>,
+    pub driver_min: Option<String>,
+    pub driver_branch: Option<u32>,
+    #[serde(default)]
+    pub data_centre_drivers: Vec<String>,
+    pub capability_min: Option<String>,
+    pub evidence: Evidence,
+    pub source: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawNever {
+    pub repository: String,
+    pub tag: String,
+    pub reason: String,
+    pub evidence: Evidence,
+    pub source: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct FrameworkFile {
     #[serde(default)]
     pub build: Rows<RawFrameworkBuild>,

@@ -45,7 +45,7 @@ use crate::model::solution::{Answer, Conflict, Level, Need, Solution};
 use crate::model::wheel::Python;
 use crate::registry::Registry;
 
-pub use envelope::{check_host, envelope_of};
+pub use envelope::{check_host, envelope_of, envelope_of_framework};
 pub use plan::{Plan, PlanOut, PlanRow, plan};
 pub use tables::STACK_PACKAGES;
 pub use together::newest_common;

@@ -10,7 +10,7 @@ use crate::model::version::DottedVersion;
 /// Judges a machine by what a stack needs. `native` is the driver from which on its PTX runs too.
 pub fn check(
     envelope: &Envelope,
-    variant: Option<&str>,
+    uses_cuda: bool,
     native: Option<&DottedVersion>,
     host: &Host,
     require_gpu: bool,
@@ -35,7 +35,7 @@ pub fn check(
             well.push(format!("glibc {have} >= {need}"));
         }
     }
-    if variant.is_some_and(|v| v != "cpu") {
+    if uses_cuda {
         gpus(envelope, native, host, require_gpu, &mut findings, &mut well);
     }
     Area { name: "host", findings, summary: well.join(", ") }

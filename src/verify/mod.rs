@@ -105,9 +105,9 @@ pub fn check_host(target: &Target, host: &Host, require_gpu: bool) -> Area {
     // The newest of the toolkits: below its driver some part runs in compatibility mode.
     let toolkits = target.frameworks.iter().filter_map(|x| x.native_driver.as_ref());
     let native = target.stack.iter().filter_map(|s| s.native_driver.as_ref()).chain(toolkits).max();
-    // A CPU build of torch beside a framework that uses CUDA is no environment for the CPU.
-    let variant = target.stack.as_ref().map(|s| s.variant.as_str()).filter(|_| target.frameworks.is_empty());
-    host::check(&target.envelope, variant, native, host, require_gpu)
+    let by_torch = target.stack.as_ref().is_some_and(|s| s.variant != "cpu");
+    let uses_cuda = by_torch || !target.frameworks.is_empty();
+    host::check(&target.envelope, uses_cuda, native, host, require_gpu)
 }
 
 /// The target that an environment was most probably installed from: the first with the most packages
@@ -131,7 +131,8 @@ pub fn without_lock(
         installed.distributions.iter().find(|d| d.name == "torch").and_then(|d| d.variant.as_deref());
     let mut areas = Vec::new();
     if let Some(envelope) = envelope {
-        areas.push(host::check(envelope, variant, native, host, require_gpu));
+        let uses_cuda = variant.is_some_and(|variant| variant != "cpu");
+        areas.push(host::check(envelope, uses_cuda, native, host, require_gpu));
     }
     areas.push(environment::check(registry, installed, host.system.platform));
     areas.push(files::check(installed, &|_| true));

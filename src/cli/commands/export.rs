@@ -29,6 +29,11 @@ pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> 
             export::requirements(target, &addresses)?
         }
         ExportFormat::Pylock => pylock(global, args, &project, target, printer)?,
+        ExportFormat::Dockerfile => {
+            let base = args.base.as_deref();
+            warn_of_base(base, target, printer);
+            export::dockerfile(target, base)?
+        }
     };
     match &args.output {
         None => printer.raw(&out),
@@ -37,6 +42,7 @@ pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> 
                 ExportFormat::Environment => export::ENVIRONMENT_MARK,
                 ExportFormat::Requirements => export::REQUIREMENTS_MARK,
                 ExportFormat::Pylock => export::PYLOCK_MARK,
+                ExportFormat::Dockerfile => export::DOCKERFILE_MARK,
             };
             files::guard(path, mark, args.force)?;
             files::write(path, &out)?;
@@ -44,6 +50,18 @@ pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> 
         }
     }
     Ok(exit::YES)
+}
+
+/// A base with cuDNN of its own would be found before the wheels' where anything looks on the loader's path.
+fn warn_of_base(base: Option<&str>, target: &Target, printer: &Printer) {
+    let Some(base) = base else { return };
+    if base.contains("cudnn") && target.frameworks.iter().all(|x| !x.cuda_from_system) {
+        printer.warning("the wheels bring their own cuDNN, and that of the base would stand beside it");
+        printer.hint("take a base without `cudnn` in its tag, or Python's own");
+    }
+    if !base.contains("@sha256:") {
+        printer.note("a base named by tag can change; `IMAGE@sha256:...` cannot");
+    }
 }
 
 /// pylock.toml states addresses: they are asked from the index, or its cache.

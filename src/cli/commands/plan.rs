@@ -4,9 +4,10 @@ use serde_json::json;
 
 use crate::cli::args::{GlobalArgs, PlanArgs};
 use crate::cli::error::{CliError, exit};
-use crate::cli::printer::{DIM, Printer, wrap};
+use crate::cli::printer::{DIM, ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::settings::Project;
 use crate::cli::{host, manifest, report, settings};
+use crate::containers::{self, NameError, Verdict};
 use crate::model::host::Host;
 use crate::model::request::{Limit, Preferences, Request};
 use crate::registry::Registry;
@@ -23,6 +24,9 @@ pub(super) fn run(global: &GlobalArgs, args: &PlanArgs, printer: &Printer) -> Re
         true => host::described(&args.host, &registry, &ignored)?,
         false => host::probed(&registry, &ignored)?,
     };
+    if let Some(name) = &args.image {
+        return image(name, &host, &registry, printer);
+    }
     let request = request(args, &registry)?;
     let found = plan(&Inputs {
         catalogue: &Catalogue::new(&registry, host.system.platform),
@@ -37,6 +41,70 @@ pub(super) fn run(global: &GlobalArgs, args: &PlanArgs, printer: &Printer) -> Re
         show(printer, &found, &host, &registry);
     }
     Ok(if found.runs.is_empty() { exit::NO } else { exit::YES })
+}
+
+/// What is inside an image, and whether the machine can run it.
+fn image(name: &str, host: &Host, registry: &Registry, printer: &Printer) -> Result<u8, CliError> {
+    let image = match containers::find(registry, name) {
+        Ok(image) => image,
+        Err(error @ NameError::NotAName(_)) => return Err(CliError::new("usage", error.to_string())),
+        Err(error) => {
+            let near = match &error {
+                NameError::NoSuchTag { near, .. } => near.clone(),
+                _ => Vec::new(),
+            };
+            if printer.json {
+                printer.json(&json!({ "image": null, "error": error.to_string(), "near": near }));
+            } else {
+                printer.out(&wrap(&error.to_string(), 0));
+                for (i, name) in near.iter().enumerate() {
+                    printer.out(&format!(
+                        "{}{name}",
+                        report::label(printer, if i == 0 { "nearest" } else { "" })
+                    ));
+                }
+            }
+            return Ok(exit::NO);
+        }
+    };
+    let judged = containers::judge(registry, image, host);
+    let code = if judged.verdict == Verdict::DoesNotRun { exit::NO } else { exit::YES };
+    if printer.json {
+        printer.json(&json!({
+            "image": {
+                "name": format!("{}:{}", image.repository, image.tag),
+                "framework": image.framework,
+                "version": image.version,
+                "cuda": image.cuda,
+                "cudnn": image.cudnn,
+                "evidence": image.evidence,
+            },
+            "verdict": judged.verdict,
+            "reasons": judged.reasons,
+        }));
+        return Ok(code);
+    }
+    let line = |name: &str, text: &str| {
+        printer.out(&format!("{}{}", report::label(printer, name), wrap(text, 15)));
+    };
+    line("host", &report::host_line(host, registry));
+    line("image", &format!("{}:{}", image.repository, image.tag));
+    let unknown = || "not known".to_owned();
+    line("inside", &format!("{} {}", image.framework, image.version.clone().unwrap_or_else(unknown)));
+    line("", &format!("CUDA {}", image.cuda.as_ref().map_or_else(unknown, ToString::to_string)));
+    line("", &format!("cuDNN {}", image.cudnn.as_ref().map_or_else(unknown, ToString::to_string)));
+    line("source", &registry.source_text(&image.source));
+    let (style, verdict) = match judged.verdict {
+        Verdict::Runs => (GOOD, "it runs here"),
+        Verdict::DoesNotRun => (ERROR, "it does not run here"),
+        Verdict::Unknown => (WARN, "not all of it can be judged"),
+    };
+    printer.out("");
+    printer.out(&printer.paint(style, verdict));
+    for reason in &judged.reasons {
+        printer.out(&format!("  {}", wrap(reason, 2)));
+    }
+    Ok(code)
 }
 
 fn request(args: &PlanArgs, registry: &Registry) -> Result<Request, CliError> {

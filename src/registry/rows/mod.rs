@@ -2,6 +2,7 @@
 //! registry has its namesake here.
 
 mod advisories;
+mod containers;
 mod cuda;
 mod cudnn;
 mod drivers;
@@ -17,6 +18,8 @@ use super::schema::{MetaFile, RawPython};
 use crate::model::version::cuda_version;
 
 pub use advisories::{Advisory, Effect};
+pub(super) use containers::ContainerRows;
+pub use containers::{Image, NeverImage};
 pub(super) use cuda::CudaRows;
 pub use cuda::{MinorVersionCompatibility, ToolkitDriver, ToolkitTargets};
 pub(super) use cudnn::CudnnRows;

@@ -21,7 +21,7 @@ pub(super) fn run(global: &GlobalArgs, args: &RunArgs, printer: &Printer) -> Res
     if !args.no_verify {
         let project = Project::find(global, true)?;
         let kept = State::kept(global, &project, &prefix);
-        if !kept.is_some_and(|state| state.holds(global, args.target.as_deref())) {
+        if !kept.is_some_and(|state| state.holds(global, args)) {
             let code = verified(global, &project, &prefix, args, printer)?;
             if code != exit::YES {
                 return Ok(code);
@@ -56,8 +56,13 @@ fn verified(
     if let Some(lock) = &lock {
         lock::warn_if_stale(project, lock, &registry, printer);
     }
-    let question =
-        Question { prefix, host: None, target: args.target.as_deref(), deep: false, require_gpu: false };
+    let question = Question {
+        prefix,
+        host: None,
+        target: args.target.as_deref(),
+        deep: false,
+        require_gpu: args.require_gpu,
+    };
     let begun = SystemTime::now();
     let judged = verify::judge(&question, project, lock.as_ref(), &registry)?;
     if judged.has_errors() {
@@ -70,7 +75,7 @@ fn verified(
         printer.hint("the command was not started; `--no-verify` starts it all the same");
         return Ok(exit::NO);
     }
-    let state = State::of(global, project, prefix, args.target.as_deref(), &judged.installed);
+    let state = State::of(global, project, prefix, args, &judged.installed);
     // What was changed while it was judged may have been looked at before the change.
     if !state.changed_since(begun) {
         state.keep(global, prefix);

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::cli::args::GlobalArgs;
+use crate::cli::args::{GlobalArgs, RunArgs};
 use crate::cli::files;
 use crate::cli::settings::{self, Project};
 use crate::model::installed::Installed;
@@ -60,7 +60,7 @@ impl State {
         global: &GlobalArgs,
         project: &Project,
         prefix: &Path,
-        target: Option<&str>,
+        args: &RunArgs,
         installed: &Installed,
     ) -> State {
         let site = &installed.site_packages;
@@ -87,7 +87,7 @@ impl State {
             paths.push(PathBuf::from(home).join(format!(".local/lib/python{python}/site-packages")));
         }
         let files = paths.into_iter().map(|path| (path.clone(), look(&path))).collect();
-        State { around: around(global, target), files }
+        State { around: around(global, args), files }
     }
 
     /// The state that was kept of an environment.
@@ -103,10 +103,10 @@ impl State {
     }
 
     /// Whether everything is as it was.
-    pub fn holds(&self, global: &GlobalArgs, target: Option<&str>) -> bool {
+    pub fn holds(&self, global: &GlobalArgs, args: &RunArgs) -> bool {
         // Another registry may say anything the next time.
         global.registry.is_none()
-            && self.around == around(global, target)
+            && self.around == around(global, args)
             && self.files.iter().all(|(path, then)| look(path) == *then)
     }
 
@@ -141,11 +141,13 @@ fn folders_of_variables() -> Vec<PathBuf> {
     named.flat_map(|list| std::env::split_paths(&list).collect::<Vec<_>>()).collect()
 }
 
-fn around(global: &GlobalArgs, target: Option<&str>) -> String {
+fn around(global: &GlobalArgs, args: &RunArgs) -> String {
     let mut text = format!(
-        "envlock {} 2\nregistry {:?}\ntarget {target:?}\n",
+        "envlock {} 3\nregistry {:?}\ntarget {:?}\ngpu {}\n",
         env!("CARGO_PKG_VERSION"),
-        global.registry
+        global.registry,
+        args.target,
+        args.require_gpu
     );
     for name in VARIABLES {
         text.push_str(&format!("{name}={:?}\n", std::env::var_os(name)));

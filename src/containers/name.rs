@@ -1,0 +1,151 @@
+//! Which image a name means: `pytorch/pytorch:2.5.0-cuda12.4-cudnn9-runtime`, with a host in front or without.
+
+use crate::model::text::clean;
+use crate::registry::{Image, Registry};
+
+/// No more near tags are named.
+const MOST_NEAR: usize = 3;
+
+/// Why a name means no image that is known.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// It is no image's name.
+    #[error("`{0}` is no image name")]
+    NotAName(String),
+    /// The registry knows no images of this repository.
+    #[error("no images of `{repository}` are known; those of {known} are")]
+    UnknownRepository {
+        /// The repository.
+        repository: String,
+        /// Those that are.
+        known: String,
+    },
+    /// The repository has no such tag.
+    #[error("`{repository}:{tag}` {why}")]
+    NoSuchTag {
+        /// The repository.
+        repository: String,
+        /// The tag.
+        tag: String,
+        /// Whether it never existed, or is not known.
+        why: String,
+        /// The nearest that do exist, as names.
+        near: Vec<String>,
+    },
+}
+
+/// The image that a name means.
+///
+/// # Errors
+/// See [`NameError`].
+pub fn find<'r>(registry: &'r Registry, text: &str) -> Result<&'r Image, NameError> {
+    let (repository, tag) = parts(text).ok_or_else(|| NameError::NotAName(clean(text, 120)))?;
+    let of_repository: Vec<&Image> =
+        registry.images().iter().filter(|image| image.repository == repository).collect();
+    if of_repository.is_empty() {
+        let mut known: Vec<&str> = registry.images().iter().map(|image| image.repository.as_str()).collect();
+        known.dedup();
+        return Err(NameError::UnknownRepository { repository, known: known.join(", ") });
+    }
+    // NVIDIA's release `24.05` is the tag `24.05-py3`.
+    let same = |image: &&Image| image.tag == tag || image.tag.strip_suffix("-py3") == Some(&tag);
+    if let Some(image) = of_repository.iter().copied().find(same) {
+        return Ok(image);
+    }
+    let never = registry.images_that_never_were().iter().find(|n| n.repository == repository && n.tag == tag);
+    let why = match never {
+        Some(never) => format!("never existed: {}", never.reason),
+        None if tag.is_empty() => "names no tag: what `latest` is changes".to_owned(),
+        None => "is not among the tags that are known".to_owned(),
+    };
+    let near = nearest(&of_repository, &tag);
+    Err(NameError::NoSuchTag { repository, tag, why, near })
+}
+
+/// Repository and tag of a name, without the host of Docker Hub and without a digest.
+fn parts(text: &str) -> Option<(String, String)> {
+    let name = text.trim().split('@').next()?;
+    let (repository, tag) = match name.rsplit_once(':') {
+        // A colon before the last slash is a port's.
+        Some((repository, tag)) if !tag.contains('/') => (repository, tag),
+        _ => (name, ""),
+    };
+    let repository = ["docker.io/", "index.docker.io/", "library/"]
+        .iter()
+        .fold(repository, |name, prefix| name.strip_prefix(prefix).unwrap_or(name));
+    let fits = |text: &str, more: &[u8]| {
+        text.len() <= 200 && text.bytes().all(|b| b.is_ascii_alphanumeric() || more.contains(&b))
+    };
+    let plain = repository
+        .split('/')
+        .all(|part| !part.is_empty() && part.starts_with(|c: char| c.is_ascii_alphanumeric()));
+    (plain && fits(repository, b"/._-:") && fits(tag, b"._-"))
+        .then(|| (repository.to_owned(), tag.to_owned()))
+}
+
+/// The tags that share most with a tag: the framework's version before CUDA, before the rest.
+fn nearest(images: &[&Image], tag: &str) -> Vec<String> {
+    let wanted: Vec<&str> = tag.split('-').collect();
+    let score = |image: &Image| -> usize {
+        let words: Vec<&str> = image.tag.split('-').collect();
+        let alike = |place: usize| match (wanted.get(place), words.get(place)) {
+            (Some(a), Some(b)) => {
+                a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count() + usize::from(a == b) * 4
+            }
+            _ => 0,
+        };
+        (0..wanted.len().max(words.len())).map(|place| alike(place) * if place == 0 { 4 } else { 1 }).sum()
+    };
+    let mut ranked: Vec<(usize, &Image)> = images.iter().map(|image| (score(image), *image)).collect();
+    ranked.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| b.1.tag.cmp(&a.1.tag)));
+    ranked
+        .into_iter()
+        .take(MOST_NEAR)
+        .map(|(_, image)| format!("{}:{}", image.repository, image.tag))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for (text, expected) in [
+            (
+                "pytorch/pytorch:2.5.0-cuda12.4-cudnn9-runtime",
+                Some(("pytorch/pytorch", "2.5.0-cuda12.4-cudnn9-runtime")),
+            ),
+            ("docker.io/pytorch/pytorch:2.5.0", Some(("pytorch/pytorch", "2.5.0"))),
+            ("nvcr.io/nvidia/pytorch:24.05-py3@sha256:ab", Some(("nvcr.io/nvidia/pytorch", "24.05-py3"))),
+            ("localhost:5000/x", Some(("localhost:5000/x", ""))),
+            ("pytorch/pytorch", Some(("pytorch/pytorch", ""))),
+            ("", None),
+            ("a b", None),
+            ("/x", None),
+            ("x:y;rm", None),
+        ] {
+            let found = parts(text);
+            assert_eq!(found.as_ref().map(|(r, t)| (r.as_str(), t.as_str())), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn tags_that_never_were() {
+        let registry = Registry::embedded();
+        for (text, near) in [
+            (
+                "pytorch/pytorch:2.5.0-cuda12.1-cudnn8-runtime",
+                "pytorch/pytorch:2.5.0-cuda12.1-cudnn9-runtime",
+            ),
+            ("pytorch/pytorch:2.8.0-cuda11.8-cudnn8-devel", "pytorch/pytorch:2.8.0-cuda12"),
+        ] {
+            let Err(NameError::NoSuchTag { why, near: found, .. }) = find(&registry, text) else {
+                panic!("{text}")
+            };
+            assert!(why.starts_with("never existed"), "{why}");
+            assert!(found[0].starts_with(near), "{text}: {found:?}");
+        }
+        assert!(find(&registry, "nvcr.io/nvidia/pytorch:24.05").is_ok());
+    }
+}

@@ -1,0 +1,111 @@
+//! Container images: what is inside, whether a machine runs them, and the Dockerfile of a lock.
+
+use dockerfile_parser::{Dockerfile, Instruction};
+
+use super::context::{IndexServer, Shape, TestContext};
+use super::wheels::{little_pypi, wheel};
+
+#[test]
+fn an_image_on_a_machine() {
+    let context = TestContext::new();
+    let torch = "pytorch/pytorch:2.5.0-cuda12.4-cudnn9-runtime";
+    let nvidia = "nvcr.io/nvidia/pytorch:24.05-py3";
+    let tensorflow = "tensorflow/tensorflow:2.9.0-gpu";
+    for (image, gpu, driver, verdict, says) in [
+        (torch, "NVIDIA H200", "580.159.04", "runs", "driver 580.159.04 >= 525.60.13"),
+        (torch, "NVIDIA H200", "470.57.02", "does-not-run", "it needs driver >= 525.60.13"),
+        (
+            torch,
+            "NVIDIA B200",
+            "580.159.04",
+            "does-not-run",
+            "torch in it has no code for NVIDIA B200 (10.0)",
+        ),
+        (nvidia, "NVIDIA H200", "560.35.03", "unknown", "driver 560.35.03 is of branch 545 or newer"),
+        (nvidia, "NVIDIA H200", "535.129.03", "unknown", "forward compatibility makes up for it"),
+        (nvidia, "RTX 4090", "535.129.03", "does-not-run", "demand driver branch 545"),
+        (tensorflow, "Tesla T4", "450.80.02", "runs", "driver 450.80.02 >= 450.80.02"),
+        (tensorflow, "Tesla T4", "450.36.06", "does-not-run", "it needs driver >= 450.80.02"),
+    ] {
+        let code = i32::from(verdict == "does-not-run");
+        let arguments = ["plan", "--image", image, "--gpu", gpu, "--driver", driver];
+        let json = context.run(&[&arguments[..], &["--json"]].concat()).expect(code).json();
+        assert_eq!(json["verdict"], verdict, "{image} {gpu} {driver}: {json:#}");
+        assert!(json["reasons"].to_string().contains(says), "{says}: {json:#}");
+        context.run(&arguments).expect(code);
+    }
+}
+
+#[test]
+fn names_that_mean_nothing() {
+    let context = TestContext::new();
+    for (name, code, says) in [
+        (
+            "pytorch/pytorch:2.5.0-cuda12.1-cudnn8-runtime",
+            1,
+            "never existed: from 2.4.0 on the images have cuDNN 9 nearest pytorch/pytorch:2.5.0-cuda12.1-cudnn9-runtime",
+        ),
+        ("pytorch/pytorch:2.8.0-cuda11.8-cudnn8-devel", 1, "never existed: 2.8 was built for CUDA 12.6"),
+        ("pytorch/pytorch:9.9", 1, "is not among the tags that are known nearest"),
+        ("pytorch/pytorch", 1, "names no tag"),
+        ("ubuntu:24.04", 1, "no images of `ubuntu` are known"),
+        ("no image", 2, "`no image` is no image name"),
+        ("x:$(reboot)", 2, "is no image name"),
+    ] {
+        let run = context.run(&["plan", "--image", name, "--gpu", "NVIDIA H200"]).expect(code);
+        assert!(run.flat().contains(says), "{says}: {}", run.shown());
+    }
+}
+
+#[test]
+fn the_dockerfile_of_a_lock() {
+    let server = IndexServer::start(little_pypi(), Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    context
+        .run(&["resolve", "torch", "--gpu", "NVIDIA H200", "--driver", "580.159.04", "--only-index", "pypi"])
+        .expect(0);
+    let run = context.run(&["export", "Dockerfile"]).expect(0);
+    insta::assert_snapshot!("dockerfile", run.stdout);
+    let parsed = Dockerfile::parse(&run.stdout).unwrap();
+    assert_eq!(parsed.stages().iter().count(), 1);
+    let entry = parsed.instructions.iter().find_map(|i| match i {
+        Instruction::Entrypoint(entry) => entry.as_exec().map(|e| e.as_str_vec().join(" ")),
+        _ => None,
+    });
+    assert_eq!(entry.as_deref(), Some("envlock run --require-gpu --"));
+    let requirement = parsed.instructions.iter().find_map(|i| match i {
+        Instruction::Env(env) => env
+            .vars
+            .iter()
+            .find(|var| var.key.content == "NVIDIA_REQUIRE_CUDA")
+            .map(|var| var.value.to_string()),
+        _ => None,
+    });
+    assert_eq!(requirement.as_deref(), Some("driver>=580.65.06"));
+    // A base is taken as it is, and what it may do is said.
+    let digest = format!("nvidia/cuda@sha256:{}", "a".repeat(64));
+    let run = context.run(&["export", "Dockerfile", "--base", &digest]).expect(0);
+    assert!(run.stdout.contains(&format!("FROM {digest}\n")) && run.stderr.is_empty(), "{}", run.shown());
+    let run = context
+        .run(&["export", "Dockerfile", "--base", "nvidia/cuda:12.8.1-cudnn-runtime-ubuntu24.04"])
+        .expect(0);
+    assert!(run.flat().contains("take a base without `cudnn` in its tag"), "{}", run.shown());
+    let run = context.run(&["export", "Dockerfile", "--base", "x\nRUN reboot"]).expect(2);
+    assert!(run.stderr.contains("is no image name"), "{}", run.shown());
+}
+
+#[test]
+fn an_old_tensorflow_needs_a_base() {
+    let mut wheels = little_pypi();
+    wheels.push(("pypi", wheel("tensorflow", "2.9.3").tags("cp310-cp310-manylinux_2_17_x86_64")));
+    let server = IndexServer::start(wheels, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    let machine = ["--gpu", "Tesla T4", "--driver", "450.80.02", "--python", "3.10"];
+    context.run(&[&["resolve", "tensorflow==2.9.*"], &machine[..]].concat()).expect(0);
+    let run = context.run(&["export", "Dockerfile"]).expect(2);
+    assert!(run.flat().contains("tensorflow opens CUDA 11.2 and cuDNN 8.1 by name"), "{}", run.shown());
+    let base = "tensorflow/tensorflow:2.9.0-gpu";
+    let run = context.run(&["export", "Dockerfile", "--base", base]).expect(0);
+    assert!(run.stdout.contains(&format!("FROM {base}\n")), "{}", run.shown());
+    assert!(run.stdout.contains("driver>=450.80.02"), "{}", run.shown());
+}

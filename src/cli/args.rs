@@ -227,6 +227,9 @@ pub(super) struct SolveArgs {
     /// Solve hardware, CUDA and builds from the registry alone, without network and hashes
     #[arg(long, help_heading = "Solve")]
     pub stack_only: bool,
+    /// Leave out releases that the registry does not know instead of reading their wheels
+    #[arg(long, help_heading = "Solve")]
+    pub no_learn: bool,
     /// Replace files that envlock did not write
     #[arg(long, help_heading = "Solve")]
     pub force: bool,

@@ -17,8 +17,9 @@ use crate::model::platform::Platform;
 use crate::model::project::WheelFile;
 use crate::model::text::{clean, normalized_name};
 use crate::model::wheel::WheelName;
+use crate::registry::COMPANIONS;
 
-pub use row::render;
+pub use row::{file_of, render};
 
 /// No METADATA and no version.py is larger, in bytes.
 const MAX_TEXT: u64 = 16 << 20;
@@ -169,7 +170,8 @@ pub fn read<R: Read + Seek>(
             "its libtorch_python.so has no list of GPU architectures".to_owned(),
         ));
     }
-    if !is_torch && targets.is_none() {
+    // What is built beside torch matters without such code too.
+    if targets.is_none() && !is_torch && !COMPANIONS.contains(&project.as_str()) {
         return Err(LearnError::Missing(format!(
             "{project} {plain} has no code for GPUs: there is nothing to learn"
         )));

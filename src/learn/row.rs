@@ -21,13 +21,16 @@ pub fn render(learned: &Learned) -> String {
 }
 
 /// The file of the registry that the row belongs to.
-pub(super) fn torch_file(learned: &Learned) -> String {
+pub fn file_of(learned: &Learned) -> String {
+    if learned.project != "torch" {
+        return "companions.toml".to_owned();
+    }
     let series: Vec<String> = learned.version.release().iter().take(2).map(ToString::to_string).collect();
     format!("torch/{}.toml", series.join("."))
 }
 
 fn torch(out: &mut String, learned: &Learned) {
-    let _ = writeln!(out, "# belongs to registry/{}", torch_file(learned));
+    let _ = writeln!(out, "# belongs to registry/{}", file_of(learned));
     out.push_str("[[build]]\n");
     field(out, "version", Some(&learned.version.to_string()));
     field(out, "variant", learned.variant.as_deref());

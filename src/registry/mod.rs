@@ -80,6 +80,29 @@ impl Registry {
         if problems.is_empty() { Ok(registry) } else { Err(problems) }
     }
 
+    /// The registry with rows more: each with the file that it is appended to. That a row names a cuDNN or a CUDA
+    /// that has no row of its own yet is no fault here, as it is for [`check`]: new releases come together.
+    ///
+    /// # Errors
+    /// What is wrong with a row by itself.
+    pub fn with_rows(&self, rows: &[(String, String)]) -> Result<Registry, String> {
+        let mut files = self.files.clone();
+        for (path, row) in rows {
+            if path.starts_with("torch/") {
+                let file: schema::TorchFile = toml::from_str(row).map_err(|e| e.message().to_owned())?;
+                file.build.iter().try_for_each(|raw| Build::try_from(raw.as_ref()).map(drop))?;
+            } else {
+                let file: schema::CompanionsFile = toml::from_str(row).map_err(|e| e.message().to_owned())?;
+                file.companion.iter().try_for_each(|raw| Companion::try_from(raw.as_ref()).map(drop))?;
+            }
+            match files.iter_mut().find(|file| file.path == *path) {
+                Some(file) => file.text = format!("{}\n{row}", file.text).into(),
+                None => files.push(RegistryFile { path: path.clone().into(), text: row.clone().into() }),
+            }
+        }
+        Ok(Registry::unchecked(files))
+    }
+
     fn unchecked(mut files: Vec<RegistryFile>) -> Registry {
         files.sort_by(|a, b| a.path.cmp(&b.path));
         Registry {

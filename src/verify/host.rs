@@ -199,14 +199,12 @@ mod tests {
         ];
         let native = "570.26".parse().unwrap();
         for (driver, gpu, glibc, expected) in table {
-            let area = check(&envelope(), Some("cu128"), Some(&native), &host(*driver, *gpu, glibc), false);
+            let area = check(&envelope(), true, Some(&native), &host(*driver, *gpu, glibc), false);
             let codes: Vec<Code> = area.findings.iter().map(|f| f.code).collect();
             assert_eq!(codes, *expected, "{driver:?} {gpu:?} {glibc}");
         }
-        let strict = check(&envelope(), Some("cu128"), None, &host(None, Some(None), "2.35"), true);
+        let strict = check(&envelope(), true, None, &host(None, Some(None), "2.35"), true);
         assert!(strict.has_errors());
-        assert!(
-            check(&envelope(), Some("cpu"), None, &host(None, Some(None), "2.35"), true).findings.is_empty()
-        );
+        assert!(check(&envelope(), false, None, &host(None, Some(None), "2.35"), true).findings.is_empty());
     }
 }

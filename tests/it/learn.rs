@@ -114,3 +114,55 @@ fn a_wheel_on_disk_and_one_at_an_address() {
     let remote = TestContext::with_index(&server).run(&["registry", "learn", &address]).expect(0);
     assert!(remote.stdout.contains("targets = [\"8.0\", \"9.0\"]"), "{}", remote.shown());
 }
+
+#[test]
+fn resolve_learns_what_the_registry_does_not_know() {
+    let context = TestContext::new();
+    let Some(library) = libtorch_python(&context, "sm_80 sm_90 sm_120 compute_120") else { return };
+    let mut wheels = super::wheels::little_pypi();
+    wheels.push(("pypi", torch(&library, "cp312-cp312-manylinux_2_28_x86_64")));
+    wheels.push(("pypi", wheel("nvidia-cudnn-cu13", "9.30.0.1")));
+    wheels.push(("pypi", wheel("nvidia-nccl-cu13", "2.31.1")));
+    wheels.push(("pypi", wheel("triton", "4.0.1")));
+    let server = IndexServer::start(wheels, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    let machine = ["--gpu", "NVIDIA H200", "--driver", "615.10.01", "--only-index", "pypi"];
+    let resolve = |rest: &[&str]| context.run(&[&["resolve", "torch"], &machine[..], rest].concat());
+    let without = resolve(&["--no-learn", "--dry-run"]).expect(0);
+    assert!(
+        without.flat().contains("the index has torch 2.99.0, which the registry does not know"),
+        "{}",
+        without.shown()
+    );
+    assert!(without.stdout.contains("2.15.0+cu132"), "{}", without.shown());
+    let run = resolve(&[]).expect(0);
+    assert!(run.flat().contains("torch 2.99.0 is newer than the registry"), "{}", run.shown());
+    assert!(run.stdout.contains("2.99.0+cu134"), "{}", run.shown());
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains("torch = \"2.99.0\"") && lock.contains("evidence = \"measured\""), "{lock}");
+    // The row is kept: the wheel's library is not read again, and the lock stays as it is.
+    let before =
+        server.paths().iter().filter(|path| path.contains("torch-2.99.0") && path.ends_with(".whl")).count();
+    resolve(&[]).expect(0);
+    let after =
+        server.paths().iter().filter(|path| path.contains("torch-2.99.0") && path.ends_with(".whl")).count();
+    assert_eq!((before > 0, after), (true, before));
+    assert_eq!(context.read("envlock.lock"), lock);
+    context.run(&["resolve", "--locked"]).expect(0);
+    // A GPU that its code does not serve gets an older one, as ever.
+    let old = context
+        .run(&[
+            "resolve",
+            "torch",
+            "--gpu",
+            "Tesla T4",
+            "--driver",
+            "615.10.01",
+            "--only-index",
+            "pypi",
+            "--upgrade",
+            "--dry-run",
+        ])
+        .expect(0);
+    assert!(old.stdout.contains("2.15.0+cu132"), "{}", old.shown());
+}

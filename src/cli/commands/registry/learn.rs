@@ -4,22 +4,18 @@ use std::fs::File;
 use std::path::Path;
 use std::str::FromStr as _;
 
-use indicatif::ProgressBar;
 use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
 use serde_json::json;
 
 use crate::cli::args::{GlobalArgs, LearnArgs};
 use crate::cli::error::{CliError, exit};
 use crate::cli::fetch;
+use crate::cli::learning::{self, Telling};
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
-use crate::index::{Fetched, IndexClient};
-use crate::learn::{self, FileFacts, LearnError, Learned};
+use crate::learn::{self, Learned};
 use crate::model::platform::Platform;
-use crate::model::project::{ProjectPage, WheelFile};
-use crate::model::solution::Need;
 use crate::model::text::clean;
-use crate::model::wheel::Python;
 use crate::registry::Registry;
 
 pub(super) fn run(global: &GlobalArgs, args: &LearnArgs, printer: &Printer) -> Result<u8, CliError> {
@@ -100,7 +96,7 @@ fn from_address(
     let client = fetch::client_of_addresses(global);
     let name =
         url.split(['?', '#']).next().unwrap_or(url).rsplit('/').next().unwrap_or(url).replace("%2B", "+");
-    read_remote(&client, url, &name, None, platform, printer)
+    learning::address(&client, url, &name, None, platform, printer)
 }
 
 fn from_index(
@@ -124,21 +120,9 @@ fn from_index(
     let project = Project::find(global, false)?;
     let client = fetch::client(global, &project, args.index_url.as_deref())?;
     let name = requirement.name.to_string();
-    let page = page(&client, &name)?;
+    let page = learning::page(&client, &name)?;
     let page = page.ok_or_else(|| CliError::new("network", format!("the index pypi has no `{name}`")))?;
-    let fits = |prereleases: bool| {
-        page.releases().iter().rev().find_map(|release| {
-            let admitted = specifiers.is_none_or(|s| s.contains(&release.version))
-                && (prereleases || specifiers.is_some() || !release.version.any_prerelease());
-            let wheel = || {
-                (0..64).rev().find_map(|minor| {
-                    page.usable(release, Python::new(minor), platform, None).into_iter().next()
-                })
-            };
-            Some((release, admitted.then(wheel)??))
-        })
-    };
-    let Some((release, file)) = fits(false).or_else(|| fits(true)) else {
+    let Some(found) = learning::newest(&page, specifiers, platform) else {
         return Err(CliError {
             exit: exit::NO,
             ..CliError::new(
@@ -147,92 +131,5 @@ fn from_index(
             )
         });
     };
-    let mut learned = read_remote(&client, &file.url, &file.filename, file.size, platform, printer)?;
-    learned.sha256.clone_from(&file.sha256);
-    let siblings: Vec<&WheelFile> = page.files(release).iter().collect();
-    let mut files = FileFacts::of(siblings.iter().copied(), platform);
-    // A page that states no sizes: the servers do.
-    if siblings.iter().any(|file| file.size.is_none()) {
-        files.bytes = largest(&client, &name, &siblings, platform);
-    }
-    learned.files = files;
-    Ok(learned)
-}
-
-fn largest(client: &IndexClient, project: &str, files: &[&WheelFile], platform: Platform) -> Option<u64> {
-    let needs: Vec<Need> = files
-        .iter()
-        .filter(|file| file.wheel.libc_need(platform, None).is_some())
-        .map(|file| Need::Metadata {
-            index: "pypi".to_owned(),
-            project: project.to_owned(),
-            filename: file.filename.clone(),
-        })
-        .collect();
-    client.sizes(&needs).into_values().max()
-}
-
-fn page(client: &IndexClient, name: &str) -> Result<Option<std::sync::Arc<ProjectPage>>, CliError> {
-    let need = Need::Page { index: "pypi".to_owned(), project: name.to_owned() };
-    let fetched = client
-        .fetch(&[need], None, &mut |_, _| {})
-        .map_err(|e| fetch::index_error(&e, &crate::model::request::Request::default()))?;
-    Ok(fetched.into_iter().find_map(|answer| match answer {
-        Fetched::Page { page, .. } => page,
-        Fetched::Metadata { .. } => None,
-    }))
-}
-
-fn read_remote(
-    client: &IndexClient,
-    url: &str,
-    name: &str,
-    size: Option<u64>,
-    platform: Platform,
-    printer: &Printer,
-) -> Result<Learned, CliError> {
-    let mut file = client.open(url).map_err(|e| CliError::new("network", e.to_string()))?;
-    let mut telling = Telling::new(printer, size.or(file.size()));
-    let read = learn::read(&mut file, name, platform, &mut telling);
-    let learned = telling.finish(read, name)?;
-    printer.note(&format!("{} of {name} came over the network", mb(file.fetched())));
-    Ok(learned)
-}
-
-fn mb(bytes: u64) -> String {
-    format!("{:.1} MB", bytes as f64 / 1e6)
-}
-
-/// Says what will be read before it is, and how far it is.
-struct Telling<'p> {
-    printer: &'p Printer,
-    bar: ProgressBar,
-    size: Option<u64>,
-}
-
-impl<'p> Telling<'p> {
-    fn new(printer: &'p Printer, size: Option<u64>) -> Telling<'p> {
-        Telling { printer, bar: printer.progress("reading, MiB"), size }
-    }
-
-    fn finish(self, read: Result<Learned, LearnError>, name: &str) -> Result<Learned, CliError> {
-        self.bar.finish_and_clear();
-        read.map_err(|error| CliError {
-            exit: exit::NO,
-            ..CliError::new("registry", format!("nothing is learned of `{}`: {error}", clean(name, 120)))
-        })
-    }
-}
-
-impl learn::Progress for Telling<'_> {
-    fn will_read(&mut self, packed: u64, members: usize) {
-        let of = self.size.map(|size| format!(" of {}", mb(size))).unwrap_or_default();
-        let s = if members == 1 { "y" } else { "ies" };
-        self.printer.note(&format!("reading {}{of}: {members} librar{s}", mb(packed)));
-    }
-
-    fn unpacked(&mut self, done: u64, total: u64) {
-        self.bar.set_length(total >> 20);
-        self.bar.set_position(done >> 20);
-    }
+    learning::release(&client, &page, found, platform, printer)
 }

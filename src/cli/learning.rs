@@ -1,0 +1,151 @@
+//! Reading a release's wheel for what the registry does not have: shared by `registry learn` and `resolve`.
+
+use std::sync::Arc;
+
+use indicatif::ProgressBar;
+use pep440_rs::VersionSpecifiers;
+
+use super::error::{CliError, exit};
+use super::fetch;
+use super::printer::Printer;
+use crate::index::{Fetched, IndexClient};
+use crate::learn::{self, FileFacts, LearnError, Learned};
+use crate::model::platform::Platform;
+use crate::model::project::{ProjectPage, Release, WheelFile};
+use crate::model::request::Request;
+use crate::model::solution::Need;
+use crate::model::text::clean;
+use crate::model::wheel::Python;
+
+/// A project's page on PyPI; nothing where there is none.
+///
+/// # Errors
+/// When the index does not answer.
+pub(super) fn page(client: &IndexClient, name: &str) -> Result<Option<Arc<ProjectPage>>, CliError> {
+    let need = Need::Page { index: "pypi".to_owned(), project: name.to_owned() };
+    let fetched = client
+        .fetch(&[need], None, &mut |_, _| {})
+        .map_err(|error| fetch::index_error(&error, &Request::default()))?;
+    Ok(fetched.into_iter().find_map(|answer| match answer {
+        Fetched::Page { page, .. } => page,
+        Fetched::Metadata { .. } => None,
+    }))
+}
+
+/// The newest release that specifiers admit with its best wheel for a platform; pre-releases only where nothing else
+/// is there.
+pub(super) fn newest<'p>(
+    page: &'p ProjectPage,
+    specifiers: Option<&VersionSpecifiers>,
+    platform: Platform,
+) -> Option<(&'p Release, &'p WheelFile)> {
+    let find = |prereleases: bool| {
+        page.releases().iter().rev().find_map(|release| {
+            let version = &release.version;
+            let admitted = !release.yanked
+                && specifiers.is_none_or(|s| s.contains(version))
+                && (prereleases || !version.any_prerelease());
+            let wheel = || {
+                (0..64).rev().find_map(|minor| {
+                    page.usable(release, Python::new(minor), platform, None).first().copied()
+                })
+            };
+            Some((release, admitted.then(wheel)??))
+        })
+    };
+    find(false).or_else(|| find(true))
+}
+
+/// Reads a release by its best wheel; its siblings' names and sizes are facts too.
+///
+/// # Errors
+/// When the wheel cannot be read or contradicts itself.
+pub(super) fn release(
+    client: &IndexClient,
+    page: &ProjectPage,
+    (release, file): (&Release, &WheelFile),
+    platform: Platform,
+    printer: &Printer,
+) -> Result<Learned, CliError> {
+    let mut learned = address(client, &file.url, &file.filename, file.size, platform, printer)?;
+    learned.sha256.clone_from(&file.sha256);
+    let siblings = page.files(release);
+    learned.files = FileFacts::of(siblings.iter(), platform);
+    // A page that states no sizes: the server does.
+    if siblings.iter().any(|file| file.size.is_none()) {
+        let needs: Vec<Need> = siblings
+            .iter()
+            .filter(|file| file.wheel.libc_need(platform, None).is_some())
+            .map(|file| Need::Metadata {
+                index: "pypi".to_owned(),
+                project: learned.project.clone(),
+                filename: file.filename.clone(),
+            })
+            .collect();
+        learned.files.bytes = client.sizes(&needs).into_values().max();
+    }
+    Ok(learned)
+}
+
+/// Reads a wheel at an address by ranges.
+///
+/// # Errors
+/// When it cannot be read or contradicts itself.
+pub(super) fn address(
+    client: &IndexClient,
+    url: &str,
+    name: &str,
+    size: Option<u64>,
+    platform: Platform,
+    printer: &Printer,
+) -> Result<Learned, CliError> {
+    let mut file = client.open(url).map_err(|e| CliError::new("network", e.to_string()))?;
+    let mut telling = Telling::new(printer, size.or(file.size()));
+    let read = learn::read(&mut file, name, platform, &mut telling);
+    let learned = telling.finish(read, name)?;
+    printer.note(&format!("{} of {name} came over the network", mb(file.fetched())));
+    Ok(learned)
+}
+
+fn mb(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
+/// Says what will be read before it is, and how far it is.
+pub(super) struct Telling<'p> {
+    printer: &'p Printer,
+    bar: ProgressBar,
+    size: Option<u64>,
+}
+
+impl<'p> Telling<'p> {
+    /// For a wheel of so many bytes.
+    pub fn new(printer: &'p Printer, size: Option<u64>) -> Telling<'p> {
+        Telling { printer, bar: printer.progress("reading, MiB"), size }
+    }
+
+    /// What was read, or why nothing was learned.
+    ///
+    /// # Errors
+    /// The reading's.
+    pub fn finish(self, read: Result<Learned, LearnError>, name: &str) -> Result<Learned, CliError> {
+        self.bar.finish_and_clear();
+        read.map_err(|error| CliError {
+            exit: exit::NO,
+            ..CliError::new("registry", format!("nothing is learned of `{}`: {error}", clean(name, 120)))
+        })
+    }
+}
+
+impl learn::Progress for Telling<'_> {
+    fn will_read(&mut self, packed: u64, members: usize) {
+        let of = self.size.map(|size| format!(" of {}", mb(size))).unwrap_or_default();
+        let s = if members == 1 { "y" } else { "ies" };
+        self.printer.note(&format!("reading {}{of}: {members} librar{s}", mb(packed)));
+    }
+
+    fn unpacked(&mut self, done: u64, total: u64) {
+        self.bar.set_length(total >> 20);
+        self.bar.set_position(done >> 20);
+    }
+}

@@ -1,19 +1,11 @@
 //! Versions as integers, as CUDA's libraries and messages give them: `12080` is CUDA 12.8, `91002` cuDNN 9.10.2.
 
+use crate::model::version::cudnn_of_integer;
+
 /// CUDA's: thousand times the major, ten times the minor. `cudaDriverGetVersion` and `cudaRuntimeGetVersion`.
 pub(super) fn cuda(number: u32) -> Option<String> {
     let (major, minor) = (number / 1000, number % 1000 / 10);
     ((5..100).contains(&major) && number.is_multiple_of(10) && minor < 10).then(|| format!("{major}.{minor}"))
-}
-
-/// cuDNN's: up to 8 thousand times the major, hundred times the minor; from 9 on ten thousand times the major.
-pub(super) fn cudnn(number: u32) -> Option<String> {
-    let (major, rest) = match number {
-        4_000..9_000 => (number / 1_000, number % 1_000),
-        90_000..1_000_000 => (number / 10_000, number % 10_000),
-        _ => return None,
-    };
-    Some(format!("{major}.{}.{}", rest / 100, rest % 100))
 }
 
 /// NCCL's: up to 2.8 thousand times the major, hundred times the minor; from 2.9 on ten thousand times the major.
@@ -38,7 +30,7 @@ pub(super) fn explained(line: &str) -> Vec<String> {
         let place = |word: &str| before.rfind(word);
         // The word that stands nearest before the number says whose it is.
         let readings = [
-            (place("cudnn"), "cuDNN", cudnn(number)),
+            (place("cudnn"), "cuDNN", cudnn_of_integer(number)),
             (place("nccl"), "NCCL", nccl(number)),
             (place("cuda").max(place("driver")).max(place("found version")), "CUDA", cuda(number)),
         ];
@@ -94,7 +86,7 @@ mod tests {
             (92800, Some("9.28.0")),
             (9000, None),
         ] {
-            assert_eq!(cudnn(number).as_deref(), expected, "cuDNN {number}");
+            assert_eq!(cudnn_of_integer(number).as_deref(), expected, "cuDNN {number}");
         }
         for (number, expected) in [(2708, Some("2.7.8")), (22005, Some("2.20.5")), (1000, None)] {
             assert_eq!(nccl(number).as_deref(), expected, "NCCL {number}");

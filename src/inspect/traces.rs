@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::model::installed::{Installed, Shadowing, Toolkit, Traces};
+use crate::model::installed::{Distribution, Installed, Shadowing, Toolkit, Traces};
 use crate::model::text::{clean, normalized_name};
 
 /// No conda environment has more packages.
 const MAX_ENTRIES: usize = 20_000;
 /// Files that name a version are small.
 const MAX_FILE: u64 = 1 << 20;
+/// No RECORD is longer, in bytes; torch's has 2 MB.
+const MAX_RECORD: u64 = 64 << 20;
 
 /// Looks around an environment. `variable` reads one environment variable.
 pub fn traces(installed: &Installed, root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Traces {
@@ -79,18 +81,29 @@ fn shadowing(installed: &Installed, variable: &dyn Fn(&str) -> Option<String>) -
 fn in_folder(folder: &Path, by: &str, installed: &Installed) -> Vec<Shadowing> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_ENTRIES);
     let names: Vec<String> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    let site = &installed.site_packages;
+    // Modules that the environment has too, by whatever package: few, so that their owners may be looked up. A folder
+    // without `__init__.py` loses to the environment's package.
+    let modules: Vec<String> = names
+        .iter()
+        .filter_map(|name| match name.strip_suffix(".py") {
+            Some(_) => Some(name.clone()),
+            None => folder.join(name).join("__init__.py").is_file().then(|| format!("{name}/__init__.py")),
+        })
+        .filter(|module| site.join(module).is_file())
+        .collect();
+    let owns = |distribution: &Distribution, module: &String| {
+        let record = read(&site.join(&distribution.dist_info).join("RECORD"), MAX_RECORD);
+        record.is_some_and(|text| text.lines().any(|line| line.split(',').next() == Some(module)))
+    };
     let mut out = Vec::new();
     for distribution in &installed.distributions {
-        // A package by its metadata, or a module. A folder without `__init__.py` loses to the environment's package.
+        // A package by its metadata, or a module of it.
         let with_metadata = names.iter().find_map(|name| {
             let (found, version) = name.strip_suffix(".dist-info")?.split_once('-')?;
             (normalized_name(found) == distribution.name).then(|| Some(version.to_owned()))
         });
-        let module = distribution.name.replace('-', "_");
-        let is_module = || {
-            (names.contains(&module) && folder.join(&module).join("__init__.py").is_file())
-                || names.contains(&format!("{module}.py"))
-        };
+        let is_module = || modules.iter().any(|module| owns(distribution, module));
         let bare = || is_module().then_some(None);
         if let Some(version) = with_metadata.or_else(bare) {
             out.push(Shadowing {

@@ -289,6 +289,17 @@ impl fmt::Display for DottedRange {
     }
 }
 
+/// cuDNN's version as `cudnnGetVersion` gives it: up to 8 thousand times the major, hundred times the minor; from 9 on
+/// ten thousand times the major (cuDNN 9.0 release notes). `8907` is 8.9.7, `91002` is 9.10.2.
+pub fn cudnn_of_integer(number: u32) -> Option<String> {
+    let (major, rest) = match number {
+        4_000..9_000 => (number / 1_000, number % 1_000),
+        90_000..1_000_000 => (number / 10_000, number % 10_000),
+        _ => return None,
+    };
+    Some(format!("{major}.{}.{}", rest / 100, rest % 100))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

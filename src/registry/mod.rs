@@ -81,7 +81,7 @@ impl Registry {
     }
 
     /// The registry with rows more: each with the file that it is appended to. That a row names a cuDNN or a CUDA
-    /// that has no row of its own yet is no fault here, as it is for [`check`]: new releases come together.
+    /// that has no row of its own yet is no fault here, as it is for `registry lint`: new releases come together.
     ///
     /// # Errors
     /// What is wrong with a row by itself.

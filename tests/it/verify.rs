@@ -49,7 +49,9 @@ fn wheels() -> Vec<Wheel> {
             .file("torch/__init__.py", "x = 1\n")
             .file("torch/version.py", "__version__ = '2.9.1+cu128'\ncuda = '12.8'\n")
             .file("torch/lib/libtorch.so", "machine code\n"),
-        wheel("filelock", "3.20.0").file("filelock/__init__.py", "lock = 1\n"),
+        wheel("filelock", "3.20.0")
+            .file("filelock/__init__.py", "lock = 1\n")
+            .file("locks.py", "other = 1\n"),
     ]
 }
 
@@ -206,6 +208,13 @@ fn what_comes_first_in_pythonpath() {
     let run = laid.verify(&[]).expect(1);
     assert!(run.flat().contains("PYTHONPATH comes first"), "{}", run.shown());
     // A closed environment has no user's folder.
+    // A module whose name is not its package's is known by the package's RECORD.
+    let other = laid.context.dir.path().join("other");
+    std::fs::create_dir_all(&other).unwrap();
+    std::fs::write(other.join("locks.py"), "").unwrap();
+    laid.context.set("PYTHONPATH", &other.display().to_string());
+    let run = laid.context.run(&["verify", "--prefix", &laid.prefix]).expect(1);
+    assert!(run.stdout.contains("shadowed-package") && run.stdout.contains("filelock"), "{}", run.shown());
     laid.context.set("PYTHONPATH", "");
     std::fs::create_dir_all(
         laid.context.dir.path().join("home/.local/lib/python3.12/site-packages/torch-2.0.0.dist-info"),

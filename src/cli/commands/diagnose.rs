@@ -7,7 +7,7 @@ use serde_json::json;
 use super::verify::{self, Question};
 use crate::cli::args::{DiagnoseArgs, GlobalArgs};
 use crate::cli::error::{CliError, exit};
-use crate::cli::printer::{DIM, ERROR, GOOD, Printer, wrap};
+use crate::cli::printer::{DIM, ERROR, GOOD, Printer, is_command, wrap};
 use crate::cli::settings::{self, Project};
 use crate::cli::{host, lock};
 use crate::diagnose::{self, Around, Cause, Diagnosis, Facts, Matcher, Reader};
@@ -222,27 +222,4 @@ fn print_text(p: &Printer, diagnosis: &Diagnosis) {
     {
         p.out(&format!("{}{check}", name("check")));
     }
-}
-
-/// Whether a fix is to be copied into a shell, rather than a sentence.
-fn is_command(fix: &str) -> bool {
-    const PROGRAMS: [&str; 16] = [
-        "pip",
-        "uv",
-        "conda",
-        "python",
-        "sudo",
-        "docker",
-        "export",
-        "unset",
-        "nvidia-smi",
-        "nvidia-ctk",
-        "echo",
-        "ldconfig",
-        "cat",
-        "nvcc",
-        "compute-sanitizer",
-        "CUDA_LAUNCH_BLOCKING=1",
-    ];
-    fix.split(' ').next().is_some_and(|word| PROGRAMS.contains(&word.trim_end_matches(';')))
 }

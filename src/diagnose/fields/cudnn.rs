@@ -2,7 +2,7 @@
 
 use super::{digits, version_in};
 use crate::diagnose::facts::Facts;
-use crate::diagnose::integers;
+use crate::model::version::cudnn_of_integer;
 
 /// Takes cuDNN's version from torch's and TensorFlow's messages, and from what Python printed.
 pub(super) fn read(lower: &str, facts: &mut Facts) {
@@ -19,7 +19,7 @@ pub(super) fn read(lower: &str, facts: &mut Facts) {
         let keys = ["cudnn.version()", "linked against", "cudnn_version", "cudnn version:", "cudnn version "];
         keys.iter().filter_map(|key| after(lower, key)).find_map(|rest| {
             let rest = rest.trim_start_matches([' ', ':', '=', '-', '>', ')']);
-            integers::cudnn(digits(rest).parse().ok()?)
+            cudnn_of_integer(digits(rest).parse().ok()?)
         })
     };
     facts.cudnn = tuple

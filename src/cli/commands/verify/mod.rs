@@ -18,6 +18,7 @@ use crate::lockfile::{Lockfile, Target};
 use crate::model::host::Host;
 use crate::model::installed::Installed;
 use crate::model::native::Native;
+use crate::model::version::DottedVersion;
 use crate::registry::Registry;
 use crate::solver::envelope_of;
 use crate::verify::{self, Area};
@@ -62,7 +63,7 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
     let run_it = wanted && !judged.has_errors();
     let outcome = run_it.then(|| smoke::run(&prefix, &judged, args.smoke, printer));
     if let Some(outcome) = &outcome {
-        judged.areas.push(smoke::area(outcome));
+        judged.areas.push(smoke::area(outcome, judged.locked_cudnn.as_ref()));
     }
     let report = report::Report { judged: &judged, outcome: outcome.as_ref(), args, printer };
     match if printer.json { VerifyFormat::Json } else { args.format } {
@@ -92,6 +93,8 @@ pub(super) struct Judged {
     pub native: Native,
     pub machine: Host,
     pub areas: Vec<Area>,
+    /// The cuDNN that the lock has torch run with.
+    pub locked_cudnn: Option<DottedVersion>,
     /// What the environment was held against, in words.
     pub against: String,
 }
@@ -173,7 +176,8 @@ pub(super) fn judge(
         areas.extend(target.and_then(|target| verify::drift(target, &machine)));
     }
     let against = against(lock, target);
-    Ok(Judged { installed, native, machine, areas, against })
+    let locked_cudnn = target.and_then(|target| target.stack.as_ref()?.cudnn.clone());
+    Ok(Judged { installed, native, machine, areas, locked_cudnn, against })
 }
 
 /// What the environment is held against, in words.

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::Judged;
 use crate::cli::args::{SmokeChoice, VerifyArgs};
-use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
+use crate::cli::printer::{ERROR, GOOD, Printer, WARN, is_command, wrap};
 use crate::model::finding::{Finding, Severity};
 use crate::smoke::{End, SmokeOutcome};
 
@@ -96,7 +96,11 @@ pub(in crate::cli::commands) fn findings<'f>(p: &Printer, all: impl Iterator<Ite
         // One fix for a row of findings is said once, after the last of them.
         let next_fix = findings.get(i + 1).and_then(|next| next.fix.as_ref());
         if let Some(fix) = f.fix.as_ref().filter(|fix| next_fix != Some(*fix)) {
-            p.out(&format!("fix: {fix}"));
+            match is_command(fix) {
+                // A command stays on one line, to be copied.
+                true => p.out(&format!("fix: {fix}")),
+                false => p.out(&format!("fix: {}", wrap(fix, 5))),
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::cli::args::SmokeChoice;
 use crate::cli::printer::Printer;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::installed::Installed;
+use crate::model::version::{DottedVersion, cudnn_of_integer};
 use crate::smoke::{self, Devices, End, Framework, SmokeOutcome};
 use crate::verify::Area;
 
@@ -67,8 +68,17 @@ fn cuda_build(installed: &Installed) -> bool {
         .any(|d| d.name == "torch" && d.variant.as_deref().is_some_and(|v| v.starts_with("cu")))
 }
 
+/// That torch ran with another cuDNN than the lock has: whatever the files say, this one was loaded.
+fn other_cudnn(outcome: &SmokeOutcome, locked: &DottedVersion) -> Option<String> {
+    let check = outcome.checks.iter().find(|check| check.name == "cudnn" && check.layer == "cudnn")?;
+    let loaded = cudnn_of_integer(check.detail.strip_prefix("cuDNN ")?.trim().parse().ok()?)?;
+    // The lock has four parts, the library says three.
+    let same = locked.as_str() == loaded || locked.as_str().starts_with(&format!("{loaded}."));
+    (!same).then(|| format!("torch ran with cuDNN {loaded}, and the lock has {locked}"))
+}
+
 /// The outcome as an area of the report.
-pub(super) fn area(outcome: &SmokeOutcome) -> Area {
+pub(super) fn area(outcome: &SmokeOutcome, locked_cudnn: Option<&DottedVersion>) -> Area {
     let problem = |code: Code, message: String| Finding {
         code,
         severity: Severity::Error,
@@ -87,6 +97,11 @@ pub(super) fn area(outcome: &SmokeOutcome) -> Area {
             )
         })
         .collect();
+    findings.extend(
+        locked_cudnn
+            .and_then(|locked| other_cudnn(outcome, locked))
+            .map(|text| problem(Code::SmokeFailed, text)),
+    );
     let says = outcome.cudnn_says.as_ref().map(|line| format!("; cuDNN's log: `{line}`")).unwrap_or_default();
     if let Some(last) = findings.last_mut() {
         last.message.push_str(&says);
@@ -118,4 +133,33 @@ pub(super) fn area(outcome: &SmokeOutcome) -> Area {
         }
     }
     Area { name: "smoke", findings, summary }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smoke::Check;
+
+    #[test]
+    fn cudnn_that_was_loaded_is_held_against_the_lock() {
+        let outcome = |detail: &str| SmokeOutcome {
+            checks: vec![Check {
+                name: "cudnn".into(),
+                layer: "cudnn".into(),
+                device: "cuda".into(),
+                passed: true,
+                detail: detail.into(),
+            }],
+            end: End::Done,
+            cudnn_says: None,
+        };
+        let locked: DottedVersion = "9.10.2.21".parse().unwrap();
+        for (detail, differs) in
+            [("cuDNN 91002", false), ("cuDNN 90501", true), ("cuDNN 8907", true), ("cuDNN None", false)]
+        {
+            let area = area(&outcome(detail), Some(&locked));
+            assert_eq!(!area.findings.is_empty(), differs, "{detail}");
+        }
+        assert!(area(&outcome("cuDNN 90501"), None).findings.is_empty());
+    }
 }

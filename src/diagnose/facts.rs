@@ -78,6 +78,8 @@ pub enum Fact {
     Available,
     /// torchvision's version.
     Torchvision,
+    /// TensorFlow's version.
+    Tensorflow,
     /// jaxlib's version.
     Jaxlib,
     /// The version of JAX's CUDA plugin.
@@ -245,6 +247,7 @@ impl Facts {
             (Fact::NoDriver, self.no_driver_seen),
             (Fact::Available, self.available.is_some()),
             (Fact::Torchvision, has("torchvision")),
+            (Fact::Tensorflow, has("tensorflow")),
             (Fact::Jaxlib, has("jaxlib")),
             (Fact::JaxPlugin, has("jax-cuda12-plugin") || has("jax-cuda13-plugin")),
             (Fact::NvidiaPackage, starts("nvidia-cudnn-") || starts("nvidia-nccl-")),

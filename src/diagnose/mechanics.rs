@@ -6,7 +6,7 @@ use super::facts::Fact;
 use super::fix;
 use super::situation::Situation;
 use crate::model::surroundings::Surrounding;
-use crate::model::version::{DottedVersion, cuda_version};
+use crate::model::version::{DottedVersion, cuda_short, cuda_version};
 
 /// All causes that the data gives.
 pub(super) fn causes(situation: &Situation<'_>) -> Vec<Cause> {
@@ -19,6 +19,7 @@ pub(super) fn causes(situation: &Situation<'_>) -> Vec<Cause> {
         not_importable,
         wrong_pair,
         plugin_pair,
+        tensorflow_libraries,
         two_majors,
         no_such_flavour,
     ];
@@ -200,6 +201,30 @@ fn plugin_pair(s: &Situation<'_>) -> Option<Cause> {
     let mut cause = cause(s, ("jax-plugin-pair", "install-mix"), 0.82, text, &rests_on);
     let extra = name.trim_start_matches("jax-").trim_end_matches("-plugin");
     cause.fix.push(fix::for_setup(s, &format!("pip install --upgrade \"jax[{extra}]\"")));
+    Some(cause)
+}
+
+/// Which CUDA and cuDNN a TensorFlow opens by name, where its log misses some.
+fn tensorflow_libraries(s: &Situation<'_>) -> Option<Cause> {
+    let rule = |event: &super::facts::Event| s.registry.errors()[event.rule].id.as_str();
+    let missed = s.facts.events.iter().map(rule).find_map(|id| match id {
+        "cuda-library-missing" => Some("cuda-runtime"),
+        "cudnn-missing" | "cudnn-runtime-older" => Some("cudnn"),
+        _ => None,
+    })?;
+    let version: pep440_rs::Version = s.facts.packages.get("tensorflow")?.0.parse().ok()?;
+    let row = s.registry.framework("tensorflow", &version, s.platform())?;
+    let cudnn = row.cudnn.as_ref().map(|v| format!(" and cuDNN {v}")).unwrap_or_default();
+    let text = format!(
+        "tensorflow {version} was built with CUDA {}{cudnn} and opens exactly these",
+        cuda_short(&row.cuda)
+    );
+    let mut cause = cause(s, ("tensorflow-libraries", missed), 0.84, text, &[Fact::Tensorflow]);
+    if let Some(ask) = &row.ask {
+        cause.fix.push(fix::for_setup(s, &format!("pip install \"{ask}=={version}\"   # brings them")));
+    } else if !row.conda.is_empty() {
+        cause.fix.push(format!("conda install -c conda-forge {}", row.conda.join(" ")));
+    }
     Some(cause)
 }
 

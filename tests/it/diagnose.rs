@@ -348,3 +348,28 @@ fn here_is_a_witness_too() {
     assert!(codes.contains(&"\"fabric-manager\"".to_owned()), "{codes:?}");
     assert!(codes.contains(&"\"missing-library\"".to_owned()), "{codes:?}");
 }
+
+#[test]
+fn tensorflow_says_which_libraries_it_opens() {
+    let context = TestContext::new();
+    for (version, expected, fix) in [
+        (
+            "2.9.1",
+            "built with CUDA 11.2 and cuDNN 8.1",
+            "conda install -c conda-forge cudatoolkit=11.2 cudnn=8.1",
+        ),
+        ("2.16.1", "built with CUDA 12.3 and cuDNN 8.9", "pip install \"tensorflow[and-cuda]==2.16.1\""),
+    ] {
+        let text = format!(
+            "tensorflow=={version}\nCannot dlopen some GPU libraries. Skipping registering GPU devices...\n"
+        );
+        let json = diagnose(&context, &text, &["--json"]).json();
+        let cause = &json["causes"][0];
+        assert!(cause["message"].to_string().contains(expected), "{json:#}");
+        assert!(
+            cause["fix"].as_array().unwrap().iter().any(|f| f.as_str().is_some_and(|f| f.starts_with(fix))),
+            "{json:#}"
+        );
+        assert_eq!(cause["evidence"][0]["line"], 1, "{json:#}");
+    }
+}

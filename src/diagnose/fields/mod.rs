@@ -105,6 +105,16 @@ fn keyed(text: &str, lower: &str, facts: &mut Facts) {
     {
         facts.python = version_in(&v);
     }
+    // `tf.version`, and what `jax.print_environment_info()` prints.
+    for (keys, package) in [
+        (&["tensorflow version", "tf version", "tf.__version__", "tensorflow:"][..], "tensorflow"),
+        (&["jaxlib:"], "jaxlib"),
+        (&["jax:"], "jax"),
+    ] {
+        if let Some(version) = value(keys).filter(|v| !unknown(v)).and_then(|v| version_in(&v)) {
+            facts.packages.entry(package.to_owned()).or_insert((version, String::new()));
+        }
+    }
     if let Some(v) = value(&["os:", "os  "])
         && facts.os.is_none()
     {

@@ -105,8 +105,9 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
         "torch" => facts.plain_torch()?.parse::<pep440_rs::Version>().ok().map(|v| v.to_string()),
         "cuda" => facts.build_cuda().as_ref().and_then(version).map(|v| v.to_string()),
         "cuda-major" => major().map(|major| major.to_string()),
-        // From CUDA 13 on NVIDIA's packages have no suffix.
-        "cuda-suffix" => major().map(|major| if major < 13 { format!("-cu{major}") } else { String::new() }),
+        "cuda-suffix" => major().map(suffix),
+        // By the library that is missed, whatever torch was built with.
+        "named-suffix" => events.iter().find_map(|event| cuda_major_in(&event.text)).map(suffix),
         "driver" => facts.driver.as_ref().and_then(version).map(|v| v.to_string()),
         "driver-cuda" => facts.driver_cuda.as_ref().and_then(version).map(|v| v.to_string()),
         "cudnn" => facts.cudnn.as_ref().and_then(version).map(|v| v.to_string()),
@@ -116,14 +117,25 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
     }
 }
 
-/// The CUDA major that a SONAME names whose number is CUDA's own: `libnvJitLink.so.12`.
+/// The end of NVIDIA's package names: from CUDA 13 on there is none.
+fn suffix(major: u32) -> String {
+    if major < 13 { format!("-cu{major}") } else { String::new() }
+}
+
+/// The CUDA major that a library's name has where it is CUDA's own: `libnvJitLink.so.12`, `cublas64_12.dll`,
+/// `cudart64_110.dll`.
 fn cuda_major_in(line: &str) -> Option<u32> {
     let lower = line.to_lowercase();
-    ["libnvjitlink.so.", "libcudart.so.", "libcublas.so.", "libcublaslt.so."].iter().find_map(|name| {
+    let number = |name: &str| -> Option<u32> {
         let tail = &lower[lower.find(name)? + name.len()..];
-        let digits: String = tail.chars().take_while(char::is_ascii_digit).collect();
-        digits.parse().ok().filter(|major| (11..=30).contains(major))
-    })
+        tail.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()
+    };
+    let names =
+        ["libnvjitlink.so.", "libcudart.so.", "libcublas.so.", "libcublaslt.so.", "cublas64_", "cublaslt64_"];
+    let major = names.iter().find_map(|name| number(name));
+    // Windows' cudart has the minor too, up to CUDA 11: `110`.
+    let major = major.or_else(|| number("cudart64_").map(|n| if n >= 100 { n / 10 } else { n }));
+    major.filter(|major| (11..=30).contains(major))
 }
 
 /// The package of an extension that a line names by its module or its file.

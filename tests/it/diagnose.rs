@@ -227,6 +227,10 @@ fn fixes_fit_the_setup() {
         ),
         (format!("{gtx}torchvision==0.24.1\n"), " torchvision=="),
         (format!("{gtx}Python version: 3.9.20\n"), "pip install torch==2.8.0 --index-url"),
+        (
+            "RuntimeError: Library cublas64_12.dll is not found or cannot be loaded\n".to_owned(),
+            "python -m pip install nvidia-cuda-runtime-cu12 nvidia-cublas-cu12",
+        ),
         (old.to_owned(), "update the NVIDIA driver on the host to 580.65.06 or newer"),
         (
             format!("{old}microsoft-standard-WSL2\n"),

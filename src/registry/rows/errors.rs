@@ -24,8 +24,18 @@ const COMPONENTS: [&str; 14] = [
     "other",
 ];
 /// What the text of a cause or a fix may leave open, in braces: it is filled in from the facts.
-const PLACEHOLDERS: [&str; 9] =
-    ["torch", "cuda", "cuda-major", "cuda-suffix", "driver", "driver-cuda", "cudnn", "gpu", "extension"];
+const PLACEHOLDERS: [&str; 10] = [
+    "torch",
+    "cuda",
+    "cuda-major",
+    "cuda-suffix",
+    "named-suffix",
+    "driver",
+    "driver-cuda",
+    "cudnn",
+    "gpu",
+    "extension",
+];
 
 /// What a line of a log means.
 #[derive(Debug, Clone, PartialEq)]

@@ -90,6 +90,28 @@ pub enum Fact {
     AskedVariant,
 }
 
+impl Fact {
+    /// All of them.
+    const ALL: [Fact; 16] = [
+        Fact::Torch,
+        Fact::TorchCuda,
+        Fact::NotImportable,
+        Fact::Cudnn,
+        Fact::Gpu,
+        Fact::Capability,
+        Fact::Driver,
+        Fact::DriverCuda,
+        Fact::NoDriver,
+        Fact::Available,
+        Fact::Torchvision,
+        Fact::Tensorflow,
+        Fact::Jaxlib,
+        Fact::JaxPlugin,
+        Fact::NvidiaPackage,
+        Fact::AskedVariant,
+    ];
+}
+
 /// A line that stated a fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
@@ -145,7 +167,8 @@ impl<'r> Reader<'r> {
         if !self.rules.is_of_interest(raw) {
             return;
         }
-        let text = plain(&String::from_utf8_lossy(raw));
+        let decoded = String::from_utf8_lossy(raw);
+        let text = if is_plain(&decoded) { decoded } else { plain(&decoded).into() };
         let text = text.trim();
         if text.is_empty() {
             return;
@@ -162,11 +185,10 @@ impl<'r> Reader<'r> {
         }
         self.facts.surroundings.extend(found.surroundings);
         fields::read(text, &lower, &mut self.facts);
-        for fact in self.facts.known() {
-            if !before.contains(&fact) {
-                let said = Said { line: self.line, text: masked(&clean(text, 300)) };
-                self.facts.said.entry(fact).or_insert(said);
-            }
+        let new = self.facts.known() & !before;
+        for fact in Fact::ALL.iter().filter(|fact| new >> **fact as u32 & 1 == 1) {
+            let said = Said { line: self.line, text: masked(&clean(text, 300)) };
+            self.facts.said.entry(*fact).or_insert(said);
         }
     }
 
@@ -174,6 +196,11 @@ impl<'r> Reader<'r> {
     pub fn finish(self) -> Facts {
         self.facts
     }
+}
+
+/// Whether a line has nothing that [`plain`] would change.
+fn is_plain(line: &str) -> bool {
+    line.bytes().all(|b| (0x20..0x7f).contains(&b)) && !line.contains(" | ")
 }
 
 /// A line without colours, full-width punctuation and the prefixes of log collectors.
@@ -231,10 +258,13 @@ impl Facts {
         self.surroundings.contains(&surrounding)
     }
 
-    /// The facts that are known so far.
-    fn known(&self) -> Vec<Fact> {
+    /// The facts that are known so far, one bit each.
+    fn known(&self) -> u32 {
         let has = |name: &str| self.packages.contains_key(name);
-        let starts = |prefix: &str| self.packages.keys().any(|name| name.starts_with(prefix));
+        let starts = |prefix: &str| {
+            let mut from = self.packages.range(prefix.to_owned()..);
+            from.next().is_some_and(|(name, _)| name.starts_with(prefix))
+        };
         let all = [
             (Fact::Torch, self.torch.is_some()),
             (Fact::TorchCuda, self.torch_cuda.is_some()),
@@ -253,7 +283,7 @@ impl Facts {
             (Fact::NvidiaPackage, starts("nvidia-cudnn-") || starts("nvidia-nccl-")),
             (Fact::AskedVariant, !self.asked_variants.is_empty()),
         ];
-        all.into_iter().filter(|(_, known)| *known).map(|(fact, _)| fact).collect()
+        all.into_iter().filter(|(_, known)| *known).fold(0, |bits, (fact, _)| bits | 1 << fact as u32)
     }
 
     /// The flavour of torch's build, `cu128` or `cpu`: by its version, by the CUDA it names, by conda's build string.

@@ -6,6 +6,10 @@ use crate::diagnose::integers;
 
 /// nvidia-smi's banner, the kernel's line about its module, and sentences such as `driver 470.57.02`.
 pub(super) fn read(text: &str, lower: &str, facts: &mut Facts) {
+    let speaks_of_it = ["driver", "nvidia-", "kernel module"].iter().any(|word| lower.contains(word));
+    if !speaks_of_it && !lower.contains("found version ") {
+        return;
+    }
     for key in [
         "driver version:",
         "nvidia-smi ",

@@ -31,7 +31,7 @@ fn capability(lower: &str, facts: &mut Facts) {
 
 /// `GPU 0: NVIDIA A100`, `GPU models and configuration: GPU 0: TITAN Xp`, `GPU 0,1   GeForce GTX TITAN X (arch=5.2)`.
 fn names(text: &str, lower: &str, facts: &mut Facts) {
-    if lower.contains("gpu models and configuration")
+    if lower.starts_with("gpu models and configuration")
         && (lower.contains("could not collect") || lower.contains("no cuda"))
     {
         facts.no_driver_seen |= lower.contains("could not collect");
@@ -40,19 +40,22 @@ fn names(text: &str, lower: &str, facts: &mut Facts) {
     if facts.gpus.len() >= 64 {
         return;
     }
-    let names = ["geforce", "tesla", "quadro", "titan", "nvidia ", "rtx ", "rtx a", "gtx "];
-    let starts =
-        ["gpu 0", "gpu0", "gpu:", "gpu ", "gpu models", "device name", "device=", "gpus:", "found gpu"];
     let head = lower.trim_start_matches(['-', '*', '|', ' ']);
     let product = ["geforce ", "tesla ", "quadro ", "rtx ", "gtx ", "titan "];
     let names_product = |head: &str| {
         product.iter().any(|p| head.starts_with(p)) && head.contains(|c: char| c.is_ascii_digit())
     };
-    let at_start = names_product(head.strip_prefix("nvidia ").unwrap_or(head))
-        || starts.iter().any(|s| lower.trim_start_matches(['-', '*', '|', ' ']).starts_with(s));
+    let is_list = |head: &str| {
+        let rest = head.strip_prefix("gpu").unwrap_or("-");
+        ["device name", "device=", "found gpu"].iter().any(|start| head.starts_with(start))
+            || rest.starts_with([' ', ':', '0'])
+            || rest.starts_with("s:")
+    };
+    let at_start = names_product(head.strip_prefix("nvidia ").unwrap_or(head)) || is_list(head);
     if !at_start && !lower.contains("with cuda capability") && !lower.contains("| nvidia ") {
         return;
     }
+    let names = ["geforce", "tesla", "quadro", "titan", "nvidia ", "rtx ", "rtx a", "gtx "];
     let Some(at) = names.iter().filter_map(|n| lower.find(n)).min() else {
         // `GPU 0: A100-SXM4-40GB`
         if let Some((head, rest)) = text.split_once(':')

@@ -31,7 +31,10 @@ fn named(text: &str, lower: &str, facts: &mut Facts) {
             facts.asked_variants.push(variant);
         }
     }
-    if lower.contains("cannot open shared object") || lower.contains("could not load") {
+    if !lower.contains(".so")
+        || lower.contains("cannot open shared object")
+        || lower.contains("could not load")
+    {
         return;
     }
     for word in text.split([' ', ',', ';', '\'', '"', '(', ')']) {
@@ -48,14 +51,12 @@ fn named(text: &str, lower: &str, facts: &mut Facts) {
 
 /// `Key: value` of the collectors and of vendor tables.
 fn keyed(text: &str, lower: &str, facts: &mut Facts) {
+    let head = lower.trim_start_matches(|c: char| !c.is_alphanumeric());
     let value = |keys: &[&str]| -> Option<String> {
         keys.iter().find_map(|key| {
-            let at = lower.find(key)?;
             // A key stands at the start of a line, or behind a bracket of another layout.
-            if lower[..at].chars().any(|c| c.is_alphanumeric()) {
-                return None;
-            }
-            let rest = text.get(at + key.len()..)?.trim_start();
+            let tail = head.strip_prefix(key)?;
+            let rest = text.get(text.len().checked_sub(tail.len())?..)?.trim_start();
             let rest = rest.strip_prefix([':', '=']).unwrap_or(rest).trim();
             (!rest.is_empty()).then(|| clean(rest, 200))
         })

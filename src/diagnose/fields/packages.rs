@@ -15,7 +15,9 @@ pub(super) fn read(text: &str, facts: &mut Facts) {
     let body =
         ["[pip]", "[pip3]", "[conda]"].iter().find_map(|tag| text.strip_prefix(tag)).unwrap_or(text).trim();
     let body = body.trim_start_matches(['-', '+', '~', '*', ' ']);
-    for word in body.split([' ', ',', ';', '"', '\'', '`', '(', ')']) {
+    // Most lines of a long log name no package.
+    let words = body.contains("==").then(|| body.split([' ', ',', ';', '"', '\'', '`', '(', ')']));
+    for word in words.into_iter().flatten() {
         if let Some((name, version)) = word.split_once("==")
             && is_name(name)
             && let Some(version) = version_in(version)

@@ -142,15 +142,18 @@ fn holds(world: &World, asked: &[Asked], python: u32, chosen: &[Option<usize>]) 
     }
     let met =
         |package: usize, specifiers: &str| release(package).is_some_and(|r| admits(specifiers, r.version));
-    asked.iter().all(|(package, specifiers, _)| met(*package, specifiers))
-        && (0..world.len()).all(|package| {
-            release(package).is_none_or(|r| {
-                r.needs.iter().all(|need| {
-                    let applies = need.below.is_none_or(|m| python < m) && (!need.extra || extras[package]);
-                    !applies || met(need.package, &need.specifiers)
-                })
+    // An extra that the user names has to be there.
+    let has_extra = |package: usize| release(package).is_some_and(|r| r.needs.iter().any(|need| need.extra));
+    asked.iter().all(|(package, specifiers, with_extra)| {
+        met(*package, specifiers) && (!with_extra || has_extra(*package))
+    }) && (0..world.len()).all(|package| {
+        release(package).is_none_or(|r| {
+            r.needs.iter().all(|need| {
+                let applies = need.below.is_none_or(|m| python < m) && (!need.extra || extras[package]);
+                !applies || met(need.package, &need.specifiers)
             })
         })
+    })
 }
 
 /// Every choice that holds on a Python.

@@ -21,7 +21,7 @@ pub enum NameError {
         known: String,
     },
     /// The repository has no such tag.
-    #[error("`{repository}:{tag}` {why}")]
+    #[error("`{repository}{}{tag}` {why}", if tag.is_empty() { "" } else { ":" })]
     NoSuchTag {
         /// The repository.
         repository: String,
@@ -55,7 +55,10 @@ pub fn find<'r>(registry: &'r Registry, text: &str) -> Result<&'r Image, NameErr
     let never = registry.images_that_never_were().iter().find(|n| n.repository == repository && n.tag == tag);
     let why = match never {
         Some(never) => format!("never existed: {}", never.reason),
-        None if tag.is_empty() => "names no tag: what `latest` is changes".to_owned(),
+        None if text.contains('@') && tag.is_empty() => {
+            "is named by a digest alone: what is inside is not known".to_owned()
+        }
+        None if tag.is_empty() || tag == "latest" => "names no release: what `latest` is changes".to_owned(),
         None => "is not among the tags that are known".to_owned(),
     };
     let near = nearest(&of_repository, &tag);
@@ -97,7 +100,11 @@ fn nearest(images: &[&Image], tag: &str) -> Vec<String> {
         (0..wanted.len().max(words.len())).map(|place| alike(place) * if place == 0 { 4 } else { 1 }).sum()
     };
     let mut ranked: Vec<(usize, &Image)> = images.iter().map(|image| (score(image), *image)).collect();
-    ranked.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| b.1.tag.cmp(&a.1.tag)));
+    // Of equals the newest: by numbers, not by letters.
+    let numbers = |tag: &str| -> Vec<u64> {
+        tag.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
+    };
+    ranked.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| numbers(&b.1.tag).cmp(&numbers(&a.1.tag))));
     ranked
         .into_iter()
         .take(MOST_NEAR)

@@ -132,36 +132,49 @@ pub struct Event {
     pub text: String,
 }
 
+/// What an interactive Python was asked.
+#[derive(Debug, Clone, Copy)]
+enum Question {
+    /// `torch.cuda.is_available()`
+    Available,
+    /// `torch.__version__`
+    Torch,
+}
+
+impl Question {
+    fn of(lower: &str) -> Option<Question> {
+        let asked = lower.trim_end().trim_end_matches(')');
+        if asked.ends_with("is_available(") {
+            Some(Question::Available)
+        } else if asked.ends_with("torch.__version__") {
+            Some(Question::Torch)
+        } else {
+            None
+        }
+    }
+}
+
 /// Reads lines one after another.
 pub struct Reader<'r> {
     rules: &'r super::Matcher,
     facts: Facts,
     line: usize,
-    /// The line before asked `torch.cuda.is_available()`.
-    asked: bool,
+    /// What the line before asked an interactive Python.
+    asked: Option<Question>,
 }
 
 impl<'r> Reader<'r> {
     /// A reader that looks for the lines that rules know.
     pub fn new(rules: &'r super::Matcher) -> Reader<'r> {
-        Reader { rules, facts: Facts::default(), line: 0, asked: false }
+        Reader { rules, facts: Facts::default(), line: 0, asked: None }
     }
 
     /// Takes a line without its end.
     pub fn line(&mut self, raw: &[u8]) {
         self.line += 1;
         let raw = &raw[..raw.len().min(MAX_LINE)];
-        // The answer of an interactive session stands on the line below the question.
-        if std::mem::take(&mut self.asked) && self.facts.available.is_none() {
-            self.facts.available = match raw.trim_ascii() {
-                b"True" => Some(true),
-                b"False" => Some(false),
-                _ => None,
-            };
-            if let Some(is) = self.facts.available {
-                let text = if is { "True" } else { "False" }.to_owned();
-                self.facts.said.insert(Fact::Available, Said { line: self.line, text });
-            }
+        if let Some(question) = self.asked.take() {
+            self.answer(question, raw);
         }
         // Most lines of a long log say nothing that anybody looks for.
         if !self.rules.is_of_interest(raw) {
@@ -174,8 +187,7 @@ impl<'r> Reader<'r> {
             return;
         }
         let lower = text.to_lowercase();
-        self.asked =
-            lower.trim_end().ends_with("is_available()") || lower.trim_end().ends_with("is_available())");
+        self.asked = Question::of(&lower);
         let before = self.facts.known();
         let found = self.rules.find(&lower);
         for rule in found.rules {
@@ -189,6 +201,29 @@ impl<'r> Reader<'r> {
         for fact in Fact::ALL.iter().filter(|fact| new >> **fact as u32 & 1 == 1) {
             let said = Said { line: self.line, text: masked(&clean(text, 300)) };
             self.facts.said.entry(*fact).or_insert(said);
+        }
+    }
+
+    /// The answer of an interactive session stands on the line below the question.
+    fn answer(&mut self, question: Question, raw: &[u8]) {
+        let text = String::from_utf8_lossy(raw.trim_ascii()).trim_matches(['\'', '"']).to_owned();
+        let (fact, is_new) = match question {
+            Question::Available if self.facts.available.is_none() => {
+                self.facts.available = match text.as_str() {
+                    "True" => Some(true),
+                    "False" => Some(false),
+                    _ => None,
+                };
+                (Fact::Available, self.facts.available.is_some())
+            }
+            Question::Torch if self.facts.torch.is_none() => {
+                self.facts.torch = text.parse::<pep440_rs::Version>().is_ok().then(|| clean(&text, 60));
+                (Fact::Torch, self.facts.torch.is_some())
+            }
+            Question::Available | Question::Torch => return,
+        };
+        if is_new {
+            self.facts.said.insert(fact, Said { line: self.line, text: clean(&text, 60) });
         }
     }
 

@@ -10,6 +10,8 @@ pub(super) fn causes(findings: &[&Finding]) -> Vec<Cause> {
 
 fn cause(finding: &Finding) -> Option<Cause> {
     let confidence = match finding.severity {
+        // The packages of another Python are of no use to look at.
+        Severity::Error if finding.code == Code::WrongPython => 0.97,
         Severity::Error => 0.9,
         Severity::Warning => 0.45,
         Severity::Info => return None,

@@ -6,7 +6,9 @@ use crate::model::surroundings::Surrounding;
 use crate::registry::Registry;
 
 /// Words that make a line worth reading beside those of the registry: keys of dumps and tables, packages, GPUs.
-const WORDS: [&str; 36] = [
+const WORDS: [&str; 38] = [
+    "+cu",
+    "+cpu",
     "version",
     "cuda",
     "gpu",

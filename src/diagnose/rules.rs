@@ -4,6 +4,7 @@ use super::causes::{Cause, evidence_of};
 use super::facts::Event;
 use super::fix;
 use super::situation::Situation;
+use crate::model::surroundings::Surrounding;
 use crate::registry::{Condition, ErrorAnswer, ErrorRule, Mechanics, Offer, Predicate};
 
 /// The causes of all rules whose lines are there.
@@ -25,6 +26,11 @@ pub(super) fn causes(situation: &Situation<'_>) -> Vec<Cause> {
             cause.fix = cause.fix.iter().map(|text| fix::for_setup(situation, text)).collect();
             for offer in &answer.offer {
                 match offer {
+                    // For whose driver? The newest build would be the wrong advice.
+                    Offer::Torch if answer.offer.contains(&Offer::Driver) && !knows_machine(situation) => {
+                        cause.fix.push(ASK_THE_MACHINE.to_owned());
+                    }
+                    Offer::Torch if speaks_of_others(situation) => {}
                     Offer::Torch => cause.fix.extend(fix::install(situation)),
                     Offer::Driver => cause.fix.push(fix::newer_driver(situation, None)),
                 }
@@ -35,6 +41,22 @@ pub(super) fn causes(situation: &Situation<'_>) -> Vec<Cause> {
         }
     }
     out
+}
+
+/// What is to be added to a text from which no build can be chosen.
+const ASK_THE_MACHINE: &str =
+    "nvidia-smi   # its driver and GPU decide which build fits: add them to the text";
+
+/// Whether the text names a driver or a GPU.
+fn knows_machine(situation: &Situation<'_>) -> bool {
+    situation.host().driver.is_some() || !situation.gpus().is_empty()
+}
+
+/// Whether TensorFlow or JAX is at work and torch is not: then a build of torch helps nobody.
+fn speaks_of_others(situation: &Situation<'_>) -> bool {
+    let facts = situation.facts;
+    let others = facts.is_in(Surrounding::Tensorflow) || facts.is_in(Surrounding::Jax);
+    others && facts.torch.is_none() && facts.torch_cuda.is_none()
 }
 
 /// The rule's answer with what the first case that holds changes.

@@ -75,7 +75,7 @@ fn by_name(framework: &Framework) -> String {
         return format!("# it opens CUDA {cuda}{cudnn} by name: install them on the system\n");
     }
     format!(
-        "# it opens CUDA {cuda}{cudnn} by name; once in the active environment:\n\
+        "# it opens CUDA {cuda}{cudnn} by name; once in the active environment, then activate it again:\n\
          #   conda env config vars set LD_LIBRARY_PATH=\"$CONDA_PREFIX/lib\"\n"
     )
 }

@@ -13,7 +13,7 @@ use crate::model::version::cuda_short;
 pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportError> {
     installable(target)?;
     if let Some(base) = base
-        && (base.is_empty() || !base.bytes().all(|b| b.is_ascii_alphanumeric() || b"./:@_-".contains(&b)))
+        && !is_image(base)
     {
         return Err(ExportError::NotABase(crate::model::text::clean(base, 120)));
     }
@@ -28,9 +28,16 @@ pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportE
     let own_base = format!("python:{}-slim", target.python);
     let mut out = format!("{}; change envlock.toml and run `envlock resolve`.\n", super::DOCKERFILE_MARK);
     out.push_str("# Beside it: `envlock export requirements.txt -o requirements.txt`, and envlock itself.\n");
-    if from_system.is_none() {
+    if from_system.is_none() && base.is_none() {
         out.push_str(
             "# The wheels bring CUDA and cuDNN: a base with its own would only stand in their way.\n",
+        );
+    }
+    if base.is_some() {
+        let _ = writeln!(
+            out,
+            "# The base has to have Python {} as `python3`: the hashes are of its wheels.",
+            target.python
         );
     }
     let _ = writeln!(out, "FROM {}", base.unwrap_or(&own_base));
@@ -63,4 +70,17 @@ pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportE
          ENTRYPOINT [\"envlock\", \"run\"{gpu}{named}, \"--\"]\nCMD [\"python\"]\n"
     );
     Ok(out)
+}
+
+/// Whether a text can be an image's name: nothing else must get into the file. A digest is one of SHA-256.
+fn is_image(text: &str) -> bool {
+    let (name, digest) = text.split_once('@').map_or((text, None), |(name, digest)| (name, Some(digest)));
+    let is_digest = |digest: &str| {
+        digest
+            .strip_prefix("sha256:")
+            .is_some_and(|hex| hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit()))
+    };
+    name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"./:_-".contains(&b))
+        && digest.is_none_or(is_digest)
 }

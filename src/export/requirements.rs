@@ -20,6 +20,15 @@ pub fn requirements(target: &Target, addresses: &[(String, String)]) -> Result<S
         target.python,
         target.platform
     );
+    for framework in target.frameworks.iter().filter(|framework| framework.cuda_from_system) {
+        let cudnn = framework.cudnn.as_ref().map(|v| format!(" and cuDNN {v}")).unwrap_or_default();
+        let cuda = crate::model::version::cuda_short(&framework.cuda);
+        let _ = writeln!(
+            out,
+            "# {} opens CUDA {cuda}{cudnn} by name; nothing here brings them: install them beside.",
+            framework.package
+        );
+    }
     for (index, package) in extra_indexes(packages) {
         let _ = writeln!(out, "--extra-index-url {}", address(addresses, index, package)?);
     }

@@ -45,7 +45,7 @@ pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
     let glibc = packages.iter().filter_map(|p| glibc_need(problem, p)).max();
     let envelope = envelope::of_selection(problem, selected, glibc);
     let envelope = envelope::with_code_of(problem.registry, envelope, &packages);
-    let notes = notes(problem, selected, stack.as_ref());
+    let notes = notes(problem, selected, stack.as_ref(), &frameworks);
     Solution { python, platform: problem.platform, stack, frameworks, envelope, packages, notes }
 }
 
@@ -269,7 +269,12 @@ fn frameworks(problem: &Problem<'_>, selected: &Selected, packages: &[ChosenPack
                 version: version.unwrap_or_default(),
                 cuda: build.cuda.clone(),
                 cudnn: build.cudnn.clone(),
-                cuda_from_system: build.cuda_from == CudaFrom::System,
+                cuda_from_system: match build.cuda_from {
+                    CudaFrom::System => true,
+                    // `jax[cuda12-local]` brings the plugin and no CUDA.
+                    CudaFrom::Packages => !packages.iter().any(|p| p.name.starts_with("nvidia-cuda-runtime")),
+                    CudaFrom::Extra(_) => false,
+                },
                 conda: build.conda.clone(),
                 evidence: weakest,
                 driver_mode: has_driver.then_some(mode),
@@ -282,7 +287,7 @@ fn frameworks(problem: &Problem<'_>, selected: &Selected, packages: &[ChosenPack
 }
 
 /// What the user should know of frameworks: that one is locked without CUDA, or that a release is not known.
-fn framework_notes(problem: &Problem<'_>, selected: &Selected) -> Vec<Note> {
+fn framework_notes(problem: &Problem<'_>, selected: &Selected, frameworks: &[Framework]) -> Vec<Note> {
     let mut notes: Vec<Note> = Vec::new();
     if problem.prefers_cpu() || problem.depth == Depth::Stack {
         return notes;
@@ -303,8 +308,9 @@ fn framework_notes(problem: &Problem<'_>, selected: &Selected) -> Vec<Note> {
         }
         let candidates = problem.candidates(&build.framework).unwrap_or_default();
         let Some(version) = candidates.get(*ordinal as usize).map(|c| &c.release.version) else { continue };
-        let known =
-            of_framework().any(|row| row.package != build.framework || row.is_of(&build.framework, version));
+        // JAX's rows are of its plugins, and speak of no release of JAX itself.
+        let by_itself = of_framework().any(|row| row.package == build.framework);
+        let known = !by_itself || of_framework().any(|row| row.is_of(&build.framework, version));
         let mut asks: Vec<&str> = of_framework().filter_map(|row| row.ask.as_deref()).collect();
         asks.sort_unstable();
         asks.dedup();
@@ -322,23 +328,27 @@ fn framework_notes(problem: &Problem<'_>, selected: &Selected) -> Vec<Note> {
         };
         notes.push(Note { text, source: None });
     }
-    for build in rows().filter(|build| build.cuda_from == CudaFrom::System) {
-        let node = Node::Runtime(build.package.as_str().into());
-        if selected.get(&node).is_some_and(|row| std::ptr::eq(problem.runtimes[*row as usize].build, build)) {
-            let cudnn = build.cudnn.as_ref().map(|v| format!(" and cuDNN {v}")).unwrap_or_default();
-            let text = format!(
-                "{} opens CUDA {}{cudnn} by name and brings neither: conda's environment.yml has them, else install them",
-                build.package,
-                crate::model::version::cuda_short(&build.cuda)
-            );
-            notes.push(Note { text, source: Some(problem.registry.source_text(&build.source)) });
-        }
+    for framework in frameworks.iter().filter(|framework| framework.cuda_from_system) {
+        let cudnn = framework.cudnn.as_ref().map(|v| format!(" and cuDNN {v}")).unwrap_or_default();
+        let place = match framework.conda.is_empty() {
+            true => "install them on the system",
+            false => "conda's environment.yml has them, else install them",
+        };
+        let cuda = crate::model::version::cuda_short(&framework.cuda);
+        let text =
+            format!("{} opens CUDA {cuda}{cudnn} by name and brings neither: {place}", framework.package);
+        notes.push(Note { text, source: None });
     }
     notes
 }
 
 /// What the user should know about a selection.
-fn notes(problem: &Problem<'_>, selected: &Selected, stack: Option<&Stack>) -> Vec<Note> {
+fn notes(
+    problem: &Problem<'_>,
+    selected: &Selected,
+    stack: Option<&Stack>,
+    frameworks: &[Framework],
+) -> Vec<Note> {
     let mut notes = Vec::new();
     let mut say = |text: String, source: Option<String>| notes.push(Note { text, source });
     for advisory in problem.registry.advisories() {
@@ -357,7 +367,7 @@ fn notes(problem: &Problem<'_>, selected: &Selected, stack: Option<&Stack>) -> V
     for gpu in problem.host.gpus.iter().flatten().filter(|g| g.capability.is_none()) {
         say(format!("the compute capability of {} is unknown, so it decided nothing", gpu.label()), None);
     }
-    notes.extend(framework_notes(problem, selected));
+    notes.extend(framework_notes(problem, selected, frameworks));
     let Some(stack) = stack else {
         return notes;
     };

@@ -34,11 +34,22 @@ pub(super) fn of_selection(
 /// served whole. What nobody read is not judged.
 pub(super) fn with_code_of(registry: &Registry, envelope: Envelope, packages: &[ChosenPackage]) -> Envelope {
     let mut coverage = envelope.coverage;
+    // The cuDNN that is locked may serve fewer than the one that a framework was built with.
+    for floor in packages.iter().filter_map(|package| cudnn_floor(registry, package)) {
+        coverage.retain(|row| row.compute_capability >= floor);
+    }
     for (targets, _) in packages.iter().filter_map(|package| package.targets.as_ref()) {
         coverage.retain(|row| targets.covers(row.compute_capability, |c| registry.is_tegra(c)).is_some());
     }
     let driver = coverage.iter().filter_map(|c| c.driver_min.clone()).min().or(envelope.driver);
     Envelope { driver, coverage, ..envelope }
+}
+
+/// The lowest capability that a locked package of cuDNN serves.
+fn cudnn_floor(registry: &Registry, package: &ChosenPackage) -> Option<ComputeCapability> {
+    package.name.strip_prefix("nvidia-cudnn-cu")?;
+    let version: DottedVersion = package.version.parse().ok()?;
+    registry.cudnn_floor(&version).map(|floor| floor.min)
 }
 
 /// What two parts need together. A part whose code was not read leaves the other's coverage as it is.

@@ -263,6 +263,11 @@ impl<'p, 'a> Provider<'p, 'a> {
     ) -> Result<Result<Vec<(Node, Set)>, Unusable>, Stop> {
         let p = self.problem;
         let mut out = vec![(Node::build(name), Ranges::singleton(ordinal))];
+        let index = &p.indexes[p.stack[name].builds[ordinal as usize].index as usize];
+        if !p.index_allowed(index) {
+            // The build says so too; its page is not asked for.
+            return Ok(Err(Unusable::IndexNotAllowed(index.clone())));
+        }
         if p.depth == Depth::Full {
             let Some(candidate) = p.build_candidate(name, ordinal as usize)? else {
                 let index = p.stack[name].builds[ordinal as usize].index;

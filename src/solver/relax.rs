@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use pep508_rs::VersionOrUrl;
+use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
 
 use super::tables::Tables;
 use super::{Depth, Inputs, Outcome, attempt, check_host};
@@ -41,6 +41,12 @@ pub(super) fn ways_out<'a>(
     relaxer.needs.sort();
     relaxer.needs.dedup();
     (relaxer.found, relaxer.needs)
+}
+
+/// Extras to ask for instead, and their names.
+struct OtherExtras {
+    extras: Vec<pep508_rs::ExtraName>,
+    named: String,
 }
 
 struct Relaxer<'i, 'a> {
@@ -207,6 +213,13 @@ impl Relaxer<'_, '_> {
                     continue;
                 }
             }
+            for other in self.other_extras(&user.requirement) {
+                let mut request = self.inputs.request.clone();
+                request.requirements[i].requirement.extras = other.extras.clone();
+                if let Some(solution) = self.solve(self.inputs.host, &request) {
+                    self.offer(format!("{name}[{}]", other.named), &name, &solution);
+                }
+            }
             for extra in user.requirement.extras.clone() {
                 let mut request = self.inputs.request.clone();
                 request.requirements[i].requirement.extras.retain(|e| *e != extra);
@@ -225,6 +238,23 @@ impl Relaxer<'_, '_> {
                 }
             }
         }
+    }
+
+    /// The extras that bring a framework another CUDA than those that are asked for: `jax[cuda12]` for `jax[cuda13]`.
+    fn other_extras(&self, requirement: &Requirement<VerbatimUrl>) -> Vec<OtherExtras> {
+        let name: &str = requirement.name.as_ref();
+        let rows = self.inputs.catalogue.registry.frameworks().iter().filter(|row| row.framework == name);
+        let mut asks: Vec<&str> = rows.filter_map(|row| row.ask.as_deref()).collect();
+        asks.sort_unstable();
+        asks.dedup();
+        let parsed = asks.into_iter().filter_map(|ask| ask.parse::<Requirement<VerbatimUrl>>().ok());
+        parsed
+            .filter(|ask| !requirement.extras.is_empty() && ask.extras != requirement.extras)
+            .map(|ask| OtherExtras {
+                named: ask.extras.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
+                extras: ask.extras,
+            })
+            .collect()
     }
 
     fn constraints(&mut self) {
@@ -338,10 +368,29 @@ impl Relaxer<'_, '_> {
         let mut host = self.inputs.host.clone();
         host.gpus = None;
         if let Some(solution) = self.solve(&host, self.inputs.request) {
-            let covered: Vec<String> =
-                solution.envelope.coverage.iter().map(|c| c.compute_capability.to_string()).collect();
-            if let (Some(first), Some(last)) = (covered.first(), covered.last()) {
-                self.offer(format!("a GPU of {first} to {last}"), "gpu", &solution);
+            // Only those that this driver runs: a GPU whose code is PTX may need a newer one.
+            let driver = self.inputs.host.driver.as_ref().map(crate::model::host::Driver::user_mode);
+            let runs = |c: &&crate::model::solution::Coverage| match (driver, &c.driver_min, &c.driver_below)
+            {
+                (Some(have), min, below) => {
+                    min.as_ref().is_none_or(|min| have >= min)
+                        && below.as_ref().is_none_or(|below| have < below)
+                }
+                (None, ..) => true,
+            };
+            let covered: Vec<String> = solution
+                .envelope
+                .coverage
+                .iter()
+                .filter(runs)
+                .map(|c| c.compute_capability.to_string())
+                .collect();
+            match (covered.first(), covered.last()) {
+                (Some(first), Some(last)) if covered.len() > 1 => {
+                    self.offer(format!("a GPU of {first} to {last}"), "gpu", &solution);
+                }
+                (Some(one), _) => self.offer(format!("a GPU of {one}"), "gpu", &solution),
+                _ => {}
             }
         }
     }

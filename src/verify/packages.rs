@@ -27,6 +27,9 @@ pub(super) fn check(target: &Target, installed: &Installed) -> Area {
             Severity::Error,
             format!("the environment has Python {python}, the lock is for {}", target.python),
         ));
+        if let Some(finding) = findings.last_mut() {
+            finding.fix = Some(format!("make the environment anew with Python {}", target.python));
+        }
     }
     if target.level == Level::Stack {
         findings.push(finding(

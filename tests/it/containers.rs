@@ -47,8 +47,13 @@ fn names_that_mean_nothing() {
         ),
         ("pytorch/pytorch:2.8.0-cuda11.8-cudnn8-devel", 1, "never existed: 2.8 was built for CUDA 12.6"),
         ("pytorch/pytorch:9.9", 1, "is not among the tags that are known nearest"),
-        ("pytorch/pytorch", 1, "names no tag"),
-        ("ubuntu:24.04", 1, "no images of `ubuntu` are known"),
+        (
+            "pytorch/pytorch",
+            1,
+            "names no release: what `latest` is changes nearest pytorch/pytorch:2.13.0-cuda13.2",
+        ),
+        ("pytorch/pytorch@sha256:ab", 1, "is named by a digest alone"),
+        ("ubuntu:24.04", 2, "no images of `ubuntu` are known"),
         ("no image", 2, "`no image` is no image name"),
         ("x:$(reboot)", 2, "is no image name"),
     ] {

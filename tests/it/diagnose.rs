@@ -377,3 +377,40 @@ fn tensorflow_says_which_libraries_it_opens() {
         assert_eq!(cause["evidence"][0]["line"], 1, "{json:#}");
     }
 }
+
+#[test]
+fn tables_and_interactive_sessions_are_read() {
+    let context = TestContext::new();
+    let table = "| NVIDIA-SMI 470.129.06   Driver Version: 470.129.06   CUDA Version: 11.4     |\n\
+                 |   0  Tesla K80           Off  | 00000000:05:00.0 Off |                    0 |\n\
+                 RuntimeError: CUDA error: no kernel image is available for execution on the device\n";
+    let json = diagnose(&context, table, &["--json"]).json();
+    assert_eq!(json["facts"]["gpus"][0], "Tesla K80", "{json:#}");
+    assert!(
+        json["causes"][0]["fix"][0].to_string().contains("code for 3.7, runs on driver 470.129.06"),
+        "{json:#}"
+    );
+    for text in
+        [">>> torch.__version__\n'2.4.0+cu121'\n", "2.4.0+cu121\n", "print(torch.__version__)\n2.4.0+cu121\n"]
+    {
+        let json = diagnose(&context, text, &["--json"]).json();
+        assert_eq!(json["facts"]["torch"], "2.4.0+cu121", "{text}");
+    }
+}
+
+#[test]
+fn no_build_is_offered_where_none_can_be_chosen() {
+    let context = TestContext::new();
+    let old = "CUDA driver version is insufficient for CUDA runtime version";
+    for text in
+        [old.to_owned(), format!("tensorflow.python.framework: {old}"), format!("jaxlib/cuda/x.cc: {old}")]
+    {
+        let json = diagnose(&context, &text, &["--json"]).json();
+        let fixes = json["causes"][0]["fix"].to_string();
+        assert!(!fixes.contains("pip install torch"), "{text}: {fixes}");
+        assert!(fixes.contains("nvidia-smi"), "{text}: {fixes}");
+    }
+    let jax = "Loaded runtime CuDNN library: 9.1.0 but source was compiled with: 9.8.0\njaxlib.xla_extension.XlaRuntimeError\n";
+    let json = diagnose(&context, jax, &["--json"]).json();
+    assert!(json["causes"][0]["fix"][0].to_string().contains("jax["), "{json:#}");
+}

@@ -188,3 +188,22 @@ fn a_page_is_read_once_in_a_command() {
     pages.dedup();
     assert_eq!(pages.len(), all, "{:?}", server.paths());
 }
+
+#[test]
+fn what_is_locked_is_what_is_promised() {
+    let server = index();
+    let context = TestContext::with_index(&server);
+    // The newest cuDNN serves no GPU below 7.5, whatever TensorFlow itself has code for.
+    resolve(&context, &["tensorflow[and-cuda]<2.90"], "NVIDIA H200", "580.159.04").expect(0);
+    let lock = context.read("envlock.lock");
+    assert!(!lock.contains("capability = \"6.1\"") && lock.contains("capability = \"7.5\""), "{lock}");
+    let why = context.run(&["why", "--not", "cuda==99"]).expect(2);
+    assert!(why.flat().contains("the lock has no torch"), "{}", why.shown());
+    // Another extra of the same framework is a way out.
+    let context = TestContext::with_index(&server);
+    let run = resolve(&context, &["jax[cuda13]"], "NVIDIA H200", "535.129.03").expect(1);
+    assert!(run.stdout.contains("jax[cuda12]"), "{}", run.shown());
+    // A GPU that is offered is one that this driver runs.
+    let run = resolve(&context, &["tensorflow==2.9.*"], "NVIDIA H100", "450.80.02").expect(1);
+    assert!(run.stdout.contains("a GPU of 3.5 to 8.0"), "{}", run.shown());
+}

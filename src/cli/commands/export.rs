@@ -59,6 +59,11 @@ fn warn_of_base(base: Option<&str>, target: &Target, printer: &Printer) {
         printer.warning("the wheels bring their own cuDNN, and that of the base would stand beside it");
         printer.hint("take a base without `cudnn` in its tag, or Python's own");
     }
+    let python = base.strip_prefix("python:").and_then(|tag| tag.split(['-', '@']).next());
+    let series = target.python.to_string();
+    if python.is_some_and(|found| found != series && !found.starts_with(&format!("{series}."))) {
+        printer.warning(&format!("the lock is for Python {series}, and the base has another"));
+    }
     if !base.contains("@sha256:") {
         printer.note("a base named by tag can change; `IMAGE@sha256:...` cannot");
     }

@@ -48,13 +48,18 @@ fn image(name: &str, host: &Host, registry: &Registry, printer: &Printer) -> Res
     let image = match containers::find(registry, name) {
         Ok(image) => image,
         Err(error @ NameError::NotAName(_)) => return Err(CliError::new("usage", error.to_string())),
+        // That is no answer about the image.
+        Err(error @ NameError::UnknownRepository { .. }) => {
+            return Err(CliError::new("registry", error.to_string()));
+        }
         Err(error) => {
             let near = match &error {
                 NameError::NoSuchTag { near, .. } => near.clone(),
                 _ => Vec::new(),
             };
             if printer.json {
-                printer.json(&json!({ "image": null, "error": error.to_string(), "near": near }));
+                let error = json!({ "code": "image", "message": error.to_string(), "hint": near.first() });
+                printer.json(&json!({ "image": null, "error": error, "near": near }));
             } else {
                 printer.out(&wrap(&error.to_string(), 0));
                 for (i, name) in near.iter().enumerate() {

@@ -242,6 +242,15 @@ impl Subject<'_> {
 
     fn why_not(&self, spec: &str) -> Result<(u8, Value), CliError> {
         let mut request = self.request.clone();
+        let limited = ["cuda", "cudnn", "nccl"].iter().find(|name| {
+            spec.trim()
+                .strip_prefix(**name)
+                .is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '-'))
+        });
+        if let Some(limited) = limited.filter(|_| self.target.stack.is_none()) {
+            return Err(CliError::new("usage", format!("`{limited}` limits the builds of torch, and the lock has no torch"))
+                .hint("what a framework's releases were built with is in registry/frameworks; ask for another release of it"));
+        }
         let name = match manifest::stack_limit(&mut request, spec, QUESTION) {
             Some(limited) => limited.map_err(|message| CliError::new("usage", message))?,
             None => {

@@ -51,7 +51,13 @@ fn names(text: &str, lower: &str, facts: &mut Facts) {
             || rest.starts_with([' ', ':', '0'])
             || rest.starts_with("s:")
     };
-    let at_start = names_product(head.strip_prefix("nvidia ").unwrap_or(head)) || is_list(head);
+    // A row of nvidia-smi's table: `|   0  Tesla K80           Off  | 00000000:05:00.0`.
+    let row = head.trim_start_matches(|c: char| c.is_ascii_digit());
+    let is_row = lower.starts_with('|') && row.len() < head.len() && {
+        let name = row.trim_start();
+        name.starts_with("nvidia ") || names_product(name)
+    };
+    let at_start = names_product(head.strip_prefix("nvidia ").unwrap_or(head)) || is_list(head) || is_row;
     if !at_start && !lower.contains("with cuda capability") && !lower.contains("| nvidia ") {
         return;
     }

@@ -74,6 +74,15 @@ fn keyed(text: &str, lower: &str, facts: &mut Facts) {
             facts.torch = Some(version);
         }
     }
+    // Printed alone, a version with a flavour is torch's: `2.9.1+cu128`.
+    if facts.torch.is_none()
+        && let Some((plain, local)) = text.split_once('+')
+        && plain.split('.').count() == 3
+        && plain.bytes().all(|b| b.is_ascii_digit() || b == b'.')
+        && (local == "cpu" || local.strip_prefix("cu").is_some_and(|n| n.parse::<u32>().is_ok()))
+    {
+        facts.torch = Some(clean(text, 60));
+    }
     if let Some(v) =
         value(&["cuda used to build pytorch", "torch.version.cuda", "pytorch built - cuda", "cuda compiled"])
         && facts.torch_cuda.is_none()

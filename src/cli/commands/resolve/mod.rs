@@ -159,7 +159,7 @@ fn refuse(conflict: &Conflict, request: &Request, printer: &Printer) -> u8 {
         printer.hint("run on one of these, or leave a card out with `ignore-gpus` under `[stack]`");
     }
     let of_hardware = |parties: &[String]| parties.iter().any(|p| p == "driver" || p == "gpu");
-    if conflict.reasons.iter().any(|r| of_hardware(&r.parties)) {
+    if conflict.reasons.iter().any(|r| of_hardware(&r.parties)) && request.find("torch").is_some() {
         printer.hint("`envlock plan`, with the same machine, lists every stack that it can run");
     }
     for (name, meant) in OTHER_NAMES.iter().filter(|(name, _)| request.find(name).is_some()) {

@@ -74,6 +74,7 @@ impl From<crate::export::ExportError> for CliError {
             crate::export::ExportError::NoBase { .. } => Some(
                 "`--base IMAGE`, one with these libraries; or `envlock export environment.yml` for conda",
             ),
+            crate::export::ExportError::NotLinux(_) => Some("export a target for Linux: `--target NAME`"),
             crate::export::ExportError::NotABase(_) => {
                 Some("a name with a tag or a digest: `python:3.12-slim`, `IMAGE@sha256:...`")
             }

@@ -39,6 +39,11 @@ pub struct Judgement {
 /// Judges an image for a machine.
 pub fn judge(registry: &Registry, image: &Image, host: &Host) -> Judgement {
     let mut judge = Judge { registry, image, host, no: Vec::new(), yes: Vec::new(), open: Vec::new() };
+    if host.system.platform != Platform::LINUX_X86_64 {
+        let platform = host.system.platform;
+        judge.open.push(format!("what the image has for {platform} is not known: rows are of linux-x86_64"));
+        return Judgement { verdict: Verdict::Unknown, reasons: judge.open };
+    }
     let envelope = judge.envelope();
     judge.driver(envelope.as_ref());
     judge.gpus(envelope.as_ref());

@@ -8,8 +8,8 @@ use crate::model::text::clean;
 
 /// No line is looked at further than this, in bytes: the rest of it is somebody's data.
 pub const MAX_LINE: usize = 4_096;
-/// No more lines are kept as evidence.
-const MAX_EVENTS: usize = 1_000;
+/// No more lines of one rule are kept as evidence.
+const MAX_EVENTS_OF_RULE: u32 = 20;
 
 /// What the text says. A fact that it does not state is absent.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -161,12 +161,14 @@ pub struct Reader<'r> {
     line: usize,
     /// What the line before asked an interactive Python.
     asked: Option<Question>,
+    /// How many lines each rule knew.
+    seen: BTreeMap<usize, u32>,
 }
 
 impl<'r> Reader<'r> {
     /// A reader that looks for the lines that rules know.
     pub fn new(rules: &'r super::Matcher) -> Reader<'r> {
-        Reader { rules, facts: Facts::default(), line: 0, asked: None }
+        Reader { rules, facts: Facts::default(), line: 0, asked: None, seen: BTreeMap::new() }
     }
 
     /// Takes a line without its end.
@@ -191,7 +193,9 @@ impl<'r> Reader<'r> {
         let before = self.facts.known();
         let found = self.rules.find(&lower);
         for rule in found.rules {
-            if self.facts.events.len() < MAX_EVENTS {
+            let seen = self.seen.entry(rule).or_default();
+            *seen += 1;
+            if *seen <= MAX_EVENTS_OF_RULE {
                 self.facts.events.push(Event { rule, line: self.line, text: masked(&clean(text, 300)) });
             }
         }
@@ -268,23 +272,41 @@ fn plain(text: &str) -> String {
     }
 }
 
-/// Evidence without secrets: logins in addresses, and words that follow `token`, `password`, `key`.
+/// Evidence without secrets: logins in addresses, what follows `..._token=`, `PASSWORD:` and the like, and the rest of a
+/// line from `Authorization` on.
 fn masked(text: &str) -> String {
-    let mut out = crate::model::text::without_logins(text);
-    for name in ["token", "password", "passwd", "secret", "api_key", "apikey", "authorization"] {
-        let lower = out.to_lowercase();
-        let Some(at) = lower.find(name) else { continue };
-        // Lowering can change lengths outside ASCII: then nothing is cut out by guess, but all after it.
-        let after = at + name.len();
-        if lower.len() != out.len() || !out.is_char_boundary(after) {
-            return format!("{name} ...");
+    let out = crate::model::text::without_logins(text);
+    let lower = out.to_ascii_lowercase();
+    let out = match lower.find("authorization") {
+        Some(at) => format!("{}***", &out[..at + "authorization".len()]),
+        None => out,
+    };
+    let mut hide_next = false;
+    let words = out.split(' ').map(|word| {
+        if std::mem::take(&mut hide_next) && !word.is_empty() {
+            return "***".to_owned();
         }
-        let tail = &out[after..];
-        if tail.starts_with(['=', ':', ' ', '"', '\'']) {
-            out = format!("{}=***", &out[..after]);
+        let Some(at) = word.find(['=', ':']) else {
+            // `--token abc`
+            hide_next = word.starts_with('-') && names_secret(word);
+            return word.to_owned();
+        };
+        let (name, value) = word.split_at(at);
+        if !names_secret(name) {
+            return word.to_owned();
         }
-    }
-    out
+        // `"api_key": "abc"` has its value in the next word.
+        hide_next = value[1..].trim_matches(['"', '\'']).is_empty();
+        format!("{name}{}***", &value[..1])
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a name is one of a secret.
+fn names_secret(name: &str) -> bool {
+    let name = name.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_ascii_lowercase().replace('-', "_");
+    let ends = ["token", "password", "passwd", "secret", "apikey", "_key", "credential", "credentials"];
+    ends.iter().any(|end| name.ends_with(end))
 }
 
 impl Facts {

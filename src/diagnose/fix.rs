@@ -5,7 +5,7 @@ use super::situation::Situation;
 use crate::model::request::{Preferences, PythonAllowed, PythonRequest, Request, UserRequirement};
 use crate::model::solution::{Answer, Solution};
 use crate::model::surroundings::Surrounding;
-use crate::model::version::DottedVersion;
+use crate::model::version::{DottedVersion, cuda_short, cuda_version};
 use crate::model::wheel::Python;
 use crate::registry::COMPANIONS;
 use crate::solver::solve_stack;
@@ -47,21 +47,23 @@ pub(super) fn install(situation: &Situation<'_>) -> Vec<String> {
 /// `, has code for 6.1, runs on driver 535.54.03`.
 fn runs_on(situation: &Situation<'_>, solution: &Solution) -> String {
     let mut out = String::new();
-    let mut capabilities: Vec<_> = situation.gpus().into_iter().map(|(_, capability)| capability).collect();
+    let mut capabilities: Vec<_> = situation.gpus().iter().map(|(_, capability)| *capability).collect();
     capabilities.sort_unstable();
     capabilities.dedup();
     if !capabilities.is_empty() {
         let names: Vec<String> = capabilities.iter().map(ToString::to_string).collect();
         out.push_str(&format!(", code for {}", names.join(" ")));
     }
-    match (&situation.facts.driver, &situation.facts.driver_cuda, &solution.envelope.driver) {
-        (Some(_), ..) => {
-            let driver = situation.host().driver.map(|driver| driver.version.to_string());
-            out.push_str(&format!(", runs on driver {}", driver.unwrap_or_default()));
+    let driver = situation.host().driver;
+    match (driver, &situation.facts.driver, &solution.envelope.driver) {
+        (Some(driver), Some(_), _) => out.push_str(&format!(", runs on driver {}", driver.version)),
+        (Some(_), None, _) => {
+            let cuda = situation.facts.driver_cuda.as_deref().and_then(|cuda| cuda_version(cuda).ok());
+            let cuda = cuda.map(|cuda| cuda_short(&cuda)).unwrap_or_default();
+            out.push_str(&format!(", runs on a driver for CUDA {cuda}"));
         }
-        (None, Some(cuda), _) => out.push_str(&format!(", runs on a driver for CUDA {cuda}")),
-        (None, None, Some(floor)) => out.push_str(&format!(", needs driver >= {floor}")),
-        (None, None, None) => {}
+        (None, _, Some(floor)) => out.push_str(&format!(", needs driver >= {floor}")),
+        (None, _, None) => {}
     }
     out
 }

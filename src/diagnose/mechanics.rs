@@ -72,7 +72,7 @@ fn gpu_not_covered(s: &Situation<'_>) -> Option<Cause> {
         Some(name) => format!("{name} is {capability}"),
         None => format!("the GPU is {capability}"),
     };
-    let gpus: Vec<String> = s.gpus().into_iter().map(named).collect();
+    let gpus: Vec<String> = s.gpus().iter().cloned().map(named).collect();
     let codes: Vec<String> =
         build.targets.iter().flat_map(|t| &t.sass).map(|t| t.capability.to_string()).collect();
     let text = format!(
@@ -95,8 +95,8 @@ fn gpu_not_covered(s: &Situation<'_>) -> Option<Cause> {
 fn cudnn_below_gpu(s: &Situation<'_>) -> Option<Cause> {
     let cudnn: DottedVersion = s.facts.cudnn.as_ref()?.parse().ok()?;
     let floor = s.registry.cudnn_floor(&cudnn)?;
-    let (name, capability) = s.gpus().into_iter().find(|(_, capability)| *capability < floor.min)?;
-    let gpu = name.unwrap_or_else(|| "the GPU".to_owned());
+    let (name, capability) = s.gpus().iter().find(|(_, capability)| *capability < floor.min)?;
+    let gpu = name.as_deref().unwrap_or("the GPU");
     let text = format!("cuDNN {cudnn} serves GPUs from {} on; {gpu} is {capability}", floor.min);
     let mut cause =
         cause(s, ("cudnn-below-gpu", "cudnn"), 0.82, text, &[Fact::Cudnn, Fact::Gpu, Fact::Capability]);
@@ -213,6 +213,8 @@ fn tensorflow_libraries(s: &Situation<'_>) -> Option<Cause> {
         _ => None,
     })?;
     let version: pep440_rs::Version = s.facts.packages.get("tensorflow")?.0.parse().ok()?;
+    let numbers: Vec<String> = version.release().iter().map(ToString::to_string).collect();
+    let version: pep440_rs::Version = numbers.join(".").parse().ok()?;
     let row = s.registry.framework("tensorflow", &version, s.platform())?;
     let cudnn = row.cudnn.as_ref().map(|v| format!(" and cuDNN {v}")).unwrap_or_default();
     let text = format!(
@@ -223,7 +225,10 @@ fn tensorflow_libraries(s: &Situation<'_>) -> Option<Cause> {
     if let Some(ask) = &row.ask {
         cause.fix.push(fix::for_setup(s, &format!("pip install \"{ask}=={version}\"   # brings them")));
     } else if !row.conda.is_empty() {
-        cause.fix.push(format!("conda install -c conda-forge {}", row.conda.join(" ")));
+        let quoted =
+            |spec: &String| if spec.contains(['<', '>']) { format!("\"{spec}\"") } else { spec.clone() };
+        let specs: Vec<String> = row.conda.iter().map(quoted).collect();
+        cause.fix.push(format!("conda install -c conda-forge {}", specs.join(" ")));
     }
     Some(cause)
 }
@@ -237,7 +242,10 @@ fn two_majors(s: &Situation<'_>) -> Option<Cause> {
         let names = s.facts.packages.keys();
         let ends =
             names.filter_map(|name| name.strip_prefix("nvidia-")?.strip_prefix(library)?.strip_prefix("-cu"));
-        ends.filter_map(|major| major.parse().ok()).collect()
+        // Only majors that there are: names are built of them.
+        ends.filter_map(|major| major.parse().ok())
+            .filter(|major| is_cuda_major(s.registry, *major))
+            .collect()
     };
     let (library, found) = ["nccl", "cudnn"]
         .iter()
@@ -269,4 +277,9 @@ fn no_such_flavour(s: &Situation<'_>) -> Option<Cause> {
     let mut cause = cause(s, ("no-such-flavour", "torch-build"), 0.86, text, &[Fact::AskedVariant]);
     cause.fix.extend(fix::install(s));
     Some(cause)
+}
+
+/// Whether NVIDIA's packages have been built for a CUDA major: the registry says which there are.
+pub(super) fn is_cuda_major(registry: &crate::registry::Registry, major: u32) -> bool {
+    registry.minor_version_compatibility().iter().any(|row| row.cuda_major == u64::from(major))
 }

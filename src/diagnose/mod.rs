@@ -49,7 +49,7 @@ pub fn judge(mut facts: Facts, around: Around<'_>, registry: &Registry) -> Diagn
     if let Some(host) = around.host {
         facts.take_from(host);
     }
-    let situation = Situation { facts: &facts, registry, pytorch_index: around.pytorch_index };
+    let situation = Situation::new(&facts, registry, around.pytorch_index);
     let causes = causes::causes(&situation, around.findings);
     let healthy = causes.is_empty() && facts.torch.is_some();
     Diagnosis { facts, causes, healthy }

@@ -3,6 +3,7 @@
 use super::causes::{Cause, evidence_of};
 use super::facts::Event;
 use super::fix;
+use super::mechanics::is_cuda_major;
 use super::situation::Situation;
 use crate::model::surroundings::Surrounding;
 use crate::registry::{Condition, ErrorAnswer, ErrorRule, Mechanics, Offer, Predicate};
@@ -118,23 +119,30 @@ fn filled(situation: &Situation<'_>, template: &str, events: &[&Event]) -> Optio
 
 fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<String> {
     let facts = situation.facts;
+    // Of what the text says only what the registry knows too gets into a command.
+    let known = |major: u32| is_cuda_major(situation.registry, major).then_some(major);
+    let named = || events.iter().find_map(|event| cuda_major_in(&event.text)).and_then(known);
     let major = || {
         let by_build = facts.build_cuda().and_then(|cuda| cuda.split('.').next()?.parse::<u32>().ok());
-        by_build.or_else(|| events.iter().find_map(|event| cuda_major_in(&event.text)))
+        by_build.map_or_else(named, known)
     };
     let version = |text: &String| text.parse::<crate::model::version::DottedVersion>().ok();
     match name {
-        "torch" => facts.plain_torch()?.parse::<pep440_rs::Version>().ok().map(|v| v.to_string()),
+        "torch" => {
+            let version: pep440_rs::Version = facts.plain_torch()?.parse().ok()?;
+            let is_known = situation.registry.builds().iter().any(|build| build.version == version);
+            is_known.then(|| version.to_string())
+        }
         "cuda" => facts.build_cuda().as_ref().and_then(version).map(|v| v.to_string()),
         "cuda-major" => major().map(|major| major.to_string()),
         "cuda-suffix" => major().map(suffix),
         // By the library that is missed, whatever torch was built with.
-        "named-suffix" => events.iter().find_map(|event| cuda_major_in(&event.text)).map(suffix),
+        "named-suffix" => named().map(suffix),
         "driver" => facts.driver.as_ref().and_then(version).map(|v| v.to_string()),
         "driver-cuda" => facts.driver_cuda.as_ref().and_then(version).map(|v| v.to_string()),
         "cudnn" => facts.cudnn.as_ref().and_then(version).map(|v| v.to_string()),
         "extension" => events.iter().find_map(|event| extension_in(&event.text)).map(str::to_owned),
-        "gpu" => situation.gpus().into_iter().find_map(|(name, _)| name),
+        "gpu" => situation.gpus().iter().find_map(|(name, _)| name.clone()),
         _ => None,
     }
 }

@@ -8,16 +8,25 @@ use crate::model::platform::{Arch, Os, Platform};
 use crate::model::surroundings::Surrounding;
 use crate::registry::{Build, Registry};
 
+/// A product's name has no more words; nor is it tried with more of its last words left out.
+const MOST_WORDS: usize = 8;
+
 /// Facts beside the data that judges them.
-#[derive(Clone, Copy)]
 pub(super) struct Situation<'a> {
     pub facts: &'a Facts,
     pub registry: &'a Registry,
     /// Address of the pytorch index.
     pub pytorch_index: &'a str,
+    /// The GPUs of the facts with their capabilities, as far as the registry knows them: looked up once.
+    gpus: Vec<(Option<String>, ComputeCapability)>,
 }
 
 impl<'a> Situation<'a> {
+    /// Facts beside a registry.
+    pub fn new(facts: &'a Facts, registry: &'a Registry, pytorch_index: &'a str) -> Situation<'a> {
+        Situation { facts, registry, pytorch_index, gpus: gpus(facts, registry) }
+    }
+
     /// The platform that the text speaks of; Linux on x86_64 unless it says otherwise.
     pub fn platform(&self) -> Platform {
         let os = if self.facts.is_in(Surrounding::Windows) { Os::Windows } else { Os::Linux };
@@ -29,8 +38,9 @@ impl<'a> Situation<'a> {
     pub fn host(&self) -> Host {
         let mut host = Host::open(self.platform(), "the text");
         let gpus: Vec<Gpu> = self
-            .gpus()
-            .into_iter()
+            .gpus
+            .iter()
+            .cloned()
             .enumerate()
             .map(|(i, (name, capability))| Gpu {
                 index: i as u32,
@@ -57,26 +67,9 @@ impl<'a> Situation<'a> {
         host
     }
 
-    /// The GPUs of the facts with their capabilities, as far as the registry knows them.
-    pub fn gpus(&self) -> Vec<(Option<String>, ComputeCapability)> {
-        let mut out: Vec<(Option<String>, ComputeCapability)> = Vec::new();
-        for name in &self.facts.gpus {
-            // `NVIDIA GeForce RTX 3090 Laptop GPU`, `Tesla V100-SXM2-32GB`: what is not found whole is tried shorter.
-            let mut words: Vec<&str> = name.split(' ').collect();
-            while !words.is_empty() {
-                if let Ok(found) = self.registry.find_gpu(&words.join(" ")) {
-                    out.push((Some(found.name), found.capability));
-                    break;
-                }
-                words.pop();
-            }
-        }
-        if out.is_empty()
-            && let Some(capability) = self.facts.capability.as_ref().and_then(|c| c.parse().ok())
-        {
-            out.push((None, capability));
-        }
-        out
+    /// The GPUs with their capabilities.
+    pub fn gpus(&self) -> &[(Option<String>, ComputeCapability)] {
+        &self.gpus
     }
 
     /// torch's build for the registry, on the platform of the facts.
@@ -144,4 +137,25 @@ impl<'a> Situation<'a> {
 
 fn newest_target(build: &Build) -> Option<ComputeCapability> {
     build.targets.iter().flat_map(|t| &t.sass).map(|t| t.capability).max()
+}
+
+fn gpus(facts: &Facts, registry: &Registry) -> Vec<(Option<String>, ComputeCapability)> {
+    let mut out: Vec<(Option<String>, ComputeCapability)> = Vec::new();
+    for name in &facts.gpus {
+        // `NVIDIA GeForce RTX 3090 Laptop GPU`, `Tesla V100-SXM2-32GB`: what is not found whole is tried shorter.
+        let mut words: Vec<&str> = name.split(' ').take(MOST_WORDS).collect();
+        while !words.is_empty() {
+            if let Some(Ok(found)) = registry.known_gpu(&words.join(" ")) {
+                out.push((Some(found.name), found.capability));
+                break;
+            }
+            words.pop();
+        }
+    }
+    if out.is_empty()
+        && let Some(capability) = facts.capability.as_ref().and_then(|c| c.parse().ok())
+    {
+        out.push((None, capability));
+    }
+    out
 }

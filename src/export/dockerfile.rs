@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::{ExportError, installable};
 use crate::lockfile::Target;
+use crate::model::platform::Os;
 use crate::model::version::cuda_short;
 
 /// A Dockerfile of a target. `base` is an image, by digest where reproducible; without one it is Python's own.
@@ -17,6 +18,11 @@ pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportE
     {
         return Err(ExportError::NotABase(crate::model::text::clean(base, 120)));
     }
+    if target.platform.os != Os::Linux {
+        return Err(ExportError::NotLinux(target.platform.to_string()));
+    }
+    let uses_gpu = target.envelope.driver.is_some() && !target.host.has_no_gpu();
+    let option = if target.name == "default" { String::new() } else { format!(" --target {}", target.name) };
     let from_system = target.frameworks.iter().find(|x| x.cuda_from_system);
     if let (Some(framework), None) = (from_system, base) {
         let cudnn = framework.cudnn.as_ref().map(|v| format!(" and cuDNN {v}")).unwrap_or_default();
@@ -27,21 +33,17 @@ pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportE
     }
     let own_base = format!("python:{}-slim", target.python);
     let mut out = format!("{}; change envlock.toml and run `envlock resolve`.\n", super::DOCKERFILE_MARK);
-    out.push_str("# Beside it: `envlock export requirements.txt -o requirements.txt`, and envlock itself.\n");
+    let _ = writeln!(
+        out,
+        "# Beside it: `envlock export requirements.txt{option} -o requirements.txt`, and envlock itself."
+    );
     if from_system.is_none() && base.is_none() {
         out.push_str(
             "# The wheels bring CUDA and cuDNN: a base with its own would only stand in their way.\n",
         );
     }
-    if base.is_some() {
-        let _ = writeln!(
-            out,
-            "# The base has to have Python {} as `python3`: the hashes are of its wheels.",
-            target.python
-        );
-    }
     let _ = writeln!(out, "FROM {}", base.unwrap_or(&own_base));
-    if let Some(driver) = &target.envelope.driver {
+    if let Some(driver) = target.envelope.driver.as_ref().filter(|_| uses_gpu) {
         // `cuda>=` would refuse nodes that run it in minor-version compatibility.
         out.push_str("\n# Checked by the NVIDIA container toolkit when the container starts.\n");
         let _ = writeln!(
@@ -51,17 +53,26 @@ pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportE
         );
     }
     out.push_str(
-        "\nWORKDIR /app\nCOPY envlock /usr/local/bin/envlock\nCOPY requirements.txt envlock.lock ./\n\
-         RUN python3 -m venv /opt/env \\\n    && /opt/env/bin/pip install --no-cache-dir --no-deps --require-hashes -r requirements.txt\n\
+        "\nWORKDIR /app\nCOPY envlock /usr/local/bin/envlock\nCOPY requirements.txt envlock.lock ./\n",
+    );
+    if base.is_some() {
+        let _ = writeln!(
+            out,
+            "# The hashes are of wheels for Python {0}: another would fail later, and less clearly.\n\
+             RUN python3 -c 'import sys; assert sys.version_info[:2] == (3, {1}), sys.version'",
+            target.python, target.python.minor
+        );
+    }
+    out.push_str(
+        "RUN python3 -m venv /opt/env \\\n    && /opt/env/bin/pip install --no-cache-dir --no-deps --require-hashes -r requirements.txt\n\
          ENV VIRTUAL_ENV=/opt/env \\\n    PATH=\"/opt/env/bin:$PATH\"\n",
     );
-    let named = if target.name == "default" { String::new() } else { format!(" --target {}", target.name) };
     let _ = write!(
         out,
         "\n# Files, libraries and what the loader would pick: no GPU is needed for that.\n\
-         RUN envlock verify --smoke off{named}\n"
+         RUN envlock verify --smoke off{option}\n"
     );
-    let gpu = if target.envelope.driver.is_some() { ", \"--require-gpu\"" } else { "" };
+    let gpu = if uses_gpu { ", \"--require-gpu\"" } else { "" };
     let named =
         if target.name == "default" { String::new() } else { format!(", \"--target\", \"{}\"", target.name) };
     let _ = write!(

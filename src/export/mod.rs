@@ -46,6 +46,9 @@ pub enum ExportError {
         /// What it opens.
         needs: String,
     },
+    /// A container for another system than Linux.
+    #[error("the target is for {0}, and containers are made for Linux here")]
+    NotLinux(String),
     /// A base that is no image's name.
     #[error("`{0}` is no image name")]
     NotABase(String),

@@ -19,7 +19,7 @@ use crate::model::text::{clean, normalized_name};
 use crate::model::wheel::WheelName;
 use crate::registry::COMPANIONS;
 
-pub use row::{file_of, render};
+pub use row::{file_of, file_of_release, render};
 
 /// No METADATA and no version.py is larger, in bytes.
 const MAX_TEXT: u64 = 16 << 20;
@@ -161,6 +161,12 @@ pub fn read<R: Read + Seek>(
     let is_torch = project == "torch";
     if is_torch && says.version.is_none() {
         return Err(LearnError::Missing("it has no torch/version.py: this is no wheel of torch".to_owned()));
+    }
+    // `2.9.1+cu128` and `cuda = '12.8'` say the same, or one of them is wrong.
+    if let (Some(variant), Some(cuda)) = (says.variant(), &says.cuda)
+        && variant != format!("cu{}", cuda.split('.').take(2).collect::<String>())
+    {
+        return Err(contradiction("version.py", &format!("cuda {cuda}"), &variant));
     }
     let variant = says.variant().or_else(|| is_torch.then(|| "cpu".to_owned()));
     let reads_code = !is_torch || variant.as_deref() != Some("cpu");

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use pep440_rs::Version;
+
 use super::Learned;
 use crate::model::capability::CodeTarget;
 use crate::model::text::toml_string as quote;
@@ -11,7 +13,7 @@ use crate::registry::COMPANIONS;
 pub fn render(learned: &Learned) -> String {
     let mut out = String::new();
     let hash = learned.sha256.as_ref().map(|sha256| format!(", sha256 {sha256}")).unwrap_or_default();
-    let _ = writeln!(out, "# {}{hash}", learned.file);
+    let _ = writeln!(out, "# {}{hash}", crate::model::text::clean(&learned.file, 200));
     if learned.project == "torch" {
         torch(&mut out, learned)
     } else {
@@ -22,10 +24,15 @@ pub fn render(learned: &Learned) -> String {
 
 /// The file of the registry that the row belongs to.
 pub fn file_of(learned: &Learned) -> String {
-    if learned.project != "torch" {
+    file_of_release(&learned.project, &learned.version)
+}
+
+/// The file of the registry that the row of a release belongs to.
+pub fn file_of_release(project: &str, version: &Version) -> String {
+    if project != "torch" {
         return "companions.toml".to_owned();
     }
-    let series: Vec<String> = learned.version.release().iter().take(2).map(ToString::to_string).collect();
+    let series: Vec<String> = version.release().iter().take(2).map(ToString::to_string).collect();
     format!("torch/{}.toml", series.join("."))
 }
 

@@ -141,6 +141,16 @@ fn share(mut raw: RawPackage, targets: &mut [Target]) -> Result<(), LockError> {
 }
 
 fn target(raw: RawTarget) -> Result<Target, LockError> {
+    // These go into files that are written line by line.
+    let plain = |text: &str| {
+        text.len() <= 120 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._+!-=<>,*".contains(&b))
+    };
+    let frameworks =
+        raw.framework.iter().flat_map(|x| [&x.name, &x.package, &x.version].into_iter().chain(&x.conda));
+    let stack = raw.stack.iter().flat_map(|s| [&s.torch, &s.variant]);
+    if let Some(odd) = std::iter::once(&raw.name).chain(frameworks).chain(stack).find(|text| !plain(text)) {
+        return Err(LockError::Malformed(format!("`{}` is no name", crate::model::text::clean(odd, 40))));
+    }
     let wrong = |what: &str, value: &str| {
         LockError::Malformed(format!("`{}` is no {what}", crate::model::text::clean(value, 40)))
     };

@@ -42,6 +42,10 @@ impl FromStr for WheelName {
 
     fn from_str(file: &str) -> Result<Self, Self::Err> {
         let invalid = || InvalidWheelName(super::text::clean(file, 120));
+        // Names go into files that are written line by line.
+        if !file.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err(invalid());
+        }
         let stem = file.strip_suffix(".whl").ok_or_else(invalid)?;
         let parts: Vec<&str> = stem.split('-').collect();
         let (project, version, build, tags) = match parts.as_slice() {

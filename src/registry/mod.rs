@@ -18,6 +18,8 @@ use std::sync::OnceLock;
 
 use sha2::{Digest, Sha256};
 
+use crate::model::platform::Platform;
+
 pub use lint::Problem;
 pub use queries::{GpuLookupError, GpuMatch, is_same_gpu_name};
 pub use rows::{
@@ -47,6 +49,23 @@ pub struct Registry {
     pythons: OnceLock<Vec<u32>>,
     advisories: OnceLock<Vec<Advisory>>,
     sources: OnceLock<std::collections::BTreeMap<String, String>>,
+}
+
+/// Whether a text is one row of torch or of a companion, and of this release and platform: what lies in a cache may be
+/// anything.
+pub fn is_row_of(row: &str, name: &str, version: &pep440_rs::Version, platform: Platform) -> bool {
+    if name == "torch" {
+        let Ok(file) = toml::from_str::<schema::TorchFile>(row) else { return false };
+        let builds: Vec<Build> =
+            file.build.iter().filter_map(|raw| Build::try_from(raw.as_ref()).ok()).collect();
+        let [build] = builds.as_slice() else { return false };
+        return file.build.len() == 1 && build.version == *version && build.platform == platform;
+    }
+    let Ok(file) = toml::from_str::<schema::CompanionsFile>(row) else { return false };
+    let rows: Vec<Companion> =
+        file.companion.iter().filter_map(|raw| Companion::try_from(raw.as_ref()).ok()).collect();
+    let [one] = rows.as_slice() else { return false };
+    file.companion.len() == 1 && one.package == name && one.version == *version && one.platform == platform
 }
 
 /// One file of the registry.

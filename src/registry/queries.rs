@@ -421,6 +421,11 @@ impl Registry {
     /// # Errors
     /// Unknown names, with the nearest ones; names that stand for several capabilities.
     pub fn find_gpu(&self, name: &str) -> Result<GpuMatch, GpuLookupError> {
+        self.known_gpu(name).unwrap_or_else(|| Err(self.unknown_gpu(name)))
+    }
+
+    /// Like [`Registry::find_gpu`], without a search for the nearest names; nothing where no product is called so.
+    pub fn known_gpu(&self, name: &str) -> Option<Result<GpuMatch, GpuLookupError>> {
         let wanted = normalize_gpu(name);
         let found = |rows: Vec<&GpuRow>| -> Result<GpuMatch, GpuLookupError> {
             let mut readings: Vec<(ComputeCapability, &GpuRow)> =
@@ -439,7 +444,7 @@ impl Registry {
         };
         let exact = self.gpus_named(&wanted);
         if !exact.is_empty() {
-            return found(exact.iter().collect());
+            return Some(found(exact.iter().collect()));
         }
         let words: Vec<&str> = wanted.split(' ').filter(|w| !w.is_empty()).collect();
         // A lone word such as `RTX` would match half the table; one with a digit names a product.
@@ -453,9 +458,13 @@ impl Registry {
                 specific && words.iter().all(|w| own.contains(w))
             })
             .collect();
-        if !partial.is_empty() {
-            return found(partial);
-        }
+        (!partial.is_empty()).then(|| found(partial))
+    }
+
+    /// The refusal of a name, with those that are nearest to it.
+    fn unknown_gpu(&self, name: &str) -> GpuLookupError {
+        let wanted = normalize_gpu(name);
+        let words: Vec<&str> = wanted.split(' ').filter(|w| !w.is_empty()).collect();
         // A name with all the words asked for is nearer than any that only looks alike.
         let mut nearest: Vec<(bool, usize, &str)> = self
             .gpus()
@@ -467,10 +476,10 @@ impl Registry {
             })
             .collect();
         nearest.sort_unstable();
-        Err(GpuLookupError::Unknown {
+        GpuLookupError::Unknown {
             name: text::clean(name, 80),
             nearest: nearest.into_iter().take(3).map(|(_, _, n)| n.to_owned()).collect(),
-        })
+        }
     }
 
     /// Whether a product is of the data-centre class: by its own row, or where that does not say, by all

@@ -292,40 +292,43 @@ fn framework_notes(problem: &Problem<'_>, selected: &Selected, frameworks: &[Fra
     if problem.prefers_cpu() || problem.depth == Depth::Stack {
         return notes;
     }
-    let rows = || problem.runtimes.iter().map(|runtime| runtime.build);
-    let mut seen: Vec<&str> = Vec::new();
-    for build in rows() {
-        if seen.contains(&build.framework.as_str()) {
+    let rows = problem.registry.frameworks();
+    let version_of = |package: &str| -> Option<pep440_rs::Version> {
+        let ordinal = *selected.get(&Node::package(package))?;
+        let candidates = problem.candidates(package).ok()?;
+        candidates.get(ordinal as usize).map(|candidate| candidate.release.version.clone())
+    };
+    let mut packages: Vec<&str> = rows.iter().map(|row| row.package.as_str()).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    for package in packages {
+        let Some(version) = version_of(package) else { continue };
+        if selected.contains_key(&Node::Runtime(package.into())) {
             continue;
         }
-        seen.push(&build.framework);
-        let of_framework = || rows().filter(|row| row.framework == build.framework);
-        let uses_cuda =
-            of_framework().any(|row| selected.contains_key(&Node::Runtime(row.package.as_str().into())));
-        let Some(ordinal) = selected.get(&Node::package(&build.framework)) else { continue };
-        if uses_cuda {
-            continue;
-        }
-        let candidates = problem.candidates(&build.framework).unwrap_or_default();
-        let Some(version) = candidates.get(*ordinal as usize).map(|c| &c.release.version) else { continue };
-        // JAX's rows are of its plugins, and speak of no release of JAX itself.
-        let by_itself = of_framework().any(|row| row.package == build.framework);
-        let known = !by_itself || of_framework().any(|row| row.is_of(&build.framework, version));
-        let mut asks: Vec<&str> = of_framework().filter_map(|row| row.ask.as_deref()).collect();
-        asks.sort_unstable();
-        asks.dedup();
-        let text = match (known, asks.as_slice()) {
-            (false, _) => format!(
-                "what {} {version} needs of driver and GPU is not in the registry: it was not judged",
-                build.framework
-            ),
-            (true, []) => continue,
-            (true, asks) => format!(
-                "{} {version} is locked without CUDA: `{}` brings it",
-                build.framework,
-                asks.join("` or `")
+        // Without its extra, or a release or a platform that no row speaks of.
+        let row = problem.registry.framework(package, &version, problem.platform);
+        let text = match row.and_then(|row| row.ask.as_deref()) {
+            Some(ask) => format!("{package} {version} is locked without CUDA: `{ask}` brings it"),
+            None => format!(
+                "what {package} {version} needs of driver and GPU on {} is not in the registry: it was not judged",
+                problem.platform
             ),
         };
+        notes.push(Note { text, source: None });
+    }
+    // JAX has its CUDA in packages of other names: none of them, no CUDA.
+    let mut entries: Vec<&str> =
+        rows.iter().filter(|row| row.package != row.framework).map(|row| row.framework.as_str()).collect();
+    entries.dedup();
+    for entry in entries.into_iter().filter(|entry| rows.iter().all(|row| row.package != *entry)) {
+        let of_entry = || rows.iter().filter(|row| row.framework == entry);
+        let has_one = of_entry().any(|row| selected.contains_key(&Node::package(&row.package)));
+        let Some(version) = version_of(entry).filter(|_| !has_one) else { continue };
+        let mut asks: Vec<&str> = of_entry().filter_map(|row| row.ask.as_deref()).collect();
+        asks.sort_unstable();
+        asks.dedup();
+        let text = format!("{entry} {version} is locked without CUDA: `{}` brings it", asks.join("` or `"));
         notes.push(Note { text, source: None });
     }
     for framework in frameworks.iter().filter(|framework| framework.cuda_from_system) {

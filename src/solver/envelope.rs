@@ -118,7 +118,10 @@ impl Needs<'_> {
             let os = self.platform.os;
             let floor = registry.driver_floor(cuda, os).map(|(v, _)| v);
             let native = registry.native_driver(cuda, os).map(|(v, _)| v);
-            for capability in known_capabilities(registry, self.platform) {
+            // A CUDA whose driver nobody states promises nothing.
+            let known =
+                if floor.is_some() { known_capabilities(registry, self.platform) } else { Vec::new() };
+            for capability in known {
                 let Some(via) = targets.covers(capability, |c| registry.is_tegra(c)) else {
                     continue;
                 };

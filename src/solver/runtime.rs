@@ -124,6 +124,9 @@ impl<'a> Problem<'a> {
         if !runtime.flavour.suffices {
             out.push((Node::Driver, Set::empty()));
         }
+        let outlived =
+            (0..self.gpus.len()).filter(|i| self.cuda_outlives_gpu(&runtime.build.cuda, self.gpus[*i].1));
+        out.extend(outlived.map(|i| (Node::Gpu(i), Set::empty())));
         let excluded = (0..self.gpus.len()).filter(|i| self.runtime_excludes(row, *i));
         out.extend(excluded.map(|i| (Node::Gpu(i), Set::empty())));
         out

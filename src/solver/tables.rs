@@ -380,9 +380,12 @@ impl Problem<'_> {
     /// Whether every driver that a flavour needs is too new for a GPU: only asked where the driver
     /// is open, else the host itself is impossible.
     pub fn driver_outlives_gpu(&self, variant: u32, capability: ComputeCapability) -> bool {
-        let Some(cuda) = &self.variants[variant as usize].cuda else {
-            return false;
-        };
+        let cuda = self.variants[variant as usize].cuda.as_ref();
+        cuda.is_some_and(|cuda| self.cuda_outlives_gpu(cuda, capability))
+    }
+
+    /// The same of a CUDA release.
+    pub fn cuda_outlives_gpu(&self, cuda: &semver::Version, capability: ComputeCapability) -> bool {
         if self.host.driver.is_some() {
             return false;
         }

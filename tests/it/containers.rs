@@ -34,6 +34,11 @@ fn an_image_on_a_machine() {
         assert!(json["reasons"].to_string().contains(says), "{says}: {json:#}");
         context.run(&arguments).expect(code);
     }
+    // Rows are of one processor.
+    let other =
+        ["plan", "--image", torch, "--gpu", "GH200", "--driver", "580.65.06", "--platform", "linux-aarch64"];
+    let run = context.run(&other).expect(0);
+    assert!(run.flat().contains("what the image has for linux-aarch64 is not known"), "{}", run.shown());
 }
 
 #[test]
@@ -87,6 +92,11 @@ fn the_dockerfile_of_a_lock() {
         _ => None,
     });
     assert_eq!(requirement.as_deref(), Some("driver>=580.65.06"));
+    // Without a GPU nothing of NVIDIA's is asked for.
+    let cpu = TestContext::with_index(&server);
+    cpu.run(&["resolve", "torch", "--gpu", "none", "--only-index", "pypi"]).expect(0);
+    let file = cpu.run(&["export", "Dockerfile"]).expect(0).stdout;
+    assert!(!file.contains("NVIDIA") && !file.contains("--require-gpu"), "{file}");
     // A base is taken as it is, and what it may do is said.
     let digest = format!("nvidia/cuda@sha256:{}", "a".repeat(64));
     let run = context.run(&["export", "Dockerfile", "--base", &digest]).expect(0);

@@ -414,3 +414,49 @@ fn no_build_is_offered_where_none_can_be_chosen() {
     let json = diagnose(&context, jax, &["--json"]).json();
     assert!(json["causes"][0]["fix"][0].to_string().contains("jax["), "{json:#}");
 }
+
+#[test]
+fn commands_have_nothing_that_the_registry_does_not_know() {
+    let context = TestContext::new();
+    for (text, never) in [
+        ("PyTorch version: 2.9.1+cu6660\nundefined symbol: ncclFoo\n", "cu666"),
+        ("PyTorch version: 1.12.1+cu102\nlibcudnn.so.9: cannot open shared object file\n", "cu10"),
+        (
+            "nvidia-nccl-cu666==1.0\nnvidia-nccl-cu12==2.27.0\ntorch==2.9.1+cu128\nundefined symbol: ncclFoo\n",
+            "cu666",
+        ),
+        ("tensorflow version: 2.15.0+evil.pkg\nSkipping registering GPU devices\n", "evil"),
+        ("PyTorch version: 0.0.1rc1\noperator torchvision::nms does not exist\n", "0.0.1"),
+        (
+            "GPU 0: NVIDIA H100\nDriver Version: 535.abc  CUDA Version: 3foo\nno kernel image is available\n",
+            "foo",
+        ),
+    ] {
+        let json = diagnose(&context, text, &["--json"]).json();
+        let causes = json["causes"].as_array().unwrap();
+        assert!(!causes.is_empty(), "{text}");
+        for cause in causes {
+            assert!(!cause["fix"].to_string().contains(never), "{never}: {json:#}");
+        }
+    }
+}
+
+#[test]
+fn secrets_are_masked_and_late_lines_are_seen() {
+    let context = TestContext::new();
+    let text = "loading tokenizer with hf_token=hf_ABC on cuda: no kernel image is available AWS_SECRET_ACCESS_KEY=AKIA1 --password hunter2 Authorization: Bearer xyz\n";
+    let quoted = diagnose(&context, text, &["--json"]).json()["causes"].to_string();
+    assert!(quoted.contains("tokenizer") && quoted.contains("no kernel image"), "{quoted}");
+    for secret in ["hf_ABC", "AKIA1", "hunter2", "xyz"] {
+        assert!(!quoted.contains(secret), "{secret}: {quoted}");
+    }
+    let many = format!("{}no kernel image is available\n", "cudnn_status_internal_error\n".repeat(2_000));
+    let json = diagnose(&context, &many, &["--json"]).json();
+    assert_eq!(json["causes"][0]["component"], "gpu-arch", "{json:#}");
+    // Many GPUs of no known product take no time worth speaking of.
+    let gpus: String = (0..64).map(|i| format!("GPU {i}: NVIDIA {}{i}\n", "a ".repeat(36))).collect();
+    let lines: String = RULES.iter().map(|(_, line)| format!("{line}\n")).collect();
+    let start = std::time::Instant::now();
+    diagnose(&context, &format!("{gpus}{lines}"), &["--json"]);
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+}

@@ -115,7 +115,9 @@ fn the_extra_brings_cuda_and_without_it_that_is_said() {
     let context = TestContext::with_index(&server);
     let unknown = resolve(&context, &["tensorflow[and-cuda]"], "NVIDIA H200", "580.159.04").expect(0);
     assert!(
-        unknown.flat().contains("tensorflow 2.99.0 needs of driver and GPU is not in the registry"),
+        unknown
+            .flat()
+            .contains("tensorflow 2.99.0 needs of driver and GPU on linux-x86_64 is not in the registry"),
         "{}",
         unknown.shown()
     );
@@ -206,4 +208,59 @@ fn what_is_locked_is_what_is_promised() {
     // A GPU that is offered is one that this driver runs.
     let run = resolve(&context, &["tensorflow==2.9.*"], "NVIDIA H100", "450.80.02").expect(1);
     assert!(run.stdout.contains("a GPU of 3.5 to 8.0"), "{}", run.shown());
+}
+
+#[test]
+fn what_no_row_speaks_of_is_said() {
+    let mut wheels = little_pypi();
+    let arm = "cp310-cp310-manylinux_2_17_aarch64";
+    wheels.push(("pypi", wheel("jax", "0.10.2").needs("jax-cuda13-plugin==0.10.2; extra == 'cuda13'")));
+    wheels.push(("pypi", wheel("jax-cuda13-plugin", "0.10.2").tags(arm)));
+    wheels.push(("pypi", wheel("jax", "0.99.0").needs("jax-cuda13-plugin==0.99.0; extra == 'cuda13'")));
+    wheels.push(("pypi", wheel("jax-cuda13-plugin", "0.99.0").tags(LINUX)));
+    let server = IndexServer::start(wheels, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    let other = [
+        "resolve",
+        "jax[cuda13]",
+        "--gpu",
+        "GH200",
+        "--driver",
+        "580.65.06",
+        "--python",
+        "3.10",
+        "--only-index",
+        "pypi",
+    ];
+    let arm = context.run(&[&other[..], &["--platform", "linux-aarch64", "--dry-run"]].concat()).expect(0);
+    assert!(
+        arm.flat().contains("jax-cuda13-plugin 0.10.2 needs of driver and GPU on linux-aarch64 is not in"),
+        "{}",
+        arm.shown()
+    );
+    let newer = resolve(&context, &["jax[cuda13]"], "NVIDIA H200", "580.159.04").expect(0);
+    assert!(newer.flat().contains("jax-cuda13-plugin 0.99.0 needs of driver and GPU"), "{}", newer.shown());
+    assert!(!newer.flat().contains("without CUDA"), "{}", newer.shown());
+}
+
+#[test]
+fn a_lock_of_somebody_elses_is_text_and_no_instruction() {
+    let server = index();
+    let context = TestContext::with_index(&server);
+    resolve(&context, &["tensorflow==2.9.*"], "Tesla T4", "450.80.02").expect(0);
+    let lock = context.read("envlock.lock");
+    for (from, to) in [
+        ("name = \"default\"", "name = \"x\\nRUN reboot\""),
+        ("\"cudatoolkit=11.2\"", "\"cudatoolkit=11.2\\n  - evil\""),
+        ("version = \"2.9.3\"\ncuda", "version = \"2.9.3\\nprefix: /evil\"\ncuda"),
+    ] {
+        assert!(lock.contains(from), "{from}: {lock}");
+        let body = lock.replacen(from, to, 1);
+        let (head, rest) = body.split_once("checksum = ").unwrap();
+        let (_, rest) = rest.split_once('\n').unwrap();
+        let sum = super::wheels::hex(rest.as_bytes());
+        context.write("envlock.lock", &format!("{head}checksum = \"{sum}\"\n{rest}"));
+        let run = context.run(&["export", "environment.yml"]).expect(2);
+        assert!(run.flat().contains("is no name"), "{}", run.shown());
+    }
 }

@@ -79,6 +79,17 @@ fn wheels_that_cannot_be_believed() {
     let without = Wheel { files: plain().files[..1].to_vec(), ..plain() };
     let cases = [
         (plain().says_version("2.98.0"), "torch", "its METADATA says `2.98.0`, its file name `2.99.0`"),
+        (
+            Wheel {
+                files: vec![(
+                    "torch/version.py".to_owned(),
+                    b"__version__ = '2.99.0+cu126'\ncuda = '14.0'\n".to_vec(),
+                )],
+                ..plain()
+            },
+            "torch",
+            "its version.py says `cuda 14.0`, its file name `cu126`",
+        ),
         (lying, "torch", "its version.py says `2.98.0`, its file name `2.99.0`"),
         (without, "torch", "has no list of GPU architectures"),
         (wheel("requests", "2.32.5"), "requests", "has no code for GPUs: there is nothing to learn"),
@@ -149,6 +160,24 @@ fn resolve_learns_what_the_registry_does_not_know() {
     assert_eq!((before > 0, after), (true, before));
     assert_eq!(context.read("envlock.lock"), lock);
     context.run(&["resolve", "--locked"]).expect(0);
+    // Nor is it lost where nothing may be read: the kept row serves, and without it that is said.
+    resolve(&["--no-learn"]).expect(0);
+    resolve(&["--offline"]).expect(0);
+    assert_eq!(context.read("envlock.lock"), lock);
+    let kept = context.dir.path().join("cache/learned/torch-2.99.0-linux-x86_64.toml");
+    let row = std::fs::read_to_string(&kept).unwrap();
+    for broken in [String::new(), row.replace("2.99.0", "2.98.0"), "build = []\n".to_owned(), row.repeat(2)] {
+        std::fs::write(&kept, broken).unwrap();
+        let refused = resolve(&["--no-learn"]).expect(2);
+        assert!(
+            refused.flat().contains("the lock has torch 2.99.0, which the registry does not know"),
+            "{}",
+            refused.shown()
+        );
+        assert_eq!(context.read("envlock.lock"), lock);
+    }
+    resolve(&[]).expect(0);
+    assert_eq!((context.read("envlock.lock"), std::fs::read_to_string(&kept).unwrap()), (lock.clone(), row));
     // A GPU that its code does not serve gets an older one, as ever.
     let old = context
         .run(&[

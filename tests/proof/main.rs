@@ -7,6 +7,7 @@
 //! registry and every GPU in it. `ENVLOCK_PROOF_WORLDS=100000` makes a longer run.
 
 mod closure;
+mod frameworks;
 mod relaxations;
 mod rules;
 mod shipped;

@@ -107,7 +107,7 @@ impl Question<'_> {
     }
 
     /// Whether the driver runs the toolkit's PTX too; an open driver counts as new enough.
-    fn native(&self, cuda: Option<&Semver>) -> bool {
+    pub fn native(&self, cuda: Option<&Semver>) -> bool {
         match (&self.host.driver, cuda) {
             (Some(driver), Some(cuda)) => {
                 self.own_driver(cuda).is_some_and(|own| at_least(&driver.version, &own))
@@ -116,7 +116,7 @@ impl Question<'_> {
         }
     }
 
-    fn driver_allows(&self, cuda: &Semver) -> bool {
+    pub fn driver_allows(&self, cuda: &Semver) -> bool {
         let branches = self.registry.architectures().iter();
         let of = |c: ComputeCapability| branches.clone().find(|a| a.capabilities.contains(&c));
         match &self.host.driver {
@@ -140,7 +140,13 @@ impl Question<'_> {
 
     /// Whether code serves a GPU: machine code of its major from its minor up, `a` exactly, `f` its
     /// family; PTX of anything not above it where the driver compiles it; Tegra apart from the rest.
-    fn serves(&self, sass: &[CodeTarget], ptx: &[CodeTarget], gpu: ComputeCapability, native: bool) -> bool {
+    pub fn serves(
+        &self,
+        sass: &[CodeTarget],
+        ptx: &[CodeTarget],
+        gpu: ComputeCapability,
+        native: bool,
+    ) -> bool {
         let kin = |t: &CodeTarget| self.registry.is_tegra(t.capability) == self.registry.is_tegra(gpu);
         let same_major = |t: &CodeTarget| t.capability.major == gpu.major && t.capability.minor <= gpu.minor;
         let by_sass = sass.iter().filter(|t| kin(t)).any(|t| match t.scope {

@@ -18,7 +18,7 @@ use super::worlds::{driver, requirement};
 const FIRST_BRANCH: u32 = 450;
 
 /// A driver of each branch: the newest that some toolkit came with, else the branch's end.
-fn drivers(registry: &Registry) -> Vec<Driver> {
+pub fn drivers(registry: &Registry) -> Vec<Driver> {
     let branches = registry.branches().iter().map(|b| b.branch).filter(|b| *b >= FIRST_BRANCH);
     branches
         .map(|branch| {

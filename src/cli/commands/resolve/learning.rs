@@ -11,12 +11,11 @@ use crate::cli::error::CliError;
 use crate::cli::printer::Printer;
 use crate::cli::{files, learning, settings};
 use crate::index::IndexClient;
-use crate::learn;
+use crate::learn::{self, Learned};
 use crate::model::platform::Platform;
-use crate::model::project::{ProjectPage, WheelFile};
 use crate::model::request::{Preferences, Request};
 use crate::model::solution::Answer;
-use crate::registry::Registry;
+use crate::registry::{self, Registry};
 use crate::solver::{STACK_PACKAGES, solve_stack};
 
 /// A row that was kept is no larger, in bytes.
@@ -31,9 +30,9 @@ pub(super) fn extended(
     (machines, preferences): (&[Machine], &[Preferences]),
     registry: &Registry,
     printer: &Printer,
-) -> Option<Registry> {
-    if global.offline || !allows_pypi(request) {
-        return None;
+) -> Result<Option<Registry>, CliError> {
+    if !allows_pypi(request) {
+        return Ok(None);
     }
     let learner = Learner { global, args, client, request, registry, printer };
     let mut rows: Vec<(String, String)> = Vec::new();
@@ -46,21 +45,23 @@ pub(super) fn extended(
             match learner.row(name, platform, preferences.versions.get(*name)) {
                 Ok(Some(row)) if !rows.contains(&row) => rows.push(row),
                 Ok(_) => {}
+                // What the lock names must not be lost over it.
+                Err(error) if preferences.versions.contains_key(*name) => return Err(error),
                 // The registry's own builds are there all the same.
                 Err(error) => printer.warning(&error.message),
             }
         }
     }
     if rows.is_empty() {
-        return None;
+        return Ok(None);
     }
-    match registry.with_rows(&rows) {
+    Ok(match registry.with_rows(&rows) {
         Ok(extended) => Some(extended),
         Err(why) => {
             printer.warning(&format!("what was learned does not fit the registry: {why}"));
             None
         }
-    }
+    })
 }
 
 /// Whether the driver is what stands against the request: then no newer release helps, and no index is asked.
@@ -104,6 +105,21 @@ impl Learner<'_> {
         if locked.as_ref().is_some_and(|locked| Some(locked) <= newest_known.as_ref()) {
             return Ok(None);
         }
+        if let Some(locked) = &locked
+            && let Some(row) = self.kept(name, locked, platform)
+        {
+            return Ok(Some(row));
+        }
+        if self.global.offline || (self.args.no_learn && locked.is_some()) {
+            return match locked {
+                None => Ok(None),
+                Some(locked) => Err(CliError::new(
+                    "registry",
+                    format!("the lock has {name} {locked}, which the registry does not know, and it may not be read now"),
+                )
+                .hint("run once without `--offline` and `--no-learn`, or let go of it with `--upgrade`")),
+            };
+        }
         // An index that does not answer is the solve's to report.
         let Ok(Some(page)) = learning::page(self.client, name) else { return Ok(None) };
         let wanted = match &locked {
@@ -127,11 +143,32 @@ impl Learner<'_> {
             ));
             return Ok(None);
         }
-        let row = self.read(&page, (release, file), platform)?;
+        let row = match self.kept(name, &version, platform) {
+            Some(row) => row,
+            None => {
+                let learned = learning::release(self.client, &page, (release, file), platform, self.printer)?;
+                if let Some(cuda) = self.unknown_cuda(&learned) {
+                    self.printer.note(&format!(
+                        "{name} {version} is built with CUDA {cuda}, and which driver that needs the registry does not know: it is left out"
+                    ));
+                    return Ok(None);
+                }
+                self.keep(&learned);
+                (learn::file_of(&learned), learn::render(&learned))
+            }
+        };
         self.printer.note(&format!(
             "{name} {version} is newer than the registry: what it needs was read from its wheel"
         ));
         Ok(Some(row))
+    }
+
+    /// The CUDA of a release where no driver's floor is known for it.
+    fn unknown_cuda(&self, learned: &Learned) -> Option<String> {
+        let text = learned.cuda.clone()?;
+        let cuda = crate::model::version::cuda_version(&text).ok();
+        let floor = cuda.and_then(|cuda| self.registry.driver_floor(&cuda, learned.platform.os));
+        floor.is_none().then_some(text)
     }
 
     fn newest_known(&self, name: &str, platform: Platform) -> Option<Version> {
@@ -158,33 +195,26 @@ impl Learner<'_> {
         }
     }
 
-    /// The row, kept from an earlier run or read out of the wheel.
-    fn read(
-        &self,
-        page: &ProjectPage,
-        (release, file): (&crate::model::project::Release, &WheelFile),
-        platform: Platform,
-    ) -> Result<(String, String), CliError> {
-        let kept = self.kept(file, platform);
-        if let Some(text) = std::fs::read_to_string(&kept).ok().filter(|text| text.len() as u64 <= MAX_ROW)
-            && let Some((path, row)) = text.split_once('\n')
-        {
-            return Ok((path.to_owned(), row.to_owned()));
-        }
-        let learned = learning::release(self.client, page, (release, file), platform, self.printer)?;
-        let (path, row) = (learn::file_of(&learned), learn::render(&learned));
-        if let Some(folder) = kept.parent()
+    /// The row that an earlier run kept, where it is one of this release; anything else is read anew.
+    fn kept(&self, name: &str, version: &Version, platform: Platform) -> Option<(String, String)> {
+        let path = self.path(name, version, platform);
+        let metadata = std::fs::metadata(&path).ok().filter(|metadata| metadata.len() <= MAX_ROW)?;
+        let row = metadata.is_file().then(|| std::fs::read_to_string(&path).ok())??;
+        let file = learn::file_of_release(name, version);
+        registry::is_row_of(&row, name, version, platform).then_some((file, row))
+    }
+
+    fn keep(&self, learned: &Learned) {
+        let path = self.path(&learned.project, &learned.version, learned.platform);
+        if let Some(folder) = path.parent()
             && std::fs::create_dir_all(folder).is_ok()
         {
             // That it cannot be kept only makes the next run slower.
-            let _ = files::write(&kept, &format!("{path}\n{row}"));
+            let _ = files::write(&path, &learn::render(learned));
         }
-        Ok((path, row))
     }
 
-    /// Where a row is kept: by the file's digest, or by its name where the index states none.
-    fn kept(&self, file: &WheelFile, platform: Platform) -> PathBuf {
-        let name = file.sha256.clone().unwrap_or_else(|| file.filename.replace(['/', '\\'], "_"));
-        settings::cache_dir(self.global).join("learned").join(format!("{name}-{platform}.toml"))
+    fn path(&self, name: &str, version: &Version, platform: Platform) -> PathBuf {
+        settings::cache_dir(self.global).join("learned").join(format!("{name}-{version}-{platform}.toml"))
     }
 }

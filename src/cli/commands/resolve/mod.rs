@@ -74,10 +74,13 @@ pub(super) fn run_in(
         true => None,
         false => Some(fetch::client(global, project, args.index_url.as_deref())?),
     };
-    let learned = client.as_ref().and_then(|client| {
-        let of = (machines.as_slice(), preferences.as_slice());
-        learning::extended(global, args, client, &request, of, &registry, printer)
-    });
+    let learned = match &client {
+        None => None,
+        Some(client) => {
+            let of = (machines.as_slice(), preferences.as_slice());
+            learning::extended(global, args, client, &request, of, &registry, printer)?
+        }
+    };
     let registry = learned.unwrap_or(registry);
     let together = Together {
         machines: &machines,

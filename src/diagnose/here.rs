@@ -1,6 +1,6 @@
 //! What `verify` found on this machine, as causes.
 
-use super::causes::Cause;
+use super::cause::Cause;
 use crate::model::finding::{Code, Finding, Severity};
 
 /// The causes that findings amount to; what is only worth knowing is none.

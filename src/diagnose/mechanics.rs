@@ -1,7 +1,7 @@
 //! Causes by mechanics: what versions, capabilities and drivers say by the compatibility data, whatever the lines
 //! are. The next release is judged by its rows.
 
-use super::causes::{Cause, evidence_of_facts};
+use super::cause::{Cause, evidence_of_facts};
 use super::facts::Fact;
 use super::fix;
 use super::situation::Situation;

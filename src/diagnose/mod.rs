@@ -2,6 +2,7 @@
 //! causes by rules and mechanics, the causes are ranked. Nothing is run, asked or sent; what is offered as a command
 //! is built from the registry, never from the text's words.
 
+mod cause;
 mod causes;
 mod facts;
 mod fields;
@@ -10,6 +11,7 @@ mod here;
 mod integers;
 mod matcher;
 mod mechanics;
+mod reader;
 mod rules;
 mod situation;
 
@@ -18,9 +20,10 @@ use crate::model::host::Host;
 use crate::registry::Registry;
 use situation::Situation;
 
-pub use causes::{Cause, Evidence};
-pub use facts::{Event, Fact, Facts, Reader};
+pub use cause::{Cause, Evidence};
+pub use facts::{Event, Fact, Facts, Said};
 pub use matcher::Matcher;
+pub use reader::Reader;
 
 /// What is to be said of a text.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,6 @@
 //! Causes by the registry's rules: what a line means, beside the facts around it.
 
-use super::causes::{Cause, evidence_of};
+use super::cause::{Cause, evidence_of};
 use super::facts::Event;
 use super::fix;
 use super::mechanics::is_cuda_major;

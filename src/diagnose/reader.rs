@@ -1,0 +1,189 @@
+//! Text to facts, line by line: what is worth reading, without colours and prefixes, with secrets masked.
+
+use std::collections::BTreeMap;
+
+use super::facts::{Event, Fact, Facts, Said};
+use super::fields;
+use crate::model::text::clean;
+
+/// No line is looked at further than this, in bytes: the rest of it is somebody's data.
+pub const MAX_LINE: usize = 4_096;
+/// No more lines of one rule are kept as evidence.
+const MAX_EVENTS_OF_RULE: u32 = 20;
+
+/// What an interactive Python was asked.
+#[derive(Debug, Clone, Copy)]
+enum Question {
+    /// `torch.cuda.is_available()`
+    Available,
+    /// `torch.__version__`
+    Torch,
+}
+
+impl Question {
+    fn of(lower: &str) -> Option<Question> {
+        let asked = lower.trim_end().trim_end_matches(')');
+        if asked.ends_with("is_available(") {
+            Some(Question::Available)
+        } else if asked.ends_with("torch.__version__") {
+            Some(Question::Torch)
+        } else {
+            None
+        }
+    }
+}
+
+/// Reads lines one after another.
+pub struct Reader<'r> {
+    rules: &'r super::Matcher,
+    facts: Facts,
+    line: usize,
+    /// What the line before asked an interactive Python.
+    asked: Option<Question>,
+    /// How many lines each rule knew.
+    seen: BTreeMap<usize, u32>,
+}
+
+impl<'r> Reader<'r> {
+    /// A reader that looks for the lines that rules know.
+    pub fn new(rules: &'r super::Matcher) -> Reader<'r> {
+        Reader { rules, facts: Facts::default(), line: 0, asked: None, seen: BTreeMap::new() }
+    }
+
+    /// Takes a line without its end.
+    pub fn line(&mut self, raw: &[u8]) {
+        self.line += 1;
+        let raw = &raw[..raw.len().min(MAX_LINE)];
+        if let Some(question) = self.asked.take() {
+            self.answer(question, raw);
+        }
+        // Most lines of a long log say nothing that anybody looks for.
+        if !self.rules.is_of_interest(raw) {
+            return;
+        }
+        let decoded = String::from_utf8_lossy(raw);
+        let text = if is_plain(&decoded) { decoded } else { plain(&decoded).into() };
+        let text = text.trim();
+        if text.is_empty() {
+            return;
+        }
+        let lower = text.to_lowercase();
+        self.asked = Question::of(&lower);
+        let before = self.facts.known();
+        let found = self.rules.find(&lower);
+        for rule in found.rules {
+            let seen = self.seen.entry(rule).or_default();
+            *seen += 1;
+            if *seen <= MAX_EVENTS_OF_RULE {
+                self.facts.events.push(Event { rule, line: self.line, text: masked(&clean(text, 300)) });
+            }
+        }
+        self.facts.surroundings.extend(found.surroundings);
+        fields::read(text, &lower, &mut self.facts);
+        let new = self.facts.known() & !before;
+        for fact in Fact::ALL.iter().filter(|fact| new >> **fact as u32 & 1 == 1) {
+            let said = Said { line: self.line, text: masked(&clean(text, 300)) };
+            self.facts.said.entry(*fact).or_insert(said);
+        }
+    }
+
+    /// The answer of an interactive session stands on the line below the question.
+    fn answer(&mut self, question: Question, raw: &[u8]) {
+        let text = String::from_utf8_lossy(raw.trim_ascii()).trim_matches(['\'', '"']).to_owned();
+        let (fact, is_new) = match question {
+            Question::Available if self.facts.available.is_none() => {
+                self.facts.available = match text.as_str() {
+                    "True" => Some(true),
+                    "False" => Some(false),
+                    _ => None,
+                };
+                (Fact::Available, self.facts.available.is_some())
+            }
+            Question::Torch if self.facts.torch.is_none() => {
+                self.facts.torch = text.parse::<pep440_rs::Version>().is_ok().then(|| clean(&text, 60));
+                (Fact::Torch, self.facts.torch.is_some())
+            }
+            Question::Available | Question::Torch => return,
+        };
+        if is_new {
+            self.facts.said.insert(fact, Said { line: self.line, text: clean(&text, 60) });
+        }
+    }
+
+    /// The facts of all lines.
+    pub fn finish(self) -> Facts {
+        self.facts
+    }
+}
+
+/// Whether a line has nothing that [`plain`] would change.
+fn is_plain(line: &str) -> bool {
+    line.bytes().all(|b| (0x20..0x7f).contains(&b)) && !line.contains(" | ")
+}
+
+/// A line without colours, full-width punctuation and the prefixes of log collectors.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            // CSI sequences: ESC [ ... letter.
+            '\u{1b}' => {
+                if chars.next_if_eq(&'[').is_some() {
+                    while chars.next().is_some_and(|c| !c.is_ascii_alphabetic()) {}
+                }
+            }
+            '：' => out.push(':'),
+            '，' => out.push(','),
+            '（' => out.push('('),
+            '）' => out.push(')'),
+            '\u{3000}' | '\u{a0}' | '\t' => out.push(' '),
+            c if c.is_control() => {}
+            c => out.push(c),
+        }
+    }
+    // `web-1  | Traceback ...` of docker compose.
+    match out.split_once(" | ") {
+        Some((name, rest)) if name.len() < 40 && !name.starts_with('|') && !name.trim().contains(' ') => {
+            rest.to_owned()
+        }
+        _ => out,
+    }
+}
+
+/// Evidence without secrets: logins in addresses, what follows `..._token=`, `PASSWORD:` and the like, and the rest of a
+/// line from `Authorization` on.
+fn masked(text: &str) -> String {
+    let out = crate::model::text::without_logins(text);
+    let lower = out.to_ascii_lowercase();
+    let out = match lower.find("authorization") {
+        Some(at) => format!("{}***", &out[..at + "authorization".len()]),
+        None => out,
+    };
+    let mut hide_next = false;
+    let words = out.split(' ').map(|word| {
+        if std::mem::take(&mut hide_next) && !word.is_empty() {
+            return "***".to_owned();
+        }
+        let Some(at) = word.find(['=', ':']) else {
+            // `--token abc`
+            hide_next = word.starts_with('-') && names_secret(word);
+            return word.to_owned();
+        };
+        let (name, value) = word.split_at(at);
+        if !names_secret(name) {
+            return word.to_owned();
+        }
+        // `"api_key": "abc"` has its value in the next word.
+        hide_next = value[1..].trim_matches(['"', '\'']).is_empty();
+        format!("{name}{}***", &value[..1])
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a name is one of a secret.
+fn names_secret(name: &str) -> bool {
+    let name = name.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_ascii_lowercase().replace('-', "_");
+    let ends = ["token", "password", "passwd", "secret", "apikey", "_key", "credential", "credentials"];
+    ends.iter().any(|end| name.ends_with(end))
+}

@@ -17,6 +17,9 @@ use crate::model::solution::Need;
 use crate::model::text::clean;
 use crate::model::wheel::Python;
 
+/// The code of the error that a wheel without code for GPUs is.
+pub(super) const NO_CODE: &str = "no-gpu-code";
+
 /// A project's page on PyPI; nothing where there is none.
 ///
 /// # Errors
@@ -130,9 +133,10 @@ impl<'p> Telling<'p> {
     /// The reading's.
     pub fn finish(self, read: Result<Learned, LearnError>, name: &str) -> Result<Learned, CliError> {
         self.bar.finish_and_clear();
-        read.map_err(|error| CliError {
-            exit: exit::NO,
-            ..CliError::new("registry", format!("nothing is learned of `{}`: {error}", clean(name, 120)))
+        read.map_err(|error| {
+            let code = if matches!(error, LearnError::NoCode(_)) { NO_CODE } else { "registry" };
+            let message = format!("nothing is learned of `{}`: {error}", clean(name, 120));
+            CliError { exit: exit::NO, ..CliError::new(code, message) }
         })
     }
 }

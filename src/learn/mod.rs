@@ -40,6 +40,9 @@ pub enum LearnError {
         /// What the name says.
         name: String,
     },
+    /// No library of the wheel has code for GPUs.
+    #[error("{0} has no code for GPUs: there is nothing to learn")]
+    NoCode(String),
     /// Something that every such wheel has is missing.
     #[error("{0}")]
     Missing(String),
@@ -178,9 +181,7 @@ pub fn read<R: Read + Seek>(
     }
     // What is built beside torch matters without such code too.
     if targets.is_none() && !is_torch && !COMPANIONS.contains(&project.as_str()) {
-        return Err(LearnError::Missing(format!(
-            "{project} {plain} has no code for GPUs: there is nothing to learn"
-        )));
+        return Err(LearnError::NoCode(format!("{project} {plain}")));
     }
     let pin = |prefix: &str| -> Option<String> {
         let found = requirements(&metadata).find(|r| (r.name.as_ref() as &str).starts_with(prefix))?;

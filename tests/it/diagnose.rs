@@ -86,7 +86,10 @@ const RULES: &[(&str, &str)] = &[
     ("no-device", "RuntimeError: No CUDA GPUs are available"),
     ("cuinit-failed", "failed call to cuInit: CUDA_ERROR_UNKNOWN: unknown error"),
     ("driver-state", "could not insert 'nvidia_uvm': No such device"),
-    ("device-count", "RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions"),
+    (
+        "device-count",
+        "RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions",
+    ),
     ("initialization", "RuntimeError: CUDA error: initialization error"),
     ("fabric-manager", "Error 802: system not yet initialized"),
     ("driver-combination", "Error 803: system has unsupported display driver / cuda driver combination"),

@@ -195,3 +195,56 @@ fn resolve_learns_what_the_registry_does_not_know() {
         .expect(0);
     assert!(old.stdout.contains("2.15.0+cu132"), "{}", old.shown());
 }
+
+/// A library with machine code for one capability, `90` for 9.0; nothing where there is no gcc.
+fn with_code(context: &TestContext, sm: u32) -> Option<Vec<u8>> {
+    let bytes: Vec<String> = super::native::fatbin(&[&[(2, sm)]]).iter().map(ToString::to_string).collect();
+    let source = context.dir.path().join("code.c");
+    let text = format!(
+        "__attribute__((section(\".nv_fatbin\"), used)) static const unsigned char code[] = {{{}}};\n",
+        bytes.join(",")
+    );
+    std::fs::write(&source, text).unwrap();
+    let out = context.dir.path().join("_C.so");
+    let done = Command::new("gcc").args(["-shared", "-nostdlib", "-o"]).args([&out, &source]).status();
+    if !done.is_ok_and(|status| status.success()) {
+        skipped("no gcc here");
+        return None;
+    }
+    Some(std::fs::read(out).unwrap())
+}
+
+#[test]
+fn code_of_a_small_package_is_read_when_it_is_chosen() {
+    let context = TestContext::new();
+    let Some(library) = with_code(&context, 90) else { return };
+    let mut wheels = super::wheels::little_pypi();
+    let tags = "cp312-cp312-manylinux_2_28_x86_64";
+    wheels.push((
+        "pypi",
+        wheel("extension", "1.0").tags(tags).needs("torch").bytes("extension/_C.so", &library),
+    ));
+    wheels
+        .push(("pypi", wheel("plain", "1.0").tags(tags).needs("torch").file("plain/_C.so", "no library\n")));
+    let server = IndexServer::start(wheels, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    let resolve = |gpu: &str, rest: &[&str]| {
+        let machine = ["--gpu", gpu, "--driver", "580.159.04", "--only-index", "pypi", "--python", "3.12"];
+        context.run(&[&["resolve", "torch", "extension", "plain"], &machine[..], rest].concat())
+    };
+    // Nobody has read it: on a T4 it is not judged.
+    resolve("Tesla T4", &["--no-learn", "--dry-run"]).expect(0);
+    let refused = resolve("Tesla T4", &["--dry-run"]).expect(1);
+    assert!(refused.flat().contains("extension 1.0 has no code for NVIDIA T4 (7.5)"), "{}", refused.shown());
+    assert!(refused.stdout.contains("without extension"), "{}", refused.shown());
+    resolve("NVIDIA H200", &[]).expect(0);
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains("code = [\"9.0\"]"), "{lock}");
+    assert!(!lock.contains("capability = \"7.5\"") && lock.contains("capability = \"9.0\""), "{lock}");
+    // What was read is kept, that there is nothing in it too.
+    let read = |name: &str| server.paths().iter().filter(|p| p.contains(name) && p.ends_with(".whl")).count();
+    let before = (read("extension"), read("plain"));
+    resolve("NVIDIA H200", &[]).expect(0);
+    assert_eq!((read("extension"), read("plain")), before);
+    assert_eq!(context.read("envlock.lock"), lock);
+}

@@ -1,6 +1,6 @@
 //! A release of torch that the index has and the registry does not: yesterday's binary reads it out of the wheel.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pep440_rs::{Version, VersionSpecifiers};
 use pep508_rs::VersionOrUrl;
@@ -14,10 +14,13 @@ use crate::index::IndexClient;
 use crate::learn::{self, Learned};
 use crate::model::platform::Platform;
 use crate::model::request::{Preferences, Request};
-use crate::model::solution::Answer;
+use crate::model::solution::{Answer, ChosenFile, ChosenPackage, Edge, Solution};
+use crate::model::wheel::WheelName;
 use crate::registry::{self, Registry};
 use crate::solver::{STACK_PACKAGES, solve_stack};
 
+/// A wheel that is read without being asked for is no larger, in bytes.
+const MAX_COMPANION: u64 = 64 << 20;
 /// A row that was kept is no larger, in bytes.
 const MAX_ROW: u64 = 64 << 10;
 
@@ -62,6 +65,101 @@ pub(super) fn extended(
             None
         }
     })
+}
+
+/// The registry with the code for GPUs of small wheels that were just chosen and that nobody has read: then GPUs are
+/// held against them too, and the envelope says it. Nothing where there is none. What is larger is read on request, by
+/// `registry learn`.
+pub(super) fn with_code_of_companions(
+    global: &GlobalArgs,
+    client: &IndexClient,
+    solutions: &[Solution],
+    registry: &Registry,
+    printer: &Printer,
+) -> Option<Registry> {
+    let mut rows: Vec<(String, String)> = Vec::new();
+    for solution in solutions {
+        let uses_gpu =
+            solution.stack.as_ref().is_some_and(|s| s.variant != "cpu") || !solution.frameworks.is_empty();
+        for package in
+            solution.packages.iter().filter(|package| uses_gpu && is_unread(package, solution, registry))
+        {
+            let row = companion_row(global, client, package, solution.platform, printer);
+            rows.extend(row.filter(|row| !rows.contains(row)));
+        }
+    }
+    if rows.is_empty() { None } else { registry.with_rows(&rows).ok() }
+}
+
+/// Whether a package may have code for GPUs that no row speaks of: a wheel for this platform, not a large one, of what
+/// asks for torch or for NVIDIA's libraries.
+fn is_unread(package: &ChosenPackage, solution: &Solution, registry: &Registry) -> bool {
+    let name = package.name.as_str();
+    let asks = |edge: &Edge| edge.to == "torch" || edge.to.starts_with("nvidia-");
+    let is_native = |file: &ChosenFile| {
+        let wheel: Option<WheelName> = file.name.parse().ok();
+        wheel.is_some_and(|wheel| wheel.platforms.iter().all(|tag| tag != "any"))
+            && file.size.is_some_and(|size| size <= MAX_COMPANION)
+    };
+    package.targets.is_none()
+        && package.index == "pypi"
+        && !STACK_PACKAGES.contains(&name)
+        && !name.starts_with("nvidia-")
+        && package.requires.iter().any(asks)
+        && package.files.first().is_some_and(is_native)
+        && package.version.parse().is_ok_and(|v| registry.framework(name, &v, solution.platform).is_none())
+}
+
+fn companion_row(
+    global: &GlobalArgs,
+    client: &IndexClient,
+    package: &ChosenPackage,
+    platform: Platform,
+    printer: &Printer,
+) -> Option<(String, String)> {
+    let version: Version = package.version.parse().ok()?;
+    let file = package.files.first()?;
+    let path = kept_path(global, &package.name, &version, platform);
+    if let Some(text) = kept_text(&path) {
+        let is_row = registry::is_row_of(&text, &package.name, &version, platform);
+        if is_row || text == NOTHING_KEPT {
+            return is_row.then(|| (learn::file_of_release(&package.name, &version), text));
+        }
+    }
+    if global.offline {
+        return None;
+    }
+    let page = learning::page(client, &package.name).ok().flatten()?;
+    let found = page.find(&file.name)?;
+    let text = match learning::address(client, &found.url, &file.name, file.size, platform, printer) {
+        Ok(learned) => learn::render(&learned),
+        Err(error) if error.code == learning::NO_CODE => NOTHING_KEPT.to_owned(),
+        // It is not judged, as if nobody had tried.
+        Err(_) => return None,
+    };
+    keep_text(&path, &text);
+    (text != NOTHING_KEPT).then(|| (learn::file_of_release(&package.name, &version), text))
+}
+
+/// What is kept of a wheel without code for GPUs.
+const NOTHING_KEPT: &str = "# no code for GPUs\n";
+
+fn kept_path(global: &GlobalArgs, name: &str, version: &Version, platform: Platform) -> PathBuf {
+    settings::cache_dir(global).join("learned").join(format!("{name}-{version}-{platform}.toml"))
+}
+
+fn kept_text(path: &Path) -> Option<String> {
+    let metadata = std::fs::metadata(path).ok().filter(|m| m.is_file() && m.len() <= MAX_ROW)?;
+    (metadata.len() > 0).then(|| std::fs::read_to_string(path).ok())?
+}
+
+fn keep_text(path: &Path, text: &str) {
+    if let Some(folder) = path.parent()
+        && std::fs::create_dir_all(folder).is_ok()
+    {
+        // That it cannot be kept only makes the next run slower.
+        let _ = files::write(path, text);
+    }
 }
 
 /// Whether the driver is what stands against the request: then no newer release helps, and no index is asked.
@@ -197,24 +295,13 @@ impl Learner<'_> {
 
     /// The row that an earlier run kept, where it is one of this release; anything else is read anew.
     fn kept(&self, name: &str, version: &Version, platform: Platform) -> Option<(String, String)> {
-        let path = self.path(name, version, platform);
-        let metadata = std::fs::metadata(&path).ok().filter(|metadata| metadata.len() <= MAX_ROW)?;
-        let row = metadata.is_file().then(|| std::fs::read_to_string(&path).ok())??;
+        let row = kept_text(&kept_path(self.global, name, version, platform))?;
         let file = learn::file_of_release(name, version);
         registry::is_row_of(&row, name, version, platform).then_some((file, row))
     }
 
     fn keep(&self, learned: &Learned) {
-        let path = self.path(&learned.project, &learned.version, learned.platform);
-        if let Some(folder) = path.parent()
-            && std::fs::create_dir_all(folder).is_ok()
-        {
-            // That it cannot be kept only makes the next run slower.
-            let _ = files::write(&path, &learn::render(learned));
-        }
-    }
-
-    fn path(&self, name: &str, version: &Version, platform: Platform) -> PathBuf {
-        settings::cache_dir(self.global).join("learned").join(format!("{name}-{version}-{platform}.toml"))
+        let path = kept_path(self.global, &learned.project, &learned.version, learned.platform);
+        keep_text(&path, &learn::render(learned));
     }
 }

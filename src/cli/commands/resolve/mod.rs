@@ -82,16 +82,27 @@ pub(super) fn run_in(
         }
     };
     let registry = learned.unwrap_or(registry);
-    let together = Together {
-        machines: &machines,
-        request: &request,
-        preferences: preferences.clone(),
-        registry: &registry,
-        client: client.as_ref(),
-        printer,
-        universe: Universe::default(),
+    let solve = |registry: &Registry| {
+        let together = Together {
+            machines: &machines,
+            request: &request,
+            preferences: preferences.clone(),
+            registry,
+            client: client.as_ref(),
+            printer,
+            universe: Universe::default(),
+        };
+        together.solve()
     };
-    let mut solutions = match together.solve()? {
+    let mut joint = solve(&registry)?;
+    let mut registry = registry;
+    if let (Joint::Solved(solutions), Some(client), false) = (&joint, &client, args.no_learn)
+        && let Some(more) = learning::with_code_of_companions(global, client, solutions, &registry, printer)
+    {
+        joint = solve(&more)?;
+        registry = more;
+    }
+    let mut solutions = match joint {
         Joint::Solved(solutions) => solutions,
         Joint::Conflict(conflict) => return Ok(refuse(&conflict, &request, printer)),
         Joint::TooLong => {

@@ -11,7 +11,7 @@ use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
 
 use crate::inspect::{self, Detail, WheelError};
 use crate::model::capability::{CodeTarget, CodeTargets};
-use crate::model::library::DeviceCode;
+use crate::model::library::{DeviceCode, Library};
 use crate::model::metadata::CoreMetadata;
 use crate::model::platform::Platform;
 use crate::model::project::WheelFile;
@@ -282,6 +282,11 @@ fn targets<R: Read + Seek>(
         inspect::wheel(archive, &wanted, Detail::Code, &mut |done, total| progress.unpacked(done, total))?;
     if is_torch {
         return Ok(libraries.into_iter().find_map(|library| library.arch_list));
+    }
+    // A GPU would be out for code that is there and could not be read.
+    let fault = |library: &Library| Some((library.path.clone(), library.device.as_ref()?.fault.clone()?));
+    if let Some((path, fault)) = libraries.iter().find_map(fault) {
+        return Err(LearnError::Missing(format!("the GPU code of `{path}` cannot be read whole: {fault}")));
     }
     // Some packages have a library for each CUDA, of which one is loaded: a GPU is out where none has code for it.
     let with_code = libraries.iter().filter_map(|library| library.device.as_ref()).map(all_targets);

@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use super::context::{IndexServer, Shape, TestContext, skipped};
+use super::native::fatbin;
 use super::wheels::{Wheel, wheel};
 
 const TAGS: [&str; 2] = ["cp312-cp312-manylinux_2_28_x86_64", "cp313-cp313t-manylinux_2_28_x86_64"];
@@ -71,6 +72,9 @@ fn a_release_that_the_registry_does_not_have() {
 fn wheels_that_cannot_be_believed() {
     let context = TestContext::new();
     let Some(library) = libtorch_python(&context, "sm_80 sm_90") else { return };
+    let mut code = fatbin(&[&[(2, 90)], &[(2, 80)]]);
+    code.truncate(code.len() - 40);
+    let Some(broken) = with_code(&context, &code) else { return };
     let plain = || torch(&library, TAGS[0]);
     let lying = Wheel {
         files: vec![("torch/version.py".to_owned(), b"__version__ = '2.98.0'\n".to_vec())],
@@ -92,6 +96,11 @@ fn wheels_that_cannot_be_believed() {
         ),
         (lying, "torch", "its version.py says `2.98.0`, its file name `2.99.0`"),
         (without, "torch", "has no list of GPU architectures"),
+        (
+            wheel("extension", "1.0").tags(TAGS[0]).bytes("extension/_C.so", &broken),
+            "extension",
+            "the GPU code of `extension/_C.so` cannot be read whole",
+        ),
         (wheel("requests", "2.32.5"), "requests", "has no code for GPUs: there is nothing to learn"),
         (wheel("requests", "2.32.5"), "requests==9.*", "no release of requests that `requests==9.*` allows"),
     ];
@@ -196,9 +205,9 @@ fn resolve_learns_what_the_registry_does_not_know() {
     assert!(old.stdout.contains("2.15.0+cu132"), "{}", old.shown());
 }
 
-/// A library with machine code for one capability, `90` for 9.0; nothing where there is no gcc.
-fn with_code(context: &TestContext, sm: u32) -> Option<Vec<u8>> {
-    let bytes: Vec<String> = super::native::fatbin(&[&[(2, sm)]]).iter().map(ToString::to_string).collect();
+/// A library with this device code; nothing where there is no gcc.
+fn with_code(context: &TestContext, code: &[u8]) -> Option<Vec<u8>> {
+    let bytes: Vec<String> = code.iter().map(ToString::to_string).collect();
     let source = context.dir.path().join("code.c");
     let text = format!(
         "__attribute__((section(\".nv_fatbin\"), used)) static const unsigned char code[] = {{{}}};\n",
@@ -217,7 +226,7 @@ fn with_code(context: &TestContext, sm: u32) -> Option<Vec<u8>> {
 #[test]
 fn code_of_a_small_package_is_read_when_it_is_chosen() {
     let context = TestContext::new();
-    let Some(library) = with_code(&context, 90) else { return };
+    let Some(library) = with_code(&context, &fatbin(&[&[(2, 90)]])) else { return };
     let mut wheels = super::wheels::little_pypi();
     let tags = "cp312-cp312-manylinux_2_28_x86_64";
     wheels.push((

@@ -30,7 +30,7 @@ fn component(code: Code) -> Option<&'static str> {
         Code::GpuNotCovered | Code::NoKernelImage | Code::GpuCodeHole | Code::CompiledAtFirstUse => {
             "gpu-arch"
         }
-        Code::WrongVariant => "torch-build",
+        Code::WrongVariant | Code::CudnnNotUsed => "torch-build",
         Code::ToolkitMismatch => "cuda-runtime",
         Code::MissingLibrary | Code::UnreadableLibrary => "cuda-runtime",
         Code::MixedCudnn | Code::ShadowedLibrary | Code::StubLibrary => "path-shadowing",

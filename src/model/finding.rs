@@ -127,6 +127,8 @@ codes! {
     StackOnlyLock = "stack-only-lock",
     /// The smoke test failed.
     SmokeFailed = "smoke-failed",
+    /// cuDNN is switched on and does nothing.
+    CudnnNotUsed = "cudnn-not-used",
     /// The smoke test crashed.
     SmokeCrashed = "smoke-crashed",
     /// The smoke test did not end in time.

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::speed::Compared;
 use super::{Check, Document, End};
 
 /// No more of the child's error output is kept, in bytes.
@@ -14,6 +15,7 @@ const MAX_DOCUMENT: usize = 1 << 20;
 /// What a child left behind.
 pub(super) struct Left {
     pub checks: Vec<Check>,
+    pub compared: Vec<Compared>,
     pub end: End,
     /// The tail of its error output.
     pub stderr: String,
@@ -21,7 +23,12 @@ pub(super) struct Left {
 
 /// Runs a command that writes its checks to `out`, in `folder`, for no longer than `limit`.
 pub(super) fn run(mut command: Command, folder: &Path, out: &Path, limit: Duration) -> Left {
-    let failed = |why: String| Left { checks: Vec::new(), end: End::NotStarted(why), stderr: String::new() };
+    let failed = |why: String| Left {
+        checks: Vec::new(),
+        compared: Vec::new(),
+        end: End::NotStarted(why),
+        stderr: String::new(),
+    };
     let errors = folder.join("stderr");
     let stderr = match fs_err::File::create(&errors) {
         Ok(file) => Stdio::from(file.into_parts().0),
@@ -60,7 +67,7 @@ pub(super) fn run(mut command: Command, folder: &Path, out: &Path, limit: Durati
         None => d.reached.layer.clone(),
     });
     let done = document.as_ref().is_some_and(|d| d.reached.layer == "done");
-    let checks = document.map(|d| d.checks).unwrap_or_default();
+    let (checks, compared) = document.map(|d| (d.checks, d.compared)).unwrap_or_default();
     let stderr = tail(&errors);
     let end = match status {
         None => End::TimedOut { layer: reached, seconds: limit.as_secs() },
@@ -70,7 +77,7 @@ pub(super) fn run(mut command: Command, folder: &Path, out: &Path, limit: Durati
             End::Crashed { layer: reached, what }
         }
     };
-    Left { checks, end, stderr }
+    Left { checks, compared, end, stderr }
 }
 
 fn tail(path: &Path) -> String {

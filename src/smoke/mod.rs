@@ -7,6 +7,7 @@
 
 mod child;
 pub mod native;
+mod speed;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -77,6 +78,8 @@ pub struct Plan {
     pub program: PathBuf,
     /// The environment's own libcudart, where it has one.
     pub runtime: Option<PathBuf>,
+    /// The environment's own libcublas.
+    pub cublas: Option<PathBuf>,
     /// The environment's own libcudnn.
     pub cudnn: Option<PathBuf>,
     /// The frameworks that are installed.
@@ -90,7 +93,7 @@ pub struct Plan {
 pub struct Check {
     /// `import`, `conv-fp32`, `copy`.
     pub name: String,
-    /// The layer it belongs to: `driver`, `runtime`, `cudnn`, `torch`, `compile`.
+    /// The layer it belongs to: `driver`, `runtime`, `cudnn`, `torch`, `tensorflow`, `jax`, `compile`.
     pub layer: String,
     /// `cpu`, `cuda:0`.
     pub device: String,
@@ -110,6 +113,9 @@ pub struct SmokeOutcome {
     /// What cuDNN's own log said of a failure.
     pub cudnn_says: Option<String>,
 }
+
+/// How the name of a check begins that says whether cuDNN does the work.
+pub const SPEED: &str = "speed-";
 
 /// How the chain ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,10 +140,24 @@ pub enum End {
     NotStarted(String),
 }
 
+impl End {
+    /// Puts the layer's name before the step that was reached in it: `torch, conv-fp32 on cuda:0`.
+    fn within(mut self, name: &str) -> End {
+        if let End::Crashed { layer, .. } | End::TimedOut { layer, .. } = &mut self
+            && layer.split(' ').next() != Some(name)
+        {
+            *layer = format!("{name}, {layer}");
+        }
+        self
+    }
+}
+
 /// What a child writes as it goes: a crash leaves what was reached.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Document {
     checks: Vec<Check>,
+    #[serde(default)]
+    compared: Vec<speed::Compared>,
     reached: Reached,
 }
 
@@ -152,6 +172,7 @@ struct Reached {
 enum Layer {
     Driver,
     Runtime,
+    Cublas,
     Cudnn,
     Framework(Framework),
     Compile,
@@ -193,7 +214,10 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(&str)) -> SmokeOutcome {
                 return outcome;
             }
         };
-        let left = child::run(command, folder.path(), &out, plan.limit);
+        let mut left = child::run(command, folder.path(), &out, plan.limit);
+        left.checks.extend(left.compared.drain(..).filter_map(speed_check));
+        // A child says which step it was at; what the reader is told is the layer.
+        left.checks.iter_mut().for_each(|check| layer.name().clone_into(&mut check.layer));
         let failed = left.end != End::Done || left.checks.iter().any(|check| !check.passed);
         if failed
             && layer != Layer::Driver
@@ -205,7 +229,7 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(&str)) -> SmokeOutcome {
             outcome.cudnn_says = failing_call(&second.stderr);
         }
         outcome.checks.extend(left.checks);
-        outcome.end = left.end;
+        outcome.end = left.end.within(layer.name());
         if failed {
             break;
         }
@@ -220,7 +244,9 @@ fn layers(plan: &Plan) -> Vec<Layer> {
     }
     let mut layers = vec![Layer::Driver];
     layers.extend(plan.runtime.is_some().then_some(Layer::Runtime));
-    layers.extend((plan.runtime.is_some() && plan.cudnn.is_some()).then_some(Layer::Cudnn));
+    for (layer, library) in [(Layer::Cublas, &plan.cublas), (Layer::Cudnn, &plan.cudnn)] {
+        layers.extend((plan.runtime.is_some() && library.is_some()).then_some(layer));
+    }
     layers.extend(frameworks);
     layers.extend(plan.triton.then_some(Layer::Compile));
     layers
@@ -231,6 +257,7 @@ impl Layer {
         match self {
             Layer::Driver => "driver",
             Layer::Runtime => "runtime",
+            Layer::Cublas => "cublas",
             Layer::Cudnn => "cudnn",
             Layer::Framework(Framework::Torch) => "torch",
             Layer::Framework(Framework::Tensorflow) => "tensorflow",
@@ -245,10 +272,15 @@ impl Layer {
             Layer::Framework(Framework::Tensorflow) => TENSORFLOW,
             Layer::Framework(Framework::Jax) => JAX,
             Layer::Compile => COMPILE,
-            Layer::Driver | Layer::Runtime | Layer::Cudnn => {
+            Layer::Driver | Layer::Runtime | Layer::Cublas | Layer::Cudnn => {
                 let mut command = Command::new(&plan.program);
                 command.arg(native::COMMAND).arg(self.name()).arg(out);
-                command.args(plan.runtime.iter().chain(&plan.cudnn));
+                let library = match self {
+                    Layer::Cublas => &plan.cublas,
+                    Layer::Cudnn => &plan.cudnn,
+                    _ => &None,
+                };
+                command.args(plan.runtime.iter().chain(library));
                 return Ok(command);
             }
         };
@@ -260,6 +292,8 @@ impl Layer {
         if plan.python.is_none_or(|minor| minor >= 11) {
             command.arg("-P");
         }
+        // JAX and TensorFlow take most of a card's memory at the start; whoever trains beside us has it already.
+        command.env("XLA_PYTHON_CLIENT_PREALLOCATE", "false").env("TF_FORCE_GPU_ALLOW_GROWTH", "true");
         command.arg(&file).arg(out).arg(match plan.devices {
             Devices::Auto => "auto",
             Devices::Cpu => "cpu",
@@ -267,6 +301,19 @@ impl Layer {
         });
         Ok(command)
     }
+}
+
+/// A comparison with cuDNN and without it as a check; `None` where it has no times.
+fn speed_check(compared: speed::Compared) -> Option<Check> {
+    let compared = compared.bounded();
+    let judged = compared.judge()?;
+    Some(Check {
+        name: format!("{SPEED}{}", compared.case),
+        layer: String::new(),
+        passed: judged.verdict != speed::Verdict::NotUsed,
+        detail: compared.told(&judged),
+        device: compared.device,
+    })
 }
 
 /// Whether a failure is in cuDNN or in what uses it.
@@ -310,12 +357,16 @@ mod tests {
             limit: Duration::from_secs(1),
             program: "/bin/envlock".into(),
             runtime: runtime.then(|| "/libcudart.so.12".into()),
+            cublas: cudnn.then(|| "/libcublas.so.12".into()),
             cudnn: cudnn.then(|| "/libcudnn.so.9".into()),
             frameworks: vec![Framework::Torch, Framework::Jax],
             triton,
         };
         let names = |plan: Plan| layers(&plan).into_iter().map(Layer::name).collect::<Vec<_>>().join(" ");
-        assert_eq!(names(plan(Devices::Cuda, true, true, true)), "driver runtime cudnn torch jax compile");
+        assert_eq!(
+            names(plan(Devices::Cuda, true, true, true)),
+            "driver runtime cublas cudnn torch jax compile"
+        );
         assert_eq!(names(plan(Devices::Cuda, false, true, false)), "driver torch jax");
         assert_eq!(names(plan(Devices::Auto, true, true, true)), "torch jax");
     }

@@ -75,6 +75,18 @@ int cudnnConvolutionForward(void *h, const void *one, void *xd, const float *x, 
 }
 "#;
 
+/// A cuBLAS that adds.
+const CUBLAS: &str = r#"
+static char any;
+const char *cublasGetStatusString(int s) { return "the library was not initialized"; }
+int cublasCreate_v2(void **h) { *h = &any; return CREATE; }
+int cublasGetVersion_v2(void *h, int *v) { *v = 120804; return 0; }
+int cublasSaxpy_v2(void *h, int n, const float *a, const float *x, int sx, float *y, int sy) {
+  for (int i = 0; i < n; i++) y[i] += *a * x[i] * FACTOR;
+  return 0;
+}
+"#;
+
 /// Plays the environment's Python: says that the framework's layer went well.
 const PYTHON: &str = r#"
 #include <stdio.h>
@@ -92,8 +104,11 @@ fn environment(defines: &str) -> Option<Environment> {
         let defines =
             format!("#define ADD {}\n{defines}\n", if defines.contains("WRONG_KERNEL") { 2 } else { 1 });
         let status = if defines.contains("REFUSES") { 9 } else { 0 };
+        let create = if defines.contains("NO_HANDLE") { 1 } else { 0 };
         let factor = if defines.contains("WRONG_SUM") { "1.01f" } else { "1.0f" };
-        format!("{defines}#define STATUS {status}\n#define FACTOR {factor}\n{source}")
+        format!(
+            "{defines}#define STATUS {status}\n#define CREATE {create}\n#define FACTOR {factor}\n{source}"
+        )
     };
     let driver = env.context.dir.path().join("driver/libcuda.so.1").display().to_string();
     env.library(&driver, &Build { source: &text(DRIVER), ..Build::default() });
@@ -101,6 +116,19 @@ fn environment(defines: &str) -> Option<Environment> {
     let runtime = "nvidia/cuda_runtime/lib/libcudart.so.12";
     env.library(runtime, &Build { source: &text(RUNTIME), ..Build::default() });
     env.record("nvidia-cuda-runtime-cu12", "12.8.90", &[]);
+    let cublas = "nvidia/cublas/lib/libcublas.so.12";
+    let exact = text(CUBLAS).replace("FACTOR 1.01f", "FACTOR 1.0f");
+    let exact = if defines.contains("WRONG_AXPY") { exact.replace("1.0f", "1.5f") } else { exact };
+    env.library(cublas, &Build { source: &exact, ..Build::default() });
+    env.record("nvidia-cublas-cu12", "12.8.4.1", &[]);
+    // As the real one does: what torch's libraries need is what is loaded.
+    let deps = Build {
+        needs: &["libcudart.so.12", "libcublas.so.12"],
+        rpath: Some("$ORIGIN/../../nvidia/cuda_runtime/lib:$ORIGIN/../../nvidia/cublas/lib"),
+        ..Build::default()
+    };
+    env.library("torch/lib/libtorch_global_deps.so", &deps);
+    env.record("torch", "2.9.1", &[]);
     let cudnn = "nvidia/cudnn/lib/libcudnn.so.9";
     env.library(cudnn, &Build { source: &text(CUDNN), runpath: Some("$ORIGIN"), ..Build::default() });
     env.record("nvidia-cudnn-cu12", "9.10.2.21", &[]);
@@ -137,7 +165,8 @@ fn every_layer_in_order() {
         "driver device",
         "runtime version",
         "runtime copy",
-        "ptx ptx",
+        "runtime ptx",
+        "cublas axpy",
         "cudnn version",
         "cudnn conv-native",
         "torch conv-fp32",
@@ -152,7 +181,13 @@ fn the_first_layer_that_fails_ends_the_chain() {
     // What is wrong, the last layer that runs, a word of the message.
     let table = [
         ("#define FAIL_INIT", "driver", "cuInit gave 802 (CUDA_ERROR_SYSTEM_NOT_READY)"),
-        ("#define WRONG_KERNEL", "ptx", "ptx on cuda:0"),
+        ("#define WRONG_KERNEL", "runtime", "ptx on cuda:0"),
+        (
+            "#define NO_HANDLE",
+            "runtime",
+            "stopped at cublas on cuda:0: cublasCreate_v2 gave 1 (the library was not initialized)",
+        ),
+        ("#define WRONG_AXPY", "cublas", "axpy on cuda:0: cuBLAS 12.8.4"),
         ("#define REFUSES", "cudnn", "cudnnConvolutionForward gave 9 (CUDNN_STATUS_NOT_SUPPORTED)"),
         ("#define WRONG_SUM", "cudnn", "conv-native on cuda:0: relative error 1.0e-2"),
     ];
@@ -174,4 +209,112 @@ fn a_driver_that_is_not_there_is_a_finding() {
     let json = smoke(&env);
     let findings = json["findings"].to_string();
     assert!(findings.contains("the smoke test stopped at driver: cannot load `libcuda.so.1`"), "{findings}");
+}
+
+/// Lets a script play the environment's Python. It is given `-P SCRIPT OUT cuda`.
+#[cfg(unix)]
+fn python_is(env: &Environment, script: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let python = env.context.dir.path().join("env/bin/python");
+    std::fs::write(&python, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+#[cfg(unix)]
+fn a_cudnn_that_is_on_and_does_nothing() {
+    let Some(env) = environment("") else { return };
+    let document = |case: &str| {
+        format!(
+            r#"printf '%s' '{{"checks": [{{"name": "import", "layer": "import", "device": "cpu", "passed": true,
+              "detail": "torch 2.9.1+cu128"}}, {{"name": "conv-fp32", "layer": "conv-fp32", "device": "cuda:0",
+              "passed": true, "detail": "relative error 3.1e-06, allowed 1e-04"}}],
+              "compared": [{{"case": "training", "device": "cuda:0", {case}}}],
+              "reached": {{"layer": "done", "device": null}}}}' > "$3""#
+        )
+    };
+    // The same kernels in the same time.
+    let own = r#"["void at::native::im2col_kernel<float>(long)", "ampere_sgemm_128x64_nn"]"#;
+    python_is(
+        &env,
+        &document(&format!(
+            r#""with": [0.09, 0.091], "without": [0.09, 0.092], "kernels_with": {own}, "kernels_without": {own}"#
+        )),
+    );
+    let json = smoke(&env);
+    assert_eq!(json["verdict"], "differs", "{json:#}");
+    let found = json["findings"].as_array().unwrap();
+    let finding = found.iter().find(|f| f["code"] == "cudnn-not-used").unwrap_or_else(|| panic!("{json:#}"));
+    let message = finding["message"].as_str().unwrap();
+    assert!(message.contains("cuDNN changes nothing") && message.contains("im2col_kernel"), "{message}");
+    assert!(finding["fix"].as_str().unwrap().contains("torch.backends.cudnn.enabled"), "{finding}");
+
+    // Other kernels: it is used, and by how much it is faster is told.
+    python_is(
+        &env,
+        &document(&format!(
+            r#""with": [0.01, 0.011], "without": [0.041, 0.042], "kernels_with": ["sm80_xmma_fprop"], "kernels_without": {own}"#
+        )),
+    );
+    let prefix = env.context.dir.path().join("env").display().to_string();
+    let run = env.context.run(&["verify", "--prefix", &prefix, "--smoke", "cuda"]).expect(0);
+    let told = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let expected = "torch 2.9.1+cu128: conv forward+backward on cuda:0, fp32 error 3e-6, cuDNN 4.0x";
+    assert!(told.contains(expected), "{}", run.shown());
+
+    // Times that are none say nothing, and break nothing.
+    for case in [
+        r#""with": [], "without": [1]"#,
+        r#""with": [0], "without": [1]"#,
+        r#""with": [-1e308], "without": [1]"#,
+    ] {
+        python_is(&env, &document(case));
+        assert_eq!(smoke(&env)["verdict"], "ok", "{case}");
+    }
+}
+
+/// A gradient that is no number has to fail, wherever in the list it stands.
+#[test]
+fn no_number_is_no_small_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let (script, out) = (folder.path().join("s.py"), folder.path().join("out.json"));
+    let skeleton = include_str!("../../src/smoke/scripts/skeleton.py");
+    let steps = "nan = float('nan')\nlayer('x', 'cpu')\n\
+                 for errors in ([0.1, nan], [nan, 0.1], [0.1, 0.3, 0.2]):\n    judged('e', 'cpu', largest(errors), 0.3)\n";
+    std::fs::write(&script, format!("{skeleton}\n{steps}")).unwrap();
+    let Ok(run) = Command::new("python3").arg(&script).arg(&out).arg("cpu").output() else {
+        return super::context::skipped("no python3 here");
+    };
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
+    let passed: Vec<bool> =
+        json["checks"].as_array().unwrap().iter().map(|c| c["passed"].as_bool().unwrap()).collect();
+    assert_eq!(passed, [false, false, true]);
+}
+
+/// The branch of torch's script for GPUs, on the real torch of the environment that `ENVLOCK_TEST_TORCH` names: the
+/// GPU is the CPU and cuDNN is oneDNN (tests/fixtures/torch_on_no_gpu.py). Minutes.
+#[test]
+#[cfg(unix)]
+#[ignore = "needs an installed torch"]
+fn torchs_branch_for_gpus() {
+    let Some(prefix) = std::env::var_os("ENVLOCK_TEST_TORCH").map(std::path::PathBuf::from) else {
+        return super::context::skipped("ENVLOCK_TEST_TORCH names no environment");
+    };
+    let python = prefix.join("bin/python").display().to_string();
+    let harness = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/torch_on_no_gpu.py");
+    for (mode, verdict) in [("used", "ok"), ("unused", "differs")] {
+        let Some(env) = environment("") else { return };
+        python_is(&env, &format!("exec '{python}' -W ignore '{}' {mode} \"$2\" \"$3\"", harness.display()));
+        let json = smoke(&env);
+        assert_eq!(json["verdict"], verdict, "{mode}: {json:#}");
+        let checks = json["smoke"]["checks"].as_array().unwrap();
+        let torch: Vec<&str> =
+            checks.iter().filter(|c| c["layer"] == "torch").map(|c| c["name"].as_str().unwrap()).collect();
+        let expected = "import device cudnn name conv-fp32 conv-channels-last conv-without-cudnn matmul-fp32 \
+                        conv-fp16 conv-bf16 conv-tf32 speed-first-layer speed-training";
+        assert_eq!(torch.join(" "), expected, "{mode}: {json:#}");
+        let speeds = checks.iter().filter(|c| c["name"].as_str().unwrap().starts_with("speed-"));
+        assert!(speeds.into_iter().all(|c| c["passed"] == (mode == "used")), "{mode}: {json:#}");
+    }
 }

@@ -1,6 +1,7 @@
-//! The layers below the framework, on the child's side: the driver, the environment's own CUDA runtime and its
-//! own cuDNN, each by its C interface. Only ever called in a child process: these libraries may abort.
+//! The layers below the framework, on the child's side: the driver, the environment's own CUDA runtime, cuBLAS
+//! and cuDNN, each by its C interface. Only ever called in a child process: these libraries may abort.
 
+mod cublas;
 mod cudnn;
 mod driver;
 mod runtime;
@@ -16,7 +17,7 @@ use super::{Check, Document, Reached};
 pub const COMMAND: &str = "__smoke";
 
 /// A layer of this program as a child. Takes the arguments after [`COMMAND`]: the layer, the file for the
-/// checks, libcudart and libcudnn.
+/// checks, libcudart and the library that the layer is about.
 ///
 /// # Errors
 /// What failed, one line.
@@ -27,6 +28,7 @@ pub fn run(arguments: &[std::ffi::OsString]) -> Result<(), String> {
     match (layer.to_str(), paths.as_slice()) {
         (Some("driver"), _) => driver::run(&mut log),
         (Some("runtime"), [runtime, ..]) => runtime::run(&mut log, runtime),
+        (Some("cublas"), [runtime, cublas]) => cublas::run(&mut log, runtime, cublas),
         (Some("cudnn"), [runtime, cudnn]) => cudnn::run(&mut log, runtime, cudnn),
         _ => Err("no such layer".to_owned()),
     }?;

@@ -38,10 +38,6 @@ def convolution(x, w):
     )
 
 
-def worst_of(pairs):
-    return max(float(numpy.abs(numpy.asarray(a, numpy.float64) - b).max() / numpy.abs(b).max()) for a, b in pairs)
-
-
 y, dw = reference()
 for index, device in enumerate(devices):
     name = "cuda:%d" % index if gpus else "cpu"

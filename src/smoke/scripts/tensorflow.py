@@ -27,10 +27,6 @@ def reference():
     return y, numpy.einsum("nhwcij,nhwf->ijcf", windows, 2.0 * y)
 
 
-def worst_of(pairs):
-    return max(float(numpy.abs(numpy.asarray(a, numpy.float64) - b).max() / numpy.abs(b).max()) for a, b in pairs)
-
-
 y, dw = reference()
 for index in range(max(len(gpus), 1)):
     name = "cuda:%d" % index if gpus else "cpu"

@@ -25,7 +25,7 @@ reference = problem("cpu", torch.float64)
 
 
 def relative(got, expected):
-    return max(float((a - b).abs().max() / b.abs().max()) for a, b in zip(got, expected))
+    return largest(float((a - b).abs().max() / b.abs().max()) for a, b in zip(got, expected))
 
 
 def convolution(name, device, tolerance, dtype=torch.float32, channels_last=False):
@@ -44,60 +44,61 @@ def product(name, device, tolerance):
     judged(name, device, worst, tolerance)
 
 
-# Cases whose time with and without cuDNN is reported: the first layer of a network, and one of its middle in
-# training.
+# What is timed with cuDNN and without it: the first layer of a network, and one of its middle in training.
 CASES = (("first-layer", (32, 3, 224, 224), (64, 3, 3, 3), False), ("training", (32, 128, 56, 56), (128, 128, 3, 3), True))
+# Batches of each kind, and calls in a batch.
+BATCHES, CALLS = 7, 5
 
 
-def seconds(device, x_shape, w_shape, backward):
-    x = torch.randn(x_shape, device=device, requires_grad=backward)
-    w = torch.randn(w_shape, device=device, requires_grad=backward)
-
-    def once():
-        y = torch.nn.functional.conv2d(x, w, padding=1)
-        if backward:
-            y.sum().backward()
-
-    for _ in range(3):
-        once()
-    torch.cuda.synchronize(device)
-    best = float("inf")
-    for _ in range(5):
-        start = time.perf_counter()
-        for _ in range(5):
-            once()
-        torch.cuda.synchronize(device)
-        best = min(best, (time.perf_counter() - start) / 5)
-    return best
+def cudnn_is(on):
+    return torch.backends.cudnn.flags(enabled=on, benchmark=on, allow_tf32=True)
 
 
-def kernels(device):
+def kernels(once, device):
     from torch.profiler import ProfilerActivity, profile
 
-    x = torch.randn(32, 3, 224, 224, device=device)
-    w = torch.randn(64, 3, 3, 3, device=device)
     with profile(activities=[ProfilerActivity.CUDA]) as recorded:
-        torch.nn.functional.conv2d(x, w, padding=1)
+        once()
         torch.cuda.synchronize(device)
-    return sorted({event.key for event in recorded.key_averages()})
+    # The calls that launch them are events of the CPU.
+    return sorted({e.key for e in recorded.key_averages() if str(e.device_type).endswith("CUDA")})
 
 
 def with_and_without_cudnn(device):
-    layer("speed", device)
     for name, x_shape, w_shape, backward in CASES:
-        with torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=True):
-            fast = seconds(device, x_shape, w_shape, backward)
-        with torch.backends.cudnn.flags(enabled=False):
-            slow = seconds(device, x_shape, w_shape, backward)
-        add("speed-" + name, device, True, "cuDNN %.1fx (%.2f ms with, %.2f ms without)" % (slow / fast, fast * 1e3, slow * 1e3))
-    layer("kernels", device)
-    try:
-        names = kernels(device)
-    except Exception as error:
-        # The profiler needs rights that a container may lack: it is a second witness, not a check.
-        add("kernels", device, True, "the profiler does not run here: %s" % type(error).__name__)
-        return
-    add("kernels", device, True, ", ".join(name[:60] for name in names[:4]) or "none seen")
+        layer("speed-" + name, device)
+        x = torch.randn(x_shape, device=device, requires_grad=backward)
+        w = torch.randn(w_shape, device=device, requires_grad=backward)
+
+        def once():
+            y = torch.nn.functional.conv2d(x, w, padding=1)
+            if backward:
+                y.sum().backward()
+
+        def batch(on):
+            with cudnn_is(on):
+                start = time.perf_counter()
+                for _ in range(CALLS):
+                    once()
+                torch.cuda.synchronize(device)
+                return (time.perf_counter() - start) / CALLS
+
+        # The first batch of each kind chooses algorithms and loads code.
+        batch(True), batch(False)
+        case = {"case": name, "device": device, "with": [], "without": []}
+        for _ in range(BATCHES):
+            # In turns: what the machine does besides meets both kinds.
+            case["with"].append(batch(True))
+            case["without"].append(batch(False))
+        try:
+            for on, key in ((True, "kernels_with"), (False, "kernels_without")):
+                with cudnn_is(on):
+                    case[key] = kernels(once, device)
+        except Exception:
+            # The profiler needs rights that a container may lack: a witness that may be absent.
+            pass
+        compared.append(case)
+        save()
 
 
 def all_reduce(count):

@@ -9,11 +9,15 @@ use crate::cli::printer::Printer;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::installed::Installed;
 use crate::model::version::{DottedVersion, cudnn_of_integer};
-use crate::smoke::{self, Devices, End, Framework, SmokeOutcome};
+use crate::smoke::{self, Devices, End, Framework, SPEED, SmokeOutcome};
 use crate::verify::Area;
 
 /// How long a layer of the smoke test may take; `ENVLOCK_SMOKE_TIMEOUT` changes it.
 const SMOKE_LIMIT_S: u64 = 300;
+
+/// What to ask when cuDNN is on and does nothing: whether this build has it, and what its settings are.
+const WHAT_SWITCHES_CUDNN: &str =
+    "python -c 'import torch; print(torch.backends.cudnn.enabled); print(torch.__config__.show())'";
 
 /// Runs the layers on what was judged clean.
 pub(super) fn run(prefix: &Path, judged: &Judged, choice: SmokeChoice, printer: &Printer) -> SmokeOutcome {
@@ -39,6 +43,7 @@ pub(super) fn run(prefix: &Path, judged: &Judged, choice: SmokeChoice, printer: 
         limit: Duration::from_secs(seconds),
         program: std::env::current_exe().unwrap_or_else(|_| "envlock".into()),
         runtime: library("libcudart.so."),
+        cublas: library("libcublas.so."),
         cudnn: library("libcudnn.so."),
         frameworks: frameworks(installed),
         triton: installed.distributions.iter().any(|d| d.name == "triton"),
@@ -70,7 +75,7 @@ fn cuda_build(installed: &Installed) -> bool {
 
 /// That torch ran with another cuDNN than the lock has: whatever the files say, this one was loaded.
 fn other_cudnn(outcome: &SmokeOutcome, locked: &DottedVersion) -> Option<String> {
-    let check = outcome.checks.iter().find(|check| check.name == "cudnn" && check.layer == "cudnn")?;
+    let check = outcome.checks.iter().find(|check| check.name == "cudnn" && check.layer == "torch")?;
     let loaded = cudnn_of_integer(check.detail.strip_prefix("cuDNN ")?.trim().parse().ok()?)?;
     // The lock has four parts, the library says three.
     let same = locked.as_str() == loaded || locked.as_str().starts_with(&format!("{loaded}."));
@@ -86,15 +91,20 @@ pub(super) fn area(outcome: &SmokeOutcome, locked_cudnn: Option<&DottedVersion>)
         fix: None,
         r#where: None,
     };
-    let mut findings: Vec<Finding> = outcome
-        .checks
-        .iter()
-        .filter(|c| !c.passed)
-        .map(|c| {
-            problem(
-                Code::SmokeFailed,
-                format!("{} on {}: {}", c.name, c.device, crate::model::text::clean(&c.detail, 160)),
-            )
+    let failed = outcome.checks.iter().filter(|check| !check.passed);
+    let mut findings: Vec<Finding> = failed
+        .map(|check| {
+            let message = format!(
+                "{} on {}: {}",
+                check.name,
+                check.device,
+                crate::model::text::clean(&check.detail, 300)
+            );
+            if check.name.starts_with(SPEED) {
+                Finding { fix: Some(WHAT_SWITCHES_CUDNN.to_owned()), ..problem(Code::CudnnNotUsed, message) }
+            } else {
+                problem(Code::SmokeFailed, message)
+            }
         })
         .collect();
     findings.extend(
@@ -120,19 +130,51 @@ pub(super) fn area(outcome: &SmokeOutcome, locked_cudnn: Option<&DottedVersion>)
             findings.push(problem(Code::SmokeCrashed, format!("the smoke test did not start: {why}")))
         }
     }
-    // `torch 2.9.1+cu128: conv-fp32 on cuda:0, relative error 3e-6; ...`
-    let mut summary = String::new();
-    for check in &outcome.checks {
-        let detail = crate::model::text::clean(&check.detail, 80);
-        if check.name == "import" {
-            let gap = if summary.is_empty() { "" } else { ". " };
-            summary.push_str(&format!("{gap}{detail}: "));
-        } else if check.name.starts_with("conv") || check.name.starts_with("speed") {
-            let gap = if summary.is_empty() || summary.ends_with(": ") { "" } else { "; " };
-            summary.push_str(&format!("{gap}{} on {}, {detail}", check.name, check.device));
+    Area { name: "smoke", findings, summary: summary(outcome) }
+}
+
+/// What ran, a sentence for each framework: `torch 2.9.1+cu128: conv forward+backward on cuda:0, fp32 error 3e-06,
+/// cuDNN 4.1x`. What went wrong is said by the findings.
+fn summary(outcome: &SmokeOutcome) -> String {
+    let mut sentences: Vec<String> = Vec::new();
+    for import in outcome.checks.iter().filter(|check| check.name == "import") {
+        let of = |name: &str, field: &dyn Fn(&str) -> Option<f64>| -> Vec<f64> {
+            let here = outcome.checks.iter().filter(|check| check.layer == import.layer && check.passed);
+            here.filter(|check| check.name.starts_with(name))
+                .filter_map(|check| field(&check.detail))
+                .collect()
+        };
+        let mut sentence = crate::model::text::clean(&import.detail, 80);
+        let errors = of("conv-fp32", &|detail| number(detail.strip_prefix("relative error ")?));
+        if let Some(worst) = errors.iter().copied().reduce(f64::max) {
+            let checks = outcome.checks.iter().filter(|check| check.layer == import.layer);
+            let mut devices = checks.filter(|check| check.name == "conv-fp32").map(|check| &check.device);
+            let on = match (errors.len(), devices.next()) {
+                (1, Some(device)) => crate::model::text::clean(device, 20),
+                (count, _) => format!("{count} GPUs"),
+            };
+            sentence.push_str(&format!(": conv forward+backward on {on}, fp32 error {worst:.0e}"));
         }
+        let ratios = of(SPEED, &|detail| number(detail.strip_prefix("cuDNN ")?));
+        if let (Some(least), Some(most)) =
+            (ratios.iter().copied().reduce(f64::min), ratios.iter().copied().reduce(f64::max))
+        {
+            let text = if most - least < 0.05 {
+                format!("{most:.1}x")
+            } else {
+                format!("{least:.1}x to {most:.1}x")
+            };
+            sentence.push_str(&format!(", cuDNN {text}"));
+        }
+        sentences.push(sentence);
     }
-    Area { name: "smoke", findings, summary }
+    sentences.join(". ")
+}
+
+/// The number that a text begins with.
+fn number(text: &str) -> Option<f64> {
+    let end = text.find([',', 'x', ' ']).unwrap_or(text.len());
+    text[..end].parse().ok()
 }
 
 #[cfg(test)]
@@ -145,7 +187,7 @@ mod tests {
         let outcome = |detail: &str| SmokeOutcome {
             checks: vec![Check {
                 name: "cudnn".into(),
-                layer: "cudnn".into(),
+                layer: "torch".into(),
                 device: "cuda".into(),
                 passed: true,
                 detail: detail.into(),

@@ -1,0 +1,60 @@
+//! Machine code that is not ours to fake: the environment's own cuBLAS computes `y = 2 x + y`.
+//!
+//! The PTX of the layer below is compiled by the driver for whatever GPU is there. This runs what the library carries
+//! for the GPU; where it carries nothing, this is where "no kernel image" is first seen.
+
+use std::ffi::{c_int, c_void};
+use std::path::Path;
+use std::ptr::null_mut;
+
+use super::runtime::Memory;
+use super::{Log, Opened, call};
+
+const COUNT: usize = 4096;
+
+pub(super) fn run(log: &mut Log, runtime: &Path, cublas: &Path) -> Result<(), String> {
+    log.layer("cublas", None);
+    let runtime = Opened::new(runtime)?;
+    let cublas = Opened::new(cublas)?;
+    let mut count: c_int = 0;
+    call!(runtime, "cudaGetErrorString", cudaGetDeviceCount(&raw mut count => *mut c_int))?;
+    for index in 0..count.min(64) {
+        let device = format!("cuda:{index}");
+        log.layer("cublas", Some(&device));
+        call!(runtime, "cudaGetErrorString", cudaSetDevice(index => c_int))?;
+        let mut handle: *mut c_void = null_mut();
+        call!(cublas, "cublasGetStatusString", cublasCreate_v2(&raw mut handle => *mut *mut c_void))?;
+        let mut version: c_int = 0;
+        call!(cublas, "cublasGetStatusString", cublasGetVersion_v2(handle => *mut c_void, &raw mut version => *mut c_int))?;
+        let data: Vec<f32> = (0..COUNT).map(|i| i as f32).collect();
+        let x = Memory::of(&runtime, &data)?;
+        let y = Memory::of(&runtime, &vec![1f32; COUNT])?;
+        let two = 2f32;
+        call!(cublas, "cublasGetStatusString", cublasSaxpy_v2(
+            handle => *mut c_void,
+            COUNT as c_int => c_int,
+            &raw const two => *const f32,
+            x.address.cast_const() => *const c_void, 1 => c_int,
+            y.address => *mut c_void, 1 => c_int
+        ))?;
+        call!(runtime, "cudaGetErrorString", cudaDeviceSynchronize())?;
+        // Whole numbers below 2^24: fp32 has them exactly, so the result is equal or wrong.
+        let right = y.read(COUNT)?.iter().zip(&data).all(|(got, x)| *got == 2.0 * x + 1.0);
+        log.check("axpy", &device, right, format!("cuBLAS {}", release(version)));
+    }
+    Ok(())
+}
+
+/// `120804` is 12.8.4, as cublas_api.h has it since CUDA 10: major * 10000 + minor * 100 + patch.
+fn release(version: c_int) -> String {
+    format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn versions() {
+        assert_eq!(super::release(120_804), "12.8.4");
+        assert_eq!(super::release(130_100), "13.1.0");
+    }
+}

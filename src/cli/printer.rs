@@ -172,7 +172,9 @@ pub(super) fn wrap_at(text: &str, indent: usize, width: usize) -> String {
 
 /// Whether a fix is to be copied into a shell, rather than a sentence.
 pub(super) fn is_command(fix: &str) -> bool {
-    const PROGRAMS: [&str; 16] = [
+    const PROGRAMS: [&str; 18] = [
+        "envlock",
+        "rm",
         "pip",
         "uv",
         "conda",

@@ -45,6 +45,21 @@ pub fn toml_string(text: &str) -> String {
     out
 }
 
+/// `text` as one word of a shell's command line, quoted where it has to be: names of files and versions of packages
+/// come from others, and what is offered for pasting must do nothing but what it says.
+///
+/// ```
+/// use envlock::model::text::shell_word;
+/// assert_eq!(shell_word("/opt/env/~orch"), "'/opt/env/~orch'");
+/// assert_eq!(shell_word("numpy==2.4.6"), "numpy==2.4.6");
+/// assert_eq!(shell_word("1.0; rm -rf ~"), "'1.0; rm -rf ~'");
+/// ```
+pub fn shell_word(text: &str) -> String {
+    // Without control characters there is no zero byte, which no shell could take.
+    let text = clean(text, 4_096);
+    shlex::try_quote(&text).map(std::borrow::Cow::into_owned).unwrap_or_default()
+}
+
 /// `text` with the user part of every address in it cut out: `https://me:pw@host/` becomes
 /// `https://host/`.
 ///

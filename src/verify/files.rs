@@ -3,7 +3,7 @@
 use super::{Area, finding};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::installed::{FileFault, Installed};
-use crate::model::text::clean;
+use crate::model::text::{clean, shell_word};
 
 /// No more files are named in one finding; the rest is counted.
 const MOST: usize = 3;
@@ -46,10 +46,7 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
             }
         }
         wrong += missing.0.len() + altered.0.len();
-        let reinstall = |name: &str| {
-            let version = installed.distributions.iter().find(|d| d.name == name).map_or("", |d| &d.version);
-            format!("pip install --force-reinstall --no-deps {name}=={version}")
-        };
+        let reinstall = |name: &str| super::packages::reinstall(installed, name);
         let mut tell = |code: Code, group: Group, what: &str, fix: String| {
             if let Some((text, first)) = group.tell(name, what) {
                 findings.push(Finding {
@@ -67,7 +64,7 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
                 Code::FileOwnedTwice,
                 twice,
                 &format!("also {other}'s, so one overwrote the other"),
-                format!("pip uninstall -y {goes} && {}", reinstall(stays)),
+                format!("pip uninstall -y {} && {}", shell_word(goes), reinstall(stays)),
             );
         }
     }

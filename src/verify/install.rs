@@ -3,6 +3,7 @@
 use super::{Area, finding};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::installed::{Installed, Traces};
+use crate::model::text::shell_word;
 
 /// conda's names of what pip calls otherwise.
 const CONDA_NAMES: [(&str, &str); 4] = [
@@ -24,7 +25,7 @@ pub(super) fn check(
     two_hands(installed, traces, &mut area.findings);
     for name in &traces.leftovers {
         area.findings.push(Finding {
-            fix: Some(format!("rm -r {}/{name}", installed.site_packages.display())),
+            fix: Some(format!("rm -r {}", shell_word(&installed.site_packages.join(name).to_string_lossy()))),
             r#where: Some(name.clone()),
             ..finding(
                 Code::LeftoverFolder,
@@ -95,8 +96,9 @@ fn two_hands(installed: &Installed, traces: &Traces, findings: &mut Vec<Finding>
         let build = if build.is_empty() { String::new() } else { format!(" ({build})") };
         findings.push(Finding {
             fix: Some(format!(
-                "conda remove --force {name} && pip install --force-reinstall {pip_name}=={}",
-                own.version
+                "conda remove --force {} && pip install --force-reinstall {}",
+                shell_word(name),
+                shell_word(&format!("{pip_name}=={}", own.version))
             )),
             r#where: Some(pip_name.clone()),
             ..finding(

@@ -309,11 +309,7 @@ impl Judge<'_> {
             };
             let owner = by.and_then(|by| self.native.own.iter().find(|own| own.file == by.file));
             out.push(Finding {
-                fix: owner.map(|owner| {
-                    let found = self.installed.distributions.iter().find(|d| d.name == owner.package);
-                    let version = found.map(|d| format!("=={}", d.version)).unwrap_or_default();
-                    format!("pip install --force-reinstall --no-deps {}{version}", owner.package)
-                }),
+                fix: owner.map(|owner| super::packages::reinstall(self.installed, &owner.package)),
                 r#where: by.map(|by| shown(&by.path)),
                 ..finding(
                     Code::MissingLibrary,

@@ -9,6 +9,7 @@ use crate::lockfile::Target;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::installed::{Distribution, Installed};
 use crate::model::solution::Level;
+use crate::model::text::shell_word;
 
 /// Packages that come with an environment and are nobody's mistake.
 pub const FURNITURE: [&str; 4] = ["pip", "setuptools", "wheel", "uv"];
@@ -16,6 +17,13 @@ pub const FURNITURE: [&str; 4] = ["pip", "setuptools", "wheel", "uv"];
 /// What mends packages that are not the locked ones.
 const INSTALL_THE_LOCK: &str =
     "envlock export requirements.txt -o r.txt && pip install --require-hashes -r r.txt";
+
+/// The command that installs a package anew as it is recorded.
+pub(super) fn reinstall(installed: &Installed, name: &str) -> String {
+    let version = installed.distributions.iter().find(|d| d.name == name);
+    let version = version.map(|d| format!("=={}", d.version)).unwrap_or_default();
+    format!("pip install --force-reinstall --no-deps {}", shell_word(&format!("{name}{version}")))
+}
 
 pub(super) fn check(target: &Target, installed: &Installed) -> Area {
     let mut findings = Vec::new();

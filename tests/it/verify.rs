@@ -180,6 +180,43 @@ fn each_fault_has_its_code() {
     }
 }
 
+/// What a fix offers for pasting does what it says and no more, whatever files are called.
+#[test]
+fn names_from_outside_are_words_in_a_command() {
+    let laid = laid();
+    std::fs::create_dir_all(laid.site.join("~orch; touch pwned")).unwrap();
+    let path = laid.site.join("filelock-3.20.0.dist-info/METADATA");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("Version: 3.20.0", "Version: 3.20.0; touch pwned")).unwrap();
+    std::fs::remove_file(laid.site.join("filelock/__init__.py")).unwrap();
+    let json = laid.verify(&["--json"]).json();
+    let fixes: Vec<&str> =
+        json["findings"].as_array().unwrap().iter().filter_map(|f| f["fix"].as_str()).collect();
+    let hostile: Vec<_> = fixes.iter().filter(|fix| fix.contains("pwned")).collect();
+    assert!(!hostile.is_empty(), "{fixes:?}");
+    for fix in hostile {
+        let words = shlex::split(fix).unwrap_or_else(|| panic!("{fix}"));
+        let whole = words.iter().filter(|word| word.ends_with("; touch pwned")).count();
+        assert_eq!(whole, fix.matches("touch pwned").count(), "{fix}: {words:?}");
+    }
+}
+
+/// An environment that has nothing of the lock is told in a few lines, and named in full by `--json`.
+#[test]
+fn a_long_row_of_one_kind_is_one_paragraph() {
+    let laid = laid();
+    for i in 0..30 {
+        install(&laid.site, &wheel(&format!("surprise-{i:02}"), "1.0"));
+    }
+    let run = laid.verify(&[]);
+    let told = run.flat();
+    assert!(told.contains("warning[extra-package]: surprise-00 is installed and not locked"), "{told}");
+    assert!(told.contains("and 29 more: surprise-01, surprise-02"), "{told}");
+    assert!(told.contains("surprise-20, ... (--json has each)"), "{told}");
+    assert!(!told.contains("surprise-21"), "{told}");
+    assert_eq!(laid.codes().iter().filter(|code| *code == "extra-package").count(), 30);
+}
+
 #[test]
 fn what_changed_since_the_lock_was_made() {
     let laid = laid();

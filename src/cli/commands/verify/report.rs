@@ -79,23 +79,33 @@ impl Report<'_> {
     }
 }
 
+/// So many findings of one kind are told one by one; of a longer row the first, and whom it concerns besides.
+const ROW: usize = 4;
+/// Of a longer row, so many places are named.
+const NAMED: usize = 20;
+
 /// The findings, the worst first, each with what mends it.
 pub(in crate::cli::commands) fn findings<'f>(p: &Printer, all: impl Iterator<Item = &'f Finding>) {
     let mut findings: Vec<&Finding> = all.filter(|f| f.severity != Severity::Info || !p.quiet).collect();
     findings.sort_by_key(|f| std::cmp::Reverse(f.severity));
-    for (i, f) in findings.iter().enumerate() {
-        let (word, style) = match f.severity {
-            Severity::Error => ("error", ERROR),
-            Severity::Warning => ("warning", WARN),
-            Severity::Info => ("info", GOOD),
-        };
-        p.out("");
-        let head = format!("{word}[{}]:", f.code.as_str());
-        let text = wrap(&format!("{head} {}", f.message), 2);
-        p.out(&format!("{}{}", p.paint(style, &head), &text[head.len()..]));
+    let mut rest = findings.as_slice();
+    while let Some(first) = rest.first() {
+        let alike = rest.iter().take_while(|f| {
+            (f.severity, f.code, &f.fix, f.r#where.is_some())
+                == (first.severity, first.code, &first.fix, first.r#where.is_some())
+        });
+        let count = alike.count();
+        let (row, others) = rest.split_at(count);
+        rest = others;
+        if row.len() > ROW && first.r#where.is_some() {
+            told(p, first);
+            p.out(&format!("  {}", wrap(&besides(&row[1..]), 2)));
+        } else {
+            row.iter().for_each(|finding| told(p, finding));
+        }
         // One fix for a row of findings is said once, after the last of them.
-        let next_fix = findings.get(i + 1).and_then(|next| next.fix.as_ref());
-        if let Some(fix) = f.fix.as_ref().filter(|fix| next_fix != Some(*fix)) {
+        let next_fix = rest.first().and_then(|next| next.fix.as_ref());
+        if let Some(fix) = first.fix.as_ref().filter(|fix| next_fix != Some(*fix)) {
             match is_command(fix) {
                 // A command stays on one line, to be copied.
                 true => p.out(&format!("fix: {fix}")),
@@ -103,4 +113,25 @@ pub(in crate::cli::commands) fn findings<'f>(p: &Printer, all: impl Iterator<Ite
             }
         }
     }
+}
+
+/// One finding, without its fix.
+fn told(p: &Printer, finding: &Finding) {
+    let (word, style) = match finding.severity {
+        Severity::Error => ("error", ERROR),
+        Severity::Warning => ("warning", WARN),
+        Severity::Info => ("info", GOOD),
+    };
+    p.out("");
+    let head = format!("{word}[{}]:", finding.code.as_str());
+    let text = wrap(&format!("{head} {}", finding.message), 2);
+    p.out(&format!("{}{}", p.paint(style, &head), &text[head.len()..]));
+}
+
+/// `and 54 more: anyio, click, ... (--json has each)`.
+fn besides(row: &[&Finding]) -> String {
+    let places = row.iter().take(NAMED).filter_map(|f| f.r#where.as_deref());
+    let places: Vec<String> = places.map(|place| crate::model::text::clean(place, 100)).collect();
+    let more = if row.len() > NAMED { ", ... (--json has each)" } else { "" };
+    format!("and {} more: {}{more}", row.len(), places.join(", "))
 }

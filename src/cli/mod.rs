@@ -8,6 +8,7 @@ mod fetch;
 mod files;
 mod host;
 mod import;
+mod kept;
 mod learning;
 mod lock;
 mod manifest;

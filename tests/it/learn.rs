@@ -187,6 +187,14 @@ fn resolve_learns_what_the_registry_does_not_know() {
     }
     resolve(&[]).expect(0);
     assert_eq!((context.read("envlock.lock"), std::fs::read_to_string(&kept).unwrap()), (lock.clone(), row));
+    // Questions about the lock know what it was made with.
+    let json = context.run(&["outdated", "--json"]).expect(0).json();
+    assert_eq!(json["targets"][0]["stack"]["allowed_by_request"], serde_json::Value::Null, "{json:#}");
+    let elsewhere = context.dir.path().join("empty").display().to_string();
+    let told = context.run(&["outdated", "--cache-dir", &elsewhere]).expect(0);
+    assert!(!told.stdout.contains("2.15.0"), "{}", told.shown());
+    let told = context.run(&["why", "torch"]).expect(0);
+    assert!(told.stdout.contains("2.99.0") && !told.stdout.contains("2.15.0"), "{}", told.shown());
     // A GPU that its code does not serve gets an older one, as ever.
     let old = context
         .run(&[
@@ -235,6 +243,10 @@ fn code_of_a_small_package_is_read_when_it_is_chosen() {
     ));
     wheels
         .push(("pypi", wheel("plain", "1.0").tags(tags).needs("torch").file("plain/_C.so", "no library\n")));
+    let mut torn = fatbin(&[&[(2, 90)], &[(2, 80)]]);
+    torn.truncate(torn.len() - 40);
+    let torn = with_code(&context, &torn).unwrap();
+    wheels.push(("pypi", wheel("torn", "1.0").tags(tags).needs("torch").bytes("torn/_C.so", &torn)));
     let server = IndexServer::start(wheels, Shape { json: true, metadata: true, ..Shape::default() });
     let context = TestContext::with_index(&server);
     let resolve = |gpu: &str, rest: &[&str]| {
@@ -250,6 +262,22 @@ fn code_of_a_small_package_is_read_when_it_is_chosen() {
     let lock = context.read("envlock.lock");
     assert!(lock.contains("code = [\"9.0\"]"), "{lock}");
     assert!(!lock.contains("capability = \"7.5\"") && lock.contains("capability = \"9.0\""), "{lock}");
+    // What cannot be read whole is not judged: it may be the rest that serves the GPU.
+    let run = context.run(&[
+        "resolve",
+        "torch",
+        "torn",
+        "--gpu",
+        "Tesla T4",
+        "--driver",
+        "580.159.04",
+        "--only-index",
+        "pypi",
+        "--python",
+        "3.12",
+        "--dry-run",
+    ]);
+    assert!(run.expect(0).stdout.contains("torn"), "it is locked as it is");
     // What was read is kept, that there is nothing in it too.
     let read = |name: &str| server.paths().iter().filter(|p| p.contains(name) && p.ends_with(".whl")).count();
     let before = (read("extension"), read("plain"));

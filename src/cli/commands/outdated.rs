@@ -8,7 +8,7 @@ use crate::cli::error::{CliError, exit};
 use crate::cli::printer::{GOOD, Printer, wrap};
 use crate::cli::report::label;
 use crate::cli::settings::{self, Project};
-use crate::cli::{fetch, host, lock};
+use crate::cli::{fetch, host, kept, lock};
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::host::Host;
 use crate::model::request::{Preferences, Request};
@@ -22,6 +22,7 @@ pub(super) fn run(global: &GlobalArgs, args: &OutdatedArgs, printer: &Printer) -
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
     lock::warn_if_stale(&project, &lock, &registry, printer);
     let targets = lock::targets(&lock, args.target.as_deref())?;
+    let registry = kept::with_rows_of(global, registry, &targets);
     let client = match targets.iter().any(|target| target.level == Level::Full) {
         true => Some(fetch::client(global, &project, args.index_url.as_deref())?),
         false => None,
@@ -123,7 +124,9 @@ impl Newer {
         let version = |s: &Solution| s.stack.as_ref().map(|s| (s.version.clone(), s.variant.clone()));
         let mut told = vec![Some((locked.version.clone(), locked.variant.clone()))];
         let mut once = |found: Option<Solution>| {
-            let found = found.filter(|s| !told.contains(&version(s)));
+            // A release that the registry does not know may be locked: what is older is no news.
+            let newer = |s: &Solution| s.stack.as_ref().is_some_and(|s| s.version >= locked.version);
+            let found = found.filter(|s| newer(s) && !told.contains(&version(s)));
             told.extend(found.iter().map(version));
             found
         };

@@ -11,7 +11,7 @@ use crate::cli::error::{CliError, exit};
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::{self, label};
 use crate::cli::settings::{self, Project};
-use crate::cli::{fetch, host, lock, manifest};
+use crate::cli::{fetch, host, kept, lock, manifest};
 use crate::lockfile::{self, Target};
 use crate::model::host::Host;
 use crate::model::request::{Preferences, Request, UserRequirement};
@@ -46,6 +46,7 @@ pub(super) fn run(global: &GlobalArgs, args: &WhyArgs, printer: &Printer) -> Res
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
     lock::warn_if_stale(&project, &lock, &registry, printer);
     let mut targets = lock::targets(&lock, args.target.as_deref())?;
+    let registry = kept::with_rows_of(global, registry, &targets);
     let several = targets.len() > 1;
     let package = args.package.as_deref().map(normalized_name);
     if let (Some(name), None) = (&package, &args.not) {

@@ -1,28 +1,25 @@
 //! A release of torch that the index has and the registry does not: yesterday's binary reads it out of the wheel.
 
-use std::path::{Path, PathBuf};
-
 use pep440_rs::{Version, VersionSpecifiers};
 use pep508_rs::VersionOrUrl;
 
 use super::machines::Machine;
 use crate::cli::args::{GlobalArgs, SolveArgs};
 use crate::cli::error::CliError;
+use crate::cli::kept::{Kept, Place};
+use crate::cli::learning;
 use crate::cli::printer::Printer;
-use crate::cli::{files, learning, settings};
 use crate::index::IndexClient;
 use crate::learn::{self, Learned};
 use crate::model::platform::Platform;
 use crate::model::request::{Preferences, Request};
 use crate::model::solution::{Answer, ChosenFile, ChosenPackage, Edge, Solution};
 use crate::model::wheel::WheelName;
-use crate::registry::{self, Registry};
+use crate::registry::Registry;
 use crate::solver::{STACK_PACKAGES, solve_stack};
 
 /// A wheel that is read without being asked for is no larger, in bytes.
 const MAX_COMPANION: u64 = 64 << 20;
-/// A row that was kept is no larger, in bytes.
-const MAX_ROW: u64 = 64 << 10;
 
 /// The registry with the newest releases of the stack that the index has and it has not; nothing where it has all.
 pub(super) fn extended(
@@ -119,46 +116,34 @@ fn companion_row(
 ) -> Option<(String, String)> {
     let version: Version = package.version.parse().ok()?;
     let file = package.files.first()?;
-    let path = kept_path(global, &package.name, &version, platform);
-    if let Some(text) = kept_text(&path) {
-        let is_row = registry::is_row_of(&text, &package.name, &version, platform);
-        if is_row || text == NOTHING_KEPT {
-            return is_row.then(|| (learn::file_of_release(&package.name, &version), text));
+    let place = Place::of(global, &package.name, &version, platform);
+    match place.read() {
+        Kept::Row(row) => return Some(row),
+        Kept::NoCode => return None,
+        Kept::Nothing if global.offline => {
+            printer.note(&format!(
+                "{} {version} may have code for GPUs, and its wheel cannot be read `--offline`: it is not judged",
+                package.name
+            ));
+            return None;
         }
-    }
-    if global.offline {
-        return None;
+        Kept::Nothing => {}
     }
     let page = learning::page(client, &package.name).ok().flatten()?;
     let found = page.find(&file.name)?;
-    let text = match learning::address(client, &found.url, &file.name, file.size, platform, printer) {
-        Ok(learned) => learn::render(&learned),
-        Err(error) if error.code == learning::NO_CODE => NOTHING_KEPT.to_owned(),
-        // It is not judged, as if nobody had tried.
-        Err(_) => return None,
-    };
-    keep_text(&path, &text);
-    (text != NOTHING_KEPT).then(|| (learn::file_of_release(&package.name, &version), text))
-}
-
-/// What is kept of a wheel without code for GPUs.
-const NOTHING_KEPT: &str = "# no code for GPUs\n";
-
-fn kept_path(global: &GlobalArgs, name: &str, version: &Version, platform: Platform) -> PathBuf {
-    settings::cache_dir(global).join("learned").join(format!("{name}-{version}-{platform}.toml"))
-}
-
-fn kept_text(path: &Path) -> Option<String> {
-    let metadata = std::fs::metadata(path).ok().filter(|m| m.is_file() && m.len() <= MAX_ROW)?;
-    (metadata.len() > 0).then(|| std::fs::read_to_string(path).ok())?
-}
-
-fn keep_text(path: &Path, text: &str) {
-    if let Some(folder) = path.parent()
-        && std::fs::create_dir_all(folder).is_ok()
-    {
-        // That it cannot be kept only makes the next run slower.
-        let _ = files::write(path, text);
+    match learning::address(client, &found.url, &file.name, file.size, platform, printer) {
+        Ok(learned) => {
+            let row = learn::render(&learned);
+            place.keep(Some(&row));
+            Some((learn::file_of_release(&package.name, &version), row))
+        }
+        Err(error) => {
+            // What cannot be read is not judged, as if nobody had tried.
+            if error.code == learning::NO_CODE {
+                place.keep(None);
+            }
+            None
+        }
     }
 }
 
@@ -204,7 +189,7 @@ impl Learner<'_> {
             return Ok(None);
         }
         if let Some(locked) = &locked
-            && let Some(row) = self.kept(name, locked, platform)
+            && let Some(row) = Place::of(self.global, name, locked, platform).row()
         {
             return Ok(Some(row));
         }
@@ -241,7 +226,8 @@ impl Learner<'_> {
             ));
             return Ok(None);
         }
-        let row = match self.kept(name, &version, platform) {
+        let place = Place::of(self.global, name, &version, platform);
+        let row = match place.row() {
             Some(row) => row,
             None => {
                 let learned = learning::release(self.client, &page, (release, file), platform, self.printer)?;
@@ -251,8 +237,9 @@ impl Learner<'_> {
                     ));
                     return Ok(None);
                 }
-                self.keep(&learned);
-                (learn::file_of(&learned), learn::render(&learned))
+                let row = learn::render(&learned);
+                place.keep(Some(&row));
+                (learn::file_of(&learned), row)
             }
         };
         self.printer.note(&format!(
@@ -291,17 +278,5 @@ impl Learner<'_> {
             Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers.clone()),
             _ => None,
         }
-    }
-
-    /// The row that an earlier run kept, where it is one of this release; anything else is read anew.
-    fn kept(&self, name: &str, version: &Version, platform: Platform) -> Option<(String, String)> {
-        let row = kept_text(&kept_path(self.global, name, version, platform))?;
-        let file = learn::file_of_release(name, version);
-        registry::is_row_of(&row, name, version, platform).then_some((file, row))
-    }
-
-    fn keep(&self, learned: &Learned) {
-        let path = kept_path(self.global, &learned.project, &learned.version, learned.platform);
-        keep_text(&path, &learn::render(learned));
     }
 }

@@ -258,7 +258,7 @@ pub(super) struct PlanArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct WhyArgs {
-    /// A locked package
+    /// A locked package, or `driver`, `gpu`, `cuda`, `cudnn`, `glibc`
     #[arg(value_name = "PKG", required_unless_present = "not", conflicts_with = "not")]
     pub package: Option<String>,
     /// Prove that this cannot be: `torch==2.15.0`

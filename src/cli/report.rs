@@ -288,7 +288,7 @@ pub(super) fn ways_out(printer: &Printer, c: &Conflict) {
 }
 
 /// A source in few words; the registry has the whole of it.
-fn short_source(source: &str) -> String {
+pub(super) fn short_source(source: &str) -> String {
     let first = source.split([';', '(']).next().unwrap_or(source);
     crate::model::text::clean(first.trim(), 74)
 }

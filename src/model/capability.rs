@@ -191,6 +191,15 @@ pub struct CodeTargets {
     pub ptx: Vec<CodeTarget>,
 }
 
+impl fmt::Display for CodeTargets {
+    /// `8.0 9.0 PTX 9.0`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sass = self.sass.iter().map(ToString::to_string);
+        let ptx = self.ptx.iter().map(|target| format!("PTX {target}"));
+        f.write_str(&sass.chain(ptx).collect::<Vec<_>>().join(" "))
+    }
+}
+
 impl CodeTargets {
     /// How `gpu` is served, machine code first. `is_tegra` tells the capabilities of Tegra parts:
     /// code for discrete GPUs does not cover them, nor the other way round.

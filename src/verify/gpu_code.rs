@@ -35,8 +35,7 @@ pub(super) fn check(native: &Native, host: &Host, registry: &Registry) -> Area {
     let gpus: Vec<(&Gpu, ComputeCapability)> =
         host.gpus.iter().flatten().filter_map(|gpu| Some((gpu, gpu.capability?))).collect();
     if gpus.is_empty() {
-        area.summary =
-            torch.as_ref().map(|t| format!("torch has code for {}", listed(t))).unwrap_or_default();
+        area.summary = torch.as_ref().map(|t| format!("torch has code for {t}")).unwrap_or_default();
         return area;
     }
     let mut told: Vec<ComputeCapability> = Vec::new();
@@ -83,11 +82,6 @@ fn torch_targets(native: &Native) -> Option<CodeTargets> {
     })
 }
 
-fn listed(targets: &CodeTargets) -> String {
-    let ptx = targets.ptx.iter().map(|t| format!("PTX {t}"));
-    targets.sass.iter().map(ToString::to_string).chain(ptx).collect::<Vec<_>>().join(" ")
-}
-
 struct Judge<'a> {
     gpu: &'a Gpu,
     capability: ComputeCapability,
@@ -112,8 +106,7 @@ impl Judge<'_> {
                     Code::NoKernelImage,
                     Severity::Error,
                     format!(
-                        "torch has no code for {label}: its kernels were compiled for {}; the first one ends with `no kernel image is available`",
-                        listed(targets)
+                        "torch has no code for {label}: its kernels were compiled for {targets}; the first one ends with `no kernel image is available`"
                     ),
                 )
             }),

@@ -33,6 +33,30 @@ fn why_says_who_needs_a_package_and_what_holds_it_back() {
 }
 
 #[test]
+fn why_speaks_of_the_machine_too() {
+    let (_server, context) = locked();
+    for party in ["driver", "gpu", "cuda", "cudnn", "glibc"] {
+        insta::assert_snapshot!(format!("why_{party}"), context.run(&["why", party]).expect(0).shown());
+    }
+    let json = context.run(&["why", "driver", "--json"]).expect(0).json()["targets"][0].clone();
+    assert_eq!(json["needs"], "driver >= 525.60.13", "{json:#}");
+    let first = &json["reasons"][0];
+    assert_eq!(first["kind"], "needed by");
+    assert!(first["source"].as_str().unwrap().contains("docs.nvidia.com"), "{json:#}");
+    // A lock of the stack alone knows them as well; one for the CPU needs none.
+    let machine = ["--gpu", "V100", "--driver", "580.65.06", "--only-index", "pypi"];
+    context.run(&[&["resolve", "--stack-only", "--force"], &machine[..]].concat()).expect(0);
+    assert!(context.run(&["why", "gpu"]).expect(0).stdout.contains("has code for"));
+    context.run(&["resolve", "--variant", "cpu", "--stack-only", "--force"]).expect(0);
+    let none = context.run(&["why", "driver"]).expect(0);
+    assert!(none.stdout.contains("nothing of this lock needs a driver"), "{}", none.shown());
+    assert_eq!(
+        context.run(&["why", "driver", "--json"]).expect(0).json()["targets"][0]["needs"],
+        serde_json::Value::Null
+    );
+}
+
+#[test]
 fn why_not_proves_or_says_how() {
     let (_server, context) = locked();
     insta::assert_snapshot!(

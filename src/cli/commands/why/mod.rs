@@ -1,5 +1,8 @@
 //! `envlock why PKG`: the chain of reasons behind a locked version, and what holds it back from a newer
-//! one. `envlock why --not SPEC`: the proof that something cannot be.
+//! one; of driver, GPU, CUDA, cuDNN and glibc, what the lock needs of them. `envlock why --not SPEC`: the proof that
+//! something cannot be.
+
+mod party;
 
 use std::collections::BTreeSet;
 
@@ -8,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::cli::args::{GlobalArgs, WhyArgs};
 use crate::cli::error::{CliError, exit};
-use crate::cli::printer::{Printer, wrap};
+use crate::cli::printer::{DIM, Printer, wrap};
 use crate::cli::report::{self, label};
 use crate::cli::settings::{self, Project};
 use crate::cli::{fetch, host, kept, lock, manifest};
@@ -51,7 +54,8 @@ pub(super) fn run(global: &GlobalArgs, args: &WhyArgs, printer: &Printer) -> Res
     let package = args.package.as_deref().map(normalized_name);
     if let (Some(name), None) = (&package, &args.not) {
         let level = targets[0].level;
-        targets.retain(|target| target.package(name).is_some());
+        let is_party = party::NAMES.contains(&name.as_str());
+        targets.retain(|target| is_party || target.package(name).is_some());
         if targets.is_empty() {
             return Err(not_locked(name, level));
         }
@@ -101,6 +105,9 @@ fn not_locked(name: &str, level: Level) -> CliError {
 impl Subject<'_> {
     fn why(&self, name: &str) -> Result<(u8, Value), CliError> {
         let Some(package) = self.target.package(name) else {
+            if party::NAMES.contains(&name) {
+                return Ok(self.why_party(name));
+            }
             return Err(not_locked(name, self.target.level));
         };
         let asked = self.request.find(name);
@@ -176,6 +183,32 @@ impl Subject<'_> {
             }
         }
         Ok((exit::YES, json!({})))
+    }
+
+    /// What the lock says of a party that no index has.
+    fn why_party(&self, name: &str) -> (u8, Value) {
+        let p = self.printer;
+        let Some(told) = party::explain(name, self.target, &self.host, self.registry) else {
+            if !p.json {
+                p.out(&format!("nothing of this lock needs a {name}"));
+            }
+            return (exit::YES, json!({ "name": name, "needs": null, "reasons": [] }));
+        };
+        if !p.json {
+            p.out(&told.needs);
+            p.out("");
+            let mut before = "";
+            for because in &told.reasons {
+                let kind = if because.kind == before { "" } else { because.kind };
+                before = because.kind;
+                p.out(&format!("{}{}", label(p, kind), wrap(&because.text, 15)));
+                if let Some(source) = &because.source {
+                    let source = format!("[{}]", report::short_source(source));
+                    p.out(&format!("{}{}", label(p, ""), p.paint(DIM, &wrap(&source, 15))));
+                }
+            }
+        }
+        (exit::YES, json!(told))
     }
 
     /// What the machine says of the framework's build.

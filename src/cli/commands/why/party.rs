@@ -1,0 +1,314 @@
+//! `why driver`, `gpu`, `cuda`, `cudnn`, `glibc`: the parties of a lock that no index has. Pure: what the lock and the
+//! registry say of them, fact by fact, with where each comes from.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::lockfile::Target;
+use crate::model::capability::Via;
+use crate::model::host::Host;
+use crate::model::solution::{ChosenPackage, Coverage};
+use crate::model::version::{DottedVersion, cuda_short};
+use crate::model::wheel::WheelName;
+use crate::registry::Registry;
+
+/// What can be asked for besides packages.
+pub(super) const NAMES: [&str; 5] = ["driver", "gpu", "cuda", "cudnn", "glibc"];
+
+/// Of what asks for the same, so many are named.
+const NAMED: usize = 4;
+
+/// What a lock says of a party.
+#[derive(Debug, Serialize)]
+pub(super) struct Party {
+    /// The party: `driver`.
+    pub name: String,
+    /// What of it the lock has or needs: `driver >= 525.60.13`.
+    pub needs: String,
+    /// Why, one sentence each.
+    pub reasons: Vec<Because>,
+}
+
+/// One fact.
+#[derive(Debug, Serialize)]
+pub(super) struct Because {
+    /// What kind of fact, the word at the line's start.
+    pub kind: &'static str,
+    /// The sentence.
+    pub text: String,
+    /// Where it comes from, if from outside the lock.
+    pub source: Option<String>,
+}
+
+/// What uses CUDA: torch's build, or another framework's.
+struct User<'t> {
+    /// `torch 2.9.1+cu128`.
+    name: String,
+    cuda: &'t semver::Version,
+    cudnn: Option<&'t DottedVersion>,
+    native: Option<&'t DottedVersion>,
+    from_system: bool,
+}
+
+fn users(target: &Target) -> Vec<User<'_>> {
+    let torch = target.stack.iter().filter_map(|stack| {
+        Some(User {
+            name: format!("{} {}+{}", stack.framework, stack.version, stack.variant),
+            cuda: stack.cuda.as_ref()?,
+            cudnn: stack.cudnn.as_ref(),
+            native: stack.native_driver.as_ref(),
+            from_system: false,
+        })
+    });
+    let others = target.frameworks.iter().map(|framework| User {
+        name: format!("{} {}", framework.package, framework.version),
+        cuda: &framework.cuda,
+        cudnn: framework.cudnn.as_ref(),
+        native: framework.native_driver.as_ref(),
+        from_system: framework.cuda_from_system,
+    });
+    torch.chain(others).collect()
+}
+
+/// What the lock says of a party by name; `None` where it does not speak of it.
+pub(super) fn explain(name: &str, target: &Target, host: &Host, registry: &Registry) -> Option<Party> {
+    let asked = Asked { target, host, registry, users: users(target) };
+    let (needs, reasons) = match name {
+        "driver" => asked.driver()?,
+        "gpu" => asked.gpu()?,
+        "cuda" => asked.cuda()?,
+        "cudnn" => asked.cudnn()?,
+        "glibc" => asked.glibc()?,
+        _ => return None,
+    };
+    Some(Party { name: name.to_owned(), needs, reasons })
+}
+
+struct Asked<'a> {
+    target: &'a Target,
+    host: &'a Host,
+    registry: &'a Registry,
+    users: Vec<User<'a>>,
+}
+
+type Told = Option<(String, Vec<Because>)>;
+
+impl Asked<'_> {
+    fn driver(&self) -> Told {
+        let lowest = self.target.envelope.driver.as_ref()?;
+        let os = self.target.platform.os;
+        let mut out = Vec::new();
+        for user in &self.users {
+            let cuda = cuda_short(user.cuda);
+            let Some((floor, source)) = self.registry.driver_floor(user.cuda, os) else { continue };
+            let text = match user.native {
+                Some(native) if *native > floor => format!(
+                    "{} is built with CUDA {cuda}: machine code of CUDA {} runs from driver {floor} on, by minor-version compatibility; CUDA {cuda}'s own is {native}, from which on its PTX runs too",
+                    user.name, user.cuda.major
+                ),
+                _ => format!("{} is built with CUDA {cuda}, whose driver begins at {floor}", user.name),
+            };
+            out.push(self.sourced("needed by", text, source));
+        }
+        let mut by_need: BTreeMap<&DottedVersion, Vec<String>> = BTreeMap::new();
+        let mut ends: BTreeMap<&DottedVersion, Vec<String>> = BTreeMap::new();
+        for row in &self.target.envelope.coverage {
+            let capability = row.compute_capability.to_string();
+            if let Some(min) = row.driver_min.as_ref().filter(|min| *min > lowest) {
+                by_need.entry(min).or_default().push(capability.clone());
+            }
+            if let Some(below) = &row.driver_below {
+                ends.entry(below).or_default().push(capability);
+            }
+        }
+        for (driver, gpus) in by_need {
+            out.push(plain("gpu", format!("{}: from {driver} on, the first that knows them", listed(&gpus))));
+        }
+        for (driver, gpus) in ends {
+            out.push(plain("gpu", format!("{}: below {driver}, which no longer knows them", listed(&gpus))));
+        }
+        if let Some(driver) = &self.host.driver {
+            let version = driver.user_mode();
+            let native = self.users.iter().filter_map(|user| user.native).max();
+            let mode = match native {
+                _ if version < lowest => ": too old",
+                Some(native) if version < native => ": machine code runs, PTX of that CUDA does not",
+                Some(_) => ": machine code and PTX run",
+                None => "",
+            };
+            out.push(plain("machine", format!("driver {version} [{}]{mode}", driver.found_by)));
+        }
+        Some((format!("driver >= {lowest}"), out))
+    }
+
+    fn gpu(&self) -> Told {
+        let coverage = &self.target.envelope.coverage;
+        if coverage.is_empty() {
+            return None;
+        }
+        let mut out = Vec::new();
+        for gpu in self.host.gpus.iter().flatten() {
+            let Some(capability) = gpu.capability else { continue };
+            let row = coverage.iter().find(|row| row.compute_capability == capability);
+            out.push(plain(
+                "machine",
+                format!("{}: {}", gpu.label(), row.map_or("not served".to_owned(), how)),
+            ));
+        }
+        // A full lock has it beside the package; one of the stack alone has no packages.
+        let in_lock = self.target.package("torch").is_some_and(|package| package.targets.is_some());
+        if let Some(build) = self.torch_build().filter(|_| !in_lock)
+            && let Some(targets) = &build.targets
+        {
+            let text = format!("torch {}+{} has code for {}", build.version, build.variant, targets);
+            out.push(plain("code", text));
+        }
+        for package in &self.target.packages {
+            if let Some((targets, evidence)) = &package.targets {
+                let text =
+                    format!("{} {} has code for {targets}", package.name, package.version_and_flavour());
+                out.push(Because { kind: "code", text, source: Some(evidence.to_string()) });
+            }
+        }
+        let ptx: Vec<String> = coverage
+            .iter()
+            .filter(|row| row.via == Via::Ptx)
+            .map(|row| row.compute_capability.to_string())
+            .collect();
+        if !ptx.is_empty() {
+            out.push(plain(
+                "code",
+                format!("{}: by PTX, which the driver compiles at first use", listed(&ptx)),
+            ));
+        }
+        out.extend(self.cudnn_floor());
+        let all: Vec<String> = coverage.iter().map(|row| row.compute_capability.to_string()).collect();
+        Some((format!("GPUs of {}", all.join(" ")), out))
+    }
+
+    fn cuda(&self) -> Told {
+        if self.users.is_empty() {
+            return None;
+        }
+        let mut versions: Vec<String> = self.users.iter().map(|user| cuda_short(user.cuda)).collect();
+        versions.dedup();
+        let mut out = Vec::new();
+        for user in &self.users {
+            let text = match user.from_system {
+                true => format!(
+                    "{} is built with it, and no package brings it: it has to be on the machine",
+                    user.name
+                ),
+                false => format!("{} is built with it", user.name),
+            };
+            out.push(plain("needed by", text));
+        }
+        // The wheels that bring the runtime: it is theirs that is loaded, not a toolkit's.
+        for package in self.packages(|name| name.starts_with("nvidia-cuda-runtime")) {
+            out.push(plain("brought by", format!("{} {}", package.name, package.version)));
+        }
+        for user in &self.users {
+            if let Some((floor, source)) = self.registry.driver_floor(user.cuda, self.target.platform.os) {
+                out.push(self.sourced(
+                    "asks for",
+                    format!("driver >= {floor}, for CUDA {}", cuda_short(user.cuda)),
+                    source,
+                ));
+            }
+        }
+        Some((format!("CUDA {}", versions.join(" and ")), out))
+    }
+
+    fn cudnn(&self) -> Told {
+        let packages: Vec<&ChosenPackage> =
+            self.packages(|name| name.starts_with("nvidia-cudnn-cu")).collect();
+        let locked = packages.first().map(|package| package.version.clone());
+        let of_users = || self.users.iter().find_map(|user| user.cudnn).map(ToString::to_string);
+        let version = locked.or_else(of_users)?;
+        let mut out = Vec::new();
+        for package in &packages {
+            for (from, edge) in crate::lockfile::needed_by(self.target, &package.name) {
+                let of = self.target.package(from).map(|p| p.version_and_flavour()).unwrap_or_default();
+                out.push(plain("needed by", format!("{from} {of} asks for {}", edge.requirement)));
+            }
+        }
+        for user in &self.users {
+            let Some(cudnn) = user.cudnn.filter(|cudnn| cudnn.as_str() != version) else { continue };
+            let text = format!("{} was built with {cudnn}", user.name);
+            out.push(plain(if packages.is_empty() { "needed by" } else { "built with" }, text));
+        }
+        out.extend(self.cudnn_floor());
+        Some((format!("cuDNN {version}"), out))
+    }
+
+    fn glibc(&self) -> Told {
+        let floor = self.target.envelope.glibc.as_ref()?;
+        let platform = self.target.platform;
+        let asking = self.target.packages.iter().filter(|package| {
+            let wheel = package.files.first().and_then(|file| file.name.parse::<WheelName>().ok());
+            wheel.and_then(|wheel| wheel.libc_need(platform, None)).flatten().as_ref() == Some(floor)
+        });
+        let names: Vec<String> = asking.map(|p| format!("{} {}", p.name, p.version)).collect();
+        let mut out = Vec::new();
+        if !names.is_empty() {
+            let more = names.len().saturating_sub(NAMED);
+            let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+            let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let [major, minor] = [floor.as_str().split('.').next(), floor.as_str().split('.').nth(1)];
+            let tag = format!("manylinux_{}_{}", major.unwrap_or_default(), minor.unwrap_or_default());
+            out.push(plain("needed by", format!("the wheels of {shown}{tail}, tagged {tag}")));
+        } else if let Some(build) = self.torch_build() {
+            out.push(plain("needed by", format!("the wheel of torch {}+{}", build.version, build.variant)));
+        }
+        if let Some(libc) = &self.host.system.libc {
+            out.push(plain("machine", libc.to_string()));
+        }
+        Some((format!("glibc >= {floor}"), out))
+    }
+
+    /// What the locked cuDNN, or the one that a framework was built with, serves.
+    fn cudnn_floor(&self) -> Option<Because> {
+        let locked = self.packages(|name| name.starts_with("nvidia-cudnn-cu")).next();
+        let version: DottedVersion = match locked {
+            Some(package) => package.version.parse().ok()?,
+            None => self.users.iter().find_map(|user| user.cudnn)?.clone(),
+        };
+        let floor = self.registry.cudnn_floor(&version)?;
+        let text = format!("cuDNN {version} serves GPUs from {} on", floor.min);
+        Some(self.sourced("serves", text, &floor.source))
+    }
+
+    fn torch_build(&self) -> Option<&crate::registry::Build> {
+        let stack = self.target.stack.as_ref()?;
+        self.registry.build(&stack.version.parse().ok()?, &stack.variant, self.target.platform)
+    }
+
+    fn packages<'s>(&'s self, wanted: impl Fn(&str) -> bool + 's) -> impl Iterator<Item = &'s ChosenPackage> {
+        self.target.packages.iter().filter(move |package| wanted(&package.name))
+    }
+
+    fn sourced(&self, kind: &'static str, text: String, ids: &[String]) -> Because {
+        let source = Some(self.registry.source_text(ids)).filter(|text| !text.is_empty());
+        Because { kind, text, source }
+    }
+}
+
+fn plain(kind: &'static str, text: String) -> Because {
+    Because { kind, text, source: None }
+}
+
+fn listed(capabilities: &[String]) -> String {
+    format!("GPUs of {}", capabilities.join(" "))
+}
+
+/// How a GPU is served: `machine code, from driver 525.60.13 on`.
+fn how(row: &Coverage) -> String {
+    let via = match row.via {
+        Via::Sass => "machine code",
+        Via::Ptx => "PTX, which the driver compiles at first use",
+    };
+    let from = row.driver_min.as_ref().map(|v| format!(", from driver {v} on")).unwrap_or_default();
+    let below = row.driver_below.as_ref().map(|v| format!(", below {v}")).unwrap_or_default();
+    format!("{via}{from}{below}")
+}

@@ -22,9 +22,15 @@ use crate::model::metadata::CoreMetadata;
 use crate::model::project::{ProjectPage, RawFile, WheelFile};
 use crate::model::solution::Need;
 use crate::model::text::hex;
+use crate::model::wheel::Python;
 
 /// Requests under way at once.
 const CONCURRENCY: usize = 32;
+/// So many needs for METADATA of one project are answered one by one; then releases are read ahead too, twice as many
+/// each time.
+const WALK: u32 = 3;
+/// Releases that are read ahead at most.
+const MAX_AHEAD: usize = 64;
 /// A page is not asked for again within this time, whatever the server allows.
 const MAX_FRESH_S: u64 = 600;
 
@@ -105,15 +111,30 @@ impl Crawl<'_> {
                 }
                 Need::Metadata { index, project, filename } => {
                     let file = self.find_file(index, project, filename)?;
-                    self.push(Job::Metadata {
-                        index: index.clone(),
-                        file: Box::new(file),
-                        extras: Vec::new(),
-                    });
+                    let older = self.read_ahead(index, project, &file);
+                    for file in std::iter::once(file).chain(older) {
+                        let (index, file) = (index.clone(), Box::new(file));
+                        self.push(Job::Metadata { index, file, extras: Vec::new() });
+                    }
                 }
             }
         }
         Ok(())
+    }
+
+    /// What a search that goes back through the releases of a project will ask for next.
+    ///
+    /// Each answer costs a solve from the beginning: a hundred releases one by one are a hundred of them.
+    fn read_ahead(&self, index: &str, project: &str, needed: &WheelFile) -> Vec<WheelFile> {
+        let Some(guess) = self.guess else { return Vec::new() };
+        let Ok(mut walks) = self.client.walks.lock() else { return Vec::new() };
+        let times = walks.entry((index.to_owned(), project.to_owned())).or_default();
+        *times += 1;
+        let Some(step) = times.checked_sub(WALK) else { return Vec::new() };
+        let count = 2usize.saturating_pow(step + 1).min(MAX_AHEAD);
+        drop(walks);
+        let page = self.read_before(index, project);
+        page.map(|page| guess.older(&page, needed, count)).unwrap_or_default()
     }
 
     fn wanted(&self, project: &str) -> Vec<VersionSpecifiers> {
@@ -307,6 +328,26 @@ impl Guess {
                 })
         };
         fits(false).or_else(|| fits(true))
+    }
+
+    /// The wheels that releases before a wheel's have for the same Python, newest first.
+    fn older(&self, page: &ProjectPage, needed: &WheelFile, count: usize) -> Vec<WheelFile> {
+        let fits = |python: &Python| {
+            needed.allows_python(*python)
+                && needed.wheel.fit(python.minor, self.platform, self.libc.as_ref()).is_some()
+        };
+        let minors = (0..64).rev().map(Python::new);
+        let Some(python) = std::iter::once(self.python).chain(minors).find(fits) else { return Vec::new() };
+        let releases = page.releases().iter().rev().filter(|release| {
+            release.version < needed.wheel.version
+                && release.has_wheel
+                && !release.yanked
+                && (needed.wheel.version.any_prerelease() || !release.version.any_prerelease())
+        });
+        let files = releases.filter_map(|release| {
+            page.usable(release, python, self.platform, self.libc.as_ref()).into_iter().next().cloned()
+        });
+        files.take(count).collect()
     }
 
     /// The pages that a METADATA leads to.

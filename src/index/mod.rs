@@ -13,6 +13,7 @@ mod ranged;
 mod remote_wheel;
 mod simple;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -161,6 +162,9 @@ pub struct IndexClient {
     network: std::sync::OnceLock<Network>,
     /// Pages of this run: a cache folder that cannot be written only makes things slower.
     pages: std::sync::Mutex<Pages>,
+    /// How often METADATA of a project was needed, by index and project: who goes on asking is walking back through
+    /// its releases.
+    walks: std::sync::Mutex<HashMap<(String, String), u32>>,
     /// Indexes that do not serve METADATA files unless their pages say so.
     without_metadata: std::sync::Mutex<std::collections::BTreeSet<String>>,
 }
@@ -173,6 +177,7 @@ impl IndexClient {
             credentials: credentials::Credentials::new(config.netrc.clone(), &config.addresses),
             network: std::sync::OnceLock::new(),
             pages: std::sync::Mutex::default(),
+            walks: std::sync::Mutex::default(),
             without_metadata: std::sync::Mutex::default(),
             config,
         }

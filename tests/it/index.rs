@@ -24,6 +24,28 @@ fn every_shape_gives_the_same_lock() {
     assert_eq!(locks.len(), 1, "{}", locks.join("\n=====\n"));
 }
 
+/// Going back through many releases reads ahead of the search; what comes out is what one by one would give, and no
+/// file is read twice.
+#[test]
+fn a_long_way_back() {
+    let mut wheels: Vec<_> = (1..=60)
+        .map(|i| {
+            ("pypi", wheel("walker", &format!("1.{i}")).needs(if i == 7 { "dep==1.0" } else { "dep==2.0" }))
+        })
+        .collect();
+    wheels.push(("pypi", wheel("dep", "1.0")));
+    let server = IndexServer::start(wheels, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    let run = context.run(&["resolve", "walker", "--gpu", "none", "--python", "3.12"]).expect(0);
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains("name = \"walker\"\nversion = \"1.7\""), "{}\n{lock}", run.shown());
+    let mut asked = server.paths();
+    let count = asked.len();
+    asked.sort();
+    asked.dedup();
+    assert_eq!(asked.len(), count, "{asked:?}");
+}
+
 #[test]
 fn metadata_far_from_the_end_of_a_wheel() {
     let big = wheel("big", "1.0").filler(300_000).needs("idna");

@@ -172,6 +172,7 @@ pub(super) fn finish(mut host: Host, registry: &Registry) -> Result<Host, CliErr
             }
         }
     }
+    compat(&mut host, registry);
     crate::solver::check_host(registry, &host).map_err(|why| {
         let of_libc = host.system.libc.as_ref().is_some_and(|libc| libc.os() != host.system.platform.os);
         CliError::new("host", why).hint(match of_libc {
@@ -180,6 +181,23 @@ pub(super) fn finish(mut host: Host, registry: &Registry) -> Result<Host, CliErr
         })
     })?;
     Ok(host)
+}
+
+/// Lets go of a cuda-compat that does not serve the machine: programs that find it do not start.
+fn compat(host: &mut Host, registry: &Registry) {
+    let Some(driver) = &mut host.driver else { return };
+    let Some(compat) = driver.compat.take() else { return };
+    let other = host.gpus.iter().flatten().filter_map(|gpu| gpu.name.as_ref());
+    let other = other.filter(|name| !registry.is_data_centre(name)).map(|name| clean(name, 60)).next();
+    let why = if !registry.compat_serves(&compat, &driver.version) {
+        format!("is not for drivers of branch {}", driver.version.major())
+    } else if let Some(name) = other {
+        format!("is for data-centre GPUs, which {name} is not")
+    } else {
+        driver.compat = Some(compat);
+        return;
+    };
+    host.notes.push(format!("the cuda-compat of {compat} that LD_LIBRARY_PATH finds {why}"));
 }
 
 fn driver(text: &str, origin: &str) -> Result<Driver, CliError> {

@@ -56,6 +56,7 @@ fn component(code: Code) -> Option<&'static str> {
         | Code::MemoryErrors
         | Code::MigEnabled
         | Code::LittleMemory
+        | Code::HiddenGpus
         | Code::SmokeFailed
         | Code::SmokeCrashed
         | Code::SmokeTimeout => "other",

@@ -16,7 +16,7 @@ mod wheel;
 pub use dist_info::{Depth, read};
 pub use elf::ElfError;
 pub use library::{Detail, library, library_of_bytes};
-pub use native::native;
+pub use native::{Loads, native};
 pub use prefix::{PrefixError, find as find_prefix};
 pub use traces::traces;
 pub use wheel::{WheelError, is_library, open_wheel, size_of_libraries, text_of_wheel, wheel};

@@ -1,4 +1,4 @@
-//! An environment's libraries, and the process that importing torch would make of them.
+//! An environment's libraries, and the process that importing its frameworks would make of them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use super::library::{Detail, library};
 use super::loader::{self, Loader};
 use crate::model::installed::Installed;
 use crate::model::library::Library;
-use crate::model::native::{Copy, ForeignSymbols, Native, Opened, OwnLibrary};
+use crate::model::native::{Copy, ForeignSymbols, FrameworkLoads, Native, Opened, OwnLibrary};
 
 /// The kinds of library that are looked for outside the environment.
 const KINDS: [&str; 5] = ["libcudnn", "libcudart.so", "libcublas", "libnccl.so", "libnvJitLink.so"];
@@ -26,18 +26,26 @@ const MAX_COPIES: usize = 200;
 /// No more threads read libraries: they wait for the disk more than they work.
 const MAX_THREADS: usize = 8;
 
+/// What is known of what libraries load.
+pub struct Loads<'r> {
+    /// What importing a framework loads.
+    pub frameworks: &'r [FrameworkLoads],
+    /// What libraries open by name.
+    pub opened: &'r [Opened],
+}
+
 /// Reads the libraries of an environment and builds its process.
-pub fn native(installed: &Installed, around: &loader::Surroundings, opened: &[Opened]) -> Native {
+pub fn native(installed: &Installed, around: &loader::Surroundings, loads: &Loads<'_>) -> Native {
     let (own, unreadable) = own_libraries(installed);
     let mut native = Native { own, unreadable, ..Native::default() };
     let python = Path::new(&installed.prefix).join("bin/python");
     native.interpreter_gone = python.is_symlink() && !python.exists();
-    // A torch without a library of its own, broken or none at all, is found by its files.
-    if !native.own.iter().any(|own| own.package == "torch") {
+    // A framework without a library of its own, broken or none at all, is found by its files.
+    let is_framework = |own: &OwnLibrary| loads.frameworks.iter().any(|row| row.package == own.package);
+    if !native.own.iter().any(is_framework) {
         return native;
     }
-    let site = &installed.site_packages;
-    match process(installed, site, around, opened) {
+    match process(installed, &native.own, around, loads) {
         Ok((loader, of_framework)) => {
             native.of_framework = of_framework;
             let objects = &loader.process().objects;
@@ -109,33 +117,26 @@ fn own_libraries(installed: &Installed) -> (Vec<OwnLibrary>, Vec<(String, String
     (done, broken)
 }
 
-/// The process of `import torch`, then of what its libraries open by name, then of the extensions that are
-/// built against it.
+/// The process of importing each framework, then of what its libraries open by name, then of the extensions that are
+/// built against torch.
 fn process(
     installed: &Installed,
-    site: &Path,
+    own: &[OwnLibrary],
     around: &loader::Surroundings,
-    opened: &[Opened],
+    loads: &Loads<'_>,
 ) -> Result<(Loader, (usize, usize)), String> {
     let prefix = Path::new(&installed.prefix);
+    let site = &installed.site_packages;
     let python = ["bin/python", "bin/python3"].iter().map(|p| prefix.join(p)).find(|p| p.exists());
     let python = python.ok_or("the environment has no interpreter, so its process could not be built")?;
     let mut loader = Loader::start(&python, around)
         .map_err(|why| format!("the interpreter `{}` cannot be read: {why}", python.display()))?;
-    let torch = installed.distributions.iter().find(|d| d.name == "torch");
-    let own = |wanted: &dyn Fn(&str) -> bool| -> Vec<PathBuf> {
-        let paths = torch.iter().flat_map(|d| &d.libraries).filter(|path| wanted(path));
-        paths.map(|path| site.join(path)).collect()
-    };
-    // torch opens the first for all that follow to see, then imports the second.
-    for file in own(&|path| path == "torch/lib/libtorch_global_deps.so")
-        .into_iter()
-        .chain(own(&|path| path.starts_with("torch/_C.") && path.ends_with(".so")))
-    {
-        // A file that is gone or broken is found by its size.
-        let _ = loader.open_file(&file);
+    // torch first: beside it, the others meet what it has loaded.
+    let (torch, others): (Vec<_>, Vec<_>) = loads.frameworks.iter().partition(|row| row.package == "torch");
+    for row in torch.into_iter().chain(others) {
+        import(&mut loader, installed, own, row);
+        open_by_name(&mut loader, loads.opened);
     }
-    open_by_name(&mut loader, opened);
     let of_framework = (loader.process().objects.len(), loader.process().missing.len());
     let on_torch = installed
         .distributions
@@ -153,6 +154,45 @@ fn process(
     Ok((loader, of_framework))
 }
 
+/// Loads what importing a framework loads itself.
+fn import(loader: &mut Loader, installed: &Installed, own: &[OwnLibrary], row: &FrameworkLoads) {
+    let Some(distribution) = installed.distributions.iter().find(|d| d.name == row.package) else { return };
+    // NVIDIA's libraries of the environment whose names begin so, in the framework's order.
+    let of_nvidia = |start: &str| {
+        let begins = |name: &str| name.strip_prefix(start).is_some_and(|rest| rest.starts_with(".so"));
+        own.iter()
+            .filter(|library| library.package.starts_with("nvidia-"))
+            .filter(|library| library.library.path.rsplit('/').next().is_some_and(begins))
+            .collect::<Vec<_>>()
+    };
+    if row.by_path {
+        for library in row.opens.iter().flat_map(|start| of_nvidia(start)) {
+            let _ = loader.open_file(&library.file);
+        }
+    }
+    let mut starts: Vec<(usize, &String)> =
+        distribution.libraries.iter().filter_map(|path| Some((row.place(path)?, path))).collect();
+    starts.sort();
+    for (_, path) in starts {
+        // A file that is gone or broken is found by its size.
+        let _ = loader.open_file(&installed.site_packages.join(path));
+    }
+    if row.by_path {
+        return;
+    }
+    let objects = &loader.process().objects;
+    let named = |start: &String| {
+        objects.iter().position(|o| o.name.rsplit('/').next().is_some_and(|n| n.starts_with(start)))
+    };
+    let looking: Vec<usize> = row.from.iter().filter_map(named).collect();
+    for library in row.opens.iter().flat_map(|start| of_nvidia(start)) {
+        // The name is the one that its own wheels were made for.
+        let file = library.library.path.rsplit('/').next().unwrap_or(&library.library.path);
+        let name = library.library.soname.as_deref().unwrap_or(file);
+        let _ = looking.iter().find_map(|by| loader.open_if_there(name, *by));
+    }
+}
+
 /// What the objects of a process open by name, and what these open in turn.
 fn open_by_name(loader: &mut Loader, opened: &[Opened]) {
     let mut at = 0;
@@ -168,13 +208,31 @@ fn open_by_name(loader: &mut Loader, opened: &[Opened]) {
                 continue;
             }
             if row.required {
-                loader.open(std::slice::from_ref(&row.name), at);
+                loader.open(&names(row, &object.path), at);
             } else {
                 loader.open_if_there(&row.name, at);
             }
         }
         at += 1;
     }
+}
+
+/// The names that are tried for a row: `libcudnn_ops.so.9.10.2`, `libcudnn_ops.so.9.10`, `libcudnn_ops.so.9`.
+fn names(row: &Opened, opener: &Path) -> Vec<String> {
+    let plain = || vec![row.name.clone()];
+    if !row.versioned {
+        return plain();
+    }
+    // cuDNN's main library does not say its version; the part that it opens first, beside it, does.
+    let major = row.name.rsplit('.').next().unwrap_or_default();
+    let beside = opener.with_file_name(format!("libcudnn_graph.so.{major}"));
+    let Some(version) = version_of(opener).or_else(|| version_of(&beside)) else { return plain() };
+    let Some(stem) = row.name.strip_suffix(&format!(".{major}")) else { return plain() };
+    let parts: Vec<&str> = version.text.split('.').take(3).collect();
+    if parts.first() != Some(&major) || parts.len() < 3 {
+        return plain();
+    }
+    (1..=3).rev().map(|count| format!("{stem}.{}", parts[..count].join("."))).collect()
 }
 
 /// CUDA's and cuDNN's libraries outside the environment: on the loader's paths and in the usual places.

@@ -119,6 +119,8 @@ codes! {
     GpuCodeHole = "gpu-code-hole",
     /// A library's GPU code could not be read whole.
     UnreadableGpuCode = "unreadable-gpu-code",
+    /// A variable hides GPUs from programs.
+    HiddenGpus = "hidden-gpus",
     /// Packages that are known not to work together.
     KnownIncompatible = "known-incompatible",
     /// The machine changed since the lock was made.

@@ -41,6 +41,13 @@ impl Driver {
         self.compat.as_ref().filter(|compat| **compat > self.version).unwrap_or(&self.version)
     }
 
+    /// The release of a driver's library by its file's name: `libcuda.so.535.129.03`. Names that are no release's, as
+    /// `libcuda.so.1` and WSL's `libcuda.so.1.1`, say none: branches have three digits.
+    pub fn release_of_library(name: &str) -> Option<DottedVersion> {
+        let version: DottedVersion = name.strip_prefix("libcuda.so.")?.parse().ok()?;
+        (version.major() >= 100 && version.as_str().contains('.')).then_some(version)
+    }
+
     /// The placeholder of a driver of which only the CUDA version is known.
     pub fn unknown_version() -> DottedVersion {
         "0".parse().expect("a constant")

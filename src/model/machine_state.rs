@@ -18,6 +18,15 @@ pub struct MachineState {
     pub docker_sees_gpus: Option<bool>,
 }
 
+impl MachineState {
+    /// Whether this is a container on a host with a driver, and has none of the files through which a program reaches
+    /// a GPU.
+    pub fn was_given_no_gpu(&self) -> bool {
+        let none = DeviceFiles { control: false, unified_memory: false, cards: 0 };
+        self.container.is_some() && self.device_files == Some(none)
+    }
+}
+
 /// The files through which a program reaches the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceFiles {
@@ -54,8 +63,10 @@ pub struct CardState {
     pub mig: Option<bool>,
     /// Uncorrected memory errors since the driver was loaded.
     pub uncorrected_errors: Option<u64>,
-    /// Memory pages wait for a reset to be retired.
+    /// Memory pages or rows wait for a reset to be taken out of use.
     pub retirement_pending: Option<bool>,
+    /// Whether spare rows ran out: the card has to be replaced. Nothing where the card (before Ampere) has none.
+    pub remapping_failed: Option<bool>,
     /// Whether the driver stays loaded without a program.
     pub persistence: Option<bool>,
     /// Free and total memory in MiB.
@@ -64,6 +75,10 @@ pub struct CardState {
     pub compute_mode: Option<ComputeMode>,
     /// How many programs use it now.
     pub processes: Option<usize>,
+    /// The first of them by name and process id, `python (4711)`.
+    pub programs: Vec<String>,
+    /// Whether one of them is the server of MPS, which shares a card in an exclusive mode.
+    pub has_mps: bool,
 }
 
 /// Who may use a card.

@@ -76,4 +76,33 @@ pub struct Opened {
     pub from: Option<DottedVersion>,
     /// Whether it fails without.
     pub required: bool,
+    /// Whether the name with the opener's whole version is tried before.
+    pub versioned: bool,
+}
+
+/// What importing a framework loads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FrameworkLoads {
+    /// The package: `torch`, `jax-cuda13-pjrt`.
+    pub package: String,
+    /// Its own libraries that Python loads first, below site-packages; `*` stands for any text inside a name.
+    pub starts: Vec<String>,
+    /// How names begin of CUDA's libraries that it opens itself, in order.
+    pub opens: Vec<String>,
+    /// Whether it names the files in NVIDIA's wheels; else the loader looks for them by name.
+    pub by_path: bool,
+    /// How names begin of those of its libraries that look by name.
+    pub from: Vec<String>,
+}
+
+impl FrameworkLoads {
+    /// Which of [`FrameworkLoads::starts`] a path below site-packages is.
+    pub fn place(&self, path: &str) -> Option<usize> {
+        self.starts.iter().position(|pattern| match pattern.split_once('*') {
+            Some((head, tail)) => {
+                path.len() >= head.len() + tail.len() && path.starts_with(head) && path.ends_with(tail)
+            }
+            None => path == pattern,
+        })
+    }
 }

@@ -57,6 +57,11 @@ pub fn toml_string(text: &str) -> String {
 pub fn shell_word(text: &str) -> String {
     // Without control characters there is no zero byte, which no shell could take.
     let text = clean(text, 4_096);
+    // `==` is nothing to a shell inside a word, and a requirement reads better without quotes.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./:=+@%-".contains(c);
+    if !text.is_empty() && !text.starts_with(['=', '-']) && text.chars().all(is_plain) {
+        return text;
+    }
     shlex::try_quote(&text).map(std::borrow::Cow::into_owned).unwrap_or_default()
 }
 

@@ -5,6 +5,7 @@
 //! A fact that could not be read is unknown, never "none": a machine has no GPU only when nothing of
 //! NVIDIA's is there at all.
 
+mod compat;
 pub mod host_file;
 mod nvidia_smi;
 mod nvml;
@@ -51,6 +52,9 @@ pub fn probe(around: &Surroundings<'_>) -> Host {
     }
     if host.driver.is_none() {
         host.driver = procfs::driver(around);
+    }
+    if let Some(driver) = &mut host.driver {
+        driver.compat = compat::release(around).filter(|release| *release > driver.version);
     }
     if host.gpus.is_none() {
         host.gpus = procfs::gpus(around);

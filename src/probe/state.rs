@@ -4,7 +4,10 @@ use std::path::Path;
 
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::{ComputeMode as NvmlMode, EccCounter, MemoryError};
+use nvml_wrapper::enums::device::SampleValue;
 use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::structs::device::FieldId;
+use nvml_wrapper::sys_exports::field_id::{NVML_FI_DEV_REMAPPED_FAILURE, NVML_FI_DEV_REMAPPED_PENDING};
 
 use super::Surroundings;
 use crate::model::machine_state::{CardState, ComputeMode, Container, DeviceFiles, Fabric, MachineState};
@@ -12,6 +15,8 @@ use crate::model::text::clean;
 
 /// No machine has more cards.
 const MAX_CARDS: u32 = 256;
+/// Of the programs on a card so many are named.
+const MAX_NAMES: usize = 4;
 /// No more processes are looked at for the fabric manager.
 const MAX_PROCESSES: usize = 200_000;
 
@@ -40,12 +45,25 @@ fn cards(nvml: &Nvml) -> Vec<CardState> {
     let count = nvml.device_count().unwrap_or_default().min(MAX_CARDS);
     let card = |index: u32| {
         let device = nvml.device_by_index(index).ok()?;
+        // Pages are retired up to Turing, rows remapped from Ampere on: a card knows one of the two.
+        let [remap_pending, remapping_failed] = remapped(&device);
+        let retire_pending = device.are_pages_pending_retired().ok();
+        let pids: Vec<u32> =
+            device.running_compute_processes().unwrap_or_default().iter().map(|p| p.pid).collect();
+        let names = pids.iter().take(MAX_NAMES).map(|pid| (nvml.sys_process_name(*pid, 256), pid));
+        let programs: Vec<String> = names
+            .filter_map(|(name, pid)| {
+                let name = name.ok()?;
+                Some(format!("{} ({pid})", clean(name.rsplit('/').next().unwrap_or(&name), 40)))
+            })
+            .collect();
         Some(CardState {
             index,
             name: device.name().ok().map(|name| clean(&name, 96)),
             mig: device.mig_mode().ok().map(|mode| mode.current == 1),
             uncorrected_errors: device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile).ok(),
-            retirement_pending: device.are_pages_pending_retired().ok(),
+            retirement_pending: remap_pending.or(retire_pending),
+            remapping_failed,
             persistence: device.is_in_persistent_mode().ok(),
             memory_mib: device.memory_info().ok().map(|m| (m.free >> 20, m.total >> 20)),
             compute_mode: device.compute_mode().ok().map(|mode| match mode {
@@ -54,9 +72,27 @@ fn cards(nvml: &Nvml) -> Vec<CardState> {
                 NvmlMode::Default => ComputeMode::Default,
             }),
             processes: device.running_compute_processes_count().ok().map(|n| n as usize),
+            has_mps: programs.iter().any(|name| name.starts_with("nvidia-cuda-mps-server")),
+            programs,
         })
     };
     (0..count).filter_map(card).collect()
+}
+
+/// Whether rows wait to be remapped, and whether that failed; nothing where the card does not remap.
+fn remapped(device: &nvml_wrapper::Device<'_>) -> [Option<bool>; 2] {
+    let fields = [FieldId(NVML_FI_DEV_REMAPPED_PENDING), FieldId(NVML_FI_DEV_REMAPPED_FAILURE)];
+    let values = device.field_values_for(&fields).unwrap_or_default();
+    let at = |index: usize| {
+        let sample = values.get(index)?.as_ref().ok()?;
+        match sample.value.as_ref().ok()? {
+            SampleValue::U32(value) => Some(*value != 0),
+            SampleValue::U64(value) => Some(*value != 0),
+            SampleValue::I64(value) => Some(*value != 0),
+            SampleValue::F64(_) => None,
+        }
+    };
+    [at(0), at(1)]
 }
 
 fn device_files(root: &Path) -> DeviceFiles {

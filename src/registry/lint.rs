@@ -10,7 +10,7 @@ use toml::Spanned;
 use super::rows::*;
 use super::schema::*;
 use super::{Registry, RegistryFile};
-use crate::model::native::Opened;
+use crate::model::native::{FrameworkLoads, Opened};
 use crate::model::version::DottedVersion;
 
 /// One thing wrong with the registry.
@@ -391,6 +391,9 @@ impl Linter {
         if let Some(file) = self.require(registry, "loading.toml") {
             let opens: Vec<Placed<Opened>> = self.rows(file, |f: LoadingFile| f.opens, |r| &r.source);
             self.ordered(&opens, |r| (r.by.clone(), r.name.clone()));
+            let loads: Vec<Placed<FrameworkLoads>> =
+                self.rows(file, |f: LoadingFile| f.framework, |r| &r.source);
+            self.ordered(&loads, |r| r.package.clone());
             let isa: Vec<Placed<PtxIsa>> = self.rows(file, |f: LoadingFile| f.ptx_isa, |r| &r.source);
             self.ordered(&isa, |r| r.isa);
             let same: Vec<Placed<SameFile>> = self.rows(file, |f: LoadingFile| f.same_file, |r| &r.source);

@@ -11,7 +11,7 @@ use super::Registry;
 use super::rows::*;
 use super::schema;
 use crate::model::capability::{CodeTargets, ComputeCapability};
-use crate::model::native::Opened;
+use crate::model::native::{FrameworkLoads, Opened};
 use crate::model::platform::{Os, Platform};
 use crate::model::text;
 use crate::model::version::DottedVersion;
@@ -289,6 +289,14 @@ impl Registry {
             })
     }
 
+    /// Whether the cuda-compat of a release serves a kernel module: its row names the module's branch.
+    pub fn compat_serves(&self, compat: &DottedVersion, kernel: &DottedVersion) -> bool {
+        let Some(cuda) = self.cuda_of_driver(compat) else { return false };
+        let rows = self.forward_compatibility().iter();
+        rows.filter(|row| (row.cuda.major, row.cuda.minor) == (cuda.major, cuda.minor))
+            .any(|row| row.bases.contains(&kernel.major()))
+    }
+
     /// cuda-compat packages, oldest CUDA first.
     pub fn forward_compatibility(&self) -> &[ForwardCompatibility] {
         &self.drivers().forward
@@ -299,6 +307,7 @@ impl Registry {
             let file: schema::LoadingFile = self.file("loading.toml").expect("the registry was checked");
             LoadingRows {
                 opens: sorted(file.opens, |r: &Opened| (r.by.clone(), r.name.clone())),
+                frameworks: sorted(file.framework, |r: &FrameworkLoads| r.package.clone()),
                 ptx_isa: sorted(file.ptx_isa, |r: &PtxIsa| r.isa),
                 same_file: sorted(file.same_file, |r: &SameFile| r.file.clone()),
             }
@@ -328,6 +337,16 @@ impl Registry {
     /// Files that several packages install.
     pub fn same_files(&self) -> &[SameFile] {
         &self.loading().same_file
+    }
+
+    /// The newest version of the PTX language that is known.
+    pub fn newest_ptx_isa(&self) -> Option<&PtxIsa> {
+        self.loading().ptx_isa.last()
+    }
+
+    /// What importing a framework loads, by package.
+    pub fn framework_loads(&self) -> &[FrameworkLoads] {
+        &self.loading().frameworks
     }
 
     /// What libraries open by name while they run.

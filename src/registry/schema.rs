@@ -374,6 +374,8 @@ pub(super) struct LoadingFile {
     #[serde(default)]
     pub opens: Rows<RawOpens>,
     #[serde(default)]
+    pub framework: Rows<RawFrameworkLoads>,
+    #[serde(default)]
     pub ptx_isa: Rows<RawPtxIsa>,
     #[serde(default)]
     pub same_file: Rows<RawSameFile>,
@@ -386,8 +388,30 @@ pub(super) struct RawOpens {
     pub name: String,
     pub from: Option<String>,
     pub required: bool,
+    #[serde(default)]
+    pub versioned: bool,
     pub evidence: Evidence,
     pub source: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawFrameworkLoads {
+    pub package: String,
+    pub starts: Vec<String>,
+    pub opens: Vec<String>,
+    pub by: LoadsBy,
+    #[serde(default)]
+    pub from: Vec<String>,
+    pub evidence: Evidence,
+    pub source: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum LoadsBy {
+    Name,
+    Path,
 }
 
 #[derive(Debug, Deserialize)]

@@ -55,10 +55,11 @@ pub enum Framework {
 
 impl Framework {
     /// Every framework, by the name of its package.
-    pub const ALL: [(&str, Framework); 4] = [
+    pub const ALL: [(&str, Framework); 5] = [
         ("torch", Framework::Torch),
         ("tensorflow", Framework::Tensorflow),
         ("tensorflow-cpu", Framework::Tensorflow),
+        ("tensorflow-gpu", Framework::Tensorflow),
         ("jax", Framework::Jax),
     ];
 }
@@ -70,8 +71,6 @@ pub struct Plan {
     pub prefix: PathBuf,
     /// Its Python series' minor, where known.
     pub python: Option<u32>,
-    /// Where to run.
-    pub devices: Devices,
     /// How long one layer may take.
     pub limit: Duration,
     /// This program's own file: it is started for the native layers.
@@ -82,10 +81,13 @@ pub struct Plan {
     pub cublas: Option<PathBuf>,
     /// The environment's own libcudnn.
     pub cudnn: Option<PathBuf>,
-    /// The frameworks that are installed.
-    pub frameworks: Vec<Framework>,
-    /// Whether kernels are compiled by Triton here.
+    /// The frameworks that are installed, each with where it has to run: one built for the CPU may stand beside one
+    /// built for CUDA.
+    pub frameworks: Vec<(Framework, Devices)>,
+    /// Whether torch compiles kernels by Triton here.
     pub triton: bool,
+    /// What `CUDA_VISIBLE_DEVICES` has to be, where not every GPU is meant.
+    pub visible: Option<String>,
 }
 
 /// One check that ran.
@@ -113,6 +115,9 @@ pub struct SmokeOutcome {
     /// What cuDNN's own log said of a failure.
     pub cudnn_says: Option<String>,
 }
+
+/// The variable that tells CUDA which GPUs there are.
+const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
 /// How the name of a check begins that says whether cuDNN does the work.
 pub const SPEED: &str = "speed-";
@@ -174,7 +179,7 @@ enum Layer {
     Runtime,
     Cublas,
     Cudnn,
-    Framework(Framework),
+    Framework(Framework, Devices),
     Compile,
 }
 
@@ -238,8 +243,14 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(&str)) -> SmokeOutcome {
 }
 
 fn layers(plan: &Plan) -> Vec<Layer> {
-    let frameworks = plan.frameworks.iter().map(|framework| Layer::Framework(*framework));
-    if plan.devices != Devices::Cuda {
+    let frameworks =
+        plan.frameworks.iter().map(|(framework, devices)| Layer::Framework(*framework, *devices));
+    let on_gpu = |wanted: Option<Framework>| {
+        plan.frameworks.iter().any(|(framework, devices)| {
+            *devices == Devices::Cuda && wanted.is_none_or(|wanted| wanted == *framework)
+        })
+    };
+    if !on_gpu(None) {
         return frameworks.collect();
     }
     let mut layers = vec![Layer::Driver];
@@ -248,7 +259,7 @@ fn layers(plan: &Plan) -> Vec<Layer> {
         layers.extend((plan.runtime.is_some() && library.is_some()).then_some(layer));
     }
     layers.extend(frameworks);
-    layers.extend(plan.triton.then_some(Layer::Compile));
+    layers.extend((plan.triton && on_gpu(Some(Framework::Torch))).then_some(Layer::Compile));
     layers
 }
 
@@ -259,18 +270,18 @@ impl Layer {
             Layer::Runtime => "runtime",
             Layer::Cublas => "cublas",
             Layer::Cudnn => "cudnn",
-            Layer::Framework(Framework::Torch) => "torch",
-            Layer::Framework(Framework::Tensorflow) => "tensorflow",
-            Layer::Framework(Framework::Jax) => "jax",
+            Layer::Framework(Framework::Torch, _) => "torch",
+            Layer::Framework(Framework::Tensorflow, _) => "tensorflow",
+            Layer::Framework(Framework::Jax, _) => "jax",
             Layer::Compile => "compile",
         }
     }
 
     fn command(self, plan: &Plan, python: &Path, folder: &Path, out: &Path) -> std::io::Result<Command> {
         let script = match self {
-            Layer::Framework(Framework::Torch) => TORCH,
-            Layer::Framework(Framework::Tensorflow) => TENSORFLOW,
-            Layer::Framework(Framework::Jax) => JAX,
+            Layer::Framework(Framework::Torch, _) => TORCH,
+            Layer::Framework(Framework::Tensorflow, _) => TENSORFLOW,
+            Layer::Framework(Framework::Jax, _) => JAX,
             Layer::Compile => COMPILE,
             Layer::Driver | Layer::Runtime | Layer::Cublas | Layer::Cudnn => {
                 let mut command = Command::new(&plan.program);
@@ -281,6 +292,9 @@ impl Layer {
                     _ => &None,
                 };
                 command.args(plan.runtime.iter().chain(library));
+                if let Some(list) = &plan.visible {
+                    command.env(VISIBLE, list);
+                }
                 return Ok(command);
             }
         };
@@ -294,10 +308,13 @@ impl Layer {
         }
         // JAX and TensorFlow take most of a card's memory at the start; whoever trains beside us has it already.
         command.env("XLA_PYTHON_CLIENT_PREALLOCATE", "false").env("TF_FORCE_GPU_ALLOW_GROWTH", "true");
-        command.arg(&file).arg(out).arg(match plan.devices {
-            Devices::Auto => "auto",
-            Devices::Cpu => "cpu",
-            Devices::Cuda => "cuda",
+        if let Some(list) = &plan.visible {
+            command.env(VISIBLE, list);
+        }
+        command.arg(&file).arg(out).arg(match self {
+            Layer::Framework(_, Devices::Auto) => "auto",
+            Layer::Framework(_, Devices::Cpu) => "cpu",
+            _ => "cuda",
         });
         Ok(command)
     }
@@ -353,13 +370,13 @@ mod tests {
         let plan = |devices, runtime: bool, cudnn: bool, triton| Plan {
             prefix: "/x".into(),
             python: Some(12),
-            devices,
+            visible: None,
             limit: Duration::from_secs(1),
             program: "/bin/envlock".into(),
             runtime: runtime.then(|| "/libcudart.so.12".into()),
             cublas: cudnn.then(|| "/libcublas.so.12".into()),
             cudnn: cudnn.then(|| "/libcudnn.so.9".into()),
-            frameworks: vec![Framework::Torch, Framework::Jax],
+            frameworks: vec![(Framework::Torch, devices), (Framework::Jax, Devices::Cpu)],
             triton,
         };
         let names = |plan: Plan| layers(&plan).into_iter().map(Layer::name).collect::<Vec<_>>().join(" ");

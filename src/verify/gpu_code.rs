@@ -35,7 +35,10 @@ pub(super) fn check(native: &Native, host: &Host, registry: &Registry) -> Area {
     let gpus: Vec<(&Gpu, ComputeCapability)> =
         host.gpus.iter().flatten().filter_map(|gpu| Some((gpu, gpu.capability?))).collect();
     if gpus.is_empty() {
-        area.summary = torch.as_ref().map(|t| format!("torch has code for {t}")).unwrap_or_default();
+        area.summary = match &torch {
+            Some(targets) => format!("torch has code for {targets}"),
+            None => of_largest(&with_code).unwrap_or_default(),
+        };
         return area;
     }
     let mut told: Vec<ComputeCapability> = Vec::new();
@@ -82,6 +85,15 @@ fn torch_targets(native: &Native) -> Option<CodeTargets> {
     })
 }
 
+/// What the library of a framework beside torch that has the most code has it for.
+fn of_largest(with_code: &[&OwnLibrary]) -> Option<String> {
+    let own = with_code.iter().filter(|own| !own.package.starts_with("nvidia-"));
+    let own = own.max_by_key(|own| own.library.device.as_ref().map(|code| code.containers))?;
+    let (shape, _) = own.library.device.as_ref()?.shapes.first()?;
+    let targets = CodeTargets { sass: shape.sass.clone(), ptx: shape.ptx.clone() };
+    Some(format!("{} has code for {targets}", own.package))
+}
+
 struct Judge<'a> {
     gpu: &'a Gpu,
     capability: ComputeCapability,
@@ -113,24 +125,31 @@ impl Judge<'_> {
         }
     }
 
+    /// The CUDA from which on drivers compile a library's PTX for the GPU, and this driver's, where that is older.
+    fn too_new(&self, code: &DeviceCode) -> Option<(String, String)> {
+        let fits = code.ptx_isa.iter().filter(|(target, _)| target.ptx_covers(self.capability));
+        let isa = fits.map(|(_, isa)| *isa).min()?;
+        let has = self.host.driver.as_ref().and_then(|d| self.registry.cuda_of_driver(d.user_mode()))?;
+        let newest =
+            || self.registry.newest_ptx_isa().filter(|known| isa > known.isa).map(|known| &known.cuda);
+        match (self.registry.cuda_of_ptx_isa(isa), newest()) {
+            (Some(needs), _) if (has.major, has.minor) < (needs.major, needs.minor) => {
+                Some((cuda_short(needs), cuda_short(has)))
+            }
+            // A language newer than every one that is known is compiled by newer drivers alone.
+            (None, Some(known)) if (has.major, has.minor) <= (known.major, known.minor) => {
+                Some((format!("after {}", cuda_short(known)), cuda_short(has)))
+            }
+            _ => None,
+        }
+    }
+
     /// A library that has PTX alone for the GPU.
     fn compiled(&self, name: &str, code: &DeviceCode) -> Finding {
         let label = self.gpu.label();
-        let isa = code
-            .ptx_isa
-            .iter()
-            .filter(|(target, _)| target.ptx_covers(self.capability))
-            .map(|(_, isa)| *isa)
-            .min();
-        let needs = isa.and_then(|isa| self.registry.cuda_of_ptx_isa(isa));
-        let has = self.host.driver.as_ref().and_then(|d| self.registry.cuda_of_driver(d.user_mode()));
-        if let (Some(needs), Some(has)) = (needs, has)
-            && (has.major, has.minor) < (needs.major, needs.minor)
-        {
+        if let Some((needs, has)) = self.too_new(code) {
             let text = format!(
-                "{name} has only PTX for {label}, which a driver compiles from CUDA {} on; this one is of CUDA {} (error 222)",
-                cuda_short(needs),
-                cuda_short(has)
+                "{name} has only PTX for {label}, which a driver compiles from CUDA {needs} on; this one is of CUDA {has} (error 222)"
             );
             return Finding {
                 fix: Some("update the NVIDIA driver on the host".to_owned()),
@@ -160,8 +179,21 @@ impl Judge<'_> {
         }
         let served = code.serves(self.capability, &|c| self.registry.is_tegra(c));
         let covered = served.sass + served.ptx;
+        let of_nvidia = own.package.starts_with("nvidia-");
+        if !of_nvidia && own.package != "torch" && served.sass == 0 && served.ptx > 0 {
+            let name = path.rsplit('/').next().unwrap_or(path);
+            let found = self.compiled(&format!("{name} of {}", own.package), code);
+            let decides = own.package == "torchvision";
+            return match found.code {
+                // It runs, after a while.
+                Code::CompiledAtFirstUse => Some(Finding { severity: Severity::Info, ..found }),
+                _ if decides => Some(found),
+                // Whether anybody calls it is not known.
+                _ => Some(Finding { code: Code::GpuCodeHole, severity: Severity::Warning, ..found }),
+            };
+        }
         // An extension of a package is its code, however little; NVIDIA's libraries are many things.
-        let is_extension = !own.package.starts_with("nvidia-") && own.package != "torch" && covered == 0;
+        let is_extension = !of_nvidia && own.package != "torch" && covered == 0;
         if !is_extension && (covered > 1 || code.containers < CONTAINERS_THAT_TELL) {
             return None;
         }

@@ -135,6 +135,19 @@ fn gpus(
     }
 }
 
+/// What the probe noted of the GPUs that programs will not see, or not as one would think.
+pub(super) fn notes(host: &Host) -> Vec<Finding> {
+    let of = |note: &String| {
+        if note.starts_with("CUDA_VISIBLE_DEVICES") {
+            let severity = if host.has_no_gpu() { Severity::Warning } else { Severity::Info };
+            return Some(finding(Code::HiddenGpus, severity, note.clone()));
+        }
+        let told = note.contains("its driver is not loaded") || note.starts_with("the cuda-compat");
+        told.then(|| finding(Code::NotJudged, Severity::Info, note.clone()))
+    };
+    host.notes.iter().filter_map(of).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,14 +1,14 @@
-//! The process that importing torch would make: does it consist of the environment's own libraries?
+//! The process that importing the frameworks would make: does it consist of the environment's own libraries?
 
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
 use super::{Area, finding};
 use crate::model::finding::{Code, Finding, Severity};
-use crate::model::host::Host;
+use crate::model::host::{Driver, Host};
 use crate::model::installed::{FileFault, Installed};
 use crate::model::library::LibraryVersion;
-use crate::model::native::Native;
+use crate::model::native::{Native, OwnLibrary};
 use crate::model::process::{FindsBy, How, Object, Process};
 use crate::model::text::clean;
 use crate::model::version::DottedVersion;
@@ -19,12 +19,12 @@ const OURS: [&str; 7] = ["libcu", "libnv", "libnccl", "libtorch", "libc10", "lib
 /// No more copies are named.
 const MOST_COPIES: usize = 3;
 
-/// `here` tells whether the host is the machine that the files were read on.
+/// `driver_is_due` tells whether the driver's library has to be on this machine where a GPU is.
 pub(super) fn check(
     native: &Native,
     installed: &Installed,
     host: &Host,
-    here: bool,
+    driver_is_due: bool,
     registry: &Registry,
 ) -> Area {
     let mut area = Area { name: "libraries", ..Area::default() };
@@ -59,7 +59,8 @@ pub(super) fn check(
             area.findings.extend(judge.shadowed(at, object, &name));
         }
     }
-    area.findings.extend(judge.missing(host, here));
+    area.findings.extend(judge.missing(host, driver_is_due));
+    area.findings.extend(judge.no_driver_library(host, driver_is_due));
     // One cause is told once.
     let told = |f: &Finding| f.code == Code::ShadowedLibrary && f.severity == Severity::Error;
     if !area.findings.iter().any(told) {
@@ -148,36 +149,34 @@ fn driver_library(object: &Object, host: &Host, registry: &Registry, findings: &
         return;
     }
     // The file behind the link names the release: libcuda.so.535.129.03.
-    let name = file_name(&object.file);
-    let version = name.strip_prefix("libcuda.so.").and_then(|v| v.parse().ok());
-    let version: Option<DottedVersion> = version;
-    let (Some(version), Some(driver)) = (version.filter(|v| v.as_str().contains('.')), &host.driver) else {
-        return;
-    };
-    if version == driver.version {
+    let release = Driver::release_of_library(&file_name(&object.file));
+    let (Some(release), Some(driver)) = (release, &host.driver) else { return };
+    // cuda-compat's library of a newer driver is meant, where the registry says that it serves this machine.
+    if release == driver.version || Some(&release) == driver.compat.as_ref() {
         return;
     }
-    // cuda-compat brings the library of a newer driver, for kernel modules of the branches that its row names.
-    let is_compat = object.file.components().any(|c| c.as_os_str() == "compat");
-    let permitted = registry.cuda_of_driver(&version).is_some_and(|cuda| {
-        let rows = registry.forward_compatibility().iter();
-        rows.filter(|row| (row.cuda.major, row.cuda.minor) == (cuda.major, cuda.minor))
-            .any(|row| row.bases.contains(&driver.version.major()))
-    });
-    if is_compat && permitted && version > driver.version {
-        return;
-    }
-    findings.push(Finding {
-        fix: Some("reboot after a driver update, or reload the module; in a container use the host's library".to_owned()),
-        r#where: Some(shown(&object.path)),
-        ..finding(
-            Code::DriverMismatch,
-            Severity::Error,
+    let is_compat = release > driver.version && registry.compat_serves(&release, &driver.version);
+    let (message, fix) = if is_compat {
+        (
             format!(
-                "the driver's library is of release {version}, its kernel module of {}: CUDA does not start (error 803)",
+                "the driver's library is cuda-compat's, of release {release}: it serves data-centre GPUs only, and CUDA does not start on this one (error 804)"
+            ),
+            format!("take {} out of LD_LIBRARY_PATH, and update the driver itself", folder(&object.path)),
+        )
+    } else {
+        (
+            format!(
+                "the driver's library is of release {release}, its kernel module of {}: CUDA does not start (error 803)",
                 driver.version
             ),
+            "reboot after a driver update, or reload the module; in a container use the host's library"
+                .to_owned(),
         )
+    };
+    findings.push(Finding {
+        fix: Some(fix),
+        r#where: Some(shown(&object.path)),
+        ..finding(Code::DriverMismatch, Severity::Error, message)
     });
 }
 
@@ -190,8 +189,11 @@ struct Judge<'a> {
 impl Judge<'_> {
     /// Whether the environment has a library of that name, and the loader takes another.
     fn shadowed(&self, at: usize, object: &Object, name: &str) -> Option<Finding> {
-        let own = self.native.own.iter().filter(|own| file_name(&own.file) == name);
-        let mut own: Vec<_> = own.collect();
+        // By the name that others ask for it: a file may carry its whole version.
+        let serves = |own: &&OwnLibrary| {
+            file_name(&own.file) == name || (object.soname.is_some() && own.library.soname == object.soname)
+        };
+        let mut own: Vec<_> = self.native.own.iter().filter(serves).collect();
         // What is asked for by its path is what is meant.
         if own.is_empty() || object.how == How::Path || !OURS.iter().any(|kind| name.starts_with(kind)) {
             return None;
@@ -217,7 +219,7 @@ impl Judge<'_> {
             Some(Ordering::Greater) if name.starts_with("libcudnn") => Severity::Error,
             Some(Ordering::Greater) | None => Severity::Warning,
         };
-        let (why, fix) = self.cause(object, name);
+        let (why, fix) = self.cause(object, name, &file_name(&own.file));
         let versions = match (&there, &here) {
             (Some(there), Some(here)) if severity == Severity::Error => {
                 let what = match name {
@@ -246,13 +248,15 @@ impl Judge<'_> {
     }
 
     /// Why the loader takes a file, and what mends it.
-    fn cause(&self, object: &Object, name: &str) -> (String, Option<String>) {
+    fn cause(&self, object: &Object, name: &str, own: &str) -> (String, Option<String>) {
         let by = object.by.and_then(|by| self.process.objects.get(by));
         let by_name = by.map_or_else(|| "the program".to_owned(), |by| file_name(&by.path));
         match &object.how {
             How::LibraryPath(folder) => {
                 let folder = shown(folder);
+                let whole = format!("asks for {name} before {own}");
                 let way = match by.map(|by| by.finds_by) {
+                    _ if name != own && object.name == name => whole.as_str(),
                     Some(FindsBy::Runpath) => "finds others by RUNPATH, which loses to LD_LIBRARY_PATH",
                     Some(FindsBy::Rpath) => "has an RPATH that does not lead to it",
                     _ => "has no path of its own to it",
@@ -278,9 +282,32 @@ impl Judge<'_> {
         }
     }
 
-    fn missing(&self, host: &Host, here: bool) -> Vec<Finding> {
+    /// A GPU and its kernel module are here, CUDA's runtime would be loaded, and the driver's library is nowhere.
+    fn no_driver_library(&self, host: &Host, driver_is_due: bool) -> Option<Finding> {
+        let has_gpu = host.driver.is_some() && host.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty());
+        let loaded = |start: &str| self.process.objects.iter().any(|o| file_name(&o.path).starts_with(start));
+        let told = self.process.missing.iter().any(|missing| missing.name.starts_with("libcuda.so"));
+        if !driver_is_due || !has_gpu || told || !loaded("libcudart.so") || loaded("libcuda.so") {
+            return None;
+        }
+        Some(Finding {
+            fix: Some(
+                "install the driver's CUDA library (libcuda1 or nvidia-driver-cuda-libs); in a container set NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+                    .to_owned(),
+            ),
+            r#where: Some("libcuda.so.1".to_owned()),
+            ..finding(
+                Code::MissingLibrary,
+                Severity::Error,
+                "the kernel module of the driver is loaded, and its library libcuda.so.1 is nowhere on the loader's paths: CUDA sees no GPU"
+                    .to_owned(),
+            )
+        })
+    }
+
+    fn missing(&self, host: &Host, driver_is_due: bool) -> Vec<Finding> {
         let mut out: Vec<Finding> = Vec::new();
-        let no_driver_here = !here || host.gpus.as_ref().is_none_or(Vec::is_empty);
+        let no_driver_here = !driver_is_due || host.gpus.as_ref().is_none_or(Vec::is_empty);
         for (place, missing) in self.process.missing.iter().enumerate() {
             // Without a driver its library is missing by right: the host is judged elsewhere.
             if missing.name.starts_with("libcuda.so") && no_driver_here {

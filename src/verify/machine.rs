@@ -3,13 +3,14 @@
 use super::{Area, finding};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::Host;
-use crate::model::machine_state::{CardState, ComputeMode, MachineState};
+use crate::model::machine_state::{CardState, ComputeMode, DeviceFiles, MachineState};
 
 /// Of a card with less than this share of its memory free, most programs will not get enough.
 const LITTLE_FREE: u64 = 10;
 
-/// Judges the state of a machine that has GPUs.
-pub(super) fn check(state: &MachineState, host: &Host) -> Area {
+/// Judges the state of a machine that has GPUs. `needs_gpu` tells whether anything here would use them, `require_gpu`
+/// whether that they cannot be used is a fault.
+pub(super) fn check(state: &MachineState, host: &Host, needs_gpu: bool, require_gpu: bool) -> Area {
     let mut area = Area { name: "machine", ..Area::default() };
     let tell = |code, severity, message: String, fix: Option<&str>| Finding {
         fix: fix.map(str::to_owned),
@@ -24,28 +25,27 @@ pub(super) fn check(state: &MachineState, host: &Host) -> Area {
             Some("reboot, or unload and load the nvidia modules; in a container use the host's library"),
         ));
     }
-    if let Some(files) = state.device_files {
-        let missing: Vec<&str> =
-            [(files.control, "/dev/nvidiactl"), (files.unified_memory, "/dev/nvidia-uvm")]
-                .iter()
-                .filter(|(there, _)| !there)
-                .map(|(_, name)| *name)
-                .chain((files.cards == 0).then_some("/dev/nvidia0"))
-                .collect();
-        if !missing.is_empty() {
-            let fix = match (&state.container, host.has_no_gpu()) {
-                (Some(_), _) => {
-                    "start the container with `--gpus all` (or the CDI device `nvidia.com/gpu=all`)"
-                }
-                _ => "run `nvidia-modprobe -u -c 0`, or start `nvidia-persistenced`",
-            };
-            area.findings.push(tell(
-                Code::NoDeviceFiles,
-                Severity::Error,
-                format!("the driver is loaded, and {} is not there: CUDA sees no GPU", missing.join(", ")),
-                Some(fix),
-            ));
-        }
+    let missing = state.device_files.map(|files| missing_files(&files)).unwrap_or_default();
+    if state.was_given_no_gpu() {
+        // The driver is the host's. A container that is built, or that only resolves, needs none of its GPUs.
+        area.findings.push(tell(
+            if require_gpu { Code::NoDeviceFiles } else { Code::NotJudged },
+            if require_gpu { Severity::Error } else { Severity::Info },
+            "the host has a driver, and this container was given no GPU: there is no /dev/nvidia* in it"
+                .to_owned(),
+            Some(IN_A_CONTAINER),
+        ));
+    } else if !missing.is_empty() && needs_gpu {
+        let fix = match (&state.container, host.has_no_gpu()) {
+            (Some(_), _) => IN_A_CONTAINER,
+            _ => "run `nvidia-modprobe -u -c 0`, or start `nvidia-persistenced`",
+        };
+        area.findings.push(tell(
+            Code::NoDeviceFiles,
+            Severity::Error,
+            format!("the driver is loaded, and {} is not there: CUDA sees no GPU", missing.join(", ")),
+            Some(fix),
+        ));
     }
     if let Some(devices) = state.container.as_ref().and_then(|c| c.visible_devices.as_deref())
         && ["void", "none"].contains(&devices)
@@ -87,6 +87,15 @@ pub(super) fn check(state: &MachineState, host: &Host) -> Area {
     area
 }
 
+/// What gives a container its GPUs.
+const IN_A_CONTAINER: &str = "start the container with `--gpus all` (or the CDI device `nvidia.com/gpu=all`)";
+
+fn missing_files(files: &DeviceFiles) -> Vec<&'static str> {
+    let both = [(files.control, "/dev/nvidiactl"), (files.unified_memory, "/dev/nvidia-uvm")];
+    let missing = both.iter().filter(|(there, _)| !there).map(|(_, name)| *name);
+    missing.chain((files.cards == 0).then_some("/dev/nvidia0")).collect()
+}
+
 fn card(card: &CardState, findings: &mut Vec<Finding>) {
     let name = match &card.name {
         Some(name) => format!("GPU {} ({name})", card.index),
@@ -106,6 +115,8 @@ fn card(card: &CardState, findings: &mut Vec<Finding>) {
             "is in the compute mode `prohibited`: no program may use it".to_owned(),
             Some("nvidia-smi -c DEFAULT"),
         ),
+        // NVIDIA's own advice for MPS: its server has the card, and shares it.
+        (Some(ComputeMode::Exclusive), _) if card.has_mps => {}
         (Some(ComputeMode::Exclusive), n) if n > 0 => tell(
             Code::ComputeMode,
             Severity::Error,
@@ -115,18 +126,29 @@ fn card(card: &CardState, findings: &mut Vec<Finding>) {
         ),
         _ => {}
     }
-    if let Some(errors) = card.uncorrected_errors.filter(|n| *n > 0) {
-        let times = if errors == 1 { "error" } else { "errors" };
-        let text = format!("has had {errors} uncorrected memory {times} since the driver was loaded");
+    if card.remapping_failed == Some(true) {
+        let text = "has no spare memory rows left for those that went bad: it has to be replaced".to_owned();
         tell(
             Code::MemoryErrors,
             Severity::Error,
+            text,
+            Some("take it out of service (`nvidia-smi -q -d ROW_REMAPPER`)"),
+        );
+    }
+    if let Some(errors) = card.uncorrected_errors.filter(|n| *n > 0) {
+        let times = if errors == 1 { "error" } else { "errors" };
+        let text = format!("has had {errors} uncorrected memory {times} since the driver was loaded");
+        // From Ampere on an error ends the program that had it, and its row is replaced: the next one runs.
+        let severity = if card.remapping_failed.is_some() { Severity::Warning } else { Severity::Error };
+        tell(
+            Code::MemoryErrors,
+            severity,
             text,
             Some("reset it (`nvidia-smi -r`); if they come back it is broken"),
         );
     }
     if card.retirement_pending == Some(true) {
-        let text = "has memory pages that wait for a reset to be taken out of use".to_owned();
+        let text = "has memory that waits for a reset to be taken out of use".to_owned();
         tell(Code::MemoryErrors, Severity::Warning, text, Some("nvidia-smi -r, when no program uses it"));
     }
     if card.mig == Some(true) {
@@ -142,7 +164,16 @@ fn card(card: &CardState, findings: &mut Vec<Finding>) {
         && total > 0
         && free * 100 / total < LITTLE_FREE
     {
-        let users = card.processes.map(|n| format!("; {n} programs use it")).unwrap_or_default();
+        let users = match (card.processes, card.programs.as_slice()) {
+            (Some(n), programs) if programs.len() == n && n > 0 => {
+                format!("; {} use it", programs.join(", "))
+            }
+            (Some(n), programs) if !programs.is_empty() => {
+                format!("; {n} programs use it, {} among them", programs.join(", "))
+            }
+            (Some(n), _) => format!("; {n} programs use it"),
+            (None, _) => String::new(),
+        };
         tell(Code::LittleMemory, Severity::Warning, format!("has {free} of {total} MiB free{users}"), None);
     }
     if card.persistence == Some(false) && card.processes == Some(0) {
@@ -155,7 +186,7 @@ fn card(card: &CardState, findings: &mut Vec<Finding>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::machine_state::{Container, DeviceFiles, Fabric};
+    use crate::model::machine_state::{Container, Fabric};
     use crate::model::platform::Platform;
 
     #[test]
@@ -191,6 +222,15 @@ mod tests {
             ),
             (card(&|c| c.uncorrected_errors = Some(3)), &[Code::MemoryErrors]),
             (card(&|c| c.retirement_pending = Some(true)), &[Code::MemoryErrors]),
+            (card(&|c| c.remapping_failed = Some(true)), &[Code::MemoryErrors]),
+            (card(&|c| c.remapping_failed = Some(false)), &[]),
+            (
+                card(&|c| {
+                    (c.compute_mode, c.processes) = (Some(ComputeMode::Exclusive), Some(1));
+                    c.has_mps = true;
+                }),
+                &[],
+            ),
             (card(&|c| c.mig = Some(true)), &[Code::MigEnabled]),
             (card(&|c| c.memory_mib = Some((8_000, 81_920))), &[Code::LittleMemory]),
             (card(&|c| c.persistence = Some(false)), &[Code::PersistenceOff]),
@@ -212,8 +252,30 @@ mod tests {
         ];
         let host = Host::open(Platform::LINUX_X86_64, "test");
         for (state, expected) in table {
-            let codes: Vec<Code> = check(&state, &host).findings.iter().map(|f| f.code).collect();
+            let codes: Vec<Code> = check(&state, &host, true, true).findings.iter().map(|f| f.code).collect();
             assert_eq!(codes, expected, "{state:?}");
         }
+        // What a container without GPUs is called, by what is asked of it.
+        let given_none = MachineState {
+            device_files: Some(DeviceFiles { control: false, unified_memory: false, cards: 0 }),
+            container: Some(Container { visible_devices: None }),
+            ..MachineState::default()
+        };
+        let partly = MachineState {
+            device_files: Some(DeviceFiles { control: true, unified_memory: false, cards: 1 }),
+            ..given_none.clone()
+        };
+        for (state, needs_gpu, require_gpu, expected) in [
+            (&given_none, true, false, Some((Code::NotJudged, Severity::Info))),
+            (&given_none, true, true, Some((Code::NoDeviceFiles, Severity::Error))),
+            (&partly, true, false, Some((Code::NoDeviceFiles, Severity::Error))),
+            (&partly, false, false, None),
+        ] {
+            let found = check(state, &host, needs_gpu, require_gpu).findings;
+            assert_eq!(found.first().map(|f| (f.code, f.severity)), expected, "{state:?}");
+        }
+        // An error in memory ends a program; only without spare rows it stays.
+        let contained = card(&|c| (c.uncorrected_errors, c.remapping_failed) = (Some(1), Some(false)));
+        assert_eq!(check(&contained, &host, true, false).findings[0].severity, Severity::Warning);
     }
 }

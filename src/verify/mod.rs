@@ -53,15 +53,16 @@ pub fn against_lock(target: &Target, host: &Host, installed: &Installed, require
 /// Holds the environment's libraries against the machine: what would be loaded, and whether it has code for the
 /// GPUs.
 ///
-/// `here` tells whether the host is the machine that the files were read on.
+/// `driver_is_due` tells whether a driver's library has to be found: the host is the machine that the files were read on,
+/// and no container that was given no GPU.
 pub fn native(
     native: &Native,
     installed: &Installed,
     host: &Host,
-    here: bool,
+    driver_is_due: bool,
     registry: &Registry,
 ) -> Vec<Area> {
-    // An environment without torch has no process to speak of.
+    // An environment without a framework has no process to speak of.
     if native.process.is_none()
         && native.not_done.is_none()
         && native.unreadable.is_empty()
@@ -69,7 +70,10 @@ pub fn native(
     {
         return Vec::new();
     }
-    vec![libraries::check(native, installed, host, here, registry), gpu_code::check(native, host, registry)]
+    vec![
+        libraries::check(native, installed, host, driver_is_due, registry),
+        gpu_code::check(native, host, registry),
+    ]
 }
 
 /// Judges how the environment was installed. `locked` tells whether a package is in the lock.
@@ -89,14 +93,20 @@ pub fn install(
     install::check(installed, traces, cuda.as_deref(), locked)
 }
 
+/// What there is to say of the GPUs that programs see here.
+pub fn notes(host: &Host) -> Vec<Finding> {
+    host::notes(host)
+}
+
 /// What changed since the lock was made; nothing where nothing did.
 pub fn drift(target: &Target, host: &Host) -> Option<Area> {
     drift::check(target, host)
 }
 
-/// Judges what the machine is doing now; nothing where nothing of NVIDIA's is there.
-pub fn machine(state: &MachineState, host: &Host) -> Option<Area> {
-    let area = machine::check(state, host);
+/// Judges what the machine is doing now; nothing where nothing of NVIDIA's is there. `needs_gpu` tells whether anything
+/// here would use a GPU.
+pub fn machine(state: &MachineState, host: &Host, needs_gpu: bool, require_gpu: bool) -> Option<Area> {
+    let area = machine::check(state, host, needs_gpu, require_gpu);
     (!state.cards.is_empty() || !area.findings.is_empty()).then_some(area)
 }
 

@@ -269,6 +269,15 @@ fn each_fault_of_libraries_has_its_code() {
             e.context.set("LD_LIBRARY_PATH", &folder);
         }),
         ("shadowed-library", |e| {
+            // Under the name with its whole version, which cuDNN asks for first.
+            let alien = e.folder("whole/libcudnn_graph.so.9.10.2").display().to_string();
+            let source = "const unsigned cudnn_graph_version = 0x00090501;";
+            let soname = Some("libcudnn_graph.so.9");
+            e.library(&alien, &Build { source, soname, ..Build::default() });
+            let folder = e.folder("whole").display().to_string();
+            e.context.set("LD_LIBRARY_PATH", &folder);
+        }),
+        ("shadowed-library", |e| {
             // A toolkit's libnvJitLink of unknown release.
             let alien = e.folder("cuda/lib64/libnvJitLink.so.12").display().to_string();
             e.library(&alien, &Build::default());
@@ -363,7 +372,7 @@ fn each_fault_of_libraries_has_its_code() {
             "{i}, {code}: {}",
             env.verify(&["--host", &host]).shown()
         );
-        if i == 2 {
+        if i == 3 {
             let told = env.verify(&["--host", &host]).flat();
             assert!(
                 told.contains("error[shadowed-library]: libnvJitLink.so.12")
@@ -446,9 +455,77 @@ fn code_for_each_gpu() {
     }
 }
 
+/// Frameworks beside torch are loaded as they load themselves: JAX names the files, TensorFlow leaves it to the loader.
+#[test]
+fn frameworks_beside_torch_have_a_process_too() {
+    for jax in [true, false] {
+        let Some(mut env) = Environment::new() else { return };
+        for gone in
+            ["torch", "torch-2.9.1.dist-info", "nvidia/cusparse", "nvidia_cusparse_cu12-12.5.8.93.dist-info"]
+        {
+            std::fs::remove_dir_all(env.site.join(gone)).unwrap();
+        }
+        let code: &[&[(u16, u32)]] = &[&[(2, 80), (2, 90)]];
+        if jax {
+            let plugin = "jax_cuda12_pjrt/xla_cuda_plugin.so";
+            env.library("jax_plugins/xla_cuda12/xla_cuda_plugin.so", &Build { code, ..Build::default() });
+            env.library(plugin, &Build::default());
+            env.record("jax-cuda12-pjrt", "0.12.0", &[]);
+            let record = env.site.join("jax_cuda12_pjrt-0.12.0.dist-info/RECORD");
+            let text = std::fs::read_to_string(&record).unwrap();
+            std::fs::write(record, format!("{text}jax_plugins/xla_cuda12/xla_cuda_plugin.so,,\n")).unwrap();
+        } else {
+            let runpath = Some("$ORIGIN/../nvidia/cudnn/lib:$ORIGIN/../nvidia/cuda_runtime/lib");
+            let library = Build { code, runpath, ..Build::default() };
+            env.library("tensorflow/libtensorflow_framework.so.2", &library);
+            let needs = &["libtensorflow_framework.so.2"];
+            let runpath = Some("$ORIGIN/..");
+            let python = "tensorflow/python/_pywrap_tensorflow_internal.so";
+            env.library(python, &Build { needs, runpath, ..Build::default() });
+            env.record("tensorflow", "2.21.0", &[]);
+        }
+        let told = env.verify(&[]).flat();
+        assert!(told.contains("libraries ok cuDNN 9.10.2, one copy"), "{jax}: {told}");
+        assert!(told.contains("has code for 8.0 9.0"), "{jax}: {told}");
+        // A part of another cuDNN in front: found here as it is with torch.
+        let alien = env.folder("alien/libcudnn_graph.so.9").display().to_string();
+        let source = "const unsigned cudnn_graph_version = 0x00090501;";
+        env.library(&alien, &Build { source, ..Build::default() });
+        let folder = env.folder("alien").display().to_string();
+        env.context.set("LD_LIBRARY_PATH", &folder);
+        assert_eq!(env.codes(&[])[0], "shadowed-library", "{jax}");
+    }
+}
+
+#[test]
+fn an_extension_with_ptx_alone() {
+    let Some(env) = Environment::new() else { return };
+    let code: &[&[(u16, u32)]] = &[&[(2, 80), (1, 80)]];
+    env.library("ext/_C.so", &Build { code, ..Build::default() });
+    env.record("ext", "1.0", &["torch"]);
+    // ISA 8.7 is CUDA 12.8's: branch 570 compiles it, 535 does not, and 8.x runs the machine code.
+    for (capability, driver, expected) in
+        [("9.0", "570.26", None), ("9.0", "535.129.03", Some("gpu-code-hole")), ("8.6", "535.129.03", None)]
+    {
+        let host = env.host(capability, driver);
+        let codes = env.codes(&["--host", &host]);
+        assert_eq!(codes.first().map(String::as_str), expected, "{capability} {driver}: {codes:?}");
+    }
+    let told = env.verify(&["--host", &env.host("9.0", "535.129.03")]).flat();
+    assert!(told.contains("_C.so of ext has only PTX for") && told.contains("(error 222)"), "{told}");
+}
+
 #[test]
 fn the_drivers_library_and_its_module() {
     let Some(env) = Environment::new() else { return };
+    // WSL's library, after the advice that goes round, has a name that says no release.
+    let wsl = env.folder("sysroot/usr/lib/wsl/lib/libcuda.so.1.1").display().to_string();
+    env.library(&wsl, &Build { soname: Some("libcuda.so.1"), ..Build::default() });
+    let link = env.folder("sysroot/usr/lib/x86_64-linux-gnu/libcuda.so.1");
+    std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink(&wsl, &link).unwrap();
+    assert_eq!(env.codes(&["--host", &env.host("9.0", "570.26")]), [""; 0]);
+    std::fs::remove_file(link).unwrap();
     let folder = env.folder("sysroot/usr/lib/x86_64-linux-gnu");
     let library = folder.join("libcuda.so.570.26").display().to_string();
     env.library(&library, &Build::default());

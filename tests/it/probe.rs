@@ -176,3 +176,92 @@ fn the_state_of_the_cards_is_judged() {
     context.set("STUB_INIT", "18");
     assert!(codes(&context, 1).contains(&"driver-mismatch".to_owned()));
 }
+
+/// A machine with a driver's module and a card on the bus, as a container sees its host.
+fn with_host_driver() -> TestContext {
+    let context = TestContext::new();
+    let write = |path: &str, text: &str| {
+        let path = context.dir.path().join("sysroot").join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write("sys/module/nvidia/version", "535.129.03\n");
+    let card = "sys/bus/pci/devices/0000:17:00.0";
+    for (file, text) in [("vendor", "0x10de\n"), ("class", "0x030200\n"), ("device", "0x20b2\n")] {
+        write(&format!("{card}/{file}"), text);
+    }
+    context
+}
+
+/// An empty environment beside the project.
+fn empty_environment(context: &TestContext) {
+    std::fs::create_dir_all(context.dir.path().join("env/lib/python3.12/site-packages")).unwrap();
+}
+
+#[test]
+fn a_container_that_was_given_no_gpu_is_no_fault_until_one_is_required() {
+    let context = with_host_driver();
+    empty_environment(&context);
+    let arguments = ["verify", "--prefix", "../env", "--smoke", "off"];
+    context
+        .run(&["resolve", "torch==2.9.1", "--stack-only", "--gpu", "A100", "--driver", "535.129.03"])
+        .expect(0);
+    // On the host itself it is one.
+    let told = context.run(&arguments).expect(1).flat();
+    assert!(told.contains("error[no-device-files]"), "{told}");
+    std::fs::write(context.dir.path().join("sysroot/.dockerenv"), "").unwrap();
+    let codes = |run: super::context::Run| -> Vec<String> {
+        let json = run.json();
+        let errors = json["findings"].as_array().unwrap().iter().filter(|f| f["severity"] == "error");
+        errors.map(|f| f["code"].as_str().unwrap().to_owned()).collect()
+    };
+    let with = |more: &[&str]| codes(context.run(&[&arguments[..], &["--json"], more].concat()));
+    assert!(!with(&[]).contains(&"no-device-files".to_owned()));
+    assert!(with(&["--require-gpu"]).contains(&"no-device-files".to_owned()));
+    // Nothing of a lock for the CPU needs one, nor does an environment without CUDA.
+    std::fs::remove_file(context.dir.path().join("sysroot/.dockerenv")).unwrap();
+    std::fs::remove_file(context.project().join("envlock.lock")).unwrap();
+    assert_eq!(with(&[]), Vec::<String>::new());
+}
+
+#[test]
+fn cuda_compat_raises_the_driver_where_it_serves() {
+    let mut context = with_host_driver();
+    let compat = context.dir.path().join("sysroot/usr/local/cuda/compat");
+    std::fs::create_dir_all(&compat).unwrap();
+    std::fs::write(compat.join("libcuda.so.580.65.06"), "").unwrap();
+    std::os::unix::fs::symlink("libcuda.so.580.65.06", compat.join("libcuda.so.1")).unwrap();
+    let torch = ["resolve", "torch==2.15.0", "--stack-only", "--dry-run"];
+    context.run(&torch).expect(1);
+    context.set("LD_LIBRARY_PATH", "/usr/local/cuda/compat");
+    // An A100 is a data-centre GPU, and 535 is a branch that the package names.
+    let run = context.run(&torch).expect(0);
+    assert!(run.stdout.contains("2.15.0+cu13"), "{}", run.shown());
+    // A GeForce is none: its programs would not start.
+    let device = context.dir.path().join("sysroot/sys/bus/pci/devices/0000:17:00.0/device");
+    std::fs::write(device, "0x2684\n").unwrap();
+    let run = context.run(&torch).expect(1);
+    let probe = context.run(&["probe"]).expect(0).flat();
+    assert!(
+        probe.contains("cuda-compat of 580.65.06") && probe.contains("data-centre GPUs"),
+        "{probe} {}",
+        run.shown()
+    );
+}
+
+#[test]
+fn what_hides_gpus_is_named() {
+    let Some(mut context) = with_stub(&[]) else { return };
+    empty_environment(&context);
+    context
+        .run(&["resolve", "torch==2.9.1", "--stack-only", "--gpu", "A100", "--driver", "535.129.03"])
+        .expect(0);
+    context.set("CUDA_VISIBLE_DEVICES", "-1");
+    let arguments = ["verify", "--prefix", "../env", "--smoke", "off"];
+    let told = context.run(&arguments).flat();
+    assert!(told.contains("warning[hidden-gpus]: CUDA_VISIBLE_DEVICES=`-1` hides every GPU"), "{told}");
+    context.set("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+    context.set("CUDA_VISIBLE_DEVICES", "0");
+    let told = context.run(&arguments).flat();
+    assert!(told.contains("info[hidden-gpus]: CUDA_VISIBLE_DEVICES=`0` leaves 1 of 2 GPUs"), "{told}");
+}

@@ -2,9 +2,9 @@
 
 use semver::Version as Semver;
 
-use super::super::schema::{RawOpens, RawPtxIsa};
+use super::super::schema::{LoadsBy, RawFrameworkLoads, RawOpens, RawPtxIsa};
 use super::{RowError, SameFile, parse, parse_option};
-use crate::model::native::Opened;
+use crate::model::native::{FrameworkLoads, Opened};
 use crate::model::version::cuda_version;
 
 /// A version of the PTX language, and the CUDA release from which on drivers compile it.
@@ -20,6 +20,7 @@ pub struct PtxIsa {
 #[derive(Debug, Clone, Default)]
 pub(in crate::registry) struct LoadingRows {
     pub opens: Vec<Opened>,
+    pub frameworks: Vec<FrameworkLoads>,
     pub ptx_isa: Vec<PtxIsa>,
     pub same_file: Vec<SameFile>,
 }
@@ -33,6 +34,27 @@ impl TryFrom<&RawOpens> for Opened {
             name: raw.name.clone(),
             from: parse_option("from", raw.from.as_deref())?,
             required: raw.required,
+            versioned: raw.versioned,
+        })
+    }
+}
+
+impl TryFrom<&RawFrameworkLoads> for FrameworkLoads {
+    type Error = RowError;
+
+    fn try_from(raw: &RawFrameworkLoads) -> Result<Self, RowError> {
+        if raw.starts.is_empty() {
+            return Err("`starts` names no library".into());
+        }
+        if raw.starts.iter().any(|pattern| pattern.matches('*').count() > 1) {
+            return Err("a pattern of `starts` has one `*` at most".into());
+        }
+        Ok(FrameworkLoads {
+            package: raw.package.clone(),
+            starts: raw.starts.clone(),
+            opens: raw.opens.clone(),
+            by_path: raw.by == LoadsBy::Path,
+            from: raw.from.clone(),
         })
     }
 }

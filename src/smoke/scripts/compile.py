@@ -1,17 +1,31 @@
 # Compiled kernels: one function through torch.compile, which builds it with Triton.
 layer("compile", "cuda:0")
+import os
+import shutil
+
 import torch
+
+
+def not_run(why):
+    # Nothing is wrong where torch says itself that it does not compile here.
+    add("triton", "cuda:0", True, "not run: " + why)
+    layer("done", None)
+    sys.exit()
+
 
 try:
     from torch.utils._triton import has_triton
 except ImportError:
-    # A torch before 2.1 does not say.
-    has_triton = None
-if has_triton is not None and not has_triton():
-    # torch knows from which capability on its Triton makes kernels; below it nothing is wrong.
-    add("triton", "cuda:0", True, "not run: torch says that its Triton does not serve this GPU")
-    layer("done", None)
-    sys.exit()
+    # A torch before 2.1 does not say; its Triton makes kernels from 7.0 on (torch/_inductor of 2.0).
+    def has_triton():
+        return torch.cuda.get_device_capability(0) >= (7, 0)
+
+
+if not torch.cuda.is_available() or not has_triton():
+    not_run("torch says that its Triton does not serve this GPU")
+compilers = [os.environ.get("CC", "").split(" ")[0], "cc", "gcc", "clang"]
+if not any(name and shutil.which(name) for name in compilers):
+    not_run("Triton builds its launcher with a C compiler, and none is here")
 
 
 def function(x):
@@ -19,7 +33,17 @@ def function(x):
 
 
 x = torch.linspace(-3, 3, 65536, device="cuda:0")
-got = torch.compile(function)(x).cpu().double()
+try:
+    got = torch.compile(function)(x).cpu().double()
+except Exception as error:
+    root = error
+    while root.__cause__ is not None:
+        root = root.__cause__
+    if "not supported on Python" in str(root) or "not yet supported for torch.compile" in str(root):
+        not_run(first_line(root))
+    add("triton", "cuda:0", False, first_line(root))
+    layer("done", None)
+    sys.exit()
 reference = x.cpu().double()
 reference = torch.sin(reference) * 2 + reference
 error = float((got - reference).abs().max())

@@ -1,9 +1,10 @@
 # The skeleton of envlock's smoke scripts; a framework's own part follows it. It writes one JSON document to the file
 # named by the first argument, anew after each step: a crash leaves what was reached. The second argument is auto,
-# cpu or cuda.
+# cpu or cuda. Any Python 3 that a framework ever ran on runs it, with any NumPy.
 import json
 import sys
 import time
+import traceback
 
 out_path, wanted = sys.argv[1], sys.argv[2]
 checks = []
@@ -27,6 +28,21 @@ def add(name, device, passed, detail):
     save()
 
 
+def first_line(error):
+    """What an exception says, without the advice that frameworks print below it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return "%s: %s" % (type(error).__name__, lines[0]) if lines else type(error).__name__
+
+
+def told(kind, error, trace):
+    # The last line is the one that envlock quotes.
+    traceback.print_exception(kind, error, trace)
+    sys.stderr.write(first_line(error) + "\n")
+
+
+sys.excepthook = told
+
+
 def judged(name, device, worst, tolerance):
     # Not a number is larger than nothing: said the other way round it would pass.
     add(name, device, worst <= tolerance, "relative error %.1e, allowed %.0e" % (worst, tolerance))
@@ -43,6 +59,25 @@ def worst_of(pairs):
     import numpy
 
     return largest(float(numpy.abs(numpy.asarray(a, numpy.float64) - b).max() / numpy.abs(b).max()) for a, b in pairs)
+
+
+def problem():
+    """An image, filters, their convolution and its gradients, in float64 by NumPy: 1 x 3 x 64 x 64, 8 filters of 3 x 3.
+
+    The gradients are those of the sum of squares, by image and by filters.
+    """
+    import numpy
+
+    random = numpy.random.RandomState(20)
+    x, w = random.standard_normal((1, 3, 64, 64)), random.standard_normal((8, 3, 3, 3)) / 5.0
+    padded = numpy.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), "constant")
+    taps = [(i, j, padded[:, :, i : i + 64, j : j + 64]) for i in range(3) for j in range(3)]
+    y = sum(numpy.einsum("nchw,fc->nfhw", seen, w[:, :, i, j]) for i, j, seen in taps)
+    dx, dw = numpy.zeros_like(padded), numpy.zeros_like(w)
+    for i, j, seen in taps:
+        dw[:, :, i, j] = numpy.einsum("nchw,nfhw->fc", seen, 2.0 * y)
+        dx[:, :, i : i + 64, j : j + 64] += numpy.einsum("nfhw,fc->nchw", 2.0 * y, w[:, :, i, j])
+    return x, w, y, dx[:, :, 1:-1, 1:-1], dw
 
 
 # fp32 sums 147 products forward and up to 12544 backward: 1e-4 leaves two digits to spare.

@@ -1,4 +1,4 @@
-# TensorFlow: one convolution, forward and backward, and a matrix product, held against float64 in NumPy.
+# TensorFlow: convolutions, forward and backward, and a matrix product, held against float64 in NumPy.
 layer("import", "cpu")
 import numpy
 
@@ -11,35 +11,45 @@ gpus = [] if wanted == "cpu" else tf.config.list_physical_devices("GPU")
 if wanted == "cuda":
     # TensorFlow says in its log which library it did not find, and goes on without a GPU.
     add("device", "cuda", bool(gpus), "%d visible" % len(gpus))
-tf.config.experimental.enable_tensor_float_32_execution(False)
+# TensorFlow before 2.4 has no such switch, and no TF32.
+tf32 = getattr(tf.config.experimental, "enable_tensor_float_32_execution", lambda on: None)
+tf32(False)
 
-random = numpy.random.default_rng(20)
-x = random.standard_normal((1, 64, 64, 3))
-w = random.standard_normal((3, 3, 3, 8)) / 5.0
-
-
-def reference():
-    layer("reference", "cpu")
-    padded = numpy.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
-    windows = numpy.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))
-    y = numpy.einsum("nhwcij,ijcf->nhwf", windows, w)
-    # The gradient of a sum of squares with respect to the filters.
-    return y, numpy.einsum("nhwcij,nhwf->ijcf", windows, 2.0 * y)
+layer("reference", "cpu")
+x, w, y, dx, dw = problem()
+LAST = (0, 2, 3, 1)
 
 
-y, dw = reference()
+def convolution(name, where, tolerance, dtype="float32", channels_last=True):
+    layer(name, where)
+    order = LAST if channels_last else (0, 1, 2, 3)
+    image = tf.Variable(tf.cast(x.transpose(order), dtype))
+    filters = tf.Variable(tf.cast(w.transpose((2, 3, 1, 0)), dtype))
+    with tf.GradientTape() as tape:
+        layout = "NHWC" if channels_last else "NCHW"
+        got = tf.nn.conv2d(image, filters, strides=1, padding="SAME", data_format=layout)
+        single = tf.cast(got, "float32")
+        loss = tf.reduce_sum(single * single)
+    by_image, by_filters = tape.gradient(loss, [image, filters])
+    got = [tf.cast(t, "float32").numpy() for t in (got, by_image, by_filters)]
+    expected = (y.transpose(order), dx.transpose(order), dw.transpose((2, 3, 1, 0)))
+    judged(name, where, worst_of(zip(got, expected)), tolerance)
+
+
+random = numpy.random.RandomState(21)
 for index in range(max(len(gpus), 1)):
     name = "cuda:%d" % index if gpus else "cpu"
     with tf.device("/GPU:%d" % index if gpus else "/CPU:0"):
-        layer("conv-fp32", name)
-        filters = tf.Variable(w.astype("float32"))
-        with tf.GradientTape() as tape:
-            got = tf.nn.conv2d(x.astype("float32"), filters, strides=1, padding="SAME")
-            loss = tf.reduce_sum(got * got)
-        gradient = tape.gradient(loss, filters)
-        judged("conv-fp32", name, worst_of([(got.numpy(), y), (gradient.numpy(), dw)]), FP32)
+        convolution("conv-fp32", name, FP32)
         layer("matmul-fp32", name)
         a = random.standard_normal((256, 512))
         product = tf.linalg.matmul(a.astype("float32"), a.T.astype("float32"))
         judged("matmul-fp32", name, worst_of([(product.numpy(), a @ a.T)]), FP32)
+        if gpus:
+            # The CPU's kernels know neither this layout nor, in older releases, these types.
+            convolution("conv-channels-first", name, FP32, channels_last=False)
+            convolution("conv-fp16", name, FP16, "float16")
+            tf32(True)
+            convolution("conv-tf32", name, TF32)
+            tf32(False)
 layer("done", None)

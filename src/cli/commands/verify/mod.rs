@@ -17,6 +17,7 @@ use crate::inspect;
 use crate::lockfile::{Lockfile, Target};
 use crate::model::host::Host;
 use crate::model::installed::Installed;
+use crate::model::machine_state::MachineState;
 use crate::model::native::Native;
 use crate::model::version::DottedVersion;
 use crate::registry::Registry;
@@ -95,6 +96,12 @@ pub(super) struct Judged {
     pub areas: Vec<Area>,
     /// The cuDNN that the lock has torch run with.
     pub locked_cudnn: Option<DottedVersion>,
+    /// The packages with code for GPUs of the locked frameworks beside torch.
+    pub locked_frameworks: Vec<String>,
+    /// What `CUDA_VISIBLE_DEVICES` has to be for programs to see the GPUs that were judged; nothing where all were.
+    pub visible: Option<String>,
+    /// Whether this is a container whose host has GPUs, and that was given none.
+    pub given_no_gpu: bool,
     /// What the environment was held against, in words.
     pub against: String,
 }
@@ -136,13 +143,12 @@ pub(super) fn judge(
     registry: &Registry,
 ) -> Result<Judged, CliError> {
     let ignored = ignored(project);
-    let machine = match question.host {
-        Some(path) => {
-            let described = host::without(host::read_host_file(path)?, &ignored, registry)?;
-            host::finish(described, registry)?
-        }
-        None => host::probed(registry, &ignored)?,
+    let seen = match question.host {
+        Some(path) => host::read_host_file(path)?,
+        None => host::seen(),
     };
+    let all_gpus = seen.gpus.as_ref().map_or(0, Vec::len);
+    let machine = host::finish(host::without(seen, &ignored, registry)?, registry)?;
     let depth = if question.deep { inspect::Depth::Hashes } else { inspect::Depth::Sizes };
     let installed =
         inspect::read(question.prefix, depth).map_err(|e| CliError::new("input", e.to_string()))?;
@@ -166,18 +172,60 @@ pub(super) fn judge(
         preload: variable("LD_PRELOAD"),
         working_folder: std::env::current_dir().unwrap_or_default(),
     };
-    let native = inspect::native(&installed, &around, registry.opened_by_name());
-    areas.extend(verify::native(&native, &installed, &machine, question.host.is_none(), registry));
+    let loads = inspect::Loads { frameworks: registry.framework_loads(), opened: registry.opened_by_name() };
+    let native = inspect::native(&installed, &around, &loads);
     // Of a described machine nobody knows what it is doing.
-    if question.host.is_none() {
-        let state = host::state();
+    let state = question.host.is_none().then(host::state);
+    let given_no_gpu = state.as_ref().is_some_and(MachineState::was_given_no_gpu);
+    let driver_is_due = state.is_some() && !given_no_gpu;
+    areas.extend(verify::native(&native, &installed, &machine, driver_is_due, registry));
+    if let Some(mut state) = state {
+        if let Some(gpus) = &machine.gpus {
+            // What the manifest ignores and what is hidden from programs is nobody's trouble.
+            state.cards.retain(|card| gpus.iter().any(|gpu| gpu.index == card.index));
+        }
+        let needs_gpu = uses_cuda(target, &installed);
         // Beside the host, whose state it is.
-        areas.splice(1..1, verify::machine(&state, &machine));
+        areas.splice(1..1, verify::machine(&state, &machine, needs_gpu, question.require_gpu));
+        if needs_gpu && let Some(area) = areas.first_mut() {
+            area.findings.extend(verify::notes(&machine));
+        }
         areas.extend(target.and_then(|target| verify::drift(target, &machine)));
     }
     let against = against(lock, target);
     let locked_cudnn = target.and_then(|target| target.stack.as_ref()?.cudnn.clone());
-    Ok(Judged { installed, native, machine, areas, locked_cudnn, against })
+    let locked_frameworks = target.iter().flat_map(|t| &t.frameworks).map(|f| f.package.clone()).collect();
+    // The programs of the smoke test have to see what was judged, and no more.
+    let left = machine.gpus.iter().flatten();
+    let uuids: Option<Vec<String>> = left.map(|gpu| gpu.uuid.clone()).collect();
+    let is_part = machine.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty() && gpus.len() < all_gpus);
+    let visible = uuids.filter(|_| is_part).map(|uuids| uuids.join(","));
+    Ok(Judged {
+        installed,
+        native,
+        machine,
+        areas,
+        locked_cudnn,
+        locked_frameworks,
+        visible,
+        given_no_gpu,
+        against,
+    })
+}
+
+/// Whether anything here would use a GPU: what the lock has, or without one what is installed.
+fn uses_cuda(target: Option<&Target>, installed: &Installed) -> bool {
+    let is_cuda = |variant: &str| variant.starts_with("cu");
+    match target {
+        Some(target) => {
+            !target.frameworks.is_empty() || target.stack.as_ref().is_some_and(|s| is_cuda(&s.variant))
+        }
+        None => installed.distributions.iter().any(|d| {
+            d.name.starts_with("jax-cuda")
+                || d.name.starts_with("nvidia-cuda-runtime")
+                || d.variant.as_deref().is_some_and(is_cuda)
+        }),
+    }
 }
 
 /// What the environment is held against, in words.

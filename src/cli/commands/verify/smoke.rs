@@ -7,7 +7,7 @@ use super::Judged;
 use crate::cli::args::SmokeChoice;
 use crate::cli::printer::Printer;
 use crate::model::finding::{Code, Finding, Severity};
-use crate::model::installed::Installed;
+use crate::model::installed::{Distribution, Installed};
 use crate::model::version::{DottedVersion, cudnn_of_integer};
 use crate::smoke::{self, Devices, End, Framework, SPEED, SmokeOutcome};
 use crate::verify::Area;
@@ -22,13 +22,11 @@ const WHAT_SWITCHES_CUDNN: &str =
 /// Runs the layers on what was judged clean.
 pub(super) fn run(prefix: &Path, judged: &Judged, choice: SmokeChoice, printer: &Printer) -> SmokeOutcome {
     let Judged { installed, native, machine, .. } = judged;
-    let devices = match choice {
-        SmokeChoice::Cpu => Devices::Cpu,
-        SmokeChoice::Cuda => Devices::Cuda,
-        // A GPU that is there and that torch does not see is a finding, not a reason for the CPU.
-        _ if machine.gpus.as_ref().is_some_and(|g| !g.is_empty()) && cuda_build(installed) => Devices::Cuda,
-        _ => Devices::Auto,
-    };
+    let has_gpus = machine.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty()) && !judged.given_no_gpu;
+    let built: Vec<(Framework, Built)> = frameworks(installed)
+        .into_iter()
+        .map(|framework| (framework, built(framework, installed, &judged.locked_frameworks)))
+        .collect();
     let seconds =
         std::env::var("ENVLOCK_SMOKE_TIMEOUT").ok().and_then(|t| t.parse().ok()).unwrap_or(SMOKE_LIMIT_S);
     let library = |start: &str| {
@@ -39,13 +37,13 @@ pub(super) fn run(prefix: &Path, judged: &Judged, choice: SmokeChoice, printer: 
     let plan = smoke::Plan {
         prefix: prefix.to_path_buf(),
         python: installed.python.map(|p| p.minor),
-        devices,
         limit: Duration::from_secs(seconds),
         program: std::env::current_exe().unwrap_or_else(|_| "envlock".into()),
         runtime: library("libcudart.so."),
         cublas: library("libcublas.so."),
         cudnn: library("libcudnn.so."),
-        frameworks: frameworks(installed),
+        frameworks: devices(&built, choice, has_gpus),
+        visible: judged.visible.clone(),
         triton: installed.distributions.iter().any(|d| d.name == "triton"),
     };
     let bar = printer.progress("smoke test");
@@ -66,11 +64,55 @@ pub(super) fn frameworks(installed: &Installed) -> Vec<Framework> {
     found
 }
 
-fn cuda_build(installed: &Installed) -> bool {
-    installed
-        .distributions
-        .iter()
-        .any(|d| d.name == "torch" && d.variant.as_deref().is_some_and(|v| v.starts_with("cu")))
+/// What a framework was built for, as far as its files tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Built {
+    Cuda,
+    Cpu,
+    Unknown,
+}
+
+/// `locked` are the packages with the frameworks' code for GPUs that the lock has, torch's aside.
+fn built(framework: Framework, installed: &Installed, locked: &[String]) -> Built {
+    let has = |wanted: &dyn Fn(&str) -> bool| installed.distributions.iter().any(|d| wanted(&d.name));
+    match framework {
+        Framework::Torch => {
+            let torch = installed.distributions.iter().find(|d| d.name == "torch");
+            let has_cuda =
+                |d: &Distribution| d.libraries.iter().any(|path| path.ends_with("/libtorch_cuda.so"));
+            match torch.map(|d| (d.variant.as_deref(), has_cuda(d))) {
+                Some((Some(variant), _)) if variant.starts_with("cu") => Built::Cuda,
+                // A build of somebody's own says no flavour.
+                Some((None, true)) => Built::Cuda,
+                Some((Some("cpu"), _)) => Built::Cpu,
+                _ => Built::Unknown,
+            }
+        }
+        // One package serves both; what the lock says of it is what is meant.
+        Framework::Tensorflow if has(&|name| name == "tensorflow-gpu") => Built::Cuda,
+        Framework::Tensorflow if has(&|name| name == "tensorflow-cpu") => Built::Cpu,
+        Framework::Tensorflow if locked.iter().any(|name| name == "tensorflow") => Built::Cuda,
+        Framework::Tensorflow => Built::Unknown,
+        // Its code for GPUs is a package of its own.
+        Framework::Jax if has(&|name| name.starts_with("jax-cuda")) => Built::Cuda,
+        Framework::Jax => Built::Cpu,
+    }
+}
+
+/// Where each framework has to run. A GPU that is here and that a framework built for it does not see is a finding, not
+/// a reason to compute on the CPU; a framework built for the CPU does so by right.
+fn devices(built: &[(Framework, Built)], choice: SmokeChoice, has_gpus: bool) -> Vec<(Framework, Devices)> {
+    let any_for_gpu = built.iter().any(|(_, built)| *built != Built::Cpu);
+    let of = |built: Built| match (choice, built) {
+        (SmokeChoice::Cpu, _) => Devices::Cpu,
+        (SmokeChoice::Cuda, Built::Cpu) if any_for_gpu => Devices::Cpu,
+        // Of builds for the CPU alone, that they see no GPU is the answer.
+        (SmokeChoice::Cuda, _) => Devices::Cuda,
+        (_, Built::Cpu) => Devices::Cpu,
+        (_, Built::Cuda) if has_gpus => Devices::Cuda,
+        _ => Devices::Auto,
+    };
+    built.iter().map(|(framework, built)| (*framework, of(*built))).collect()
 }
 
 /// That torch ran with another cuDNN than the lock has: whatever the files say, this one was loaded.
@@ -181,6 +223,31 @@ fn number(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::smoke::Check;
+
+    #[test]
+    fn where_each_framework_runs() {
+        use Built::{Cpu, Cuda, Unknown};
+        let (torch, jax) = (Framework::Torch, Framework::Jax);
+        let table = [
+            // What torch and JAX were built for, the choice, whether GPUs are here; where they run.
+            (Cuda, Cpu, SmokeChoice::Auto, true, Devices::Cuda, Devices::Cpu),
+            (Cuda, Cuda, SmokeChoice::Auto, true, Devices::Cuda, Devices::Cuda),
+            (Cpu, Cuda, SmokeChoice::Auto, true, Devices::Cpu, Devices::Cuda),
+            (Cuda, Cuda, SmokeChoice::Auto, false, Devices::Auto, Devices::Auto),
+            (Unknown, Cpu, SmokeChoice::Auto, true, Devices::Auto, Devices::Cpu),
+            (Cuda, Cpu, SmokeChoice::Cuda, false, Devices::Cuda, Devices::Cpu),
+            (Cpu, Cpu, SmokeChoice::Cuda, true, Devices::Cuda, Devices::Cuda),
+            (Cuda, Cuda, SmokeChoice::Cpu, true, Devices::Cpu, Devices::Cpu),
+        ];
+        for (of_torch, of_jax, choice, has_gpus, on_torch, on_jax) in table {
+            let got = devices(&[(torch, of_torch), (jax, of_jax)], choice, has_gpus);
+            assert_eq!(
+                got,
+                [(torch, on_torch), (jax, on_jax)],
+                "{of_torch:?} {of_jax:?} {choice:?} {has_gpus}"
+            );
+        }
+    }
 
     #[test]
     fn cudnn_that_was_loaded_is_held_against_the_lock() {

@@ -1,6 +1,7 @@
 # envlock guard: fails early where the environment or the machine is not the locked one. Written by envlock from
-# the target @TARGET@; write it anew when the lock changes. Needs the standard library and the framework only.
+# the target @TARGET@; write it anew when the lock changes. Needs the standard library and the frameworks only.
 def _envlock_guard():
+    import importlib
     import os
     import re
     import sys
@@ -14,42 +15,78 @@ def _envlock_guard():
     def version(text):
         return tuple(int(part) for part in re.findall(r"\d+", text))
 
+    def driver():
+        release = None
+        for path in ("/sys/module/nvidia/version", "/proc/driver/nvidia/version"):
+            if release is None and os.path.exists(path):
+                match = re.search(r"\d+\.\d+(\.\d+)?", open(path).read())
+                release = match.group(0) if match else None
+        # cuda-compat: the library of a newer driver, found by LD_LIBRARY_PATH.
+        for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":"):
+            library = os.path.join(folder, "libcuda.so.1")
+            if folder and os.path.exists(library):
+                match = re.match(r"libcuda\.so\.(\d{3,}\..+)$", os.path.basename(os.path.realpath(library)))
+                if match and release and version(match.group(1)) > version(release):
+                    release = match.group(1)
+                break
+        return release
+
+    def torch_gpus(torch):
+        try:
+            cudnn = torch.backends.cudnn.version()
+            if None not in (locked["cudnn"], cudnn) and cudnn != locked["cudnn"]:
+                error("shadowed-library", "cuDNN %d is loaded, %d is locked" % (cudnn, locked["cudnn"]))
+        except RuntimeError as failed:
+            # torch refuses a cuDNN older than the one that it was built with.
+            error("shadowed-library", str(failed).split("\n")[0])
+        if not torch.cuda.is_available():
+            return []
+        cards = range(torch.cuda.device_count())
+        return [(torch.cuda.get_device_name(i), "%d.%d" % torch.cuda.get_device_capability(i)) for i in cards]
+
+    def tensorflow_gpus(tensorflow):
+        details = tensorflow.config.experimental.get_device_details
+        cards = [details(card) for card in tensorflow.config.list_physical_devices("GPU")]
+        return [(c.get("device_name", "GPU"), "%d.%d" % c["compute_capability"]) for c in cards if "compute_capability" in c]
+
+    def jax_gpus(jax):
+        try:
+            return [(card.device_kind, str(card.compute_capability)) for card in jax.devices("gpu")]
+        except RuntimeError:
+            return []
+
     python = "%d.%d" % sys.version_info[:2]
     if python != locked["python"]:
         error("wrong-python", "the environment has Python %s, the lock is for %s" % (python, locked["python"]))
-    try:
-        import torch
-    except ImportError as failed:
-        error("missing-package", "torch cannot be imported: %s" % failed)
-        raise SystemExit("\n".join(found + ["fix: envlock verify"]))
-    name = torch.__version__.split("+")
-    if name[0] != locked["torch"]:
-        error("wrong-version", "torch %s is installed, %s is locked" % (name[0], locked["torch"]))
-    if len(name) > 1 and name[1] != locked["variant"]:
-        error("wrong-variant", "torch is built for %s, %s is locked" % (name[1], locked["variant"]))
-    if locked["variant"] != "cpu":
-        cudnn = torch.backends.cudnn.version()
-        if locked["cudnn"] is not None and cudnn is not None and cudnn != locked["cudnn"]:
-            error("shadowed-library", "cuDNN %d is loaded, %d is locked" % (cudnn, locked["cudnn"]))
-        driver = None
-        for path in ("/sys/module/nvidia/version", "/proc/driver/nvidia/version"):
-            if driver is None and os.path.exists(path):
-                match = re.search(r"\d+\.\d+(\.\d+)?", open(path).read())
-                driver = match.group(0) if match else None
-        if not torch.cuda.is_available():
+    release = driver()
+    for framework in locked["frameworks"]:
+        name = framework["import"]
+        try:
+            module = importlib.import_module(name)
+        except ImportError as failed:
+            error("missing-package", "%s cannot be imported: %s" % (name, failed))
+            continue
+        parts = module.__version__.split("+")
+        if parts[0] != framework["version"]:
+            error("wrong-version", "%s %s is installed, %s is locked" % (name, parts[0], framework["version"]))
+        if name == "torch" and len(parts) > 1 and parts[1] != locked["variant"]:
+            error("wrong-variant", "torch is built for %s, %s is locked" % (parts[1], locked["variant"]))
+        if not framework["gpu"]:
+            continue
+        gpus = {"torch": torch_gpus, "tensorflow": tensorflow_gpus, "jax": jax_gpus}[name](module)
+        if not gpus:
             # `envlock verify` says the same with --require-gpu.
-            error("not-judged", "torch.cuda.is_available() is False, and the lock is for a GPU")
-        for index in range(torch.cuda.device_count()):
-            capability = "%d.%d" % torch.cuda.get_device_capability(index)
-            label = "%s (%s)" % (torch.cuda.get_device_name(index), capability)
+            error("not-judged", "%s sees no GPU, and the lock is for one" % name)
+        for label, capability in gpus:
+            label = "%s (%s)" % (label, capability)
             if capability not in locked["coverage"]:
                 error("gpu-not-covered", "%s is not covered: the stack serves %s" % (label, " ".join(locked["coverage"])))
                 continue
             floor, below = locked["coverage"][capability]
-            if driver and floor and version(driver) < version(floor):
-                error("driver-too-old", "driver %s is below %s, which %s needs for this stack" % (driver, floor, label))
-            if driver and below and version(driver) >= version(below):
-                error("driver-too-new", "driver %s no longer knows %s: it needs a driver before %s" % (driver, label, below))
+            if release and floor and version(release) < version(floor):
+                error("driver-too-old", "driver %s is below %s, which %s needs for this stack" % (release, floor, label))
+            if release and below and version(release) >= version(below):
+                error("driver-too-new", "driver %s no longer knows %s: it needs a driver before %s" % (release, label, below))
     if found:
         raise SystemExit("\n".join(found + ["fix: envlock verify --require-gpu"]))
 

@@ -13,7 +13,21 @@ const SNIPPET: &str = include_str!("guard.py");
 /// # Errors
 /// One sentence where the lock has no framework that it could ask.
 pub fn guard(target: &Target) -> Result<String, String> {
-    let stack = target.stack.as_ref().ok_or("the lock has no torch, and the snippet asks torch")?;
+    let version_of = |name: &str| target.package(name).map(|package| package.version.clone());
+    let mut frameworks = Vec::new();
+    if let Some(stack) = &target.stack {
+        frameworks
+            .push(json!({ "import": "torch", "version": stack.version, "gpu": stack.variant != "cpu" }));
+    }
+    for framework in &target.frameworks {
+        // JAX's code for GPUs is a plugin of its own; what scripts import is `jax`.
+        let version = version_of(&framework.name).unwrap_or_else(|| framework.version.clone());
+        frameworks.push(json!({ "import": framework.name, "version": version, "gpu": true }));
+    }
+    if frameworks.is_empty() {
+        return Err("the lock has no framework that the snippet could ask".to_owned());
+    }
+    let stack = target.stack.as_ref();
     let coverage: serde_json::Map<String, serde_json::Value> = target
         .envelope
         .coverage
@@ -25,13 +39,15 @@ pub fn guard(target: &Target) -> Result<String, String> {
         .collect();
     let locked = json!({
         "python": target.python.to_string(),
-        "torch": stack.version,
-        "variant": stack.variant,
-        "cudnn": stack.cudnn.as_ref().and_then(cudnn_number),
+        "frameworks": frameworks,
+        "variant": stack.map(|stack| &stack.variant),
+        "cudnn": stack.and_then(|stack| cudnn_number(stack.cudnn.as_ref()?)),
         "coverage": coverage,
     });
-    // JSON but for its word for nothing is Python.
+    // JSON but for its words for nothing, yes and no is Python.
     let locked = format!("{locked:#}")
+        .replace(": true", ": True")
+        .replace(": false", ": False")
         .replace(": null", ": None")
         .replace("null,", "None,")
         .replace("null\n", "None\n");

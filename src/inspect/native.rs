@@ -310,7 +310,35 @@ fn defines(file: &Path, name: &[u8]) -> bool {
 
 /// Whether a mangled name is of torch's namespaces: `c10`, `at`, `torch`, `caffe2`.
 fn is_of_torch(name: &[u8]) -> bool {
+    let Some(rest) = name.strip_prefix(b"_Z") else { return false };
+    // Tables and type information of classes: `_ZTVN5torch...`.
+    let rest =
+        [&b"TV"[..], b"TI", b"TS", b"TT"].iter().find_map(|kind| rest.strip_prefix(*kind)).unwrap_or(rest);
     let spelled: [&[u8]; 8] =
         [b"N3c10", b"NK3c10", b"N2at", b"NK2at", b"N5torch", b"NK5torch", b"N6caffe2", b"NK6caffe2"];
-    name.starts_with(b"_Z") && spelled.iter().any(|part| name[2..].starts_with(part))
+    // The C++ side of torch's Python types has no namespace: `_Z16THPVariable_WrapN2at10TensorBaseE`.
+    let digits = rest.iter().take_while(|c| c.is_ascii_digit()).count();
+    spelled.iter().any(|part| rest.starts_with(part)) || (digits > 0 && rest[digits..].starts_with(b"THP"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_of_torch;
+
+    #[test]
+    fn symbols_of_torch() {
+        for (name, expected) in [
+            ("_ZN3c105known4callEv", true),
+            ("_ZNK2at6Tensor3addERKS0_", true),
+            ("_ZTVN5torch8autograd4NodeE", true),
+            ("_ZTIN3c1015TensorImplE", true),
+            ("_Z16THPVariable_WrapN2at10TensorBaseE", true),
+            ("_Z4mineN2at6TensorE", false),
+            ("_ZNSt6vectorIN2at6TensorEE4sizeEv", false),
+            ("memcpy", false),
+            ("_Z", false),
+        ] {
+            assert_eq!(is_of_torch(name.as_bytes()), expected, "{name}");
+        }
+    }
 }

@@ -24,6 +24,8 @@ pub struct Sample {
     pub power_watts: Option<f64>,
     /// The processors' clock in MHz.
     pub sm_mhz: Option<u32>,
+    /// The memory's clock in MHz.
+    pub memory_mhz: Option<u32>,
     /// Uncorrected memory errors since the driver was loaded.
     pub uncorrected_errors: Option<u64>,
     /// What keeps the clock down.
@@ -71,6 +73,7 @@ impl Sampler {
                 memory_total_mib: memory.as_ref().map(|m| m.total >> 20),
                 power_watts: device.power_usage().ok().map(|milliwatts| f64::from(milliwatts) / 1000.0),
                 sm_mhz: device.clock_info(Clock::SM).ok(),
+                memory_mhz: device.clock_info(Clock::Memory).ok(),
                 uncorrected_errors: device
                     .total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile)
                     .ok(),

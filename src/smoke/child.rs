@@ -12,6 +12,42 @@ const MAX_OUTPUT: usize = 64 << 10;
 /// No list of checks is longer, in bytes.
 const MAX_DOCUMENT: usize = 1 << 20;
 
+/// The signals that end this program: while a child runs, they end it first. A child in a group of its own does not get
+/// what is typed at the terminal, and would hold the card.
+pub(super) struct Interrupts {
+    #[cfg(unix)]
+    seen: std::sync::Arc<std::sync::atomic::AtomicUsize>,
+}
+
+impl Interrupts {
+    /// Watches from now on.
+    pub fn watch() -> Interrupts {
+        #[cfg(unix)]
+        {
+            use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+            let seen = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+            for signal in [SIGHUP, SIGINT, SIGTERM] {
+                let value = usize::try_from(signal).unwrap_or_default();
+                // Where it cannot be watched the signal does what it did.
+                let _ = signal_hook::flag::register_usize(signal, std::sync::Arc::clone(&seen), value);
+            }
+            Interrupts { seen }
+        }
+        #[cfg(not(unix))]
+        Interrupts {}
+    }
+
+    fn came(&self) -> Option<i32> {
+        #[cfg(unix)]
+        {
+            let signal = self.seen.load(std::sync::atomic::Ordering::Relaxed);
+            i32::try_from(signal).ok().filter(|signal| *signal != 0)
+        }
+        #[cfg(not(unix))]
+        None
+    }
+}
+
 /// What a child left behind.
 pub(super) struct Left {
     pub checks: Vec<Check>,
@@ -22,7 +58,13 @@ pub(super) struct Left {
 }
 
 /// Runs a command that writes its checks to `out`, in `folder`, for no longer than `limit`.
-pub(super) fn run(mut command: Command, folder: &Path, out: &Path, limit: Duration) -> Left {
+pub(super) fn run(
+    mut command: Command,
+    folder: &Path,
+    out: &Path,
+    limit: Duration,
+    interrupts: &Interrupts,
+) -> Left {
     let failed = |why: String| Left {
         checks: Vec::new(),
         compared: Vec::new(),
@@ -47,7 +89,9 @@ pub(super) fn run(mut command: Command, folder: &Path, out: &Path, limit: Durati
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break Some(status),
-            Ok(None) if start.elapsed() < limit => std::thread::sleep(Duration::from_millis(5)),
+            Ok(None) if start.elapsed() < limit && interrupts.came().is_none() => {
+                std::thread::sleep(Duration::from_millis(5))
+            }
             _ => {
                 // With all that it started itself.
                 #[cfg(unix)]
@@ -70,6 +114,7 @@ pub(super) fn run(mut command: Command, folder: &Path, out: &Path, limit: Durati
     let (checks, compared) = document.map(|d| (d.checks, d.compared)).unwrap_or_default();
     let stderr = tail(&errors);
     let end = match status {
+        None if interrupts.came().is_some() => End::Interrupted(interrupts.came().unwrap_or_default()),
         None => End::TimedOut { layer: reached, seconds: limit.as_secs() },
         Some(status) if status.success() && done => End::Done,
         Some(status) => {

@@ -116,6 +116,9 @@ pub struct SmokeOutcome {
     pub cudnn_says: Option<String>,
 }
 
+/// A layer that hung is given so long with cuDNN's log on.
+const AGAIN: Duration = Duration::from_secs(60);
+
 /// The variable that tells CUDA which GPUs there are.
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
@@ -143,6 +146,8 @@ pub enum End {
     },
     /// Nothing could be started.
     NotStarted(String),
+    /// A signal came for this program, and the layer was ended with it.
+    Interrupted(i32),
 }
 
 impl End {
@@ -200,6 +205,7 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(&str)) -> SmokeOutcome {
         outcome.end = End::NotStarted(format!("`{}` has no Python", plan.prefix.display()));
         return outcome;
     };
+    let interrupts = child::Interrupts::watch();
     for layer in layers(plan) {
         tell(layer.name());
         // A fresh folder: nothing of the current one can shadow torch.
@@ -219,7 +225,7 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(&str)) -> SmokeOutcome {
                 return outcome;
             }
         };
-        let mut left = child::run(command, folder.path(), &out, plan.limit);
+        let mut left = child::run(command, folder.path(), &out, plan.limit, &interrupts);
         left.checks.extend(left.compared.drain(..).filter_map(speed_check));
         // A child says which step it was at; what the reader is told is the layer.
         left.checks.iter_mut().for_each(|check| layer.name().clone_into(&mut check.layer));
@@ -230,7 +236,7 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(&str)) -> SmokeOutcome {
             && let Ok(mut command) = again()
         {
             command.envs(CUDNN_LOGGING);
-            let second = child::run(command, folder.path(), &out, plan.limit);
+            let second = child::run(command, folder.path(), &out, plan.limit.min(AGAIN), &interrupts);
             outcome.cudnn_says = failing_call(&second.stderr);
         }
         outcome.checks.extend(left.checks);
@@ -338,20 +344,52 @@ fn concerns_cudnn(left: &child::Left) -> bool {
     let words = |text: &str| text.to_lowercase().contains("cudnn") || text.contains("conv");
     match &left.end {
         End::Crashed { layer, what } => words(layer) || words(what),
-        End::TimedOut { .. } | End::NotStarted(_) => false,
+        End::TimedOut { layer, .. } => words(layer),
+        End::NotStarted(_) | End::Interrupted(_) => false,
         End::Done => left.checks.iter().any(|check| !check.passed && words(&check.name)),
     }
 }
 
-/// The line of cuDNN's log that names the failing call.
+/// What cuDNN's log says of the failing call: the function and its status. cuDNN 9 writes the function a line before the
+/// status, and rejections of single engines before the error that counts: the last one is it.
 fn failing_call(log: &str) -> Option<String> {
-    let says = |line: &&str| {
+    let lines: Vec<&str> = log.lines().map(str::trim).collect();
+    let has_status = |line: &str| line.to_lowercase().contains("cudnn_status");
+    let is_worse = |line: &str| {
         let lower = line.to_lowercase();
-        lower.contains("cudnn_status")
-            || (lower.contains("cudnn") && (lower.contains("error") || lower.contains("warning")))
+        lower.contains("cudnn") && (lower.contains("error") || lower.contains("warning"))
     };
-    let line = log.lines().find(says)?;
-    Some(crate::model::text::clean(line.trim(), 300))
+    let at = lines
+        .iter()
+        .rposition(|line| has_status(line))
+        .or_else(|| lines.iter().rposition(|line| is_worse(line)))?;
+    let line = lines[at];
+    let text = match function_of(line) {
+        Some(_) => line.to_owned(),
+        None => match lines[at.saturating_sub(FUNCTION_WITHIN)..at].iter().rev().find_map(|l| function_of(l))
+        {
+            Some(function) => format!("{function}(): {line}"),
+            None => line.to_owned(),
+        },
+    };
+    Some(crate::model::text::clean(&text, 300))
+}
+
+/// The function's line stands at most so many before the status.
+const FUNCTION_WITHIN: usize = 8;
+
+/// The function of cuDNN's interface that a line of its log names: `cudnnConvolutionForward`.
+fn function_of(line: &str) -> Option<&str> {
+    let mut rest = line;
+    while let Some(at) = rest.find("cudnn") {
+        let name = &rest[at..];
+        let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(name.len());
+        if name[5..end].starts_with(|c: char| c.is_ascii_uppercase()) && name[end..].starts_with('(') {
+            return Some(&name[..end]);
+        }
+        rest = &rest[at + 5..];
+    }
+    None
 }
 
 impl SmokeOutcome {
@@ -392,7 +430,17 @@ mod tests {
     fn what_cudnn_says() {
         let log = "I! Loading libcudnn\nE! CuDNN (v91002) function cudnnConvolutionForward() called:\n\
                    e! Error: CUDNN_STATUS_NOT_SUPPORTED; Reason: no engine\n";
-        assert!(failing_call(log).unwrap().contains("CUDNN_STATUS_NOT_SUPPORTED"));
+        assert_eq!(
+            failing_call(log).unwrap(),
+            "cudnnConvolutionForward(): e! Error: CUDNN_STATUS_NOT_SUPPORTED; Reason: no engine"
+        );
+        // An engine that is passed over is not what failed.
+        let two = format!(
+            "E! CuDNN (v91002) function cudnnBackendFinalize() called:\ne! Error: CUDNN_STATUS_BAD_PARAM\n{log}"
+        );
+        assert_eq!(failing_call(&two), failing_call(log));
+        let one = "cudnnCreate() failed with CUDNN_STATUS_NOT_INITIALIZED";
+        assert_eq!(failing_call(one).as_deref(), Some(one));
         assert_eq!(failing_call("nothing"), None);
     }
 }

@@ -3,11 +3,11 @@
 use super::{Area, finding};
 use crate::lockfile::Target;
 use crate::model::finding::{Code, Severity};
-use crate::model::host::Host;
+use crate::model::host::{Gpu, Host};
 
 /// Compares the machine that a target was locked for with the one at hand; facts that either does not know are
 /// left out.
-pub(super) fn check(target: &Target, host: &Host) -> Option<Area> {
+pub(super) fn check(target: &Target, host: &Host, loaded_cudnn: Option<&str>) -> Option<Area> {
     let locked = &target.host;
     let mut changes: Vec<String> = Vec::new();
     if let (Some(then), Some(now)) = (&locked.driver, &host.driver)
@@ -17,18 +17,23 @@ pub(super) fn check(target: &Target, host: &Host) -> Option<Area> {
     }
     // That a machine has no GPU at all is said by the host's own check.
     if let (Some(then), Some(now)) = (&locked.gpus, host.gpus.as_ref().filter(|now| !now.is_empty())) {
-        let labels = |gpus: &[crate::model::host::Gpu]| {
-            let mut labels: Vec<String> = gpus.iter().map(crate::model::host::Gpu::label).collect();
+        let labels = |gpus: &[Gpu]| {
+            let mut labels: Vec<String> = gpus.iter().map(Gpu::label).collect();
             labels.sort();
             labels
         };
-        let capabilities = |gpus: &[crate::model::host::Gpu]| {
+        let capabilities = |gpus: &[Gpu]| {
             let mut all: Vec<_> = gpus.iter().filter_map(|gpu| gpu.capability).collect();
             all.sort_unstable();
             all.dedup();
             all
         };
-        if capabilities(then) != capabilities(now) {
+        let names = |gpus: &[Gpu]| gpus.iter().filter_map(|gpu| gpu.name.clone()).collect::<Vec<_>>();
+        let (known_then, known_now) = (names(then), names(now));
+        // Names are compared as far as both say them: `NVIDIA A100` and `A100-SXM4-80GB` are one product.
+        let renamed = !known_then.is_empty()
+            && known_now.iter().any(|name| !known_then.iter().any(|other| may_be_same(name, other)));
+        if capabilities(then) != capabilities(now) || renamed || then.len() > 1 && then.len() != now.len() {
             let then = if then.is_empty() { "none".to_owned() } else { labels(then).join(", ") };
             changes.push(format!("GPU {then} when locked, {} now", labels(now).join(", ")));
         }
@@ -38,9 +43,42 @@ pub(super) fn check(target: &Target, host: &Host) -> Option<Area> {
     {
         changes.push(format!("{then} when locked, {now} now"));
     }
+    // What the packages say may be as locked, and what would be loaded something else.
+    if let (Some(then), Some(now)) = (target.stack.as_ref().and_then(|s| s.cudnn.as_ref()), loaded_cudnn)
+        && !(then.as_str() == now || then.as_str().starts_with(&format!("{now}.")))
+    {
+        changes.push(format!("cuDNN {then} when locked, {now} would be loaded now"));
+    }
     if changes.is_empty() {
         return None;
     }
     let findings = changes.iter().map(|text| finding(Code::Drift, Severity::Info, text.clone())).collect();
     Some(Area { name: "drift", findings, summary: "the machine is not as it was when locked".to_owned() })
+}
+
+/// Whether two names may be one product's, one of them said more exactly.
+fn may_be_same(a: &str, b: &str) -> bool {
+    let words = |name: &str| -> String {
+        let name = name.to_lowercase();
+        name.trim_start_matches("nvidia").chars().filter(char::is_ascii_alphanumeric).collect()
+    };
+    let (a, b) = (words(a), words(b));
+    a.starts_with(&b) || b.starts_with(&a)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_be_same;
+
+    #[test]
+    fn products() {
+        for (a, b, same) in [
+            ("NVIDIA A100", "NVIDIA A100-SXM4-80GB", true),
+            ("NVIDIA H200", "NVIDIA H100 80GB HBM3", false),
+            ("Tesla T4", "Tesla T4", true),
+            ("NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 3090", false),
+        ] {
+            assert_eq!(may_be_same(a, b), same, "{a} {b}");
+        }
+    }
 }

@@ -308,7 +308,15 @@ impl Judge<'_> {
     fn missing(&self, host: &Host, driver_is_due: bool) -> Vec<Finding> {
         let mut out: Vec<Finding> = Vec::new();
         let no_driver_here = !driver_is_due || host.gpus.as_ref().is_none_or(Vec::is_empty);
+        let mut told: Vec<&str> = Vec::new();
         for (place, missing) in self.process.missing.iter().enumerate() {
+            // One library that is gone is one fault, however many ask for it: the first, of the framework, speaks.
+            if told.contains(&missing.name.as_str()) {
+                continue;
+            }
+            told.push(&missing.name);
+            let others =
+                self.process.missing.iter().skip(place + 1).filter(|m| m.name == missing.name).count();
             // Without a driver its library is missing by right: the host is judged elsewhere.
             if missing.name.starts_with("libcuda.so") && no_driver_here {
                 continue;
@@ -334,15 +342,30 @@ impl Judge<'_> {
                 Some(own) => format!("; {} has it, where {by_name} does not look", own.package),
                 None => String::new(),
             };
+            let so_do = match others {
+                0 => String::new(),
+                1 => "; so does one more".to_owned(),
+                n => format!("; so do {n} more"),
+            };
             let owner = by.and_then(|by| self.native.own.iter().find(|own| own.file == by.file));
+            let is_ours = OURS.iter().any(|kind| missing.name.starts_with(kind));
+            let fix = match (is_ours, owner) {
+                (true, Some(owner)) => Some(super::packages::reinstall(self.installed, &owner.package)),
+                (true, None) => None,
+                // No wheel brings the system's libraries.
+                (false, _) => Some(format!(
+                    "install the system package that has {} (`apt-file search {0}`, `dnf provides '*/{0}'`)",
+                    clean(&missing.name, 100)
+                )),
+            };
             out.push(Finding {
-                fix: owner.map(|owner| super::packages::reinstall(self.installed, &owner.package)),
+                fix,
                 r#where: by.map(|by| shown(&by.path)),
                 ..finding(
                     Code::MissingLibrary,
                     severity,
                     format!(
-                        "{by_name} {when} {}, and the loader finds it nowhere{elsewhere}",
+                        "{by_name} {when} {}, and the loader finds it nowhere{elsewhere}{so_do}",
                         clean(&missing.name, 100)
                     ),
                 )

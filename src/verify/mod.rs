@@ -99,8 +99,16 @@ pub fn notes(host: &Host) -> Vec<Finding> {
 }
 
 /// What changed since the lock was made; nothing where nothing did.
-pub fn drift(target: &Target, host: &Host) -> Option<Area> {
-    drift::check(target, host)
+/// `loaded_cudnn` is the release that would be loaded, `9.10.2`.
+pub fn drift(target: &Target, host: &Host, native: &Native) -> Option<Area> {
+    let objects = native.process.iter().flat_map(|process| &process.objects).zip(&native.versions);
+    let of_cudnn = objects.filter(|(object, _)| {
+        object.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libcudnn"))
+    });
+    let release = of_cudnn
+        .filter_map(|(_, version)| version.as_ref())
+        .map(|version| version.text.split('.').take(3).collect::<Vec<_>>().join("."));
+    drift::check(target, host, release.into_iter().next().as_deref())
 }
 
 /// Judges what the machine is doing now; nothing where nothing of NVIDIA's is there. `needs_gpu` tells whether anything

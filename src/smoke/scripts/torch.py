@@ -120,8 +120,12 @@ if wanted == "cuda" or available:
 if available:
     count = torch.cuda.device_count()
     layer("cudnn", "cuda")
-    usable = torch.backends.cudnn.is_available() and torch.backends.cudnn.enabled
-    add("cudnn", "cuda", usable, "cuDNN %s" % torch.backends.cudnn.version())
+    if not torch.backends.cudnn.is_available():
+        add("cudnn", "cuda", False, "this torch has no cuDNN, or cannot use it: convolutions run on torch's own kernels")
+    elif not torch.backends.cudnn.enabled:
+        add("cudnn", "cuda", False, "torch.backends.cudnn.enabled is False from the start: a sitecustomize or .pth file sets it")
+    else:
+        add("cudnn", "cuda", True, "cuDNN %s" % torch.backends.cudnn.version())
     for index in range(count):
         device = "cuda:%d" % index
         layer("name", device)

@@ -28,6 +28,9 @@ pub(super) fn run(mut command: Command, out: Option<&Path>, printer: &Printer) -
         files::write(path, "").map_err(|error| std::io::Error::other(error.message))?;
     }
     let sampler = Sampler::new();
+    if sampler.is_none() {
+        printer.warning("NVML is not there: the GPUs are not watched");
+    }
     let mut signals = Signals::new();
     let mut child = command.spawn()?;
     let start = Instant::now();
@@ -53,9 +56,6 @@ pub(super) fn run(mut command: Command, out: Option<&Path>, printer: &Printer) -
         }
         std::thread::sleep(TICK);
     };
-    if sampler.is_none() {
-        printer.warning("NVML is not there: the GPUs could not be watched");
-    }
     for line in summary(&samples, start.elapsed()) {
         printer.note(&line);
     }
@@ -66,8 +66,24 @@ pub(super) fn run(mut command: Command, out: Option<&Path>, printer: &Printer) -
             error.print(printer);
         }
     }
+    end_as(status);
     Ok(code(status, &child))
 }
+
+/// Ends by the signal that ended the command, where one did: whoever started us sees what it would have seen.
+#[cfg(unix)]
+fn end_as(status: std::process::ExitStatus) {
+    use std::os::unix::process::ExitStatusExt as _;
+    let Some(signal) = status.signal() else { return };
+    // A second core file of this program would say nothing.
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: takes a number and a value that lives through the call.
+    unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
+    let _ = signal_hook::low_level::emulate_default_handler(signal);
+}
+
+#[cfg(not(unix))]
+fn end_as(_status: std::process::ExitStatus) {}
 
 /// What is sent to this process while the command runs is passed on as it is. An interrupt from the terminal has
 /// reached the command already, which is of the same group.
@@ -151,11 +167,17 @@ fn summary(samples: &[Sample], elapsed: Duration) -> Vec<String> {
         if let Some(sm) = sm {
             text.push_str(&format!(" SM {sm:.0} % on average,"));
         }
+        if let Some(memory) = mean(&|s| s.memory_percent.map(f64::from)) {
+            text.push_str(&format!(" memory {memory:.0} %,"));
+        }
         if let (Some(used), Some(total)) = (used, total) {
             text.push_str(&format!(" at most {used} of {total} MiB,"));
         }
         if let Some(watts) = watts {
             text.push_str(&format!(" {watts:.0} W,"));
+        }
+        if let Some(sm) = mean(&|s| s.sm_mhz.map(f64::from)) {
+            text.push_str(&format!(" {sm:.0} MHz,"));
         }
         let mut reasons: Vec<&str> =
             own.iter().flat_map(|s| s.throttled_by.iter().map(String::as_str)).collect();
@@ -188,12 +210,12 @@ fn as_json(samples: &[Sample]) -> String {
 
 fn as_csv(samples: &[Sample]) -> String {
     let mut out = String::from(
-        "seconds,gpu,sm_percent,memory_percent,memory_used_mib,memory_total_mib,power_watts,sm_mhz,uncorrected_errors,throttled_by\n",
+        "seconds,gpu,sm_percent,memory_percent,memory_used_mib,memory_total_mib,power_watts,sm_mhz,memory_mhz,uncorrected_errors,throttled_by\n",
     );
     let text = |value: Option<String>| value.unwrap_or_default();
     for s in samples {
         out.push_str(&format!(
-            "{:.1},{},{},{},{},{},{},{},{},{}\n",
+            "{:.1},{},{},{},{},{},{},{},{},{},{}\n",
             s.seconds,
             s.gpu,
             text(s.sm_percent.map(|v| v.to_string())),
@@ -202,6 +224,7 @@ fn as_csv(samples: &[Sample]) -> String {
             text(s.memory_total_mib.map(|v| v.to_string())),
             text(s.power_watts.map(|v| format!("{v:.1}"))),
             text(s.sm_mhz.map(|v| v.to_string())),
+            text(s.memory_mhz.map(|v| v.to_string())),
             text(s.uncorrected_errors.map(|v| v.to_string())),
             s.throttled_by.join(" ")
         ));
@@ -232,7 +255,7 @@ mod tests {
         );
         assert!(told[1].contains("waits for something else"));
         assert_eq!(summary(&[sample(0.0, 90)], Duration::from_secs(1)).len(), 1);
-        assert!(as_csv(&[sample(0.0, 4)]).ends_with("0.0,0,4,,79000,81920,100.0,,,power cap\n"));
+        assert!(as_csv(&[sample(0.0, 4)]).ends_with("0.0,0,4,,79000,81920,100.0,,,,power cap\n"));
         assert!(as_json(&[sample(0.0, 4)]).contains("\"sm_percent\": 4"));
     }
 }

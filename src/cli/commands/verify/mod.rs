@@ -190,7 +190,7 @@ pub(super) fn judge(
         if needs_gpu && let Some(area) = areas.first_mut() {
             area.findings.extend(verify::notes(&machine));
         }
-        areas.extend(target.and_then(|target| verify::drift(target, &machine)));
+        areas.extend(target.and_then(|target| verify::drift(target, &machine, &native)));
     }
     let against = against(lock, target);
     let locked_cudnn = target.and_then(|target| target.stack.as_ref()?.cudnn.clone());

@@ -50,6 +50,11 @@ pub(super) fn run(prefix: &Path, judged: &Judged, choice: SmokeChoice, printer: 
     bar.enable_steady_tick(Duration::from_millis(100));
     let outcome = smoke::run(&plan, &mut |layer| bar.set_message(format!("smoke test: {layer}")));
     bar.finish_and_clear();
+    #[cfg(unix)]
+    if let End::Interrupted(signal) = outcome.end {
+        // Everything is put away: now the signal does what it would have done.
+        let _ = signal_hook::low_level::emulate_default_handler(signal);
+    }
     outcome
 }
 
@@ -142,7 +147,7 @@ pub(super) fn area(outcome: &SmokeOutcome, locked_cudnn: Option<&DottedVersion>)
                 check.device,
                 crate::model::text::clean(&check.detail, 300)
             );
-            if check.name.starts_with(SPEED) {
+            if check.name.starts_with(SPEED) || (check.name == "cudnn" && check.layer == "torch") {
                 Finding { fix: Some(WHAT_SWITCHES_CUDNN.to_owned()), ..problem(Code::CudnnNotUsed, message) }
             } else {
                 problem(Code::SmokeFailed, message)
@@ -167,6 +172,9 @@ pub(super) fn area(outcome: &SmokeOutcome, locked_cudnn: Option<&DottedVersion>)
                 Code::SmokeTimeout,
                 format!("the smoke test did not end in {seconds} s; it was at {layer}"),
             ));
+        }
+        End::Interrupted(_) => {
+            findings.push(problem(Code::SmokeCrashed, "the smoke test was interrupted".to_owned()));
         }
         End::NotStarted(why) => {
             findings.push(problem(Code::SmokeCrashed, format!("the smoke test did not start: {why}")))

@@ -33,7 +33,9 @@ fn component(code: Code) -> Option<&'static str> {
         Code::WrongVariant | Code::CudnnNotUsed => "torch-build",
         Code::ToolkitMismatch => "cuda-runtime",
         Code::MissingLibrary | Code::UnreadableLibrary => "cuda-runtime",
-        Code::MixedCudnn | Code::ShadowedLibrary | Code::StubLibrary => "path-shadowing",
+        Code::MixedCudnn | Code::ShadowedLibrary | Code::StubLibrary | Code::MissingSymbolVersion => {
+            "path-shadowing"
+        }
         Code::MissingPackage
         | Code::WrongVersion
         | Code::WrongMetadata

@@ -15,6 +15,8 @@ type Header = elf::FileHeader64<object::Endianness>;
 const MAX_SECTIONS: usize = 65_536;
 /// No library needs more others.
 const MAX_NEEDED: usize = 4_096;
+/// No library has more versions of symbols: libc has some hundred.
+const MAX_VERSIONS: usize = 4_096;
 /// No name or search path is longer, in bytes.
 const MAX_STRING: usize = 64 << 10;
 
@@ -168,6 +170,41 @@ impl<'d> Elf<'d> {
             .filter_map(|s| s.name(self.endian, symbols.strings()).ok())
             .filter(|name| !name.is_empty())
             .collect()
+    }
+
+    /// The versions of symbols that it asks for, by the file that it expects them of; weak ones may be absent.
+    pub fn versions_needed(&self) -> Vec<(&'d [u8], Vec<&'d [u8]>)> {
+        let mut out: Vec<(&[u8], Vec<&[u8]>)> = Vec::new();
+        let Some(sections) = &self.sections else { return out };
+        let Ok(Some((mut needs, link))) = sections.gnu_verneed(self.endian, self.data) else { return out };
+        let Ok(strings) = sections.strings(self.endian, self.data, link) else { return out };
+        while let (Ok(Some((need, mut names))), true) = (needs.next(), out.len() < MAX_VERSIONS) {
+            let Ok(file) = need.file(self.endian, strings) else { continue };
+            let mut versions = Vec::new();
+            while let (Ok(Some(name)), true) = (names.next(), versions.len() < MAX_VERSIONS) {
+                let is_weak = name.vna_flags.get(self.endian) & elf::VER_FLG_WEAK != elf::VersionFlags(0);
+                versions.extend(name.name(self.endian, strings).ok().filter(|_| !is_weak));
+            }
+            out.push((file, versions));
+        }
+        out
+    }
+
+    /// The versions of symbols that it defines.
+    pub fn versions_defined(&self) -> Vec<&'d [u8]> {
+        let mut out: Vec<&[u8]> = Vec::new();
+        let Some(sections) = &self.sections else { return out };
+        let Ok(Some((mut definitions, link))) = sections.gnu_verdef(self.endian, self.data) else {
+            return out;
+        };
+        let Ok(strings) = sections.strings(self.endian, self.data, link) else { return out };
+        while let (Ok(Some((_, mut names))), true) = (definitions.next(), out.len() < MAX_VERSIONS) {
+            // The first name is its own, the others are those that it follows.
+            if let Ok(Some(name)) = names.next() {
+                out.extend(name.name(self.endian, strings));
+            }
+        }
+        out
     }
 
     /// Bytes by the address they are loaded at.

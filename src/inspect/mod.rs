@@ -8,8 +8,10 @@ mod library;
 mod library_version;
 pub mod loader;
 mod native;
+mod owner;
 mod prefix;
 mod record;
+mod symbol_versions;
 mod traces;
 mod wheel;
 
@@ -17,6 +19,7 @@ pub use dist_info::{Depth, read};
 pub use elf::ElfError;
 pub use library::{Detail, library, library_of_bytes};
 pub use native::{Loads, native};
+pub use owner::recorded;
 pub use prefix::{PrefixError, find as find_prefix};
 pub use traces::traces;
 pub use wheel::{WheelError, is_library, open_wheel, size_of_libraries, text_of_wheel, wheel};

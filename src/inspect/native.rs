@@ -50,6 +50,7 @@ pub fn native(installed: &Installed, around: &loader::Surroundings, loads: &Load
             native.of_framework = of_framework;
             let objects = &loader.process().objects;
             native.versions = objects.iter().map(|o| version_of(&o.path)).collect();
+            native.missing_versions = super::symbol_versions::missing(loader.process());
             native.copies = copies(&loader, around, Path::new(&installed.prefix));
             native.process = Some(loader.process().clone());
         }

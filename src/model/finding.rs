@@ -109,6 +109,8 @@ codes! {
     ContainersWithoutGpus = "containers-without-gpus",
     /// More copies of CUDA's libraries are on the machine.
     OtherCopies = "other-copies",
+    /// A library asks for versions of symbols that the file taken for it does not define.
+    MissingSymbolVersion = "missing-symbol-version",
     /// An extension was built for another torch.
     ExtensionAbi = "extension-abi",
     /// A library has no code for a GPU of the machine.

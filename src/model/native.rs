@@ -28,6 +28,8 @@ pub struct Native {
     pub copies: Vec<Copy>,
     /// Extensions that ask for symbols which the installed torch does not define.
     pub foreign: Vec<ForeignSymbols>,
+    /// Versions of symbols that an object asks for and the file taken for the name does not define.
+    pub missing_versions: Vec<MissingVersion>,
     /// What could not be done, one phrase.
     pub not_done: Option<String>,
 }
@@ -63,6 +65,19 @@ pub struct ForeignSymbols {
     pub count: usize,
     /// One of them, as the linker writes it.
     pub example: String,
+}
+
+/// A version of symbols that nobody defines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingVersion {
+    /// Who asks for it, by place in the process.
+    pub by: usize,
+    /// The file that was taken for the name, by place in the process.
+    pub of: usize,
+    /// The last of them, `GLIBCXX_3.4.30`.
+    pub version: String,
+    /// How many of that file's are missing.
+    pub count: usize,
 }
 
 /// A library that another opens by name while it runs: it stands in no `DT_NEEDED`.

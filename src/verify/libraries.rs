@@ -61,6 +61,7 @@ pub(super) fn check(
     }
     area.findings.extend(judge.missing(host, driver_is_due));
     area.findings.extend(judge.no_driver_library(host, driver_is_due));
+    area.findings.extend(judge.missing_versions());
     // One cause is told once.
     let told = |f: &Finding| f.code == Code::ShadowedLibrary && f.severity == Severity::Error;
     if !area.findings.iter().any(told) {
@@ -219,7 +220,7 @@ impl Judge<'_> {
             Some(Ordering::Greater) if name.starts_with("libcudnn") => Severity::Error,
             Some(Ordering::Greater) | None => Severity::Warning,
         };
-        let (why, fix) = self.cause(object, name, &file_name(&own.file));
+        let (why, fix) = self.cause(object, name, Some(&file_name(&own.file)));
         let versions = match (&there, &here) {
             (Some(there), Some(here)) if severity == Severity::Error => {
                 let what = match name {
@@ -248,15 +249,16 @@ impl Judge<'_> {
     }
 
     /// Why the loader takes a file, and what mends it.
-    fn cause(&self, object: &Object, name: &str, own: &str) -> (String, Option<String>) {
+    fn cause(&self, object: &Object, name: &str, own: Option<&str>) -> (String, Option<String>) {
         let by = object.by.and_then(|by| self.process.objects.get(by));
         let by_name = by.map_or_else(|| "the program".to_owned(), |by| file_name(&by.path));
         match &object.how {
             How::LibraryPath(folder) => {
                 let folder = shown(folder);
-                let whole = format!("asks for {name} before {own}");
+                let whole = own.map(|own| format!("asks for {name} before {own}")).unwrap_or_default();
                 let way = match by.map(|by| by.finds_by) {
-                    _ if name != own && object.name == name => whole.as_str(),
+                    _ if own.is_some_and(|own| own != name) && object.name == name => whole.as_str(),
+                    _ if own.is_none() => "looks there before the system's folders",
                     Some(FindsBy::Runpath) => "finds others by RUNPATH, which loses to LD_LIBRARY_PATH",
                     Some(FindsBy::Rpath) => "has an RPATH that does not lead to it",
                     _ => "has no path of its own to it",
@@ -280,6 +282,37 @@ impl Judge<'_> {
             }
             How::Path | How::Program => ("it was asked for by its path".to_owned(), None),
         }
+    }
+
+    /// A file that serves a name and is too old for who asks: told once for each such file.
+    fn missing_versions(&self) -> Vec<Finding> {
+        let mut out: Vec<(usize, Finding)> = Vec::new();
+        for missing in &self.native.missing_versions {
+            if out.iter().any(|(of, _)| *of == missing.of) {
+                continue;
+            }
+            let (Some(by), Some(of)) =
+                (self.process.objects.get(missing.by), self.process.objects.get(missing.of))
+            else {
+                continue;
+            };
+            let others = self.native.missing_versions.iter().filter(|m| m.of == missing.of).count() - 1;
+            let so_do = if others > 0 { format!("; so do {others} more libraries") } else { String::new() };
+            let (why, fix) = self.cause(of, &file_name(&of.path), None);
+            let severity =
+                if missing.by < self.native.of_framework.0 { Severity::Error } else { Severity::Warning };
+            let text = format!(
+                "{} asks for {} of {}, which {} does not have: {why}{so_do}",
+                file_name(&by.path),
+                missing.version,
+                of.soname.as_deref().unwrap_or(&of.name),
+                shown(&of.file),
+            );
+            let r#where = Some(shown(&of.path));
+            let found = Finding { fix, r#where, ..finding(Code::MissingSymbolVersion, severity, text) };
+            out.push((missing.of, found));
+        }
+        out.into_iter().map(|(_, finding)| finding).collect()
     }
 
     /// A GPU and its kernel module are here, CUDA's runtime would be loaded, and the driver's library is nowhere.

@@ -324,6 +324,49 @@ fn each_fault_of_libraries_has_its_code() {
             std::fs::remove_file(&python).unwrap();
             std::os::unix::fs::symlink("/nowhere/python3", python).unwrap();
         }),
+        ("missing-symbol-version", |e| {
+            // An older helper in front: it has the name, and not what was asked for.
+            let version = |folder: &str, names: &str| {
+                let folder = e.folder(folder);
+                std::fs::create_dir_all(&folder).unwrap();
+                let (map, source) = (folder.join("v.map"), folder.join("h.c"));
+                std::fs::write(&map, names).unwrap();
+                std::fs::write(&source, "int old(void) { return 1; }\nint young(void) { return 2; }\n")
+                    .unwrap();
+                let map = format!("-Wl,--version-script={}", map.display());
+                let out = folder.join("libhelp.so.6").display().to_string();
+                let source = source.display().to_string();
+                gcc(&[
+                    "-shared",
+                    "-fPIC",
+                    "-nostdlib",
+                    "-o",
+                    &out,
+                    &source,
+                    "-Wl,-soname,libhelp.so.6",
+                    &map,
+                ]);
+                folder.display().to_string()
+            };
+            let new = version("new", "H_1.9 { global: old; };\nH_1.10 { global: young; } H_1.9;\n");
+            let old = version("old", "H_1.9 { global: old; };\n");
+            let source = e.folder("user.c");
+            std::fs::write(&source, "int young(void);\nint use(void) { return young(); }\n").unwrap();
+            let out = e.site.join("torch/lib/libtorch_global_deps.so").display().to_string();
+            gcc(&[
+                "-shared",
+                "-fPIC",
+                "-nostdlib",
+                "-o",
+                &out,
+                &source.display().to_string(),
+                &format!("-L{new}"),
+                "-l:libhelp.so.6",
+                "-Wl,-soname,libtorch_global_deps.so",
+            ]);
+            e.record("torch", "2.9.1", &[]);
+            e.context.set("LD_LIBRARY_PATH", &old);
+        }),
         ("stub-library", |e| {
             let stub = e.folder("cuda/lib64/stubs/libcuda.so.1").display().to_string();
             e.library(&stub, &Build::default());
@@ -372,6 +415,12 @@ fn each_fault_of_libraries_has_its_code() {
             "{i}, {code}: {}",
             env.verify(&["--host", &host]).shown()
         );
+        if *code == "missing-symbol-version" {
+            let told = env.verify(&["--host", &host]).flat();
+            assert!(told.contains("libtorch_global_deps.so asks for H_1.10 of libhelp.so.6"), "{told}");
+            env.context.set("LD_LIBRARY_PATH", &env.folder("new").display().to_string());
+            assert_eq!(env.codes(&["--host", &host]), [""; 0]);
+        }
         if i == 3 {
             let told = env.verify(&["--host", &host]).flat();
             assert!(
@@ -582,6 +631,30 @@ fn inspect_reads_libraries_folders_and_wheels() {
     let wheel = env.context.write("x-1.0-py3-none-any.whl", "no zip").display().to_string();
     env.context.run(&["inspect", &wheel]).expect(2);
     env.context.run(&["inspect", "http://127.0.0.1:9/nothing.txt"]).expect(2);
+}
+
+/// What a library does not say of itself its wheel does; and where the two differ, somebody exchanged the file.
+#[test]
+fn versions_out_of_records() {
+    let Some(env) = Environment::new() else { return };
+    let version = |path: &str| {
+        let file = env.site.join(path).display().to_string();
+        let json = env.context.run(&["inspect", "--json", &file]).expect(0).json()["files"][0].clone();
+        (
+            json["version"].clone(),
+            json["recorded"]["agrees"].clone(),
+            env.context.run(&["inspect", &file]).flat(),
+        )
+    };
+    let (text, agrees, told) = version("nvidia/cuda_runtime/lib/libcudart.so.12");
+    assert_eq!((&text, &agrees), (&"12.8.90".into(), &true.into()), "{told}");
+    let (text, agrees, _) = version("nvidia/cudnn/lib/libcudnn_graph.so.9");
+    assert_eq!((&text, &agrees), (&"9.10.2".into(), &true.into()));
+    let source = "const unsigned cudnn_graph_version = 0x00090501;";
+    env.library("nvidia/cudnn/lib/libcudnn_graph.so.9", &Build { source, ..Build::default() });
+    let (text, agrees, told) = version("nvidia/cudnn/lib/libcudnn_graph.so.9");
+    assert_eq!((&text, &agrees), (&"9.5.1".into(), &false.into()));
+    assert!(told.contains("nvidia-cudnn-cu12 9.10.2.21 recorded it: the file was exchanged"), "{told}");
 }
 
 /// A wheel of torch, from the folder that `ENVLOCK_TEST_WHEELS` names, fetched there by pip where it is not yet.

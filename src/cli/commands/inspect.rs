@@ -131,6 +131,39 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>, depth: usize) {
     }
 }
 
+/// The package that recorded a library and its version, and whether the library says the same of itself; it may say less:
+/// 12.8 of 12.8.90.
+fn recorded(library: &Library) -> Option<(String, String, bool)> {
+    let (package, version) = inspect::recorded(Path::new(&library.path))?;
+    let begins = |longer: &str, shorter: &str| {
+        longer.strip_prefix(shorter).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let agrees =
+        library.version.as_ref().is_none_or(|own| begins(&version, &own.text) || begins(&own.text, &version));
+    Some((package, version, agrees))
+}
+
+/// `12.8 (by code; nvidia-cuda-runtime-cu12 is 12.8.90)`
+fn version(library: &Library) -> String {
+    match (&library.version, recorded(library)) {
+        (None, None) => String::new(),
+        (Some(own), None) => format!("{} (by {})", own.text, own.from),
+        (None, Some((package, version, _))) => format!("{version} (by {package}, which recorded it)"),
+        (Some(own), Some((_, version, true))) if own.text == version => {
+            format!("{version} (by {})", own.from)
+        }
+        (Some(own), Some((package, version, true))) => {
+            format!("{} (by {}; {package} is {version})", own.text, own.from)
+        }
+        (Some(own), Some((package, version, false))) => {
+            format!(
+                "{} (by {}), but {package} {version} recorded it: the file was exchanged",
+                own.text, own.from
+            )
+        }
+    }
+}
+
 fn as_json(library: &Library) -> Value {
     let code = library.device.clone().unwrap_or_default();
     let (sass, ptx) = (code.counts(|s| &s.sass), code.counts(|s| &s.ptx));
@@ -138,6 +171,9 @@ fn as_json(library: &Library) -> Value {
     let counts = |list: &[(CodeTarget, usize)]| {
         list.iter().map(|(t, n)| (t.to_string(), json!(n))).collect::<serde_json::Map<_, _>>()
     };
+    let recorded = recorded(library);
+    let own = library.version.as_ref().map(|v| (v.text.as_str(), v.from));
+    let stated = own.or(recorded.as_ref().map(|(_, version, _)| (version.as_str(), "RECORD")));
     json!({
         "path": library.path,
         "soname": library.soname,
@@ -146,8 +182,11 @@ fn as_json(library: &Library) -> Value {
         "runpath": library.runpath,
         "sass": names(&sass),
         "ptx": names(&ptx),
-        "version": library.version.as_ref().map(|v| &v.text),
-        "version_from": library.version.as_ref().map(|v| v.from),
+        "version": stated.map(|(text, _)| text),
+        "version_from": stated.map(|(_, from)| from),
+        "recorded": recorded
+            .as_ref()
+            .map(|(package, version, agrees)| json!({"package": package, "version": version, "agrees": agrees})),
         "machine": library.machine,
         "containers": code.containers,
         "entries": code.entries,
@@ -167,9 +206,7 @@ fn show(printer: &Printer, library: &Library) {
         }
     };
     printer.out(&clean(&library.path, 300));
-    if let Some(version) = &library.version {
-        line("version", &format!("{} (by {})", version.text, version.from));
-    }
+    line("version", &version(library));
     line("processor", &library.machine);
     line("soname", library.soname.as_deref().unwrap_or_default());
     line("needs", &library.needed.join(" "));

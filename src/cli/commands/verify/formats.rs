@@ -20,7 +20,8 @@ pub(super) fn github(areas: &[Area]) -> String {
             Severity::Warning => "warning",
             Severity::Info => "notice",
         };
-        let message = clean(&f.message, 400).replace('%', "%25");
+        let fix = f.fix.as_ref().map(|fix| format!(" Fix: {fix}")).unwrap_or_default();
+        let message = clean(&format!("{}{fix}", f.message), MAX_MESSAGE).replace('%', "%25");
         let _ = writeln!(out, "::{level} title=envlock {}::{message}", f.code.as_str());
     }
     out

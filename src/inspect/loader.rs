@@ -27,6 +27,8 @@ pub struct Surroundings {
     pub library_path: Option<String>,
     /// `LD_PRELOAD`.
     pub preload: Option<String>,
+    /// Folders with libraries of conda, where copies are looked for.
+    pub conda: Vec<PathBuf>,
     /// The folder in which the program is started: an empty entry of a search path means it.
     pub working_folder: PathBuf,
 }

@@ -242,6 +242,7 @@ fn copies(loader: &Loader, around: &loader::Surroundings, prefix: &Path) -> Vec<
     let mut files: Vec<PathBuf> = KINDS.iter().flat_map(|kind| loader.cached(kind)).collect();
     let mut folders: Vec<PathBuf> = loader.library_path().to_vec();
     folders.extend(USUAL_PLACES.iter().map(|place| around.root.join(place)));
+    folders.extend(around.conda.iter().cloned());
     if let Ok(list) = std::fs::read_dir(around.root.join("usr/local")) {
         let toolkits = list.flatten().filter(|e| e.file_name().to_string_lossy().starts_with("cuda-"));
         folders.extend(toolkits.map(|e| e.path().join("lib64")));

@@ -21,6 +21,7 @@ pub fn traces(installed: &Installed, root: &Path, variable: &dyn Fn(&str) -> Opt
         conda: conda(Path::new(&installed.prefix)),
         shadowing: shadowing(installed, variable),
         leftovers: leftovers(&installed.site_packages),
+        unrecorded: unrecorded(installed),
         toolkit: toolkit(root, variable),
     }
 }
@@ -117,6 +118,34 @@ fn in_folder(folder: &Path, by: &str, installed: &Installed) -> Vec<Shadowing> {
     out
 }
 
+/// Libraries in the folders of CUDA's wheels and of torch that no package records: left of another release, and found
+/// by the loader all the same.
+fn unrecorded(installed: &Installed) -> Vec<String> {
+    let site = &installed.site_packages;
+    let recorded: std::collections::HashSet<&str> =
+        installed.distributions.iter().flat_map(|d| &d.libraries).map(String::as_str).collect();
+    // The folders that recorded libraries lie in; in others nobody's RPATH leads.
+    let folders: std::collections::BTreeSet<&str> = recorded
+        .iter()
+        .filter(|path| path.starts_with("nvidia/") || path.starts_with("torch/lib/"))
+        .filter_map(|path| path.rsplit_once('/').map(|(folder, _)| folder))
+        .collect();
+    let mut out = Vec::new();
+    for folder in folders {
+        let entries = std::fs::read_dir(site.join(folder)).into_iter().flatten().flatten().take(MAX_ENTRIES);
+        for entry in entries {
+            let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
+            // Links beside a library are made by hand, for linkers; they lead to what is recorded.
+            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+            if is_file && super::is_library(&path) && !recorded.contains(path.as_str()) {
+                out.push(clean(&path, 200));
+            }
+        }
+    }
+    out.truncate(100);
+    out
+}
+
 /// Folders that pip renamed before it removed a package, and did not get to remove: `~orch`.
 fn leftovers(site: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(site).into_iter().flatten().flatten();
@@ -135,8 +164,18 @@ fn toolkit(root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Option<Too
     let named = ["CUDA_HOME", "CUDA_PATH"].iter().find_map(|name| {
         variable(name).filter(|v| !v.is_empty()).map(|v| ((*name).to_owned(), PathBuf::from(v)))
     });
-    let usual = root.join("usr/local/cuda");
-    let (by, home) = named.unwrap_or(("/usr/local/cuda".to_owned(), usual));
+    // torch's own order (torch.utils.cpp_extension): the variables, the compiler on PATH, the usual place.
+    let by_compiler = || {
+        let path = variable("PATH")?;
+        let mut folders = path.split(':').filter(|folder| folder.starts_with('/')).map(|folder| {
+            // A test's root stands for the machine's.
+            root.join(folder.trim_start_matches('/'))
+        });
+        let bin = folders.find(|folder| folder.join("nvcc").is_file())?;
+        Some(("nvcc".to_owned(), bin.parent()?.to_path_buf()))
+    };
+    let usual = || ("/usr/local/cuda".to_owned(), root.join("usr/local/cuda"));
+    let (by, home) = named.or_else(by_compiler).unwrap_or_else(usual);
     let version = read(&home.join("version.json"), MAX_FILE)
         .and_then(|text| {
             let json: serde_json::Value = serde_json::from_str(&text).ok()?;

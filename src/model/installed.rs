@@ -66,6 +66,8 @@ pub struct Traces {
     pub shadowing: Vec<Shadowing>,
     /// Folders that an installer left behind, `~orch`.
     pub leftovers: Vec<String>,
+    /// Libraries beside recorded ones of CUDA and torch that no package records.
+    pub unrecorded: Vec<String>,
     /// The CUDA toolkit that extensions would be built with.
     pub toolkit: Option<Toolkit>,
 }

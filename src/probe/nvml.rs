@@ -9,11 +9,7 @@ use crate::model::host::{Driver, Gpu};
 
 /// Asks NVML. `Err` holds why it could not answer; empty when it is simply not installed.
 pub(super) fn look(around: &Surroundings<'_>) -> Result<NvidiaFacts, String> {
-    let wsl = around.root.join("usr/lib/wsl/lib/libnvidia-ml.so.1");
-    let nvml = Nvml::init().or_else(|error| {
-        if wsl.exists() { Nvml::builder().lib_path(wsl.as_os_str()).init() } else { Err(error) }
-    });
-    let nvml = match nvml {
+    let nvml = match open(&around.root) {
         Ok(nvml) => nvml,
         Err(NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound) => return Err(String::new()),
         Err(NvmlError::DriverNotLoaded) => return Err("NVML: the NVIDIA driver is not loaded".to_owned()),
@@ -23,6 +19,14 @@ pub(super) fn look(around: &Surroundings<'_>) -> Result<NvidiaFacts, String> {
     // Shutting down would look up a symbol that a reduced library may lack, and the process ends soon.
     std::mem::forget(nvml);
     Ok(facts)
+}
+
+/// Opens the library: by its name, or where WSL has it.
+pub(super) fn open(root: &std::path::Path) -> Result<Nvml, NvmlError> {
+    let wsl = root.join("usr/lib/wsl/lib/libnvidia-ml.so.1");
+    Nvml::init().or_else(|error| {
+        if wsl.exists() { Nvml::builder().lib_path(wsl.as_os_str()).init() } else { Err(error) }
+    })
 }
 
 fn read(nvml: &Nvml) -> NvidiaFacts {

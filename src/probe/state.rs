@@ -23,7 +23,7 @@ const MAX_PROCESSES: usize = 200_000;
 /// Looks at the machine's state.
 pub fn state(around: &Surroundings<'_>) -> MachineState {
     let mut state = MachineState { container: container(around), ..MachineState::default() };
-    match Nvml::init() {
+    match super::nvml::open(&around.root) {
         Ok(nvml) => {
             state.cards = cards(&nvml);
             // As in the probe: a reduced library may lack what shutting down looks up.

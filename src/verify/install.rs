@@ -34,6 +34,17 @@ pub(super) fn check(
             )
         });
     }
+    for path in &traces.unrecorded {
+        area.findings.push(Finding {
+            fix: Some(format!("rm {}", shell_word(&installed.site_packages.join(path).to_string_lossy()))),
+            r#where: Some(path.clone()),
+            ..finding(
+                Code::LeftoverFolder,
+                Severity::Warning,
+                format!("{path} is recorded by no package: it is left of another release, and the loader may find it"),
+            )
+        });
+    }
     toolkit(traces, torch_cuda, &mut area.findings);
     area.summary = by_whom(installed);
     area

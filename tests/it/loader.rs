@@ -114,6 +114,7 @@ impl Bench {
             root: "/".into(),
             library_path,
             preload,
+            conda: Vec::new(),
             working_folder: self.folder.path().to_path_buf(),
         };
         let mut loader = Loader::start(&self.path("main"), &around).unwrap();

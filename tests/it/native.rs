@@ -394,6 +394,10 @@ fn each_fault_of_libraries_has_its_code() {
             );
             e.record("nvidia-cusparse-cu12", "12.5.8.93", &[]);
         }),
+        ("leftover-folder", |e| {
+            // A part of the cuDNN before, which no package records any more.
+            e.library("nvidia/cudnn/lib/libcudnn_ops_infer.so.8", &Build::default());
+        }),
         ("unreadable-gpu-code", |e| {
             let code: &[&[(u16, u32)]] = &[&[(2, 90)]];
             let path =

@@ -128,6 +128,15 @@ fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
+/// Where conda's libraries lie: of the active environment and of its usual installations.
+fn conda_folders() -> Vec<PathBuf> {
+    let active = std::env::var_os("CONDA_PREFIX").filter(|v| !v.is_empty()).map(PathBuf::from);
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let usual = ["miniconda3", "anaconda3", "miniforge3", "mambaforge"];
+    let usual = usual.iter().filter_map(|name| Some(home.as_ref()?.join(name)));
+    active.into_iter().chain(usual).map(|folder| folder.join("lib")).collect()
+}
+
 fn ignored(project: &Project) -> Vec<String> {
     project.manifest.as_ref().map(|m| m.request.ignored_gpus.clone()).unwrap_or_default()
 }
@@ -170,6 +179,7 @@ pub(super) fn judge(
         root,
         library_path: variable("LD_LIBRARY_PATH"),
         preload: variable("LD_PRELOAD"),
+        conda: conda_folders(),
         working_folder: std::env::current_dir().unwrap_or_default(),
     };
     let loads = inspect::Loads { frameworks: registry.framework_loads(), opened: registry.opened_by_name() };

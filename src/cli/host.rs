@@ -136,9 +136,22 @@ pub(super) fn read_host_file(path: &std::path::Path) -> Result<Host, CliError> {
     host_file::parse(&text, &path.display().to_string()).map_err(|m| CliError::new("input", m))
 }
 
-/// Fills in what the registry knows (capabilities by name or PCI id, a driver by its CUDA) and refuses
-/// a machine that cannot be.
-pub(super) fn finish(mut host: Host, registry: &Registry) -> Result<Host, CliError> {
+/// Fills in what the registry knows (see [`filled`]) and refuses a machine that cannot be.
+pub(super) fn finish(host: Host, registry: &Registry) -> Result<Host, CliError> {
+    let host = filled(host, registry)?;
+    crate::solver::check_host(registry, &host).map_err(|why| {
+        let of_libc = host.system.libc.as_ref().is_some_and(|libc| libc.os() != host.system.platform.os);
+        CliError::new("host", why).hint(match of_libc {
+            true => "leave it out, or name the platform that is meant",
+            false => "check the driver and the GPU; the older driver branch is the one to install",
+        })
+    })?;
+    Ok(host)
+}
+
+/// Fills in capabilities by name or PCI id, a driver by its CUDA, and whether a cuda-compat serves. A machine that cannot
+/// work is let through: to say so is what `verify` is for.
+pub(super) fn filled(mut host: Host, registry: &Registry) -> Result<Host, CliError> {
     for gpu in host.gpus.iter_mut().flatten().filter(|g| g.capability.is_none()) {
         let by_pci = gpu.pci_id.as_ref().and_then(|id| registry.find_gpu_by_pci(id));
         if let Some(row) = by_pci {
@@ -173,13 +186,6 @@ pub(super) fn finish(mut host: Host, registry: &Registry) -> Result<Host, CliErr
         }
     }
     compat(&mut host, registry);
-    crate::solver::check_host(registry, &host).map_err(|why| {
-        let of_libc = host.system.libc.as_ref().is_some_and(|libc| libc.os() != host.system.platform.os);
-        CliError::new("host", why).hint(match of_libc {
-            true => "leave it out, or name the platform that is meant",
-            false => "check the driver and the GPU; the older driver branch is the one to install",
-        })
-    })?;
     Ok(host)
 }
 

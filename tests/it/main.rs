@@ -17,4 +17,6 @@ mod run;
 mod smoke;
 mod targets;
 mod verify;
+#[cfg(unix)]
+mod violated;
 mod wheels;

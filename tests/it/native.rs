@@ -221,7 +221,7 @@ impl Environment {
     }
 }
 
-fn gcc(arguments: &[&str]) {
+pub fn gcc(arguments: &[&str]) {
     let out = Command::new("gcc").args(arguments).output().unwrap();
     assert!(out.status.success(), "gcc {arguments:?}: {}", String::from_utf8_lossy(&out.stderr));
 }
@@ -254,189 +254,17 @@ fn static_part(text: &str) -> String {
     text.lines().find(|l| l.starts_with("clean, ")).unwrap_or_default().to_owned()
 }
 
+/// As a person sees it; each fault by its code is in tests/fixtures/prefixes.
 #[test]
-fn each_fault_of_libraries_has_its_code() {
-    type Break = fn(&mut Environment);
-    let table: &[(&str, Break)] = &[
-        ("shadowed-library", |e| {
-            // A part of another cuDNN in front of the environment's own.
-            let alien = e.folder("alien/libcudnn_graph.so.9").display().to_string();
-            e.library(
-                &alien,
-                &Build { source: "const unsigned cudnn_graph_version = 0x00090501;", ..Build::default() },
-            );
-            let folder = e.folder("alien").display().to_string();
-            e.context.set("LD_LIBRARY_PATH", &folder);
-        }),
-        ("shadowed-library", |e| {
-            // Under the name with its whole version, which cuDNN asks for first.
-            let alien = e.folder("whole/libcudnn_graph.so.9.10.2").display().to_string();
-            let source = "const unsigned cudnn_graph_version = 0x00090501;";
-            let soname = Some("libcudnn_graph.so.9");
-            e.library(&alien, &Build { source, soname, ..Build::default() });
-            let folder = e.folder("whole").display().to_string();
-            e.context.set("LD_LIBRARY_PATH", &folder);
-        }),
-        ("shadowed-library", |e| {
-            // A toolkit's libnvJitLink of unknown release.
-            let alien = e.folder("cuda/lib64/libnvJitLink.so.12").display().to_string();
-            e.library(&alien, &Build::default());
-            let folder = e.folder("cuda/lib64").display().to_string();
-            e.context.set("LD_LIBRARY_PATH", &folder);
-        }),
-        ("shadowed-library", |e| {
-            // An older one, as a toolkit names its files.
-            let folder = e.folder("cuda-12.4/lib64");
-            let library = folder.join("libnvJitLink.so.12.4.127").display().to_string();
-            e.library(&library, &Build { soname: Some("libnvJitLink.so.12"), ..Build::default() });
-            std::os::unix::fs::symlink("libnvJitLink.so.12.4.127", folder.join("libnvJitLink.so.12"))
-                .unwrap();
-            e.context.set("LD_LIBRARY_PATH", &folder.display().to_string());
-        }),
-        ("shadowed-library", |e| {
-            let alien = e.folder("alien/libcudart.so.12").display().to_string();
-            e.library(&alien, &Build::default());
-            e.context.set("LD_PRELOAD", &alien);
-        }),
-        ("missing-library", |e| {
-            std::fs::remove_file(e.site.join("nvidia/cudnn/lib/libcudnn_heuristic.so.9")).unwrap();
-        }),
-        ("missing-library", |e| {
-            std::fs::remove_file(e.site.join("nvidia/nvjitlink/lib/libnvJitLink.so.12")).unwrap();
-        }),
-        ("mixed-cudnn", |e| {
-            // Half of another release over the first, as two packages leave it.
-            let source = "const unsigned cudnn_ops_infer_version = 0x00091c00;";
-            let path = "nvidia/cudnn/lib/libcudnn_ops.so.9";
-            e.library(path, &Build { runpath: Some("$ORIGIN"), source, ..Build::default() });
-            e.record("nvidia-cudnn-cu12", "9.10.2.21", &[]);
-        }),
-        ("unreadable-library", |e| {
-            // Its size is as recorded, its program headers are not.
-            let path = e.site.join("nvidia/nvjitlink/lib/libnvJitLink.so.12");
-            let mut bytes = std::fs::read(&path).unwrap();
-            bytes[32..40].copy_from_slice(&u64::MAX.to_le_bytes());
-            std::fs::write(&path, bytes).unwrap();
-            e.record("nvidia-nvjitlink-cu12", "12.8.93", &[]);
-        }),
-        ("missing-interpreter", |e| {
-            let python = e.folder("env/bin/python");
-            std::fs::remove_file(&python).unwrap();
-            std::os::unix::fs::symlink("/nowhere/python3", python).unwrap();
-        }),
-        ("missing-symbol-version", |e| {
-            // An older helper in front: it has the name, and not what was asked for.
-            let version = |folder: &str, names: &str| {
-                let folder = e.folder(folder);
-                std::fs::create_dir_all(&folder).unwrap();
-                let (map, source) = (folder.join("v.map"), folder.join("h.c"));
-                std::fs::write(&map, names).unwrap();
-                std::fs::write(&source, "int old(void) { return 1; }\nint young(void) { return 2; }\n")
-                    .unwrap();
-                let map = format!("-Wl,--version-script={}", map.display());
-                let out = folder.join("libhelp.so.6").display().to_string();
-                let source = source.display().to_string();
-                gcc(&[
-                    "-shared",
-                    "-fPIC",
-                    "-nostdlib",
-                    "-o",
-                    &out,
-                    &source,
-                    "-Wl,-soname,libhelp.so.6",
-                    &map,
-                ]);
-                folder.display().to_string()
-            };
-            let new = version("new", "H_1.9 { global: old; };\nH_1.10 { global: young; } H_1.9;\n");
-            let old = version("old", "H_1.9 { global: old; };\n");
-            let source = e.folder("user.c");
-            std::fs::write(&source, "int young(void);\nint use(void) { return young(); }\n").unwrap();
-            let out = e.site.join("torch/lib/libtorch_global_deps.so").display().to_string();
-            gcc(&[
-                "-shared",
-                "-fPIC",
-                "-nostdlib",
-                "-o",
-                &out,
-                &source.display().to_string(),
-                &format!("-L{new}"),
-                "-l:libhelp.so.6",
-                "-Wl,-soname,libtorch_global_deps.so",
-            ]);
-            e.record("torch", "2.9.1", &[]);
-            e.context.set("LD_LIBRARY_PATH", &old);
-        }),
-        ("stub-library", |e| {
-            let stub = e.folder("cuda/lib64/stubs/libcuda.so.1").display().to_string();
-            e.library(&stub, &Build::default());
-            let folder = e.folder("cuda/lib64/stubs").display().to_string();
-            e.context.set("LD_LIBRARY_PATH", &folder);
-        }),
-        ("extension-abi", |e| {
-            let source = "int _ZN3c105known4callEv(void); int _ZN3c106unkown4callEv(void);\n\
-                          int f(void) { return _ZN3c105known4callEv() + _ZN3c106unkown4callEv(); }";
-            e.library("flash/_C.so", &Build { needs: &["libc10.so"], source, ..Build::default() });
-            e.record("flash", "1.0", &["torch"]);
-        }),
-        ("gpu-code-hole", |e| {
-            let one: &[(u16, u32)] = &[(2, 70)];
-            let code: &[&[(u16, u32)]] = &[one; 12];
-            let path = "nvidia/cusparse/lib/libcusparse.so.12";
-            e.library(
-                path,
-                &Build {
-                    code,
-                    runpath: Some("$ORIGIN/../../nvjitlink/lib"),
-                    needs: &["libnvJitLink.so.12"],
-                    ..Build::default()
-                },
-            );
-            e.record("nvidia-cusparse-cu12", "12.5.8.93", &[]);
-        }),
-        ("leftover-folder", |e| {
-            // A part of the cuDNN before, which no package records any more.
-            e.library("nvidia/cudnn/lib/libcudnn_ops_infer.so.8", &Build::default());
-        }),
-        ("unreadable-gpu-code", |e| {
-            let code: &[&[(u16, u32)]] = &[&[(2, 90)]];
-            let path =
-                e.library("nvidia/nvjitlink/lib/libnvJitLink.so.12", &Build { code, ..Build::default() });
-            let mut bytes = std::fs::read(&path).unwrap();
-            let at = bytes.windows(4).position(|w| w == [0x50, 0xed, 0x55, 0xba]).unwrap();
-            bytes[at + 8] = 0xff;
-            std::fs::write(&path, bytes).unwrap();
-            e.record("nvidia-nvjitlink-cu12", "12.8.93", &[]);
-        }),
-    ];
-    for (i, (code, break_it)) in table.iter().enumerate() {
-        let Some(mut env) = Environment::new() else { return };
-        break_it(&mut env);
-        let host = env.host("9.0", "580.159.04");
-        let codes = env.codes(&["--host", &host]);
-        assert!(
-            codes.contains(&(*code).to_owned()),
-            "{i}, {code}: {}",
-            env.verify(&["--host", &host]).shown()
-        );
-        if *code == "missing-symbol-version" {
-            let told = env.verify(&["--host", &host]).flat();
-            assert!(told.contains("libtorch_global_deps.so asks for H_1.10 of libhelp.so.6"), "{told}");
-            env.context.set("LD_LIBRARY_PATH", &env.folder("new").display().to_string());
-            assert_eq!(env.codes(&["--host", &host]), [""; 0]);
-        }
-        if i == 3 {
-            let told = env.verify(&["--host", &host]).flat();
-            assert!(
-                told.contains("error[shadowed-library]: libnvJitLink.so.12")
-                    && told.contains("12.4.127 there, 12.8.93"),
-                "{told}"
-            );
-        }
-        if *code == "shadowed-library" && i == 0 {
-            insta::assert_snapshot!("native_shadowed", env.verify(&["--host", &host]).flat());
-        }
-    }
+fn a_shadowed_part_of_cudnn() {
+    let Some(mut env) = Environment::new() else { return };
+    let alien = env.folder("alien/libcudnn_graph.so.9").display().to_string();
+    let source = "const unsigned cudnn_graph_version = 0x00090501;";
+    env.library(&alien, &Build { source, ..Build::default() });
+    let folder = env.folder("alien").display().to_string();
+    env.context.set("LD_LIBRARY_PATH", &folder);
+    let host = env.host("9.0", "580.159.04");
+    insta::assert_snapshot!("native_shadowed", env.verify(&["--host", &host]).flat());
 }
 
 #[test]

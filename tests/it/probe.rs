@@ -22,9 +22,17 @@ int nvmlDeviceGetName(dev *d, char *s, unsigned n) { strncpy(s, d->index ? "NVID
 int nvmlDeviceGetUUID(dev *d, char *s, unsigned n) { snprintf(s, n, "GPU-%d%d%d", d->index, d->index, d->index); return 0; }
 static int number(const char *name, int otherwise) { const char *v = getenv(name); return v ? atoi(v) : otherwise; }
 int nvmlDeviceGetMigMode(dev *d, unsigned *now, unsigned *later) { *now = *later = number("STUB_MIG", 0); return 0; }
+int nvmlDeviceGetPersistenceMode(dev *d, int *m) { *m = number("STUB_PERSISTENCE", 1); return 0; }
+int nvmlDeviceGetComputeRunningProcesses_v3(dev *d, unsigned *n, void *p) { *n = 0; return 0; }
 int nvmlDeviceGetComputeMode(dev *d, int *m) { *m = number("STUB_MODE", 0); return 0; }
 int nvmlDeviceGetTotalEccErrors(dev *d, int k, int c, unsigned long long *n) { *n = number("STUB_ECC", 0); return 0; }
 #ifndef OLD
+#ifdef MEMORY
+typedef struct { unsigned version; unsigned long long total, reserved, free, used; } memory;
+int nvmlDeviceGetMemoryInfo_v2(dev *d, memory *m) {
+  unsigned long long mib = 1 << 20; m->total = 81920 * mib; m->free = number("STUB_FREE", 80000) * mib; return 0;
+}
+#endif
 int nvmlDeviceGetCudaComputeCapability(dev *d, int *a, int *b) { *a = 8; *b = d->index ? 6 : 0; return 0; }
 #endif
 "#;
@@ -48,7 +56,7 @@ fn stub(folder: &Path, flags: &[&str]) -> Option<()> {
     }
 }
 
-fn with_stub(flags: &[&str]) -> Option<TestContext> {
+pub fn with_stub(flags: &[&str]) -> Option<TestContext> {
     let mut context = TestContext::new();
     stub(context.dir.path(), flags)?;
     context.set("LD_LIBRARY_PATH", &context.dir.path().display().to_string());

@@ -8,7 +8,7 @@ use super::context::{IndexServer, Shape, TestContext};
 use super::wheels::{Wheel, wheel};
 
 /// Lays a wheel out in a site-packages folder, as an installer does.
-fn install(site: &Path, wheel: &Wheel) {
+pub fn install(site: &Path, wheel: &Wheel) {
     let stem = format!("{}-{}", wheel.name.replace('-', "_"), wheel.version);
     let info = format!("{stem}.dist-info");
     let mut record = String::new();
@@ -55,15 +55,15 @@ fn wheels() -> Vec<Wheel> {
     ]
 }
 
-struct Laid {
-    context: TestContext,
+pub struct Laid {
+    pub context: TestContext,
     site: PathBuf,
     prefix: String,
     _server: IndexServer,
 }
 
 /// A locked project and the environment that was installed from it.
-fn laid() -> Laid {
+pub fn laid() -> Laid {
     let server = IndexServer::start(
         wheels().into_iter().map(|w| ("pypi", w)).collect(),
         Shape { json: true, metadata: true, ..Shape::default() },
@@ -122,62 +122,6 @@ fn without_torch_there_is_no_smoke_test() {
     install(&site, &wheel("filelock", "3.20.0").file("filelock/__init__.py", "lock = 1\n"));
     let run = context.run(&["verify", "--prefix", "../env"]).expect(0);
     assert!(run.stdout.contains("no framework here: no smoke test"), "{}", run.shown());
-}
-
-#[test]
-fn each_fault_has_its_code() {
-    type Break = fn(&Laid);
-    let table: &[(&str, Break)] = &[
-        ("missing-file", |l| std::fs::remove_file(l.site.join("torch/lib/libtorch.so")).unwrap()),
-        ("altered-file", |l| std::fs::write(l.site.join("torch/lib/libtorch.so"), "cut").unwrap()),
-        ("missing-package", |l| std::fs::remove_dir_all(l.site.join("filelock-3.20.0.dist-info")).unwrap()),
-        ("wrong-version", |l| {
-            std::fs::remove_dir_all(l.site.join("filelock-3.20.0.dist-info")).unwrap();
-            install(&l.site, &wheel("filelock", "3.1.0").file("filelock/__init__.py", "lock = 0\n"));
-        }),
-        ("wrong-variant", |l| {
-            let text = "__version__ = '2.9.1+cpu00'\ncuda = '12.8'\n";
-            std::fs::write(l.site.join("torch/version.py"), text).unwrap();
-        }),
-        ("extra-package", |l| install(&l.site, &wheel("surprise", "1.0"))),
-        ("duplicate-package", |l| {
-            install(&l.site, &wheel("filelock", "3.1.0").file("filelock/other.py", "x\n"))
-        }),
-        ("file-owned-twice", |l| {
-            install(&l.site, &wheel("rival", "1.0").file("torch/__init__.py", "x = 2\n"))
-        }),
-        ("wrong-metadata", |l| {
-            let path = l.site.join("filelock-3.20.0.dist-info/METADATA");
-            let text = std::fs::read_to_string(&path).unwrap();
-            std::fs::write(&path, text.replace("A description.", "A  description.")).unwrap();
-        }),
-        ("leftover-folder", |l| std::fs::create_dir_all(l.site.join("~orch")).unwrap()),
-        ("mixed-installers", |l| {
-            let record = Path::new(&l.prefix).join("conda-meta/pytorch-2.5.1-x.json");
-            std::fs::create_dir_all(record.parent().unwrap()).unwrap();
-            std::fs::write(record, r#"{"name": "pytorch", "version": "2.5.1", "build": "x"}"#).unwrap();
-        }),
-        ("shadowed-package", |l| {
-            // Beside a Python that is no closed environment, the user's own folder comes first.
-            let own =
-                l.context.dir.path().join("home/.local/lib/python3.12/site-packages/torch-2.0.0.dist-info");
-            std::fs::create_dir_all(own).unwrap();
-        }),
-        ("toolkit-mismatch", |l| {
-            let version = l.context.dir.path().join("sysroot/usr/local/cuda/version.json");
-            std::fs::create_dir_all(version.parent().unwrap()).unwrap();
-            std::fs::write(version, r#"{"cuda": {"version": "11.8.0"}}"#).unwrap();
-        }),
-        ("unreadable-record", |l| {
-            std::fs::remove_file(l.site.join("filelock-3.20.0.dist-info/RECORD")).unwrap()
-        }),
-    ];
-    for (code, break_it) in table {
-        let laid = laid();
-        break_it(&laid);
-        let codes = laid.codes();
-        assert!(codes.contains(&(*code).to_owned()), "{code}: {codes:?}");
-    }
 }
 
 /// What a fix offers for pasting does what it says and no more, whatever files are called.

@@ -157,7 +157,7 @@ pub(super) fn judge(
         None => host::seen(),
     };
     let all_gpus = seen.gpus.as_ref().map_or(0, Vec::len);
-    let machine = host::finish(host::without(seen, &ignored, registry)?, registry)?;
+    let machine = host::filled(host::without(seen, &ignored, registry)?, registry)?;
     let depth = if question.deep { inspect::Depth::Hashes } else { inspect::Depth::Sizes };
     let installed =
         inspect::read(question.prefix, depth).map_err(|e| CliError::new("input", e.to_string()))?;

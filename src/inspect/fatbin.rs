@@ -27,7 +27,7 @@ const MAX_SHAPES: usize = 10_000;
 const MAX_GAP: usize = 1 << 20;
 
 /// Reads the content of the section.
-pub(super) fn read(section: &[u8]) -> DeviceCode {
+pub fn read(section: &[u8]) -> DeviceCode {
     let mut reader = Reader { section, ..Reader::default() };
     if let Err(fault) = reader.containers() {
         reader.code.fault = Some(fault.to_owned());

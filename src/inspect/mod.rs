@@ -17,9 +17,11 @@ mod wheel;
 
 pub use dist_info::{Depth, read};
 pub use elf::ElfError;
+pub use fatbin::read as device_code;
 pub use library::{Detail, library, library_of_bytes};
 pub use native::{Loads, native};
 pub use owner::recorded;
 pub use prefix::{PrefixError, find as find_prefix};
+pub use symbol_versions::of_bytes as symbol_versions_of_bytes;
 pub use traces::traces;
 pub use wheel::{WheelError, is_library, open_wheel, size_of_libraries, text_of_wheel, wheel};

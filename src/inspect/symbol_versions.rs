@@ -43,6 +43,18 @@ pub(super) fn missing(process: &Process) -> Vec<MissingVersion> {
     out
 }
 
+/// The versions of symbols that a library asks for, by file, and those that it defines.
+///
+/// # Errors
+/// When the bytes are no ELF file that a loader would take.
+pub fn of_bytes(bytes: &[u8]) -> Result<(Vec<(String, Vec<String>)>, Vec<String>), super::ElfError> {
+    let elf = Elf::parse(bytes)?;
+    let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+    let needed = elf.versions_needed().into_iter();
+    let needed = needed.map(|(file, names)| (text(file), names.into_iter().map(text).collect()));
+    Ok((needed.collect(), elf.versions_defined().into_iter().map(text).collect()))
+}
+
 /// `GLIBCXX_3.4.9` comes before `GLIBCXX_3.4.30`.
 fn numbers(version: &[u8]) -> Vec<u64> {
     let text = String::from_utf8_lossy(version);

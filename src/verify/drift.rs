@@ -53,7 +53,11 @@ pub(super) fn check(target: &Target, host: &Host, loaded_cudnn: Option<&str>) ->
         return None;
     }
     let findings = changes.iter().map(|text| finding(Code::Drift, Severity::Info, text.clone())).collect();
-    Some(Area { name: "drift", findings, summary: "the machine is not as it was when locked".to_owned() })
+    Some(Area {
+        name: "drift".into(),
+        findings,
+        summary: "the machine is not as it was when locked".to_owned(),
+    })
 }
 
 /// Whether two names may be one product's, one of them said more exactly.

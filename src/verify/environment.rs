@@ -67,5 +67,5 @@ pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platfo
     }
     let agree = if findings.is_empty() { ", their requirements agree" } else { "" };
     let summary = format!("{} installed{agree}", installed.distributions.len());
-    Area { name: "packages", findings, summary }
+    Area { name: "packages".into(), findings, summary }
 }

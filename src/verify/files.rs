@@ -73,7 +73,7 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
     } else {
         format!("{} looked at, {} not as recorded", thousands(installed.files_seen), thousands(wrong))
     };
-    Area { name: "files", findings, summary }
+    Area { name: "files".into(), findings, summary }
 }
 
 /// Files with the same fault, and what is to say of each.

@@ -16,7 +16,7 @@ use crate::registry::Registry;
 const CONTAINERS_THAT_TELL: usize = 10;
 
 pub(super) fn check(native: &Native, host: &Host, registry: &Registry) -> Area {
-    let mut area = Area { name: "gpu code", ..Area::default() };
+    let mut area = Area { name: "gpu code".into(), ..Area::default() };
     let with_code: Vec<&OwnLibrary> = native.own.iter().filter(|own| own.library.device.is_some()).collect();
     for own in &with_code {
         let fault = own.library.device.as_ref().and_then(|code| code.fault.as_ref());

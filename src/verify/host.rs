@@ -38,7 +38,7 @@ pub fn check(
     if uses_cuda {
         gpus(envelope, native, host, require_gpu, &mut findings, &mut well);
     }
-    Area { name: "host", findings, summary: well.join(", ") }
+    Area { name: "host".into(), findings, summary: well.join(", ") }
 }
 
 fn gpus(

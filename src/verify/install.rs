@@ -20,7 +20,7 @@ pub(super) fn check(
     torch_cuda: Option<&str>,
     locked: &dyn Fn(&str) -> bool,
 ) -> Area {
-    let mut area = Area { name: "install", ..Area::default() };
+    let mut area = Area { name: "install".into(), ..Area::default() };
     shadowing(installed, traces, locked, &mut area.findings);
     two_hands(installed, traces, &mut area.findings);
     for name in &traces.leftovers {

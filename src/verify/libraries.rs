@@ -27,7 +27,7 @@ pub(super) fn check(
     driver_is_due: bool,
     registry: &Registry,
 ) -> Area {
-    let mut area = Area { name: "libraries", ..Area::default() };
+    let mut area = Area { name: "libraries".into(), ..Area::default() };
     if let Some(why) = &native.not_done {
         area.findings.push(finding(Code::NotJudged, Severity::Info, why.clone()));
         area.summary = "not judged".to_owned();

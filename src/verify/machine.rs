@@ -11,7 +11,7 @@ const LITTLE_FREE: u64 = 10;
 /// Judges the state of a machine that has GPUs. `needs_gpu` tells whether anything here would use them, `require_gpu`
 /// whether that they cannot be used is a fault.
 pub(super) fn check(state: &MachineState, host: &Host, needs_gpu: bool, require_gpu: bool) -> Area {
-    let mut area = Area { name: "machine", ..Area::default() };
+    let mut area = Area { name: "machine".into(), ..Area::default() };
     let tell = |code, severity, message: String, fix: Option<&str>| Finding {
         fix: fix.map(str::to_owned),
         ..finding(code, severity, message)

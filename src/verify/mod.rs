@@ -26,8 +26,8 @@ use crate::registry::Registry;
 /// The findings of one area, for the report's lines.
 #[derive(Debug, Clone, Default)]
 pub struct Area {
-    /// `host`, `packages`, `files`.
-    pub name: &'static str,
+    /// `host`, `packages`, `files`; the file of a machine that is described.
+    pub name: std::borrow::Cow<'static, str>,
     /// What was found.
     pub findings: Vec<Finding>,
     /// One phrase about what is well.

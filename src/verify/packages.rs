@@ -142,7 +142,7 @@ pub(super) fn check(target: &Target, installed: &Installed) -> Area {
         }
     }
     Area {
-        name: "packages",
+        name: "packages".into(),
         findings,
         summary: format!("{as_locked} of {} as locked", target.packages.len()),
     }

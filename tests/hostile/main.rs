@@ -128,6 +128,22 @@ fn libraries() {
 }
 
 #[test]
+fn device_code() {
+    let whole = inspect::device_code(&corpus("fatbin-many").concat());
+    assert_eq!((whole.containers, whole.fault), (4, None), "the seed is what it seems");
+    try_on("fatbin", corpus("fatbin"), |bytes| drop(inspect::device_code(bytes)));
+}
+
+#[test]
+fn versions_of_symbols() {
+    let seeds = corpus("elf-versions");
+    let (needed, defined) = inspect::symbol_versions_of_bytes(&seeds[0]).unwrap();
+    assert!(needed.iter().any(|(file, names)| file == "libc.so.6" && !names.is_empty()), "{needed:?}");
+    assert_eq!(defined[1..], ["A_1.0", "A_1.1"]);
+    try_on("versions", seeds, |bytes| drop(inspect::symbol_versions_of_bytes(bytes)));
+}
+
+#[test]
 fn metadata() {
     try_on("metadata", corpus("metadata"), |bytes| {
         let _ = CoreMetadata::parse(&String::from_utf8_lossy(bytes), "x".to_owned());

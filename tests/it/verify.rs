@@ -246,6 +246,14 @@ fn hosts_are_judged_from_the_lock_alone() {
     let run = laid.context.run(&["verify", "--host", "nodes"]).expect(1);
     insta::assert_snapshot!("verify_hosts", run.shown());
     laid.context.run(&["verify", "--host", "nodes/a.toml"]).expect(0);
+    let annotated = laid.context.run(&["verify", "--host", "nodes", "--format", "github"]).expect(1);
+    assert!(
+        annotated.stdout.contains("::error title=envlock driver-too-old::nodes/b.toml: driver 470.57.02")
+    );
+    let report = laid.context.run(&["verify", "--host", "nodes", "--format", "junit"]).expect(1).stdout;
+    assert!(report.contains("<testsuite name=\"nodes/a.toml\" tests=\"1\" failures=\"0\">"), "{report}");
+    let json = laid.context.run(&["verify", "--host", "nodes", "--format", "sarif"]).expect(1).json();
+    assert_eq!(json["runs"][0]["results"].as_array().unwrap().len(), 2, "{json:#}");
     // One file that cannot be read hides no verdict.
     laid.context.write("nodes/d.toml", "not toml");
     let json = laid.context.run(&["verify", "--host", "nodes", "--json"]).expect(2).json();

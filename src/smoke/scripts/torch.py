@@ -139,7 +139,8 @@ if available:
             convolution("conv-without-cudnn", device, FP32)
         product("matmul-fp32", device, FP32)
         convolution("conv-fp16", device, FP16, dtype=torch.float16)
-        if torch.cuda.is_bf16_supported():
+        # Below 8.0 bf16 is emulated, or not there.
+        if capability >= (8, 0):
             convolution("conv-bf16", device, BF16, dtype=torch.bfloat16)
         torch.backends.cudnn.allow_tf32 = True
         convolution("conv-tf32", device, TF32)

@@ -20,7 +20,7 @@ pub(super) fn github(areas: &[Area]) -> String {
             Severity::Warning => "warning",
             Severity::Info => "notice",
         };
-        let fix = f.fix.as_ref().map(|fix| format!(" Fix: {fix}")).unwrap_or_default();
+        let fix = f.fix.as_ref().map(|fix| format!(". Fix: {fix}")).unwrap_or_default();
         let message = clean(&format!("{}{fix}", f.message), MAX_MESSAGE).replace('%', "%25");
         let _ = writeln!(out, "::{level} title=envlock {}::{message}", f.code.as_str());
     }
@@ -36,7 +36,7 @@ pub(super) fn junit(areas: &[Area]) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let _ = writeln!(out, "<testsuites name=\"envlock verify\" tests=\"{tests}\" failures=\"{failures}\">");
     for area in areas {
-        let name = xml(area.name);
+        let name = xml(&area.name);
         let _ = writeln!(
             out,
             "  <testsuite name=\"{name}\" tests=\"{}\" failures=\"{}\">",
@@ -150,9 +150,9 @@ mod tests {
             r#where: Some("a\u{7}b".to_owned()),
         };
         vec![
-            Area { name: "host", summary: "fine".into(), ..Area::default() },
+            Area { name: "host".into(), summary: "fine".into(), ..Area::default() },
             Area {
-                name: "files",
+                name: "files".into(),
                 findings: vec![
                     finding(Code::MissingFile, Severity::Error, "a \"b\" & c\u{1b}[31m"),
                     finding(Code::ExtraPackage, Severity::Warning, "100 %"),

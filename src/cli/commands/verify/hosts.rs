@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 
+use super::formats;
 use crate::cli::args::{VerifyArgs, VerifyFormat};
 use crate::cli::error::{CliError, exit};
 use crate::cli::host;
@@ -42,9 +43,10 @@ pub(super) fn judge(
     let as_json = printer.json || args.format == VerifyFormat::Json;
     let (mut any_error, mut unreadable) = (false, false);
     let mut documents = Vec::new();
+    let mut areas = Vec::new();
     for file in &paths {
         let refused = |code: Code, error: CliError| Area {
-            name: "host",
+            name: "host".into(),
             findings: vec![Finding {
                 code,
                 severity: Severity::Error,
@@ -66,6 +68,19 @@ pub(super) fn judge(
             Err(error) => return Err(error),
         };
         any_error |= area.has_errors();
+        if matches!(args.format, VerifyFormat::Github | VerifyFormat::Junit | VerifyFormat::Sarif)
+            && !printer.json
+        {
+            let name = crate::model::text::clean(&file.display().to_string(), 200);
+            let of_node = |finding: Finding| Finding {
+                message: format!("{name}: {}", finding.message),
+                r#where: Some(name.clone()),
+                ..finding
+            };
+            let findings = area.findings.into_iter().map(of_node).collect();
+            areas.push(Area { name: name.clone().into(), findings, ..area });
+            continue;
+        }
         let verdict = if area.has_errors() { "differs" } else { "ok" };
         if as_json {
             documents.push(
@@ -83,6 +98,13 @@ pub(super) fn judge(
             // One line for each node, however long: it is read by scripts.
             printer.out(&format!("{word}  {name}  {why}"));
         }
+    }
+    match args.format {
+        _ if printer.json => {}
+        VerifyFormat::Github => printer.raw(&formats::github(&areas)),
+        VerifyFormat::Junit => printer.raw(&formats::junit(&areas)),
+        VerifyFormat::Sarif => printer.raw(&formats::sarif(&areas)),
+        VerifyFormat::Json | VerifyFormat::Text => {}
     }
     if as_json {
         printer.json(&json!({

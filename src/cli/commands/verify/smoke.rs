@@ -180,7 +180,7 @@ pub(super) fn area(outcome: &SmokeOutcome, locked_cudnn: Option<&DottedVersion>)
             findings.push(problem(Code::SmokeCrashed, format!("the smoke test did not start: {why}")))
         }
     }
-    Area { name: "smoke", findings, summary: summary(outcome) }
+    Area { name: "smoke".into(), findings, summary: summary(outcome) }
 }
 
 /// What ran, a sentence for each framework: `torch 2.9.1+cu128: conv forward+backward on cuda:0, fp32 error 3e-06,

@@ -16,7 +16,7 @@ fn main() {
             let start = Instant::now();
             std::thread::scope(|scope| {
                 for buffer in &buffers {
-                    scope.spawn(|| {
+                    scope.spawn(move || {
                         for _ in 0..TIMES {
                             std::hint::black_box(Sha256::digest(std::hint::black_box(buffer)));
                         }

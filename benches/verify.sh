@@ -27,7 +27,18 @@ fi
 "$envlock" run --prefix "$PREFIX" -- true
 hyperfine -N -w 3 -r 31 --export-json "$out" \
   -n "true" "true" -n "run -- true, unchanged" "$envlock run --prefix $PREFIX -- true" >/dev/null 2>&1; median "$out"
-/usr/bin/env time -f 'verify: %M kB of memory, mapped pages of libraries among them' "$envlock" verify --prefix "$PREFIX" --smoke off --quiet >/dev/null
+# Memory of its own, without the pages of mapped libraries.
+python3 - "$envlock" verify --prefix "$PREFIX" --smoke off --quiet <<'PY'
+import subprocess, sys
+child, most = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL), 0
+while child.poll() is None:
+    try:
+        lines = open("/proc/%d/status" % child.pid).readlines()
+        most = max([most] + [int(line.split()[1]) for line in lines if line.startswith("RssAnon")])
+    except OSError:
+        pass
+print("verify: %.1f MB of memory of its own" % (most / 1024))
+PY
 bytes=$(find "$site" -type f -not -name '*.pyc' -printf '%s\n' | awk '{s += $1} END {print s}')
 hyperfine -N -w 1 -r 5 --export-json "$out" \
   -n "verify --deep" "$envlock verify --prefix $PREFIX --smoke off --deep --quiet" >/dev/null 2>&1; median "$out"

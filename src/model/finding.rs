@@ -176,6 +176,17 @@ mod tests {
                 "docs/diagnostics.md has no heading `## {word}`"
             );
         }
+        for word in &words {
+            let section = page.split(&format!("\n## {word}\n")).nth(1).unwrap_or_default();
+            let section = section.split("\n## ").next().unwrap_or_default();
+            for part in ["\n- cause: ", "\n- fix: "] {
+                assert!(
+                    section.contains(part),
+                    "`{word}` in docs/diagnostics.md has no line `{}`",
+                    part.trim()
+                );
+            }
+        }
         words.sort_unstable();
         words.dedup();
         assert_eq!(words.len(), Code::ALL.len());

@@ -9,7 +9,7 @@ use crate::cli::printer::Printer;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::installed::{Distribution, Installed};
 use crate::model::version::{DottedVersion, cudnn_of_integer};
-use crate::smoke::{self, Devices, End, Framework, SPEED, SmokeOutcome};
+use crate::smoke::{self, Check, Devices, End, Framework, SPEED, SmokeOutcome};
 use crate::verify::Area;
 
 /// How long a layer of the smoke test may take; `ENVLOCK_SMOKE_TIMEOUT` changes it.
@@ -129,6 +129,20 @@ fn other_cudnn(outcome: &SmokeOutcome, locked: &DottedVersion) -> Option<String>
     (!same).then(|| format!("torch ran with cuDNN {loaded}, and the lock has {locked}"))
 }
 
+/// What asks a framework itself why a check failed.
+fn what_to_ask(check: &Check) -> Option<String> {
+    let command = match (check.name.as_str(), check.layer.as_str()) {
+        ("device", "torch") => "python -c 'import torch; torch.cuda.init()'",
+        ("device", "tensorflow") => {
+            "python -c 'import tensorflow as tf; print(tf.config.list_physical_devices(\"GPU\"))'"
+        }
+        ("device", "jax") => "python -c 'import jax; print(jax.devices(\"cuda\"))'",
+        ("init" | "device", _) => "nvidia-smi",
+        _ => return None,
+    };
+    Some(command.to_owned())
+}
+
 /// The outcome as an area of the report.
 pub(super) fn area(outcome: &SmokeOutcome, locked_cudnn: Option<&DottedVersion>) -> Area {
     let problem = |code: Code, message: String| Finding {
@@ -150,7 +164,7 @@ pub(super) fn area(outcome: &SmokeOutcome, locked_cudnn: Option<&DottedVersion>)
             if check.name.starts_with(SPEED) || (check.name == "cudnn" && check.layer == "torch") {
                 Finding { fix: Some(WHAT_SWITCHES_CUDNN.to_owned()), ..problem(Code::CudnnNotUsed, message) }
             } else {
-                problem(Code::SmokeFailed, message)
+                Finding { fix: what_to_ask(check), ..problem(Code::SmokeFailed, message) }
             }
         })
         .collect();
@@ -168,10 +182,12 @@ pub(super) fn area(outcome: &SmokeOutcome, locked_cudnn: Option<&DottedVersion>)
         End::Crashed { layer, what } => findings
             .push(problem(Code::SmokeCrashed, format!("the smoke test stopped at {layer}: {what}{says}"))),
         End::TimedOut { layer, seconds } => {
-            findings.push(problem(
-                Code::SmokeTimeout,
-                format!("the smoke test did not end in {seconds} s; it was at {layer}"),
-            ));
+            let message = format!("the smoke test did not end in {seconds} s; it was at {layer}");
+            let fix = format!(
+                "give it longer with ENVLOCK_SMOKE_TIMEOUT={}, and look at `dmesg` meanwhile",
+                seconds * 3
+            );
+            findings.push(Finding { fix: Some(fix), ..problem(Code::SmokeTimeout, message) });
         }
         End::Interrupted(_) => {
             findings.push(problem(Code::SmokeCrashed, "the smoke test was interrupted".to_owned()));
@@ -230,7 +246,6 @@ fn number(text: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::smoke::Check;
 
     #[test]
     fn where_each_framework_runs() {

@@ -99,4 +99,40 @@ inject() {
 }
 fault extension-abi "an extension that was built for another torch"
 
+inject() {
+    version=$(ls -d "$site"/nvidia_cudnn_cu*.dist-info | sed 's/.*-\([0-9]*\.[0-9]*\.[0-9]*\)\..*/\1/')
+    stub "$work/whole" "libcudnn_graph.so.$version" libcudnn_graph.so.9 'const unsigned cudnn_graph_version = 0x00090501;'
+    variables="LD_LIBRARY_PATH=$work/whole"
+}
+fault shadowed-library "another cuDNN's libcudnn_graph under its whole version"
+
+inject() {
+    printf 'GLIBCXX_3.4 { global: x; };\n' >"$work/v.map"; printf 'int x;\n' >"$work/s.c"; mkdir -p "$work/cxx"
+    gcc -shared -fPIC -nostdlib -o "$work/cxx/libstdc++.so.6" "$work/s.c" -Wl,-soname,libstdc++.so.6 \
+        -Wl,--version-script="$work/v.map"
+    variables="LD_LIBRARY_PATH=$work/cxx"
+}
+fault missing-symbol-version "an older libstdc++ in LD_LIBRARY_PATH"
+
+inject() {
+    # As pip leaves it: the second package's files over the first's, both recorded.
+    old=$(ls -d "$site"/nvidia_cudnn_cu12-*.dist-info); new=$site/nvidia_cudnn_cu13-9.28.0.42.dist-info
+    mkdir "$new"; sed 's/^Name: .*/Name: nvidia-cudnn-cu13/; s/^Version: .*/Version: 9.28.0.42/' "$old/METADATA" >"$new/METADATA"
+    stub "$work/new" libcudnn_ops.so.9 libcudnn_ops.so.9 'const unsigned cudnn_ops_infer_version = 0x00091c00;'
+    rm "$site/nvidia/cudnn/lib/libcudnn_ops.so.9"; cp "$work/new/libcudnn_ops.so.9" "$site/nvidia/cudnn/lib/"
+    printf 'nvidia/cudnn/lib/libcudnn_ops.so.9,sha256=AA,%s\n' "$(stat -c %s "$work/new/libcudnn_ops.so.9")" >"$new/RECORD"
+}
+fault file-owned-twice "cuDNN for CUDA 13 installed over the one for CUDA 12"
+fault mixed-cudnn "the same, as the loader sees it"
+
+inject() {
+    mkdir -p "$clone/conda-meta"
+    printf '{"name": "pytorch", "version": "2.5.1", "build": "py3.11_cuda12.4_cudnn9.1.0_0"}\n' \
+        >"$clone/conda-meta/pytorch-2.5.1-x.json"
+}
+fault mixed-installers "conda's pytorch under pip's torch"
+
+inject() { stub "$site/nvidia/cudnn/lib" libcudnn_ops_infer.so.8 libcudnn_ops_infer.so.8; }
+fault leftover-folder "a part of cuDNN 8 that nobody records"
+
 exit $failed

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use pep440_rs::VersionSpecifiers;
-use pep508_rs::{ExtraName, VersionOrUrl};
+use pep508_rs::ExtraName;
 use reqwest::header;
 use sha2::{Digest, Sha256};
 use url::Url;
@@ -22,7 +22,6 @@ use crate::model::metadata::CoreMetadata;
 use crate::model::project::{ProjectPage, RawFile, WheelFile};
 use crate::model::solution::Need;
 use crate::model::text::hex;
-use crate::model::wheel::Python;
 
 /// Requests under way at once.
 const CONCURRENCY: usize = 32;
@@ -39,7 +38,7 @@ const ACCEPT: &str =
 
 /// One thing to fetch.
 #[derive(Debug, Clone)]
-enum Job {
+pub(super) enum Job {
     Page {
         index: String,
         project: String,
@@ -309,68 +308,6 @@ impl Crawl<'_> {
 
     fn is_needed_page(&self, index: &str, project: &str) -> bool {
         self.needed.contains(&Need::Page { index: index.to_owned(), project: project.to_owned() })
-    }
-}
-
-impl Guess {
-    /// The wheel of the newest release that fits the specifiers.
-    fn file<'p>(&self, page: &'p ProjectPage, specifiers: &[VersionSpecifiers]) -> Option<&'p WheelFile> {
-        let fits = |prereleases: bool| {
-            page.releases()
-                .iter()
-                .rev()
-                .filter(|r| r.has_wheel && !r.yanked && (prereleases || !r.version.any_prerelease()))
-                .filter(|r| specifiers.iter().all(|s| s.contains(&r.version)))
-                // Old releases seldom become usable after a hundred newer ones that are not.
-                .take(100)
-                .find_map(|r| {
-                    page.usable(r, self.python, self.platform, self.libc.as_ref()).into_iter().next()
-                })
-        };
-        fits(false).or_else(|| fits(true))
-    }
-
-    /// The wheels that releases before a wheel's have for the same Python, newest first.
-    fn older(&self, page: &ProjectPage, needed: &WheelFile, count: usize) -> Vec<WheelFile> {
-        let fits = |python: &Python| {
-            needed.allows_python(*python)
-                && needed.wheel.fit(python.minor, self.platform, self.libc.as_ref()).is_some()
-        };
-        let minors = (0..64).rev().map(Python::new);
-        let Some(python) = std::iter::once(self.python).chain(minors).find(fits) else { return Vec::new() };
-        let releases = page.releases().iter().rev().filter(|release| {
-            release.version < needed.wheel.version
-                && release.has_wheel
-                && !release.yanked
-                && (needed.wheel.version.any_prerelease() || !release.version.any_prerelease())
-        });
-        let files = releases.filter_map(|release| {
-            page.usable(release, python, self.platform, self.libc.as_ref()).into_iter().next().cloned()
-        });
-        files.take(count).collect()
-    }
-
-    /// The pages that a METADATA leads to.
-    fn follow(&self, metadata: &CoreMetadata, extras: &[ExtraName]) -> Vec<Job> {
-        metadata
-            .requirements(&self.environment, extras)
-            .filter_map(Result::ok)
-            .filter_map(|(requirement, _)| {
-                let project = requirement.name.to_string();
-                if self.not_guessed.contains(&project) {
-                    return None;
-                }
-                let index = crate::model::request::owner(&project, &self.owners).to_owned();
-                let mut specifiers: Vec<VersionSpecifiers> =
-                    self.wanted.iter().filter(|(name, _)| *name == project).map(|(_, s)| s.clone()).collect();
-                match &requirement.version_or_url {
-                    Some(VersionOrUrl::VersionSpecifier(s)) => specifiers.push(s.clone()),
-                    Some(VersionOrUrl::Url(_)) => return None,
-                    None => {}
-                }
-                Some(Job::Page { index, project, specifiers, extras: requirement.extras.clone() })
-            })
-            .collect()
     }
 }
 

@@ -7,6 +7,7 @@
 mod cache;
 mod crawl;
 mod credentials;
+mod guess;
 mod http;
 pub mod locate;
 mod ranged;
@@ -17,15 +18,12 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pep508_rs::MarkerEnvironment;
-
 use crate::model::metadata::CoreMetadata;
-use crate::model::platform::{Libc, Platform};
 use crate::model::project::ProjectPage;
 use crate::model::solution::Need;
-use crate::model::wheel::Python;
 
 use cache::Cache;
+pub use guess::Guess;
 
 /// Where indexes are and how to reach them.
 #[derive(Debug, Clone)]
@@ -43,25 +41,6 @@ pub struct IndexConfig {
     pub certificates: Vec<PathBuf>,
     /// How long one request may take without a byte, in seconds.
     pub timeout_s: u64,
-}
-
-/// What most probably will be asked next, so that it can be fetched ahead.
-#[derive(Debug, Clone)]
-pub struct Guess {
-    /// The Python series to guess wheels for.
-    pub python: Python,
-    /// The platform.
-    pub platform: Platform,
-    /// The C library.
-    pub libc: Option<Libc>,
-    /// The marker environment of both.
-    pub environment: MarkerEnvironment,
-    /// Packages whose index is not known ahead: those that come from where their build is.
-    pub not_guessed: Vec<String>,
-    /// Indexes that own packages.
-    pub owners: Vec<crate::model::request::IndexOwner>,
-    /// Specifiers of the user's requirements and bounds by package, to guess releases with.
-    pub wanted: Vec<(String, pep440_rs::VersionSpecifiers)>,
 }
 
 /// An answered need.

@@ -3,6 +3,7 @@
 //! Each check is a function of values that returns findings; files were read before, by `inspect`.
 
 mod drift;
+mod driver_library;
 mod environment;
 mod files;
 mod gpu_code;

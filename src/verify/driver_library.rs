@@ -1,7 +1,7 @@
 //! The driver's own library, `libcuda.so.1`: is it there, and is it the kernel module's?
 
 use super::finding;
-use super::libraries::{file_name, folder, shown};
+use super::paths::{file_name, folder, shown};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::{Driver, Host};
 use crate::model::process::{Object, Process};

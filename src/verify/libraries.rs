@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
+use super::paths::{file_name, folder, shown};
 use super::{Area, driver_library, finding};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::Host;
@@ -115,19 +116,6 @@ fn extensions(native: &Native, findings: &mut Vec<Finding>) {
             ..finding(Code::ExtensionAbi, Severity::Error, text)
         });
     }
-}
-
-pub(super) fn file_name(path: &Path) -> String {
-    path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
-}
-
-pub(super) fn shown(path: &Path) -> String {
-    clean(&path.display().to_string(), 200)
-}
-
-/// The folder of a file, for a message.
-pub(super) fn folder(path: &Path) -> String {
-    path.parent().map(shown).unwrap_or_default()
 }
 
 struct Judge<'a> {

@@ -12,6 +12,7 @@ mod install;
 mod libraries;
 mod machine;
 mod packages;
+mod paths;
 
 pub use packages::FURNITURE;
 

@@ -6,6 +6,7 @@
 //! Python.
 
 mod child;
+mod cudnn_log;
 pub mod native;
 mod speed;
 
@@ -23,14 +24,6 @@ const TENSORFLOW: &str = include_str!("scripts/tensorflow.py");
 const JAX: &str = include_str!("scripts/jax.py");
 /// The layer of compiled kernels.
 const COMPILE: &str = include_str!("scripts/compile.py");
-/// What makes cuDNN say which call failed: version 9's variables, then 8's.
-const CUDNN_LOGGING: [(&str, &str); 4] = [
-    ("CUDNN_LOGLEVEL_DBG", "2"),
-    ("CUDNN_LOGDEST_DBG", "stderr"),
-    ("CUDNN_LOGERR_DBG", "1"),
-    ("CUDNN_LOGWARN_DBG", "1"),
-];
-
 /// Which devices to run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Devices {
@@ -235,9 +228,9 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(&str)) -> SmokeOutcome {
             && concerns_cudnn(&left)
             && let Ok(mut command) = again()
         {
-            command.envs(CUDNN_LOGGING);
+            command.envs(cudnn_log::VARIABLES);
             let second = child::run(command, folder.path(), &out, plan.limit.min(AGAIN), &interrupts);
-            outcome.cudnn_says = failing_call(&second.stderr);
+            outcome.cudnn_says = cudnn_log::failing_call(&second.stderr);
         }
         outcome.checks.extend(left.checks);
         outcome.end = left.end.within(layer.name());
@@ -350,48 +343,6 @@ fn concerns_cudnn(left: &child::Left) -> bool {
     }
 }
 
-/// What cuDNN's log says of the failing call: the function and its status. cuDNN 9 writes the function a line before the
-/// status, and rejections of single engines before the error that counts: the last one is it.
-fn failing_call(log: &str) -> Option<String> {
-    let lines: Vec<&str> = log.lines().map(str::trim).collect();
-    let has_status = |line: &str| line.to_lowercase().contains("cudnn_status");
-    let is_worse = |line: &str| {
-        let lower = line.to_lowercase();
-        lower.contains("cudnn") && (lower.contains("error") || lower.contains("warning"))
-    };
-    let at = lines
-        .iter()
-        .rposition(|line| has_status(line))
-        .or_else(|| lines.iter().rposition(|line| is_worse(line)))?;
-    let line = lines[at];
-    let text = match function_of(line) {
-        Some(_) => line.to_owned(),
-        None => match lines[at.saturating_sub(FUNCTION_WITHIN)..at].iter().rev().find_map(|l| function_of(l))
-        {
-            Some(function) => format!("{function}(): {line}"),
-            None => line.to_owned(),
-        },
-    };
-    Some(crate::model::text::clean(&text, 300))
-}
-
-/// The function's line stands at most so many before the status.
-const FUNCTION_WITHIN: usize = 8;
-
-/// The function of cuDNN's interface that a line of its log names: `cudnnConvolutionForward`.
-fn function_of(line: &str) -> Option<&str> {
-    let mut rest = line;
-    while let Some(at) = rest.find("cudnn") {
-        let name = &rest[at..];
-        let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(name.len());
-        if name[5..end].starts_with(|c: char| c.is_ascii_uppercase()) && name[end..].starts_with('(') {
-            return Some(&name[..end]);
-        }
-        rest = &rest[at + 5..];
-    }
-    None
-}
-
 impl SmokeOutcome {
     /// Whether everything ran and passed.
     pub fn passed(&self) -> bool {
@@ -424,23 +375,5 @@ mod tests {
         );
         assert_eq!(names(plan(Devices::Cuda, false, true, false)), "driver torch jax");
         assert_eq!(names(plan(Devices::Auto, true, true, true)), "torch jax");
-    }
-
-    #[test]
-    fn what_cudnn_says() {
-        let log = "I! Loading libcudnn\nE! CuDNN (v91002) function cudnnConvolutionForward() called:\n\
-                   e! Error: CUDNN_STATUS_NOT_SUPPORTED; Reason: no engine\n";
-        assert_eq!(
-            failing_call(log).unwrap(),
-            "cudnnConvolutionForward(): e! Error: CUDNN_STATUS_NOT_SUPPORTED; Reason: no engine"
-        );
-        // An engine that is passed over is not what failed.
-        let two = format!(
-            "E! CuDNN (v91002) function cudnnBackendFinalize() called:\ne! Error: CUDNN_STATUS_BAD_PARAM\n{log}"
-        );
-        assert_eq!(failing_call(&two), failing_call(log));
-        let one = "cudnnCreate() failed with CUDNN_STATUS_NOT_INITIALIZED";
-        assert_eq!(failing_call(one).as_deref(), Some(one));
-        assert_eq!(failing_call("nothing"), None);
     }
 }

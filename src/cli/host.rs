@@ -189,21 +189,21 @@ pub(super) fn filled(mut host: Host, registry: &Registry) -> Result<Host, CliErr
     Ok(host)
 }
 
-/// Lets go of a cuda-compat that does not serve the machine: programs that find it do not start.
+/// Lets go of a cuda-compat that is known not to serve the machine: programs that find it do not start.
 fn compat(host: &mut Host, registry: &Registry) {
     let Some(driver) = &mut host.driver else { return };
     let Some(compat) = driver.compat.take() else { return };
-    let other = host.gpus.iter().flatten().filter_map(|gpu| gpu.name.as_ref());
-    let other = other.filter(|name| !registry.is_data_centre(name)).map(|name| clean(name, 60)).next();
+    let names = host.gpus.iter().flatten().filter_map(|gpu| gpu.name.as_ref());
+    let other = names.filter(|name| registry.is_consumer(name)).map(|name| clean(name, 60)).next();
     let why = if !registry.compat_serves(&compat, &driver.version) {
-        format!("is not for drivers of branch {}", driver.version.major())
+        format!("is not listed for drivers of branch {}", driver.version.major())
     } else if let Some(name) = other {
-        format!("is for data-centre GPUs, which {name} is not")
+        format!("does not serve {name}")
     } else {
         driver.compat = Some(compat);
         return;
     };
-    host.notes.push(format!("the cuda-compat of {compat} that LD_LIBRARY_PATH finds {why}"));
+    host.notes.push(format!("the cuda-compat of {compat} {why}"));
 }
 
 fn driver(text: &str, origin: &str) -> Result<Driver, CliError> {

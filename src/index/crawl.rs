@@ -127,9 +127,14 @@ impl Crawl<'_> {
     fn read_ahead(&self, index: &str, project: &str, needed: &WheelFile) -> Vec<WheelFile> {
         let Some(guess) = self.guess else { return Vec::new() };
         let Ok(mut walks) = self.client.walks.lock() else { return Vec::new() };
-        let times = walks.entry((index.to_owned(), project.to_owned())).or_default();
-        *times += 1;
-        let Some(step) = times.checked_sub(WALK) else { return Vec::new() };
+        let last = (needed.wheel.version.clone(), 0);
+        let (version, times) = walks.entry((index.to_owned(), project.to_owned())).or_insert(last);
+        // Only who asks for older and older releases is walking back.
+        if needed.wheel.version < *version {
+            *times += 1;
+            version.clone_from(&needed.wheel.version);
+        }
+        let Some(step) = times.checked_sub(WALK - 1) else { return Vec::new() };
         let count = 2usize.saturating_pow(step + 1).min(MAX_AHEAD);
         drop(walks);
         let page = self.read_before(index, project);

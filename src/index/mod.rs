@@ -141,9 +141,9 @@ pub struct IndexClient {
     network: std::sync::OnceLock<Network>,
     /// Pages of this run: a cache folder that cannot be written only makes things slower.
     pages: std::sync::Mutex<Pages>,
-    /// How often METADATA of a project was needed, by index and project: who goes on asking is walking back through
-    /// its releases.
-    walks: std::sync::Mutex<HashMap<(String, String), u32>>,
+    /// The oldest release of a project whose METADATA was needed, and how often it was an older one than before: who
+    /// goes on so is walking back through its releases.
+    walks: std::sync::Mutex<HashMap<(String, String), (pep440_rs::Version, u32)>>,
     /// Indexes that do not serve METADATA files unless their pages say so.
     without_metadata: std::sync::Mutex<std::collections::BTreeSet<String>>,
 }

@@ -17,6 +17,8 @@ const MAX_SECTIONS: usize = 65_536;
 const MAX_NEEDED: usize = 4_096;
 /// No library has more versions of symbols: libc has some hundred.
 const MAX_VERSIONS: usize = 4_096;
+/// No version of symbols has a longer name, in bytes.
+const MAX_VERSION: usize = 256;
 /// No name or search path is longer, in bytes.
 const MAX_STRING: usize = 64 << 10;
 
@@ -74,6 +76,10 @@ pub(super) struct Elf<'d> {
     sections: Option<SectionTable<'d, Header>>,
     /// Name, search paths and needs, from the dynamic segment.
     pub dynamic: Dynamic,
+}
+
+fn is_short(name: &[u8]) -> bool {
+    name.len() <= MAX_VERSION
 }
 
 /// What the dynamic segment says.
@@ -178,14 +184,23 @@ impl<'d> Elf<'d> {
         let Some(sections) = &self.sections else { return out };
         let Ok(Some((mut needs, link))) = sections.gnu_verneed(self.endian, self.data) else { return out };
         let Ok(strings) = sections.strings(self.endian, self.data, link) else { return out };
-        while let (Ok(Some((need, mut names))), true) = (needs.next(), out.len() < MAX_VERSIONS) {
-            let Ok(file) = need.file(self.endian, strings) else { continue };
+        // One budget for all: entries may share their chains.
+        let mut left = MAX_VERSIONS;
+        while let Ok(Some((need, mut names))) = needs.next() {
             let mut versions = Vec::new();
-            while let (Ok(Some(name)), true) = (names.next(), versions.len() < MAX_VERSIONS) {
+            while let (Ok(Some(name)), true) = (names.next(), left > 0) {
+                left -= 1;
                 let is_weak = name.vna_flags.get(self.endian) & elf::VER_FLG_WEAK != elf::VersionFlags(0);
-                versions.extend(name.name(self.endian, strings).ok().filter(|_| !is_weak));
+                versions
+                    .extend(name.name(self.endian, strings).ok().filter(|name| !is_weak && is_short(name)));
             }
-            out.push((file, versions));
+            out.extend(
+                need.file(self.endian, strings).ok().filter(|file| is_short(file)).map(|f| (f, versions)),
+            );
+            if left == 0 {
+                break;
+            }
+            left -= 1;
         }
         out
     }
@@ -198,10 +213,11 @@ impl<'d> Elf<'d> {
             return out;
         };
         let Ok(strings) = sections.strings(self.endian, self.data, link) else { return out };
-        while let (Ok(Some((_, mut names))), true) = (definitions.next(), out.len() < MAX_VERSIONS) {
+        for _ in 0..MAX_VERSIONS {
+            let Ok(Some((_, mut names))) = definitions.next() else { break };
             // The first name is its own, the others are those that it follows.
             if let Ok(Some(name)) = names.next() {
-                out.extend(name.name(self.endian, strings));
+                out.extend(name.name(self.endian, strings).ok().filter(|name| is_short(name)));
             }
         }
         out

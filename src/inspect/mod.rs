@@ -20,7 +20,7 @@ pub use elf::ElfError;
 pub use fatbin::read as device_code;
 pub use library::{Detail, library, library_of_bytes};
 pub use native::{Loads, native};
-pub use owner::recorded;
+pub use owner::Records;
 pub use prefix::{PrefixError, find as find_prefix};
 pub use symbol_versions::of_bytes as symbol_versions_of_bytes;
 pub use traces::traces;

@@ -122,6 +122,10 @@ fn in_folder(folder: &Path, by: &str, installed: &Installed) -> Vec<Shadowing> {
 /// by the loader all the same.
 fn unrecorded(installed: &Installed) -> Vec<String> {
     let site = &installed.site_packages;
+    // Where one RECORD is not read, what it lists would seem to be nobody's.
+    if installed.distributions.iter().any(|d| !d.record_readable) {
+        return Vec::new();
+    }
     let recorded: std::collections::HashSet<&str> =
         installed.distributions.iter().flat_map(|d| &d.libraries).map(String::as_str).collect();
     // The folders that recorded libraries lie in; in others nobody's RPATH leads.

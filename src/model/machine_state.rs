@@ -19,6 +19,12 @@ pub struct MachineState {
 }
 
 impl MachineState {
+    /// Whether the files are there through which a program reaches the driver, or no driver is loaded that would make
+    /// them (WSL has others).
+    pub fn has_device_files(&self) -> bool {
+        self.device_files.is_none_or(|files| files.control && files.unified_memory && files.cards > 0)
+    }
+
     /// Whether this is a container on a host with a driver, and has none of the files through which a program reaches
     /// a GPU.
     pub fn was_given_no_gpu(&self) -> bool {
@@ -77,8 +83,8 @@ pub struct CardState {
     pub processes: Option<usize>,
     /// The first of them by name and process id, `python (4711)`.
     pub programs: Vec<String>,
-    /// Whether one of them is the server of MPS, which shares a card in an exclusive mode.
-    pub has_mps: bool,
+    /// Whether one of them is, or may be, the server of MPS, which shares a card in an exclusive mode.
+    pub may_be_mps: bool,
 }
 
 /// Who may use a card.

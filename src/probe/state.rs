@@ -50,13 +50,17 @@ fn cards(nvml: &Nvml) -> Vec<CardState> {
         let retire_pending = device.are_pages_pending_retired().ok();
         let pids: Vec<u32> =
             device.running_compute_processes().unwrap_or_default().iter().map(|p| p.pid).collect();
-        let names = pids.iter().take(MAX_NAMES).map(|pid| (nvml.sys_process_name(*pid, 256), pid));
-        let programs: Vec<String> = names
-            .filter_map(|(name, pid)| {
-                let name = name.ok()?;
+        let named: Vec<String> = pids
+            .iter()
+            .filter_map(|pid| {
+                let name = nvml.sys_process_name(*pid, 256).ok()?;
                 Some(format!("{} ({pid})", clean(name.rsplit('/').next().unwrap_or(&name), 40)))
             })
             .collect();
+        // Of programs in another container only the number is known.
+        let is_server = |name: &String| name.starts_with("nvidia-cuda-mps-server");
+        let may_be_mps = named.len() < pids.len() || named.iter().any(is_server);
+        let programs = named.into_iter().take(MAX_NAMES).collect();
         Some(CardState {
             index,
             name: device.name().ok().map(|name| clean(&name, 96)),
@@ -72,7 +76,7 @@ fn cards(nvml: &Nvml) -> Vec<CardState> {
                 NvmlMode::Default => ComputeMode::Default,
             }),
             processes: device.running_compute_processes_count().ok().map(|n| n as usize),
-            has_mps: programs.iter().any(|name| name.starts_with("nvidia-cuda-mps-server")),
+            may_be_mps,
             programs,
         })
     };
@@ -131,7 +135,15 @@ fn fabric(around: &Surroundings<'_>, in_container: bool) -> Option<Fabric> {
 fn container(around: &Surroundings<'_>) -> Option<Container> {
     let marks = [".dockerenv", "run/.containerenv"];
     let marked = marks.iter().any(|mark| around.root.join(mark).exists());
-    (marked || (around.variable)("container").is_some_and(|v| !v.is_empty())).then(|| Container {
+    // Pods of containerd and CRI-O have no such file, nor has Apptainer.
+    let named = ["container", "KUBERNETES_SERVICE_HOST", "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"];
+    let is_named = named.iter().any(|name| (around.variable)(name).is_some_and(|v| !v.is_empty()));
+    // A root of layers is an image's: `... / / rw,relatime - overlay overlay rw,...`.
+    let layered = || {
+        let mounts = std::fs::read_to_string(around.root.join("proc/self/mountinfo")).unwrap_or_default();
+        mounts.lines().any(|line| line.split(' ').nth(4) == Some("/") && line.contains(" - overlay "))
+    };
+    (marked || is_named || layered()).then(|| Container {
         visible_devices: (around.variable)("NVIDIA_VISIBLE_DEVICES").map(|v| clean(&v, 200)),
     })
 }

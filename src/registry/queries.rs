@@ -522,6 +522,13 @@ impl Registry {
         }) && any
     }
 
+    /// Whether a product is known to be a consumer's: cuda-compat does not serve those. Of others (workstation cards are
+    /// served in part, and not every row states a class) it is not known here.
+    pub fn is_consumer(&self, name: &str) -> bool {
+        let class = self.find_gpu(name).ok().and_then(|found| found.class);
+        class.is_some_and(|class| ["geforce", "mining"].contains(&class.as_str()))
+    }
+
     /// Finds a GPU by PCI device id (`2335`, vendor 10de).
     pub fn find_gpu_by_pci(&self, device: &str) -> Option<&GpuRow> {
         let device = device.to_ascii_lowercase();

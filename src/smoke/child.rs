@@ -17,27 +17,33 @@ const MAX_DOCUMENT: usize = 1 << 20;
 pub(super) struct Interrupts {
     #[cfg(unix)]
     seen: std::sync::Arc<std::sync::atomic::AtomicUsize>,
+    #[cfg(unix)]
+    watched: Vec<i32>,
 }
 
 impl Interrupts {
-    /// Watches from now on.
+    /// Watches from now on, until this is dropped. What whoever started us has us ignore (`nohup`) stays ignored.
+    #[cfg(unix)]
     pub fn watch() -> Interrupts {
-        #[cfg(unix)]
-        {
-            use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-            let seen = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
-            for signal in [SIGHUP, SIGINT, SIGTERM] {
-                let value = usize::try_from(signal).unwrap_or_default();
-                // Where it cannot be watched the signal does what it did.
-                let _ = signal_hook::flag::register_usize(signal, std::sync::Arc::clone(&seen), value);
-            }
-            Interrupts { seen }
-        }
-        #[cfg(not(unix))]
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+        let seen = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let watch = |signal: &i32| {
+            let value = usize::try_from(*signal).ok()?;
+            // Where it cannot be watched the signal does what it did.
+            signal_hook::flag::register_usize(*signal, std::sync::Arc::clone(&seen), value).ok()
+        };
+        let mut watched = vec![SIGHUP, SIGINT, SIGTERM];
+        watched.retain(|signal| !is_ignored(*signal) && watch(signal).is_some());
+        Interrupts { seen, watched }
+    }
+
+    #[cfg(not(unix))]
+    pub fn watch() -> Interrupts {
         Interrupts {}
     }
 
-    fn came(&self) -> Option<i32> {
+    /// The signal that came, if one did.
+    pub fn came(&self) -> Option<i32> {
         #[cfg(unix)]
         {
             let signal = self.seen.load(std::sync::atomic::Ordering::Relaxed);
@@ -45,6 +51,25 @@ impl Interrupts {
         }
         #[cfg(not(unix))]
         None
+    }
+}
+
+#[cfg(unix)]
+impl Drop for Interrupts {
+    fn drop(&mut self) {
+        for signal in &self.watched {
+            // SAFETY: sets a signal back to what it does by itself.
+            unsafe { libc::signal(*signal, libc::SIG_DFL) };
+        }
+    }
+}
+
+#[cfg(unix)]
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: asks only: the new action is none, and the old one is written into a value of ours, made of zeros as C does.
+    unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &raw mut now) == 0 && now.sa_sigaction == libc::SIG_IGN
     }
 }
 

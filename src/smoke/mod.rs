@@ -238,6 +238,10 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(&str)) -> SmokeOutcome {
             break;
         }
     }
+    // One that came as the last child ended is not lost.
+    if let Some(signal) = interrupts.came() {
+        outcome.end = End::Interrupted(signal);
+    }
     outcome
 }
 

@@ -4,7 +4,7 @@ use super::finding;
 use super::paths::{file_name, folder, shown};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::{Driver, Host};
-use crate::model::process::{Object, Process};
+use crate::model::process::{How, Object, Process};
 use crate::registry::Registry;
 
 /// What the loader takes for the driver's own library.
@@ -29,20 +29,41 @@ pub(super) fn loaded(object: &Object, host: &Host, registry: &Registry, findings
     // The file behind the link names the release: libcuda.so.535.129.03.
     let release = Driver::release_of_library(&file_name(&object.file));
     let (Some(release), Some(driver)) = (release, &host.driver) else { return };
-    // cuda-compat's library of a newer driver is meant, where the registry says that it serves this machine.
+    // cuda-compat's library of a newer driver is meant, where nothing is known against it.
     if release == driver.version || Some(&release) == driver.compat.as_ref() {
         return;
     }
-    let is_compat = release > driver.version && registry.compat_serves(&release, &driver.version);
-    let (message, fix) = if is_compat {
+    let path = shown(&object.path);
+    let consumer =
+        host.gpus.iter().flatten().filter_map(|gpu| gpu.name.as_ref()).find(|n| registry.is_consumer(n));
+    let is_newer = release > driver.version;
+    let in_compat =
+        object.file.components().any(|part| part.as_os_str().to_string_lossy().contains("compat"));
+    let take_out = || match &object.how {
+        How::LibraryPath(_) => format!("take {} out of LD_LIBRARY_PATH", folder(&object.path)),
+        _ => format!("take {path} out of the loader's cache, or start the container without it"),
+    };
+    let (severity, message, fix) = if is_newer && in_compat && consumer.is_some() {
         (
+            Severity::Error,
             format!(
-                "the driver's library is cuda-compat's, of release {release}: it serves data-centre GPUs only, and CUDA does not start on this one (error 804)"
+                "the driver's library is cuda-compat's, of release {release}: it does not serve {}, and CUDA does not start (error 804)",
+                consumer.map(|name| crate::model::text::clean(name, 60)).unwrap_or_default()
             ),
-            format!("take {} out of LD_LIBRARY_PATH, and update the driver itself", folder(&object.path)),
+            format!("{}, and update the driver itself", take_out()),
+        )
+    } else if is_newer && in_compat {
+        (
+            Severity::Warning,
+            format!(
+                "the driver's library is cuda-compat's, of release {release}, which NVIDIA does not list for drivers of branch {}: CUDA may end with error 803",
+                driver.version.major()
+            ),
+            take_out(),
         )
     } else {
         (
+            Severity::Error,
             format!(
                 "the driver's library is of release {release}, its kernel module of {}: CUDA does not start (error 803)",
                 driver.version
@@ -53,8 +74,8 @@ pub(super) fn loaded(object: &Object, host: &Host, registry: &Registry, findings
     };
     findings.push(Finding {
         fix: Some(fix),
-        r#where: Some(shown(&object.path)),
-        ..finding(Code::DriverMismatch, Severity::Error, message)
+        r#where: Some(path),
+        ..finding(Code::DriverMismatch, severity, message)
     });
 }
 

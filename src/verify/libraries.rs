@@ -150,18 +150,25 @@ impl Judge<'_> {
         let numbers = |text: &String| text.parse::<DottedVersion>().ok();
         let order =
             there.as_ref().and_then(numbers).zip(here.as_ref().and_then(numbers)).map(|(a, b)| a.cmp(&b));
+        // A whole cuDNN of another release is no mixture: it runs, but under a torch that was built with a newer one.
+        let is_cudnn = name.starts_with("libcudnn");
+        let whole = is_cudnn && self.cudnn_is_elsewhere();
+        let of_torch = self.installed.distributions.iter().any(|d| d.name == "torch");
         let severity = match order {
             Some(Ordering::Equal) => Severity::Info,
+            Some(Ordering::Less) if whole && !of_torch => Severity::Warning,
+            Some(Ordering::Greater) if whole => Severity::Warning,
             Some(Ordering::Less) => Severity::Error,
             // A newer library of the same major serves what was built for an older one; parts of cuDNN do not.
-            Some(Ordering::Greater) if name.starts_with("libcudnn") => Severity::Error,
+            Some(Ordering::Greater) if is_cudnn => Severity::Error,
             Some(Ordering::Greater) | None => Severity::Warning,
         };
         let (why, fix) = self.cause(object, name, Some(&file_name(&own.file)));
         let versions = match (&there, &here) {
             (Some(there), Some(here)) if severity == Severity::Error => {
                 let what = match name {
-                    name if name.starts_with("libcudnn") => "; the first convolution would abort",
+                    _ if whole => "; torch refuses a cuDNN older than the one that it was built with",
+                    _ if is_cudnn => "; the first convolution would abort",
                     _ => "; what was built for the newer one finds symbols missing",
                 };
                 format!(". {there} there, {here} in {}{what}", own.package)
@@ -294,10 +301,20 @@ impl Judge<'_> {
                 1 => "; so does one more".to_owned(),
                 n => format!("; so do {n} more"),
             };
+            // Whose RECORD has it brings it back; the one that asks for it only with what it needs.
+            let records = |d: &&crate::model::installed::Distribution| {
+                d.faults.iter().any(|fault| matches!(fault, FileFault::Missing(path) if path.rsplit('/').next() == Some(&missing.name)))
+            };
+            let lost = self.installed.distributions.iter().find(records);
             let owner = by.and_then(|by| self.native.own.iter().find(|own| own.file == by.file));
             let is_ours = OURS.iter().any(|kind| missing.name.starts_with(kind));
             let fix = match (is_ours, owner) {
-                (true, Some(owner)) => Some(super::packages::reinstall(self.installed, &owner.package)),
+                (true, _) if lost.is_some() => {
+                    lost.map(|lost| super::packages::reinstall(self.installed, &lost.name))
+                }
+                (true, Some(owner)) => {
+                    Some(super::packages::reinstall(self.installed, &owner.package).replace(" --no-deps", ""))
+                }
                 (true, None) => None,
                 // No wheel brings the system's libraries.
                 (false, _) => Some(format!(
@@ -319,6 +336,12 @@ impl Judge<'_> {
             });
         }
         out
+    }
+
+    /// Whether no part of cuDNN would come from the environment: then it is another's, and whole.
+    fn cudnn_is_elsewhere(&self) -> bool {
+        let of_cudnn = self.process.objects.iter().filter(|o| file_name(&o.path).starts_with("libcudnn"));
+        of_cudnn.into_iter().all(|object| self.native.own.iter().all(|own| own.file != object.file))
     }
 
     /// cuDNN is one release, whatever the number of its files.

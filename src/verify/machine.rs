@@ -47,8 +47,10 @@ pub(super) fn check(state: &MachineState, host: &Host, needs_gpu: bool, require_
             Some(fix),
         ));
     }
+    // Where there is no device file at all this was said.
     if let Some(devices) = state.container.as_ref().and_then(|c| c.visible_devices.as_deref())
         && ["void", "none"].contains(&devices)
+        && !state.was_given_no_gpu()
     {
         area.findings.push(tell(
             Code::NoDeviceFiles,
@@ -116,7 +118,7 @@ fn card(card: &CardState, findings: &mut Vec<Finding>) {
             Some("nvidia-smi -c DEFAULT"),
         ),
         // NVIDIA's own advice for MPS: its server has the card, and shares it.
-        (Some(ComputeMode::Exclusive), _) if card.has_mps => {}
+        (Some(ComputeMode::Exclusive), _) if card.may_be_mps => {}
         (Some(ComputeMode::Exclusive), n) if n > 0 => tell(
             Code::ComputeMode,
             Severity::Error,
@@ -227,7 +229,7 @@ mod tests {
             (
                 card(&|c| {
                     (c.compute_mode, c.processes) = (Some(ComputeMode::Exclusive), Some(1));
-                    c.has_mps = true;
+                    c.may_be_mps = true;
                 }),
                 &[],
             ),

@@ -23,6 +23,7 @@ use crate::model::installed::{Installed, Traces};
 use crate::model::machine_state::MachineState;
 use crate::model::native::Native;
 use crate::model::solution::Envelope;
+use crate::model::version::DottedVersion;
 use crate::registry::Registry;
 
 /// The findings of one area, for the report's lines.
@@ -95,6 +96,13 @@ pub fn install(
     install::check(installed, traces, cuda.as_deref(), locked)
 }
 
+/// The release of the driver's library that would be loaded, where its file's name says one.
+pub fn driver_release(native: &Native) -> Option<DottedVersion> {
+    let mut objects = native.process.iter().flat_map(|process| &process.objects);
+    let driver = objects.find(|object| paths::file_name(&object.path).starts_with("libcuda.so"))?;
+    crate::model::host::Driver::release_of_library(&paths::file_name(&driver.file))
+}
+
 /// What there is to say of the GPUs that programs see here.
 pub fn notes(host: &Host) -> Vec<Finding> {
     host::notes(host)
@@ -142,7 +150,7 @@ pub fn installed_target<'l>(lock: &'l Lockfile, installed: &Installed) -> Option
 pub fn without_lock(
     registry: &Registry,
     envelope: Option<&Envelope>,
-    native: Option<&crate::model::version::DottedVersion>,
+    native: Option<&DottedVersion>,
     host: &Host,
     installed: &Installed,
     require_gpu: bool,

@@ -9,7 +9,7 @@ use crate::cli::error::{CliError, exit};
 use crate::cli::fetch;
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::label;
-use crate::inspect::{self, Detail};
+use crate::inspect::{self, Detail, Records};
 use crate::model::capability::CodeTarget;
 use crate::model::library::{DeviceCode, Library};
 use crate::model::text::clean;
@@ -39,15 +39,16 @@ pub(super) fn run(global: &GlobalArgs, args: &InspectArgs, printer: &Printer) ->
     {
         return Err(error);
     }
+    let mut records = Records::default();
     if printer.json {
-        printer.json(&json!({ "files": libraries.iter().map(as_json).collect::<Vec<_>>() }));
+        printer.json(&json!({ "files": libraries.iter().map(|library| as_json(library, &mut records)).collect::<Vec<_>>() }));
         return Ok(exit::YES);
     }
     for (i, library) in libraries.iter().enumerate() {
         if i > 0 {
             printer.out("");
         }
-        show(printer, library);
+        show(printer, library, &mut records);
     }
     if let Some(error) = failure {
         return Err(error);
@@ -133,8 +134,8 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>, depth: usize) {
 
 /// The package that recorded a library and its version, and whether the library says the same of itself; it may say less:
 /// 12.8 of 12.8.90.
-fn recorded(library: &Library) -> Option<(String, String, bool)> {
-    let (package, version) = inspect::recorded(Path::new(&library.path))?;
+fn recorded(library: &Library, records: &mut Records) -> Option<(String, String, bool)> {
+    let (package, version) = records.of(Path::new(&library.path))?;
     let begins = |longer: &str, shorter: &str| {
         longer.strip_prefix(shorter).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
@@ -144,8 +145,8 @@ fn recorded(library: &Library) -> Option<(String, String, bool)> {
 }
 
 /// `12.8 (by code; nvidia-cuda-runtime-cu12 is 12.8.90)`
-fn version(library: &Library) -> String {
-    match (&library.version, recorded(library)) {
+fn version(library: &Library, records: &mut Records) -> String {
+    match (&library.version, recorded(library, records)) {
         (None, None) => String::new(),
         (Some(own), None) => format!("{} (by {})", own.text, own.from),
         (None, Some((package, version, _))) => format!("{version} (by {package}, which recorded it)"),
@@ -164,14 +165,14 @@ fn version(library: &Library) -> String {
     }
 }
 
-fn as_json(library: &Library) -> Value {
+fn as_json(library: &Library, records: &mut Records) -> Value {
     let code = library.device.clone().unwrap_or_default();
     let (sass, ptx) = (code.counts(|s| &s.sass), code.counts(|s| &s.ptx));
     let names = |list: &[(CodeTarget, usize)]| list.iter().map(|(t, _)| t.to_string()).collect::<Vec<_>>();
     let counts = |list: &[(CodeTarget, usize)]| {
         list.iter().map(|(t, n)| (t.to_string(), json!(n))).collect::<serde_json::Map<_, _>>()
     };
-    let recorded = recorded(library);
+    let recorded = recorded(library, records);
     let own = library.version.as_ref().map(|v| (v.text.as_str(), v.from));
     let stated = own.or(recorded.as_ref().map(|(_, version, _)| (version.as_str(), "RECORD")));
     json!({
@@ -199,14 +200,14 @@ fn as_json(library: &Library) -> Value {
     })
 }
 
-fn show(printer: &Printer, library: &Library) {
+fn show(printer: &Printer, library: &Library, records: &mut Records) {
     let line = |name: &str, text: &str| {
         if !text.is_empty() {
             printer.out(&format!("  {}{}", label(printer, name), wrap(&clean(text, 4000), 17)));
         }
     };
     printer.out(&clean(&library.path, 300));
-    line("version", &version(library));
+    line("version", &version(library, records));
     line("processor", &library.machine);
     line("soname", library.soname.as_deref().unwrap_or_default());
     line("needs", &library.needed.join(" "));

@@ -45,9 +45,14 @@ pub(super) fn run(log: &mut Log, runtime: &Path, cublas: &Path) -> Result<(), St
     Ok(())
 }
 
-/// `120804` is 12.8.4, as cublas_api.h has it since CUDA 10: major * 10000 + minor * 100 + patch.
+/// `120804` is 12.8.4: cublas_api.h has major * 10000 + minor * 100 + patch from 11.9 on, and major * 1000 before:
+/// `11605` is 11.6.5.
 fn release(version: c_int) -> String {
-    format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
+    let (major, rest) = match version {
+        100_000.. => (version / 10_000, version % 10_000),
+        _ => (version / 1_000, version % 1_000),
+    };
+    format!("{major}.{}.{}", rest / 100, rest % 100)
 }
 
 #[cfg(test)]
@@ -56,5 +61,7 @@ mod tests {
     fn versions() {
         assert_eq!(super::release(120_804), "12.8.4");
         assert_eq!(super::release(130_100), "13.1.0");
+        assert_eq!(super::release(110_902), "11.9.2");
+        assert_eq!(super::release(11_605), "11.6.5");
     }
 }

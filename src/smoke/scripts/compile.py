@@ -2,6 +2,7 @@
 layer("compile", "cuda:0")
 import os
 import shutil
+import sysconfig
 
 import torch
 
@@ -23,9 +24,12 @@ except ImportError:
 
 if not torch.cuda.is_available() or not has_triton():
     not_run("torch says that its Triton does not serve this GPU")
-compilers = [os.environ.get("CC", "").split(" ")[0], "cc", "gcc", "clang"]
+# What Triton's runtime/build.py looks for, and what its launcher includes.
+compilers = [os.environ.get("CC", "").split(" ")[0], "gcc", "clang"]
 if not any(name and shutil.which(name) for name in compilers):
     not_run("Triton builds its launcher with a C compiler, and none is here")
+if not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")):
+    not_run("Triton builds its launcher with Python's headers, and they are not here (python3-dev)")
 
 
 def function(x):

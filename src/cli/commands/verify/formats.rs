@@ -11,6 +11,12 @@ use crate::verify::Area;
 /// No message is longer.
 const MAX_MESSAGE: usize = 1_000;
 
+/// The message and what mends it, as one line of text.
+fn with_fix(f: &Finding) -> String {
+    let fix = f.fix.as_ref().map(|fix| format!(". Fix: {fix}")).unwrap_or_default();
+    clean(&format!("{}{fix}", f.message.lines().next().unwrap_or_default()), MAX_MESSAGE)
+}
+
 /// Workflow commands; line breaks and percent signs are escaped, control characters gone.
 pub(super) fn github(areas: &[Area]) -> String {
     let mut out = String::new();
@@ -20,8 +26,7 @@ pub(super) fn github(areas: &[Area]) -> String {
             Severity::Warning => "warning",
             Severity::Info => "notice",
         };
-        let fix = f.fix.as_ref().map(|fix| format!(". Fix: {fix}")).unwrap_or_default();
-        let message = clean(&format!("{}{fix}", f.message), MAX_MESSAGE).replace('%', "%25");
+        let message = with_fix(f).replace('%', "%25");
         let _ = writeln!(out, "::{level} title=envlock {}::{message}", f.code.as_str());
     }
     out
@@ -110,12 +115,10 @@ pub(super) fn sarif(areas: &[Area]) -> String {
                 Severity::Warning => "warning",
                 Severity::Info => "note",
             };
-            let fix =
-                f.fix.as_ref().map(|fix| format!(" Fix: {}", clean(fix, MAX_MESSAGE))).unwrap_or_default();
             json!({
                 "ruleId": f.code.as_str(),
                 "level": level,
-                "message": {"text": format!("{}{fix}", clean(&f.message, MAX_MESSAGE))},
+                "message": {"text": with_fix(f)},
                 // What is wrong is in an environment, which is no file of the repository: the lock is.
                 "locations": [{"physicalLocation": {"artifactLocation": {"uri": crate::cli::files::LOCK}}}],
                 "properties": {"where": f.r#where},

@@ -73,7 +73,10 @@ pub(super) fn judge(
         {
             let name = crate::model::text::clean(&file.display().to_string(), 200);
             let of_node = |finding: Finding| Finding {
-                message: format!("{name}: {}", finding.message),
+                message: match finding.message.contains(&name) {
+                    true => finding.message,
+                    false => format!("{name}: {}", finding.message),
+                },
                 r#where: Some(name.clone()),
                 ..finding
             };

@@ -157,7 +157,7 @@ pub(super) fn judge(
         None => host::seen(),
     };
     let all_gpus = seen.gpus.as_ref().map_or(0, Vec::len);
-    let machine = host::filled(host::without(seen, &ignored, registry)?, registry)?;
+    let mut machine = host::without(seen, &ignored, registry)?;
     let depth = if question.deep { inspect::Depth::Hashes } else { inspect::Depth::Sizes };
     let installed =
         inspect::read(question.prefix, depth).map_err(|e| CliError::new("input", e.to_string()))?;
@@ -166,17 +166,9 @@ pub(super) fn judge(
         (Some(lock), Some(name)) => Some(lock::target(lock, Some(name))?),
         (Some(lock), None) => verify::installed_target(lock, &installed),
     };
-    let mut areas = match target {
-        Some(target) => verify::against_lock(target, &machine, &installed, question.require_gpu),
-        None => on_its_own(registry, &machine, &installed, question.require_gpu),
-    };
     let root: PathBuf = std::env::var_os("ENVLOCK_SYSROOT").map_or_else(|| "/".into(), Into::into);
-    let traces = inspect::traces(&installed, &root, &|name| std::env::var(name).ok());
-    areas.push(verify::install(&installed, &traces, registry, &|name| {
-        target.is_none_or(|target| target.package(name).is_some())
-    }));
     let around = inspect::loader::Surroundings {
-        root,
+        root: root.clone(),
         library_path: variable("LD_LIBRARY_PATH"),
         preload: variable("LD_PRELOAD"),
         conda: conda_folders(),
@@ -184,10 +176,27 @@ pub(super) fn judge(
     };
     let loads = inspect::Loads { frameworks: registry.framework_loads(), opened: registry.opened_by_name() };
     let native = inspect::native(&installed, &around, &loads);
+    // What the loader takes decides, however it finds it: containers put cuda-compat into the loader's cache.
+    if question.host.is_none()
+        && let Some(driver) = &mut machine.driver
+        && let Some(release) = verify::driver_release(&native)
+    {
+        driver.compat = Some(release).filter(|release| *release > driver.version);
+    }
+    let machine = host::filled(machine, registry)?;
+    let mut areas = match target {
+        Some(target) => verify::against_lock(target, &machine, &installed, question.require_gpu),
+        None => on_its_own(registry, &machine, &installed, question.require_gpu),
+    };
+    let traces = inspect::traces(&installed, &root, &|name| std::env::var(name).ok());
+    areas.push(verify::install(&installed, &traces, registry, &|name| {
+        target.is_none_or(|target| target.package(name).is_some())
+    }));
     // Of a described machine nobody knows what it is doing.
     let state = question.host.is_none().then(host::state);
     let given_no_gpu = state.as_ref().is_some_and(MachineState::was_given_no_gpu);
-    let driver_is_due = state.is_some() && !given_no_gpu;
+    // Without the device files it is them that are missed, and told.
+    let driver_is_due = state.as_ref().is_some_and(MachineState::has_device_files);
     areas.extend(verify::native(&native, &installed, &machine, driver_is_due, registry));
     if let Some(mut state) = state {
         if let Some(gpus) = &machine.gpus {
@@ -197,10 +206,12 @@ pub(super) fn judge(
         let needs_gpu = uses_cuda(target, &installed);
         // Beside the host, whose state it is.
         areas.splice(1..1, verify::machine(&state, &machine, needs_gpu, question.require_gpu));
-        if needs_gpu && let Some(area) = areas.first_mut() {
-            area.findings.extend(verify::notes(&machine));
-        }
         areas.extend(target.and_then(|target| verify::drift(target, &machine, &native)));
+    }
+    if uses_cuda(target, &installed)
+        && let Some(area) = areas.first_mut()
+    {
+        area.findings.extend(verify::notes(&machine));
     }
     let against = against(lock, target);
     let locked_cudnn = target.and_then(|target| target.stack.as_ref()?.cudnn.clone());

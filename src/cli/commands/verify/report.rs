@@ -8,7 +8,7 @@ use serde_json::json;
 use super::Judged;
 use crate::cli::args::{SmokeChoice, VerifyArgs};
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, is_command, wrap};
-use crate::model::finding::{Finding, Severity};
+use crate::model::finding::{Code, Finding, Severity};
 use crate::smoke::{End, SmokeOutcome};
 
 /// What `verify` tells.
@@ -79,9 +79,10 @@ impl Report<'_> {
     }
 }
 
-/// So many findings of one kind are told one by one; of a longer row the first, and whom it concerns besides.
+/// So many findings that say the same of different packages are told one by one; of a longer row the first, and whom
+/// it concerns besides.
 const ROW: usize = 4;
-/// Of a longer row, so many places are named.
+/// Of a longer row, so many places are named; of findings that say different things, so many are told.
 const NAMED: usize = 20;
 
 /// The findings, the worst first, each with what mends it.
@@ -97,11 +98,15 @@ pub(in crate::cli::commands) fn findings<'f>(p: &Printer, all: impl Iterator<Ite
         let count = alike.count();
         let (row, others) = rest.split_at(count);
         rest = others;
-        if row.len() > ROW && first.r#where.is_some() {
-            told(p, first);
-            p.out(&format!("  {}", wrap(&besides(&row[1..]), 2)));
-        } else {
-            row.iter().for_each(|finding| told(p, finding));
+        // Of these a name says it all; of others what differs would be lost.
+        let same = [Code::MissingPackage, Code::ExtraPackage].contains(&first.code);
+        let told_in_full = match same && row.len() > ROW {
+            true => 1,
+            false => NAMED,
+        };
+        row.iter().take(told_in_full).for_each(|finding| told(p, finding));
+        if row.len() > told_in_full {
+            p.out(&format!("  {}", wrap(&besides(&row[told_in_full..]), 2)));
         }
         // One fix for a row of findings is said once, after the last of them.
         let next_fix = rest.first().and_then(|next| next.fix.as_ref());
@@ -132,6 +137,6 @@ fn told(p: &Printer, finding: &Finding) {
 fn besides(row: &[&Finding]) -> String {
     let places = row.iter().take(NAMED).filter_map(|f| f.r#where.as_deref());
     let places: Vec<String> = places.map(|place| crate::model::text::clean(place, 100)).collect();
-    let more = if row.len() > NAMED { ", ... (--json has each)" } else { "" };
-    format!("and {} more: {}{more}", row.len(), places.join(", "))
+    let more = if row.len() > NAMED { ", ..." } else { "" };
+    format!("and {} more: {}{more} (--json has each)", row.len(), places.join(", "))
 }

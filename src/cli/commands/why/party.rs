@@ -166,9 +166,8 @@ impl Asked<'_> {
         }
         for package in &self.target.packages {
             if let Some((targets, evidence)) = &package.targets {
-                let text =
-                    format!("{} {} has code for {targets}", package.name, package.version_and_flavour());
-                out.push(Because { kind: "code", text, source: Some(evidence.to_string()) });
+                let of = package.version_and_flavour();
+                out.push(plain("code", format!("{} {of} has code for {targets} ({evidence})", package.name)));
             }
         }
         let ptx: Vec<String> = coverage

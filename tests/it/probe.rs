@@ -251,7 +251,8 @@ fn cuda_compat_raises_the_driver_where_it_serves() {
     let run = context.run(&torch).expect(1);
     let probe = context.run(&["probe"]).expect(0).flat();
     assert!(
-        probe.contains("cuda-compat of 580.65.06") && probe.contains("does not serve NVIDIA GeForce RTX 4090"),
+        probe.contains("cuda-compat of 580.65.06")
+            && probe.contains("does not serve NVIDIA GeForce RTX 4090"),
         "{probe} {}",
         run.shown()
     );

@@ -318,3 +318,36 @@ fn torchs_branch_for_gpus() {
         assert!(speeds.into_iter().all(|c| c["passed"] == (mode == "used")), "{mode}: {json:#}");
     }
 }
+
+/// The C types and constants of the native layers, held against the headers in NVIDIA's wheels of the environment that
+/// `ENVLOCK_TEST_CUDA13` names (JAX's with CUDA 13 has them all).
+#[test]
+#[ignore = "needs NVIDIA's headers"]
+fn the_vendors_own_headers_and_assembler() {
+    let Some(prefix) = std::env::var_os("ENVLOCK_TEST_CUDA13").map(std::path::PathBuf::from) else {
+        return super::context::skipped("ENVLOCK_TEST_CUDA13 names no environment");
+    };
+    let entries = std::fs::read_dir(prefix.join("lib")).unwrap().flatten();
+    let nvidia =
+        entries.map(|e| e.path().join("site-packages/nvidia")).find(|folder| folder.is_dir()).unwrap();
+    let includes =
+        ["cu13/include", "cudnn/include"].map(|folder| format!("-I{}", nvidia.join(folder).display()));
+    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/vendor_prototypes.c");
+    let out = Command::new("gcc")
+        .args(["-Werror", "-Wincompatible-pointer-types", "-Wno-deprecated-declarations", "-fsyntax-only"])
+        .args(includes)
+        .arg(source)
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    // The kernel in PTX is one that NVIDIA's assembler takes, for every generation that it knows.
+    let layer = include_str!("../../src/smoke/native/runtime.rs");
+    let ptx = &layer[layer.find(".version").unwrap()..];
+    let kernel = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(kernel.path(), &ptx[..ptx.find("\\0").unwrap()]).unwrap();
+    for target in ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"] {
+        let mut assembler = Command::new(nvidia.join("cu13/bin/ptxas"));
+        let out = assembler.args(["-arch", target, "-o", "/dev/null"]).arg(kernel.path()).output().unwrap();
+        assert!(out.status.success(), "{target}: {}", String::from_utf8_lossy(&out.stderr));
+    }
+}

@@ -138,14 +138,23 @@ fn container(around: &Surroundings<'_>) -> Option<Container> {
     // Pods of containerd and CRI-O have no such file, nor has Apptainer.
     let named = ["container", "KUBERNETES_SERVICE_HOST", "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"];
     let is_named = named.iter().any(|name| (around.variable)(name).is_some_and(|v| !v.is_empty()));
-    // A root of layers is an image's: `... / / rw,relatime - overlay overlay rw,...`.
     let layered = || {
         let mounts = std::fs::read_to_string(around.root.join("proc/self/mountinfo")).unwrap_or_default();
-        mounts.lines().any(|line| line.split(' ').nth(4) == Some("/") && line.contains(" - overlay "))
+        mounts.lines().any(is_image)
     };
     (marked || is_named || layered()).then(|| Container {
         visible_devices: (around.variable)("NVIDIA_VISIBLE_DEVICES").map(|v| clean(&v, 200)),
     })
+}
+
+/// Whether a line of `/proc/self/mountinfo` is the root of an image's layers, as Docker, containerd and CRI-O put it
+/// together; nodes without disks have a root of layers too, of other folders.
+fn is_image(line: &str) -> bool {
+    let engines = ["/docker/", "containerd", "/containers/"];
+    line.split(' ').nth(4) == Some("/")
+        && line
+            .split_once(" - overlay ")
+            .is_some_and(|(_, of)| engines.iter().any(|engine| of.contains(engine)))
 }
 
 /// Whether Docker knows NVIDIA's runtime, or a CDI description of the GPUs is there; nothing without Docker.
@@ -200,5 +209,20 @@ mod tests {
         assert_eq!(docker(root), Some(true));
         write(root, ".dockerenv", "");
         assert_eq!(container(&around), Some(Container { visible_devices: None }));
+        for (line, expected) in [
+            (
+                "612 511 0:52 / / rw,relatime - overlay overlay rw,lowerdir=/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/7/fs",
+                true,
+            ),
+            (
+                "612 511 0:52 / / rw,relatime - overlay overlay rw,lowerdir=/var/lib/containers/storage/overlay/l/X",
+                true,
+            ),
+            ("30 1 0:26 / / rw,relatime - overlay overlay rw,lowerdir=/sysroot,upperdir=/run/upper", false),
+            ("30 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw", false),
+            ("", false),
+        ] {
+            assert_eq!(is_image(line), expected, "{line}");
+        }
     }
 }

@@ -304,7 +304,8 @@ fn torchs_branch_for_gpus() {
     let python = prefix.join("bin/python").display().to_string();
     let harness = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/torch_on_no_gpu.py");
     for (mode, verdict) in [("used", "ok"), ("unused", "differs")] {
-        let Some(env) = environment("") else { return };
+        let Some(mut env) = environment("") else { return };
+        env.context.set("ENVLOCK_SMOKE_TIMEOUT", "1800");
         python_is(&env, &format!("exec '{python}' -W ignore '{}' {mode} \"$2\" \"$3\"", harness.display()));
         let json = smoke(&env);
         assert_eq!(json["verdict"], verdict, "{mode}: {json:#}");

@@ -83,8 +83,9 @@ pub(super) fn loaded(object: &Object, host: &Host, registry: &Registry, findings
 pub(super) fn absent(process: &Process, host: &Host, driver_is_due: bool) -> Option<Finding> {
     let has_gpu = host.driver.is_some() && host.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty());
     let loaded = |start: &str| process.objects.iter().any(|o| file_name(&o.path).starts_with(start));
-    let told = process.missing.iter().any(|missing| missing.name.starts_with("libcuda.so"));
-    if !driver_is_due || !has_gpu || told || !loaded("libcudart.so") || loaded("libcuda.so") {
+    let needed = process.missing.iter().any(|missing| missing.name.starts_with("libcuda.so"));
+    let uses_cuda = needed || loaded("libcudart.so");
+    if !driver_is_due || !has_gpu || !uses_cuda || loaded("libcuda.so") {
         return None;
     }
     Some(Finding {

@@ -60,7 +60,7 @@ pub(super) fn check(
             area.findings.extend(judge.shadowed(at, object, &name));
         }
     }
-    area.findings.extend(judge.missing(host, driver_is_due));
+    area.findings.extend(judge.missing());
     area.findings.extend(driver_library::absent(process, host, driver_is_due));
     area.findings.extend(judge.missing_versions());
     // One cause is told once.
@@ -259,9 +259,8 @@ impl Judge<'_> {
         out.into_iter().map(|(_, finding)| finding).collect()
     }
 
-    fn missing(&self, host: &Host, driver_is_due: bool) -> Vec<Finding> {
+    fn missing(&self) -> Vec<Finding> {
         let mut out: Vec<Finding> = Vec::new();
-        let no_driver_here = !driver_is_due || host.gpus.as_ref().is_none_or(Vec::is_empty);
         let mut told: Vec<&str> = Vec::new();
         for (place, missing) in self.process.missing.iter().enumerate() {
             // One library that is gone is one fault, however many ask for it: the first, of the framework, speaks.
@@ -271,8 +270,8 @@ impl Judge<'_> {
             told.push(&missing.name);
             let others =
                 self.process.missing.iter().skip(place + 1).filter(|m| m.name == missing.name).count();
-            // Without a driver its library is missing by right: the host is judged elsewhere.
-            if missing.name.starts_with("libcuda.so") && no_driver_here {
+            // The driver's library is no package's, and without a driver it is missing by right.
+            if missing.name.starts_with("libcuda.so") {
                 continue;
             }
             // One that is there and broken is told as such.

@@ -234,6 +234,12 @@ fn summary(outcome: &SmokeOutcome) -> String {
         }
         sentences.push(sentence);
     }
+    match &outcome.end {
+        End::Crashed { layer, .. } | End::TimedOut { layer, .. } => {
+            sentences.push(format!("stopped at {layer}"))
+        }
+        End::Done | End::NotStarted(_) | End::Interrupted(_) => {}
+    }
     sentences.join(". ")
 }
 

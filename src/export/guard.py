@@ -15,21 +15,22 @@ def _envlock_guard():
     def version(text):
         return tuple(int(part) for part in re.findall(r"\d+", text))
 
-    def driver():
-        release = None
+    def drivers():
+        """The kernel module's release, and the one that programs run on."""
+        module = None
         for path in ("/sys/module/nvidia/version", "/proc/driver/nvidia/version"):
-            if release is None and os.path.exists(path):
+            if module is None and os.path.exists(path):
                 match = re.search(r"\d+\.\d+(\.\d+)?", open(path).read())
-                release = match.group(0) if match else None
+                module = match.group(0) if match else None
         # cuda-compat: the library of a newer driver, found by LD_LIBRARY_PATH.
         for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":"):
             library = os.path.join(folder, "libcuda.so.1")
             if folder and os.path.exists(library):
                 match = re.match(r"libcuda\.so\.(\d{3,}\..+)$", os.path.basename(os.path.realpath(library)))
-                if match and release and version(match.group(1)) > version(release):
-                    release = match.group(1)
+                if match and module and version(match.group(1)) > version(module):
+                    return module, match.group(1)
                 break
-        return release
+        return module, module
 
     def torch_gpus(torch):
         try:
@@ -45,20 +46,22 @@ def _envlock_guard():
         return [(torch.cuda.get_device_name(i), "%d.%d" % torch.cuda.get_device_capability(i)) for i in cards]
 
     def tensorflow_gpus(tensorflow):
-        details = tensorflow.config.experimental.get_device_details
+        # TensorFlow before 2.4 does not say what its GPUs are.
+        details = getattr(tensorflow.config.experimental, "get_device_details", lambda card: {})
         cards = [details(card) for card in tensorflow.config.list_physical_devices("GPU")]
-        return [(c.get("device_name", "GPU"), "%d.%d" % c["compute_capability"]) for c in cards if "compute_capability" in c]
+        capabilities = [card.get("compute_capability") for card in cards]
+        return [(card.get("device_name", "GPU"), c and "%d.%d" % c) for card, c in zip(cards, capabilities)]
 
     def jax_gpus(jax):
         try:
-            return [(card.device_kind, str(card.compute_capability)) for card in jax.devices("gpu")]
+            return [(card.device_kind, getattr(card, "compute_capability", None)) for card in jax.devices("gpu")]
         except RuntimeError:
             return []
 
     python = "%d.%d" % sys.version_info[:2]
     if python != locked["python"]:
         error("wrong-python", "the environment has Python %s, the lock is for %s" % (python, locked["python"]))
-    release = driver()
+    module, release = drivers()
     for framework in locked["frameworks"]:
         name = framework["import"]
         try:
@@ -78,6 +81,8 @@ def _envlock_guard():
             # `envlock verify` says the same with --require-gpu.
             error("not-judged", "%s sees no GPU, and the lock is for one" % name)
         for label, capability in gpus:
+            if capability is None:
+                continue
             label = "%s (%s)" % (label, capability)
             if capability not in locked["coverage"]:
                 error("gpu-not-covered", "%s is not covered: the stack serves %s" % (label, " ".join(locked["coverage"])))
@@ -85,8 +90,9 @@ def _envlock_guard():
             floor, below = locked["coverage"][capability]
             if release and floor and version(release) < version(floor):
                 error("driver-too-old", "driver %s is below %s, which %s needs for this stack" % (release, floor, label))
-            if release and below and version(release) >= version(below):
-                error("driver-too-new", "driver %s no longer knows %s: it needs a driver before %s" % (release, label, below))
+            # What knows a GPU is the kernel module, whatever the library in front of it.
+            if module and below and version(module) >= version(below):
+                error("driver-too-new", "driver %s no longer knows %s: it needs a driver before %s" % (module, label, below))
     if found:
         raise SystemExit("\n".join(found + ["fix: envlock verify --require-gpu"]))
 

@@ -130,10 +130,11 @@ impl Crawl<'_> {
         let last = (needed.wheel.version.clone(), 0);
         let (version, times) = walks.entry((index.to_owned(), project.to_owned())).or_insert(last);
         // Only who asks for older and older releases is walking back.
-        if needed.wheel.version < *version {
-            *times += 1;
-            version.clone_from(&needed.wheel.version);
+        if needed.wheel.version >= *version {
+            return Vec::new();
         }
+        *times += 1;
+        version.clone_from(&needed.wheel.version);
         let Some(step) = times.checked_sub(WALK - 1) else { return Vec::new() };
         let count = 2usize.saturating_pow(step + 1).min(MAX_AHEAD);
         drop(walks);

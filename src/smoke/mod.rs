@@ -88,7 +88,7 @@ pub struct Plan {
 pub struct Check {
     /// `import`, `conv-fp32`, `copy`.
     pub name: String,
-    /// The layer it belongs to: `driver`, `runtime`, `cudnn`, `torch`, `tensorflow`, `jax`, `compile`.
+    /// The layer it belongs to: `driver`, `runtime`, `cublas`, `cudnn`, `torch`, `tensorflow`, `jax`, `compile`.
     pub layer: String,
     /// `cpu`, `cuda:0`.
     pub device: String,

@@ -220,3 +220,43 @@ impl Judge<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::platform::Platform;
+
+    /// PTX of a language that is newer than every known one is compiled by drivers newer than the newest known, and by
+    /// none before.
+    #[test]
+    fn ptx_newer_than_what_is_known() {
+        let registry = Registry::embedded();
+        let newest = registry.newest_ptx_isa().unwrap();
+        let of_newest = registry.driver_of_cuda(&newest.cuda).unwrap();
+        let gpu = Gpu {
+            index: 0,
+            name: None,
+            capability: Some(ComputeCapability::new(9, 0)),
+            memory_mib: None,
+            uuid: None,
+            pci_id: None,
+            found_by: "test".to_owned(),
+        };
+        let mut host = Host::open(Platform::LINUX_X86_64, "test");
+        let code = |isa| DeviceCode { ptx_isa: vec![("9.0".parse().unwrap(), isa)], ..DeviceCode::default() };
+        let after = (newest.isa.0, newest.isa.1 + 1);
+        for (driver, isa, too_new) in [
+            (of_newest.clone(), newest.isa, false),
+            (of_newest, after, true),
+            ("535.129.03".parse().unwrap(), (8, 7), true),
+            ("535.129.03".parse().unwrap(), (8, 0), false),
+        ] {
+            let version = driver.clone();
+            let found_by = "test".to_owned();
+            host.driver = Some(crate::model::host::Driver { version, cuda: None, compat: None, found_by });
+            let capability = ComputeCapability::new(9, 0);
+            let judge = Judge { gpu: &gpu, capability, host: &host, registry: &registry };
+            assert_eq!(judge.too_new(&code(isa)).is_some(), too_new, "{driver} {isa:?}");
+        }
+    }
+}

@@ -1,6 +1,8 @@
 //! TensorFlow and JAX beside torch: what they ask of driver and GPU, and where their CUDA comes from.
 
-use super::context::{IndexServer, Run, Shape, TestContext};
+use std::process::Command;
+
+use super::context::{IndexServer, Run, Shape, TestContext, skipped};
 use super::wheels::{Wheel, little_pypi, wheel};
 
 const LINUX: &str = "cp310-cp310-manylinux_2_17_x86_64";
@@ -135,6 +137,61 @@ fn jax_by_its_plugins() {
     // An extra that no release has is no release's.
     let typo = resolve(&context, &["jax[cuda99]"], "NVIDIA H200", "580.159.04").expect(1);
     assert!(typo.flat().contains("no extra `cuda99`; the newest has cuda12, cuda13"), "{}", typo.shown());
+}
+
+/// The snippet asks the framework that is locked: what it sees is held against the lock.
+#[test]
+fn the_guard_asks_jax_and_tensorflow() {
+    let server = index();
+    for (package, module, version) in [
+        (
+            "jax[cuda13]",
+            "jax",
+            "class Card:\n    device_kind = 'NVIDIA H200'\n    compute_capability = CAPABILITY\n\ndef devices(kind):\n    return [Card()]\n",
+        ),
+        (
+            "tensorflow[and-cuda]<2.90",
+            "tensorflow",
+            "class config:\n    list_physical_devices = lambda kind: [0]\n    class experimental:\n        get_device_details = lambda card: {'device_name': 'H200', 'compute_capability': PAIR}\n",
+        ),
+    ] {
+        let context = TestContext::with_index(&server);
+        resolve(&context, &[package], "NVIDIA H200", "580.159.04").expect(0);
+        let lock = context.read("envlock.lock");
+        let locked = lock
+            .split(&format!("name = \"{module}\"\nversion = \""))
+            .nth(1)
+            .unwrap()
+            .split('"')
+            .next()
+            .unwrap();
+        let Ok(python) = Command::new("python3")
+            .arg("-c")
+            .arg("import sys; print('%d.%d' % sys.version_info[:2])")
+            .output()
+        else {
+            return skipped("no python3 here");
+        };
+        let python = String::from_utf8_lossy(&python.stdout).trim().to_owned();
+        let snippet = context.run(&["guard"]).expect(0).stdout;
+        // The lock is for another Python; the one that is here plays it.
+        let at = snippet.find("\"python\": \"").unwrap() + 11;
+        let end = at + snippet[at..].find('"').unwrap();
+        let snippet = format!("{}{python}{}", &snippet[..at], &snippet[end..]);
+        context.write("train.py", &format!("{snippet}print('trained')\n"));
+        let trained = |stated: &str, capability: &str| {
+            let pair = capability.replace('.', ", ");
+            let fake = version
+                .replace("CAPABILITY", &format!("'{capability}'"))
+                .replace("PAIR", &format!("({pair})"));
+            context.write(&format!("{module}.py"), &format!("__version__ = '{stated}'\n{fake}"));
+            let out = Command::new("python3").arg(context.project().join("train.py")).output().unwrap();
+            format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr))
+        };
+        assert_eq!(trained(locked, "9.0"), "trained\n", "{module}");
+        assert!(trained(locked, "3.5").contains("error[gpu-not-covered]"), "{module}");
+        assert!(trained("0.0.1", "9.0").contains("error[wrong-version]"), "{module}");
+    }
 }
 
 #[test]

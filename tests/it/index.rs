@@ -24,17 +24,21 @@ fn every_shape_gives_the_same_lock() {
     assert_eq!(locks.len(), 1, "{}", locks.join("\n=====\n"));
 }
 
-/// Going back through many releases reads ahead of the search; what comes out is what one by one would give, and no
-/// file is read twice.
-#[test]
-fn a_long_way_back() {
+/// A server with a project of many releases, of which one fits.
+fn with_a_walker() -> IndexServer {
     let mut wheels: Vec<_> = (1..=60)
         .map(|i| {
             ("pypi", wheel("walker", &format!("1.{i}")).needs(if i == 7 { "dep==1.0" } else { "dep==2.0" }))
         })
         .collect();
     wheels.push(("pypi", wheel("dep", "1.0")));
-    let server = IndexServer::start(wheels, Shape { json: true, metadata: true, ..Shape::default() });
+    IndexServer::start(wheels, Shape { json: true, metadata: true, ..Shape::default() })
+}
+
+/// Going back through many releases comes out as it would one by one, and no file is read twice.
+#[test]
+fn a_long_way_back() {
+    let server = with_a_walker();
     let context = TestContext::with_index(&server);
     let run = context.run(&["resolve", "walker", "--gpu", "none", "--python", "3.12"]).expect(0);
     let lock = context.read("envlock.lock");
@@ -45,6 +49,53 @@ fn a_long_way_back() {
     asked.dedup();
     // A request that the busy little server dropped is sent again; else nothing is.
     assert!(count - asked.len() <= 4, "{count} requests for {asked:?}");
+}
+
+/// Each answer of the index costs a solve from the beginning: who asks for older and older releases is given more of
+/// them with each answer.
+#[test]
+fn older_releases_are_read_ahead_of_who_walks_back() {
+    use envlock::index::{Fetched, Guess, IndexClient, IndexConfig};
+    use envlock::model::solution::Need;
+    let server = with_a_walker();
+    let folder = tempfile::tempdir().unwrap();
+    let client = IndexClient::new(IndexConfig {
+        addresses: vec![("pypi".to_owned(), format!("{}/pypi", server.address))],
+        cache_dir: folder.path().to_path_buf(),
+        offline: false,
+        netrc: None,
+        certificates: Vec::new(),
+        timeout_s: 30,
+    });
+    let python = envlock::model::wheel::Python::new(12);
+    let platform = envlock::model::platform::Platform::LINUX_X86_64;
+    let guess = Guess {
+        python,
+        platform,
+        libc: None,
+        environment: envlock::model::metadata::marker_environment(python, platform),
+        not_guessed: vec!["dep".to_owned()],
+        owners: Vec::new(),
+        wanted: Vec::new(),
+    };
+    let ask = |need: Need| -> Vec<String> {
+        let answers = client.fetch(&[need], Some(&guess), &mut |_, _| {}).unwrap();
+        let files = answers.into_iter().filter_map(|answer| match answer {
+            Fetched::Metadata { filename, .. } => Some(filename),
+            Fetched::Page { .. } => None,
+        });
+        files.collect()
+    };
+    let release = |minor: u32| Need::Metadata {
+        index: "pypi".to_owned(),
+        project: "walker".to_owned(),
+        filename: format!("walker-1.{minor}-py3-none-any.whl"),
+    };
+    ask(Need::Page { index: "pypi".to_owned(), project: "walker".to_owned() });
+    let counts: Vec<usize> = [60, 59, 58, 55, 50].map(|minor| ask(release(minor)).len()).to_vec();
+    assert_eq!(counts, [1, 1, 3, 5, 9]);
+    // Asking for a newer one again is no walk.
+    assert_eq!(ask(release(60)).len(), 1);
 }
 
 #[test]

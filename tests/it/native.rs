@@ -396,6 +396,45 @@ fn an_extension_with_ptx_alone() {
     assert!(told.contains("_C.so of ext has only PTX for") && told.contains("(error 222)"), "{told}");
 }
 
+/// What one RECORD would list is nobody's leftover while it cannot be read: CUDA 13's wheels share a folder.
+#[test]
+fn without_a_record_nothing_is_called_left_over() {
+    let Some(env) = Environment::new() else { return };
+    env.library("nvidia/cudnn/lib/libother.so.1", &Build::default());
+    let host = env.host("9.0", "580.159.04");
+    assert_eq!(env.codes(&["--host", &host]), ["leftover-folder"]);
+    let metadata = "Metadata-Version: 2.1\nName: nvidia-other-cu12\nVersion: 1.0\n";
+    env.put("nvidia_other_cu12-1.0.dist-info/METADATA", metadata);
+    let host = env.host("9.0", "580.159.04");
+    assert_eq!(env.codes(&["--host", &host]), ["unreadable-record"]);
+}
+
+/// Containers put cuda-compat into the loader's cache: what the loader takes decides, not how it finds it.
+#[test]
+fn cuda_compat_without_a_variable() {
+    let Some(env) = Environment::new() else { return };
+    let write = |path: &str, text: &str| {
+        let path = env.folder("sysroot").join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write("sys/module/nvidia/version", "535.129.03\n");
+    ["dev/nvidiactl", "dev/nvidia-uvm", "dev/nvidia0"].iter().for_each(|path| write(path, ""));
+    let card = "sys/bus/pci/devices/0000:17:00.0";
+    for (file, text) in [("vendor", "0x10de\n"), ("class", "0x030200\n"), ("device", "0x2335\n")] {
+        write(&format!("{card}/{file}"), text);
+    }
+    let folder = env.folder("sysroot/usr/lib/x86_64-linux-gnu");
+    let library = folder.join("libcuda.so.570.172.08").display().to_string();
+    env.library(&library, &Build { soname: Some("libcuda.so.1"), ..Build::default() });
+    std::os::unix::fs::symlink("libcuda.so.570.172.08", folder.join("libcuda.so.1")).unwrap();
+    // An H200 on branch 535, which that cuda-compat is made for.
+    assert_eq!(env.codes(&[]), [""; 0], "{}", env.verify(&[]).shown());
+    // On a consumer's card it does not start.
+    write(&format!("{card}/device"), "0x2684\n");
+    assert!(env.codes(&[]).contains(&"driver-mismatch".to_owned()), "{}", env.verify(&[]).shown());
+}
+
 #[test]
 fn the_drivers_library_and_its_module() {
     let Some(env) = Environment::new() else { return };

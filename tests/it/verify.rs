@@ -323,6 +323,54 @@ fn crashes_and_hangs_of_the_smoke_test_are_findings() {
     assert!(!Path::new(&laid.prefix).join("bin/python.ran").exists());
 }
 
+/// What ends envlock ends the smoke test with it, and leaves nothing behind.
+#[test]
+#[cfg(unix)]
+fn an_interrupt_ends_the_child_too() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let mut laid = laid();
+    let temporary = laid.context.dir.path().join("tmp");
+    std::fs::create_dir_all(&temporary).unwrap();
+    laid.context.set("TMPDIR", &temporary.display().to_string());
+    let pid = laid.context.dir.path().join("pid");
+    fake_python(&laid, &format!("echo $$ > {0}.new; /bin/mv {0}.new {0}; exec /bin/sleep 60", pid.display()));
+    let arguments = ["verify", "--prefix", &laid.prefix, "--smoke", "cpu"];
+    let mut running = laid.context.command().args(arguments).spawn().unwrap();
+    let start = std::time::Instant::now();
+    while !pid.exists() {
+        assert!(start.elapsed().as_secs() < 60, "the smoke test did not start");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let child = std::fs::read_to_string(&pid).unwrap();
+    let kill = |arguments: &[&str]| std::process::Command::new("kill").args(arguments).output().unwrap();
+    assert!(kill(&["-INT", &running.id().to_string()]).status.success());
+    assert_eq!(running.wait().unwrap().signal(), Some(2));
+    assert!(start.elapsed().as_secs() < 50, "it waited for the child to end by itself");
+    assert!(!kill(&["-0", child.trim()]).status.success(), "the child runs on");
+    assert_eq!(std::fs::read_dir(temporary).unwrap().count(), 0, "its folder is left");
+}
+
+/// GPUs that the manifest ignores are hidden from what is run.
+#[test]
+#[cfg(unix)]
+fn ignored_gpus_are_not_run_on() {
+    let mut laid = laid();
+    let Some(stub) = super::probe::with_stub(&[]) else { return };
+    for (name, value) in [("STUB_DRIVER", "580.159.04"), ("STUB_CUDA", "13000"), ("STUB_COUNT", "2")] {
+        laid.context.set(name, value);
+    }
+    laid.context.set("LD_LIBRARY_PATH", &stub.dir.path().display().to_string());
+    laid.context.write(
+        "envlock.toml",
+        "[project]\nname = \"x\"\n[stack]\ntorch = \"2.9.1\"\nignore-gpus = [\"GeForce RTX 3090\"]\n",
+    );
+    let seen = laid.context.dir.path().join("seen");
+    fake_python(&laid, &format!("echo \"$CUDA_VISIBLE_DEVICES\" > {}", seen.display()));
+    let run = laid.context.run(&["verify", "--prefix", &laid.prefix, "--smoke", "cpu"]);
+    let told = std::fs::read_to_string(&seen).unwrap_or_else(|_| panic!("{}", run.shown()));
+    assert_eq!(told.trim(), "GPU-000", "{}", run.shown());
+}
+
 #[test]
 fn a_manifest_out_of_an_environment_locks_what_is_installed() {
     let laid = laid();

@@ -254,6 +254,37 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_each_framework_was_built_for() {
+        let installed = |name: &str, variant: Option<&str>, libraries: &[&str]| Installed {
+            distributions: vec![Distribution {
+                name: name.to_owned(),
+                variant: variant.map(str::to_owned),
+                libraries: libraries.iter().map(|path| (*path).to_owned()).collect(),
+                ..Distribution::default()
+            }],
+            ..Installed::default()
+        };
+        let (torch, tensorflow, jax) = (Framework::Torch, Framework::Tensorflow, Framework::Jax);
+        let locked = ["tensorflow".to_owned()];
+        let table = [
+            (torch, installed("torch", Some("cu128"), &[]), &[][..], Built::Cuda),
+            (torch, installed("torch", Some("cpu"), &[]), &[], Built::Cpu),
+            (torch, installed("torch", None, &["torch/lib/libtorch_cuda.so"]), &[], Built::Cuda),
+            (torch, installed("torch", None, &["torch/lib/libtorch.so"]), &[], Built::Unknown),
+            (torch, installed("torch", Some("rocm6.4"), &[]), &[], Built::Unknown),
+            (jax, installed("jax-cuda13-plugin", None, &[]), &[], Built::Cuda),
+            (jax, installed("jax", None, &[]), &[], Built::Cpu),
+            (tensorflow, installed("tensorflow-gpu", None, &[]), &[], Built::Cuda),
+            (tensorflow, installed("tensorflow-cpu", None, &[]), &[], Built::Cpu),
+            (tensorflow, installed("tensorflow", None, &[]), &locked, Built::Cuda),
+            (tensorflow, installed("tensorflow", None, &[]), &[], Built::Unknown),
+        ];
+        for (framework, installed, locked, expected) in table {
+            assert_eq!(built(framework, &installed, locked), expected, "{installed:?}");
+        }
+    }
+
+    #[test]
     fn where_each_framework_runs() {
         use Built::{Cpu, Cuda, Unknown};
         let (torch, jax) = (Framework::Torch, Framework::Jax);

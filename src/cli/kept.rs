@@ -88,8 +88,7 @@ pub(super) fn with_rows_of(global: &GlobalArgs, registry: Registry, targets: &[&
         let platform = target.host.system.platform;
         for package in &target.packages {
             let name = package.name.as_str();
-            let Ok(version) = package.version.parse::<Version>() else { continue };
-            let version = version.without_local();
+            let version = package.version.clone().without_local();
             let is_unknown = match name {
                 "torch" => !registry.builds().iter().any(|b| b.version == version && b.platform == platform),
                 // Of others only what was read is in the lock, or what belongs to torch.

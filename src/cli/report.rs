@@ -89,7 +89,7 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
             rows.push(("nccl".into(), nccl.to_string(), pinned("torch")));
         }
         match s.packages.iter().find(|p| p.name == "triton") {
-            Some(triton) => rows.push(("triton".into(), triton.version.clone(), triton.reason.clone())),
+            Some(triton) => rows.push(("triton".into(), triton.version.to_string(), triton.reason.clone())),
             None => {
                 if let Some(triton) = &stack.triton {
                     rows.push(("triton".into(), triton.clone(), pinned("torch")));
@@ -97,7 +97,7 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
             }
         }
         for (name, version) in &stack.companions {
-            rows.push((name.clone(), version.clone(), reason(name)));
+            rows.push((name.clone(), version.to_string(), reason(name)));
         }
     }
     for framework in &s.frameworks {
@@ -132,7 +132,7 @@ fn requested_rows(s: &Solution, request: &Request) -> Vec<(String, String, Strin
         .packages
         .iter()
         .filter(|p| !rows_named(s, &p.name) && request.find(&p.name).is_some())
-        .map(|p| (p.name.clone(), p.version.clone(), p.reason.clone()))
+        .map(|p| (p.name.clone(), p.version.to_string(), p.reason.clone()))
         .collect();
     if rows.len() > MAX_REQUESTED_ROWS {
         let rest = rows.len() - (MAX_REQUESTED_ROWS - 1);
@@ -183,7 +183,7 @@ fn framework_rows(
     let from = if framework.cuda_from_system { "from conda or the system" } else { "from its packages" };
     let driver = driver_reason(framework.driver_mode, framework.native_driver.as_ref(), envelope, host);
     let mut rows = vec![
-        (framework.package.clone(), framework.version.clone(), reason.to_owned()),
+        (framework.package.clone(), framework.version.to_string(), reason.to_owned()),
         ("  cuda".to_owned(), cuda_short(&framework.cuda), format!("{from}; {driver}")),
     ];
     if let Some(cudnn) = &framework.cudnn {

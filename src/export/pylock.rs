@@ -26,7 +26,7 @@ pub fn pylock(
     for package in packages {
         out.push_str("\n[[packages]]\n");
         let _ = writeln!(out, "name = {}", quote(&package.name));
-        let _ = writeln!(out, "version = {}", quote(&package.version));
+        let _ = writeln!(out, "version = {}", quote(&package.version.to_string()));
         let dependencies: Vec<String> = package
             .requires
             .iter()
@@ -59,11 +59,11 @@ pub fn pylock(
     out.push_str("\n[tool.envlock]\n");
     let _ = writeln!(out, "target = {}", quote(&target.name));
     if let Some(stack) = &target.stack {
-        let _ = writeln!(out, "torch = {}", quote(&stack.version));
+        let _ = writeln!(out, "torch = {}", quote(&stack.version.to_string()));
         let _ = writeln!(out, "variant = {}", quote(&stack.variant));
     }
     for x in &target.frameworks {
-        let _ = writeln!(out, "{} = {}", x.package, quote(&x.version));
+        let _ = writeln!(out, "{} = {}", x.package, quote(&x.version.to_string()));
     }
     if let Some(driver) = &target.envelope.driver {
         let _ = writeln!(out, "driver-min = {}", quote(driver.as_str()));

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::prefix::{PrefixError, site_packages};
 use super::record::{MAX_RECORD, encode, entries};
-use crate::model::installed::{Distribution, FileFault, Installed};
+use crate::model::installed::{Distribution, FileFault, Installed, InstalledVersion};
 use crate::model::metadata::CoreMetadata;
 
 /// METADATA files larger than this are not read.
@@ -119,7 +119,7 @@ fn header(folder: &Path, site: &Path) -> Distribution {
     let (name, version) = stem.split_once('-').unwrap_or((stem, ""));
     let mut distribution = Distribution {
         name: crate::model::text::normalized_name(name),
-        version: version.to_owned(),
+        version: version.into(),
         dist_info: dist_info.clone(),
         installer: limited(&folder.join("INSTALLER"), 200)
             .map(|b| crate::model::text::clean(String::from_utf8_lossy(&b).trim(), 40)),
@@ -130,7 +130,7 @@ fn header(folder: &Path, site: &Path) -> Distribution {
         let text = String::from_utf8_lossy(&bytes);
         if let Ok(metadata) = CoreMetadata::parse(&text, digest.clone()) {
             distribution.name = metadata.name.to_string();
-            distribution.version = metadata.version.to_string();
+            distribution.version = InstalledVersion::Valid(metadata.version.clone());
             distribution.requires = metadata.lines().map(str::to_owned).collect();
         }
         distribution.metadata_sha256 = Some(digest);

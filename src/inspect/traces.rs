@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::model::installed::{Distribution, Installed, Shadowing, Toolkit, Traces};
+use crate::model::installed::{
+    CondaPackage, Distribution, Installed, SearchedFirst, Shadowing, Toolkit, Traces,
+};
 use crate::model::text::{clean, normalized_name};
 
 /// No conda environment has more packages.
@@ -34,17 +36,21 @@ struct CondaRecord {
     build: String,
 }
 
-/// Packages that conda installed: name, version, build.
-fn conda(prefix: &Path) -> Vec<(String, String, String)> {
+/// Packages that conda installed.
+fn conda(prefix: &Path) -> Vec<CondaPackage> {
     let files = std::fs::read_dir(prefix.join("conda-meta")).into_iter().flatten().flatten();
-    let mut out: Vec<(String, String, String)> = files
+    let mut out: Vec<CondaPackage> = files
         .take(MAX_ENTRIES)
         .filter(|file| file.path().extension().is_some_and(|e| e == "json"))
         .filter_map(|file| {
             // conda lists each file of a package there: torch's record has some MB.
             let text = read(&file.path(), 64 << 20)?;
             let record: CondaRecord = serde_json::from_str(&text).ok()?;
-            Some((clean(&record.name, 100), clean(&record.version, 60), clean(&record.build, 60)))
+            Some(CondaPackage {
+                name: clean(&record.name, 100),
+                version: clean(&record.version, 60),
+                build: clean(&record.build, 60),
+            })
         })
         .collect();
     out.sort();
@@ -60,7 +66,7 @@ fn shadowing(installed: &Installed, variable: &dyn Fn(&str) -> Option<String>) -
     for folder in named.split(':').filter(|folder| !folder.is_empty()) {
         // The environment's own folder, named once more, hides nothing.
         if std::fs::canonicalize(folder).ok() != site {
-            out.extend(in_folder(Path::new(folder), "PYTHONPATH", installed));
+            out.extend(in_folder(Path::new(folder), SearchedFirst::PythonPath, installed));
         }
     }
     let closed = read(&Path::new(&installed.prefix).join("pyvenv.cfg"), MAX_FILE).is_some_and(|text| {
@@ -72,14 +78,14 @@ fn shadowing(installed: &Installed, variable: &dyn Fn(&str) -> Option<String>) -
     {
         let folder = PathBuf::from(home).join(format!(".local/lib/python{python}/site-packages"));
         if folder != installed.site_packages {
-            out.extend(in_folder(&folder, "the user's own site-packages", installed));
+            out.extend(in_folder(&folder, SearchedFirst::UserSite, installed));
         }
     }
     out
 }
 
 /// The packages of a folder that the environment has too.
-fn in_folder(folder: &Path, by: &str, installed: &Installed) -> Vec<Shadowing> {
+fn in_folder(folder: &Path, by: SearchedFirst, installed: &Installed) -> Vec<Shadowing> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_ENTRIES);
     let names: Vec<String> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
     let site = &installed.site_packages;
@@ -102,16 +108,16 @@ fn in_folder(folder: &Path, by: &str, installed: &Installed) -> Vec<Shadowing> {
         // A package by its metadata, or a module of it.
         let with_metadata = names.iter().find_map(|name| {
             let (found, version) = name.strip_suffix(".dist-info")?.split_once('-')?;
-            (normalized_name(found) == distribution.name).then(|| Some(version.to_owned()))
+            (normalized_name(found) == distribution.name).then(|| Some(version.into()))
         });
         let is_module = || modules.iter().any(|module| owns(distribution, module));
         let bare = || is_module().then_some(None);
         if let Some(version) = with_metadata.or_else(bare) {
             out.push(Shadowing {
                 name: distribution.name.clone(),
-                version: version.map(|v| clean(&v, 60)),
+                version,
                 folder: clean(&folder.display().to_string(), 200),
-                by: by.to_owned(),
+                by,
             });
         }
     }
@@ -192,7 +198,7 @@ fn toolkit(root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Option<Too
             let number: u32 = line.trim().parse().ok()?;
             Some(format!("{}.{}", number / 1000, number % 1000 / 10))
         })?;
-    Some(Toolkit { by, home: clean(&home.display().to_string(), 200), version: clean(&version, 40) })
+    Some(Toolkit { by, home: clean(&home.display().to_string(), 200), version: version.parse().ok()? })
 }
 
 fn read(path: &Path, limit: u64) -> Option<String> {

@@ -183,10 +183,9 @@ pub fn merged(mut ours: Lockfile, theirs: &Lockfile) -> Lockfile {
     for target in &mut ours.targets {
         let Some(other) = theirs.target(Some(&target.name)) else { continue };
         for package in &other.packages {
-            let version = |text: &str| text.parse::<pep440_rs::Version>().ok();
             match target.packages.iter_mut().find(|p| p.name == package.name) {
                 None => target.packages.push(package.clone()),
-                Some(own) if version(&own.version) < version(&package.version) => *own = package.clone(),
+                Some(own) if own.version < package.version => *own = package.clone(),
                 Some(_) => {}
             }
         }

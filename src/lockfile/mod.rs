@@ -106,7 +106,7 @@ impl Target {
 
     /// The versions that a later solve should keep.
     pub fn preferences(&self) -> Preferences {
-        let versions = self.packages.iter().filter_map(|p| Some((p.name.clone(), p.version.parse().ok()?)));
+        let versions = self.packages.iter().map(|p| (p.name.clone(), p.version.clone()));
         Preferences {
             versions: versions.collect(),
             python: Some(self.python),

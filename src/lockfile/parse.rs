@@ -145,9 +145,8 @@ fn target(raw: RawTarget) -> Result<Target, LockError> {
     let plain = |text: &str| {
         text.len() <= 120 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._+!-=<>,*".contains(&b))
     };
-    let frameworks =
-        raw.framework.iter().flat_map(|x| [&x.name, &x.package, &x.version].into_iter().chain(&x.conda));
-    let stack = raw.stack.iter().flat_map(|s| [&s.torch, &s.variant]);
+    let frameworks = raw.framework.iter().flat_map(|x| [&x.name, &x.package].into_iter().chain(&x.conda));
+    let stack = raw.stack.iter().map(|s| &s.variant);
     if let Some(odd) = std::iter::once(&raw.name).chain(frameworks).chain(stack).find(|text| !plain(text)) {
         return Err(LockError::Malformed(format!("`{}` is no name", crate::model::text::clean(odd, 40))));
     }

@@ -92,7 +92,7 @@ fn render_target(out: &mut String, t: &Target) {
     field(out, "level", Some(if t.level == Level::Full { "full" } else { "stack" }));
     if let Some(s) = &t.stack {
         out.push_str("\n[target.stack]\n");
-        field(out, "torch", Some(&s.version));
+        field(out, "torch", Some(&s.version.to_string()));
         field(out, "variant", Some(&s.variant));
         field(out, "index", Some(&s.index));
         field(out, "evidence", Some(&s.evidence.to_string()));
@@ -103,7 +103,7 @@ fn render_target(out: &mut String, t: &Target) {
         field(out, "native-driver", s.native_driver.as_ref().map(|v| v.as_str()));
         if !s.companions.is_empty() {
             let items: Vec<String> =
-                s.companions.iter().map(|(k, v)| format!("{k} = {}", quote(v))).collect();
+                s.companions.iter().map(|(k, v)| format!("{k} = {}", quote(&v.to_string()))).collect();
             let _ = writeln!(out, "companions = {{ {} }}", items.join(", "));
         }
     }
@@ -111,7 +111,7 @@ fn render_target(out: &mut String, t: &Target) {
         out.push_str("\n[[target.framework]]\n");
         field(out, "name", Some(&x.name));
         field(out, "package", Some(&x.package));
-        field(out, "version", Some(&x.version));
+        field(out, "version", Some(&x.version.to_string()));
         field(out, "cuda", Some(&x.cuda.to_string()));
         field(out, "cudnn", x.cudnn.as_ref().map(|v| v.as_str()));
         let _ = writeln!(out, "cuda-from-system = {}", x.cuda_from_system);
@@ -172,7 +172,7 @@ fn render_target(out: &mut String, t: &Target) {
 fn render_package(out: &mut String, p: &ChosenPackage, targets: Option<Vec<&str>>) {
     out.push_str("\n[[package]]\n");
     field(out, "name", Some(&p.name));
-    field(out, "version", Some(&p.version));
+    field(out, "version", Some(&p.version.to_string()));
     field(out, "index", Some(&p.index));
     field(out, "variant", p.variant.as_deref());
     field(out, "reason", Some(&p.reason));

@@ -43,12 +43,11 @@ pub fn stale(lock: &Lockfile, request: &Request, registry: &Registry) -> Vec<Sta
     }
     for target in &lock.targets {
         let Some(stack) = &target.stack else { continue };
-        let Ok(version) = stack.version.parse() else { continue };
         if let Some(reason) =
-            registry.build(&version, &stack.variant, target.platform).and_then(|b| b.yanked.clone())
+            registry.build(&stack.version, &stack.variant, target.platform).and_then(|b| b.yanked.clone())
         {
             out.push(Stale::Withdrawn {
-                version: stack.version.clone(),
+                version: stack.version.to_string(),
                 variant: stack.variant.clone(),
                 reason,
             });

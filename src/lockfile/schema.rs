@@ -1,5 +1,6 @@
 //! serde's mirror of the file, format 1.
 
+use pep440_rs::Version;
 use serde::Deserialize;
 
 use crate::model::capability::{CodeTarget, ComputeCapability, Via};
@@ -51,7 +52,7 @@ pub(super) struct RawTarget {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct RawStack {
-    pub torch: String,
+    pub torch: Version,
     pub variant: String,
     pub index: String,
     pub evidence: Evidence,
@@ -61,7 +62,7 @@ pub(super) struct RawStack {
     pub triton: Option<String>,
     pub native_driver: Option<DottedVersion>,
     #[serde(default)]
-    pub companions: std::collections::BTreeMap<String, String>,
+    pub companions: std::collections::BTreeMap<String, Version>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -69,7 +70,7 @@ pub(super) struct RawStack {
 pub(super) struct RawFramework {
     pub name: String,
     pub package: String,
-    pub version: String,
+    pub version: Version,
     pub cuda: String,
     pub cudnn: Option<DottedVersion>,
     pub cuda_from_system: bool,
@@ -121,7 +122,7 @@ pub(super) struct RawGpu {
 #[serde(rename_all = "kebab-case")]
 pub(super) struct RawPackage {
     pub name: String,
-    pub version: String,
+    pub version: Version,
     pub index: String,
     pub variant: Option<String>,
     pub reason: String,

@@ -50,13 +50,13 @@ fn sample() -> Lockfile {
             level: Level::Full,
             stack: Some(Stack {
                 framework: "torch".into(),
-                version: "2.9.1".into(),
+                version: "2.9.1".parse().unwrap(),
                 variant: "cu128".into(),
                 cuda: Some(semver::Version::new(12, 8, 0)),
                 cudnn: Some("9.10.2.21".parse().unwrap()),
                 nccl: None,
                 triton: Some("==3.5.1".into()),
-                companions: [("torchvision".to_owned(), "0.24.1".to_owned())].into(),
+                companions: [("torchvision".to_owned(), "0.24.1".parse().unwrap())].into(),
                 index: "pypi".into(),
                 evidence: Evidence::Measured,
                 driver_mode: None,
@@ -79,7 +79,7 @@ fn sample() -> Lockfile {
             packages: vec![
                 ChosenPackage {
                     name: "numpy".into(),
-                    version: "2.3.5".into(),
+                    version: "2.3.5".parse().unwrap(),
                     index: "pypi".into(),
                     files: vec![ChosenFile {
                         name: "numpy-2.3.5-x.whl".into(),
@@ -95,7 +95,7 @@ fn sample() -> Lockfile {
                 },
                 ChosenPackage {
                     name: "torch".into(),
-                    version: "2.9.1".into(),
+                    version: "2.9.1".parse().unwrap(),
                     index: "pypi".into(),
                     files: vec![],
                     metadata_sha256: None,
@@ -174,14 +174,14 @@ fn what_targets_share_stands_once() {
     other.name = "laptop".into();
     // The same torch for another reason; another numpy; nothing else.
     other.packages[1].reason = "asked for".into();
-    other.packages[0].version = "2.3.6".into();
+    other.packages[0].version = "2.3.6".parse().unwrap();
     lock.targets.push(other);
     let text = render(&lock);
     assert_eq!(text.matches("name = \"torch\"").count(), 1);
     assert_eq!(text.matches("targets = [\"default\"]").count(), 1);
     assert_eq!(text.matches("targets = [\"laptop\"]").count(), 1);
     let back = parse(&text).unwrap();
-    assert_eq!(back.targets[1].package("numpy").unwrap().version, "2.3.6");
+    assert_eq!(back.targets[1].package("numpy").unwrap().version.to_string(), "2.3.6");
     assert_eq!(back.targets[1].package("torch").unwrap().reason, "newest", "the first reason stands for all");
     assert_eq!(render(&back), text);
     let lost = text.replace("targets = [\"laptop\"]", "targets = [\"moon\"]");

@@ -1,5 +1,12 @@
 //! What is installed in a Python environment, as its files say.
 
+use std::convert::Infallible;
+use std::fmt;
+use std::str::FromStr;
+
+use pep440_rs::Version;
+
+use super::version::DottedVersion;
 use super::wheel::Python;
 
 /// A Python environment on disk.
@@ -22,8 +29,8 @@ pub struct Installed {
 pub struct Distribution {
     /// Normalized name.
     pub name: String,
-    /// Version as METADATA states it.
-    pub version: String,
+    /// Version as METADATA states it, else as the folder's name does.
+    pub version: InstalledVersion,
     /// The `.dist-info` folder's name.
     pub dist_info: String,
     /// SHA-256 of the METADATA file.
@@ -40,6 +47,58 @@ pub struct Distribution {
     pub faults: Vec<FileFault>,
     /// Whether RECORD was there and readable.
     pub record_readable: bool,
+}
+
+/// A version as an installed package states it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InstalledVersion {
+    /// A version by PEP 440.
+    Valid(Version),
+    /// A text that is not one; it is only shown.
+    Invalid(String),
+}
+
+impl InstalledVersion {
+    /// The version, where it is one.
+    pub fn valid(&self) -> Option<&Version> {
+        match self {
+            InstalledVersion::Valid(version) => Some(version),
+            InstalledVersion::Invalid(_) => None,
+        }
+    }
+}
+
+impl Default for InstalledVersion {
+    fn default() -> Self {
+        InstalledVersion::Invalid(String::new())
+    }
+}
+
+impl FromStr for InstalledVersion {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match text.parse() {
+            Ok(version) => InstalledVersion::Valid(version),
+            Err(_) => InstalledVersion::Invalid(super::text::clean(text, 60)),
+        })
+    }
+}
+
+impl From<&str> for InstalledVersion {
+    fn from(text: &str) -> Self {
+        let Ok(version) = text.parse();
+        version
+    }
+}
+
+impl fmt::Display for InstalledVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            InstalledVersion::Valid(version) => version.fmt(f),
+            InstalledVersion::Invalid(text) => f.write_str(text),
+        }
+    }
 }
 
 /// A recorded file that is not as recorded.
@@ -60,8 +119,8 @@ pub enum FileFault {
 /// What lies around an environment's packages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Traces {
-    /// Packages that conda installed: name, version, build.
-    pub conda: Vec<(String, String, String)>,
+    /// Packages that conda installed, sorted by name.
+    pub conda: Vec<CondaPackage>,
     /// Packages that Python would find before the environment's own.
     pub shadowing: Vec<Shadowing>,
     /// Folders that an installer left behind, `~orch`.
@@ -77,12 +136,41 @@ pub struct Traces {
 pub struct Shadowing {
     /// The package.
     pub name: String,
-    /// Its version there; nothing where it is a folder without metadata.
-    pub version: Option<String>,
+    /// Its version there; absent where it is a folder without metadata.
+    pub version: Option<InstalledVersion>,
     /// The folder.
     pub folder: String,
     /// What makes Python look there.
-    pub by: String,
+    pub by: SearchedFirst,
+}
+
+/// Why Python looks at a folder before the environment's site-packages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SearchedFirst {
+    /// The variable `PYTHONPATH` names it.
+    PythonPath,
+    /// It is the user's own site-packages (PEP 370), and the environment does not switch that off.
+    UserSite,
+}
+
+impl fmt::Display for SearchedFirst {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SearchedFirst::PythonPath => "PYTHONPATH",
+            SearchedFirst::UserSite => "the user's own site-packages",
+        })
+    }
+}
+
+/// A package as conda's own record states it (`conda-meta/*.json`).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CondaPackage {
+    /// conda's name for it: `pytorch`.
+    pub name: String,
+    /// Its version, in conda's syntax.
+    pub version: String,
+    /// The build string, `py3.12_cuda12.4_cudnn9.1.0_0`; empty where the record has none.
+    pub build: String,
 }
 
 /// A CUDA toolkit with its compiler.
@@ -93,5 +181,5 @@ pub struct Toolkit {
     /// Its folder.
     pub home: String,
     /// Its CUDA version, `12.8.1`.
-    pub version: String,
+    pub version: DottedVersion,
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pep440_rs::Version;
 use serde::Serialize;
 
 use super::capability::{CodeTargets, ComputeCapability, Via};
@@ -80,7 +81,7 @@ pub struct Stack {
     /// The framework, `torch`.
     pub framework: String,
     /// Its plain version, `2.9.1`.
-    pub version: String,
+    pub version: Version,
     /// The flavour, `cu128` or `cpu`.
     pub variant: String,
     /// The CUDA version, absent for `cpu`.
@@ -92,7 +93,7 @@ pub struct Stack {
     /// triton's requirement as the registry has it.
     pub triton: Option<String>,
     /// Companions by name: torchvision, torchaudio.
-    pub companions: BTreeMap<String, String>,
+    pub companions: BTreeMap<String, Version>,
     /// The index it comes from.
     pub index: String,
     /// The weakest evidence among the facts that decided.
@@ -113,7 +114,7 @@ pub struct Framework {
     /// The package with its code for GPUs: `tensorflow`, `jax-cuda12-plugin`.
     pub package: String,
     /// The package's version.
-    pub version: String,
+    pub version: Version,
     /// CUDA it was built with.
     pub cuda: semver::Version,
     /// cuDNN it was built with: it runs with this minor of the major and newer ones.
@@ -183,7 +184,7 @@ pub struct ChosenPackage {
     /// Normalized name.
     pub name: String,
     /// Version as the index has it (a local version only where the file carries one).
-    pub version: String,
+    pub version: Version,
     /// Index name.
     pub index: String,
     /// Usable files, the chosen one first. Empty in a stack-only solution.
@@ -205,8 +206,8 @@ impl ChosenPackage {
     /// of the pytorch index do.
     pub fn version_and_flavour(&self) -> String {
         match &self.variant {
-            Some(variant) if !self.version.contains('+') => format!("{}+{variant}", self.version),
-            _ => self.version.clone(),
+            Some(variant) if !self.version.is_local() => format!("{}+{variant}", self.version),
+            _ => self.version.to_string(),
         }
     }
 }

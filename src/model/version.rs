@@ -54,6 +54,18 @@ impl DottedVersion {
         &self.text
     }
 
+    /// The same numbers as a Python package's release: NVIDIA's wheels are versioned as their libraries are.
+    ///
+    /// ```
+    /// use envlock::model::version::DottedVersion;
+    /// let package: pep440_rs::Version = "9.10.2.21".parse().unwrap();
+    /// assert_eq!(DottedVersion::of_release(&package).unwrap().as_str(), "9.10.2.21");
+    /// ```
+    pub fn of_release(version: &pep440_rs::Version) -> Option<DottedVersion> {
+        let numbers: Vec<String> = version.release().iter().map(ToString::to_string).collect();
+        numbers.join(".").parse().ok()
+    }
+
     /// Whether the leading numbers of `self` are those of `prefix` (`9.10.2.21` starts with `9.10`).
     pub fn starts_with(&self, prefix: &DottedVersion) -> bool {
         prefix.parts.iter().enumerate().all(|(i, p)| self.parts.get(i).copied().unwrap_or(0) == *p)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pep440_rs::Version;
 use petgraph::Direction;
 use petgraph::graphmap::DiGraphMap;
 
@@ -33,7 +34,7 @@ pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
     let mut packages: Vec<ChosenPackage> = selected
         .iter()
         .filter_map(|(node, ordinal)| match node {
-            Node::Package(name) => Some(chosen(problem, selected, name, *ordinal)),
+            Node::Package(name) => chosen(problem, selected, name, *ordinal),
             _ => None,
         })
         .collect();
@@ -49,7 +50,7 @@ pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
     Solution { python, platform: problem.platform, stack, frameworks, envelope, packages, notes }
 }
 
-fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) -> ChosenPackage {
+fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) -> Option<ChosenPackage> {
     let python = problem.pythons[0];
     let build = is_stack_package(name)
         .then(|| selected.get(&Node::build(name)))
@@ -78,10 +79,10 @@ fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) 
         metadata = problem.metadata_of(candidate, name).ok().and_then(Result::ok).map(|m| m.as_ref());
     }
     let version = match (&candidate, &build) {
-        (Some(candidate), _) => candidate.release.version.to_string(),
-        (None, Some((_, build))) if build.on_pypi => build.version.to_string(),
-        (None, Some((_, build))) => format!("{}+{}", build.version, variant.as_deref().unwrap_or_default()),
-        (None, None) => String::new(),
+        (Some(candidate), _) => candidate.release.version.clone(),
+        (None, Some((_, build))) => build.version_on_index(variant.as_deref()),
+        // At this depth only packages of the stack are decided.
+        (None, None) => return None,
     };
     let extras: Vec<_> = selected
         .keys()
@@ -102,10 +103,9 @@ fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) 
         .collect();
     requires.sort();
     requires.dedup();
-    let plain = version.parse().map(|v| super::public(&v)).ok();
     let targets =
-        plain.and_then(|v| problem.registry.targets_of(name, &v, variant.as_deref(), problem.platform));
-    ChosenPackage {
+        problem.registry.targets_of(name, &super::public(&version), variant.as_deref(), problem.platform);
+    Some(ChosenPackage {
         name: name.to_owned(),
         version,
         index: match (&candidate, &build) {
@@ -119,7 +119,7 @@ fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) 
         reason: String::new(),
         targets,
         variant,
-    }
+    })
 }
 
 /// Says of each package why it has this version.
@@ -193,7 +193,7 @@ fn glibc_need(
 ) -> Option<crate::model::version::DottedVersion> {
     if package.files.is_empty() {
         // Without files the registry's row says it.
-        let plain = package.version.parse().map(|v| super::public(&v)).ok()?;
+        let plain = super::public(&package.version);
         return problem
             .registry
             .build(&plain, package.variant.as_deref()?, problem.platform)
@@ -222,16 +222,16 @@ fn stack(problem: &Problem<'_>, selected: &Selected) -> Option<Stack> {
         }),
         _ => None,
     };
-    let companions: BTreeMap<String, String> = COMPANIONS
+    let companions: BTreeMap<String, Version> = COMPANIONS
         .iter()
         .filter_map(|name| {
             let ordinal = selected.get(&Node::package(name))?;
-            Some(((*name).to_owned(), problem.stack[name].versions[*ordinal as usize].to_string()))
+            Some(((*name).to_owned(), problem.stack[name].versions[*ordinal as usize].clone()))
         })
         .collect();
     Some(Stack {
         framework: "torch".to_owned(),
-        version: build.version.to_string(),
+        version: build.version.clone(),
         variant: torch.variant.clone(),
         cuda,
         cudnn: torch.cudnn.clone(),
@@ -254,19 +254,19 @@ fn frameworks(problem: &Problem<'_>, selected: &Selected, packages: &[ChosenPack
             Node::Runtime(package) => Some((package, &problem.runtimes[*row as usize])),
             _ => None,
         })
-        .map(|(package, runtime)| {
+        .filter_map(|(package, runtime)| {
             let build = runtime.build;
-            let version = packages.iter().find(|p| p.name == **package).map(|p| p.version.clone());
+            let version = packages.iter().find(|p| p.name == **package).map(|p| p.version.clone())?;
             let has_driver = problem.host.driver.is_some() && !problem.host.has_no_gpu();
             let mode = if runtime.flavour.native { DriverMode::Native } else { DriverMode::Compatibility };
             let weakest = match build.targets_evidence {
                 Some(targets) if !problem.gpus.is_empty() => targets.min(build.evidence),
                 _ => build.evidence,
             };
-            Framework {
+            Some(Framework {
                 name: build.framework.clone(),
                 package: package.to_string(),
-                version: version.unwrap_or_default(),
+                version,
                 cuda: build.cuda.clone(),
                 cudnn: build.cudnn.clone(),
                 cuda_from_system: match build.cuda_from {
@@ -279,7 +279,7 @@ fn frameworks(problem: &Problem<'_>, selected: &Selected, packages: &[ChosenPack
                 evidence: weakest,
                 driver_mode: has_driver.then_some(mode),
                 native_driver: problem.registry.native_driver(&build.cuda, problem.os()).map(|(v, _)| v),
-            }
+            })
         })
         .collect();
     out.sort_by(|a, b| a.package.cmp(&b.package));
@@ -293,7 +293,7 @@ fn framework_notes(problem: &Problem<'_>, selected: &Selected, frameworks: &[Fra
         return notes;
     }
     let rows = problem.registry.frameworks();
-    let version_of = |package: &str| -> Option<pep440_rs::Version> {
+    let version_of = |package: &str| -> Option<Version> {
         let ordinal = *selected.get(&Node::package(package))?;
         let candidates = problem.candidates(package).ok()?;
         candidates.get(ordinal as usize).map(|candidate| candidate.release.version.clone())

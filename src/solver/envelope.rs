@@ -48,7 +48,7 @@ pub(super) fn with_code_of(registry: &Registry, envelope: Envelope, packages: &[
 /// The lowest capability that a locked package of cuDNN serves.
 fn cudnn_floor(registry: &Registry, package: &ChosenPackage) -> Option<ComputeCapability> {
     package.name.strip_prefix("nvidia-cudnn-cu")?;
-    let version: DottedVersion = package.version.parse().ok()?;
+    let version: DottedVersion = DottedVersion::of_release(&package.version)?;
     registry.cudnn_floor(&version).map(|floor| floor.min)
 }
 

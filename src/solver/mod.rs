@@ -20,6 +20,7 @@ mod closure;
 mod conflict;
 mod envelope;
 mod explain;
+mod newer;
 mod node;
 mod plan;
 mod provider;
@@ -46,6 +47,7 @@ use crate::model::wheel::Python;
 use crate::registry::Registry;
 
 pub use envelope::{check_host, envelope_of, envelope_of_framework};
+pub use newer::{NewerStacks, Upgrade, driver_for_gpus, newer_stacks, upgrades};
 pub use plan::{Plan, PlanOut, PlanRow, plan};
 pub use tables::STACK_PACKAGES;
 pub use together::newest_common;

@@ -81,7 +81,7 @@ impl Relaxer<'_, '_> {
         let mut stack = BTreeMap::new();
         let mut gives = String::new();
         if let Some(s) = &solution.stack {
-            stack.insert(s.framework.clone(), s.version.clone());
+            stack.insert(s.framework.clone(), s.version.to_string());
             stack.insert("variant".to_owned(), s.variant.clone());
             if let Some(cuda) = &s.cuda {
                 stack.insert("cuda".to_owned(), cuda_short(cuda));
@@ -89,14 +89,14 @@ impl Relaxer<'_, '_> {
             if let Some(cudnn) = &s.cudnn {
                 stack.insert("cudnn".to_owned(), cudnn.to_string());
             }
-            stack.extend(s.companions.clone());
+            stack.extend(s.companions.iter().map(|(name, version)| (name.clone(), version.to_string())));
             gives = format!("{} {} {}", s.framework, s.version, s.variant);
             if s.evidence == Evidence::Inferred {
                 gives.push_str(" (inferred: not read from the wheel)");
             }
         }
         for x in &solution.frameworks {
-            stack.insert(x.package.clone(), x.version.clone());
+            stack.insert(x.package.clone(), x.version.to_string());
             if solution.stack.is_none() {
                 stack.insert("cuda".to_owned(), cuda_short(&x.cuda));
             }
@@ -422,7 +422,7 @@ fn subsets(n: usize) -> Vec<u32> {
 /// `torch <2.6` where the request was `>=2.6`; else the version that works.
 fn other_version(name: &str, asked: Option<&VersionOrUrl>, solution: &Solution) -> String {
     let got =
-        solution.packages.iter().find(|p| p.name == name).map(|p| p.version.clone()).unwrap_or_default();
+        solution.packages.iter().find(|p| p.name == name).map(|p| p.version.to_string()).unwrap_or_default();
     if let Some(VersionOrUrl::VersionSpecifier(specifiers)) = asked {
         let mut list = specifiers.iter();
         if let (Some(one), None) = (list.next(), list.next())

@@ -69,6 +69,15 @@ pub(super) struct BuildRow<'a> {
     pub source: Vec<String>,
 }
 
+impl BuildRow<'_> {
+    /// The version as its index has it: the pytorch index says the flavour in a local segment, PyPI does not.
+    pub fn version_on_index(&self, variant: Option<&str>) -> Version {
+        let local = variant.filter(|_| !self.on_pypi);
+        let full = local.and_then(|variant| format!("{}+{variant}", self.version).parse().ok());
+        full.unwrap_or_else(|| self.version.clone())
+    }
+}
+
 /// A stack package's versions and builds.
 #[derive(Debug, Default)]
 pub(super) struct StackTable<'a> {

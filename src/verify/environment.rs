@@ -16,11 +16,8 @@ use crate::registry::{Effect, Registry};
 
 pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platform) -> Area {
     let mut findings = Vec::new();
-    let versions: BTreeMap<&str, Version> = installed
-        .distributions
-        .iter()
-        .filter_map(|d| Some((d.name.as_str(), d.version.parse().ok()?)))
-        .collect();
+    let versions: BTreeMap<&str, &Version> =
+        installed.distributions.iter().filter_map(|d| Some((d.name.as_str(), d.version.valid()?))).collect();
     let environment = marker_environment(installed.python.unwrap_or(Python::new(12)), platform);
     for distribution in &installed.distributions {
         for line in &distribution.requires {

@@ -2,8 +2,9 @@
 
 use super::{Area, finding};
 use crate::model::finding::{Code, Finding, Severity};
-use crate::model::installed::{Installed, Traces};
+use crate::model::installed::{CondaPackage, Installed, SearchedFirst, Traces};
 use crate::model::text::shell_word;
+use crate::model::version::cuda_short;
 
 /// conda's names of what pip calls otherwise.
 const CONDA_NAMES: [(&str, &str); 4] = [
@@ -17,7 +18,7 @@ const CONDA_NAMES: [(&str, &str); 4] = [
 pub(super) fn check(
     installed: &Installed,
     traces: &Traces,
-    torch_cuda: Option<&str>,
+    torch_cuda: Option<&semver::Version>,
     locked: &dyn Fn(&str) -> bool,
 ) -> Area {
     let mut area = Area { name: "install".into(), ..Area::default() };
@@ -67,15 +68,17 @@ fn shadowing(
 ) {
     for found in traces.shadowing.iter().filter(|found| locked(&found.name)) {
         let own = installed.distributions.iter().find(|d| d.name == found.name);
-        let own_version = own.map(|d| d.version.as_str()).unwrap_or_default();
-        let same = found.version.as_deref() == Some(own_version);
+        let own_version = own.map(|d| d.version.clone()).unwrap_or_default();
+        let same = found.version.as_ref() == Some(&own_version);
         let other = match &found.version {
             Some(version) => format!("{} {version}", found.name),
             None => format!("a folder `{}`", found.name.replace('-', "_")),
         };
-        let fix = match found.by.as_str() {
-            "PYTHONPATH" => format!("unset PYTHONPATH, or remove {} from it", found.folder),
-            _ => format!("export PYTHONNOUSERSITE=1, or remove {} from {}", found.name, found.folder),
+        let fix = match found.by {
+            SearchedFirst::PythonPath => format!("unset PYTHONPATH, or remove {} from it", found.folder),
+            SearchedFirst::UserSite => {
+                format!("export PYTHONNOUSERSITE=1, or remove {} from {}", found.name, found.folder)
+            }
         };
         findings.push(Finding {
             fix: Some(fix),
@@ -94,7 +97,7 @@ fn shadowing(
 
 /// One package installed by conda and by pip: each overwrote some of the other's files.
 fn two_hands(installed: &Installed, traces: &Traces, findings: &mut Vec<Finding>) {
-    for (name, version, build) in &traces.conda {
+    for CondaPackage { name, version, build } in &traces.conda {
         let pip_name = CONDA_NAMES.iter().find(|(conda, _)| conda == name).map(|(_, pip)| (*pip).to_owned());
         let pip_name = pip_name.unwrap_or_else(|| crate::model::text::normalized_name(name));
         if super::FURNITURE.contains(&pip_name.as_str()) {
@@ -126,21 +129,22 @@ fn two_hands(installed: &Installed, traces: &Traces, findings: &mut Vec<Finding>
 }
 
 /// The toolkit that extensions would be built with, beside the CUDA that torch was built with.
-fn toolkit(traces: &Traces, torch_cuda: Option<&str>, findings: &mut Vec<Finding>) {
+fn toolkit(traces: &Traces, torch_cuda: Option<&semver::Version>, findings: &mut Vec<Finding>) {
     let (Some(toolkit), Some(cuda)) = (&traces.toolkit, torch_cuda) else { return };
-    let major = |text: &str| text.split('.').next().map(str::to_owned);
-    if major(&toolkit.version) == major(cuda) {
+    if u64::from(toolkit.version.major()) == cuda.major {
         return;
     }
     findings.push(Finding {
-        fix: Some(format!("set CUDA_HOME to a toolkit of CUDA {}", major(cuda).unwrap_or_default())),
+        fix: Some(format!("set CUDA_HOME to a toolkit of CUDA {}", cuda.major)),
         r#where: Some(toolkit.home.clone()),
         ..finding(
             Code::ToolkitMismatch,
             Severity::Info,
             format!(
-                "the toolkit in {} is CUDA {}, torch was built with {cuda}: it matters only where extensions are built",
-                toolkit.home, toolkit.version
+                "the toolkit in {} is CUDA {}, torch was built with {}: it matters only where extensions are built",
+                toolkit.home,
+                toolkit.version,
+                cuda_short(cuda)
             ),
         )
     });
@@ -163,18 +167,26 @@ mod tests {
         let shadow = |version: Option<&str>| Traces {
             shadowing: vec![Shadowing {
                 name: "torch".into(),
-                version: version.map(str::to_owned),
+                version: version.map(Into::into),
                 folder: "/x".into(),
-                by: "PYTHONPATH".into(),
+                by: SearchedFirst::PythonPath,
             }],
             ..Traces::default()
         };
         let conda = |name: &str| Traces {
-            conda: vec![(name.into(), "2.5.1".into(), "py3.12_cuda12.4_cudnn9.1.0_0".into())],
+            conda: vec![CondaPackage {
+                name: name.into(),
+                version: "2.5.1".into(),
+                build: "py3.12_cuda12.4_cudnn9.1.0_0".into(),
+            }],
             ..Traces::default()
         };
         let toolkit = |version: &str| Traces {
-            toolkit: Some(Toolkit { by: "CUDA_HOME".into(), home: "/cuda".into(), version: version.into() }),
+            toolkit: Some(Toolkit {
+                by: "CUDA_HOME".into(),
+                home: "/cuda".into(),
+                version: version.parse().unwrap(),
+            }),
             ..Traces::default()
         };
         let table: Vec<(Traces, &[(Code, Severity)])> = vec![
@@ -192,7 +204,7 @@ mod tests {
             ),
         ];
         for (traces, expected) in table {
-            let area = check(&installed, &traces, Some("12.8"), &|_| true);
+            let area = check(&installed, &traces, Some(&semver::Version::new(12, 8, 0)), &|_| true);
             let found: Vec<_> = area.findings.iter().map(|f| (f.code, f.severity)).collect();
             assert_eq!(found, expected, "{traces:?}");
         }

@@ -145,7 +145,7 @@ impl Judge<'_> {
         // NVIDIA's wheels are versioned as their libraries are.
         let here = own.library.version.as_ref().map(short).or_else(|| {
             let package = self.installed.distributions.iter().find(|d| d.name == own.package)?;
-            package.name.starts_with("nvidia-").then(|| first_three(&package.version))
+            package.name.starts_with("nvidia-").then(|| first_three(&package.version.to_string()))
         });
         let numbers = |text: &String| text.parse::<DottedVersion>().ok();
         let order =

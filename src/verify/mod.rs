@@ -91,9 +91,9 @@ pub fn install(
     let cuda = torch.and_then(|d| {
         let variant = d.variant.as_deref()?;
         let build = registry.builds().iter().find(|b| b.variant == variant)?;
-        build.cuda.as_ref().map(crate::model::version::cuda_short)
+        build.cuda.clone()
     });
-    install::check(installed, traces, cuda.as_deref(), locked)
+    install::check(installed, traces, cuda.as_ref(), locked)
 }
 
 /// The release of the driver's library that would be loaded, where its file's name says one.

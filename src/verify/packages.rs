@@ -7,7 +7,7 @@ use pep440_rs::Version;
 use super::{Area, finding};
 use crate::lockfile::Target;
 use crate::model::finding::{Code, Finding, Severity};
-use crate::model::installed::{Distribution, Installed};
+use crate::model::installed::{Distribution, Installed, InstalledVersion};
 use crate::model::solution::Level;
 use crate::model::text::shell_word;
 
@@ -52,7 +52,7 @@ pub(super) fn check(target: &Target, installed: &Installed) -> Area {
     }
     for (name, list) in &by_name {
         if list.len() > 1 {
-            let versions: Vec<&str> = list.iter().map(|d| d.version.as_str()).collect();
+            let versions: Vec<String> = list.iter().map(|d| d.version.to_string()).collect();
             findings.push(at(
                 name,
                 finding(
@@ -166,13 +166,10 @@ pub(super) fn count_as_locked(target: &Target, installed: &Installed) -> usize {
 }
 
 /// Equal as PEP 440 has it; a local version counts only where the lock names one.
-fn same_version(locked: &str, installed: &str) -> bool {
-    match (locked.parse::<Version>(), installed.parse::<Version>()) {
-        (Ok(locked), Ok(installed)) => {
-            locked == installed || (!locked.is_local() && locked == installed.without_local())
-        }
-        _ => locked == installed,
-    }
+fn same_version(locked: &Version, installed: &InstalledVersion) -> bool {
+    installed.valid().is_some_and(|installed| {
+        locked == installed || (!locked.is_local() && *locked == installed.clone().without_local())
+    })
 }
 
 #[cfg(test)]
@@ -180,11 +177,20 @@ mod tests {
     use super::same_version;
 
     #[test]
-    fn versions() {
-        assert!(same_version("2.9.1", "2.9.1"));
-        assert!(same_version("2.9.1", "2.9.1+cu128"));
-        assert!(!same_version("2.9.1+cu126", "2.9.1"));
-        assert!(same_version("1.0", "1.0.0"));
-        assert!(!same_version("1.0", "1.1"));
+    fn a_local_version_counts_only_where_the_lock_has_one() {
+        for (locked, installed, same) in [
+            ("2.9.1", "2.9.1", true),
+            ("2.9.1", "2.9.1+cu128", true),
+            ("2.9.1+cu126", "2.9.1", false),
+            ("1.0", "1.0.0", true),
+            ("1.0", "1.1", false),
+            ("1.0", "not a version", false),
+        ] {
+            assert_eq!(
+                same_version(&locked.parse().unwrap(), &installed.into()),
+                same,
+                "{locked} {installed}"
+            );
+        }
     }
 }

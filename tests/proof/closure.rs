@@ -182,8 +182,8 @@ fn newest(world: &World, (package, specifiers, _): &Asked) -> Option<usize> {
 }
 
 fn chosen(world: &World, solution: &Solution) -> Vec<Option<usize>> {
-    let of: BTreeMap<&str, &str> =
-        solution.packages.iter().map(|p| (p.name.as_str(), p.version.as_str())).collect();
+    let of: BTreeMap<&str, String> =
+        solution.packages.iter().map(|p| (p.name.as_str(), p.version.to_string())).collect();
     (0..world.len())
         .map(|i| of.get(PACKAGES[i]).map(|v| world[i].iter().position(|r| r.version == *v).unwrap()))
         .collect()

@@ -23,14 +23,14 @@ pub fn ask(registry: &Registry, host: &Host, request: &Request) -> Result<Box<So
 /// Why a solution is not the choice of brute force.
 pub fn differs(solution: &Solution, choice: &Choice) -> Option<String> {
     let stack = solution.stack.as_ref()?;
-    let same = stack.version == choice.torch.to_string()
+    let same = stack.version == choice.torch
         && stack.variant == choice.variant
         && stack.index == choice.index
         && solution.python.minor == choice.python
         && choice
             .companions
             .iter()
-            .all(|(name, version)| stack.companions.get(name) == Some(&version.to_string()));
+            .all(|(name, version)| stack.companions.get(name) == Some(version));
     (!same).then(|| format!("{stack:?} on Python {}", solution.python))
 }
 

@@ -115,10 +115,13 @@ impl Here {
         for distribution in &judged.installed.distributions {
             if distribution.name == "torch" && facts.torch.is_none() {
                 let flavour = distribution.variant.as_ref().map(|v| format!("+{v}")).unwrap_or_default();
-                let plain = distribution.version.split('+').next().unwrap_or_default();
+                let plain = match distribution.version.valid() {
+                    Some(version) => version.clone().without_local().to_string(),
+                    None => distribution.version.to_string(),
+                };
                 facts.torch = Some(format!("{plain}{flavour}"));
             }
-            let entry = (distribution.version.clone(), String::new());
+            let entry = (distribution.version.to_string(), String::new());
             facts.packages.entry(distribution.name.clone()).or_insert(entry);
         }
         if facts.python.is_none() {

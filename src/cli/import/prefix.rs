@@ -35,8 +35,10 @@ pub(in crate::cli) fn read(folder: &Path) -> Result<Imported, CliError> {
             continue;
         }
         // The flavour is asked for once, as the stack's.
-        let version = distribution.version.split('+').next().unwrap_or(&distribution.version);
-        let pinned = format!("{name}=={version}");
+        let pinned = match distribution.version.valid() {
+            Some(version) => format!("{name}=={}", version.clone().without_local()),
+            None => format!("{name}=={}", distribution.version),
+        };
         if STACK_PACKAGES.contains(&name) || !needed.contains(name) {
             out.push(&pinned, &origin)?;
         } else {

@@ -104,7 +104,7 @@ fn is_unread(package: &ChosenPackage, solution: &Solution, registry: &Registry) 
         && !name.starts_with("nvidia-")
         && package.requires.iter().any(asks)
         && package.files.first().is_some_and(is_native)
-        && package.version.parse().is_ok_and(|v| registry.framework(name, &v, solution.platform).is_none())
+        && registry.framework(name, &package.version, solution.platform).is_none()
 }
 
 fn companion_row(
@@ -114,9 +114,9 @@ fn companion_row(
     platform: Platform,
     printer: &Printer,
 ) -> Option<(String, String)> {
-    let version: Version = package.version.parse().ok()?;
+    let version = &package.version;
     let file = package.files.first()?;
-    let place = Place::of(global, &package.name, &version, platform);
+    let place = Place::of(global, &package.name, version, platform);
     match place.read() {
         Kept::Row(row) => return Some(row),
         Kept::NoCode => return None,
@@ -135,7 +135,7 @@ fn companion_row(
         Ok(learned) => {
             let row = learn::render(&learned);
             place.keep(Some(&row));
-            Some((learn::file_of_release(&package.name, &version), row))
+            Some((learn::file_of_release(&package.name, version), row))
         }
         Err(error) => {
             // What cannot be read is not judged, as if nobody had tried.

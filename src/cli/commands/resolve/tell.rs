@@ -46,8 +46,8 @@ pub(super) fn before(
 /// again, the lock must be the same bytes.
 pub(super) fn say_what_was_kept(solution: &mut Solution, preferences: &Preferences) {
     for package in &mut solution.packages {
-        let locked = preferences.versions.get(&package.name).map(ToString::to_string);
-        if locked.as_ref() == Some(&package.version) && package.reason.starts_with("newest") {
+        let locked = preferences.versions.get(&package.name);
+        if locked == Some(&package.version) && package.reason.starts_with("newest") {
             package.reason = "kept from the lock".to_owned();
         }
     }
@@ -108,10 +108,8 @@ impl Told<'_> {
 
 fn why_python(request: &Request, machine: &Machine, solution: &Solution, registry: &Registry) -> String {
     // Without the index only the registry can know of wheels, and it does not know all.
-    let known = |stack: &Stack| {
-        let version = stack.version.parse().ok()?;
-        registry.build(&version, &stack.variant, solution.platform)?.pythons.as_ref()
-    };
+    let known =
+        |stack: &Stack| registry.build(&stack.version, &stack.variant, solution.platform)?.pythons.as_ref();
     let from_index = solution.packages.iter().any(|p| !p.files.is_empty());
     if !from_index && solution.stack.as_ref().is_some_and(|stack| known(stack).is_none()) {
         return "newest that torch's requires-python allows; its wheels are not known".to_owned();

@@ -141,9 +141,7 @@ impl Together<'_> {
         for (solution, _) in earlier.iter().zip(self.machines).filter(|(_, m)| m.python.is_none()) {
             preferences.python = preferences.python.or(Some(solution.python));
             for package in &solution.packages {
-                if let Ok(version) = package.version.parse() {
-                    preferences.versions.entry(package.name.clone()).or_insert(version);
-                }
+                preferences.versions.entry(package.name.clone()).or_insert(package.version.clone());
             }
         }
         let host = &self.machines[i].host;
@@ -224,5 +222,5 @@ impl Together<'_> {
 
 /// The torch of a solution, without its flavour.
 fn torch_of(solution: Option<&Solution>) -> Option<Version> {
-    solution?.stack.as_ref()?.version.parse().ok()
+    Some(solution?.stack.as_ref()?.version.clone())
 }

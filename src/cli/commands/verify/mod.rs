@@ -264,8 +264,11 @@ fn against(lock: Option<&Lockfile>, target: Option<&Target>) -> String {
 fn on_its_own(registry: &Registry, machine: &Host, installed: &Installed, require_gpu: bool) -> Vec<Area> {
     let torch = installed.distributions.iter().find(|d| d.name == "torch");
     let build = torch.and_then(|d| {
-        let version: pep440_rs::Version = d.version.parse().ok()?;
-        registry.build(&version.without_local(), d.variant.as_deref()?, machine.system.platform)
+        registry.build(
+            &d.version.valid()?.clone().without_local(),
+            d.variant.as_deref()?,
+            machine.system.platform,
+        )
     });
     let envelope = build.map(|b| envelope_of(registry, b));
     let native = build

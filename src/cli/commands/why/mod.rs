@@ -6,6 +6,7 @@ mod party;
 
 use std::collections::BTreeSet;
 
+use pep440_rs::Version;
 use pep508_rs::VersionOrUrl;
 use serde_json::{Value, json};
 
@@ -147,7 +148,7 @@ impl Subject<'_> {
             p.out(&format!("{}{}", label(p, "it came by"), wrap(&chain.join(" -> "), 15)));
         }
         for (i, (from, edge)) in needed_by.iter().enumerate() {
-            let version = self.target.package(from).map(|p| p.version.clone()).unwrap_or_default();
+            let version = self.target.package(from).map(|p| p.version.to_string()).unwrap_or_default();
             let text = format!("{from} {version} asks for {}", clean(&edge.requirement, 80));
             p.out(&format!("{}{}", label(p, if i == 0 { "needed by" } else { "" }), wrap(&text, 15)));
         }
@@ -236,7 +237,7 @@ impl Subject<'_> {
 
     /// Solves for a newer release of a package than the locked one.
     fn held_back(&self, package: &ChosenPackage) -> Result<Held, CliError> {
-        let plain = package.version.split('+').next().unwrap_or(&package.version);
+        let plain = package.version.clone().without_local();
         let mut request = self.request.clone();
         request.requirements.push(question(&format!("{}>{plain}", package.name))?);
         // The others stay as they are locked where they can.
@@ -375,7 +376,7 @@ impl Subject<'_> {
 enum Held {
     Back(Box<Conflict>),
     /// The version, and what else would move.
-    NewerFits(String, Vec<String>),
+    NewerFits(Version, Vec<String>),
     NotKnown(String),
 }
 
@@ -383,7 +384,7 @@ enum Held {
 fn answers(way: &WayOut, request: &Request) -> bool {
     let Some(asked) = request.requirements.last() else { return false };
     let given = way.stack.get(&way.party).map(String::as_str).or_else(|| way.change.split(' ').next_back());
-    let version = given.and_then(|v| v.parse::<pep440_rs::Version>().ok());
+    let version = given.and_then(|v| v.parse::<Version>().ok());
     match (&asked.requirement.version_or_url, version) {
         (Some(VersionOrUrl::VersionSpecifier(specifiers)), Some(version)) => specifiers.contains(&version),
         _ => false,

@@ -222,7 +222,7 @@ impl Asked<'_> {
     fn cudnn(&self) -> Told {
         let packages: Vec<&ChosenPackage> =
             self.packages(|name| name.starts_with("nvidia-cudnn-cu")).collect();
-        let locked = packages.first().map(|package| package.version.clone());
+        let locked = packages.first().map(|package| package.version.to_string());
         let of_users = || self.users.iter().find_map(|user| user.cudnn).map(ToString::to_string);
         let version = locked.or_else(of_users)?;
         let mut out = Vec::new();
@@ -270,7 +270,7 @@ impl Asked<'_> {
     fn cudnn_floor(&self) -> Option<Because> {
         let locked = self.packages(|name| name.starts_with("nvidia-cudnn-cu")).next();
         let version: DottedVersion = match locked {
-            Some(package) => package.version.parse().ok()?,
+            Some(package) => DottedVersion::of_release(&package.version)?,
             None => self.users.iter().find_map(|user| user.cudnn)?.clone(),
         };
         let floor = self.registry.cudnn_floor(&version)?;
@@ -280,7 +280,7 @@ impl Asked<'_> {
 
     fn torch_build(&self) -> Option<&crate::registry::Build> {
         let stack = self.target.stack.as_ref()?;
-        self.registry.build(&stack.version.parse().ok()?, &stack.variant, self.target.platform)
+        self.registry.build(&stack.version, &stack.variant, self.target.platform)
     }
 
     fn packages<'s>(&'s self, wanted: impl Fn(&str) -> bool + 's) -> impl Iterator<Item = &'s ChosenPackage> {

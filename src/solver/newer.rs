@@ -1,0 +1,215 @@
+//! What is newer than a lock: stacks that the machine could run, and packages that could move.
+
+use std::collections::BTreeSet;
+
+use pep440_rs::{Operator, Version};
+use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
+
+use super::solve_stack;
+use super::tables::is_stack_package;
+use crate::model::host::Host;
+use crate::model::request::{Preferences, Request};
+use crate::model::solution::{Answer, ChosenPackage, Solution, Stack};
+use crate::model::version::DottedVersion;
+use crate::registry::Registry;
+
+/// Stacks newer than a locked one, from the registry alone. Each is there only where it is newer than those
+/// before it.
+#[derive(Debug, Clone, Default)]
+pub struct NewerStacks {
+    /// Fits the request and the machine as they are.
+    pub allowed: Option<Solution>,
+    /// Runs on the machine, with any version, CUDA and index.
+    pub on_this_machine: Option<Solution>,
+    /// Runs on the machine's GPUs with a newer driver.
+    pub with_newer_driver: Option<Solution>,
+}
+
+impl NewerStacks {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.allowed.is_none() && self.on_this_machine.is_none() && self.with_newer_driver.is_none()
+    }
+}
+
+/// Looks for stacks that are newer than `locked` on a machine: another flavour of the same version counts too.
+pub fn newer_stacks(registry: &Registry, host: &Host, request: &Request, locked: &Stack) -> NewerStacks {
+    let newest = |host: &Host, request: &Request| -> Option<Solution> {
+        match solve_stack(registry, host, request, &Preferences::default()) {
+            Answer::Solution(solution) => Some(*solution),
+            _ => None,
+        }
+    };
+    let free = without_limits(request);
+    let any_driver = Host { driver: None, ..host.clone() };
+    let mut told = vec![(locked.version.clone(), locked.variant.clone())];
+    let mut once = |found: Option<Solution>| {
+        // The lock may hold a release that this registry does not know: an older one is no news.
+        let found = found.filter(|solution| {
+            let stack = solution.stack.as_ref();
+            stack.is_some_and(|s| {
+                s.version >= locked.version && !told.contains(&(s.version.clone(), s.variant.clone()))
+            })
+        });
+        told.extend(
+            found.iter().filter_map(|s| s.stack.as_ref()).map(|s| (s.version.clone(), s.variant.clone())),
+        );
+        found
+    };
+    NewerStacks {
+        allowed: once(newest(host, request)),
+        on_this_machine: once(newest(host, &free)),
+        with_newer_driver: once(host.driver.as_ref().and_then(|_| newest(&any_driver, &free))),
+    }
+}
+
+/// The request without any limit on the stack.
+fn without_limits(request: &Request) -> Request {
+    let mut free =
+        Request { cuda: None, cudnn: None, nccl: None, variant: None, only_index: None, ..request.clone() };
+    free.constraints.retain(|c| !is_stack_package(c.requirement.name.as_ref()));
+    for user in &mut free.requirements {
+        if is_stack_package(user.requirement.name.as_ref()) {
+            user.requirement.version_or_url = None;
+        }
+    }
+    free
+}
+
+/// The lowest driver that runs a stack on all GPUs of a machine.
+pub fn driver_for_gpus(solution: &Solution, host: &Host) -> Option<DottedVersion> {
+    let coverage = &solution.envelope.coverage;
+    let gpus = host.gpus.iter().flatten().filter_map(|gpu| gpu.capability);
+    let floors = gpus.filter_map(|capability| {
+        coverage.iter().find(|c| c.compute_capability == capability)?.driver_min.clone()
+    });
+    floors.max().or_else(|| solution.envelope.driver.clone())
+}
+
+/// A package that could be taken in another version than the locked one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Upgrade<'p> {
+    /// The package.
+    pub name: &'p str,
+    /// In the lock.
+    pub locked: &'p Version,
+    /// In a solve that keeps nothing.
+    pub available: &'p Version,
+}
+
+/// The packages that a solve which keeps nothing takes newer. Packages of the stack, and those that it pins, move
+/// with the stack alone: they are not in the list.
+pub fn upgrades<'p>(locked: &'p [ChosenPackage], available: &'p [ChosenPackage]) -> Vec<Upgrade<'p>> {
+    let pinned: BTreeSet<String> = locked
+        .iter()
+        .chain(available)
+        .filter(|package| is_stack_package(&package.name))
+        .flat_map(|package| &package.requires)
+        .filter(|edge| pins(&edge.requirement))
+        .map(|edge| edge.to.clone())
+        .collect();
+    let newer = |package: &'p ChosenPackage| {
+        let old = locked.iter().find(|old| old.name == package.name)?;
+        (old.version < package.version).then_some(Upgrade {
+            name: &package.name,
+            locked: &old.version,
+            available: &package.version,
+        })
+    };
+    available
+        .iter()
+        .filter(|package| !is_stack_package(&package.name) && !pinned.contains(&package.name))
+        .filter_map(newer)
+        .collect()
+}
+
+/// Whether a requirement leaves one release, or one line of releases: `triton==3.5.1`, `triton~=3.9.0`.
+fn pins(requirement: &str) -> bool {
+    let Ok(requirement) = requirement.parse::<Requirement<VerbatimUrl>>() else { return false };
+    match requirement.version_or_url {
+        Some(VersionOrUrl::VersionSpecifier(specifiers)) => specifiers
+            .iter()
+            .any(|s| matches!(s.operator(), Operator::Equal | Operator::ExactEqual | Operator::TildeEqual)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::host::{Driver, Gpu};
+    use crate::model::platform::Platform;
+    use crate::model::request::UserRequirement;
+    use crate::model::solution::Edge;
+
+    fn package(name: &str, version: &str, requires: &[&str]) -> ChosenPackage {
+        ChosenPackage {
+            name: name.to_owned(),
+            version: version.parse().unwrap(),
+            index: "pypi".to_owned(),
+            files: Vec::new(),
+            metadata_sha256: None,
+            requires: requires
+                .iter()
+                .map(|text| Edge {
+                    to: crate::model::text::requirement_name(text),
+                    requirement: (*text).to_owned(),
+                })
+                .collect(),
+            reason: String::new(),
+            targets: None,
+            variant: None,
+        }
+    }
+
+    #[test]
+    fn what_the_stack_pins_is_no_upgrade() {
+        let locked = [
+            package("torch", "2.9.1", &["triton==3.5.1", "filelock"]),
+            package("triton", "3.5.1", &[]),
+            package("filelock", "3.9.0", &[]),
+            package("idna", "3.11", &[]),
+        ];
+        let available = [
+            package("torch", "2.15.0", &["triton~=3.9.0", "filelock"]),
+            package("triton", "3.9.0", &[]),
+            package("filelock", "3.20.0", &[]),
+            package("idna", "3.10", &[]),
+        ];
+        let names: Vec<&str> = upgrades(&locked, &available).iter().map(|u| u.name).collect();
+        assert_eq!(names, ["filelock"]);
+    }
+
+    #[test]
+    fn a_newer_release_with_a_two_digit_minor_is_newer() {
+        let registry = Registry::embedded();
+        let mut host = Host::open(Platform::LINUX_X86_64, "test");
+        host.driver = Some(Driver {
+            version: "580.159.04".parse().unwrap(),
+            cuda: None,
+            compat: None,
+            found_by: "test".into(),
+        });
+        host.gpus = Some(vec![Gpu {
+            index: 0,
+            name: Some("NVIDIA H200".into()),
+            capability: Some("9.0".parse().unwrap()),
+            memory_mib: None,
+            uuid: None,
+            pci_id: None,
+            found_by: "test".into(),
+        }]);
+        let ask = |text: &str| Request {
+            requirements: vec![UserRequirement { requirement: text.parse().unwrap(), origin: "test".into() }],
+            ..Request::default()
+        };
+        let Answer::Solution(old) =
+            solve_stack(&registry, &host, &ask("torch==2.9.1"), &Preferences::default())
+        else {
+            panic!("2.9.1 runs there")
+        };
+        let newer = newer_stacks(&registry, &host, &ask("torch"), old.stack.as_ref().unwrap());
+        let found = newer.allowed.and_then(|s| s.stack).unwrap().version;
+        assert!(found >= "2.15.0".parse().unwrap(), "{found}");
+    }
+}

@@ -26,7 +26,7 @@
 //! let request = Request {
 //!     requirements: vec![UserRequirement {
 //!         requirement: "torch>=2.8".parse().unwrap(),
-//!         origin: "example".to_owned(),
+//!         origin: "example".into(),
 //!     }],
 //!     ..Request::default()
 //! };
@@ -40,7 +40,7 @@
 //! };
 //! let Answer::Conflict(conflict) = solve(&inputs, Depth::Stack) else { panic!() };
 //! assert_eq!(conflict.headline, "no torch>=2.8 runs on driver 470.129.06");
-//! assert_eq!(conflict.would_work_if[0].change, "driver >= 525.60.13");
+//! assert_eq!(conflict.would_work_if[0].change.to_string(), "driver >= 525.60.13");
 //! ```
 
 #![warn(missing_docs)]

@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 
 use super::printer::{DIM, GOOD, Printer, wrap};
 use crate::model::capability::ComputeCapability;
+use crate::model::conflict::Conflict;
 use crate::model::evidence::Evidence;
 use crate::model::host::Host;
 use crate::model::request::Request;
-use crate::model::solution::{Conflict, DriverMode, Envelope, Framework, Solution, Stack};
+use crate::model::solution::{DriverMode, Envelope, Framework, Solution, Stack};
 use crate::model::version::{DottedVersion, cuda_short};
 use crate::registry::{COMPANIONS, Registry};
 
@@ -274,11 +275,12 @@ pub(super) fn ways_out(printer: &Printer, c: &Conflict) {
         return;
     }
     printer.out("ways out, each of them solved:");
-    let width = c.would_work_if.iter().map(|w| w.change.chars().count()).max().unwrap_or(0).clamp(24, 40);
+    let width =
+        c.would_work_if.iter().map(|w| w.change.to_string().chars().count()).max().unwrap_or(0).clamp(24, 40);
     for way in &c.would_work_if {
         printer.out(&format!(
             "  {:<width$}  {}",
-            way.change,
+            way.change.to_string(),
             printer.paint(GOOD, &wrap(&way.gives, width + 4))
         ));
         if let Some(set) = &way.set {

@@ -7,9 +7,9 @@ use super::error::CliError;
 use super::files;
 use super::manifest::{self, Manifest};
 use crate::index::locate::{self, Located, Places};
-use crate::lockfile::{Lockfile, Target};
+use crate::lockfile::{self, Lockfile, Target};
 use crate::model::project::specifiers_allow;
-use crate::model::request::{Limit, PythonAllowed, PythonRequest, Request};
+use crate::model::request::{Limit, Origin, PythonAllowed, PythonRequest, Request, UserRequirement};
 use crate::model::wheel::Python;
 use crate::registry::{Registry, RegistryFile};
 
@@ -75,14 +75,15 @@ pub(super) fn request(
         (None, false) => {
             let mut request = Request::default();
             for text in packages {
-                let requirement =
-                    manifest::requirement(text, "command line").map_err(|m| CliError::new("usage", m))?;
-                request.requirements.push(requirement);
+                request.requirements.push(self::requirement(text)?);
             }
             request
         }
         (None, true) => match lock_lines {
-            Some(lines) => from_lines(lines)?,
+            // Options of a former run, and machines that a manifest described, are not part of what was asked.
+            Some(lines) => {
+                Request { targets: Vec::new(), ..lockfile::read_request(lines)?.without_options() }
+            }
             None => {
                 return Err(CliError::new(
                     "usage",
@@ -93,14 +94,13 @@ pub(super) fn request(
         },
     };
     if let Some(text) = &solve.python {
-        request.python =
-            Some(manifest::python_request(text, "--python").map_err(|m| CliError::new("usage", m))?);
+        request.python = Some(self::python(text)?);
     }
     if let Some(value) = &solve.variant {
-        request.variant = Some(Limit { value: value.clone(), origin: "--variant".to_owned() });
+        request.variant = Some(Limit { value: value.clone(), origin: Origin::Option("--variant") });
     }
     if let Some(value) = &solve.only_index {
-        request.only_index = Some(Limit { value: value.clone(), origin: "--only-index".to_owned() });
+        request.only_index = Some(Limit { value: value.clone(), origin: Origin::Option("--only-index") });
     }
     check_python(request.python.as_ref(), registry)?;
     if request.requirements.is_empty() {
@@ -121,6 +121,16 @@ pub(super) fn request(
         .hint("`pypi` and `pytorch` exist; others are named in envlock.toml"));
     }
     Ok(request)
+}
+
+/// A requirement of the command line.
+pub(super) fn requirement(text: &str) -> Result<UserRequirement, CliError> {
+    UserRequirement::parse(text, Origin::CommandLine).map_err(|e| CliError::new("usage", e.to_string()))
+}
+
+/// The value of `--python`.
+pub(super) fn python(text: &str) -> Result<PythonRequest, CliError> {
+    PythonRequest::parse(text, Origin::Option("--python")).map_err(|e| CliError::new("usage", e.to_string()))
 }
 
 /// A Python that no solve may choose is a mistake, not a conflict.
@@ -151,20 +161,8 @@ pub(super) fn request_of_lock(
     lock: &Lockfile,
     registry: &Registry,
 ) -> Result<Request, CliError> {
-    let mut request = request(project, &[], &SolveArgs::default(), Some(&lock.request), registry)?;
-    for line in &lock.request {
-        let Some((key, value)) = line.strip_prefix("option ").and_then(|rest| rest.split_once(' ')) else {
-            continue;
-        };
-        let limit = || Some(Limit { value: value.to_owned(), origin: format!("--{key}") });
-        match key {
-            "python" => request.python = manifest::python_request(value, "--python").ok(),
-            "variant" => request.variant = limit(),
-            "only-index" => request.only_index = limit(),
-            _ => {}
-        }
-    }
-    Ok(request)
+    let request = request(project, &[], &SolveArgs::default(), Some(&lock.request), registry)?;
+    Ok(request.with_options_of(&lockfile::read_request(&lock.request)?))
 }
 
 /// What a target of a lock answers: as [`request_of_lock`], with the target's own limit on Python.
@@ -178,40 +176,6 @@ pub(super) fn request_of_target(
     let row = project.manifest.iter().flat_map(|m| &m.targets).find(|row| row.name == target.name);
     if let Some(python) = row.and_then(|row| row.python.clone()) {
         request.python = Some(python);
-    }
-    Ok(request)
-}
-
-/// A request out of a lock's canonical lines, for projects without a manifest.
-fn from_lines(lines: &[String]) -> Result<Request, CliError> {
-    let mut request = Request::default();
-    let origin = files::LOCK;
-    let broken = |line: &str| {
-        CliError::new(
-            "lock",
-            format!("the lock's request has the line `{}`", crate::model::text::clean(line, 80)),
-        )
-    };
-    for line in lines {
-        let (key, value) = line.split_once(' ').ok_or_else(|| broken(line))?;
-        let limit = || Limit { value: value.to_owned(), origin: origin.to_owned() };
-        match key {
-            "package" => {
-                request.requirements.push(manifest::requirement(value, origin).map_err(|_| broken(line))?)
-            }
-            "constraint" => {
-                request.constraints.push(manifest::requirement(value, origin).map_err(|_| broken(line))?)
-            }
-            "python" => {
-                request.python = Some(manifest::python_request(value, origin).map_err(|_| broken(line))?)
-            }
-            // Options of a former run, and described machines, are not part of what was asked.
-            "option" | "target" => {}
-            "ignore-gpu" => request.ignored_gpus.push(value.to_owned()),
-            "variant" => request.variant = Some(limit()),
-            "only-index" => request.only_index = Some(limit()),
-            _ => return Err(broken(line)),
-        }
     }
     Ok(request)
 }

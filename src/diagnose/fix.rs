@@ -2,7 +2,7 @@
 //! of the installer that is at work.
 
 use super::situation::Situation;
-use crate::model::request::{Preferences, PythonAllowed, PythonRequest, Request, UserRequirement};
+use crate::model::request::{Origin, Preferences, PythonAllowed, PythonRequest, Request, UserRequirement};
 use crate::model::solution::{Answer, Solution};
 use crate::model::surroundings::Surrounding;
 use crate::model::version::{DottedVersion, cuda_short, cuda_version};
@@ -71,7 +71,7 @@ fn runs_on(situation: &Situation<'_>, solution: &Solution) -> String {
 /// A solution for the facts' GPUs, driver and Python; for another Python where theirs has none.
 fn solved(situation: &Situation<'_>) -> Option<Solution> {
     let ask = |name: &str| -> Option<UserRequirement> {
-        Some(UserRequirement { requirement: name.parse().ok()?, origin: "diagnose".to_owned() })
+        Some(UserRequirement { requirement: name.parse().ok()?, origin: Origin::Question })
     };
     let mut request = Request { requirements: vec![ask("torch")?], ..Request::default() };
     for name in COMPANIONS {
@@ -84,7 +84,7 @@ fn solved(situation: &Situation<'_>) -> Option<Solution> {
         Some(PythonRequest {
             allowed: PythonAllowed::Exact(python),
             text: format!("3.{}", python.minor),
-            origin: "the text".to_owned(),
+            origin: Origin::Question,
         })
     });
     let host = situation.host();

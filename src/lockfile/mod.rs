@@ -17,6 +17,7 @@ mod changes;
 mod graph;
 mod parse;
 mod render;
+mod request;
 mod satisfies;
 mod schema;
 #[cfg(test)]
@@ -32,6 +33,7 @@ pub use changes::{Change, TargetChanges, changes, merged, sides};
 pub use graph::{chain, needed_by};
 pub use parse::{LockError, parse};
 pub use render::render;
+pub use request::{read_request, request_lines};
 pub use satisfies::{Stale, stale};
 
 /// The first words of every lockfile, by which envlock knows its own.
@@ -140,40 +142,4 @@ impl Lockfile {
             Some(name) => self.targets.iter().find(|t| t.name == name),
         }
     }
-}
-
-/// The request as canonical lines, sorted: equal requests give equal lines, whatever order they were
-/// written in and wherever they stand.
-pub fn request_lines(request: &Request) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    lines.extend(request.requirements.iter().map(|r| format!("package {}", r.requirement)));
-    lines.extend(request.constraints.iter().map(|r| format!("constraint {}", r.requirement)));
-    // What was typed for one run only is kept apart: a lock that heeded it answers a manifest that does
-    // not ask for it.
-    let mut add = |key: &str, limit: Option<(&str, String)>| {
-        lines.extend(limit.map(|(origin, value)| {
-            let kind = if origin.starts_with("--") { "option " } else { "" };
-            format!("{kind}{key} {value}")
-        }));
-    };
-    add("python", request.python.as_ref().map(|p| (p.origin.as_str(), p.text.clone())));
-    add("cuda", request.cuda.as_ref().map(|l| (l.origin.as_str(), l.value.to_string())));
-    add("cudnn", request.cudnn.as_ref().map(|l| (l.origin.as_str(), l.value.to_string())));
-    add("nccl", request.nccl.as_ref().map(|l| (l.origin.as_str(), l.value.to_string())));
-    add("variant", request.variant.as_ref().map(|l| (l.origin.as_str(), l.value.clone())));
-    add(
-        "driver-policy",
-        request.native_driver_only.as_ref().map(|l| (l.origin.as_str(), "native".to_owned())),
-    );
-    add("only-index", request.only_index.as_ref().map(|l| (l.origin.as_str(), l.value.clone())));
-    lines.extend(request.targets.iter().map(|t| format!("target {t}")));
-    lines.extend(request.ignored_gpus.iter().map(|name| format!("ignore-gpu {name}")));
-    for owner in &request.owners {
-        let mut patterns = owner.patterns.clone();
-        patterns.sort();
-        lines.push(format!("index {} {}", owner.index, patterns.join(" ")));
-    }
-    lines.sort();
-    lines.dedup();
-    lines
 }

@@ -28,6 +28,9 @@ pub enum LockError {
     /// No lockfile, or a broken one.
     #[error("the lock cannot be read: {0}")]
     Malformed(String),
+    /// A part of the request that this program does not know.
+    #[error("the lock's request has the line `{0}`, which is not understood")]
+    RequestLine(String),
     /// The checksum differs.
     #[error("the lock was changed by hand or by a merge: its checksum does not match")]
     Edited,
@@ -37,6 +40,9 @@ impl LockError {
     /// The command or step that helps.
     pub fn hint(&self) -> &'static str {
         match self {
+            LockError::RequestLine(_) => {
+                "write an envlock.toml with `envlock init`, or take the committed lock back with `git checkout envlock.lock`"
+            }
             LockError::Newer { .. } => "update envlock, or make the lock again with `envlock resolve`",
             LockError::MergeConflict { .. } => {
                 "`envlock resolve` solves it anew and keeps both sides' versions where they fit"

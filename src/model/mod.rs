@@ -4,6 +4,7 @@
 //! module speaks in these types, so the core and the edges can meet without knowing each other.
 
 pub mod capability;
+pub mod conflict;
 pub mod evidence;
 pub mod finding;
 pub mod host;

@@ -1,9 +1,13 @@
 //! What the user asks for, settled: requirements, stack limits, which indexes may be used.
 
-use pep440_rs::VersionSpecifiers;
-use pep508_rs::{PackageName, Requirement, VerbatimUrl};
+use std::fmt;
 
-use super::version::{DottedRange, SemverRange};
+use pep440_rs::{Operator, VersionSpecifiers};
+use pep508_rs::{PackageName, Requirement, VerbatimUrl, VersionOrUrl};
+use serde::{Serialize, Serializer};
+
+use super::text::clean;
+use super::version::{DottedRange, InvalidVersion, SemverRange};
 use super::wheel::Python;
 
 /// A request to solve, settled from command line, manifest and defaults.
@@ -35,13 +39,59 @@ pub struct Request {
     pub owners: Vec<IndexOwner>,
 }
 
+/// Where a part of a request was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// A package named on the command line.
+    CommandLine,
+    /// An option of this run: `--python`.
+    Option(&'static str),
+    /// A file: `envlock.toml`, `requirements.txt`.
+    File(String),
+    /// `envlock.lock`, where there is no manifest.
+    Lock,
+    /// A question that envlock asks itself, as `why` does; it is not a reason for anything.
+    Question,
+}
+
+impl Origin {
+    /// Whether it holds for one run only.
+    pub fn is_option(&self) -> bool {
+        matches!(self, Origin::Option(_))
+    }
+}
+
+impl From<&str> for Origin {
+    fn from(file: &str) -> Self {
+        Origin::File(file.to_owned())
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::CommandLine => f.write_str("command line"),
+            Origin::Option(name) => f.write_str(name),
+            Origin::File(name) => f.write_str(name),
+            Origin::Lock => f.write_str("envlock.lock"),
+            Origin::Question => f.write_str("the question"),
+        }
+    }
+}
+
+impl Serialize for Origin {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// A requirement and where it was written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UserRequirement {
     /// The requirement.
     pub requirement: Requirement<VerbatimUrl>,
     /// Where it stands: `command line`, `envlock.toml`.
-    pub origin: String,
+    pub origin: Origin,
 }
 
 /// A limit and where it was written.
@@ -50,7 +100,7 @@ pub struct Limit<T> {
     /// The limit itself.
     pub value: T,
     /// Where it stands.
-    pub origin: String,
+    pub origin: Origin,
 }
 
 /// Which Pythons are allowed.
@@ -61,7 +111,7 @@ pub struct PythonRequest {
     /// As written.
     pub text: String,
     /// Where it stands.
-    pub origin: String,
+    pub origin: Origin,
 }
 
 /// The two forms of a Python limit.
@@ -71,6 +121,109 @@ pub enum PythonAllowed {
     Range(VersionSpecifiers),
     /// `3.12` or `3.12.4`.
     Exact(Python),
+}
+
+/// A requirement or a limit that cannot be read; the message names it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidRequest {
+    /// No requirement by PEP 508.
+    #[error("`{text}` is no requirement: {why}{}", meant.as_ref().map(|m| format!(" (did you mean `{m}`?)")).unwrap_or_default())]
+    Requirement {
+        /// As written.
+        text: String,
+        /// What is wrong with it.
+        why: String,
+        /// The requirement that was probably meant, `torch==2.8` for conda's `torch=2.8`.
+        meant: Option<String>,
+    },
+    /// A URL, a repository or a folder.
+    #[error(
+        "`{0}` is a direct URL, git or local requirement, which cannot be locked yet; name a released version"
+    )]
+    Direct(String),
+    /// Neither a Python series nor a specifier.
+    #[error("`{0}` is no Python series such as `3.11` and no specifier such as `>=3.11,<3.14`")]
+    Python(String),
+    /// A version that does not parse.
+    #[error(transparent)]
+    Version(#[from] InvalidVersion),
+    /// An unknown driver policy.
+    #[error("`driver-policy` is `minor` or `native`, not `{0}`")]
+    DriverPolicy(String),
+}
+
+impl UserRequirement {
+    /// Reads one requirement; URLs, repositories and folders are refused.
+    ///
+    /// # Errors
+    /// See [`InvalidRequest`].
+    pub fn parse(text: &str, origin: Origin) -> Result<UserRequirement, InvalidRequest> {
+        let text = text.trim();
+        let is_direct = ["-e ", "git+", ".", "/"].iter().any(|start| text.starts_with(start));
+        if is_direct {
+            return Err(InvalidRequest::Direct(clean(text, 80)));
+        }
+        let requirement: Requirement<VerbatimUrl> =
+            text.parse().map_err(|e: pep508_rs::Pep508Error| InvalidRequest::Requirement {
+                text: clean(text, 80),
+                why: clean(e.message.to_string().lines().next().unwrap_or(""), 120),
+                meant: exact_was_meant(text),
+            })?;
+        if matches!(requirement.version_or_url, Some(VersionOrUrl::Url(_))) {
+            return Err(InvalidRequest::Direct(clean(text, 80)));
+        }
+        Ok(UserRequirement { requirement, origin })
+    }
+
+    /// Whether it excludes releases that are newer than some.
+    pub fn bounds_above(&self) -> bool {
+        self.specifiers().is_some_and(bounds_above)
+    }
+
+    /// Its version specifiers, where it has some.
+    pub fn specifiers(&self) -> Option<&VersionSpecifiers> {
+        match &self.requirement.version_or_url {
+            Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers),
+            _ => None,
+        }
+    }
+}
+
+/// Whether specifiers exclude releases that are newer than some.
+fn bounds_above(specifiers: &VersionSpecifiers) -> bool {
+    let opens = |operator: &Operator| matches!(operator, Operator::GreaterThan | Operator::GreaterThanEqual);
+    specifiers.iter().any(|specifier| !opens(specifier.operator()))
+}
+
+/// conda's `torch=2.8` and the shell's `torch 2.8`, as PEP 508 writes them.
+fn exact_was_meant(text: &str) -> Option<String> {
+    let (name, version) = text.split_once(['=', ' '])?;
+    let meant = format!("{}=={}", name.trim(), version.trim());
+    meant.parse::<Requirement<VerbatimUrl>>().ok().map(|_| clean(&meant, 80))
+}
+
+impl PythonRequest {
+    /// Whether it excludes series that are newer than some.
+    pub fn bounds_above(&self) -> bool {
+        match &self.allowed {
+            PythonAllowed::Exact(_) => true,
+            PythonAllowed::Range(range) => bounds_above(range),
+        }
+    }
+
+    /// Reads `>=3.11,<3.14`, or one series `3.12`.
+    ///
+    /// # Errors
+    /// See [`InvalidRequest`].
+    pub fn parse(text: &str, origin: Origin) -> Result<PythonRequest, InvalidRequest> {
+        let text = text.trim();
+        let is_series = text.starts_with(|c: char| c.is_ascii_digit()) && !text.contains('*');
+        let allowed = match is_series {
+            true => PythonAllowed::Exact(text.parse::<Python>()?),
+            false => PythonAllowed::Range(text.parse().map_err(|_| InvalidRequest::Python(clean(text, 60)))?),
+        };
+        Ok(PythonRequest { allowed, text: text.to_owned(), origin })
+    }
 }
 
 /// An index that owns the packages matching its patterns: they come from it and nowhere else.
@@ -100,6 +253,33 @@ pub fn owner<'o>(package: &str, owners: &'o [IndexOwner]) -> &'o str {
 }
 
 impl Request {
+    /// Lays the options of another request's run over this one.
+    pub fn with_options_of(mut self, other: &Request) -> Request {
+        let own = |origin: &Origin| origin.is_option();
+        if let Some(python) = other.python.as_ref().filter(|p| own(&p.origin)) {
+            self.python = Some(python.clone());
+        }
+        if let Some(limit) = other.cuda.as_ref().filter(|l| own(&l.origin)) {
+            self.cuda = Some(limit.clone());
+        }
+        if let Some(limit) = other.variant.as_ref().filter(|l| own(&l.origin)) {
+            self.variant = Some(limit.clone());
+        }
+        if let Some(limit) = other.only_index.as_ref().filter(|l| own(&l.origin)) {
+            self.only_index = Some(limit.clone());
+        }
+        self
+    }
+
+    /// The request without what was typed for one run only.
+    pub fn without_options(mut self) -> Request {
+        self.python = self.python.filter(|python| !python.origin.is_option());
+        self.cuda = self.cuda.filter(|limit| !limit.origin.is_option());
+        self.variant = self.variant.filter(|limit| !limit.origin.is_option());
+        self.only_index = self.only_index.filter(|limit| !limit.origin.is_option());
+        self
+    }
+
     /// The requirement on `package`, if it was asked for.
     pub fn find(&self, package: &str) -> Option<&UserRequirement> {
         self.requirements.iter().find(|r| r.requirement.name.as_ref() as &str == package)

@@ -6,6 +6,7 @@ use pep440_rs::Version;
 use serde::Serialize;
 
 use super::capability::{CodeTargets, ComputeCapability, Via};
+use super::conflict::Conflict;
 use super::evidence::Evidence;
 use super::platform::Platform;
 use super::version::DottedVersion;
@@ -232,49 +233,6 @@ pub struct ChosenFile {
     pub hash_computed: bool,
     /// Size in bytes, where it is known.
     pub size: Option<u64>,
-}
-
-/// Why there is no solution.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Conflict {
-    /// The first line.
-    #[serde(skip)]
-    pub headline: String,
-    /// The target it is about.
-    pub target: String,
-    /// The facts, two to seven.
-    pub reasons: Vec<Reason>,
-    /// Changes that were solved and work.
-    pub would_work_if: Vec<WayOut>,
-}
-
-/// One fact of a conflict.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Reason {
-    /// One sentence.
-    pub text: String,
-    /// Who is concerned: `driver`, `gpu`, `python`, a package's name.
-    pub parties: Vec<String>,
-    /// Where the fact comes from.
-    pub source: String,
-}
-
-/// A change that was solved and works.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct WayOut {
-    /// The change, `driver >= 525.60.13`.
-    pub change: String,
-    /// Who has to change.
-    pub party: String,
-    /// How far it was solved.
-    pub level: Level,
-    /// The stack it gives.
-    pub stack: BTreeMap<String, String>,
-    /// The environment variable that makes the change, where one does.
-    pub set: Option<String>,
-    /// What it gives, in a few words.
-    #[serde(skip)]
-    pub gives: String,
 }
 
 /// How much of the graph a way out was solved against.

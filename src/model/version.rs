@@ -185,6 +185,12 @@ impl SemverRange {
     pub fn contains(&self, version: &semver::Version) -> bool {
         self.range.matches(version)
     }
+
+    /// Whether it excludes versions that are newer than some.
+    pub fn bounds_above(&self) -> bool {
+        let opens = |op: semver::Op| matches!(op, semver::Op::Greater | semver::Op::GreaterEq);
+        self.range.comparators.iter().any(|comparator| !opens(comparator.op))
+    }
 }
 
 impl FromStr for SemverRange {
@@ -251,6 +257,12 @@ enum Comparison {
 }
 
 impl DottedRange {
+    /// Whether it excludes versions that are newer than some.
+    pub fn bounds_above(&self) -> bool {
+        let opens = |c: &Comparison| matches!(c, Comparison::Greater | Comparison::GreaterEqual);
+        self.bounds.iter().any(|(comparison, _)| !opens(comparison))
+    }
+
     /// Whether `version` is in the range.
     pub fn contains(&self, version: &DottedVersion) -> bool {
         self.bounds.iter().all(|(comparison, bound)| match comparison {

@@ -39,10 +39,11 @@ use std::rc::Rc;
 
 use pep440_rs::Version;
 
+use crate::model::conflict::Conflict;
 use crate::model::host::Host;
 use crate::model::platform::Platform;
 use crate::model::request::{Preferences, PythonAllowed, Request};
-use crate::model::solution::{Answer, Conflict, Level, Need, Solution};
+use crate::model::solution::{Answer, Level, Need, Solution};
 use crate::model::wheel::Python;
 use crate::registry::Registry;
 

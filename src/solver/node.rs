@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::model::conflict::Party;
+
 /// What the solver decides on. Each has candidates numbered from zero; see [`super::tables`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Node {
@@ -47,19 +49,19 @@ impl Node {
         Node::Build(Arc::from(name))
     }
 
-    /// The party's word in a conflict, as the contract lists them.
-    pub(super) fn party(&self) -> Option<String> {
+    /// Who it is in a conflict.
+    pub(super) fn party(&self) -> Option<Party> {
         Some(match self {
             Node::Root | Node::Advisory(_) | Node::SameFile(_) => return None,
-            Node::Driver => "driver".to_owned(),
-            Node::Gpu(_) => "gpu".to_owned(),
-            Node::Glibc => "glibc".to_owned(),
-            Node::Python => "python".to_owned(),
-            Node::Variant | Node::Runtime(_) => "cuda".to_owned(),
-            Node::Cudnn => "cudnn".to_owned(),
-            Node::StackIndex => "index".to_owned(),
+            Node::Driver => Party::Driver,
+            Node::Gpu(_) => Party::Gpu,
+            Node::Glibc => Party::Glibc,
+            Node::Python => Party::Python,
+            Node::Variant | Node::Runtime(_) => Party::Cuda,
+            Node::Cudnn => Party::Cudnn,
+            Node::StackIndex => Party::Index,
             Node::Build(name) | Node::Package(name) | Node::Extra(name, _) | Node::Bound(name) => {
-                name.to_string()
+                Party::package(&**name)
             }
         })
     }

@@ -4,17 +4,19 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
+use pep508_rs::{ExtraName, Requirement, VerbatimUrl, VersionOrUrl};
 
 use super::tables::Tables;
 use super::{Depth, Inputs, Outcome, attempt, check_host};
 use crate::model::capability::ComputeCapability;
+use crate::model::conflict::{Change, Party, WayOut};
 use crate::model::evidence::Evidence;
 use crate::model::host::{Gpu, Host};
 use crate::model::platform::Os;
 use crate::model::request::Request;
-use crate::model::solution::{Level, Need, Solution, WayOut};
+use crate::model::solution::{Level, Need, Solution};
 use crate::model::version::{DottedVersion, cuda_short};
+use crate::model::wheel::Python;
 
 /// Solves each relaxation and keeps those that work; the second list is what must be known to judge
 /// the others.
@@ -41,12 +43,6 @@ pub(super) fn ways_out<'a>(
     relaxer.needs.sort();
     relaxer.needs.dedup();
     (relaxer.found, relaxer.needs)
-}
-
-/// Extras to ask for instead, and their names.
-struct OtherExtras {
-    extras: Vec<pep508_rs::ExtraName>,
-    named: String,
 }
 
 struct Relaxer<'i, 'a> {
@@ -77,7 +73,7 @@ impl Relaxer<'_, '_> {
         }
     }
 
-    fn offer(&mut self, change: String, party: &str, solution: &Solution) {
+    fn offer(&mut self, change: Change, party: Party, solution: &Solution) {
         let mut stack = BTreeMap::new();
         let mut gives = String::new();
         if let Some(s) = &solution.stack {
@@ -116,14 +112,13 @@ impl Relaxer<'_, '_> {
         if wants_gpu && solution.stack.is_none() && solution.frameworks.is_empty() {
             gives.push_str(", without CUDA");
         }
-        self.found.push(WayOut {
-            change,
-            party: party.to_owned(),
-            level: self.level,
-            stack,
-            gives,
-            set: None,
-        });
+        let release = match &party {
+            Party::Package(name) => {
+                solution.packages.iter().find(|p| p.name == *name).map(|p| p.version.clone())
+            }
+            _ => None,
+        };
+        self.found.push(WayOut { change, party, release, level: self.level, stack, gives, set: None });
     }
 
     /// The lowest newer driver that helps; never one that the host's GPUs are too old for.
@@ -160,7 +155,7 @@ impl Relaxer<'_, '_> {
                 break;
             }
             if let Some(solution) = self.solve(&host, self.inputs.request) {
-                self.offer(format!("driver >= {floor}"), "driver", &solution);
+                self.offer(Change::Driver(floor), Party::Driver, &solution);
                 return;
             }
         }
@@ -186,7 +181,8 @@ impl Relaxer<'_, '_> {
                 driver.cuda = None;
             }
             if let Some(solution) = self.solve(&newer, self.inputs.request) {
-                self.offer(format!("{} on driver {branch}", row.package), "driver", &solution);
+                let change = Change::CudaCompat { package: row.package.clone(), branch };
+                self.offer(change, Party::Driver, &solution);
                 return;
             }
         }
@@ -209,22 +205,25 @@ impl Relaxer<'_, '_> {
                 request.requirements[i].requirement.version_or_url = None;
                 if let Some(solution) = self.solve(self.inputs.host, &request) {
                     let change = other_version(&name, user.requirement.version_or_url.as_ref(), &solution);
-                    self.offer(change, &name, &solution);
+                    self.offer(change, Party::package(&name), &solution);
                     continue;
                 }
             }
             for other in self.other_extras(&user.requirement) {
                 let mut request = self.inputs.request.clone();
-                request.requirements[i].requirement.extras = other.extras.clone();
+                request.requirements[i].requirement.extras.clone_from(&other);
                 if let Some(solution) = self.solve(self.inputs.host, &request) {
-                    self.offer(format!("{name}[{}]", other.named), &name, &solution);
+                    let extras = other.iter().map(ToString::to_string).collect();
+                    let change = Change::Extras { package: name.clone(), extras };
+                    self.offer(change, Party::package(&name), &solution);
                 }
             }
             for extra in user.requirement.extras.clone() {
                 let mut request = self.inputs.request.clone();
                 request.requirements[i].requirement.extras.retain(|e| *e != extra);
                 if let Some(solution) = self.solve(self.inputs.host, &request) {
-                    self.offer(format!("{name} without [{extra}]"), &name, &solution);
+                    let change = Change::WithoutExtra { package: name.clone(), extra: extra.to_string() };
+                    self.offer(change, Party::package(&name), &solution);
                 }
             }
             if self.inputs.request.requirements.len() > 1 {
@@ -234,14 +233,14 @@ impl Relaxer<'_, '_> {
                 if let Some(solution) = self.solve(self.inputs.host, &request)
                     && (self.depth == Depth::Full || solution.stack.is_some())
                 {
-                    self.offer(format!("without {name}"), &name, &solution);
+                    self.offer(Change::WithoutRequest(name.clone()), Party::package(&name), &solution);
                 }
             }
         }
     }
 
     /// The extras that bring a framework another CUDA than those that are asked for: `jax[cuda12]` for `jax[cuda13]`.
-    fn other_extras(&self, requirement: &Requirement<VerbatimUrl>) -> Vec<OtherExtras> {
+    fn other_extras(&self, requirement: &Requirement<VerbatimUrl>) -> Vec<Vec<ExtraName>> {
         let name: &str = requirement.name.as_ref();
         let rows = self.inputs.catalogue.registry.frameworks().iter().filter(|row| row.framework == name);
         let mut asks: Vec<&str> = rows.filter_map(|row| row.ask.as_deref()).collect();
@@ -250,10 +249,7 @@ impl Relaxer<'_, '_> {
         let parsed = asks.into_iter().filter_map(|ask| ask.parse::<Requirement<VerbatimUrl>>().ok());
         parsed
             .filter(|ask| !requirement.extras.is_empty() && ask.extras != requirement.extras)
-            .map(|ask| OtherExtras {
-                named: ask.extras.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
-                extras: ask.extras,
-            })
+            .map(|ask| ask.extras)
             .collect()
     }
 
@@ -263,53 +259,55 @@ impl Relaxer<'_, '_> {
             request.constraints.remove(i);
             if let Some(solution) = self.solve(self.inputs.host, &request) {
                 let text = crate::model::text::clean(&user.requirement.to_string(), 60);
-                self.offer(
-                    format!("without the constraint {text}"),
-                    user.requirement.name.as_ref(),
-                    &solution,
-                );
+                let party = Party::package(user.requirement.name.to_string());
+                self.offer(Change::WithoutConstraint(text), party, &solution);
             }
         }
     }
 
     fn limits(&mut self) {
         let original = self.inputs.request;
-        let mut changes: Vec<(Request, String, &str)> = Vec::new();
-        let mut change = |text: String, party: &'static str, edit: &dyn Fn(&mut Request)| {
+        let mut changes: Vec<(Request, Change, Party)> = Vec::new();
+        let mut add = |change: Change, party: Party, edit: &dyn Fn(&mut Request)| {
             let mut request = original.clone();
             edit(&mut request);
-            changes.push((request, text, party));
+            changes.push((request, change, party));
+        };
+        let without = |what: &'static str, value: &dyn ToString| Change::WithoutLimit {
+            what,
+            value: value.to_string(),
         };
         if let Some(limit) = &original.cuda {
-            change(format!("without cuda {}", limit.value), "cuda", &|r| r.cuda = None);
+            add(without("cuda", &limit.value), Party::Cuda, &|r| r.cuda = None);
         }
         if let Some(limit) = &original.cudnn {
-            change(format!("without cudnn {}", limit.value), "cudnn", &|r| r.cudnn = None);
+            add(without("cudnn", &limit.value), Party::Cudnn, &|r| r.cudnn = None);
         }
         if let Some(limit) = &original.nccl {
-            change(format!("without nccl {}", limit.value), "nccl", &|r| r.nccl = None);
+            add(without("nccl", &limit.value), Party::Nccl, &|r| r.nccl = None);
         }
         if let Some(limit) = &original.variant {
-            change(format!("another variant than {}", limit.value), "variant", &|r| r.variant = None);
+            add(Change::OtherVariant(limit.value.clone()), Party::Variant, &|r| r.variant = None);
         }
         if original.native_driver_only.is_some() {
-            change("driver-policy = \"minor\"".to_owned(), "driver", &|r| r.native_driver_only = None);
+            add(Change::AllowCompatibilityMode, Party::Driver, &|r| r.native_driver_only = None);
         }
-        if let Some(python) = &original.python {
-            change(format!("another Python than {}", python.text), "python", &|r| r.python = None);
+        if original.python.is_some() {
+            // Which Python it is, the solution says.
+            add(Change::Python(Python::new(0)), Party::Python, &|r| r.python = None);
         }
         if let Some(limit) = &original.only_index {
             let other = if limit.value == "pypi" { "pytorch" } else { "pypi" };
-            change(format!("allow the {other} index"), "index", &|r| r.only_index = None);
+            add(Change::AllowIndex(other.to_owned()), Party::Index, &|r| r.only_index = None);
         }
-        for (request, text, party) in changes {
+        for (request, change, party) in changes {
             if let Some(solution) = self.solve(self.inputs.host, &request) {
-                let text = match party {
-                    "python" => format!("Python {}", solution.python),
-                    "variant" => solution.stack.as_ref().map_or(text, |s| format!("variant {}", s.variant)),
-                    _ => text,
+                let change = match (change, &solution.stack) {
+                    (Change::Python(_), _) => Change::Python(solution.python),
+                    (Change::OtherVariant(_), Some(stack)) => Change::Variant(stack.variant.clone()),
+                    (change, _) => change,
                 };
-                self.offer(text, party, &solution);
+                self.offer(change, party, &solution);
             }
         }
     }
@@ -351,11 +349,10 @@ impl Relaxer<'_, '_> {
         let Some(solution) = self.solve(&host, self.inputs.request) else {
             return false;
         };
-        let numbers: Vec<String> = kept.iter().map(|g| g.index.to_string()).collect();
         let mut labels: Vec<String> = kept.iter().map(Gpu::label).collect();
         labels.dedup();
-        let s = if kept.len() == 1 { "" } else { "s" };
-        self.offer(format!("GPU{s} {} alone ({})", numbers.join(", "), labels.join(", ")), "gpu", &solution);
+        let indexes = kept.iter().map(|g| g.index).collect();
+        self.offer(Change::OnlyGpus { indexes, labels }, Party::Gpu, &solution);
         // By UUID: numbers mean other cards to CUDA than to the driver's tools.
         let uuids: Option<Vec<&str>> = kept.iter().map(|g| g.uuid.as_deref()).collect();
         if let (Some(uuids), Some(way)) = (uuids, self.found.last_mut()) {
@@ -378,19 +375,10 @@ impl Relaxer<'_, '_> {
                 }
                 (None, ..) => true,
             };
-            let covered: Vec<String> = solution
-                .envelope
-                .coverage
-                .iter()
-                .filter(runs)
-                .map(|c| c.compute_capability.to_string())
-                .collect();
-            match (covered.first(), covered.last()) {
-                (Some(first), Some(last)) if covered.len() > 1 => {
-                    self.offer(format!("a GPU of {first} to {last}"), "gpu", &solution);
-                }
-                (Some(one), _) => self.offer(format!("a GPU of {one}"), "gpu", &solution),
-                _ => {}
+            let mut covered = solution.envelope.coverage.iter().filter(runs).map(|c| c.compute_capability);
+            if let Some(first) = covered.next() {
+                let last = covered.next_back().unwrap_or(first);
+                self.offer(Change::OtherGpu(first, last), Party::Gpu, &solution);
             }
         }
     }
@@ -404,7 +392,7 @@ impl Relaxer<'_, '_> {
         if let Some(solution) = self.solve(&host, self.inputs.request)
             && let Some(need) = &solution.envelope.glibc
         {
-            self.offer(format!("glibc >= {need}"), "glibc", &solution);
+            self.offer(Change::Glibc(need.clone()), Party::Glibc, &solution);
         }
     }
 }
@@ -419,17 +407,20 @@ fn subsets(n: usize) -> Vec<u32> {
     sets
 }
 
-/// `torch <2.6` where the request was `>=2.6`; else the version that works.
-fn other_version(name: &str, asked: Option<&VersionOrUrl>, solution: &Solution) -> String {
-    let got =
-        solution.packages.iter().find(|p| p.name == name).map(|p| p.version.to_string()).unwrap_or_default();
+/// `torch <2.6` where the request was `>=2.6`; else the release that works. Where it is no longer needed at all, the
+/// request without it.
+fn other_version(name: &str, asked: Option<&VersionOrUrl>, solution: &Solution) -> Change {
+    let package = name.to_owned();
     if let Some(VersionOrUrl::VersionSpecifier(specifiers)) = asked {
         let mut list = specifiers.iter();
         if let (Some(one), None) = (list.next(), list.next())
             && *one.operator() == pep440_rs::Operator::GreaterThanEqual
         {
-            return format!("{name} <{}", one.version());
+            return Change::Below { package, version: one.version().clone() };
         }
     }
-    format!("{name} {got}")
+    match solution.packages.iter().find(|p| p.name == name) {
+        Some(found) => Change::Release { package, version: found.version.clone() },
+        None => Change::WithoutRequest(package),
+    }
 }

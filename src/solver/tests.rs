@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::model::capability::ComputeCapability;
+use crate::model::conflict::{Conflict, Party};
 use crate::model::host::{Driver, Gpu};
 use crate::model::platform::{Libc, Platform};
+use crate::model::request::Origin;
 use crate::model::request::{Limit, UserRequirement};
 use crate::model::solution::DriverMode;
 
@@ -41,14 +43,14 @@ pub(super) fn ask(requirements: &[&str]) -> Request {
     Request {
         requirements: requirements
             .iter()
-            .map(|r| UserRequirement { requirement: r.parse().unwrap(), origin: "command line".to_owned() })
+            .map(|r| UserRequirement { requirement: r.parse().unwrap(), origin: Origin::CommandLine })
             .collect(),
         ..Request::default()
     }
 }
 
 fn only(index: &str, mut request: Request) -> Request {
-    request.only_index = Some(Limit { value: index.to_owned(), origin: "--only-index".to_owned() });
+    request.only_index = Some(Limit { value: index.to_owned(), origin: Origin::Option("--only-index") });
     request
 }
 
@@ -194,7 +196,7 @@ fn parties_of_conflicts() {
     ];
     for (gpus, driver, request, parties) in table {
         let c = conflict(&host(Some(gpus), *driver), request);
-        let named: Vec<&str> = c.reasons.iter().flat_map(|r| r.parties.iter().map(String::as_str)).collect();
+        let named: Vec<&str> = c.reasons.iter().flat_map(|r| r.parties.iter().map(Party::as_str)).collect();
         for party in *parties {
             assert!(named.contains(party), "{party} is not named: {c:#?}");
         }
@@ -209,10 +211,10 @@ fn a_driver_older_than_the_gpu() {
         c.reasons.iter().any(|r| r.text.contains("known to drivers from branch 570 on (inferred)")),
         "{c:#?}"
     );
-    assert_eq!(c.would_work_if[0].change, "driver >= 570");
+    assert_eq!(c.would_work_if[0].change.to_string(), "driver >= 570");
     // The way out by another GPU does not name the one that failed.
     let c = conflict(&host(Some(&["RTX 5090"]), Some("580.65.06")), &ask(&["torch<2.6"]));
-    assert!(c.would_work_if.iter().any(|w| w.change == "a GPU of 5.0 to 9.0"), "{c:#?}");
+    assert!(c.would_work_if.iter().any(|w| w.change.to_string() == "a GPU of 5.0 to 9.0"), "{c:#?}");
 }
 
 #[test]
@@ -334,7 +336,7 @@ fn cuda_compat_is_offered_to_data_centre_gpus_alone() {
     let offered = |gpu: &str, driver: &str| -> Vec<String> {
         let request = only("pypi", ask(&["torch>=2.12"]));
         let ways = conflict(&host(Some(&[gpu]), Some(driver)), &request).would_work_if;
-        ways.into_iter().map(|w| w.change).filter(|change| change.contains("compat")).collect()
+        ways.into_iter().map(|w| w.change.to_string()).filter(|change| change.contains("compat")).collect()
     };
     assert_eq!(offered("A100", "535.129.03"), ["cuda-compat-13-0 on driver 535"]);
     assert_eq!(offered("NVIDIA H200", "570.26"), ["cuda-compat-13-0 on driver 570"]);

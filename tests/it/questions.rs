@@ -213,3 +213,26 @@ fn the_graph_in_every_format() {
     context.run(&["graph", "--format", "svg", "-o", "g.svg"]).expect(2);
     context.run(&["graph", "--format", "svg", "-o", "g.svg", "--force"]).expect(0);
 }
+
+#[test]
+fn a_lock_without_its_manifest_answers_with_its_own_limits() {
+    let mut all = little_pypi();
+    all.extend(little_pytorch());
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    context.write(
+        "envlock.toml",
+        "[project]\nname = \"demo\"\npython = \">=3.11\"\n[stack]\ntorch = \">=2.8\"\ncuda = \">=12.6\"\n\
+         cudnn = \">=9\"\nnccl = \">=2\"\ndriver-policy = \"native\"\nignore-gpus = [\"GT 1030\"]\n\
+         [[index]]\nname = \"corp\"\nurl = \"http://127.0.0.1:9/simple\"\npackages = [\"corp-*\"]\n",
+    );
+    let machine = ["--gpu", "NVIDIA H200", "--driver", "595.45.04", "--only-index", "pypi"];
+    context.run(&[&["resolve"], &machine[..]].concat()).expect(0);
+    std::fs::remove_file(context.project().join("envlock.toml")).unwrap();
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains("\"cuda >=12.6\"") && lock.contains("\"index corp corp-*\""), "{lock}");
+    context.run(&["why", "torch"]).expect(0);
+    context.run(&["outdated"]).expect(0);
+    context.run(&["resolve", "--only-index", "pypi"]).expect(0);
+    assert_eq!(context.read("envlock.lock"), lock);
+}

@@ -1,8 +1,9 @@
 //! Random registries, machines and requests: the solver and brute force must say the same.
 
+use envlock::model::conflict::Conflict;
 use envlock::model::host::Host;
 use envlock::model::request::{Preferences, Request};
-use envlock::model::solution::{Answer, Conflict, Solution};
+use envlock::model::solution::{Answer, Solution};
 use envlock::registry::Registry;
 use envlock::solver::{check_host, solve_stack};
 
@@ -27,10 +28,7 @@ pub fn differs(solution: &Solution, choice: &Choice) -> Option<String> {
         && stack.variant == choice.variant
         && stack.index == choice.index
         && solution.python.minor == choice.python
-        && choice
-            .companions
-            .iter()
-            .all(|(name, version)| stack.companions.get(name) == Some(version));
+        && choice.companions.iter().all(|(name, version)| stack.companions.get(name) == Some(version));
     (!same).then(|| format!("{stack:?} on Python {}", solution.python))
 }
 

@@ -5,14 +5,14 @@ use toml_edit::{Array, DocumentMut, Item, Value, value};
 use crate::cli::args::{AddArgs, GlobalArgs};
 use crate::cli::error::CliError;
 use crate::cli::printer::Printer;
-use crate::cli::settings::Project;
+use crate::cli::settings::{self, Project};
 use crate::cli::{files, manifest};
+use crate::model::request::{Origin, UserRequirement};
 
 pub(super) fn add(global: &GlobalArgs, args: &AddArgs, printer: &Printer) -> Result<u8, CliError> {
     edit(global, args, printer, |document| {
         for text in &args.packages {
-            let parsed =
-                manifest::requirement(text, "command line").map_err(|m| CliError::new("usage", m))?;
+            let parsed = settings::requirement(text)?;
             let name = parsed.requirement.name.to_string();
             if let Some(specifier) = manifest::stack_specifier(&parsed) {
                 stack(document)[&name] = value(specifier);
@@ -29,8 +29,7 @@ pub(super) fn add(global: &GlobalArgs, args: &AddArgs, printer: &Printer) -> Res
 pub(super) fn remove(global: &GlobalArgs, args: &AddArgs, printer: &Printer) -> Result<u8, CliError> {
     edit(global, args, printer, |document| {
         for text in &args.packages {
-            let parsed =
-                manifest::requirement(text, "command line").map_err(|m| CliError::new("usage", m))?;
+            let parsed = settings::requirement(text)?;
             let name = parsed.requirement.name.to_string();
             let in_stack =
                 stack(document).as_table_like_mut().is_some_and(|table| table.remove(&name).is_some());
@@ -90,7 +89,7 @@ fn remove_from(list: &mut Array, name: &str) -> bool {
     let before = list.len();
     list.retain(|item| {
         item.as_str()
-            .and_then(|t| manifest::requirement(t, "").ok())
+            .and_then(|t| UserRequirement::parse(t, Origin::CommandLine).ok())
             .is_none_or(|r| (r.requirement.name.as_ref() as &str) != name)
     });
     list.len() < before

@@ -6,10 +6,10 @@ use crate::cli::args::{GlobalArgs, PlanArgs};
 use crate::cli::error::{CliError, exit};
 use crate::cli::printer::{DIM, ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::settings::Project;
-use crate::cli::{host, manifest, report, settings};
+use crate::cli::{host, report, settings};
 use crate::containers::{self, NameError, Verdict};
 use crate::model::host::Host;
-use crate::model::request::{Limit, Preferences, Request};
+use crate::model::request::{Limit, Origin, Preferences, Request};
 use crate::registry::Registry;
 use crate::solver::{Catalogue, Inputs, Plan, PlanOut, PlanRow, Universe, plan};
 
@@ -115,19 +115,18 @@ fn image(name: &str, host: &Host, registry: &Registry, printer: &Printer) -> Res
 fn request(args: &PlanArgs, registry: &Registry) -> Result<Request, CliError> {
     let usage = |message: String| CliError::new("usage", message);
     let mut request = Request::default();
-    let torch =
-        manifest::requirement(args.torch.as_deref().unwrap_or("torch"), "command line").map_err(usage)?;
+    let torch = settings::requirement(args.torch.as_deref().unwrap_or("torch"))?;
     if torch.requirement.name.as_ref() as &str != "torch" {
         let name = torch.requirement.name.to_string();
         return Err(usage(format!("`plan` knows the builds of torch, not `{name}`")));
     }
     request.requirements.push(torch);
     if let Some(text) = &args.python {
-        request.python = Some(manifest::python_request(text, "--python").map_err(usage)?);
+        request.python = Some(settings::python(text)?);
         settings::check_python(request.python.as_ref(), registry)?;
     }
-    let limit = |value: &Option<String>, origin: &str| {
-        value.clone().map(|value| Limit { value, origin: origin.to_owned() })
+    let limit = |value: &Option<String>, option: &'static str| {
+        value.clone().map(|value| Limit { value, origin: Origin::Option(option) })
     };
     request.variant = limit(&args.variant, "--variant");
     request.only_index = limit(&args.only_index, "--only-index");

@@ -8,7 +8,7 @@ mod requirements;
 use std::path::Path;
 
 use super::error::CliError;
-use super::{files, manifest};
+use super::files;
 use crate::model::request::UserRequirement;
 use crate::model::text::clean;
 
@@ -30,8 +30,8 @@ pub(super) struct Imported {
 impl Imported {
     /// Adds a requirement; `origin` is the file.
     fn push(&mut self, text: &str, origin: &str) -> Result<(), CliError> {
-        let parsed = manifest::requirement(text, origin)
-            .map_err(|m| CliError::new("input", format!("{}: {m}", clean(origin, 80))))?;
+        let parsed = UserRequirement::parse(text, origin.into())
+            .map_err(|e| CliError::new("input", format!("{}: {e}", clean(origin, 80))))?;
         self.requirements.push((text.trim().to_owned(), parsed));
         Ok(())
     }

@@ -6,13 +6,12 @@ mod target;
 
 use std::collections::BTreeMap;
 
-use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::error::CliError;
 use super::files::PYPROJECT;
-use crate::model::request::{IndexOwner, PythonAllowed, PythonRequest, Request, UserRequirement};
+use crate::model::request::{IndexOwner, PythonRequest, Request, UserRequirement};
 use crate::model::text::{clean, normalized_name, without_logins};
 use crate::solver::STACK_PACKAGES;
 use stack::{gpu_names, stack_item, stack_value};
@@ -126,7 +125,7 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
     }
     for (key, item) in &raw.stack {
         stack_value(key, item.as_ref())
-            .and_then(|value| stack_item(&mut manifest.request, key, &value, name))
+            .and_then(|value| stack_item(&mut manifest.request, key, &value, &name.into()))
             .map_err(|m| source.error(item.span().start, &m))?;
     }
     for index in &raw.index {
@@ -145,67 +144,27 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
     Ok(manifest)
 }
 
-/// conda's `torch=2.8` and the shell's `torch 2.8`, as PEP 508 writes them.
-fn exact_was_meant(text: &str) -> Option<String> {
-    let (name, version) = text.split_once(['=', ' '])?;
-    let meant = format!("{}=={}", name.trim(), version.trim());
-    meant.parse::<Requirement<VerbatimUrl>>().ok().map(|_| clean(&meant, 80))
+/// One requirement of a manifest.
+fn requirement(text: &str, origin: &str) -> Result<UserRequirement, String> {
+    UserRequirement::parse(text, origin.into()).map_err(|e| e.to_string())
 }
 
-/// One requirement; URLs and git are refused by name.
-pub(super) fn requirement(text: &str, origin: &str) -> Result<UserRequirement, String> {
-    let trimmed = text.trim();
-    if trimmed.starts_with("-e ")
-        || trimmed.starts_with("git+")
-        || trimmed.starts_with('.')
-        || trimmed.starts_with('/')
-    {
-        return Err(refused(trimmed));
-    }
-    let requirement: Requirement<VerbatimUrl> = trimmed.parse().map_err(|e: pep508_rs::Pep508Error| {
-        let first = e.message.to_string();
-        let meant = exact_was_meant(trimmed).map(|m| format!(" (did you mean `{m}`?)")).unwrap_or_default();
-        format!(
-            "`{}` is no requirement: {}{meant}",
-            clean(trimmed, 80),
-            clean(first.lines().next().unwrap_or(""), 120)
-        )
-    })?;
-    if matches!(requirement.version_or_url, Some(VersionOrUrl::Url(_))) {
-        return Err(refused(trimmed));
-    }
-    Ok(UserRequirement { requirement, origin: origin.to_owned() })
-}
-
-fn refused(text: &str) -> String {
-    format!(
-        "`{}` is a direct URL, git or local requirement, which cannot be locked yet; name a released version",
-        clean(text, 80)
-    )
-}
-
-/// `>=3.11,<3.14`, or one series `3.12`.
-pub(super) fn python_request(text: &str, origin: &str) -> Result<PythonRequest, String> {
-    let trimmed = text.trim();
-    let allowed = if trimmed.starts_with(|c: char| c.is_ascii_digit()) && !trimmed.contains('*') {
-        PythonAllowed::Exact(
-            trimmed.parse().map_err(|e: crate::model::version::InvalidVersion| e.to_string())?,
-        )
-    } else {
-        PythonAllowed::Range(trimmed.parse().map_err(|_| {
-            format!(
-                "`{}` is no Python series such as `3.11` and no specifier such as `>=3.11,<3.14`",
-                clean(trimmed, 60)
-            )
-        })?)
-    };
-    Ok(PythonRequest { allowed, text: trimmed.to_owned(), origin: origin.to_owned() })
+/// A limit on Python of a manifest.
+fn python_request(text: &str, origin: &str) -> Result<PythonRequest, String> {
+    PythonRequest::parse(text, origin.into()).map_err(|e| e.to_string())
 }
 
 fn index_row(manifest: &mut Manifest, row: &RawIndex) -> Result<(), String> {
     let scheme_ok = ["http://", "https://"].iter().any(|s| row.url.starts_with(s));
     if !scheme_ok {
         return Err(format!("the address of the index `{}` is no http(s) URL", clean(&row.name, 40)));
+    }
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if row.name.is_empty() || row.name.len() > 60 || !row.name.chars().all(is_name) {
+        return Err(format!(
+            "`{}` is not a valid index name: use letters, digits, `-`, `_` and `.`",
+            clean(&row.name, 40)
+        ));
     }
     let builtin = |name: &str| name == "pypi" || name == "pytorch";
     let role = row.replaces.as_deref().or_else(|| builtin(&row.name).then_some(row.name.as_str()));
@@ -318,6 +277,7 @@ replaces = "pypi"
             ("[stack]\ntorch = 3\n", "envlock.toml:2: `torch` is a specifier such as"),
             ("[stack]\ndriver-policy = \"old\"\n", "`driver-policy` is `minor` or `native`"),
             ("[[index]]\nname = \"x\"\nurl = \"https://x/\"\n", "is never used"),
+            ("[[index]]\nname = \"x y\"\nurl = \"https://x/\"\n", "`x y` is not a valid index name"),
             ("[[index]]\nname = \"x\"\nurl = \"ftp://x/\"\npackages = [\"a\"]\n", "no http(s) URL"),
             ("not toml", "envlock.toml:1: "),
         ];

@@ -2,8 +2,8 @@
 
 use pep508_rs::VersionOrUrl;
 
-use super::{python_request, requirement};
-use crate::model::request::{Limit, Request, UserRequirement};
+use crate::model::conflict::Party;
+use crate::model::request::{Limit, Origin, PythonRequest, Request, UserRequirement};
 use crate::model::text::clean;
 use crate::solver::STACK_PACKAGES;
 
@@ -50,16 +50,16 @@ pub(super) fn stack_item(
     request: &mut Request,
     key: &str,
     item: &StackItem,
-    origin: &str,
+    origin: &Origin,
 ) -> Result<(), String> {
     let (spec, extras) = (item.spec.as_str(), item.extras.as_slice());
     fn limit<T: std::str::FromStr<Err = crate::model::version::InvalidVersion>>(
         spec: &str,
-        origin: &str,
+        origin: &Origin,
     ) -> Result<Limit<T>, String> {
         Ok(Limit {
             value: spec.parse().map_err(|e: crate::model::version::InvalidVersion| e.to_string())?,
-            origin: origin.to_owned(),
+            origin: origin.clone(),
         })
     }
     match key {
@@ -70,11 +70,11 @@ pub(super) fn stack_item(
             return Err("`nvcc` cannot be locked yet: envlock installs no compiler".to_owned());
         }
         "variant" => {
-            request.variant = Some(Limit { value: spec.trim().to_owned(), origin: origin.to_owned() });
+            request.variant = Some(Limit { value: spec.trim().to_owned(), origin: origin.clone() });
         }
         "driver-policy" => match spec {
             "minor" => {}
-            "native" => request.native_driver_only = Some(Limit { value: (), origin: origin.to_owned() }),
+            "native" => request.native_driver_only = Some(Limit { value: (), origin: origin.clone() }),
             other => {
                 return Err(format!("`driver-policy` is `minor` or `native`, not `{}`", clean(other, 40)));
             }
@@ -93,34 +93,39 @@ pub(super) fn stack_item(
                 spec.to_owned()
             };
             let extras = if extras.is_empty() { String::new() } else { format!("[{}]", extras.join(",")) };
-            request.requirements.push(requirement(&format!("{package}{extras}{version}"), origin)?);
+            let text = format!("{package}{extras}{version}");
+            let parsed = UserRequirement::parse(&text, origin.clone()).map_err(|e| e.to_string())?;
+            request.requirements.push(parsed);
         }
     }
     Ok(())
 }
 
-/// Lays a limit on the stack that is written like a requirement, `cuda>=13`, over a request; the name of what
+/// Lays a limit on the stack that is written like a requirement, `cuda>=13`, over a request; the party that
 /// is limited. `None` where the text is about something else.
 pub(in crate::cli) fn stack_limit(
     request: &mut Request,
     text: &str,
-    origin: &str,
-) -> Option<Result<String, String>> {
+    origin: &Origin,
+) -> Option<Result<Party, String>> {
     let end = text.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(text.len());
     let (name, rest) = (text[..end].to_lowercase(), text[end..].trim());
-    let limited = match name.as_str() {
-        "cuda" | "cudnn" | "nccl" => {
-            // `==13` is the bare `13` of `[stack]`: all of 13.
-            let spec = rest.strip_prefix("==").unwrap_or(rest).trim().to_owned();
-            stack_item(request, &name, &StackItem { spec, extras: Vec::new() }, origin)
-        }
-        "python" => {
-            let spec = rest.strip_prefix("==").unwrap_or(rest).trim();
-            python_request(spec, origin).map(|python| request.python = Some(python))
-        }
+    // `==13` is the bare `13` of `[stack]`: all of 13.
+    let spec = rest.strip_prefix("==").unwrap_or(rest).trim();
+    let party = match name.as_str() {
+        "cuda" => Party::Cuda,
+        "cudnn" => Party::Cudnn,
+        "nccl" => Party::Nccl,
+        "python" => Party::Python,
         _ => return None,
     };
-    Some(limited.map(|()| name))
+    let limited = match party {
+        Party::Python => PythonRequest::parse(spec, origin.clone())
+            .map(|python| request.python = Some(python))
+            .map_err(|e| e.to_string()),
+        _ => stack_item(request, &name, &StackItem { spec: spec.to_owned(), extras: Vec::new() }, origin),
+    };
+    Some(limited.map(|()| party))
 }
 
 /// The specifier that `[stack]` can hold for a requirement, `*` for none; nothing where it is of another

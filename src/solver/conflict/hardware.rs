@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::Telling;
+use super::{Order, Telling};
+use crate::model::conflict::Party;
 use crate::model::version::cuda_short;
 use crate::solver::explain::span;
 use crate::solver::node::Node;
@@ -52,9 +53,9 @@ impl Telling<'_, '_> {
             let verb = if shown.len() == 1 { "is" } else { "are" };
             let source = builds.last().map(|b| p.registry.source_text(&b.source)).unwrap_or_default();
             self.say(
-                1,
+                Order::Builds,
                 format!("{name} {}{place} {verb} built for CUDA {}", span(&shown), span(&cuda)),
-                &[name, "cuda"],
+                &[Party::package(name), Party::Cuda],
                 source,
             );
         }
@@ -84,29 +85,30 @@ impl Telling<'_, '_> {
         }
         let (text, source) = p.driver_floors(&cuda);
         let native = if p.request.native_driver_only.is_some() { " for native mode" } else { "" };
-        self.say(2, format!("{text}{native}"), &["cuda", "driver"], source);
+        self.say(Order::DriverFloors, format!("{text}{native}"), &[Party::Cuda, Party::Driver], source);
         for (gpu, capability) in &p.gpus {
             if let (Some(driver), Some(a)) = (&p.host.driver, p.registry.architecture(*capability))
                 && let Some(first) = a.first_branch
                 && driver.version.major() < first
             {
                 let text = format!("{} is known to drivers from branch {first} on (inferred)", gpu.label());
-                self.say(2, text, &["gpu", "driver"], p.registry.source_text(&a.source));
+                self.say(
+                    Order::DriverFloors,
+                    text,
+                    &[Party::Gpu, Party::Driver],
+                    p.registry.source_text(&a.source),
+                );
             }
         }
         if let Some(driver) = &p.host.driver {
             let compat =
                 driver.compat.as_ref().map(|c| format!(", with cuda-compat {c}")).unwrap_or_default();
             let text = format!("the driver is {}{compat}", driver.version);
-            self.say(3, text, &["driver"], driver.found_by.clone());
+            self.say(Order::Driver, text, &[Party::Driver], driver.found_by.clone());
         }
         if let Some(limit) = &p.request.native_driver_only {
-            self.say(
-                8,
-                "you refuse compatibility mode (driver-policy = \"native\")".to_owned(),
-                &["driver"],
-                limit.origin.clone(),
-            );
+            let text = "you refuse compatibility mode (driver-policy = \"native\")".to_owned();
+            self.asked(Order::Limits, text, Party::Driver, &limit.origin, true);
         }
     }
 
@@ -131,9 +133,9 @@ impl Telling<'_, '_> {
                             .map(|b| format!("; {} ends with driver branch {b}", gpu.label()))
                             .unwrap_or_default();
                         self.say(
-                            4,
+                            Order::Gpus,
                             format!("{floors}{last} (CUDA {})", span(&cuda)),
-                            &["cuda", "gpu", "driver"],
+                            &[Party::Cuda, Party::Gpu, Party::Driver],
                             source,
                         );
                     }
@@ -146,14 +148,14 @@ impl Telling<'_, '_> {
                         let floor = versions.last().and_then(|v| p.registry.cudnn_floor(v));
                         if let Some(floor) = floor {
                             self.say(
-                                4,
+                                Order::Gpus,
                                 format!(
                                     "cuDNN {} serves GPUs from {} on; {} is below",
                                     span(&versions),
                                     floor.min,
                                     gpu.label()
                                 ),
-                                &["cudnn", "gpu"],
+                                &[Party::Cudnn, Party::Gpu],
                                 p.registry.source_text(&floor.source),
                             );
                         }
@@ -191,9 +193,9 @@ impl Telling<'_, '_> {
             shown.dedup();
             let has = if shown.len() == 1 { "has" } else { "have" };
             self.say(
-                4,
+                Order::Gpus,
                 format!("{name} {} {has} only CPU builds for {} here", span(&shown), gpu.label()),
-                &[name, "gpu"],
+                &[Party::package(name), Party::Gpu],
                 p.registry.source_text(&last.source),
             );
             return;
@@ -202,12 +204,12 @@ impl Telling<'_, '_> {
         let Some(newest) = known.last() else {
             if let Some(b) = excluded.last() {
                 self.say(
-                    4,
+                    Order::Gpus,
                     format!(
                         "the code targets of {name} {} {} are unknown",
                         b.version, p.variants[b.variant as usize].name
                     ),
-                    &[name, "gpu"],
+                    &[Party::package(name), Party::Gpu],
                     p.registry.source_text(&b.source),
                 );
             }
@@ -240,14 +242,19 @@ impl Telling<'_, '_> {
             false => code,
         };
         self.say(
-            4,
+            Order::Gpus,
             format!("{name} {}{code} {have} no code for {}", span(&shown), gpu.label()),
-            &[name, "gpu"],
+            &[Party::package(name), Party::Gpu],
             p.registry.source_text(&newest.source),
         );
         let tegra = p.registry.tegra();
         if tegra.capabilities.contains(&p.gpus[gpu_index].1) {
-            self.say(4, tegra.note.clone(), &["gpu"], p.registry.source_text(&tegra.note_source));
+            self.say(
+                Order::Gpus,
+                tegra.note.clone(),
+                &[Party::Gpu],
+                p.registry.source_text(&tegra.note_source),
+            );
         }
     }
 
@@ -261,15 +268,20 @@ impl Telling<'_, '_> {
         for (parent, set) in parents {
             if let Some(party) = parent.party() {
                 self.say(
-                    5,
+                    Order::Wheels,
                     format!("{} needs a newer C library", p.name_versions(&parent, &set)),
-                    &[&party, "glibc"],
+                    &[party, Party::Glibc],
                     "wheel tags",
                 );
             }
         }
         if let Some(libc) = &p.libc {
-            self.say(6, format!("the machine has {libc}"), &["glibc"], p.host.system.found_by.clone());
+            self.say(
+                Order::Packages,
+                format!("the machine has {libc}"),
+                &[Party::Glibc],
+                p.host.system.found_by.clone(),
+            );
         }
     }
 
@@ -314,12 +326,13 @@ impl Telling<'_, '_> {
             } else {
                 format!("{} {has} wheels for Python {}", p.name_versions(&parent, &set), span(&series))
             };
-            self.say(5, text, &[&party, "python"], "wheel tags");
+            self.say(Order::Wheels, text, &[party, Party::Python], "wheel tags");
         }
         if self.involves(&Node::Python)
             && let Some(python) = &p.request.python
         {
-            self.say(8, format!("you ask for Python {}", python.text), &["python"], python.origin.clone());
+            let text = format!("you ask for Python {}", python.text);
+            self.asked(Order::Limits, text, Party::Python, &python.origin, python.bounds_above());
         }
     }
 }

@@ -16,8 +16,9 @@ use pubgrub::{DerivationTree, External};
 use super::closure::Unusable;
 use super::node::Node;
 use super::search::Proof;
-use super::tables::{Problem, Set};
-use crate::model::solution::{Conflict, Reason};
+use super::tables::{Problem, Set, is_stack_package};
+use crate::model::conflict::{Conflict, Party, Reason, ReasonKind};
+use crate::model::request::Origin;
 
 /// No conflict is told in more sentences than this.
 const MOST_REASONS: usize = 7;
@@ -77,11 +78,36 @@ impl Leaves {
     }
 }
 
+/// The order in which a conflict is told: facts first, what was asked last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Order {
+    /// What builds were made for.
+    Builds,
+    /// The drivers that CUDA releases need.
+    DriverFloors,
+    /// The machine's driver.
+    Driver,
+    /// What GPUs, code and cuDNN say of each other.
+    Gpus,
+    /// For which Pythons, C libraries and platforms there are wheels.
+    Wheels,
+    /// What packages need of each other, and which releases there are.
+    Packages,
+    /// What could have been pinned instead.
+    Choices,
+    /// Limits of the request.
+    Limits,
+    /// What is asked for.
+    Requests,
+    /// Which index may be used.
+    Index,
+}
+
 /// The sentences being gathered, in the order they are told.
 struct Telling<'p, 'a> {
     problem: &'p Problem<'a>,
     leaves: Leaves,
-    reasons: Vec<(u8, Reason)>,
+    reasons: Vec<(Order, Reason)>,
 }
 
 /// Tells a proof.
@@ -101,12 +127,25 @@ pub(super) fn describe(problem: &Problem<'_>, tree: &Proof) -> Conflict {
 }
 
 impl Telling<'_, '_> {
-    fn say(&mut self, order: u8, text: String, parties: &[&str], source: impl Into<String>) {
-        let reason = Reason {
-            text,
-            parties: parties.iter().map(|p| (*p).to_owned()).collect(),
-            source: source.into(),
-        };
+    /// A fact.
+    fn say(&mut self, order: Order, text: String, parties: &[Party], source: impl Into<String>) {
+        self.add(order, ReasonKind::Fact, text, parties, source.into());
+    }
+
+    /// Which releases of a package there are.
+    fn available(&mut self, text: String, package: &str) {
+        let source = if is_stack_package(package) { "registry" } else { "index" };
+        self.add(Order::Packages, ReasonKind::Available, text, &[Party::package(package)], source.to_owned());
+    }
+
+    /// A part of the request. `bounds_above` tells whether it excludes newer releases.
+    fn asked(&mut self, order: Order, text: String, party: Party, origin: &Origin, bounds_above: bool) {
+        let kind = ReasonKind::Asked { origin: origin.clone(), bounds_above };
+        self.add(order, kind, text, &[party], origin.to_string());
+    }
+
+    fn add(&mut self, order: Order, kind: ReasonKind, text: String, parties: &[Party], source: String) {
+        let reason = Reason { kind, text, parties: parties.to_vec(), source };
         if !self.reasons.iter().any(|(_, r)| r.text == reason.text) {
             self.reasons.push((order, reason));
         }
@@ -153,7 +192,8 @@ impl Telling<'_, '_> {
         self.reasons.sort_by_key(|(order, _)| *order);
         // What was asked stands last and is never cut off; facts beyond the limit are.
         while self.reasons.len() > MOST_REASONS {
-            let cut = self.reasons.iter().rposition(|(order, _)| *order < 8).unwrap_or(MOST_REASONS);
+            let cut =
+                self.reasons.iter().rposition(|(order, _)| *order < Order::Limits).unwrap_or(MOST_REASONS);
             self.reasons.remove(cut);
         }
         let parties = self.leaves.graph();

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::Telling;
+use super::{Order, Telling};
+use crate::model::conflict::Party;
+use crate::model::request::Origin;
 use crate::solver::closure::Unusable;
 use crate::solver::explain::span;
 use crate::solver::node::Node;
@@ -26,30 +28,35 @@ impl Telling<'_, '_> {
                     let text = self.requirement_text(&parent, &set, to);
                     let verb = if p.versions(&parent, &set).len() == 1 { "needs" } else { "need" };
                     self.say(
-                        6,
+                        Order::Packages,
                         format!("{} {verb} {text}", p.name_versions(&parent, &set)),
-                        &[from, to],
+                        &[Party::package(&**from), Party::package(&**to)],
                         "its metadata",
                     );
                     if self.needs_nothing(&parent, &set, to) {
                         let text = self.why_nothing(to);
-                        self.say(6, text, &[to], if is_stack_package(to) { "registry" } else { "index" });
+                        self.available(text, to);
                     }
                 }
                 Node::Bound(_) => {
                     for (bound, specifiers) in p.bounds_on(from) {
-                        self.say(
-                            8,
-                            format!("you limit {from} to {specifiers}"),
-                            &[from],
-                            bound.origin.clone(),
-                        );
+                        if bound.origin == Origin::Question {
+                            continue;
+                        }
+                        let text = format!("you limit {from} to {specifiers}");
+                        let above = bound.bounds_above();
+                        self.asked(Order::Limits, text, Party::package(&**from), &bound.origin, above);
                     }
                 }
                 Node::Advisory(i) => {
                     let advisory = p.advisories[*i];
                     let text = format!("{} (so it needs {})", advisory.text, p.advisory_requirement(*i));
-                    self.say(6, text, &[&advisory.package, from], p.registry.source_text(&advisory.source));
+                    self.say(
+                        Order::Packages,
+                        text,
+                        &[Party::package(&advisory.package), Party::package(&**from)],
+                        p.registry.source_text(&advisory.source),
+                    );
                 }
                 Node::Cudnn => {
                     let versions: BTreeSet<_> = p
@@ -62,13 +69,13 @@ impl Telling<'_, '_> {
                     let versions: Vec<_> = versions.into_iter().collect();
                     if !versions.is_empty() && !self.involves_gpu() {
                         self.say(
-                            4,
+                            Order::Gpus,
                             format!(
                                 "{} are built with cuDNN {}",
                                 p.name_versions(&parent, &set),
                                 span(&versions)
                             ),
-                            &[from, "cudnn"],
+                            &[Party::package(&**from), Party::Cudnn],
                             "registry",
                         );
                     }
@@ -147,11 +154,16 @@ impl Telling<'_, '_> {
                     self.no_extra(&node, set, extra);
                     continue;
                 }
-                let mut parties = vec![party.as_str()];
+                let mut parties = vec![party.clone()];
                 if matches!(why, Unusable::NotOnIndex(_) | Unusable::IndexNotAllowed(_)) {
-                    parties.push("index");
+                    parties.push(Party::Index);
                 }
-                self.say(6, format!("{} {why}", p.name_versions(&node, set)), &parties, "index");
+                self.say(
+                    Order::Packages,
+                    format!("{} {why}", p.name_versions(&node, set)),
+                    &parties,
+                    "index",
+                );
             }
         }
         let missing: Vec<(Node, Set)> =
@@ -171,7 +183,7 @@ impl Telling<'_, '_> {
                     span(&p.pythons),
                     p.platform
                 );
-                self.say(6, text, &[name, "python"], "wheel tags");
+                self.say(Order::Packages, text, &[Party::package(&**name), Party::Python], "wheel tags");
             }
         }
     }
@@ -191,7 +203,7 @@ impl Telling<'_, '_> {
                 text.push_str(&format!("; the newest has {}", offered.join(", ")));
             }
         }
-        self.say(6, text, &[name], "its metadata");
+        self.say(Order::Packages, text, &[Party::package(&**name)], "its metadata");
     }
 
     pub(super) fn usable(&self, node: &Node, ordinal: u32) -> bool {

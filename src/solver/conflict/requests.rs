@@ -2,7 +2,8 @@
 
 use pep508_rs::VersionOrUrl;
 
-use super::Telling;
+use super::{Order, Telling};
+use crate::model::conflict::Party;
 use crate::model::request::UserRequirement;
 use crate::solver::explain::span;
 use crate::solver::node::Node;
@@ -24,42 +25,35 @@ impl Telling<'_, '_> {
                 Node::Package(name) | Node::Build(name) | Node::Extra(name, _) => {
                     if let Some(user) = p.request.find(name) {
                         let text = crate::model::text::clean(&user.requirement.to_string(), 100);
-                        self.say(9, format!("you ask for {text}"), &[name], user.origin.clone());
+                        let text = format!("you ask for {text}");
+                        let party = Party::package(&**name);
+                        self.asked(Order::Requests, text, party, &user.origin, user.bounds_above());
                         self.empty_request(name);
                     }
                     if matches!(node, Node::Build(_))
                         && let Some(limit) = &p.request.nccl
                     {
-                        self.say(
-                            9,
-                            format!("you ask for NCCL {}", limit.value),
-                            &[name],
-                            limit.origin.clone(),
-                        );
+                        let text = format!("you ask for NCCL {}", limit.value);
+                        let party = Party::package(&**name);
+                        let above = limit.value.bounds_above();
+                        self.asked(Order::Requests, text, party, &limit.origin, above);
                     }
                 }
                 Node::Variant => {
                     if let Some(limit) = &p.request.cuda {
-                        self.say(
-                            9,
-                            format!("you ask for CUDA {}", limit.value),
-                            &["cuda"],
-                            limit.origin.clone(),
-                        );
+                        let text = format!("you ask for CUDA {}", limit.value);
+                        let above = limit.value.bounds_above();
+                        self.asked(Order::Requests, text, Party::Cuda, &limit.origin, above);
                     }
                     if let Some(limit) = &p.request.variant {
-                        self.say(
-                            9,
-                            format!("you pin the variant {}", limit.value),
-                            &["variant"],
-                            limit.origin.clone(),
-                        );
+                        let text = format!("you pin the variant {}", limit.value);
+                        self.asked(Order::Requests, text, Party::Variant, &limit.origin, true);
                         if !p.variants.iter().any(|v| v.name == limit.value) {
                             let names: Vec<_> = p.variants.iter().map(|v| v.name.clone()).collect();
                             self.say(
-                                7,
+                                Order::Choices,
                                 format!("the variants for {} are {}", p.platform, names.join(", ")),
-                                &["variant"],
+                                &[Party::Variant],
                                 "registry",
                             );
                         }
@@ -67,22 +61,15 @@ impl Telling<'_, '_> {
                 }
                 Node::Cudnn => {
                     if let Some(limit) = &p.request.cudnn {
-                        self.say(
-                            9,
-                            format!("you ask for cuDNN {}", limit.value),
-                            &["cudnn"],
-                            limit.origin.clone(),
-                        );
+                        let text = format!("you ask for cuDNN {}", limit.value);
+                        let above = limit.value.bounds_above();
+                        self.asked(Order::Requests, text, Party::Cudnn, &limit.origin, above);
                     }
                 }
                 Node::StackIndex => {
                     if let Some(limit) = &p.request.only_index {
-                        self.say(
-                            10,
-                            format!("only the index {} may be used", limit.value),
-                            &["index"],
-                            limit.origin.clone(),
-                        );
+                        let text = format!("only the index {} may be used", limit.value);
+                        self.asked(Order::Index, text, Party::Index, &limit.origin, true);
                     }
                 }
                 _ => {}
@@ -119,8 +106,13 @@ impl Telling<'_, '_> {
         let Some(user) = p.request.find(name) else { return };
         let Ok(Ok(list)) = p.requirement(&user.requirement) else { return };
         if list.iter().any(|(n, s)| *n == Node::package(name) && s.is_empty()) {
-            let text = self.only_yanked(user).unwrap_or_else(|| self.why_nothing(name));
-            self.say(6, text, &[name], if is_stack_package(name) { "registry" } else { "index" });
+            match self.only_yanked(user) {
+                Some(text) => self.say(Order::Packages, text, &[Party::package(name)], "index"),
+                None => {
+                    let text = self.why_nothing(name);
+                    self.available(text, name);
+                }
+            }
         } else if list.iter().any(|(n, s)| *n == Node::build(name) && s.is_empty())
             && let Some((_, versions)) = list.iter().find(|(n, _)| *n == Node::package(name))
         {
@@ -138,7 +130,7 @@ impl Telling<'_, '_> {
                 flavours.join(", "),
                 p.platform
             );
-            self.say(6, text, &[name, "variant"], "registry");
+            self.say(Order::Packages, text, &[Party::package(name), Party::Variant], "registry");
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::Telling;
+use super::{Order, Telling};
+use crate::model::conflict::Party;
 use crate::model::version::cuda_short;
 use crate::registry::FrameworkBuild;
 use crate::solver::explain::span;
@@ -49,7 +50,12 @@ impl Telling<'_, '_> {
         let Some(last) = rows.last() else { return };
         let use_ = if versions.len() == 1 { "uses" } else { "use" };
         let text = format!("{} {use_} CUDA {}", p.name_versions(parent, set), span(&cuda));
-        self.say(1, text, &[name, "cuda"], p.registry.source_text(&last.source));
+        self.say(
+            Order::Builds,
+            text,
+            &[Party::package(name), Party::Cuda],
+            p.registry.source_text(&last.source),
+        );
     }
 
     fn runtime_without_code(&mut self, name: &str, node: &Node, set: &Set, gpu: usize) {
@@ -67,7 +73,7 @@ impl Telling<'_, '_> {
                 "cuDNN {cudnn}, which {name} needs, serves GPUs from {} on; {label} is below",
                 floor.min
             );
-            self.say(4, text, &["cudnn", "gpu", name], source);
+            self.say(Order::Gpus, text, &[Party::Cudnn, Party::Gpu, Party::package(name)], source);
             return;
         }
         let rows = self.rows(node, set);
@@ -89,7 +95,7 @@ impl Telling<'_, '_> {
             true => format!("{name} has only PTX for {label}{code}, which needs the driver of its own CUDA"),
             false => format!("{name}{code} has no code for {label}"),
         };
-        self.say(4, text, &[name, "gpu"], source);
+        self.say(Order::Gpus, text, &[Party::package(name), Party::Gpu], source);
     }
 
     fn package_and_gpu(&mut self, name: &str, node: &Node, set: &Set, gpu: usize) {
@@ -100,7 +106,7 @@ impl Telling<'_, '_> {
             let text = format!("{} {has} no code for {}", p.name_versions(node, set), p.gpus[gpu].0.label());
             let row = versions.last().and_then(|version| p.registry.companion(name, version));
             let source = row.map(|row| p.registry.source_text(&row.source)).unwrap_or_default();
-            self.say(4, text, &[name, "gpu"], source);
+            self.say(Order::Gpus, text, &[Party::package(name), Party::Gpu], source);
             return;
         };
         let verb = if versions.len() == 1 { "serves" } else { "serve" };
@@ -110,7 +116,7 @@ impl Telling<'_, '_> {
             floor.min,
             p.gpus[gpu].0.label()
         );
-        self.say(4, text, &["cudnn", "gpu"], p.registry.source_text(&floor.source));
+        self.say(Order::Gpus, text, &[Party::Cudnn, Party::Gpu], p.registry.source_text(&floor.source));
     }
 
     fn same_files(&mut self, needs: &[(Node, Node, Set)]) {
@@ -135,7 +141,8 @@ impl Telling<'_, '_> {
                 names.join(" and "),
                 row.file
             );
-            self.say(5, text, &names, p.registry.source_text(&row.source));
+            let parties: Vec<Party> = names.iter().map(|name| Party::package(*name)).collect();
+            self.say(Order::Wheels, text, &parties, p.registry.source_text(&row.source));
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::cli::learning;
 use crate::cli::printer::Printer;
 use crate::index::IndexClient;
 use crate::learn::{self, Learned};
+use crate::model::conflict::Party;
 use crate::model::platform::Platform;
 use crate::model::request::{Preferences, Request};
 use crate::model::solution::{Answer, ChosenFile, ChosenPackage, Edge, Solution};
@@ -156,7 +157,7 @@ fn is_the_drivers(
 ) -> bool {
     match solve_stack(registry, &machine.host, request, preferences) {
         Answer::Conflict(conflict) => {
-            conflict.reasons.iter().any(|reason| reason.parties.iter().any(|party| party == "driver"))
+            conflict.reasons.iter().any(|reason| reason.parties.iter().any(|party| *party == Party::Driver))
         }
         _ => false,
     }

@@ -15,8 +15,9 @@ use crate::cli::settings::{self, Project};
 use crate::cli::{fetch, files, lock, report};
 use crate::export;
 use crate::lockfile::{self, Lockfile, Target};
+use crate::model::conflict::{Conflict, Party};
 use crate::model::request::{Preferences, Request};
-use crate::model::solution::{Conflict, Level};
+use crate::model::solution::Level;
 use crate::model::text::normalized_name;
 use crate::registry::Registry;
 use crate::solver::{STACK_PACKAGES, Universe};
@@ -165,14 +166,14 @@ fn refuse(conflict: &Conflict, request: &Request, printer: &Printer) -> u8 {
         return exit::NO;
     }
     report::conflict(printer, conflict);
-    if conflict.would_work_if.iter().any(|w| w.party == "driver") {
+    if conflict.would_work_if.iter().any(|w| w.party == Party::Driver) {
         printer.hint("name one of these, or update the driver on the host (containers share it)");
-    } else if conflict.would_work_if.iter().any(|w| w.party != "gpu") {
+    } else if conflict.would_work_if.iter().any(|w| w.party != Party::Gpu) {
         printer.hint("name one of these in the request");
     } else if conflict.would_work_if.len() > 1 || conflict.would_work_if.iter().any(|w| w.set.is_some()) {
         printer.hint("run on one of these, or leave a card out with `ignore-gpus` under `[stack]`");
     }
-    let of_hardware = |parties: &[String]| parties.iter().any(|p| p == "driver" || p == "gpu");
+    let of_hardware = |parties: &[Party]| parties.contains(&Party::Driver) || parties.contains(&Party::Gpu);
     if conflict.reasons.iter().any(|r| of_hardware(&r.parties)) && request.find("torch").is_some() {
         printer.hint("`envlock plan`, with the same machine, lists every stack that it can run");
     }

@@ -9,8 +9,9 @@ use crate::cli::error::CliError;
 use crate::cli::fetch;
 use crate::cli::printer::Printer;
 use crate::index::IndexClient;
-use crate::model::request::{Preferences, Request, UserRequirement};
-use crate::model::solution::{Answer, Conflict, Note, Solution};
+use crate::model::conflict::{Conflict, Party};
+use crate::model::request::{Origin, Preferences, Request, UserRequirement};
+use crate::model::solution::{Answer, Note, Solution};
 use crate::registry::Registry;
 use crate::solver::{Universe, newest_common, solve_stack};
 
@@ -113,8 +114,8 @@ impl Together<'_> {
         if let Some((operator, version)) = torch
             && let Ok(requirement) = format!("torch{operator}{version}").parse()
         {
-            let origin = "one torch for all targets".to_owned();
-            request.constraints.push(UserRequirement { requirement, origin });
+            // A bound of the search: no reason ever quotes it.
+            request.constraints.push(UserRequirement { requirement, origin: Origin::Question });
         }
         request
     }
@@ -212,9 +213,7 @@ impl Together<'_> {
     /// The fact that keeps a machine from a torch, by the registry; a hardware's before a package's.
     fn why_not(&self, i: usize, torch: (&str, &Version)) -> Option<String> {
         let Answer::Conflict(conflict) = self.stack_answer(i, Some(torch)) else { return None };
-        let of_machine = |parties: &[String]| {
-            parties.iter().any(|p| ["driver", "gpu", "glibc", "platform", "python"].contains(&p.as_str()))
-        };
+        let of_machine = |parties: &[Party]| parties.iter().any(Party::is_of_machine);
         let reasons = &conflict.reasons;
         reasons.iter().find(|r| of_machine(&r.parties)).or(reasons.first()).map(|r| r.text.clone())
     }

@@ -2,12 +2,11 @@
 //! one; of driver, GPU, CUDA, cuDNN and glibc, what the lock needs of them. `envlock why --not SPEC`: the proof that
 //! something cannot be.
 
-mod party;
+mod machine;
 
 use std::collections::BTreeSet;
 
 use pep440_rs::Version;
-use pep508_rs::VersionOrUrl;
 use serde_json::{Value, json};
 
 use crate::cli::args::{GlobalArgs, WhyArgs};
@@ -17,18 +16,16 @@ use crate::cli::report::{self, label};
 use crate::cli::settings::{self, Project};
 use crate::cli::{fetch, host, kept, lock, manifest};
 use crate::lockfile::{self, Target};
+use crate::model::conflict::{Conflict, Party, Reason, ReasonKind, WayOut};
 use crate::model::host::Host;
-use crate::model::request::{Preferences, Request, UserRequirement};
-use crate::model::solution::{Answer, ChosenPackage, Conflict, Level, Solution, WayOut};
+use crate::model::request::{Origin, Preferences, Request, UserRequirement};
+use crate::model::solution::{Answer, ChosenPackage, Level, Solution};
 use crate::model::text::{clean, normalized_name};
 use crate::registry::Registry;
 use crate::solver::{STACK_PACKAGES, Universe, solve_stack};
 
 /// Of the packages that would move along, so many are named.
 const MOST_MOVED: usize = 4;
-
-/// Where the question's own requirement stands; it is not told as a reason.
-const QUESTION: &str = "the question";
 
 /// What a question is about: the lock's target, its machine, and what is asked of it.
 struct Subject<'a> {
@@ -55,7 +52,7 @@ pub(super) fn run(global: &GlobalArgs, args: &WhyArgs, printer: &Printer) -> Res
     let package = args.package.as_deref().map(normalized_name);
     if let (Some(name), None) = (&package, &args.not) {
         let level = targets[0].level;
-        let is_party = party::NAMES.contains(&name.as_str());
+        let is_party = machine::NAMES.contains(&name.as_str());
         targets.retain(|target| is_party || target.package(name).is_some());
         if targets.is_empty() {
             return Err(not_locked(name, level));
@@ -106,7 +103,7 @@ fn not_locked(name: &str, level: Level) -> CliError {
 impl Subject<'_> {
     fn why(&self, name: &str) -> Result<(u8, Value), CliError> {
         let Some(package) = self.target.package(name) else {
-            if party::NAMES.contains(&name) {
+            if machine::NAMES.contains(&name) {
                 return Ok(self.why_party(name));
             }
             return Err(not_locked(name, self.target.level));
@@ -126,7 +123,10 @@ impl Subject<'_> {
                 "chain": chain,
                 "needed_by": needed_by.iter().map(|(from, edge)| json!({"name": from, "requirement": edge.requirement})).collect::<Vec<_>>(),
                 "newer": match &held {
-                    Held::Back(conflict) => json!({"possible": false, "reasons": told(conflict)}),
+                    Held::Back(conflict) => json!({
+                        "possible": false,
+                        "reasons": told(conflict).iter().map(|r| &r.text).collect::<Vec<_>>(),
+                    }),
                     Held::NewerFits(version, others) => json!({"possible": true, "version": version, "with": others}),
                     Held::NotKnown(why) => json!({"possible": null, "why": why}),
                 },
@@ -174,12 +174,17 @@ impl Subject<'_> {
             Held::Back(conflict) => {
                 let mut reasons = told(&conflict);
                 // That nothing newer exists is no reason against it.
-                reasons.retain(|text| !text.starts_with(&format!("{name} exists as ")));
+                let own = [Party::package(name)];
+                reasons.retain(|r| r.kind != ReasonKind::Available || r.parties != own);
                 if reasons.is_empty() {
                     p.out(&format!("{}it is the newest there is", label(p, "newer")));
                 }
                 for (i, reason) in reasons.iter().enumerate() {
-                    p.out(&format!("{}{}", label(p, if i == 0 { "newer" } else { "" }), wrap(reason, 15)));
+                    p.out(&format!(
+                        "{}{}",
+                        label(p, if i == 0 { "newer" } else { "" }),
+                        wrap(&reason.text, 15)
+                    ));
                 }
             }
         }
@@ -189,7 +194,7 @@ impl Subject<'_> {
     /// What the lock says of a party that no index has.
     fn why_party(&self, name: &str) -> (u8, Value) {
         let p = self.printer;
-        let Some(told) = party::explain(name, self.target, &self.host, self.registry) else {
+        let Some(told) = machine::explain(name, self.target, &self.host, self.registry) else {
             if !p.json {
                 p.out(&format!("nothing of this lock needs a {name}"));
             }
@@ -243,7 +248,7 @@ impl Subject<'_> {
         // The others stay as they are locked where they can.
         let mut kept = self.target.preferences();
         kept.versions.remove(&package.name);
-        Ok(match self.solve(&request, &package.name, &kept) {
+        Ok(match self.solve(&request, &Party::package(&package.name), &kept) {
             Ok(Answer::Solution(solution)) => match solution.packages.iter().find(|p| p.name == package.name)
             {
                 Some(newer) => Held::NewerFits(newer.version.clone(), self.moved(&solution, &package.name)),
@@ -286,7 +291,7 @@ impl Subject<'_> {
             return Err(CliError::new("usage", format!("`{limited}` limits the builds of torch, and the lock has no torch"))
                 .hint("what a framework's releases were built with is in registry/frameworks; ask for another release of it"));
         }
-        let name = match manifest::stack_limit(&mut request, spec, QUESTION) {
+        let party = match manifest::stack_limit(&mut request, spec, &Origin::Question) {
             Some(limited) => limited.map_err(|message| CliError::new("usage", message))?,
             None => {
                 let asked = question(spec)?;
@@ -299,13 +304,17 @@ impl Subject<'_> {
                     .hint("`envlock plan --gpu NAME --driver V` says what another machine can run"));
                 }
                 request.requirements.push(asked);
-                name
+                Party::package(name)
             }
         };
         let p = self.printer;
-        match self.solve(&request, &name, &Preferences::default())? {
+        let of_question = |solution: &Solution| match &party {
+            Party::Package(name) => solution.packages.iter().find(|p| p.name == *name).cloned(),
+            _ => None,
+        };
+        match self.solve(&request, &party, &Preferences::default())? {
             Answer::Solution(solution) => {
-                let got = solution.packages.iter().find(|p| p.name == name);
+                let got = of_question(&solution);
                 let got = got.map(|p| format!(": {} {}", p.name, p.version)).unwrap_or_default();
                 if !p.json {
                     p.out(&format!("`{}` can be{got}{}", clean(spec, 60), stack_of(&solution)));
@@ -320,7 +329,7 @@ impl Subject<'_> {
                     "possible": true,
                     "python": solution.python.to_string(),
                     "torch": solution.stack.as_ref().map(|s| s.version.clone()),
-                    "version": solution.packages.iter().find(|p| p.name == name).map(|p| p.version.clone()),
+                    "version": of_question(&solution).map(|p| p.version),
                     "reasons": [],
                 });
                 Ok((exit::NO, answer))
@@ -328,8 +337,10 @@ impl Subject<'_> {
             Answer::Conflict(mut conflict) | Answer::ConflictSoFar(mut conflict, _) => {
                 // To let go of the question is no way out of it.
                 let limits = request.requirements.len() == self.request.requirements.len();
-                conflict.would_work_if.retain(|way| way.party != name || (!limits && answers(way, &request)));
-                conflict.reasons.retain(|r| r.source != QUESTION);
+                conflict
+                    .would_work_if
+                    .retain(|way| way.party != party || (!limits && answers(way, &request)));
+                conflict.reasons.retain(|r| !is_the_question(r));
                 if !p.json {
                     p.out(&format!("`{}` cannot be:", clean(spec, 60)));
                     p.out("");
@@ -351,8 +362,12 @@ impl Subject<'_> {
     }
 
     /// The registry alone where it decides, else the index too.
-    fn solve(&self, request: &Request, name: &str, preferences: &Preferences) -> Result<Answer, CliError> {
-        if STACK_PACKAGES.contains(&name) || ["cuda", "cudnn", "nccl", "python"].contains(&name) {
+    fn solve(&self, request: &Request, about: &Party, preferences: &Preferences) -> Result<Answer, CliError> {
+        let of_stack = match about {
+            Party::Package(name) => STACK_PACKAGES.contains(&name.as_str()),
+            _ => true,
+        };
+        if of_stack {
             let answer = solve_stack(self.registry, &self.host, request, preferences);
             if let conflict @ Answer::Conflict(_) = answer {
                 return Ok(conflict);
@@ -383,26 +398,27 @@ enum Held {
 /// Whether a way out still gives what the question, the last of the requirements, asks for.
 fn answers(way: &WayOut, request: &Request) -> bool {
     let Some(asked) = request.requirements.last() else { return false };
-    let given = way.stack.get(&way.party).map(String::as_str).or_else(|| way.change.split(' ').next_back());
-    let version = given.and_then(|v| v.parse::<Version>().ok());
-    match (&asked.requirement.version_or_url, version) {
-        (Some(VersionOrUrl::VersionSpecifier(specifiers)), Some(version)) => specifiers.contains(&version),
-        _ => false,
-    }
+    asked
+        .specifiers()
+        .zip(way.release.as_ref())
+        .is_some_and(|(specifiers, release)| specifiers.contains(release))
 }
 
-/// The reasons, without the question itself and without requests that admit anything newer.
-fn told(conflict: &Conflict) -> Vec<String> {
-    let limits = |text: &str| {
-        let asked = text.strip_prefix("you ask for ");
-        asked.is_none_or(|asked| asked.contains(['<', '~', '!']) || asked.contains("=="))
+fn is_the_question(reason: &Reason) -> bool {
+    matches!(&reason.kind, ReasonKind::Asked { origin: Origin::Question, .. })
+}
+
+/// The reasons against anything newer: without the question itself and without requests that admit it.
+fn told(conflict: &Conflict) -> Vec<&Reason> {
+    let counts = |reason: &&Reason| match &reason.kind {
+        ReasonKind::Asked { bounds_above, .. } => *bounds_above && !is_the_question(reason),
+        ReasonKind::Fact | ReasonKind::Available => true,
     };
-    let reasons = conflict.reasons.iter().filter(|r| r.source != QUESTION && limits(&r.text));
-    reasons.map(|r| r.text.clone()).collect()
+    conflict.reasons.iter().filter(counts).collect()
 }
 
 fn question(spec: &str) -> Result<UserRequirement, CliError> {
-    manifest::requirement(spec, QUESTION).map_err(|message| CliError::new("usage", message))
+    UserRequirement::parse(spec, Origin::Question).map_err(|e| CliError::new("usage", e.to_string()))
 }
 
 /// `, with torch 2.9.1 cu128, Python 3.12`

@@ -19,10 +19,10 @@ pub(super) const NAMES: [&str; 5] = ["driver", "gpu", "cuda", "cudnn", "glibc"];
 /// Of what asks for the same, so many are named.
 const NAMED: usize = 4;
 
-/// What a lock says of a party.
+/// What a lock needs of a part of the machine.
 #[derive(Debug, Serialize)]
-pub(super) struct Party {
-    /// The party: `driver`.
+pub(super) struct MachineNeed {
+    /// The part: `driver`.
     pub name: String,
     /// What of it the lock has or needs: `driver >= 525.60.13`.
     pub needs: String,
@@ -72,7 +72,7 @@ fn users(target: &Target) -> Vec<User<'_>> {
 }
 
 /// What the lock says of a party by name; `None` where it does not speak of it.
-pub(super) fn explain(name: &str, target: &Target, host: &Host, registry: &Registry) -> Option<Party> {
+pub(super) fn explain(name: &str, target: &Target, host: &Host, registry: &Registry) -> Option<MachineNeed> {
     let asked = Asked { target, host, registry, users: users(target) };
     let (needs, reasons) = match name {
         "driver" => asked.driver()?,
@@ -82,7 +82,7 @@ pub(super) fn explain(name: &str, target: &Target, host: &Host, registry: &Regis
         "glibc" => asked.glibc()?,
         _ => return None,
     };
-    Some(Party { name: name.to_owned(), needs, reasons })
+    Some(MachineNeed { name: name.to_owned(), needs, reasons })
 }
 
 struct Asked<'a> {

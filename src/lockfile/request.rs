@@ -1,0 +1,239 @@
+//! The request as canonical lines of the lock, written and read side by side.
+//!
+//! A line is a key and its value: `package torch>=2.8`, `cuda >=12.6`. What was typed for one run only has
+//! `option` in front: a lock that heeded it answers a manifest that does not ask for it.
+
+use super::LockError;
+use crate::model::request::{IndexOwner, Limit, Origin, PythonRequest, Request, UserRequirement};
+use crate::model::text::clean;
+
+const PACKAGE: &str = "package";
+const CONSTRAINT: &str = "constraint";
+const PYTHON: &str = "python";
+const CUDA: &str = "cuda";
+const CUDNN: &str = "cudnn";
+const NCCL: &str = "nccl";
+const VARIANT: &str = "variant";
+const DRIVER_POLICY: &str = "driver-policy";
+const ONLY_INDEX: &str = "only-index";
+const TARGET: &str = "target";
+const IGNORE_GPU: &str = "ignore-gpu";
+const INDEX: &str = "index";
+const OPTION: &str = "option";
+
+/// The one policy that is written; the other is the default.
+const NATIVE: &str = "native";
+
+/// The request as canonical lines, sorted: equal requests give equal lines, whatever order they were
+/// written in and wherever they stand.
+pub fn request_lines(request: &Request) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    lines.extend(request.requirements.iter().map(|r| format!("{PACKAGE} {}", r.requirement)));
+    lines.extend(request.constraints.iter().map(|r| format!("{CONSTRAINT} {}", r.requirement)));
+    let mut add = |key: &str, origin: &Origin, value: &dyn std::fmt::Display| {
+        let kind = if origin.is_option() { "option " } else { "" };
+        lines.push(format!("{kind}{key} {value}"));
+    };
+    if let Some(python) = &request.python {
+        add(PYTHON, &python.origin, &python.text);
+    }
+    if let Some(limit) = &request.cuda {
+        add(CUDA, &limit.origin, &limit.value);
+    }
+    if let Some(limit) = &request.cudnn {
+        add(CUDNN, &limit.origin, &limit.value);
+    }
+    if let Some(limit) = &request.nccl {
+        add(NCCL, &limit.origin, &limit.value);
+    }
+    if let Some(limit) = &request.variant {
+        add(VARIANT, &limit.origin, &limit.value);
+    }
+    if let Some(limit) = &request.native_driver_only {
+        add(DRIVER_POLICY, &limit.origin, &NATIVE);
+    }
+    if let Some(limit) = &request.only_index {
+        add(ONLY_INDEX, &limit.origin, &limit.value);
+    }
+    lines.extend(request.targets.iter().map(|t| format!("{TARGET} {t}")));
+    lines.extend(request.ignored_gpus.iter().map(|name| format!("{IGNORE_GPU} {name}")));
+    for owner in &request.owners {
+        let mut patterns = owner.patterns.clone();
+        patterns.sort();
+        lines.push(format!("{INDEX} {} {}", owner.index, patterns.join(" ")));
+    }
+    lines.sort();
+    lines.dedup();
+    lines
+}
+
+/// The request that lines say: [`request_lines`] of it are the same lines. What was an option of the run that
+/// wrote them is one again.
+///
+/// # Errors
+/// The first line that is not understood.
+pub fn read_request(lines: &[String]) -> Result<Request, LockError> {
+    let mut request = Request::default();
+    for line in lines {
+        read_line(&mut request, line).ok_or_else(|| LockError::RequestLine(clean(line, 80)))?;
+    }
+    Ok(request)
+}
+
+/// Reads one line into a request; nothing where it is not understood.
+fn read_line(request: &mut Request, line: &str) -> Option<()> {
+    let (key, value) = line.split_once(' ')?;
+    let (key, value, origin) = match key {
+        OPTION => {
+            let (key, value) = value.split_once(' ')?;
+            (key, value, Origin::Option(option_of(key)?))
+        }
+        _ => (key, value, Origin::Lock),
+    };
+    fn limit<T: std::str::FromStr>(value: &str, origin: Origin) -> Option<Option<Limit<T>>> {
+        Some(Some(Limit { value: value.parse().ok()?, origin }))
+    }
+    match key {
+        PACKAGE => request.requirements.push(UserRequirement::parse(value, origin).ok()?),
+        CONSTRAINT => request.constraints.push(UserRequirement::parse(value, origin).ok()?),
+        PYTHON => request.python = Some(PythonRequest::parse(value, origin).ok()?),
+        CUDA => request.cuda = limit(value, origin)?,
+        CUDNN => request.cudnn = limit(value, origin)?,
+        NCCL => request.nccl = limit(value, origin)?,
+        VARIANT => request.variant = limit(value, origin)?,
+        ONLY_INDEX => request.only_index = limit(value, origin)?,
+        DRIVER_POLICY if value == NATIVE => {
+            request.native_driver_only = Some(Limit { value: (), origin });
+        }
+        TARGET => request.targets.push(value.to_owned()),
+        IGNORE_GPU => request.ignored_gpus.push(value.to_owned()),
+        INDEX => {
+            let mut words = value.split(' ').map(str::to_owned);
+            request.owners.push(IndexOwner { index: words.next()?, patterns: words.collect() });
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+/// The option that sets a limit for one run.
+fn option_of(key: &str) -> Option<&'static str> {
+    Some(match key {
+        PYTHON => "--python",
+        CUDA => "--cuda",
+        VARIANT => "--variant",
+        ONLY_INDEX => "--only-index",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn origins() -> impl Strategy<Value = Origin> {
+        prop_oneof![Just(Origin::from("envlock.toml")), Just(Origin::CommandLine), Just(Origin::Lock)]
+    }
+
+    fn limits<T: std::str::FromStr + std::fmt::Debug + Clone + 'static>(
+        values: &'static [&'static str],
+        option: Option<&'static str>,
+    ) -> impl Strategy<Value = Option<Limit<T>>>
+    where
+        T::Err: std::fmt::Debug,
+    {
+        let by_option = prop::bool::ANY;
+        prop::option::of((prop::sample::select(values), origins(), by_option)).prop_map(move |drawn| {
+            drawn.map(|(text, origin, by_option)| Limit {
+                value: text.parse().unwrap(),
+                origin: option.filter(|_| by_option).map_or(origin, Origin::Option),
+            })
+        })
+    }
+
+    fn requirements() -> impl Strategy<Value = Vec<UserRequirement>> {
+        let texts = prop::sample::select(vec![
+            "torch>=2.8",
+            "torch[opt-einsum]==2.9.1+cu128",
+            "numpy<3,!=2.1.*",
+            "datasets[audio]; sys_platform == 'linux'",
+            "requests~=2.31; python_version < '3.13' and extra == 'x'",
+        ]);
+        prop::collection::vec((texts, origins()), 0..4).prop_map(|list| {
+            list.into_iter().map(|(text, origin)| UserRequirement::parse(text, origin).unwrap()).collect()
+        })
+    }
+
+    fn requests() -> impl Strategy<Value = Request> {
+        let pythons: &'static [&'static str] = &["3.12", "3.12.4", ">=3.11,<3.14", "==3.12.*"];
+        let python = prop::option::of((prop::sample::select(pythons), origins(), prop::bool::ANY));
+        let stack = (
+            limits(&[">=12.6", "12.6", "13", ">=12.6,<13"], None),
+            limits(&["9", ">=9.1,<9.11", "!=9.10.2"], None),
+            limits(&[">=2.27"], None),
+            limits(&["cu126", "cpu"], Some("--variant")),
+            limits(&["pypi", "pytorch/cu126"], Some("--only-index")),
+            prop::option::of(origins()),
+        );
+        let lists = (
+            prop::collection::vec(prop::sample::select(vec!["GT 1030", "6.1", "NVIDIA T400 4GB"]), 0..3),
+            prop::collection::vec(prop::sample::select(vec!["a driver=535.129.03 gpus=A100;sm_90"]), 0..2),
+            prop::collection::vec(prop::sample::select(vec!["corp-*", "alpha", "z-tools"]), 1..3),
+            prop::bool::ANY,
+        );
+        (requirements(), requirements(), python, stack, lists).prop_map(
+            |(requirements, constraints, python, stack, (ignored, targets, patterns, owned))| {
+                let (cuda, cudnn, nccl, variant, only_index, native) = stack;
+                let owner = IndexOwner {
+                    index: "corp".into(),
+                    patterns: patterns.iter().map(|p| (*p).into()).collect(),
+                };
+                Request {
+                    requirements,
+                    constraints,
+                    python: python.map(|(text, origin, by_option)| {
+                        let origin = if by_option { Origin::Option("--python") } else { origin };
+                        PythonRequest::parse(text, origin).unwrap()
+                    }),
+                    cuda,
+                    cudnn,
+                    nccl,
+                    variant,
+                    native_driver_only: native.map(|origin| Limit { value: (), origin }),
+                    only_index,
+                    targets: targets.into_iter().map(str::to_owned).collect(),
+                    ignored_gpus: ignored.into_iter().map(str::to_owned).collect(),
+                    owners: owned.then_some(owner).into_iter().collect(),
+                }
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn lines_that_were_written_are_read_back(request in requests()) {
+            let lines = request_lines(&request);
+            let read = read_request(&lines).unwrap();
+            prop_assert_eq!(request_lines(&read), lines);
+            let value = |l: &Option<Limit<String>>| l.as_ref().map(|l| (l.value.clone(), l.origin.is_option()));
+            prop_assert_eq!(value(&read.variant), value(&request.variant));
+            prop_assert_eq!(value(&read.only_index), value(&request.only_index));
+            prop_assert_eq!(read.cuda.map(|l| l.value), request.cuda.map(|l| l.value));
+            prop_assert_eq!(read.cudnn.map(|l| l.value), request.cudnn.map(|l| l.value));
+            prop_assert_eq!(read.nccl.map(|l| l.value), request.nccl.map(|l| l.value));
+            prop_assert_eq!(read.python.map(|p| p.allowed), request.python.map(|p| p.allowed));
+            prop_assert_eq!(read.native_driver_only.is_some(), request.native_driver_only.is_some());
+            prop_assert_eq!(read.owners.len(), request.owners.len());
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_not_understood_is_named() {
+        for line in ["", "cuda", "cuda twelve", "option --python 3.12", "driver-policy none", "novel thing"] {
+            let error = read_request(&[line.to_owned()]).unwrap_err();
+            assert!(error.to_string().contains(&format!("`{line}`")), "{error}");
+        }
+    }
+}

@@ -61,22 +61,22 @@ def _envlock_guard():
     python = "%d.%d" % sys.version_info[:2]
     if python != locked["python"]:
         error("wrong-python", "the environment has Python %s, the lock is for %s" % (python, locked["python"]))
-    module, release = drivers()
+    kernel_module, release = drivers()
     for framework in locked["frameworks"]:
         name = framework["import"]
         try:
-            module = importlib.import_module(name)
+            imported = importlib.import_module(name)
         except ImportError as failed:
             error("missing-package", "%s cannot be imported: %s" % (name, failed))
             continue
-        parts = module.__version__.split("+")
+        parts = imported.__version__.split("+")
         if parts[0] != framework["version"]:
             error("wrong-version", "%s %s is installed, %s is locked" % (name, parts[0], framework["version"]))
         if name == "torch" and len(parts) > 1 and parts[1] != locked["variant"]:
             error("wrong-variant", "torch is built for %s, %s is locked" % (parts[1], locked["variant"]))
         if not framework["gpu"]:
             continue
-        gpus = {"torch": torch_gpus, "tensorflow": tensorflow_gpus, "jax": jax_gpus}[name](module)
+        gpus = {"torch": torch_gpus, "tensorflow": tensorflow_gpus, "jax": jax_gpus}[name](imported)
         if not gpus:
             # `envlock verify` says the same with --require-gpu.
             error("not-judged", "%s sees no GPU, and the lock is for one" % name)
@@ -91,8 +91,9 @@ def _envlock_guard():
             if release and floor and version(release) < version(floor):
                 error("driver-too-old", "driver %s is below %s, which %s needs for this stack" % (release, floor, label))
             # What knows a GPU is the kernel module, whatever the library in front of it.
-            if module and below and version(module) >= version(below):
-                error("driver-too-new", "driver %s no longer knows %s: it needs a driver before %s" % (module, label, below))
+            if kernel_module and below and version(kernel_module) >= version(below):
+                text = "driver %s no longer knows %s: it needs a driver before %s"
+                error("driver-too-new", text % (kernel_module, label, below))
     if found:
         raise SystemExit("\n".join(found + ["fix: envlock verify --require-gpu"]))
 

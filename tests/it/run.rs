@@ -144,3 +144,33 @@ fn the_snippet_stops_a_script_that_has_another_torch() {
         assert!(!out.status.success() && text.contains(&format!("error[{code}]")), "{code}: {text}");
     }
 }
+
+/// On GPUs whose last driver branch is known, the snippet asks for the kernel module's release.
+#[test]
+fn the_snippet_knows_the_last_driver_of_a_gpu() {
+    let context = TestContext::new();
+    let machine = ["--gpu", "V100", "--driver", "580.159.04", "--python", "3.12"];
+    context.run(&[&["resolve", "torch==2.9.1", "--stack-only"], &machine[..]].concat()).expect(0);
+    let snippet = context.run(&["guard"]).expect(0).stdout;
+    context.write(
+        "torch.py",
+        "__version__ = '2.9.1+cu128'\nclass cuda:\n    is_available = lambda: True\n    device_count = lambda: 1\n    \
+         get_device_capability = lambda i: (7, 0)\n    get_device_name = lambda i: 'V100'\n\
+         class backends:\n    class cudnn:\n        version = lambda: 91002\n",
+    );
+    let run = |module: &str| {
+        let file = context.write("version", &format!("{module}\n"));
+        // A file of the test stands for the kernel module's, and the Python that is here for the locked one.
+        let script = snippet
+            .replace("/sys/module/nvidia/version", &file.display().to_string())
+            .replace("if python != locked[\"python\"]:", "if False:");
+        context.write("train.py", &format!("{script}print('trained')\n"));
+        Command::new("python3").arg(context.project().join("train.py")).output()
+    };
+    let Ok(good) = run("580.159.04") else { return skipped("no python3 here") };
+    assert_eq!(String::from_utf8_lossy(&good.stdout), "trained\n", "{}", String::from_utf8_lossy(&good.stderr));
+    let text = String::from_utf8_lossy(&run("595.45.04").unwrap().stderr).into_owned();
+    assert!(text.contains("error[driver-too-new]: driver 595.45.04 no longer knows V100 (7.0)"), "{text}");
+    let text = String::from_utf8_lossy(&run("470.57.02").unwrap().stderr).into_owned();
+    assert!(text.contains("error[driver-too-old]"), "{text}");
+}

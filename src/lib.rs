@@ -21,7 +21,7 @@
 //!     version: "470.129.06".parse().unwrap(),
 //!     cuda: None,
 //!     compat: None,
-//!     found_by: "example".to_owned(),
+//!     found_by: "example".into(),
 //! });
 //! let request = Request {
 //!     requirements: vec![UserRequirement {

@@ -8,7 +8,8 @@ use super::error::CliError;
 use super::files;
 use super::manifest::TargetRow;
 use crate::model::capability::ComputeCapability;
-use crate::model::host::{Driver, Gpu, Host};
+use crate::model::host::{Driver, FoundBy, Gpu, Host};
+use crate::model::host_note::{HostNote, NotServed};
 use crate::model::platform::{Libc, Platform};
 use crate::model::text::clean;
 use crate::probe::{Surroundings, host_file, probe};
@@ -27,7 +28,7 @@ pub(super) fn as_described(args: &HostArgs, registry: &Registry) -> Result<Host,
     };
     if let Some(text) = &args.platform {
         host.system.platform = text.parse().map_err(|e| usage(&e))?;
-        host.system.found_by = "--platform".to_owned();
+        host.system.found_by = "--platform".into();
     }
     if let Some(text) = &args.glibc {
         host.system.libc = Some(Libc::Glibc(text.parse().map_err(|e| usage(&e))?));
@@ -120,7 +121,7 @@ pub(super) fn without(mut host: Host, ignored: &[String], registry: &Registry) -
     };
     if let Some(gpus) = host.gpus.as_mut().filter(|_| !ignored.is_empty()) {
         for gpu in gpus.iter().filter(|gpu| is_ignored(gpu)) {
-            host.notes.push(format!("{} is ignored, as envlock.toml asks", gpu.label()));
+            host.notes.push(HostNote::Ignored(gpu.label()));
         }
         gpus.retain(|gpu| !is_ignored(gpu));
     }
@@ -169,8 +170,8 @@ pub(super) fn filled(mut host: Host, registry: &Registry) -> Result<Host, CliErr
         match series.and_then(|c| registry.driver_of_cuda(&c)) {
             Some(version) => {
                 driver.version = version;
-                let by_override = driver.found_by == "CONDA_OVERRIDE_CUDA";
-                driver.found_by = format!("inferred from CUDA {cuda} of {}", driver.found_by);
+                let by_override = driver.found_by == FoundBy::CondaOverride;
+                driver.found_by = FoundBy::InferredFromCuda { cuda, of: Box::new(driver.found_by.clone()) };
                 if by_override && host.has_no_gpu() {
                     // The override describes a machine with a GPU that is not here.
                     host.gpus = None;
@@ -195,15 +196,16 @@ fn compat(host: &mut Host, registry: &Registry) {
     let Some(compat) = driver.compat.take() else { return };
     let names = host.gpus.iter().flatten().filter_map(|gpu| gpu.name.as_ref());
     let other = names.filter(|name| registry.is_consumer(name)).map(|name| clean(name, 60)).next();
-    let why = if !registry.compat_serves(&compat, &driver.version) {
-        format!("is not listed for drivers of branch {}", driver.version.major())
-    } else if let Some(name) = other {
-        format!("does not serve {name}")
-    } else {
-        driver.compat = Some(compat);
-        return;
+    let branch = driver.version.major();
+    let what = match other {
+        _ if !registry.compat_serves(&compat, &driver.version) => NotServed::Branch(branch),
+        Some(name) => NotServed::Product(name),
+        None => {
+            driver.compat = Some(compat);
+            return;
+        }
     };
-    host.notes.push(format!("the cuda-compat of {compat} {why}"));
+    host.notes.push(HostNote::CompatDoesNotServe { release: compat, what });
 }
 
 fn driver(text: &str, origin: &str) -> Result<Driver, CliError> {
@@ -221,7 +223,7 @@ fn driver(text: &str, origin: &str) -> Result<Driver, CliError> {
         return Err(CliError::new("usage", format!("`{}` is no driver version", clean(text, 40)))
             .hint("a driver is named like `535.129.03`; `12.2` is a CUDA version"));
     }
-    Ok(Driver { version, cuda: None, compat: None, found_by: origin.to_owned() })
+    Ok(Driver { version, cuda: None, compat: None, found_by: origin.into() })
 }
 
 fn gpus(names: &[String], origin: &str, registry: &Registry) -> Result<Vec<Gpu>, CliError> {
@@ -262,7 +264,7 @@ fn gpus(names: &[String], origin: &str, registry: &Registry) -> Result<Vec<Gpu>,
                 memory_mib: None,
                 uuid: None,
                 pci_id: None,
-                found_by: origin.to_owned(),
+                found_by: origin.into(),
             })
         })
         .collect()

@@ -170,32 +170,6 @@ pub(super) fn wrap_at(text: &str, indent: usize, width: usize) -> String {
     out
 }
 
-/// Whether a fix is to be copied into a shell, rather than a sentence.
-pub(super) fn is_command(fix: &str) -> bool {
-    const PROGRAMS: [&str; 18] = [
-        "envlock",
-        "rm",
-        "pip",
-        "uv",
-        "conda",
-        "python",
-        "sudo",
-        "docker",
-        "export",
-        "unset",
-        "nvidia-smi",
-        "nvidia-ctk",
-        "echo",
-        "ldconfig",
-        "cat",
-        "nvcc",
-        "compute-sanitizer",
-        "CUDA_LAUNCH_BLOCKING=1",
-    ];
-    !fix.contains(", or ")
-        && fix.split(' ').next().is_some_and(|word| PROGRAMS.contains(&word.trim_end_matches(';')))
-}
-
 #[cfg(test)]
 mod tests {
     use super::wrap_at;

@@ -58,9 +58,10 @@ pub(super) fn host_line(host: &Host, registry: &Registry) -> String {
     let found = host
         .driver
         .as_ref()
-        .map(|d| d.found_by.clone())
-        .or_else(|| host.gpus.iter().flatten().next().map(|g| g.found_by.clone()))
-        .unwrap_or_else(|| host.system.found_by.clone());
+        .map(|d| &d.found_by)
+        .or_else(|| host.gpus.iter().flatten().next().map(|g| &g.found_by))
+        .unwrap_or(&host.system.found_by)
+        .to_string();
     format!("{} [{}]", parts.join(", "), found.trim_matches(['[', ']']))
 }
 

@@ -4,6 +4,8 @@ use serde::Serialize;
 
 use super::facts::{Event, Fact, Facts};
 use super::integers;
+use crate::model::component::Component;
+use crate::model::fix::Fix;
 
 /// No more lines are quoted for one cause.
 pub(super) const MOST_EVIDENCE: usize = 4;
@@ -14,13 +16,13 @@ pub struct Cause {
     /// A word for programs.
     pub code: String,
     /// The component at fault.
-    pub component: String,
+    pub component: Component,
     /// How sure, between 0 and 1.
     pub confidence: f64,
     /// One sentence.
     pub message: String,
-    /// Commands that help, the best first.
-    pub fix: Vec<String>,
+    /// What helps, the best first.
+    pub fix: Vec<Fix>,
     /// The lines that say so.
     pub evidence: Vec<Evidence>,
     /// What tells it from other causes of the same lines.
@@ -50,10 +52,10 @@ impl Evidence {
 }
 
 impl Cause {
-    pub(super) fn new(code: &str, component: &str, confidence: f64) -> Cause {
+    pub(super) fn new(code: &str, component: Component, confidence: f64) -> Cause {
         Cause {
             code: code.to_owned(),
-            component: component.to_owned(),
+            component,
             confidence,
             message: String::new(),
             fix: Vec::new(),

@@ -2,6 +2,7 @@
 //! of the installer that is at work.
 
 use super::situation::Situation;
+use crate::model::fix::Fix;
 use crate::model::request::{Origin, Preferences, PythonAllowed, PythonRequest, Request, UserRequirement};
 use crate::model::solution::{Answer, Solution};
 use crate::model::surroundings::Surrounding;
@@ -16,7 +17,7 @@ const OF_CONDA: [&str; 7] =
 
 /// The commands that install what works on the machine; none where nothing does, or where another place has the
 /// builds: a Jetson's are NVIDIA's, and a Mac has no CUDA.
-pub(super) fn install(situation: &Situation<'_>) -> Vec<String> {
+pub(super) fn install(situation: &Situation<'_>) -> Vec<Fix> {
     if situation.facts.is_in(Surrounding::Jetson) || situation.facts.is_in(Surrounding::Macos) {
         return Vec::new();
     }
@@ -34,13 +35,13 @@ pub(super) fn install(situation: &Situation<'_>) -> Vec<String> {
     let by_conda: Vec<&str> = OF_CONDA.into_iter().filter(|name| is_of_conda(situation, name)).collect();
     if by_conda.first() == Some(&"pytorch") {
         // conda's channel of torch ended with 2.5.1; its packages and pip's must not meet.
-        out.push(format!("conda remove --yes {}", by_conda.join(" ")));
+        out.push(Fix::command(format!("conda remove --yes {}", by_conda.join(" "))));
     }
     let why = match (&stack.cuda, stack.variant.as_str()) {
         (Some(cuda), _) => format!("CUDA {}.{}{}", cuda.major, cuda.minor, runs_on(situation, &solution)),
         (None, _) => "for the CPU: no build for CUDA runs here".to_owned(),
     };
-    out.push(for_setup(situation, &format!("pip install {packages}{index}   # {why}")));
+    out.push(for_setup(situation, Fix::command_that(format!("pip install {packages}{index}"), why)));
     out
 }
 
@@ -121,9 +122,16 @@ fn is_of_conda(situation: &Situation<'_>, name: &str) -> bool {
 }
 
 /// A command of pip as the installer at work spells it.
-pub(super) fn for_setup(situation: &Situation<'_>, command: &str) -> String {
+pub(super) fn for_setup(situation: &Situation<'_>, fix: Fix) -> Fix {
+    match fix {
+        Fix::Command { command, why } => Fix::Command { command: spelt(situation, command), why },
+        advice => advice,
+    }
+}
+
+fn spelt(situation: &Situation<'_>, command: String) -> String {
     if !command.starts_with("pip ") {
-        return command.to_owned();
+        return command;
     }
     if situation.facts.is_in(Surrounding::Uv) {
         let command = command.replace("pip ", "uv pip ");
@@ -133,14 +141,14 @@ pub(super) fn for_setup(situation: &Situation<'_>, command: &str) -> String {
     if situation.facts.is_in(Surrounding::Windows) {
         return command.replacen("pip ", "python -m pip ", 1).replace(" && pip ", " && python -m pip ");
     }
-    command.to_owned()
+    command
 }
 
 /// How the driver is made newer where the program runs.
-pub(super) fn newer_driver(situation: &Situation<'_>, floor: Option<&DottedVersion>) -> String {
+pub(super) fn newer_driver(situation: &Situation<'_>, floor: Option<&DottedVersion>) -> Fix {
     let to = floor.map(|floor| format!(" to {floor} or newer")).unwrap_or_default();
     let facts = situation.facts;
-    if facts.is_in(Surrounding::Wsl) {
+    Fix::advice(if facts.is_in(Surrounding::Wsl) {
         format!("update the NVIDIA driver of Windows{to}, not inside WSL; then `wsl --shutdown`")
     } else if facts.is_in(Surrounding::Windows) {
         format!("update the NVIDIA driver{to}")
@@ -148,5 +156,5 @@ pub(super) fn newer_driver(situation: &Situation<'_>, floor: Option<&DottedVersi
         format!("update the NVIDIA driver of the host{to}; the container takes the host's")
     } else {
         format!("update the NVIDIA driver on the host{to}; containers share it")
-    }
+    })
 }

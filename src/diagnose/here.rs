@@ -1,6 +1,7 @@
 //! What `verify` found on this machine, as causes.
 
 use super::cause::Cause;
+use crate::model::component::Component;
 use crate::model::finding::{Code, Finding, Severity};
 
 /// The causes that findings amount to; what is only worth knowing is none.
@@ -24,17 +25,19 @@ fn cause(finding: &Finding) -> Option<Cause> {
 }
 
 /// The component that a finding puts at fault; nothing for what is no cause of a failure.
-fn component(code: Code) -> Option<&'static str> {
+fn component(code: Code) -> Option<Component> {
     Some(match code {
-        Code::DriverTooOld | Code::DriverTooNew | Code::DriverMismatch | Code::FabricManager => "driver",
-        Code::GpuNotCovered | Code::NoKernelImage | Code::GpuCodeHole | Code::CompiledAtFirstUse => {
-            "gpu-arch"
+        Code::DriverTooOld | Code::DriverTooNew | Code::DriverMismatch | Code::FabricManager => {
+            Component::Driver
         }
-        Code::WrongVariant | Code::CudnnNotUsed => "torch-build",
-        Code::ToolkitMismatch => "cuda-runtime",
-        Code::MissingLibrary | Code::UnreadableLibrary => "cuda-runtime",
+        Code::GpuNotCovered | Code::NoKernelImage | Code::GpuCodeHole | Code::CompiledAtFirstUse => {
+            Component::GpuArch
+        }
+        Code::WrongVariant | Code::CudnnNotUsed => Component::TorchBuild,
+        Code::ToolkitMismatch => Component::CudaRuntime,
+        Code::MissingLibrary | Code::UnreadableLibrary => Component::CudaRuntime,
         Code::MixedCudnn | Code::ShadowedLibrary | Code::StubLibrary | Code::MissingSymbolVersion => {
-            "path-shadowing"
+            Component::PathShadowing
         }
         Code::MissingPackage
         | Code::WrongVersion
@@ -48,11 +51,11 @@ fn component(code: Code) -> Option<&'static str> {
         | Code::MixedInstallers
         | Code::LeftoverFolder
         | Code::BrokenRequirement
-        | Code::KnownIncompatible => "install-mix",
-        Code::WrongPython | Code::MissingInterpreter => "python",
-        Code::LibcTooOld => "glibc",
-        Code::ContainersWithoutGpus | Code::NoDeviceFiles => "container",
-        Code::ExtensionAbi => "extension-abi",
+        | Code::KnownIncompatible => Component::InstallMix,
+        Code::WrongPython | Code::MissingInterpreter => Component::Python,
+        Code::LibcTooOld => Component::Glibc,
+        Code::ContainersWithoutGpus | Code::NoDeviceFiles => Component::Container,
+        Code::ExtensionAbi => Component::ExtensionAbi,
         Code::WrongPlatform
         | Code::ComputeMode
         | Code::MemoryErrors
@@ -61,7 +64,7 @@ fn component(code: Code) -> Option<&'static str> {
         | Code::HiddenGpus
         | Code::SmokeFailed
         | Code::SmokeCrashed
-        | Code::SmokeTimeout => "other",
+        | Code::SmokeTimeout => Component::Other,
         Code::ExtraPackage
         | Code::CompatibilityMode
         | Code::PersistenceOff

@@ -5,6 +5,8 @@ use super::cause::{Cause, evidence_of_facts};
 use super::facts::Fact;
 use super::fix;
 use super::situation::Situation;
+use crate::model::component::Component;
+use crate::model::fix::Fix;
 use crate::model::surroundings::Surrounding;
 use crate::model::version::{DottedVersion, cuda_short, cuda_version};
 
@@ -29,7 +31,7 @@ pub(super) fn causes(situation: &Situation<'_>) -> Vec<Cause> {
 /// A cause with numbers: its sentence, and the facts that it rests on.
 fn cause(
     situation: &Situation<'_>,
-    (code, component): (&str, &str),
+    (code, component): (&str, Component),
     confidence: f64,
     message: String,
     rests_on: &[Fact],
@@ -54,7 +56,8 @@ fn driver_below_floor(s: &Situation<'_>) -> Option<Cause> {
         "torch was built with CUDA {}.{}, which needs driver >= {floor}; this one is {driver}",
         cuda.major, cuda.minor
     );
-    let component = if s.facts.is_in(Surrounding::TorchReplaced) { "install-mix" } else { "driver" };
+    let component =
+        if s.facts.is_in(Surrounding::TorchReplaced) { Component::InstallMix } else { Component::Driver };
     let rests_on = [Fact::Torch, Fact::TorchCuda, Fact::Driver, Fact::DriverCuda];
     let mut cause = cause(s, ("driver-below-floor", component), 0.88, text, &rests_on);
     cause.fix.extend(fix::install(s));
@@ -82,7 +85,7 @@ fn gpu_not_covered(s: &Situation<'_>) -> Option<Cause> {
         codes.join(" "),
         gpus.join(", ")
     );
-    let component = if s.other_flavour_has_code() { "torch-build" } else { "gpu-arch" };
+    let component = if s.other_flavour_has_code() { Component::TorchBuild } else { Component::GpuArch };
     // Without any complaint it may be a machine where nobody uses that card.
     let confidence = if s.facts.events.is_empty() { 0.55 } else { 0.87 };
     let rests_on = [Fact::Torch, Fact::TorchCuda, Fact::Gpu, Fact::Capability];
@@ -98,8 +101,13 @@ fn cudnn_below_gpu(s: &Situation<'_>) -> Option<Cause> {
     let (name, capability) = s.gpus().iter().find(|(_, capability)| *capability < floor.min)?;
     let gpu = name.as_deref().unwrap_or("the GPU");
     let text = format!("cuDNN {cudnn} serves GPUs from {} on; {gpu} is {capability}", floor.min);
-    let mut cause =
-        cause(s, ("cudnn-below-gpu", "cudnn"), 0.82, text, &[Fact::Cudnn, Fact::Gpu, Fact::Capability]);
+    let mut cause = cause(
+        s,
+        ("cudnn-below-gpu", Component::Cudnn),
+        0.82,
+        text,
+        &[Fact::Cudnn, Fact::Gpu, Fact::Capability],
+    );
     cause.fix.extend(fix::install(s));
     Some(cause)
 }
@@ -116,7 +124,7 @@ fn cpu_build(s: &Situation<'_>) -> Option<Cause> {
     let torch = s.facts.torch.as_deref().unwrap_or_default();
     let text = format!("torch {torch} is a build for the CPU, on a machine with a GPU");
     let rests_on = [Fact::Torch, Fact::TorchCuda, Fact::Gpu, Fact::Driver];
-    let mut cause = cause(s, ("cpu-build", "torch-build"), 0.86, text, &rests_on);
+    let mut cause = cause(s, ("cpu-build", Component::TorchBuild), 0.86, text, &rests_on);
     cause.fix.extend(fix::install(s));
     Some(cause)
 }
@@ -128,11 +136,23 @@ fn nothing_there(s: &Situation<'_>) -> Option<Cause> {
     }
     if s.facts.is_in(Surrounding::Jetson) {
         let text = "this torch is no build for Jetson: NVIDIA's, for the board's JetPack, is".to_owned();
-        return Some(cause(s, ("jetson-build", "torch-build"), 0.8, text, &[Fact::Torch, Fact::Available]));
+        return Some(cause(
+            s,
+            ("jetson-build", Component::TorchBuild),
+            0.8,
+            text,
+            &[Fact::Torch, Fact::Available],
+        ));
     }
     if s.facts.is_in(Surrounding::Rocm) {
         let text = "this torch is no ROCm build".to_owned();
-        return Some(cause(s, ("rocm-build", "torch-build"), 0.7, text, &[Fact::Torch, Fact::Available]));
+        return Some(cause(
+            s,
+            ("rocm-build", Component::TorchBuild),
+            0.7,
+            text,
+            &[Fact::Torch, Fact::Available],
+        ));
     }
     if s.facts.build_cuda().is_none() || s.facts.is_in(Surrounding::Macos) {
         return None;
@@ -146,8 +166,10 @@ fn nothing_there(s: &Situation<'_>) -> Option<Cause> {
         _ => return None,
     };
     let rests_on = [Fact::Available, Fact::NoDriver, Fact::Driver];
-    let mut cause = cause(s, ("driver-not-working", "driver"), confidence, text.to_owned(), &rests_on);
-    cause.fix.push("nvidia-smi   # then look at dmesg, CUDA_VISIBLE_DEVICES, and reboot".to_owned());
+    let mut cause =
+        cause(s, ("driver-not-working", Component::Driver), confidence, text.to_owned(), &rests_on);
+    let then = "then look at dmesg, CUDA_VISIBLE_DEVICES, and reboot";
+    cause.fix.push(Fix::command_that("nvidia-smi", then));
     Some(cause)
 }
 
@@ -157,8 +179,8 @@ fn not_importable(s: &Situation<'_>) -> Option<Cause> {
         return None;
     }
     let text = "torch cannot be imported in this environment, or is not installed there".to_owned();
-    let mut cause = cause(s, ("torch-not-importable", "other"), 0.5, text, &[Fact::NotImportable]);
-    cause.fix.push("python -c 'import torch'   # says why".to_owned());
+    let mut cause = cause(s, ("torch-not-importable", Component::Other), 0.5, text, &[Fact::NotImportable]);
+    cause.fix.push(Fix::command_that("python -c 'import torch'", "says why"));
     Some(cause)
 }
 
@@ -175,13 +197,13 @@ fn wrong_pair(s: &Situation<'_>) -> Option<Cause> {
     let text = format!("torchvision {vision} asks for torch{wants}, and torch {torch} is installed");
     let confidence = if s.facts.events.is_empty() { 0.6 } else { 0.7 };
     let rests_on = [Fact::Torch, Fact::Torchvision];
-    let mut cause = cause(s, ("torchvision-pair", "torchvision-pairing"), confidence, text, &rests_on);
+    let mut cause =
+        cause(s, ("torchvision-pair", Component::TorchvisionPairing), confidence, text, &rests_on);
     let beside = s.build().and_then(|build| build.companion("torchvision"));
     if let Some(vision) = beside {
-        cause.fix.push(fix::for_setup(
-            s,
-            &format!("pip install torchvision=={vision}   # built beside torch {torch}"),
-        ));
+        let command = format!("pip install torchvision=={vision}");
+        let fix = Fix::command_that(command, format!("built beside torch {torch}"));
+        cause.fix.push(fix::for_setup(s, fix));
     }
     Some(cause)
 }
@@ -198,9 +220,10 @@ fn plugin_pair(s: &Situation<'_>) -> Option<Cause> {
     }
     let text = format!("jaxlib is {jaxlib} and {name} is {plugin}: they have to be of one release");
     let rests_on = [Fact::Jaxlib, Fact::JaxPlugin];
-    let mut cause = cause(s, ("jax-plugin-pair", "install-mix"), 0.82, text, &rests_on);
+    let mut cause = cause(s, ("jax-plugin-pair", Component::InstallMix), 0.82, text, &rests_on);
     let extra = name.trim_start_matches("jax-").trim_end_matches("-plugin");
-    cause.fix.push(fix::for_setup(s, &format!("pip install --upgrade \"jax[{extra}]\"")));
+    let fix = Fix::command(format!("pip install --upgrade \"jax[{extra}]\""));
+    cause.fix.push(fix::for_setup(s, fix));
     Some(cause)
 }
 
@@ -208,8 +231,8 @@ fn plugin_pair(s: &Situation<'_>) -> Option<Cause> {
 fn tensorflow_libraries(s: &Situation<'_>) -> Option<Cause> {
     let rule = |event: &super::facts::Event| s.registry.errors()[event.rule].id.as_str();
     let missed = s.facts.events.iter().map(rule).find_map(|id| match id {
-        "cuda-library-missing" => Some("cuda-runtime"),
-        "cudnn-missing" | "cudnn-runtime-older" => Some("cudnn"),
+        "cuda-library-missing" => Some(Component::CudaRuntime),
+        "cudnn-missing" | "cudnn-runtime-older" => Some(Component::Cudnn),
         _ => None,
     })?;
     let version: pep440_rs::Version = s.facts.packages.get("tensorflow")?.0.parse().ok()?;
@@ -223,12 +246,13 @@ fn tensorflow_libraries(s: &Situation<'_>) -> Option<Cause> {
     );
     let mut cause = cause(s, ("tensorflow-libraries", missed), 0.84, text, &[Fact::Tensorflow]);
     if let Some(ask) = &row.ask {
-        cause.fix.push(fix::for_setup(s, &format!("pip install \"{ask}=={version}\"   # brings them")));
+        let fix = Fix::command_that(format!("pip install \"{ask}=={version}\""), "brings them");
+        cause.fix.push(fix::for_setup(s, fix));
     } else if !row.conda.is_empty() {
         let quoted =
             |spec: &String| if spec.contains(['<', '>']) { format!("\"{spec}\"") } else { spec.clone() };
         let specs: Vec<String> = row.conda.iter().map(quoted).collect();
-        cause.fix.push(format!("conda install -c conda-forge {}", specs.join(" ")));
+        cause.fix.push(Fix::command(format!("conda install -c conda-forge {}", specs.join(" "))));
     }
     Some(cause)
 }
@@ -256,15 +280,15 @@ fn two_majors(s: &Situation<'_>) -> Option<Cause> {
         "{} put their files into one folder: the last installed overwrote the other",
         names.join(" and ")
     );
-    let mut cause = cause(s, ("two-cuda-majors", "install-mix"), 0.8, text, &[Fact::NvidiaPackage]);
+    let mut cause = cause(s, ("two-cuda-majors", Component::InstallMix), 0.8, text, &[Fact::NvidiaPackage]);
     let mine: Option<u32> = s.facts.build_cuda().and_then(|cuda| cuda.split('.').next()?.parse().ok());
     if let Some(mine) = mine.filter(|mine| found.contains(mine)) {
         let others: Vec<String> =
             found.iter().filter(|m| **m != mine).map(|major| format!("nvidia-{library}-cu{major}")).collect();
-        cause.fix.push(fix::for_setup(s, &format!("pip uninstall -y {}", others.join(" "))));
-        cause
-            .fix
-            .push(fix::for_setup(s, &format!("pip install --force-reinstall nvidia-{library}-cu{mine}")));
+        let uninstall = Fix::command(format!("pip uninstall -y {}", others.join(" ")));
+        cause.fix.push(fix::for_setup(s, uninstall));
+        let install = Fix::command(format!("pip install --force-reinstall nvidia-{library}-cu{mine}"));
+        cause.fix.push(fix::for_setup(s, install));
     }
     Some(cause)
 }
@@ -274,7 +298,7 @@ fn no_such_flavour(s: &Situation<'_>) -> Option<Cause> {
     let known = |variant: &String| s.registry.builds().iter().any(|build| build.variant == *variant);
     let variant = s.facts.asked_variants.iter().find(|variant| !known(variant))?;
     let text = format!("there is no build of torch for `{variant}`: the installer took another one, or none");
-    let mut cause = cause(s, ("no-such-flavour", "torch-build"), 0.86, text, &[Fact::AskedVariant]);
+    let mut cause = cause(s, ("no-such-flavour", Component::TorchBuild), 0.86, text, &[Fact::AskedVariant]);
     cause.fix.extend(fix::install(s));
     Some(cause)
 }

@@ -5,6 +5,7 @@ use super::facts::Event;
 use super::fix;
 use super::mechanics::is_cuda_major;
 use super::situation::Situation;
+use crate::model::fix::Fix;
 use crate::model::surroundings::Surrounding;
 use crate::registry::{Condition, ErrorAnswer, ErrorRule, Mechanics, Offer, Predicate};
 
@@ -20,16 +21,17 @@ pub(super) fn causes(situation: &Situation<'_>) -> Vec<Cause> {
         // Where other facts decided, the rest of what the line may mean is out of the question.
         let others: &[ErrorAnswer] = if meaning.weight > rule.answer.weight { &[] } else { &rule.others };
         for (place, answer) in std::iter::once(&meaning).chain(others).enumerate() {
-            let mut cause = Cause::new(&rule.id, &answer.component, answer.weight);
+            let mut cause = Cause::new(&rule.id, answer.component, answer.weight);
             cause.message =
                 filled(situation, &answer.cause, &events).unwrap_or_else(|| rule.answer.cause.clone());
-            cause.fix = answer.fix.iter().filter_map(|text| filled(situation, text, &events)).collect();
-            cause.fix = cause.fix.iter().map(|text| fix::for_setup(situation, text)).collect();
+            let fixes = answer.fix.iter();
+            let fixes = fixes.filter_map(|fix| fix.map(|text| filled(situation, text, &events)));
+            cause.fix = fixes.map(|fix| fix::for_setup(situation, fix)).collect();
             for offer in &answer.offer {
                 match offer {
                     // For whose driver? The newest build would be the wrong advice.
                     Offer::Torch if answer.offer.contains(&Offer::Driver) && !knows_machine(situation) => {
-                        cause.fix.push(ASK_THE_MACHINE.to_owned());
+                        cause.fix.push(Fix::command_that("nvidia-smi", ASK_THE_MACHINE));
                     }
                     Offer::Torch if speaks_of_others(situation) => {}
                     Offer::Torch => cause.fix.extend(fix::install(situation)),
@@ -45,8 +47,7 @@ pub(super) fn causes(situation: &Situation<'_>) -> Vec<Cause> {
 }
 
 /// What is to be added to a text from which no build can be chosen.
-const ASK_THE_MACHINE: &str =
-    "nvidia-smi   # its driver and GPU decide which build fits: add them to the text";
+const ASK_THE_MACHINE: &str = "its driver and GPU decide which build fits: add them to the text";
 
 /// Whether the text names a driver or a GPU.
 fn knows_machine(situation: &Situation<'_>) -> bool {

@@ -49,7 +49,7 @@ impl<'a> Situation<'a> {
                 memory_mib: None,
                 uuid: None,
                 pci_id: None,
-                found_by: "the text".to_owned(),
+                found_by: "the text".into(),
             })
             .collect();
         host.gpus = (!gpus.is_empty()).then_some(gpus);
@@ -58,12 +58,8 @@ impl<'a> Situation<'a> {
             self.registry.driver_of_cuda(&cuda)
         };
         let version = self.facts.driver.as_ref().and_then(|v| v.parse().ok()).or_else(by_cuda);
-        host.driver = version.map(|version| Driver {
-            version,
-            cuda: None,
-            compat: None,
-            found_by: "the text".to_owned(),
-        });
+        host.driver =
+            version.map(|version| Driver { version, cuda: None, compat: None, found_by: "the text".into() });
         host
     }
 

@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use super::elf::{Elf, Mapped};
+use super::elf::{Elf, ElfError, Mapped};
 use super::library::{Detail, library};
 use super::loader::{self, Loader};
 use crate::model::installed::Installed;
 use crate::model::library::Library;
-use crate::model::native::{Copy, ForeignSymbols, FrameworkLoads, Native, Opened, OwnLibrary};
+use crate::model::native::{
+    Copy, ForeignSymbols, FrameworkLoads, Native, Opened, OwnLibrary, Unreadable, UnreadableLibrary,
+};
 
 /// The kinds of library that are looked for outside the environment.
 const KINDS: [&str; 5] = ["libcudnn", "libcudart.so", "libcublas", "libnccl.so", "libnvJitLink.so"];
@@ -57,7 +59,7 @@ pub fn native(installed: &Installed, around: &loader::Surroundings, loads: &Load
         Err(why) => native.not_done = Some(why),
     }
     // Where a library of torch could not be read, what it defines is not known.
-    if !native.unreadable.iter().any(|(package, ..)| package == "torch") {
+    if !native.unreadable.iter().any(|library| library.package == "torch") {
         native.foreign = foreign_symbols(&native.own);
     }
     native
@@ -72,7 +74,7 @@ fn version_of(path: &Path) -> Option<crate::model::library::LibraryVersion> {
     library(path, Detail::Headers).ok()?.version
 }
 
-fn own_libraries(installed: &Installed) -> (Vec<OwnLibrary>, Vec<(String, String, String)>) {
+fn own_libraries(installed: &Installed) -> (Vec<OwnLibrary>, Vec<UnreadableLibrary>) {
     let mut all: Vec<(&str, &str)> = Vec::new();
     for distribution in &installed.distributions {
         all.extend(distribution.libraries.iter().map(|path| (distribution.name.as_str(), path.as_str())));
@@ -82,7 +84,7 @@ fn own_libraries(installed: &Installed) -> (Vec<OwnLibrary>, Vec<(String, String
     all.sort_by_cached_key(|(_, path)| std::cmp::Reverse(size(path)));
     let queue = Mutex::new(all.iter());
     let done: Mutex<Vec<OwnLibrary>> = Mutex::default();
-    let broken: Mutex<Vec<(String, String, String)>> = Mutex::default();
+    let broken: Mutex<Vec<UnreadableLibrary>> = Mutex::default();
     let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(1, MAX_THREADS);
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -96,8 +98,11 @@ fn own_libraries(installed: &Installed) -> (Vec<OwnLibrary>, Vec<(String, String
                         Err(_) if !file.exists() => continue,
                         Err(why) => {
                             if let Ok(mut broken) = broken.lock() {
-                                let why = crate::model::text::clean(&why.to_string(), 100);
-                                broken.push(((*package).to_owned(), (*path).to_owned(), why));
+                                broken.push(UnreadableLibrary {
+                                    package: (*package).to_owned(),
+                                    path: (*path).to_owned(),
+                                    why: unreadable(&why),
+                                });
                             }
                             continue;
                         }
@@ -114,8 +119,15 @@ fn own_libraries(installed: &Installed) -> (Vec<OwnLibrary>, Vec<(String, String
     let mut done = done.into_inner().unwrap_or_default();
     done.sort_by(|a, b| a.library.path.cmp(&b.library.path));
     let mut broken = broken.into_inner().unwrap_or_default();
-    broken.sort();
+    broken.sort_by(|a, b| (&a.package, &a.path).cmp(&(&b.package, &b.path)));
     (done, broken)
+}
+
+fn unreadable(error: &ElfError) -> Unreadable {
+    match error {
+        ElfError::NotElf => Unreadable::NotElf,
+        other => Unreadable::Damaged(crate::model::text::clean(&other.to_string(), 100)),
+    }
 }
 
 /// The process of importing each framework, then of what its libraries open by name, then of the extensions that are

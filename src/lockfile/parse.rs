@@ -234,7 +234,7 @@ fn target(raw: RawTarget) -> Result<Target, LockError> {
                 version,
                 cuda: None,
                 compat: host.driver_compat,
-                found_by: host.driver_found_by.unwrap_or_else(|| "lock".to_owned()),
+                found_by: host.driver_found_by.as_deref().unwrap_or("lock").into(),
             }),
             gpus: host.gpus.map(|list| {
                 list.into_iter()
@@ -246,11 +246,11 @@ fn target(raw: RawTarget) -> Result<Target, LockError> {
                         memory_mib: None,
                         uuid: None,
                         pci_id: None,
-                        found_by: "lock".to_owned(),
+                        found_by: "lock".into(),
                     })
                     .collect()
             }),
-            system: System { platform: raw.platform, libc, found_by: host.found_by },
+            system: System { platform: raw.platform, libc, found_by: host.found_by.into() },
             notes: Vec::new(),
         },
         packages: Vec::new(),

@@ -146,7 +146,7 @@ fn render_target(out: &mut String, t: &Target) {
     field(out, "driver", t.host.driver.as_ref().map(|d| d.version.as_str()));
     let compat = t.host.driver.as_ref().and_then(|d| d.compat.as_ref());
     field(out, "driver-compat", compat.map(|v| v.as_str()));
-    field(out, "driver-found-by", t.host.driver.as_ref().map(|d| d.found_by.as_str()));
+    field(out, "driver-found-by", t.host.driver.as_ref().map(|d| d.found_by.to_string()).as_deref());
     if let Some(gpus) = &t.host.gpus {
         list(
             out,
@@ -166,7 +166,7 @@ fn render_target(out: &mut String, t: &Target) {
     if let Some(libc) = &t.host.system.libc {
         field(out, libc.key(), Some(libc.version().as_str()));
     }
-    field(out, "found-by", Some(&t.host.system.found_by));
+    field(out, "found-by", Some(&t.host.system.found_by.to_string()));
 }
 
 fn render_package(out: &mut String, p: &ChosenPackage, targets: Option<Vec<&str>>) {

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::fix::Fix;
+
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -156,8 +158,8 @@ pub struct Finding {
     pub severity: Severity,
     /// One or two sentences.
     pub message: String,
-    /// The command or step that mends it.
-    pub fix: Option<String>,
+    /// What mends it.
+    pub fix: Option<Fix>,
     /// The file, package or device it is about.
     pub r#where: Option<String>,
 }

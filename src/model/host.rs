@@ -1,8 +1,11 @@
 //! What a machine is: driver, GPUs, platform, C library. Probed, or described.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use super::capability::ComputeCapability;
+use super::host_note::HostNote;
 use super::platform::{Libc, Platform};
 use super::version::DottedVersion;
 
@@ -16,9 +19,46 @@ pub struct Host {
     pub gpus: Option<Vec<Gpu>>,
     /// Operating system, processor, C library.
     pub system: System,
-    /// What was seen on the way and is worth saying, one sentence each (an AMD GPU, a filter by
-    /// `CUDA_VISIBLE_DEVICES`).
-    pub notes: Vec<String>,
+    /// What was seen on the way and is worth saying (an AMD GPU, a filter by `CUDA_VISIBLE_DEVICES`).
+    pub notes: Vec<HostNote>,
+}
+
+/// How a fact of a machine was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FoundBy {
+    /// By a source that a word names: `nvml`, `nvidia-smi`, `/proc/driver/nvidia/version`, `--driver`, a file.
+    Source(String),
+    /// `CONDA_OVERRIDE_CUDA` says it.
+    CondaOverride,
+    /// A driver of which only the CUDA version was known: the first that runs it natively.
+    InferredFromCuda {
+        /// The CUDA version, `12.2`.
+        cuda: DottedVersion,
+        /// How that was found.
+        of: Box<FoundBy>,
+    },
+}
+
+impl From<&str> for FoundBy {
+    fn from(source: &str) -> Self {
+        FoundBy::Source(source.to_owned())
+    }
+}
+
+impl From<String> for FoundBy {
+    fn from(source: String) -> Self {
+        FoundBy::Source(source)
+    }
+}
+
+impl fmt::Display for FoundBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FoundBy::Source(source) => f.write_str(source),
+            FoundBy::CondaOverride => f.write_str("CONDA_OVERRIDE_CUDA"),
+            FoundBy::InferredFromCuda { cuda, of } => write!(f, "inferred from CUDA {cuda} of {of}"),
+        }
+    }
 }
 
 /// The NVIDIA driver of a host.
@@ -31,7 +71,7 @@ pub struct Driver {
     /// The version of an active cuda-compat package.
     pub compat: Option<DottedVersion>,
     /// How it was found: `nvml`, `nvidia-smi`, `/proc/driver/nvidia/version`, `--driver`.
-    pub found_by: String,
+    pub found_by: FoundBy,
 }
 
 impl Driver {
@@ -70,7 +110,7 @@ pub struct Gpu {
     /// PCI device id of vendor 10de, `2335`.
     pub pci_id: Option<String>,
     /// How it was found.
-    pub found_by: String,
+    pub found_by: FoundBy,
 }
 
 impl Gpu {
@@ -93,7 +133,7 @@ pub struct System {
     /// The C library, when known.
     pub libc: Option<Libc>,
     /// How it was found.
-    pub found_by: String,
+    pub found_by: FoundBy,
 }
 
 impl Host {
@@ -102,7 +142,7 @@ impl Host {
         Host {
             driver: None,
             gpus: None,
-            system: System { platform, libc: None, found_by: found_by.to_owned() },
+            system: System { platform, libc: None, found_by: found_by.into() },
             notes: Vec::new(),
         }
     }
@@ -175,7 +215,7 @@ impl From<&Host> for HostJson {
                 version: d.version.to_string(),
                 cuda: d.cuda.as_ref().map(ToString::to_string),
                 compat: d.compat.as_ref().map(ToString::to_string),
-                found_by: d.found_by.clone(),
+                found_by: d.found_by.to_string(),
             }),
             gpus: host
                 .gpus
@@ -187,7 +227,7 @@ impl From<&Host> for HostJson {
                     compute_capability: g.capability,
                     memory_mib: g.memory_mib,
                     uuid: g.uuid.clone(),
-                    found_by: g.found_by.clone(),
+                    found_by: g.found_by.to_string(),
                 })
                 .collect(),
             system: SystemJson {
@@ -196,10 +236,10 @@ impl From<&Host> for HostJson {
                 glibc: libc("glibc"),
                 musl: libc("musl"),
                 macos: libc("macos"),
-                found_by: host.system.found_by.clone(),
+                found_by: host.system.found_by.to_string(),
             },
             unknown: host.unknown(),
-            notes: host.notes.clone(),
+            notes: host.notes.iter().map(ToString::to_string).collect(),
         }
     }
 }

@@ -4,10 +4,13 @@
 //! module speaks in these types, so the core and the edges can meet without knowing each other.
 
 pub mod capability;
+pub mod component;
 pub mod conflict;
 pub mod evidence;
 pub mod finding;
+pub mod fix;
 pub mod host;
+pub mod host_note;
 pub mod installed;
 pub mod library;
 pub mod machine_state;
@@ -17,6 +20,7 @@ pub mod platform;
 pub mod process;
 pub mod project;
 pub mod request;
+pub mod smoke;
 pub mod solution;
 pub mod surroundings;
 pub mod text;

@@ -18,8 +18,8 @@ pub struct Native {
     /// How many objects and missing names are of the framework itself; the rest come with extensions, which may be
     /// for other machines and never be imported.
     pub of_framework: (usize, usize),
-    /// Libraries of packages that could not be read: package, path, why.
-    pub unreadable: Vec<(String, String, String)>,
+    /// Libraries of packages that could not be read, sorted by package and path.
+    pub unreadable: Vec<UnreadableLibrary>,
     /// The interpreter is a link that leads nowhere.
     pub interpreter_gone: bool,
     /// For each object of the process, its version, where its file tells.
@@ -43,6 +43,26 @@ pub struct OwnLibrary {
     pub file: PathBuf,
     /// What it says; its path is relative to site-packages.
     pub library: Library,
+}
+
+/// A file of a package that is called a library and cannot be read as one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadableLibrary {
+    /// The package.
+    pub package: String,
+    /// The file, relative to site-packages.
+    pub path: String,
+    /// Why not.
+    pub why: Unreadable,
+}
+
+/// Why a library cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unreadable {
+    /// It is not a 64-bit ELF file: a text for the linker, another system's.
+    NotElf,
+    /// It is one, and broken, or could not be opened: why.
+    Damaged(String),
 }
 
 /// A library outside the environment.

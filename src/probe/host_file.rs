@@ -86,7 +86,7 @@ pub fn parse(text: &str, name: &str) -> Result<Host, String> {
             let (cuda, compat) = (optional(&d.cuda)?, optional(&d.compat)?);
             // A driver known only by its CUDA: the version is inferred by whoever has the registry.
             let version = d.version.or_else(|| cuda.as_ref().map(|_| Driver::unknown_version()));
-            version.map(|version| Driver { version, cuda, compat, found_by: name.to_owned() })
+            version.map(|version| Driver { version, cuda, compat, found_by: name.into() })
         }
     };
     Ok(Host {
@@ -101,7 +101,7 @@ pub fn parse(text: &str, name: &str) -> Result<Host, String> {
                     memory_mib: g.memory_mib,
                     uuid: g.uuid.filter(|uuid| is_uuid(uuid)),
                     pci_id: None,
-                    found_by: name.to_owned(),
+                    found_by: name.into(),
                 })
                 .collect()
         }),
@@ -112,7 +112,7 @@ pub fn parse(text: &str, name: &str) -> Result<Host, String> {
                 .map(Libc::Glibc)
                 .or_else(|| system.musl.map(Libc::Musl))
                 .or_else(|| system.macos.map(Libc::Macos)),
-            found_by: name.to_owned(),
+            found_by: name.into(),
         },
         notes: Vec::new(),
     })

@@ -18,6 +18,7 @@ mod system;
 use std::path::PathBuf;
 
 use crate::model::host::{Driver, Gpu, Host};
+use crate::model::host_note::HostNote;
 
 pub use sampler::{Sample, Sampler};
 pub use state::state;
@@ -36,7 +37,7 @@ pub fn probe(around: &Surroundings<'_>) -> Host {
     let mut host = Host { driver: None, gpus: None, system: system(), notes: Vec::new() };
     let wsl = procfs::is_wsl(around);
     if wsl {
-        host.notes.push("WSL: the driver is the Windows one, seen through /usr/lib/wsl/lib".to_owned());
+        host.notes.push(HostNote::Wsl);
     }
     let mut failures = Vec::new();
     let nvidia = nvml::look(around)
@@ -56,17 +57,24 @@ pub fn probe(around: &Surroundings<'_>) -> Host {
     if let Some(driver) = &mut host.driver {
         driver.compat = compat::release(around).filter(|release| *release > driver.version);
     }
-    if host.gpus.is_none() {
-        host.gpus = procfs::gpus(around);
-    }
+    let in_proc = procfs::gpus(around);
     let on_bus = procfs::pci_gpus(around);
+    // NVML counts what this process may open. Of a machine that has GPUs it is not true that it has none.
+    if host.has_no_gpu()
+        && let Some(here) = [&in_proc, &on_bus].into_iter().flatten().find(|list| !list.is_empty())
+    {
+        host.notes.push(HostNote::NotGranted { here: here.len() });
+        host.gpus = Some(here.clone());
+    }
+    if host.gpus.is_none() {
+        host.gpus = in_proc;
+    }
     if host.gpus.is_none() {
         match on_bus {
             Some(list) if list.is_empty() && host.driver.is_none() && !wsl => host.gpus = Some(Vec::new()),
             Some(list) if !list.is_empty() => {
                 if host.driver.is_none() {
-                    host.notes
-                        .push("an NVIDIA GPU is on the PCI bus, but its driver is not loaded".to_owned());
+                    host.notes.push(HostNote::DriverNotLoaded);
                 }
                 host.gpus = Some(list);
             }
@@ -78,7 +86,7 @@ pub fn probe(around: &Surroundings<'_>) -> Host {
         }
     }
     if host.gpus.as_ref().is_none_or(|g| !g.is_empty()) {
-        host.notes.extend(failures.into_iter().filter(|f| !f.is_empty()));
+        host.notes.extend(failures.into_iter().filter(|f| !f.is_empty()).map(HostNote::NoAnswer));
     }
     host.notes.extend(procfs::other_gpus(around));
     overrides::apply(around, &mut host);
@@ -90,5 +98,5 @@ pub fn probe(around: &Surroundings<'_>) -> Host {
 struct NvidiaFacts {
     driver: Option<Driver>,
     gpus: Option<Vec<Gpu>>,
-    notes: Vec<String>,
+    notes: Vec<HostNote>,
 }

@@ -77,12 +77,7 @@ fn parse(banner: &str, table: Option<&str>) -> NvidiaFacts {
     let gpus: Option<Vec<Gpu>> = table.map(|t| t.lines().filter_map(row).map(|(gpu, _)| gpu).collect());
     let version = version.or_else(|| table?.lines().find_map(row)?.1.parse().ok());
     NvidiaFacts {
-        driver: version.map(|version| Driver {
-            version,
-            cuda,
-            compat: None,
-            found_by: "nvidia-smi".to_owned(),
-        }),
+        driver: version.map(|version| Driver { version, cuda, compat: None, found_by: "nvidia-smi".into() }),
         gpus,
         notes: Vec::new(),
     }
@@ -103,7 +98,7 @@ fn row(line: &str) -> Option<(Gpu, String)> {
             .filter(|f| f.len() == 8 && f.is_ascii())
             .map(|f| f[..4].to_ascii_lowercase()),
         capability: fields.get(6).and_then(|f| f.parse().ok()),
-        found_by: "nvidia-smi".to_owned(),
+        found_by: "nvidia-smi".into(),
     };
     Some((gpu, (*fields.get(4)?).to_owned()))
 }

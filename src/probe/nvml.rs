@@ -6,6 +6,7 @@ use nvml_wrapper::error::NvmlError;
 use super::{NvidiaFacts, Surroundings};
 use crate::model::capability::ComputeCapability;
 use crate::model::host::{Driver, Gpu};
+use crate::model::host_note::HostNote;
 
 /// Asks NVML. `Err` holds why it could not answer; empty when it is simply not installed.
 pub(super) fn look(around: &Surroundings<'_>) -> Result<NvidiaFacts, String> {
@@ -36,17 +37,17 @@ fn read(nvml: &Nvml) -> NvidiaFacts {
         version,
         cuda: cuda.and_then(|c| c.parse().ok()),
         compat: None,
-        found_by: "nvml".to_owned(),
+        found_by: "nvml".into(),
     });
     // A count that cannot be read is unknown, not zero.
     let Ok(count) = nvml.device_count() else {
-        facts.notes.push("NVML could not count the GPUs".to_owned());
+        facts.notes.push(HostNote::NotCounted);
         return facts;
     };
     let mut gpus = Vec::new();
     for index in 0..count.min(256) {
         let Ok(device) = nvml.device_by_index(index) else {
-            facts.notes.push(format!("NVML could not open GPU {index}"));
+            facts.notes.push(HostNote::NotOpened(index));
             gpus.push(unknown(index));
             continue;
         };
@@ -54,7 +55,7 @@ fn read(nvml: &Nvml) -> NvidiaFacts {
             Some(ComputeCapability::new(u8::try_from(c.major).ok()?, u8::try_from(c.minor).ok()?))
         });
         if device.mig_mode().is_ok_and(|m| m.current == 1) {
-            facts.notes.push(format!("GPU {index} is in MIG mode"));
+            facts.notes.push(HostNote::Mig(index));
         }
         gpus.push(Gpu {
             index,
@@ -63,7 +64,7 @@ fn read(nvml: &Nvml) -> NvidiaFacts {
             memory_mib: device.memory_info().ok().map(|m| m.total >> 20),
             uuid: device.uuid().ok().map(|u| crate::model::text::clean(&u, 96)),
             pci_id: device.pci_info().ok().map(|p| format!("{:04x}", p.pci_device_id >> 16)),
-            found_by: "nvml".to_owned(),
+            found_by: "nvml".into(),
         });
     }
     facts.gpus = Some(gpus);
@@ -78,7 +79,7 @@ fn unknown(index: u32) -> Gpu {
         memory_mib: None,
         uuid: None,
         pci_id: None,
-        found_by: "nvml".to_owned(),
+        found_by: "nvml".into(),
     }
 }
 

@@ -2,7 +2,8 @@
 //! `CONDA_OVERRIDE_CUDA`.
 
 use super::Surroundings;
-use crate::model::host::{Gpu, Host};
+use crate::model::host::{FoundBy, Gpu, Host};
+use crate::model::host_note::{HostNote, VisibleDevices};
 use crate::model::text::clean;
 
 /// Applies them, each with a note.
@@ -20,18 +21,17 @@ pub(super) fn apply(around: &Surroundings<'_>, host: &mut Host) {
         if cuda.is_empty() {
             host.driver = None;
             host.gpus = Some(Vec::new());
-            host.notes
-                .push("CONDA_OVERRIDE_CUDA is empty: solving as if there were no NVIDIA driver".to_owned());
+            host.notes.push(HostNote::OverriddenAway);
         } else if let Ok(version) = cuda.parse() {
             // The driver that goes with it is inferred by whoever has the registry.
             host.driver = Some(crate::model::host::Driver {
                 version: crate::model::host::Driver::unknown_version(),
                 cuda: Some(version),
                 compat: None,
-                found_by: "CONDA_OVERRIDE_CUDA".to_owned(),
+                found_by: FoundBy::CondaOverride,
             });
         } else {
-            host.notes.push(format!("CONDA_OVERRIDE_CUDA=`{}` is no version; ignored", clean(&cuda, 40)));
+            host.notes.push(HostNote::OverrideInvalid(clean(&cuda, 40)));
         }
     }
 }
@@ -40,34 +40,24 @@ pub(super) fn apply(around: &Surroundings<'_>, host: &mut Host) {
 ///
 /// CUDA numbers devices fastest first unless `CUDA_DEVICE_ORDER=PCI_BUS_ID`; NVML numbers them by
 /// bus. Indices therefore only pick a card where the order is known or all cards are alike.
-fn visible_devices(value: &str, pci_order: bool, gpus: Vec<Gpu>) -> (Vec<Gpu>, Option<String>) {
-    let shown = clean(value, 80);
+fn visible_devices(value: &str, pci_order: bool, gpus: Vec<Gpu>) -> (Vec<Gpu>, Option<HostNote>) {
+    let note = |effect| Some(HostNote::VisibleDevices { value: clean(value, 80), effect });
     let items: Vec<&str> = value.split(',').map(str::trim).collect();
     if gpus.is_empty() {
         return (gpus, None);
     }
     if value.trim().is_empty() || items[0] == "-1" || value.trim() == "none" {
-        return (Vec::new(), Some(format!("CUDA_VISIBLE_DEVICES=`{shown}` hides every GPU")));
+        return (Vec::new(), note(VisibleDevices::HidesAll));
     }
     if items.iter().any(|i| i.starts_with("MIG-")) {
-        return (
-            gpus,
-            Some(format!(
-                "CUDA_VISIBLE_DEVICES=`{shown}` names MIG instances; their GPU's capability decides"
-            )),
-        );
+        return (gpus, note(VisibleDevices::MigInstances));
     }
     let alike = gpus.windows(2).all(|p| p[0].capability == p[1].capability && p[0].name == p[1].name);
     let mut kept: Vec<Gpu> = Vec::new();
     for item in &items {
         let found = if let Ok(index) = item.parse::<usize>() {
             if !pci_order && !alike {
-                return (
-                    gpus,
-                    Some(format!(
-                        "CUDA_VISIBLE_DEVICES=`{shown}` counts unlike GPUs in CUDA's order, which NVML does not tell: all are kept (set CUDA_DEVICE_ORDER=PCI_BUS_ID, or name them by UUID)"
-                    )),
-                );
+                return (gpus, note(VisibleDevices::OrderUnknown));
             }
             gpus.get(index)
         } else {
@@ -82,8 +72,8 @@ fn visible_devices(value: &str, pci_order: bool, gpus: Vec<Gpu>) -> (Vec<Gpu>, O
             _ => break,
         }
     }
-    let note = format!("CUDA_VISIBLE_DEVICES=`{shown}` leaves {} of {} GPUs", kept.len(), gpus.len());
-    (kept, Some(note))
+    let left = VisibleDevices::Leaves { kept: kept.len(), of: gpus.len() };
+    (kept, note(left))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::Surroundings;
 use crate::model::host::{Driver, Gpu};
+use crate::model::host_note::HostNote;
 use crate::model::text::clean;
 
 /// NVIDIA's PCI vendor id.
@@ -17,7 +18,7 @@ pub(super) fn driver(around: &Surroundings<'_>) -> Option<Driver> {
             version: version.trim().parse().ok()?,
             cuda: None,
             compat: None,
-            found_by: format!("/{path}"),
+            found_by: format!("/{path}").into(),
         })
     };
     let sys = "sys/module/nvidia/version";
@@ -59,7 +60,7 @@ pub(super) fn gpus(around: &Surroundings<'_>) -> Option<Vec<Gpu>> {
                 memory_mib: None,
                 uuid: field("GPU UUID"),
                 pci_id: pci_device(&around.root.join("sys/bus/pci/devices").join(bus)),
-                found_by: "/proc/driver/nvidia/gpus".to_owned(),
+                found_by: "/proc/driver/nvidia/gpus".into(),
             }
         })
         .collect();
@@ -81,25 +82,23 @@ pub(super) fn pci_gpus(around: &Surroundings<'_>) -> Option<Vec<Gpu>> {
                 memory_mib: None,
                 uuid: None,
                 pci_id: device,
-                found_by: "/sys/bus/pci/devices".to_owned(),
+                found_by: "/sys/bus/pci/devices".into(),
             })
             .collect(),
     )
 }
 
-/// A plain word about GPUs of other makers.
-pub(super) fn other_gpus(around: &Surroundings<'_>) -> Vec<String> {
+/// GPUs of other makers.
+pub(super) fn other_gpus(around: &Surroundings<'_>) -> Vec<HostNote> {
     let mut notes = Vec::new();
     let devices = display_controllers(around).unwrap_or_default();
     for (id, maker) in [("0x1002", "AMD"), ("0x8086", "Intel")] {
         if devices.iter().any(|(vendor, _)| vendor == id) {
-            notes.push(format!("a GPU by {maker} was seen; envlock does not handle {maker} GPUs"));
+            notes.push(HostNote::OtherMaker(maker));
         }
     }
     if cfg!(all(target_os = "macos", target_arch = "aarch64")) {
-        notes.push(
-            "an Apple GPU: torch's macOS builds use it through MPS, envlock does not handle it".to_owned(),
-        );
+        notes.push(HostNote::AppleGpu);
     }
     notes
 }
@@ -172,7 +171,7 @@ mod tests {
         assert_eq!(gpus[0].name.as_deref(), Some("NVIDIA A100-PCIE-40GB"));
         assert_eq!(gpus[0].pci_id.as_deref(), Some("20f1"));
         assert_eq!(pci_gpus(&around).unwrap().len(), 1);
-        assert!(other_gpus(&around)[0].contains("AMD"));
+        assert_eq!(other_gpus(&around)[0], HostNote::OtherMaker("AMD"));
         assert!(!is_wsl(&around));
     }
 

@@ -14,7 +14,7 @@ pub fn system() -> System {
     };
     let arch = if cfg!(target_arch = "aarch64") { Arch::Aarch64 } else { Arch::X86_64 };
     let (libc, found_by) = libc();
-    System { platform: Platform { os, arch }, libc, found_by }
+    System { platform: Platform { os, arch }, libc, found_by: found_by.into() }
 }
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::Document;
 use super::speed::Compared;
-use super::{Check, Document, End};
+use crate::model::smoke::{Check, End};
 
 /// No more of the child's error output is kept, in bytes.
 const MAX_OUTPUT: usize = 64 << 10;

@@ -16,6 +16,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::smoke::{Check, Devices, End, Framework, SPEED, SmokeOutcome};
+
 /// What every script starts with.
 const SKELETON: &str = include_str!("scripts/skeleton.py");
 /// The frameworks' own parts, run in the environment.
@@ -24,39 +26,6 @@ const TENSORFLOW: &str = include_str!("scripts/tensorflow.py");
 const JAX: &str = include_str!("scripts/jax.py");
 /// The layer of compiled kernels.
 const COMPILE: &str = include_str!("scripts/compile.py");
-/// Which devices to run on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Devices {
-    /// Every GPU, or the CPU where there is none.
-    Auto,
-    /// The CPU.
-    Cpu,
-    /// Every GPU.
-    Cuda,
-}
-
-/// A framework whose convolution is run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Framework {
-    /// PyTorch.
-    Torch,
-    /// TensorFlow.
-    Tensorflow,
-    /// JAX.
-    Jax,
-}
-
-impl Framework {
-    /// Every framework, by the name of its package.
-    pub const ALL: [(&str, Framework); 5] = [
-        ("torch", Framework::Torch),
-        ("tensorflow", Framework::Tensorflow),
-        ("tensorflow-cpu", Framework::Tensorflow),
-        ("tensorflow-gpu", Framework::Tensorflow),
-        ("jax", Framework::Jax),
-    ];
-}
-
 /// What to run.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -83,76 +52,20 @@ pub struct Plan {
     pub visible: Option<String>,
 }
 
-/// One check that ran.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Check {
-    /// `import`, `conv-fp32`, `copy`.
-    pub name: String,
-    /// The layer it belongs to: `driver`, `runtime`, `cublas`, `cudnn`, `torch`, `tensorflow`, `jax`, `compile`.
-    pub layer: String,
-    /// `cpu`, `cuda:0`.
-    pub device: String,
-    /// Whether it passed.
-    pub passed: bool,
-    /// Figures.
-    pub detail: String,
-}
-
-/// What the smoke test came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SmokeOutcome {
-    /// The checks that ran, in order.
-    pub checks: Vec<Check>,
-    /// How it ended.
-    pub end: End,
-    /// What cuDNN's own log said of a failure.
-    pub cudnn_says: Option<String>,
-}
-
 /// A layer that hung is given so long with cuDNN's log on.
 const AGAIN: Duration = Duration::from_secs(60);
 
 /// The variable that tells CUDA which GPUs there are.
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
-/// How the name of a check begins that says whether cuDNN does the work.
-pub const SPEED: &str = "speed-";
-
-/// How the chain ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
-    /// It ran through, or a check failed.
-    Done,
-    /// It stopped in a layer: an exception (the last line of the traceback) or a signal.
-    Crashed {
-        /// The layer that was reached.
-        layer: String,
-        /// What was seen.
-        what: String,
-    },
-    /// It did not end in time.
-    TimedOut {
-        /// The layer that was reached.
-        layer: String,
-        /// The limit in seconds.
-        seconds: u64,
-    },
-    /// Nothing could be started.
-    NotStarted(String),
-    /// A signal came for this program, and the layer was ended with it.
-    Interrupted(i32),
-}
-
-impl End {
-    /// Puts the layer's name before the step that was reached in it: `torch, conv-fp32 on cuda:0`.
-    fn within(mut self, name: &str) -> End {
-        if let End::Crashed { layer, .. } | End::TimedOut { layer, .. } = &mut self
-            && layer.split(' ').next() != Some(name)
-        {
-            *layer = format!("{name}, {layer}");
-        }
-        self
+/// Puts the layer's name before the step that was reached in it: `torch, conv-fp32 on cuda:0`.
+fn within(mut end: End, name: &str) -> End {
+    if let End::Crashed { layer, .. } | End::TimedOut { layer, .. } = &mut end
+        && layer.split(' ').next() != Some(name)
+    {
+        *layer = format!("{name}, {layer}");
     }
+    end
 }
 
 /// What a child writes as it goes: a crash leaves what was reached.
@@ -233,7 +146,7 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(&str)) -> SmokeOutcome {
             outcome.cudnn_says = cudnn_log::failing_call(&second.stderr);
         }
         outcome.checks.extend(left.checks);
-        outcome.end = left.end.within(layer.name());
+        outcome.end = within(left.end, layer.name());
         if failed {
             break;
         }
@@ -332,6 +245,7 @@ fn speed_check(compared: speed::Compared) -> Option<Check> {
         layer: String::new(),
         passed: judged.verdict != speed::Verdict::NotUsed,
         detail: compared.told(&judged),
+        figure: Some(judged.ratio).filter(|ratio| ratio.is_finite()),
         device: compared.device,
     })
 }
@@ -344,13 +258,6 @@ fn concerns_cudnn(left: &child::Left) -> bool {
         End::TimedOut { layer, .. } => words(layer),
         End::NotStarted(_) | End::Interrupted(_) => false,
         End::Done => left.checks.iter().any(|check| !check.passed && words(&check.name)),
-    }
-}
-
-impl SmokeOutcome {
-    /// Whether everything ran and passed.
-    pub fn passed(&self) -> bool {
-        self.end == End::Done && self.checks.iter().all(|c| c.passed)
     }
 }
 

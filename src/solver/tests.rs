@@ -17,7 +17,7 @@ pub(super) fn host(gpus: Option<&[&str]>, driver: Option<&str>) -> Host {
         version: v.parse().unwrap(),
         cuda: None,
         compat: None,
-        found_by: "--driver".to_owned(),
+        found_by: "--driver".into(),
     });
     host.gpus = gpus.map(|list| {
         list.iter()
@@ -31,7 +31,7 @@ pub(super) fn host(gpus: Option<&[&str]>, driver: Option<&str>) -> Host {
                     memory_mib: None,
                     uuid: None,
                     pci_id: None,
-                    found_by: "--gpu".to_owned(),
+                    found_by: "--gpu".into(),
                 }
             })
             .collect()

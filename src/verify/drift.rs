@@ -1,8 +1,7 @@
 //! What changed on the machine since the lock was made for it: worth knowing, never wrong by itself.
 
-use super::{Area, finding};
+use super::{Area, AreaKind, findings};
 use crate::lockfile::Target;
-use crate::model::finding::{Code, Severity};
 use crate::model::host::{Gpu, Host};
 
 /// Compares the machine that a target was locked for with the one at hand; facts that either does not know are
@@ -52,9 +51,9 @@ pub(super) fn check(target: &Target, host: &Host, loaded_cudnn: Option<&str>) ->
     if changes.is_empty() {
         return None;
     }
-    let findings = changes.iter().map(|text| finding(Code::Drift, Severity::Info, text.clone())).collect();
+    let findings = changes.into_iter().map(findings::drift).collect();
     Some(Area {
-        name: "drift".into(),
+        kind: AreaKind::Drift,
         findings,
         summary: "the machine is not as it was when locked".to_owned(),
     })

@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use pep440_rs::Version;
 use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
 
-use super::{Area, finding};
-use crate::model::finding::{Code, Finding, Severity};
+use super::{Area, AreaKind, findings};
 use crate::model::installed::Installed;
 use crate::model::metadata::marker_environment;
 use crate::model::platform::Platform;
@@ -15,7 +14,7 @@ use crate::model::wheel::Python;
 use crate::registry::{Effect, Registry};
 
 pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platform) -> Area {
-    let mut findings = Vec::new();
+    let mut found = Vec::new();
     let versions: BTreeMap<&str, &Version> =
         installed.distributions.iter().filter_map(|d| Some((d.name.as_str(), d.version.valid()?))).collect();
     let environment = marker_environment(installed.python.unwrap_or(Python::new(12)), platform);
@@ -27,19 +26,16 @@ pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platfo
             }
             let name: &str = requirement.name.as_ref();
             let shown = crate::model::text::clean(line.split(';').next().unwrap_or(line).trim(), 80);
-            let message = match (versions.get(name), &requirement.version_or_url) {
-                (None, _) => format!("{} needs {shown}, which is not installed", distribution.name),
-                (Some(have), Some(VersionOrUrl::VersionSpecifier(specifiers)))
-                    if !specifiers.contains(have) =>
-                {
-                    format!("{} needs {shown}, {name} {have} is installed", distribution.name)
-                }
-                _ => continue,
+            let have = versions.get(name).copied();
+            let broken = match (have, &requirement.version_or_url) {
+                (None, _) => true,
+                (Some(have), Some(VersionOrUrl::VersionSpecifier(specifiers))) => !specifiers.contains(have),
+                _ => false,
             };
-            findings.push(Finding {
-                r#where: Some(distribution.name.clone()),
-                ..finding(Code::BrokenRequirement, Severity::Error, message)
-            });
+            if broken {
+                let have = have.map(|version| (name, version));
+                found.push(findings::broken_requirement(&distribution.name, &shown, have));
+            }
         }
     }
     for advisory in registry.advisories() {
@@ -51,18 +47,11 @@ pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platfo
             && applies
             && !specifiers.contains(have)
         {
-            findings.push(Finding {
-                fix: Some(format!("pip install \"{requirement}\"")),
-                r#where: Some(name.to_owned()),
-                ..finding(
-                    Code::KnownIncompatible,
-                    Severity::Error,
-                    format!("{}; {name} {have} is installed", advisory.text),
-                )
-            });
+            let would_do = requirement.to_string();
+            found.push(findings::known_incompatible(&advisory.text, name, have, &would_do));
         }
     }
-    let agree = if findings.is_empty() { ", their requirements agree" } else { "" };
+    let agree = if found.is_empty() { ", their requirements agree" } else { "" };
     let summary = format!("{} installed{agree}", installed.distributions.len());
-    Area { name: "packages".into(), findings, summary }
+    Area { kind: AreaKind::Packages, findings: found, summary }
 }

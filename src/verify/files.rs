@@ -1,29 +1,22 @@
 //! Recorded files against the disk.
 
-use super::{Area, finding};
-use crate::model::finding::{Code, Finding, Severity};
+use super::findings::{self, FileGroup};
+use super::{Area, AreaKind};
 use crate::model::installed::{FileFault, Installed};
-use crate::model::text::{clean, shell_word};
+use crate::model::text::clean;
 
 /// No more files are named in one finding; the rest is counted.
 const MOST: usize = 3;
 
 /// `locked` tells whether a package is in the lock: of two that own a file, the other one goes.
 pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Area {
-    let mut findings = Vec::new();
+    let mut found = Vec::new();
     let mut wrong = 0;
     for distribution in &installed.distributions {
         let name = &distribution.name;
         let conda = distribution.installer.as_deref() == Some("conda");
         if !distribution.record_readable && !conda {
-            findings.push(Finding {
-                r#where: Some(distribution.dist_info.clone()),
-                ..finding(
-                    Code::UnreadableRecord,
-                    Severity::Warning,
-                    format!("{name} has no readable RECORD: its files could not be checked"),
-                )
-            });
+            found.push(findings::unreadable_record(name, &distribution.dist_info));
         }
         let mut missing = Group::default();
         let mut altered = Group::default();
@@ -46,26 +39,14 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
             }
         }
         wrong += missing.0.len() + altered.0.len();
-        let reinstall = |name: &str| super::packages::reinstall(installed, name);
-        let mut tell = |code: Code, group: Group, what: &str, fix: String| {
-            if let Some((text, first)) = group.tell(name, what) {
-                findings.push(Finding {
-                    fix: Some(fix),
-                    r#where: Some(first),
-                    ..finding(code, Severity::Error, text)
-                });
-            }
-        };
-        tell(Code::MissingFile, missing, "gone", reinstall(name));
-        tell(Code::AlteredFile, altered, "not as recorded", reinstall(name));
+        let missing = missing.told(name, "gone");
+        found.extend(missing.map(|group| findings::missing_file(group, name, installed)));
+        let altered = altered.told(name, "not as recorded");
+        found.extend(altered.map(|group| findings::altered_file(group, name, installed)));
         if let Some(other) = other_owner {
             let (stays, goes) = if locked(name) && !locked(&other) { (name, &other) } else { (&other, name) };
-            tell(
-                Code::FileOwnedTwice,
-                twice,
-                &format!("also {other}'s, so one overwrote the other"),
-                format!("pip uninstall -y {} && {}", shell_word(goes), reinstall(stays)),
-            );
+            let twice = twice.told(name, &format!("also {other}'s, so one overwrote the other"));
+            found.extend(twice.map(|group| findings::file_owned_twice(group, stays, goes, installed)));
         }
     }
     let summary = if wrong == 0 {
@@ -73,7 +54,7 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
     } else {
         format!("{} looked at, {} not as recorded", thousands(installed.files_seen), thousands(wrong))
     };
-    Area { name: "files".into(), findings, summary }
+    Area { kind: AreaKind::Files, findings: found, summary }
 }
 
 /// Files with the same fault, and what is to say of each.
@@ -85,8 +66,8 @@ impl Group {
         self.0.push((clean(path, 160), detail));
     }
 
-    /// One sentence about them, libraries first, and the first file.
-    fn tell(mut self, package: &str, what: &str) -> Option<(String, String)> {
+    /// One sentence about them, libraries first, and the first file; nothing where there is none.
+    fn told(mut self, package: &str, what: &str) -> Option<FileGroup> {
         self.0.sort_by_key(|(path, _)| !path.contains(".so"));
         let first = self.0.first()?.0.clone();
         let text = match self.0.as_slice() {
@@ -99,7 +80,7 @@ impl Group {
                 format!("{} files of {package} are {what}: {}{tail}", many.len(), named.join("; "))
             }
         };
-        Some((text, first))
+        Some(FileGroup { text, first })
     }
 }
 

@@ -1,12 +1,12 @@
 //! The machine code in the environment's libraries against the GPUs of the machine.
 
-use super::{Area, finding};
+use super::findings::{self, CodeHole, Hole, HoleEffect, NoKernel, PtxTooNew};
+use super::{Area, AreaKind};
 use crate::model::capability::{CodeTargets, ComputeCapability, Via};
-use crate::model::finding::{Code, Finding, Severity};
+use crate::model::finding::Finding;
 use crate::model::host::{Gpu, Host};
 use crate::model::library::DeviceCode;
 use crate::model::native::{Native, OwnLibrary};
-use crate::model::text::clean;
 use crate::model::version::cuda_short;
 use crate::registry::Registry;
 
@@ -16,19 +16,12 @@ use crate::registry::Registry;
 const CONTAINERS_THAT_TELL: usize = 10;
 
 pub(super) fn check(native: &Native, host: &Host, registry: &Registry) -> Area {
-    let mut area = Area { name: "gpu code".into(), ..Area::default() };
+    let mut area = Area::of(AreaKind::GpuCode);
     let with_code: Vec<&OwnLibrary> = native.own.iter().filter(|own| own.library.device.is_some()).collect();
     for own in &with_code {
         let fault = own.library.device.as_ref().and_then(|code| code.fault.as_ref());
         if let Some(fault) = fault {
-            area.findings.push(Finding {
-                r#where: Some(clean(&own.library.path, 200)),
-                ..finding(
-                    Code::UnreadableGpuCode,
-                    Severity::Warning,
-                    format!("the GPU code of {} could not be read whole: {fault}", own.library.path),
-                )
-            });
+            area.findings.push(findings::unreadable_gpu_code(&own.library.path, fault));
         }
     }
     let torch = torch_targets(native);
@@ -109,64 +102,32 @@ impl Judge<'_> {
             Some(Via::Ptx) => {
                 let own = native.own.iter().find(|own| own.library.path.ends_with("/libtorch_cuda.so"));
                 let code = own.and_then(|own| own.library.device.as_ref());
-                Some(self.compiled("torch", code.unwrap_or(&DeviceCode::default())))
+                let code = code.cloned().unwrap_or_default();
+                Some(match self.too_new("torch", &code) {
+                    Some(ptx) => findings::no_kernel_image(&label, &NoKernel::PtxTooNew(ptx)),
+                    None => findings::compiled_at_first_use("torch", &label, true),
+                })
             }
-            None => Some(Finding {
-                fix: Some("envlock resolve --redetect".to_owned()),
-                r#where: Some("torch".to_owned()),
-                ..finding(
-                    Code::NoKernelImage,
-                    Severity::Error,
-                    format!(
-                        "torch has no code for {label}: its kernels were compiled for {targets}; the first one ends with `no kernel image is available`"
-                    ),
-                )
-            }),
+            None => Some(findings::no_kernel_image(&label, &NoKernel::Torch(targets.clone()))),
         }
     }
 
-    /// The CUDA from which on drivers compile a library's PTX for the GPU, and this driver's, where that is older.
-    fn too_new(&self, code: &DeviceCode) -> Option<(String, String)> {
+    /// The PTX that a library has for the GPU, where this driver is older than its compiler.
+    fn too_new(&self, library: &str, code: &DeviceCode) -> Option<PtxTooNew> {
         let fits = code.ptx_isa.iter().filter(|(target, _)| target.ptx_covers(self.capability));
         let isa = fits.map(|(_, isa)| *isa).min()?;
         let has = self.host.driver.as_ref().and_then(|d| self.registry.cuda_of_driver(d.user_mode()))?;
         let newest =
             || self.registry.newest_ptx_isa().filter(|known| isa > known.isa).map(|known| &known.cuda);
-        match (self.registry.cuda_of_ptx_isa(isa), newest()) {
-            (Some(needs), _) if (has.major, has.minor) < (needs.major, needs.minor) => {
-                Some((cuda_short(needs), cuda_short(has)))
-            }
+        let needs = match (self.registry.cuda_of_ptx_isa(isa), newest()) {
+            (Some(needs), _) if (has.major, has.minor) < (needs.major, needs.minor) => cuda_short(needs),
             // A language newer than every one that is known is compiled by newer drivers alone.
             (None, Some(known)) if (has.major, has.minor) <= (known.major, known.minor) => {
-                Some((format!("after {}", cuda_short(known)), cuda_short(has)))
+                format!("after {}", cuda_short(known))
             }
-            _ => None,
-        }
-    }
-
-    /// A library that has PTX alone for the GPU.
-    fn compiled(&self, name: &str, code: &DeviceCode) -> Finding {
-        let label = self.gpu.label();
-        if let Some((needs, has)) = self.too_new(code) {
-            let text = format!(
-                "{name} has only PTX for {label}, which a driver compiles from CUDA {needs} on; this one is of CUDA {has} (error 222)"
-            );
-            return Finding {
-                fix: Some("update the NVIDIA driver on the host".to_owned()),
-                r#where: Some(name.to_owned()),
-                ..finding(Code::NoKernelImage, Severity::Error, text)
-            };
-        }
-        Finding {
-            r#where: Some(name.to_owned()),
-            ..finding(
-                Code::CompiledAtFirstUse,
-                Severity::Warning,
-                format!(
-                    "{name} has only PTX for {label}: the driver compiles it at the first use, which takes minutes once"
-                ),
-            )
-        }
+            _ => return None,
+        };
+        Some(PtxTooNew { library: library.to_owned(), needs, has: cuda_short(has) })
     }
 
     /// A library beside torch's own kernels.
@@ -180,43 +141,40 @@ impl Judge<'_> {
         let served = code.serves(self.capability, &|c| self.registry.is_tegra(c));
         let covered = served.sass + served.ptx;
         let of_nvidia = own.package.starts_with("nvidia-");
+        let label = self.gpu.label();
+        let name = path.rsplit('/').next().unwrap_or(path);
         if !of_nvidia && own.package != "torch" && served.sass == 0 && served.ptx > 0 {
-            let name = path.rsplit('/').next().unwrap_or(path);
-            let found = self.compiled(&format!("{name} of {}", own.package), code);
-            let decides = own.package == "torchvision";
-            return match found.code {
+            let library = format!("{name} of {}", own.package);
+            return Some(match self.too_new(&library, code) {
                 // It runs, after a while.
-                Code::CompiledAtFirstUse => Some(Finding { severity: Severity::Info, ..found }),
-                _ if decides => Some(found),
+                None => findings::compiled_at_first_use(&library, &label, false),
+                Some(ptx) if own.package == "torchvision" => {
+                    findings::no_kernel_image(&label, &NoKernel::PtxTooNew(ptx))
+                }
                 // Whether anybody calls it is not known.
-                _ => Some(Finding { code: Code::GpuCodeHole, severity: Severity::Warning, ..found }),
-            };
+                Some(ptx) => findings::gpu_code_hole(&label, &Hole::PtxTooNew(ptx)),
+            });
         }
         // An extension of a package is its code, however little; NVIDIA's libraries are many things.
         let is_extension = !of_nvidia && own.package != "torch" && covered == 0;
         if !is_extension && (covered > 1 || code.containers < CONTAINERS_THAT_TELL) {
             return None;
         }
-        let name = path.rsplit('/').next().unwrap_or(path);
         let decides = own.package == "torchvision" && path.starts_with("torchvision/") && is_extension;
-        let what = match own.package == "torch" {
-            true => "; linear algebra that torch sends to MAGMA is expected to fail",
-            false if is_extension => "; its kernels end with `no kernel image is available`",
-            false => "; it was not made for this GPU",
+        let hole = CodeHole {
+            path: path.clone(),
+            package: own.package.clone(),
+            covered,
+            containers: code.containers,
+            effect: match own.package == "torch" {
+                true => HoleEffect::LinearAlgebra,
+                false if is_extension => HoleEffect::NoKernelImage,
+                false => HoleEffect::NotMadeForIt,
+            },
         };
-        Some(Finding {
-            r#where: Some(clean(path, 200)),
-            ..finding(
-                if decides { Code::NoKernelImage } else { Code::GpuCodeHole },
-                if decides { Severity::Error } else { Severity::Warning },
-                format!(
-                    "{name} of {} has code for {} in {} of its {} containers{what}",
-                    own.package,
-                    self.gpu.label(),
-                    covered,
-                    code.containers
-                ),
-            )
+        Some(match decides {
+            true => findings::no_kernel_image(&label, &NoKernel::Hole(hole)),
+            false => findings::gpu_code_hole(&label, &Hole::Code(hole)),
         })
     }
 }
@@ -240,7 +198,7 @@ mod tests {
             memory_mib: None,
             uuid: None,
             pci_id: None,
-            found_by: "test".to_owned(),
+            found_by: "test".into(),
         };
         let mut host = Host::open(Platform::LINUX_X86_64, "test");
         let code = |isa| DeviceCode { ptx_isa: vec![("9.0".parse().unwrap(), isa)], ..DeviceCode::default() };
@@ -252,11 +210,11 @@ mod tests {
             ("535.129.03".parse().unwrap(), (8, 0), false),
         ] {
             let version = driver.clone();
-            let found_by = "test".to_owned();
+            let found_by = "test".into();
             host.driver = Some(crate::model::host::Driver { version, cuda: None, compat: None, found_by });
             let capability = ComputeCapability::new(9, 0);
             let judge = Judge { gpu: &gpu, capability, host: &host, registry: &registry };
-            assert_eq!(judge.too_new(&code(isa)).is_some(), too_new, "{driver} {isa:?}");
+            assert_eq!(judge.too_new("x", &code(isa)).is_some(), too_new, "{driver} {isa:?}");
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The machine against the envelope: platform, C library, driver, GPUs.
 
-use super::{Area, finding};
-use crate::model::finding::{Code, Finding, Severity};
+use super::findings::{self, DriverTooNew, NotJudged};
+use super::{Area, AreaKind};
+use crate::model::finding::{Code, Finding};
 use crate::model::host::Host;
+use crate::model::host_note::HostNote;
 use crate::model::platform::Libc;
 use crate::model::solution::Envelope;
 use crate::model::version::DottedVersion;
@@ -15,30 +17,22 @@ pub fn check(
     host: &Host,
     require_gpu: bool,
 ) -> Area {
-    let mut findings = Vec::new();
+    let mut found = Vec::new();
     let mut well = Vec::new();
     if envelope.platform != host.system.platform {
-        findings.push(finding(
-            Code::WrongPlatform,
-            Severity::Error,
-            format!("the lock is for {}, this machine is {}", envelope.platform, host.system.platform),
-        ));
+        found.push(findings::wrong_platform(envelope.platform, host.system.platform));
     }
     if let (Some(need), Some(Libc::Glibc(have))) = (&envelope.glibc, &host.system.libc) {
         if have < need {
-            findings.push(finding(
-                Code::LibcTooOld,
-                Severity::Error,
-                format!("glibc {have} is older than the {need} that the wheels need"),
-            ));
+            found.push(findings::libc_too_old(have, need));
         } else {
             well.push(format!("glibc {have} >= {need}"));
         }
     }
     if uses_cuda {
-        gpus(envelope, native, host, require_gpu, &mut findings, &mut well);
+        gpus(envelope, native, host, require_gpu, &mut found, &mut well);
     }
-    Area { name: "host".into(), findings, summary: well.join(", ") }
+    Area { kind: AreaKind::Host, findings: found, summary: well.join(", ") }
 }
 
 fn gpus(
@@ -46,22 +40,16 @@ fn gpus(
     native: Option<&DottedVersion>,
     host: &Host,
     require_gpu: bool,
-    findings: &mut Vec<Finding>,
+    found: &mut Vec<Finding>,
     well: &mut Vec<String>,
 ) {
-    let unjudged = if require_gpu { Severity::Error } else { Severity::Info };
-    let mut not_judged = |what: &str| {
-        findings.push(finding(Code::NotJudged, unjudged, what.to_owned()));
-    };
     let gpus = match &host.gpus {
         None => {
-            not_judged(
-                "the GPUs of this machine are unknown, so neither they nor the driver could be judged",
-            );
+            found.push(findings::not_judged(NotJudged::GpusUnknown, require_gpu));
             return;
         }
         Some(gpus) if gpus.is_empty() => {
-            not_judged("no NVIDIA GPU here: driver and GPU code could not be judged");
+            found.push(findings::not_judged(NotJudged::NoGpu, require_gpu));
             return;
         }
         Some(gpus) => gpus,
@@ -70,80 +58,54 @@ fn gpus(
     let driver = host.driver.as_ref().map(crate::model::host::Driver::user_mode);
     let kernel = host.driver.as_ref().map(|d| &d.version);
     if driver.is_none() {
-        not_judged("the driver is unknown, so it could not be judged");
+        found.push(findings::not_judged(NotJudged::DriverUnknown, require_gpu));
     }
     for gpu in gpus {
+        let label = gpu.label();
         let Some(capability) = gpu.capability else {
-            findings.push(finding(
-                Code::NotJudged,
-                unjudged,
-                format!("the compute capability of {} is unknown", gpu.label()),
-            ));
+            found.push(findings::not_judged(NotJudged::CapabilityUnknown(label), require_gpu));
             continue;
         };
         let Some(row) = envelope.coverage.iter().find(|c| c.compute_capability == capability) else {
             let covered: Vec<String> =
                 envelope.coverage.iter().map(|c| c.compute_capability.to_string()).collect();
-            findings.push(Finding {
-                fix: Some("envlock resolve --redetect".to_owned()),
-                r#where: Some(gpu.label()),
-                ..finding(
-                    Code::GpuNotCovered,
-                    Severity::Error,
-                    format!("{} is not covered: the stack serves {}", gpu.label(), covered.join(" ")),
-                )
-            });
+            found.push(findings::gpu_not_covered(&label, &covered));
             continue;
         };
         let Some(driver) = driver else { continue };
-        if let Some(min) = &row.driver_min
-            && driver < min
-        {
-            findings.push(Finding {
-                fix: Some(format!(
-                    "update the NVIDIA driver on the host to {min} or newer, or `envlock resolve --redetect`"
-                )),
-                ..finding(
-                    Code::DriverTooOld,
-                    Severity::Error,
-                    format!("driver {driver} is below {min}, which {} needs for this stack", gpu.label()),
-                )
-            });
+        if let Some(min) = row.driver_min.as_ref().filter(|min| driver < *min) {
+            found.push(findings::driver_too_old(driver, min, &label));
         } else if let (Some(below), Some(kernel)) = (&row.driver_below, kernel)
             && kernel >= below
         {
-            findings.push(finding(
-                Code::DriverTooNew,
-                Severity::Error,
-                format!("driver {kernel} no longer knows {}: it needs a driver before {below}", gpu.label()),
-            ));
+            found.push(findings::driver_too_new(&DriverTooNew::Envelope {
+                driver: kernel.clone(),
+                below: below.clone(),
+                gpu: label,
+            }));
         } else {
             let min =
                 row.driver_min.as_ref().map(|m| format!(", driver {driver} >= {m}")).unwrap_or_default();
-            well.insert(0, format!("{}{min}", gpu.label()));
+            well.insert(0, format!("{label}{min}"));
         }
     }
     if let (Some(driver), Some(native)) = (driver, native)
         && driver < native
-        && !findings.iter().any(|f| f.code == Code::DriverTooOld)
+        && !found.iter().any(|f| f.code == Code::DriverTooOld)
     {
-        findings.push(finding(
-            Code::CompatibilityMode,
-            Severity::Info,
-            format!("compatibility mode: driver {driver} is below {native}; machine code runs, PTX of this toolkit does not"),
-        ));
+        found.push(findings::compatibility_mode(driver, native));
     }
 }
 
 /// What the probe noted of the GPUs that programs will not see, or not as one would think.
 pub(super) fn notes(host: &Host) -> Vec<Finding> {
-    let of = |note: &String| {
-        if note.starts_with("CUDA_VISIBLE_DEVICES") {
-            let severity = if host.has_no_gpu() { Severity::Warning } else { Severity::Info };
-            return Some(finding(Code::HiddenGpus, severity, note.clone()));
+    let of = |note: &HostNote| match note {
+        HostNote::VisibleDevices { .. } => Some(findings::hidden_gpus(note, host.has_no_gpu())),
+        HostNote::NotGranted { .. } => Some(findings::hidden_gpus(note, true)),
+        HostNote::DriverNotLoaded | HostNote::CompatDoesNotServe { .. } => {
+            Some(findings::not_judged(NotJudged::Note(note.clone()), false))
         }
-        let told = note.contains("its driver is not loaded") || note.starts_with("the cuda-compat");
-        told.then(|| finding(Code::NotJudged, Severity::Info, note.clone()))
+        _ => None,
     };
     host.notes.iter().filter_map(of).collect()
 }

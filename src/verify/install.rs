@@ -1,10 +1,9 @@
 //! How an environment was installed: by two hands, over an older one, behind other packages.
 
-use super::{Area, finding};
-use crate::model::finding::{Code, Finding, Severity};
-use crate::model::installed::{CondaPackage, Installed, SearchedFirst, Traces};
-use crate::model::text::shell_word;
-use crate::model::version::cuda_short;
+use super::findings::{self, Leftover};
+use super::{Area, AreaKind};
+use crate::model::finding::Finding;
+use crate::model::installed::{Installed, Traces};
 
 /// conda's names of what pip calls otherwise.
 const CONDA_NAMES: [(&str, &str); 4] = [
@@ -21,31 +20,14 @@ pub(super) fn check(
     torch_cuda: Option<&semver::Version>,
     locked: &dyn Fn(&str) -> bool,
 ) -> Area {
-    let mut area = Area { name: "install".into(), ..Area::default() };
+    let mut area = Area::of(AreaKind::Install);
     shadowing(installed, traces, locked, &mut area.findings);
     two_hands(installed, traces, &mut area.findings);
-    for name in &traces.leftovers {
-        area.findings.push(Finding {
-            fix: Some(format!("rm -r {}", shell_word(&installed.site_packages.join(name).to_string_lossy()))),
-            r#where: Some(name.clone()),
-            ..finding(
-                Code::LeftoverFolder,
-                Severity::Warning,
-                format!("`{name}` is left of a package that pip did not get to remove"),
-            )
-        });
-    }
-    for path in &traces.unrecorded {
-        area.findings.push(Finding {
-            fix: Some(format!("rm {}", shell_word(&installed.site_packages.join(path).to_string_lossy()))),
-            r#where: Some(path.clone()),
-            ..finding(
-                Code::LeftoverFolder,
-                Severity::Warning,
-                format!("{path} is recorded by no package: it is left of another release, and the loader may find it"),
-            )
-        });
-    }
+    let site = &installed.site_packages;
+    let renamed = traces.leftovers.iter().map(|name| (Leftover::Renamed, name));
+    let unrecorded = traces.unrecorded.iter().map(|path| (Leftover::Unrecorded, path));
+    let left = renamed.chain(unrecorded);
+    area.findings.extend(left.map(|(kind, path)| findings::leftover_folder(kind, path, site)));
     toolkit(traces, torch_cuda, &mut area.findings);
     area.summary = by_whom(installed);
     area
@@ -64,40 +46,19 @@ fn shadowing(
     installed: &Installed,
     traces: &Traces,
     locked: &dyn Fn(&str) -> bool,
-    findings: &mut Vec<Finding>,
+    found: &mut Vec<Finding>,
 ) {
-    for found in traces.shadowing.iter().filter(|found| locked(&found.name)) {
-        let own = installed.distributions.iter().find(|d| d.name == found.name);
-        let own_version = own.map(|d| d.version.clone()).unwrap_or_default();
-        let same = found.version.as_ref() == Some(&own_version);
-        let other = match &found.version {
-            Some(version) => format!("{} {version}", found.name),
-            None => format!("a folder `{}`", found.name.replace('-', "_")),
-        };
-        let fix = match found.by {
-            SearchedFirst::PythonPath => format!("unset PYTHONPATH, or remove {} from it", found.folder),
-            SearchedFirst::UserSite => {
-                format!("export PYTHONNOUSERSITE=1, or remove {} from {}", found.name, found.folder)
-            }
-        };
-        findings.push(Finding {
-            fix: Some(fix),
-            r#where: Some(found.name.clone()),
-            ..finding(
-                Code::ShadowedPackage,
-                if same { Severity::Warning } else { Severity::Error },
-                format!(
-                    "{other} in {} is imported instead of {} {own_version} of the environment: {} comes first",
-                    found.folder, found.name, found.by
-                ),
-            )
-        });
+    for shadowing in traces.shadowing.iter().filter(|shadowing| locked(&shadowing.name)) {
+        let own = installed.distributions.iter().find(|d| d.name == shadowing.name);
+        let version = own.map(|d| d.version.clone()).unwrap_or_default();
+        found.push(findings::shadowed_package(shadowing, &version));
     }
 }
 
 /// One package installed by conda and by pip: each overwrote some of the other's files.
-fn two_hands(installed: &Installed, traces: &Traces, findings: &mut Vec<Finding>) {
-    for CondaPackage { name, version, build } in &traces.conda {
+fn two_hands(installed: &Installed, traces: &Traces, found: &mut Vec<Finding>) {
+    for package in &traces.conda {
+        let name = &package.name;
         let pip_name = CONDA_NAMES.iter().find(|(conda, _)| conda == name).map(|(_, pip)| (*pip).to_owned());
         let pip_name = pip_name.unwrap_or_else(|| crate::model::text::normalized_name(name));
         if super::FURNITURE.contains(&pip_name.as_str()) {
@@ -107,53 +68,23 @@ fn two_hands(installed: &Installed, traces: &Traces, findings: &mut Vec<Finding>
         let Some(own) = own.filter(|d| d.installer.as_deref().is_some_and(|i| i != "conda")) else {
             continue;
         };
-        let build = if build.is_empty() { String::new() } else { format!(" ({build})") };
-        findings.push(Finding {
-            fix: Some(format!(
-                "conda remove --force {} && pip install --force-reinstall {}",
-                shell_word(name),
-                shell_word(&format!("{pip_name}=={}", own.version))
-            )),
-            r#where: Some(pip_name.clone()),
-            ..finding(
-                Code::MixedInstallers,
-                Severity::Error,
-                format!(
-                    "conda installed {name} {version}{build}, {} installed {pip_name} {} over it",
-                    own.installer.as_deref().unwrap_or("pip"),
-                    own.version
-                ),
-            )
-        });
+        found.push(findings::mixed_installers(package, own));
     }
 }
 
 /// The toolkit that extensions would be built with, beside the CUDA that torch was built with.
-fn toolkit(traces: &Traces, torch_cuda: Option<&semver::Version>, findings: &mut Vec<Finding>) {
+fn toolkit(traces: &Traces, torch_cuda: Option<&semver::Version>, found: &mut Vec<Finding>) {
     let (Some(toolkit), Some(cuda)) = (&traces.toolkit, torch_cuda) else { return };
-    if u64::from(toolkit.version.major()) == cuda.major {
-        return;
+    if u64::from(toolkit.version.major()) != cuda.major {
+        found.push(findings::toolkit_mismatch(toolkit, cuda));
     }
-    findings.push(Finding {
-        fix: Some(format!("set CUDA_HOME to a toolkit of CUDA {}", cuda.major)),
-        r#where: Some(toolkit.home.clone()),
-        ..finding(
-            Code::ToolkitMismatch,
-            Severity::Info,
-            format!(
-                "the toolkit in {} is CUDA {}, torch was built with {}: it matters only where extensions are built",
-                toolkit.home,
-                toolkit.version,
-                cuda_short(cuda)
-            ),
-        )
-    });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::installed::{Distribution, Shadowing, Toolkit};
+    use crate::model::finding::{Code, Severity};
+    use crate::model::installed::{CondaPackage, Distribution, SearchedFirst, Shadowing, Toolkit};
 
     #[test]
     fn faults_of_installation() {

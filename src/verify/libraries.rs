@@ -3,13 +3,15 @@
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
+use super::findings::{self, Missing, NotJudged, Shadow, ShadowEffect, SymbolVersion};
 use super::paths::{file_name, folder, shown};
-use super::{Area, driver_library, finding};
+use super::{Area, AreaKind, driver_library};
 use crate::model::finding::{Code, Finding, Severity};
+use crate::model::fix::Fix;
 use crate::model::host::Host;
 use crate::model::installed::{FileFault, Installed};
 use crate::model::library::LibraryVersion;
-use crate::model::native::{Native, OwnLibrary};
+use crate::model::native::{Native, OwnLibrary, Unreadable, UnreadableLibrary};
 use crate::model::process::{FindsBy, How, Object, Process};
 use crate::model::text::clean;
 use crate::model::version::DottedVersion;
@@ -28,24 +30,16 @@ pub(super) fn check(
     driver_is_due: bool,
     registry: &Registry,
 ) -> Area {
-    let mut area = Area { name: "libraries".into(), ..Area::default() };
+    let mut area = Area::of(AreaKind::Libraries);
     if let Some(why) = &native.not_done {
-        area.findings.push(finding(Code::NotJudged, Severity::Info, why.clone()));
+        area.findings.push(findings::not_judged(NotJudged::Libraries(why.clone()), false));
         area.summary = "not judged".to_owned();
     }
     if native.interpreter_gone {
-        area.findings.push(Finding {
-            fix: Some("make the environment anew: its interpreter was removed or moved".to_owned()),
-            r#where: Some("bin/python".to_owned()),
-            ..finding(
-                Code::MissingInterpreter,
-                Severity::Error,
-                "bin/python is a link that leads nowhere".to_owned(),
-            )
-        });
+        area.findings.push(findings::missing_interpreter());
     }
     unreadable(native, installed, &mut area.findings);
-    extensions(native, &mut area.findings);
+    area.findings.extend(native.foreign.iter().map(findings::extension_abi));
     let Some(process) = &native.process else { return area };
     let judge = Judge { native, installed, process };
     let mut of_cudnn = Vec::new();
@@ -74,8 +68,8 @@ pub(super) fn check(
 }
 
 /// Libraries that cannot be read. One whose size or hash is wrong is told with the files.
-fn unreadable(native: &Native, installed: &Installed, findings: &mut Vec<Finding>) {
-    for (package, path, why) in &native.unreadable {
+fn unreadable(native: &Native, installed: &Installed, found: &mut Vec<Finding>) {
+    for UnreadableLibrary { package, path, why } in &native.unreadable {
         let distribution = installed.distributions.iter().find(|d| d.name == *package);
         let told = distribution.is_some_and(|d| {
             d.faults.iter().any(|fault| match fault {
@@ -86,35 +80,12 @@ fn unreadable(native: &Native, installed: &Installed, findings: &mut Vec<Finding
                 FileFault::OwnedTwice(..) => false,
             })
         });
-        // What is called a library may be a text for the linker.
-        if told || why.contains("no 64-bit ELF") {
-            continue;
+        match why {
+            // What is called a library may be a text for the linker.
+            Unreadable::NotElf => {}
+            Unreadable::Damaged(_) if told => {}
+            Unreadable::Damaged(why) => found.push(findings::unreadable_library(path, package, why)),
         }
-        findings.push(Finding {
-            r#where: Some(clean(path, 200)),
-            ..finding(
-                Code::UnreadableLibrary,
-                Severity::Error,
-                format!("{} of {package} cannot be read: {why}", clean(path, 160)),
-            )
-        });
-    }
-}
-
-fn extensions(native: &Native, findings: &mut Vec<Finding>) {
-    for foreign in &native.foreign {
-        let text = format!(
-            "{} of {} was built for another torch: {} of its symbols are defined nowhere, `{}` for one",
-            foreign.path,
-            foreign.package,
-            foreign.count,
-            clean(&foreign.example, 70)
-        );
-        findings.push(Finding {
-            fix: Some(format!("install the build of {} for this torch, or build it again", foreign.package)),
-            r#where: Some(foreign.path.clone()),
-            ..finding(Code::ExtensionAbi, Severity::Error, text)
-        });
     }
 }
 
@@ -164,36 +135,28 @@ impl Judge<'_> {
             Some(Ordering::Greater) | None => Severity::Warning,
         };
         let (why, fix) = self.cause(object, name, Some(&file_name(&own.file)));
-        let versions = match (&there, &here) {
-            (Some(there), Some(here)) if severity == Severity::Error => {
-                let what = match name {
-                    _ if whole => "; torch refuses a cuDNN older than the one that it was built with",
-                    _ if is_cudnn => "; the first convolution would abort",
-                    _ => "; what was built for the newer one finds symbols missing",
-                };
-                format!(". {there} there, {here} in {}{what}", own.package)
-            }
-            (Some(there), Some(here)) => format!(". {there} there, {here} in {}", own.package),
-            (Some(there), None) => format!(". {there} there"),
-            (None, _) => String::new(),
+        let effect = match name {
+            _ if severity != Severity::Error => None,
+            _ if whole => Some(ShadowEffect::RefusedByTorch),
+            _ if is_cudnn => Some(ShadowEffect::ConvolutionAborts),
+            _ => Some(ShadowEffect::SymbolsMissing),
         };
-        Some(Finding {
+        let shadow = Shadow {
+            name: name.to_owned(),
+            folder: folder(&object.file),
+            path: shown(&object.path),
+            package: own.package.clone(),
+            why,
+            there,
+            here,
+            effect,
             fix,
-            r#where: Some(shown(&object.path)),
-            ..finding(
-                Code::ShadowedLibrary,
-                severity,
-                format!(
-                    "{name} would come from {}, not from {}: {why}{versions}",
-                    folder(&object.file),
-                    own.package
-                ),
-            )
-        })
+        };
+        Some(findings::shadowed_library(severity, shadow))
     }
 
     /// Why the loader takes a file, and what mends it.
-    fn cause(&self, object: &Object, name: &str, own: Option<&str>) -> (String, Option<String>) {
+    fn cause(&self, object: &Object, name: &str, own: Option<&str>) -> (String, Option<Fix>) {
         let by = object.by.and_then(|by| self.process.objects.get(by));
         let by_name = by.map_or_else(|| "the program".to_owned(), |by| file_name(&by.path));
         match &object.how {
@@ -209,12 +172,12 @@ impl Judge<'_> {
                 };
                 (
                     format!("LD_LIBRARY_PATH has {folder}, and {by_name} {way}"),
-                    Some(format!("unset LD_LIBRARY_PATH, or remove {folder} from it")),
+                    Some(Fix::advice(format!("unset LD_LIBRARY_PATH, or remove {folder} from it"))),
                 )
             }
             How::Preload => (
                 format!("LD_PRELOAD or /etc/ld.so.preload names {}", shown(&object.path)),
-                Some(format!("unset LD_PRELOAD, or remove {} from it", file_name(&object.path))),
+                Some(Fix::advice(format!("unset LD_PRELOAD, or remove {} from it", file_name(&object.path)))),
             ),
             How::Rpath(of) | How::Runpath(of) => {
                 let kind = if matches!(object.how, How::Rpath(_)) { "RPATH" } else { "RUNPATH" };
@@ -241,20 +204,19 @@ impl Judge<'_> {
                 continue;
             };
             let others = self.native.missing_versions.iter().filter(|m| m.of == missing.of).count() - 1;
-            let so_do = if others > 0 { format!("; so do {others} more libraries") } else { String::new() };
             let (why, fix) = self.cause(of, &file_name(&of.path), None);
-            let severity =
-                if missing.by < self.native.of_framework.0 { Severity::Error } else { Severity::Warning };
-            let text = format!(
-                "{} asks for {} of {}, which {} does not have: {why}{so_do}",
-                file_name(&by.path),
-                missing.version,
-                of.soname.as_deref().unwrap_or(&of.name),
-                shown(&of.file),
-            );
-            let r#where = Some(shown(&of.path));
-            let found = Finding { fix, r#where, ..finding(Code::MissingSymbolVersion, severity, text) };
-            out.push((missing.of, found));
+            let asked = SymbolVersion {
+                asks: file_name(&by.path),
+                version: missing.version.clone(),
+                soname: of.soname.as_deref().unwrap_or(&of.name).to_owned(),
+                file: shown(&of.file),
+                path: shown(&of.path),
+                why,
+                others,
+                fix,
+            };
+            let of_framework = missing.by < self.native.of_framework.0;
+            out.push((missing.of, findings::missing_symbol_version(asked, of_framework)));
         }
         out.into_iter().map(|(_, finding)| finding).collect()
     }
@@ -275,8 +237,7 @@ impl Judge<'_> {
                 continue;
             }
             // One that is there and broken is told as such.
-            let broken =
-                |(_, path, _): &(String, String, String)| path.rsplit('/').next() == Some(&missing.name);
+            let broken = |library: &UnreadableLibrary| library.path.rsplit('/').next() == Some(&missing.name);
             if self.native.unreadable.iter().any(broken) {
                 continue;
             }
@@ -290,16 +251,6 @@ impl Judge<'_> {
             let by = missing.by.and_then(|by| self.process.objects.get(by));
             let by_name = by.map_or_else(|| "the program".to_owned(), |by| file_name(&by.path));
             let own = self.native.own.iter().find(|own| file_name(&own.file) == missing.name);
-            let when = if missing.later { "opens" } else { "needs" };
-            let elsewhere = match own {
-                Some(own) => format!("; {} has it, where {by_name} does not look", own.package),
-                None => String::new(),
-            };
-            let so_do = match others {
-                0 => String::new(),
-                1 => "; so does one more".to_owned(),
-                n => format!("; so do {n} more"),
-            };
             // Whose RECORD has it brings it back; the one that asks for it only with what it needs.
             let records = |d: &&crate::model::installed::Distribution| {
                 d.faults.iter().any(|fault| matches!(fault, FileFault::Missing(path) if path.rsplit('/').next() == Some(&missing.name)))
@@ -309,30 +260,32 @@ impl Judge<'_> {
             let is_ours = OURS.iter().any(|kind| missing.name.starts_with(kind));
             let fix = match (is_ours, owner) {
                 (true, _) if lost.is_some() => {
-                    lost.map(|lost| super::packages::reinstall(self.installed, &lost.name))
+                    lost.map(|lost| Fix::command(findings::reinstall(self.installed, &lost.name)))
                 }
                 (true, Some(owner)) => {
-                    Some(super::packages::reinstall(self.installed, &owner.package).replace(" --no-deps", ""))
+                    // With what it needs: the package that has the library may be gone whole.
+                    let command = findings::reinstall(self.installed, &owner.package);
+                    Some(Fix::command(command.replace(" --no-deps", "")))
                 }
                 (true, None) => None,
                 // No wheel brings the system's libraries.
-                (false, _) => Some(format!(
+                (false, _) => Some(Fix::advice(format!(
                     "install the system package that has {} (`apt-file search {0}`, `dnf provides '*/{0}'`)",
                     clean(&missing.name, 100)
-                )),
+                ))),
             };
-            out.push(Finding {
-                fix,
-                r#where: by.map(|by| shown(&by.path)),
-                ..finding(
-                    Code::MissingLibrary,
-                    severity,
-                    format!(
-                        "{by_name} {when} {}, and the loader finds it nowhere{elsewhere}{so_do}",
-                        clean(&missing.name, 100)
-                    ),
-                )
-            });
+            out.push(findings::missing_library(
+                severity,
+                Missing::Library {
+                    name: missing.name.clone(),
+                    asks: by_name,
+                    path: by.map(|by| shown(&by.path)),
+                    later: missing.later,
+                    package: own.map(|own| own.package.clone()),
+                    others,
+                    fix,
+                },
+            ));
         }
         out
     }
@@ -355,15 +308,8 @@ impl Judge<'_> {
             if let Some((other, path)) =
                 seen.iter().find(|(other, _)| *other != version && major(other) == major(&version))
             {
-                return Some(finding(
-                    Code::MixedCudnn,
-                    Severity::Error,
-                    format!(
-                        "parts of two releases of cuDNN would meet: {other} in {} and {version} in {}",
-                        folder(path),
-                        folder(&object.file)
-                    ),
-                ));
+                let (there, here) = (folder(path), folder(&object.file));
+                return Some(findings::mixed_cudnn((other, &there), (&version, &here)));
             }
             seen.push((version, object.file.clone()));
         }
@@ -386,11 +332,8 @@ impl Judge<'_> {
         if idle.is_empty() {
             return None;
         }
-        let more = idle.len().saturating_sub(MOST_COPIES);
-        let named = idle[..idle.len() - more].join(", ");
-        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-        let text = format!("outside the environment, and not taken by the loader here: {named}{more}");
-        Some(finding(Code::OtherCopies, Severity::Info, text))
+        let named = &idle[..idle.len().min(MOST_COPIES)];
+        Some(findings::other_copies(named, idle.len() - named.len()))
     }
 
     fn summary(&self, of_cudnn: &[usize]) -> String {

@@ -6,6 +6,7 @@ mod drift;
 mod driver_library;
 mod environment;
 mod files;
+pub mod findings;
 mod gpu_code;
 mod host;
 mod install;
@@ -13,11 +14,14 @@ mod libraries;
 mod machine;
 mod packages;
 mod paths;
+pub mod smoke;
 
 pub use packages::FURNITURE;
 
+use std::fmt;
+
 use crate::lockfile::{Lockfile, Target};
-use crate::model::finding::{Code, Finding, Severity};
+use crate::model::finding::{Finding, Severity};
 use crate::model::host::Host;
 use crate::model::installed::{Installed, Traces};
 use crate::model::machine_state::MachineState;
@@ -26,11 +30,53 @@ use crate::model::solution::Envelope;
 use crate::model::version::DottedVersion;
 use crate::registry::Registry;
 
+/// What a part of the report is about, in the order of the report.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AreaKind {
+    /// What the machine is: platform, driver, GPUs.
+    Host,
+    /// What the machine is doing.
+    Machine,
+    /// Installed packages.
+    Packages,
+    /// Recorded files.
+    Files,
+    /// How the environment was installed.
+    Install,
+    /// What the loader would pick.
+    Libraries,
+    /// Machine code for the GPUs.
+    GpuCode,
+    /// What changed since the lock was made.
+    Drift,
+    /// What really ran.
+    Smoke,
+    /// A machine that a file describes, by the file.
+    HostFile(String),
+}
+
+impl fmt::Display for AreaKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            AreaKind::Host => "host",
+            AreaKind::Machine => "machine",
+            AreaKind::Packages => "packages",
+            AreaKind::Files => "files",
+            AreaKind::Install => "install",
+            AreaKind::Libraries => "libraries",
+            AreaKind::GpuCode => "gpu code",
+            AreaKind::Drift => "drift",
+            AreaKind::Smoke => "smoke",
+            AreaKind::HostFile(file) => file,
+        })
+    }
+}
+
 /// The findings of one area, for the report's lines.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Area {
-    /// `host`, `packages`, `files`; the file of a machine that is described.
-    pub name: std::borrow::Cow<'static, str>,
+    /// What it is about.
+    pub kind: AreaKind,
     /// What was found.
     pub findings: Vec<Finding>,
     /// One phrase about what is well.
@@ -38,6 +84,11 @@ pub struct Area {
 }
 
 impl Area {
+    /// An area in which nothing was found yet.
+    pub fn of(kind: AreaKind) -> Area {
+        Area { kind, findings: Vec::new(), summary: String::new() }
+    }
+
     /// Whether any finding is an error.
     pub fn has_errors(&self) -> bool {
         self.findings.iter().any(|f| f.severity == Severity::Error)
@@ -103,9 +154,17 @@ pub fn driver_release(native: &Native) -> Option<DottedVersion> {
     crate::model::host::Driver::release_of_library(&paths::file_name(&driver.file))
 }
 
-/// What there is to say of the GPUs that programs see here.
-pub fn notes(host: &Host) -> Vec<Finding> {
-    host::notes(host)
+/// Puts what there is to say of the GPUs that programs see here where it belongs: to the host, which is an area of its
+/// own even where nothing else was judged of it.
+pub fn add_notes(areas: &mut Vec<Area>, host: &Host) {
+    let notes = host::notes(host);
+    if notes.is_empty() {
+        return;
+    }
+    match areas.iter_mut().find(|area| area.kind == AreaKind::Host) {
+        Some(area) => area.findings.extend(notes),
+        None => areas.push(Area { findings: notes, ..Area::of(AreaKind::Host) }),
+    }
 }
 
 /// What changed since the lock was made; nothing where nothing did.
@@ -123,8 +182,8 @@ pub fn drift(target: &Target, host: &Host, native: &Native) -> Option<Area> {
 
 /// Judges what the machine is doing now; nothing where nothing of NVIDIA's is there. `needs_gpu` tells whether anything
 /// here would use a GPU.
-pub fn machine(state: &MachineState, host: &Host, needs_gpu: bool, require_gpu: bool) -> Option<Area> {
-    let area = machine::check(state, host, needs_gpu, require_gpu);
+pub fn machine(state: &MachineState, needs_gpu: bool, require_gpu: bool) -> Option<Area> {
+    let area = machine::check(state, needs_gpu, require_gpu);
     (!state.cards.is_empty() || !area.findings.is_empty()).then_some(area)
 }
 
@@ -165,9 +224,4 @@ pub fn without_lock(
     areas.push(environment::check(registry, installed, host.system.platform));
     areas.push(files::check(installed, &|_| true));
     areas
-}
-
-/// A finding.
-fn finding(code: Code, severity: Severity, message: String) -> Finding {
-    Finding { code, severity, message, fix: None, r#where: None }
 }

@@ -4,47 +4,23 @@ use std::collections::BTreeMap;
 
 use pep440_rs::Version;
 
-use super::{Area, finding};
+use super::{Area, AreaKind, findings};
 use crate::lockfile::Target;
-use crate::model::finding::{Code, Finding, Severity};
 use crate::model::installed::{Distribution, Installed, InstalledVersion};
 use crate::model::solution::Level;
-use crate::model::text::shell_word;
 
 /// Packages that come with an environment and are nobody's mistake.
 pub const FURNITURE: [&str; 4] = ["pip", "setuptools", "wheel", "uv"];
 
-/// What mends packages that are not the locked ones.
-const INSTALL_THE_LOCK: &str =
-    "envlock export requirements.txt -o r.txt && pip install --require-hashes -r r.txt";
-
-/// The command that installs a package anew as it is recorded.
-pub(super) fn reinstall(installed: &Installed, name: &str) -> String {
-    let version = installed.distributions.iter().find(|d| d.name == name);
-    let version = version.map(|d| format!("=={}", d.version)).unwrap_or_default();
-    format!("pip install --force-reinstall --no-deps {}", shell_word(&format!("{name}{version}")))
-}
-
 pub(super) fn check(target: &Target, installed: &Installed) -> Area {
-    let mut findings = Vec::new();
+    let mut found = Vec::new();
     if let Some(python) = installed.python
         && python.minor != target.python.minor
     {
-        findings.push(finding(
-            Code::WrongPython,
-            Severity::Error,
-            format!("the environment has Python {python}, the lock is for {}", target.python),
-        ));
-        if let Some(finding) = findings.last_mut() {
-            finding.fix = Some(format!("make the environment anew with Python {}", target.python));
-        }
+        found.push(findings::wrong_python(python, target.python));
     }
     if target.level == Level::Stack {
-        findings.push(finding(
-            Code::StackOnlyLock,
-            Severity::Warning,
-            "the lock was made with `--stack-only`: only the stack is compared".to_owned(),
-        ));
+        found.push(findings::stack_only_lock());
     }
     let mut by_name: BTreeMap<&str, Vec<&Distribution>> = BTreeMap::new();
     for distribution in &installed.distributions {
@@ -53,103 +29,40 @@ pub(super) fn check(target: &Target, installed: &Installed) -> Area {
     for (name, list) in &by_name {
         if list.len() > 1 {
             let versions: Vec<String> = list.iter().map(|d| d.version.to_string()).collect();
-            findings.push(at(
-                name,
-                finding(
-                    Code::DuplicatePackage,
-                    Severity::Error,
-                    format!("{name} is installed {} times: {}", list.len(), versions.join(", ")),
-                ),
-            ));
+            found.push(findings::duplicate_package(name, &versions));
         }
     }
     let mut as_locked = 0;
     for package in &target.packages {
-        let Some(found) = by_name.get(package.name.as_str()).and_then(|l| l.first()) else {
-            findings.push(at(
-                &package.name,
-                Finding {
-                    fix: Some(INSTALL_THE_LOCK.to_owned()),
-                    ..finding(
-                        Code::MissingPackage,
-                        Severity::Error,
-                        format!("{} {} is not installed", package.name, package.version),
-                    )
-                },
-            ));
+        let name = package.name.as_str();
+        let Some(own) = by_name.get(name).and_then(|l| l.first()) else {
+            found.push(findings::missing_package(name, &package.version));
             continue;
         };
-        let before = findings.len();
-        if !same_version(&package.version, &found.version) {
-            findings.push(at(
-                &package.name,
-                Finding {
-                    fix: Some(INSTALL_THE_LOCK.to_owned()),
-                    ..finding(
-                        Code::WrongVersion,
-                        Severity::Error,
-                        format!(
-                            "{} {} is installed, {} is locked",
-                            package.name, found.version, package.version
-                        ),
-                    )
-                },
-            ));
-        } else if let (Some(expected), Some(found_digest)) =
-            (&package.metadata_sha256, &found.metadata_sha256)
-            && expected != found_digest
+        let before = found.len();
+        if !same_version(&package.version, &own.version) {
+            found.push(findings::wrong_version(name, &own.version, &package.version));
+        } else if let (Some(expected), Some(digest)) = (&package.metadata_sha256, &own.metadata_sha256)
+            && expected != digest
         {
-            findings.push(at(
-                &package.name,
-                finding(
-                    Code::WrongMetadata,
-                    Severity::Error,
-                    format!(
-                        "{} {} is installed from another file than the locked one: its METADATA differs",
-                        package.name, found.version
-                    ),
-                ),
-            ));
+            found.push(findings::wrong_metadata(name, &own.version));
         }
-        if let (Some(expected), Some(variant)) = (&package.variant, &found.variant)
-            && expected != variant
+        if let (Some(locked), Some(variant)) = (&package.variant, &own.variant)
+            && locked != variant
         {
-            findings.push(at(
-                &package.name,
-                Finding {
-                    fix: Some(INSTALL_THE_LOCK.to_owned()),
-                    ..finding(
-                        Code::WrongVariant,
-                        Severity::Error,
-                        format!(
-                            "{} is built for {variant}, {expected} is locked (its version.py says so)",
-                            package.name
-                        ),
-                    )
-                },
-            ));
+            found.push(findings::wrong_variant(name, variant, locked));
         }
-        if findings.len() == before {
+        if found.len() == before {
             as_locked += 1;
         }
     }
     for name in by_name.keys() {
         if target.package(name).is_none() && !FURNITURE.contains(name) && target.level == Level::Full {
-            findings.push(at(
-                name,
-                finding(Code::ExtraPackage, Severity::Warning, format!("{name} is installed and not locked")),
-            ));
+            found.push(findings::extra_package(name));
         }
     }
-    Area {
-        name: "packages".into(),
-        findings,
-        summary: format!("{as_locked} of {} as locked", target.packages.len()),
-    }
-}
-
-fn at(name: &str, finding: Finding) -> Finding {
-    Finding { r#where: Some(name.to_owned()), ..finding }
+    let summary = format!("{as_locked} of {} as locked", target.packages.len());
+    Area { kind: AreaKind::Packages, findings: found, summary }
 }
 
 /// How many packages of a target are installed in its version and flavour, and its Python as one more.

@@ -168,7 +168,12 @@ fn the_snippet_knows_the_last_driver_of_a_gpu() {
         Command::new("python3").arg(context.project().join("train.py")).output()
     };
     let Ok(good) = run("580.159.04") else { return skipped("no python3 here") };
-    assert_eq!(String::from_utf8_lossy(&good.stdout), "trained\n", "{}", String::from_utf8_lossy(&good.stderr));
+    assert_eq!(
+        String::from_utf8_lossy(&good.stdout),
+        "trained\n",
+        "{}",
+        String::from_utf8_lossy(&good.stderr)
+    );
     let text = String::from_utf8_lossy(&run("595.45.04").unwrap().stderr).into_owned();
     assert!(text.contains("error[driver-too-new]: driver 595.45.04 no longer knows V100 (7.0)"), "{text}");
     let text = String::from_utf8_lossy(&run("470.57.02").unwrap().stderr).into_owned();

@@ -228,7 +228,7 @@ fn a_cudnn_that_is_on_and_does_nothing() {
         format!(
             r#"printf '%s' '{{"checks": [{{"name": "import", "layer": "import", "device": "cpu", "passed": true,
               "detail": "torch 2.9.1+cu128"}}, {{"name": "conv-fp32", "layer": "conv-fp32", "device": "cuda:0",
-              "passed": true, "detail": "relative error 3.1e-06, allowed 1e-04"}}],
+              "passed": true, "detail": "relative error 3.1e-06, allowed 1e-04", "figure": 3.1e-06}}],
               "compared": [{{"case": "training", "device": "cuda:0", {case}}}],
               "reached": {{"layer": "done", "device": null}}}}' > "$3""#
         )

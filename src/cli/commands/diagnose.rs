@@ -7,12 +7,13 @@ use serde_json::json;
 use super::verify::{self, Question};
 use crate::cli::args::{DiagnoseArgs, GlobalArgs};
 use crate::cli::error::{CliError, exit};
-use crate::cli::printer::{DIM, ERROR, GOOD, Printer, is_command, wrap};
+use crate::cli::printer::{DIM, ERROR, GOOD, Printer, wrap};
 use crate::cli::settings::{self, Project};
 use crate::cli::{host, lock};
 use crate::diagnose::{self, Around, Cause, Diagnosis, Facts, Matcher, Reader};
 use crate::inspect;
 use crate::model::finding::Finding;
+use crate::model::fix::Fix;
 use crate::model::host::Host;
 use crate::registry::Registry;
 
@@ -201,14 +202,15 @@ fn print_text(p: &Printer, diagnosis: &Diagnosis) {
     }
     for (i, fix) in first.fix.iter().enumerate() {
         let label = if i == 0 { "fix" } else { "" };
-        // A command stays on one line, to be copied; what explains it stands below.
-        match fix.split_once("   # ") {
-            Some((command, why)) => {
+        match fix {
+            // A command stays on one line, to be copied; what explains it stands below.
+            Fix::Command { command, why } => {
                 p.out(&format!("{}{command}", name(label)));
-                line("", &format!("({why})"));
+                if let Some(why) = why {
+                    line("", &format!("({why})"));
+                }
             }
-            None if is_command(fix) => p.out(&format!("{}{fix}", name(label))),
-            None => line(label, fix),
+            Fix::Advice(text) => line(label, text),
         }
     }
     let others: Vec<&Cause> = others.iter().filter(|other| other.confidence >= 0.4).take(2).collect();

@@ -22,7 +22,11 @@ pub(super) fn run(global: &GlobalArgs, args: &ProbeArgs, printer: &Printer) -> R
     match &host.driver {
         Some(driver) => {
             let cuda = driver.cuda.as_ref().map(|c| format!(" (CUDA {c})")).unwrap_or_default();
-            printer.out(&format!("driver  {}{cuda}     {}", driver.version, found(&driver.found_by)));
+            printer.out(&format!(
+                "driver  {}{cuda}     {}",
+                driver.version,
+                found(&driver.found_by.to_string())
+            ));
         }
         None if host.has_no_gpu() => printer.out("driver  none"),
         None => printer.out("driver  unknown"),
@@ -37,15 +41,19 @@ pub(super) fn run(global: &GlobalArgs, args: &ProbeArgs, printer: &Printer) -> R
                     "gpu {}   {}{memory}     {}",
                     gpu.index,
                     gpu.label(),
-                    found(&gpu.found_by)
+                    found(&gpu.found_by.to_string())
                 ));
             }
         }
     }
     let libc = host.system.libc.as_ref().map_or("libc unknown".to_owned(), ToString::to_string);
-    printer.out(&format!("system  {}, {libc}     {}", host.system.platform, found(&host.system.found_by)));
+    printer.out(&format!(
+        "system  {}, {libc}     {}",
+        host.system.platform,
+        found(&host.system.found_by.to_string())
+    ));
     for note in &host.notes {
-        printer.note(note);
+        printer.note(&note.to_string());
     }
     if let Some(path) = &args.save {
         printer.out(&format!("wrote   {}", path.display()));

@@ -4,25 +4,10 @@ use std::str::FromStr;
 
 use super::super::schema::{RawErrorAnswer, RawErrorCase, RawErrorRule, RawSurroundings};
 use super::RowError;
+use crate::model::component::Component;
+use crate::model::fix::Fix;
 use crate::model::surroundings::Surrounding;
 
-/// The components that a cause can have.
-const COMPONENTS: [&str; 14] = [
-    "driver",
-    "gpu-arch",
-    "torch-build",
-    "cuda-runtime",
-    "cudnn",
-    "nccl",
-    "torchvision-pairing",
-    "python",
-    "glibc",
-    "container",
-    "path-shadowing",
-    "install-mix",
-    "extension-abi",
-    "other",
-];
 /// What the text of a cause or a fix may leave open, in braces: it is filled in from the facts.
 const PLACEHOLDERS: [&str; 10] = [
     "torch",
@@ -58,11 +43,11 @@ pub struct ErrorRule {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ErrorAnswer {
     /// The component at fault, one of a closed list (docs/diagnostics.md).
-    pub component: String,
+    pub component: Component,
     /// The cause, one sentence.
     pub cause: String,
-    /// Commands that help, with placeholders.
-    pub fix: Vec<String>,
+    /// What helps, with placeholders.
+    pub fix: Vec<Fix>,
     /// What is to be worked out and offered besides.
     pub offer: Vec<Offer>,
     /// How sure it is, between 0 and 1.
@@ -84,11 +69,11 @@ pub struct ErrorCase {
     /// All of them hold.
     pub conditions: Vec<Condition>,
     /// The component instead.
-    pub component: Option<String>,
+    pub component: Option<Component>,
     /// The sentence instead.
     pub cause: Option<String>,
-    /// The commands instead.
-    pub fix: Option<Vec<String>>,
+    /// What helps instead.
+    pub fix: Option<Vec<Fix>>,
     /// The offers instead.
     pub offer: Option<Vec<Offer>>,
     /// The weight instead.
@@ -202,11 +187,8 @@ impl FromStr for Condition {
     }
 }
 
-fn component(text: &str) -> Result<String, RowError> {
-    match COMPONENTS.contains(&text) {
-        true => Ok(text.to_owned()),
-        false => Err(format!("`{text}` is no component")),
-    }
+fn component(text: &str) -> Result<Component, RowError> {
+    text.parse().map_err(|()| format!("`{text}` is no component"))
 }
 
 fn weight(value: f64) -> Result<f64, RowError> {
@@ -227,8 +209,8 @@ fn template(text: &str) -> Result<String, RowError> {
     Ok(text.to_owned())
 }
 
-fn templates(texts: &[String]) -> Result<Vec<String>, RowError> {
-    texts.iter().map(|text| template(text)).collect()
+fn fixes(texts: &[String]) -> Result<Vec<Fix>, RowError> {
+    texts.iter().map(|text| template(text).map(|text| Fix::parse(&text))).collect()
 }
 
 impl TryFrom<&RawErrorAnswer> for ErrorAnswer {
@@ -238,7 +220,7 @@ impl TryFrom<&RawErrorAnswer> for ErrorAnswer {
         Ok(ErrorAnswer {
             component: component(&raw.component)?,
             cause: template(&raw.cause)?,
-            fix: templates(&raw.fix)?,
+            fix: fixes(&raw.fix)?,
             offer: Offer::list(&raw.offer)?,
             weight: weight(raw.weight)?,
         })
@@ -256,7 +238,7 @@ impl TryFrom<&RawErrorCase> for ErrorCase {
             conditions: raw.conditions.iter().map(|text| text.parse()).collect::<Result<_, _>>()?,
             component: raw.component.as_deref().map(component).transpose()?,
             cause: raw.cause.as_deref().map(template).transpose()?,
-            fix: raw.fix.as_deref().map(templates).transpose()?,
+            fix: raw.fix.as_deref().map(fixes).transpose()?,
             offer: raw.offer.as_deref().map(Offer::list).transpose()?,
             weight: raw.weight.map(weight).transpose()?,
         })
@@ -281,7 +263,7 @@ impl TryFrom<&RawErrorRule> for ErrorRule {
             answer: ErrorAnswer {
                 component: component(&raw.component)?,
                 cause: template(&raw.cause)?,
-                fix: templates(&raw.fix)?,
+                fix: fixes(&raw.fix)?,
                 offer: Offer::list(&raw.offer)?,
                 weight: weight(raw.weight)?,
             },

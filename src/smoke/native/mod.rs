@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use libloading::{Library, Symbol};
 
-use super::{Check, Document, Reached};
+use super::{Document, Reached};
+use crate::model::smoke::Check;
 
 /// The word that starts a layer instead of a command; nobody types it.
 pub const COMMAND: &str = "__smoke";
@@ -56,6 +57,7 @@ impl Log {
             device: device.to_owned(),
             passed,
             detail,
+            figure: None,
         });
         self.save();
     }

@@ -23,8 +23,11 @@ def layer(name, device):
     save()
 
 
-def add(name, device, passed, detail):
-    checks.append({"name": name, "layer": state["layer"], "device": device, "passed": bool(passed), "detail": detail})
+def add(name, device, passed, detail, figure=None):
+    # JSON has no word for what is no number.
+    figure = figure if figure is None or abs(figure) < float("inf") else None
+    check = {"name": name, "layer": state["layer"], "device": device, "passed": bool(passed), "detail": detail}
+    checks.append(dict(check, figure=figure))
     save()
 
 
@@ -45,7 +48,7 @@ sys.excepthook = told
 
 def judged(name, device, worst, tolerance):
     # Not a number is larger than nothing: said the other way round it would pass.
-    add(name, device, worst <= tolerance, "relative error %.1e, allowed %.0e" % (worst, tolerance))
+    add(name, device, worst <= tolerance, "relative error %.1e, allowed %.0e" % (worst, tolerance), worst)
 
 
 def largest(errors):

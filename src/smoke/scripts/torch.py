@@ -125,7 +125,8 @@ if available:
     elif not torch.backends.cudnn.enabled:
         add("cudnn", "cuda", False, "torch.backends.cudnn.enabled is False from the start: a sitecustomize or .pth file sets it")
     else:
-        add("cudnn", "cuda", True, "cuDNN %s" % torch.backends.cudnn.version())
+        version = torch.backends.cudnn.version()
+        add("cudnn", "cuda", True, "cuDNN %s" % version, version)
     for index in range(count):
         device = "cuda:%d" % index
         layer("name", device)

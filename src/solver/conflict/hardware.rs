@@ -104,7 +104,7 @@ impl Telling<'_, '_> {
             let compat =
                 driver.compat.as_ref().map(|c| format!(", with cuda-compat {c}")).unwrap_or_default();
             let text = format!("the driver is {}{compat}", driver.version);
-            self.say(Order::Driver, text, &[Party::Driver], driver.found_by.clone());
+            self.say(Order::Driver, text, &[Party::Driver], driver.found_by.to_string());
         }
         if let Some(limit) = &p.request.native_driver_only {
             let text = "you refuse compatibility mode (driver-policy = \"native\")".to_owned();
@@ -280,7 +280,7 @@ impl Telling<'_, '_> {
                 Order::Packages,
                 format!("the machine has {libc}"),
                 &[Party::Glibc],
-                p.host.system.found_by.clone(),
+                p.host.system.found_by.to_string(),
             );
         }
     }

@@ -28,7 +28,7 @@ pub(super) fn before(
             printer.out(&format!("host   {}", wrap(&line, 7)));
         }
         for note in &machine.host.notes {
-            printer.note(note);
+            printer.note(&note.to_string());
         }
         let described =
             args.host.describe_a_machine() || project.manifest.iter().any(|m| !m.targets.is_empty());

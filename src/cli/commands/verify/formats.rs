@@ -41,7 +41,7 @@ pub(super) fn junit(areas: &[Area]) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let _ = writeln!(out, "<testsuites name=\"envlock verify\" tests=\"{tests}\" failures=\"{failures}\">");
     for area in areas {
-        let name = xml(&area.name);
+        let name = xml(&area.kind.to_string());
         let _ = writeln!(
             out,
             "  <testsuite name=\"{name}\" tests=\"{}\" failures=\"{}\">",
@@ -63,7 +63,7 @@ pub(super) fn junit(areas: &[Area]) -> String {
             let fix = f
                 .fix
                 .as_ref()
-                .map(|fix| format!("fix: {}", xml(&clean(fix, MAX_MESSAGE))))
+                .map(|fix| format!("fix: {}", xml(&clean(&fix.to_string(), MAX_MESSAGE))))
                 .unwrap_or_default();
             let _ = match f.severity {
                 Severity::Error => {
@@ -143,24 +143,25 @@ pub(super) fn sarif(areas: &[Area]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::fix::Fix;
+    use crate::verify::AreaKind;
 
     fn areas() -> Vec<Area> {
         let finding = |code, severity, message: &str| Finding {
             code,
             severity,
             message: message.to_owned(),
-            fix: Some("do <this>".to_owned()),
+            fix: Some(Fix::advice("do <this>")),
             r#where: Some("a\u{7}b".to_owned()),
         };
         vec![
-            Area { name: "host".into(), summary: "fine".into(), ..Area::default() },
+            Area { summary: "fine".into(), ..Area::of(AreaKind::Host) },
             Area {
-                name: "files".into(),
                 findings: vec![
                     finding(Code::MissingFile, Severity::Error, "a \"b\" & c\u{1b}[31m"),
                     finding(Code::ExtraPackage, Severity::Warning, "100 %"),
                 ],
-                ..Area::default()
+                ..Area::of(AreaKind::Files)
             },
         ]
     }

@@ -10,10 +10,11 @@ use crate::cli::error::{CliError, exit};
 use crate::cli::host;
 use crate::cli::printer::{ERROR, GOOD, Printer};
 use crate::lockfile::Target;
-use crate::model::finding::{Code, Finding, Severity};
+use crate::model::finding::Finding;
 use crate::model::host::Host;
 use crate::registry::Registry;
-use crate::verify::{self, Area};
+use crate::verify::findings::{self, DriverTooNew, NotJudged};
+use crate::verify::{self, Area, AreaKind};
 
 /// `verify --host` without a prefix: will this lock run on that node?
 pub(super) fn judge(
@@ -45,25 +46,15 @@ pub(super) fn judge(
     let mut documents = Vec::new();
     let mut areas = Vec::new();
     for file in &paths {
-        let refused = |code: Code, error: CliError| Area {
-            name: "host".into(),
-            findings: vec![Finding {
-                code,
-                severity: Severity::Error,
-                message: error.message,
-                fix: error.hint,
-                r#where: None,
-            }],
-            summary: String::new(),
-        };
+        let refused = |finding: Finding| Area { findings: vec![finding], ..Area::of(AreaKind::Host) };
         let described = host::read_host_file(file).and_then(|host| host::without(host, ignored, registry));
         let area = match described.map(|host| host::finish(host, registry)) {
             Ok(Ok(machine)) => best_on(&machine, targets, args.require_gpu),
-            Ok(Err(error)) => refused(Code::DriverTooNew, error),
+            Ok(Err(error)) => refused(findings::driver_too_new(&DriverTooNew::Described(error.message))),
             // One file that cannot be read must not hide the verdicts on the others.
             Err(error) if paths.len() > 1 => {
                 unreadable = true;
-                refused(Code::NotJudged, error)
+                refused(findings::not_judged(NotJudged::HostFile(error.message), true))
             }
             Err(error) => return Err(error),
         };
@@ -81,7 +72,7 @@ pub(super) fn judge(
                 ..finding
             };
             let findings = area.findings.into_iter().map(of_node).collect();
-            areas.push(Area { name: name.clone().into(), findings, ..area });
+            areas.push(Area { kind: AreaKind::HostFile(name.clone()), findings, ..area });
             continue;
         }
         let verdict = if area.has_errors() { "differs" } else { "ok" };

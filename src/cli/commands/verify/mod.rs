@@ -16,6 +16,7 @@ use crate::cli::{host, lock};
 use crate::inspect;
 use crate::lockfile::{Lockfile, Target};
 use crate::model::host::Host;
+use crate::model::host_note::HostNote;
 use crate::model::installed::Installed;
 use crate::model::machine_state::MachineState;
 use crate::model::native::Native;
@@ -54,7 +55,7 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
     let mut judged = judge(&question, &project, lock.as_ref(), &registry)?;
     let static_ms = start.elapsed().as_millis();
     // Running code from files that are wrong would prove nothing.
-    let has_framework = !smoke::frameworks(&judged.installed).is_empty();
+    let has_framework = !verify::smoke::frameworks(&judged.installed).is_empty();
     let wanted = match args.smoke {
         SmokeChoice::Off => false,
         // Of a described machine nothing can be run here.
@@ -64,7 +65,7 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
     let run_it = wanted && !judged.has_errors();
     let outcome = run_it.then(|| smoke::run(&prefix, &judged, args.smoke, printer));
     if let Some(outcome) = &outcome {
-        judged.areas.push(smoke::area(outcome, judged.locked_cudnn.as_ref()));
+        judged.areas.push(verify::smoke::check(outcome, judged.locked_cudnn.as_ref()));
     }
     let report = report::Report { judged: &judged, outcome: outcome.as_ref(), args, printer };
     match if printer.json { VerifyFormat::Json } else { args.format } {
@@ -100,7 +101,7 @@ pub(super) struct Judged {
     pub locked_frameworks: Vec<String>,
     /// What `CUDA_VISIBLE_DEVICES` has to be for programs to see the GPUs that were judged; nothing where all were.
     pub visible: Option<String>,
-    /// Whether this is a container whose host has GPUs, and that was given none.
+    /// Whether the machine has GPUs, and this process or its container was given none.
     pub given_no_gpu: bool,
     /// What the environment was held against, in words.
     pub against: String,
@@ -194,7 +195,8 @@ pub(super) fn judge(
     }));
     // Of a described machine nobody knows what it is doing.
     let state = question.host.is_none().then(host::state);
-    let given_no_gpu = state.as_ref().is_some_and(MachineState::was_given_no_gpu);
+    let not_granted = machine.notes.iter().any(|note| matches!(note, HostNote::NotGranted { .. }));
+    let given_no_gpu = not_granted || state.as_ref().is_some_and(MachineState::was_given_no_gpu);
     // Without the device files it is them that are missed, and told.
     let driver_is_due = state.as_ref().is_some_and(MachineState::has_device_files);
     areas.extend(verify::native(&native, &installed, &machine, driver_is_due, registry));
@@ -204,15 +206,13 @@ pub(super) fn judge(
             state.cards.retain(|card| gpus.iter().any(|gpu| gpu.index == card.index));
         }
         let needs_gpu = uses_cuda(target, &installed);
-        // Beside the host, whose state it is.
-        areas.splice(1..1, verify::machine(&state, &machine, needs_gpu, question.require_gpu));
+        areas.extend(verify::machine(&state, needs_gpu, question.require_gpu));
         areas.extend(target.and_then(|target| verify::drift(target, &machine, &native)));
     }
-    if uses_cuda(target, &installed)
-        && let Some(area) = areas.first_mut()
-    {
-        area.findings.extend(verify::notes(&machine));
+    if uses_cuda(target, &installed) {
+        verify::add_notes(&mut areas, &machine);
     }
+    areas.sort_by(|a, b| a.kind.cmp(&b.kind));
     let against = against(lock, target);
     let locked_cudnn = target.and_then(|target| target.stack.as_ref()?.cudnn.clone());
     let locked_frameworks = target.iter().flat_map(|t| &t.frameworks).map(|f| f.package.clone()).collect();

@@ -7,9 +7,10 @@ use serde_json::json;
 
 use super::Judged;
 use crate::cli::args::{SmokeChoice, VerifyArgs};
-use crate::cli::printer::{ERROR, GOOD, Printer, WARN, is_command, wrap};
+use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::model::finding::{Code, Finding, Severity};
-use crate::smoke::{End, SmokeOutcome};
+use crate::model::fix::Fix;
+use crate::model::smoke::{End, SmokeOutcome};
 
 /// What `verify` tells.
 pub(super) struct Report<'r> {
@@ -50,7 +51,7 @@ impl Report<'_> {
             } else {
                 p.paint(GOOD, "ok     ")
             };
-            p.out(&format!("  {:<10}  {word}  {}", area.name, wrap(&area.summary, 23)));
+            p.out(&format!("  {:<10}  {word}  {}", area.kind, wrap(&area.summary, 23)));
         }
         let errors = self.findings().filter(|f| f.severity == Severity::Error).count();
         findings(p, self.findings());
@@ -111,10 +112,10 @@ pub(in crate::cli::commands) fn findings<'f>(p: &Printer, all: impl Iterator<Ite
         // One fix for a row of findings is said once, after the last of them.
         let next_fix = rest.first().and_then(|next| next.fix.as_ref());
         if let Some(fix) = first.fix.as_ref().filter(|fix| next_fix != Some(*fix)) {
-            match is_command(fix) {
+            match fix {
                 // A command stays on one line, to be copied.
-                true => p.out(&format!("fix: {fix}")),
-                false => p.out(&format!("fix: {}", wrap(fix, 5))),
+                Fix::Command { .. } => p.out(&format!("fix: {fix}")),
+                Fix::Advice(text) => p.out(&format!("fix: {}", wrap(text, 5))),
             }
         }
     }

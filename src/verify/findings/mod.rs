@@ -1,0 +1,97 @@
+//! Every finding that `verify` can make: one constructor for each code, named as the code is.
+//!
+//! A reader finds here what is said, how much it matters and what mends it; the checks only decide when. A test holds
+//! that each code has its constructor, that no finding is made elsewhere, and that docs/diagnostics.md has a heading
+//! for each.
+
+mod files;
+mod gpu_code;
+mod host;
+mod libraries;
+mod machine;
+mod packages;
+mod smoke;
+
+pub use files::*;
+pub use gpu_code::*;
+pub use host::*;
+pub use libraries::*;
+pub use machine::*;
+pub use packages::*;
+pub use smoke::*;
+
+use crate::model::finding::{Code, Finding, Severity};
+use crate::model::fix::Fix;
+use crate::model::installed::Installed;
+use crate::model::text::shell_word;
+
+/// A finding without a place and a fix.
+fn finding(code: Code, severity: Severity, message: impl Into<String>) -> Finding {
+    Finding { code, severity, message: message.into(), fix: None, r#where: None }
+}
+
+impl Finding {
+    /// The same, about a file, a package or a device.
+    fn at(self, place: impl Into<String>) -> Finding {
+        Finding { r#where: Some(place.into()), ..self }
+    }
+
+    /// The same, with what mends it.
+    fn fixed_by(self, fix: Fix) -> Finding {
+        Finding { fix: Some(fix), ..self }
+    }
+}
+
+/// The command that installs a package anew in the version that is there.
+pub(super) fn reinstall(installed: &Installed, name: &str) -> String {
+    let found = installed.distributions.iter().find(|d| d.name == name);
+    let version = found.map(|d| format!("=={}", d.version)).unwrap_or_default();
+    format!("pip install --force-reinstall --no-deps {}", shell_word(&format!("{name}{version}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::finding::Code;
+
+    const SOURCES: [&str; 7] = [
+        include_str!("files.rs"),
+        include_str!("gpu_code.rs"),
+        include_str!("host.rs"),
+        include_str!("libraries.rs"),
+        include_str!("machine.rs"),
+        include_str!("packages.rs"),
+        include_str!("smoke.rs"),
+    ];
+
+    #[test]
+    fn every_code_has_one_constructor_of_its_name() {
+        let functions: Vec<&str> = SOURCES
+            .iter()
+            .flat_map(|text| text.split("\npub fn ").skip(1))
+            .filter_map(|text| text.split(['(', '<']).next())
+            .collect();
+        let mut expected: Vec<String> = Code::ALL.iter().map(|c| c.as_str().replace('-', "_")).collect();
+        let mut found: Vec<String> = functions.iter().map(|name| (*name).to_owned()).collect();
+        expected.sort();
+        found.sort();
+        assert_eq!(found, expected);
+    }
+
+    /// A code is named in its own constructor and in no other.
+    #[test]
+    fn constructors_make_their_own_code() {
+        for text in SOURCES {
+            for function in text.split("\npub fn ").skip(1) {
+                let name = function.split(['(', '<']).next().unwrap_or_default();
+                let made: Vec<&str> = function
+                    .split("finding(Code::")
+                    .skip(1)
+                    .filter_map(|rest| rest.split([',', ' ']).next())
+                    .collect();
+                let own = Code::ALL.iter().find(|code| code.as_str().replace('-', "_") == name);
+                let own = format!("{:?}", own.expect("held by the other test"));
+                assert!(!made.is_empty() && made.iter().all(|code| *code == own), "{name}: {made:?}");
+            }
+        }
+    }
+}

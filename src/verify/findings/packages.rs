@@ -1,0 +1,156 @@
+//! Installed packages: against the lock, against each other, and how they were installed.
+
+use std::path::Path;
+
+use pep440_rs::Version;
+
+use super::finding;
+use crate::model::finding::{Code, Finding, Severity};
+use crate::model::fix::Fix;
+use crate::model::installed::{
+    CondaPackage, Distribution, InstalledVersion, SearchedFirst, Shadowing, Toolkit,
+};
+use crate::model::text::shell_word;
+use crate::model::version::cuda_short;
+
+/// What mends packages that are not the locked ones.
+const INSTALL_THE_LOCK: &str =
+    "envlock export requirements.txt -o r.txt && pip install --require-hashes -r r.txt";
+
+/// The lock has no hashes: it was made from the registry alone.
+pub fn stack_only_lock() -> Finding {
+    let text = "the lock was made with `--stack-only`: only the stack is compared";
+    finding(Code::StackOnlyLock, Severity::Warning, text)
+}
+
+/// A package is installed more than once.
+pub fn duplicate_package(name: &str, versions: &[String]) -> Finding {
+    let text = format!("{name} is installed {} times: {}", versions.len(), versions.join(", "));
+    finding(Code::DuplicatePackage, Severity::Error, text).at(name)
+}
+
+/// A locked package is not installed.
+pub fn missing_package(name: &str, locked: &Version) -> Finding {
+    finding(Code::MissingPackage, Severity::Error, format!("{name} {locked} is not installed"))
+        .at(name)
+        .fixed_by(Fix::command(INSTALL_THE_LOCK))
+}
+
+/// A package is installed in another version than locked.
+pub fn wrong_version(name: &str, installed: &InstalledVersion, locked: &Version) -> Finding {
+    let text = format!("{name} {installed} is installed, {locked} is locked");
+    finding(Code::WrongVersion, Severity::Error, text).at(name).fixed_by(Fix::command(INSTALL_THE_LOCK))
+}
+
+/// A build of another CUDA variant than locked is installed.
+pub fn wrong_variant(name: &str, installed: &str, locked: &str) -> Finding {
+    let text = format!("{name} is built for {installed}, {locked} is locked (its version.py says so)");
+    finding(Code::WrongVariant, Severity::Error, text).at(name).fixed_by(Fix::command(INSTALL_THE_LOCK))
+}
+
+/// The installed METADATA is not the locked file's.
+pub fn wrong_metadata(name: &str, installed: &InstalledVersion) -> Finding {
+    let text = format!(
+        "{name} {installed} is installed from another file than the locked one: its METADATA differs"
+    );
+    finding(Code::WrongMetadata, Severity::Error, text).at(name)
+}
+
+/// A package is installed that the lock does not have.
+pub fn extra_package(name: &str) -> Finding {
+    finding(Code::ExtraPackage, Severity::Warning, format!("{name} is installed and not locked")).at(name)
+}
+
+/// A package needs another that is not installed, or that is there in another version: `found`.
+pub fn broken_requirement(name: &str, requirement: &str, found: Option<(&str, &Version)>) -> Finding {
+    let text = match found {
+        None => format!("{name} needs {requirement}, which is not installed"),
+        Some((other, version)) => format!("{name} needs {requirement}, {other} {version} is installed"),
+    };
+    finding(Code::BrokenRequirement, Severity::Error, text).at(name)
+}
+
+/// Packages that are known not to work together; `advisory` is the registry's sentence, `requirement` what would do.
+pub fn known_incompatible(advisory: &str, name: &str, version: &Version, requirement: &str) -> Finding {
+    finding(Code::KnownIncompatible, Severity::Error, format!("{advisory}; {name} {version} is installed"))
+        .at(name)
+        .fixed_by(Fix::command(format!("pip install {}", shell_word(requirement))))
+}
+
+/// Python would import a package from elsewhere than the environment.
+pub fn shadowed_package(found: &Shadowing, own: &InstalledVersion) -> Finding {
+    let (name, folder) = (&found.name, &found.folder);
+    let is_same = found.version.as_ref() == Some(own);
+    let other = match &found.version {
+        Some(version) => format!("{name} {version}"),
+        None => format!("a folder `{}`", name.replace('-', "_")),
+    };
+    let fix = match found.by {
+        SearchedFirst::PythonPath => format!("unset PYTHONPATH, or remove {folder} from it"),
+        SearchedFirst::UserSite => format!("export PYTHONNOUSERSITE=1, or remove {name} from {folder}"),
+    };
+    let severity = if is_same { Severity::Warning } else { Severity::Error };
+    let text = format!(
+        "{other} in {folder} is imported instead of {name} {own} of the environment: {} comes first",
+        found.by
+    );
+    finding(Code::ShadowedPackage, severity, text).at(name).fixed_by(Fix::advice(fix))
+}
+
+/// conda and pip installed the same package: each overwrote some of the other's files.
+pub fn mixed_installers(conda: &CondaPackage, own: &Distribution) -> Finding {
+    let build = if conda.build.is_empty() { String::new() } else { format!(" ({})", conda.build) };
+    let text = format!(
+        "conda installed {} {}{build}, {} installed {} {} over it",
+        conda.name,
+        conda.version,
+        own.installer.as_deref().unwrap_or("pip"),
+        own.name,
+        own.version
+    );
+    let fix = format!(
+        "conda remove --force {} && pip install --force-reinstall {}",
+        shell_word(&conda.name),
+        shell_word(&format!("{}=={}", own.name, own.version))
+    );
+    finding(Code::MixedInstallers, Severity::Error, text).at(&own.name).fixed_by(Fix::command(fix))
+}
+
+/// What an installer left behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leftover {
+    /// A folder that pip renamed and did not remove: `~orch`.
+    Renamed,
+    /// A library that no package records.
+    Unrecorded,
+}
+
+/// An installer left a folder or a file behind, at `path` below site-packages.
+pub fn leftover_folder(kind: Leftover, path: &str, site_packages: &Path) -> Finding {
+    let on_disk = shell_word(&site_packages.join(path).to_string_lossy());
+    let (text, command) = match kind {
+        Leftover::Renamed => (
+            format!("`{path}` is left of a package that pip did not get to remove"),
+            format!("rm -r {on_disk}"),
+        ),
+        Leftover::Unrecorded => (
+            format!(
+                "{path} is recorded by no package: it is left of another release, and the loader may find it"
+            ),
+            format!("rm {on_disk}"),
+        ),
+    };
+    finding(Code::LeftoverFolder, Severity::Warning, text).at(path).fixed_by(Fix::command(command))
+}
+
+/// The CUDA toolkit that extensions would be built with is of another major than torch's CUDA.
+pub fn toolkit_mismatch(toolkit: &Toolkit, torch: &semver::Version) -> Finding {
+    let text = format!(
+        "the toolkit in {} is CUDA {}, torch was built with {}: it matters only where extensions are built",
+        toolkit.home,
+        toolkit.version,
+        cuda_short(torch)
+    );
+    let fix = format!("set CUDA_HOME to a toolkit of CUDA {}", torch.major);
+    finding(Code::ToolkitMismatch, Severity::Info, text).at(&toolkit.home).fixed_by(Fix::advice(fix))
+}

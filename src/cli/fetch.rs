@@ -1,5 +1,7 @@
 //! The loop between solver and index: solve, fetch what was missing, solve again.
 
+use std::collections::BTreeSet;
+
 use indicatif::ProgressBar;
 
 use super::args::GlobalArgs;
@@ -63,6 +65,8 @@ pub(super) fn solve_full(
     let catalogue = Catalogue::new(registry, host.system.platform);
     let guess = guess(&catalogue, registry, host, request, preferences);
     let bar = printer.progress("reading the index");
+    // Indexes that did not answer while ways out of a conflict were looked for.
+    let mut silent: BTreeSet<String> = BTreeSet::new();
     for _ in 0..MAX_ROUNDS {
         let inputs = Inputs { catalogue: &catalogue, universe: &*universe, host, request, preferences };
         let (needs, conflict) = match solve(&inputs, Depth::Full) {
@@ -82,18 +86,30 @@ pub(super) fn solve_full(
         if needs.iter().all(|n| universe.has(n)) {
             return Err(CliError::new("internal", "the solver asks again for what it was given"));
         }
-        let fetched = client.fetch(&needs, Some(&guess), &mut |done, total| {
-            bar.set_length(total as u64);
-            bar.set_position(done as u64);
-        });
-        let fetched = match (fetched, conflict) {
-            (Ok(fetched), _) => fetched,
-            // The conflict stands; only some ways out could not be checked.
-            (Err(_), Some(conflict)) => {
-                bar.finish_and_clear();
-                return Ok(Answer::Conflict(conflict));
+        let mut fetch = |needs: &[Need]| {
+            client.fetch(needs, Some(&guess), &mut |done, total| {
+                bar.set_length(total as u64);
+                bar.set_position(done as u64);
+            })
+        };
+        let fetched = match conflict {
+            None => fetch(&needs).map_err(|error| index_error(&error, request))?,
+            // The conflict stands; ways out over an index that does not answer are not offered, the others are.
+            Some(_) => {
+                let mut fetched = Vec::new();
+                let indexes: BTreeSet<&str> = needs.iter().map(Need::index).collect();
+                for index in indexes.into_iter().filter(|index| !silent.contains(*index)).collect::<Vec<_>>()
+                {
+                    let of_index: Vec<Need> = needs.iter().filter(|n| n.index() == index).cloned().collect();
+                    match fetch(&of_index) {
+                        Ok(answers) => fetched.extend(answers),
+                        Err(_) => {
+                            silent.insert(index.to_owned());
+                        }
+                    }
+                }
+                fetched
             }
-            (Err(error), None) => return Err(index_error(&error, request)),
         };
         for answer in fetched {
             add(universe, answer);

@@ -48,6 +48,15 @@ pub enum Need {
     },
 }
 
+impl Need {
+    /// The index that is to be asked.
+    pub fn index(&self) -> &str {
+        match self {
+            Need::Page { index, .. } | Need::Metadata { index, .. } => index,
+        }
+    }
+}
+
 /// A complete choice for one target.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Solution {

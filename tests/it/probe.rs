@@ -274,3 +274,47 @@ fn what_hides_gpus_is_named() {
     let told = context.run(&arguments).flat();
     assert!(told.contains("info[hidden-gpus]: CUDA_VISIBLE_DEVICES=`0` leaves 1 of 2 GPUs"), "{told}");
 }
+
+/// NVML counts what this process may open: a device cgroup, a Slurm step without GPUs.
+#[test]
+fn gpus_that_are_not_granted_are_still_there() {
+    let Some(mut context) = with_stub(&[]) else { return };
+    context.set("STUB_COUNT", "0");
+    for (bus, device) in [("0000:3b:00.0", "0x20b2"), ("0000:af:00.0", "0x20b2")] {
+        let folder = context.dir.path().join("sysroot/sys/bus/pci/devices").join(bus);
+        std::fs::create_dir_all(&folder).unwrap();
+        for (file, text) in [("vendor", "0x10de"), ("class", "0x030200"), ("device", device)] {
+            std::fs::write(folder.join(file), format!("{text}\n")).unwrap();
+        }
+    }
+    let run = context.run(&["probe"]).expect(0);
+    assert!(run.stdout.contains("(8.0)"), "{}", run.shown());
+    assert!(
+        run.flat().contains("2 NVIDIA GPUs are on this machine, none granted to this process"),
+        "{}",
+        run.shown()
+    );
+    let json = context.run(&["probe", "--json"]).expect(0).json();
+    assert_eq!(json["gpus"].as_array().unwrap().len(), 2, "{json:#}");
+    let lock = context.run(&["resolve", "torch==2.9.1", "--stack-only"]).expect(0);
+    assert!(lock.stdout.contains("cu12"), "no lock for the CPU: {}", lock.shown());
+    // Where the bus has none, there is none.
+    std::fs::remove_dir_all(context.dir.path().join("sysroot/sys/bus/pci/devices")).unwrap();
+    std::fs::create_dir_all(context.dir.path().join("sysroot/sys/bus/pci/devices")).unwrap();
+    let json = context.run(&["probe", "--json"]).expect(0).json();
+    assert_eq!(json["gpus"], serde_json::json!([]));
+}
+
+#[test]
+fn what_is_said_of_the_machine_stands_under_host() {
+    let Some(mut context) = with_stub(&[]) else { return };
+    empty_environment(&context);
+    let site = context.dir.path().join("env/lib/python3.12/site-packages");
+    for (name, version) in [("jax", "0.8.0"), ("jax-cuda12-plugin", "0.8.0")] {
+        super::verify::install(&site, &super::wheels::wheel(name, version));
+    }
+    context.set("CUDA_VISIBLE_DEVICES", "-1");
+    let told = context.run(&["verify", "--prefix", "../env", "--smoke", "off", "--format", "junit"]).stdout;
+    let host = told.split("<testsuite name=\"").find(|suite| suite.contains("hidden-gpus")).unwrap();
+    assert!(host.starts_with("host\""), "{told}");
+}

@@ -664,3 +664,16 @@ fn a_pyproject_is_a_manifest() {
     context.run(&["resolve", "--gpu", "none"]).expect(0);
     assert!(context.read("envlock.lock").contains("name = \"filelock\""));
 }
+
+/// An index that does not answer takes only its own ways out with it.
+#[test]
+fn leaving_out_a_request_is_a_way_out_where_the_other_index_is_silent() {
+    let mut all = little_pypi();
+    all.push(("pypi", wheel("onlysource", "1.0").tags("cp36-cp36m-win32")));
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let mut context = TestContext::with_index(&server);
+    context.set("ENVLOCK_PYTORCH_INDEX_URL", "http://127.0.0.1:9/whl");
+    let only = ["--only-index", "pypi"];
+    let run = context.run(&resolve(&["torch", "onlysource", "idna"], &[&H200[..], &only].concat())).expect(1);
+    assert!(run.stdout.contains("without onlysource"), "{}", run.shown());
+}

@@ -8,17 +8,76 @@ pub mod exit {
     pub const YES: u8 = 0;
     /// Conflict, differs, a cause was found; a requested name that no index has.
     pub const NO: u8 = 1;
-    /// Usage, unreadable input, an impossible host, network.
+    /// Could not answer, and asking again will not help: usage, unreadable input, an impossible host.
     pub const CANNOT_ANSWER: u8 = 2;
+    /// Not known now: network, a missing fact, no environment to look at, a log in which nothing was recognised.
+    pub const NOT_KNOWN: u8 = 3;
+    /// `run` did not start the command, as env and docker say it.
+    pub const NOT_STARTED: u8 = 125;
     /// Ended by an interrupt, as a shell reports it: 128 and the signal's number.
     pub const INTERRUPTED: u8 = 130;
+}
+
+/// What kind of failure it is, as a word that programs can rely on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// Arguments that cannot be meant.
+    Usage,
+    /// A file that cannot be read or understood.
+    Input,
+    /// A file that cannot be read or written, or that envlock did not write.
+    Files,
+    /// The lock is missing or cannot be read.
+    Lock,
+    /// A machine that cannot be, or that is not known.
+    Host,
+    /// The compatibility data is wrong, or does not have what is needed.
+    Registry,
+    /// A row that is needed is not known, and may not be read now.
+    UnknownRow,
+    /// The lock cannot be written in a format.
+    Export,
+    /// An index that does not answer.
+    Network,
+    /// No environment to look at.
+    Environment,
+    /// The search was given up, or envlock is at fault.
+    Internal,
+    /// A wheel without GPU code, of which no row can be made.
+    NoCode,
+}
+
+impl Failure {
+    /// The word in `--json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Failure::Usage => "usage",
+            Failure::Input => "input",
+            Failure::Files => "files",
+            Failure::Lock => "lock",
+            Failure::Host => "host",
+            Failure::Registry | Failure::UnknownRow => "registry",
+            Failure::Export => "export",
+            Failure::Network => "network",
+            Failure::Environment => "environment",
+            Failure::Internal => "internal",
+            Failure::NoCode => "no-gpu-code",
+        }
+    }
+
+    fn exit(self) -> u8 {
+        match self {
+            Failure::Network | Failure::Environment | Failure::UnknownRow => exit::NOT_KNOWN,
+            _ => exit::CANNOT_ANSWER,
+        }
+    }
 }
 
 /// Why a command could not answer.
 #[derive(Debug)]
 pub(super) struct CliError {
-    /// A word for programs: `usage`, `input`, `network`, `host`, `files`.
-    pub code: &'static str,
+    /// What kind of failure.
+    pub code: Failure,
     /// What failed, literals in backticks.
     pub message: String,
     /// The command or step that helps.
@@ -28,8 +87,44 @@ pub(super) struct CliError {
 }
 
 impl CliError {
-    pub fn new(code: &'static str, message: impl Into<String>) -> CliError {
-        CliError { code, message: message.into(), hint: None, exit: exit::CANNOT_ANSWER }
+    pub fn new(code: Failure, message: impl Into<String>) -> CliError {
+        CliError { code, message: message.into(), hint: None, exit: code.exit() }
+    }
+
+    pub fn usage(message: impl Into<String>) -> CliError {
+        CliError::new(Failure::Usage, message)
+    }
+
+    pub fn input(message: impl Into<String>) -> CliError {
+        CliError::new(Failure::Input, message)
+    }
+
+    pub fn files(message: impl Into<String>) -> CliError {
+        CliError::new(Failure::Files, message)
+    }
+
+    pub fn lock(message: impl Into<String>) -> CliError {
+        CliError::new(Failure::Lock, message)
+    }
+
+    pub fn host(message: impl Into<String>) -> CliError {
+        CliError::new(Failure::Host, message)
+    }
+
+    pub fn registry(message: impl Into<String>) -> CliError {
+        CliError::new(Failure::Registry, message)
+    }
+
+    pub fn export(message: impl Into<String>) -> CliError {
+        CliError::new(Failure::Export, message)
+    }
+
+    pub fn network(message: impl Into<String>) -> CliError {
+        CliError::new(Failure::Network, message)
+    }
+
+    pub fn internal(message: impl Into<String>) -> CliError {
+        CliError::new(Failure::Internal, message)
     }
 
     pub fn hint(mut self, hint: impl Into<String>) -> CliError {
@@ -41,7 +136,7 @@ impl CliError {
     pub fn print(&self, printer: &Printer) {
         if printer.json {
             let document = serde_json::json!({
-                "error": { "code": self.code, "message": self.message, "hint": self.hint }
+                "error": { "code": self.code.as_str(), "message": self.message, "hint": self.hint }
             });
             printer.json(&document);
         } else {
@@ -53,13 +148,13 @@ impl CliError {
 impl From<std::io::Error> for CliError {
     fn from(error: std::io::Error) -> Self {
         // fs-err's messages name the file.
-        CliError::new("files", error.to_string())
+        CliError::files(error.to_string())
     }
 }
 
 impl From<crate::lockfile::LockError> for CliError {
     fn from(error: crate::lockfile::LockError) -> Self {
-        CliError::new("lock", error.to_string()).hint(error.hint())
+        CliError::lock(error.to_string()).hint(error.hint())
     }
 }
 
@@ -82,6 +177,6 @@ impl From<crate::export::ExportError> for CliError {
                 Some("name the index in envlock.toml, or pass `--index-url`")
             }
         };
-        CliError { hint: hint.map(str::to_owned), ..CliError::new("export", error.to_string()) }
+        CliError { hint: hint.map(str::to_owned), ..CliError::export(error.to_string()) }
     }
 }

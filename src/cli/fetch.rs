@@ -28,7 +28,7 @@ pub(super) fn client(
 ) -> Result<IndexClient, CliError> {
     let (addresses, pypi) = settings::indexes(project, index_url);
     if pypi.is_none() && !global.offline {
-        return Err(CliError::new("network", "no address is known for the index `pypi`").hint(
+        return Err(CliError::usage("no address is known for the index `pypi`").hint(
             "set `ENVLOCK_INDEX_URL` (or `PIP_INDEX_URL`), pass `--index-url`, or name it in envlock.toml",
         ));
     }
@@ -84,9 +84,9 @@ pub(super) fn solve_full(
             }
         };
         if needs.iter().all(|n| universe.has(n)) {
-            return Err(CliError::new("internal", "the solver asks again for what it was given"));
+            return Err(CliError::internal("the solver asks again for what it was given"));
         }
-        let mut fetch = |needs: &[Need]| {
+        let fetch = |needs: &[Need]| {
             client.fetch(needs, Some(&guess), &mut |done, total| {
                 bar.set_length(total as u64);
                 bar.set_position(done as u64);
@@ -126,7 +126,7 @@ pub(super) fn solve_full(
             }
         }
     }
-    Err(CliError::new("internal", format!("no answer after {MAX_ROUNDS} rounds")))
+    Err(CliError::internal(format!("no answer after {MAX_ROUNDS} rounds")))
 }
 
 /// HTML pages state no sizes; the lock has that of each chosen file.
@@ -235,5 +235,10 @@ pub(super) fn index_error(error: &IndexError, request: &Request) -> CliError {
         }
         _ => "check the network and the index's address (`--index-url`, `ENVLOCK_INDEX_URL`)".to_owned(),
     };
-    CliError::new("network", error.to_string()).hint(hint)
+    match error {
+        // A missing address is a matter of configuration: asking again does not help.
+        IndexError::NoAddress(_) => CliError::usage(error.to_string()),
+        _ => CliError::network(error.to_string()),
+    }
+    .hint(hint)
 }

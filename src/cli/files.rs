@@ -23,7 +23,7 @@ const MAX_INPUT: u64 = 64 << 20;
 pub(super) fn project_folder(flag: Option<&Path>, by_lock: bool) -> Result<PathBuf, CliError> {
     if let Some(folder) = flag {
         if !folder.is_dir() {
-            return Err(CliError::new("usage", format!("`{}` is not a folder", folder.display())));
+            return Err(CliError::usage(format!("`{}` is not a folder", folder.display())));
         }
         return Ok(folder.to_path_buf());
     }
@@ -57,11 +57,11 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, CliError> {
     }
     String::from_utf8(bytes)
         .map(Some)
-        .map_err(|_| CliError::new("input", format!("`{}` is not UTF-8 text", path.display())))
+        .map_err(|_| CliError::input(format!("`{}` is not UTF-8 text", path.display())))
 }
 
 fn too_large(path: &Path) -> CliError {
-    CliError::new("input", format!("`{}` is larger than {} MB", path.display(), MAX_INPUT >> 20))
+    CliError::input(format!("`{}` is larger than {} MB", path.display(), MAX_INPUT >> 20))
 }
 
 /// Whether something is there that is no file: a terminal, a pipe, `/dev/stdout`.
@@ -78,7 +78,7 @@ pub(super) fn guard(path: &Path, mark: &str, force: bool) -> Result<(), CliError
         Ok(None) => Ok(()),
         Ok(Some(text)) if text.starts_with(mark) => Ok(()),
         Ok(Some(_)) | Err(_) => {
-            Err(CliError::new("files", format!("`{}` exists and was not written by envlock", path.display()))
+            Err(CliError::files(format!("`{}` exists and was not written by envlock", path.display()))
                 .hint("move it away, or pass `--force` to replace it"))
         }
     }
@@ -115,7 +115,7 @@ fn uninterrupted<T>(write: impl FnOnce() -> T) -> T {
 fn replace(path: &Path, text: &str) -> Result<(), CliError> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let failed = |error: &dyn std::fmt::Display| {
-        CliError::new("files", format!("cannot write `{}`: {error}", path.display()))
+        CliError::files(format!("cannot write `{}`: {error}", path.display()))
             .hint("nothing was changed; check that the folder is writable and the disk has space")
     };
     if is_device(path) {

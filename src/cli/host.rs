@@ -34,7 +34,7 @@ pub(super) fn as_described(args: &HostArgs, registry: &Registry) -> Result<Host,
         host.system.libc = Some(Libc::Glibc(text.parse().map_err(|e| usage(&e))?));
     }
     if let Some(text) = &args.driver {
-        host.driver = Some(driver(text, "--driver")?);
+        set_driver(&mut host, text, "--driver", registry)?;
     }
     if !args.gpu.is_empty() {
         host.gpus = Some(gpus(&args.gpu, "--gpu", registry)?);
@@ -64,7 +64,7 @@ fn table(row: &TargetRow, registry: &Registry) -> Result<Host, CliError> {
         host.system.libc = Some(Libc::Glibc(text.parse().map_err(|e| usage(&e))?));
     }
     if let Some(text) = &table.driver {
-        host.driver = Some(driver(text, &origin)?);
+        set_driver(&mut host, text, &origin, registry)?;
     }
     if let Some(list) = &table.gpus {
         host.gpus = Some(gpus(list, &origin, registry)?);
@@ -131,10 +131,10 @@ pub(super) fn without(mut host: Host, ignored: &[String], registry: &Registry) -
 /// A host file.
 pub(super) fn read_host_file(path: &std::path::Path) -> Result<Host, CliError> {
     let text = files::read(path)?.ok_or_else(|| {
-        CliError::new("input", format!("`{}` does not exist", path.display()))
+        CliError::input(format!("`{}` does not exist", path.display()))
             .hint("write one with `envlock probe --save host.toml`")
     })?;
-    host_file::parse(&text, &path.display().to_string()).map_err(|m| CliError::new("input", m))
+    host_file::parse(&text, &path.display().to_string()).map_err(|m| CliError::input(m))
 }
 
 /// Fills in what the registry knows (see [`filled`]) and refuses a machine that cannot be.
@@ -142,7 +142,7 @@ pub(super) fn finish(host: Host, registry: &Registry) -> Result<Host, CliError> 
     let host = filled(host, registry)?;
     crate::solver::check_host(registry, &host).map_err(|why| {
         let of_libc = host.system.libc.as_ref().is_some_and(|libc| libc.os() != host.system.platform.os);
-        CliError::new("host", why).hint(match of_libc {
+        CliError::host(why).hint(match of_libc {
             true => "leave it out, or name the platform that is meant",
             false => "check the driver and the GPU; the older driver branch is the one to install",
         })
@@ -178,10 +178,10 @@ pub(super) fn filled(mut host: Host, registry: &Registry) -> Result<Host, CliErr
                 }
             }
             None => {
-                return Err(CliError::new(
-                    "host",
-                    format!("no driver is known for CUDA `{cuda}` ({})", driver.found_by),
-                )
+                return Err(CliError::host(format!(
+                    "no driver is known for CUDA `{cuda}` ({})",
+                    driver.found_by
+                ))
                 .hint("name the driver with `--driver`"));
             }
         }
@@ -208,22 +208,27 @@ fn compat(host: &mut Host, registry: &Registry) {
     host.notes.push(HostNote::CompatDoesNotServe { release: compat, what });
 }
 
-fn driver(text: &str, origin: &str) -> Result<Driver, CliError> {
-    let version: crate::model::version::DottedVersion =
+/// Sets the driver of a described machine: a whole version, or a branch, which means its oldest known release.
+fn set_driver(host: &mut Host, text: &str, origin: &str, registry: &Registry) -> Result<(), CliError> {
+    let mut version: crate::model::version::DottedVersion =
         text.parse().map_err(|e| usage(&e).hint("drivers are named as `nvidia-smi` does: `535.129.03`"))?;
-    if version.as_str() == version.major().to_string() && version.major() >= 100 {
-        // 580.0 is older than every driver of the branch: the answer would be about none that exists.
-        return Err(CliError::new(
-            "usage",
-            format!("`{}` is a driver branch, not a driver", clean(text, 40)),
-        )
-        .hint("name the whole version as `nvidia-smi` does: `580.65.06`"));
-    }
     if version.major() < 100 {
-        return Err(CliError::new("usage", format!("`{}` is no driver version", clean(text, 40)))
+        return Err(CliError::usage(format!("`{}` is no driver version", clean(text, 40)))
             .hint("a driver is named like `535.129.03`; `12.2` is a CUDA version"));
     }
-    Ok(Driver { version, cuda: None, compat: None, found_by: origin.into() })
+    let branch = version.major();
+    if version.as_str() == branch.to_string() {
+        version = registry.oldest_of_branch(branch, host.system.platform.os).map_err(|neighbours| {
+            let names: Vec<String> = neighbours.iter().map(|n| format!("`{n}`")).collect();
+            CliError::host(format!("no release of the driver branch `{branch}` is known")).hint(format!(
+                "the nearest branches with a known release are {}; or name the whole version: `535.129.03`",
+                names.join(" and ")
+            ))
+        })?;
+        host.notes.push(HostNote::BranchMeans { branch, release: version.clone() });
+    }
+    host.driver = Some(Driver { version, cuda: None, compat: None, found_by: origin.into() });
+    Ok(())
 }
 
 fn gpus(names: &[String], origin: &str, registry: &Registry) -> Result<Vec<Gpu>, CliError> {
@@ -233,11 +238,8 @@ fn gpus(names: &[String], origin: &str, registry: &Registry) -> Result<Vec<Gpu>,
         return Ok(Vec::new());
     }
     if names.iter().any(|name| name == "none") {
-        return Err(CliError::new(
-            "usage",
-            "`none` is a machine without a GPU, and other GPUs are named beside it",
-        )
-        .hint("leave `none` out, or name it alone"));
+        return Err(CliError::usage("`none` is a machine without a GPU, and other GPUs are named beside it")
+            .hint("leave `none` out, or name it alone"));
     }
     names
         .iter()
@@ -246,10 +248,9 @@ fn gpus(names: &[String], origin: &str, registry: &Registry) -> Result<Vec<Gpu>,
             let (label, capability) = match name.parse() {
                 Ok(capability) if registry.knows_capability(capability) => (None, capability),
                 Ok(capability) => {
-                    return Err(CliError::new(
-                        "host",
-                        format!("no GPU of compute capability `{capability}` is known"),
-                    )
+                    return Err(CliError::host(format!(
+                        "no GPU of compute capability `{capability}` is known"
+                    ))
                     .hint("`envlock registry show gpu NAME` tells a product's capability"));
                 }
                 Err(_) => {
@@ -280,9 +281,9 @@ fn gpu_error(error: &GpuLookupError) -> CliError {
             "name one of these in full, or give its compute capability".to_owned()
         }
     };
-    CliError::new("host", error.to_string()).hint(hint)
+    CliError::host(error.to_string()).hint(hint)
 }
 
 fn usage(error: &crate::model::version::InvalidVersion) -> CliError {
-    CliError::new("usage", error.to_string())
+    CliError::usage(error.to_string())
 }

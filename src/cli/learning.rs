@@ -5,7 +5,7 @@ use std::sync::Arc;
 use indicatif::ProgressBar;
 use pep440_rs::VersionSpecifiers;
 
-use super::error::{CliError, exit};
+use super::error::{CliError, Failure, exit};
 use super::fetch;
 use super::printer::Printer;
 use crate::index::{Fetched, IndexClient};
@@ -16,9 +16,6 @@ use crate::model::request::Request;
 use crate::model::solution::Need;
 use crate::model::text::clean;
 use crate::model::wheel::Python;
-
-/// The code of the error that a wheel without code for GPUs is.
-pub(super) const NO_CODE: &str = "no-gpu-code";
 
 /// A project's page on PyPI; nothing where there is none.
 ///
@@ -102,7 +99,7 @@ pub(super) fn address(
     platform: Platform,
     printer: &Printer,
 ) -> Result<Learned, CliError> {
-    let mut file = client.open(url).map_err(|e| CliError::new("network", e.to_string()))?;
+    let mut file = client.open(url).map_err(|e| CliError::network(e.to_string()))?;
     let mut telling = Telling::new(printer, size.or(file.size()));
     let read = learn::read(&mut file, name, platform, &mut telling);
     let learned = telling.finish(read, name)?;
@@ -134,7 +131,8 @@ impl<'p> Telling<'p> {
     pub fn finish(self, read: Result<Learned, LearnError>, name: &str) -> Result<Learned, CliError> {
         self.bar.finish_and_clear();
         read.map_err(|error| {
-            let code = if matches!(error, LearnError::NoCode(_)) { NO_CODE } else { "registry" };
+            let code =
+                if matches!(error, LearnError::NoCode(_)) { Failure::NoCode } else { Failure::Registry };
             let message = format!("nothing is learned of `{}`: {error}", clean(name, 120));
             CliError { exit: exit::NO, ..CliError::new(code, message) }
         })

@@ -26,14 +26,14 @@ pub(super) fn warn_if_stale(project: &Project, lock: &Lockfile, registry: &Regis
 
 /// That a command needs a lock and there is none.
 pub(super) fn missing() -> CliError {
-    CliError::new("lock", "there is no envlock.lock").hint("make it with `envlock resolve`")
+    CliError::lock("there is no envlock.lock").hint("make it with `envlock resolve`")
 }
 
 /// The target that `--target` names, the first without it.
 pub(super) fn target<'l>(lock: &'l Lockfile, name: Option<&str>) -> Result<&'l Target, CliError> {
     lock.target(name).ok_or_else(|| {
         let names: Vec<&str> = lock.targets.iter().map(|t| t.name.as_str()).collect();
-        CliError::new("usage", format!("the lock has no target `{}`", clean(name.unwrap_or(""), 40)))
+        CliError::usage(format!("the lock has no target `{}`", clean(name.unwrap_or(""), 40)))
             .hint(format!("it has {}", names.join(", ")))
     })
 }

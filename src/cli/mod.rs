@@ -48,7 +48,7 @@ pub fn run() -> ExitCode {
                 let lines =
                     text.lines().take_while(|l| !l.is_empty() && !l.starts_with("Usage")).map(str::trim);
                 let message = lines.collect::<Vec<_>>().join(" ");
-                let failure = error::CliError::new("usage", message.trim_start_matches("error: "))
+                let failure = error::CliError::usage(message.trim_start_matches("error: "))
                     .hint("see `envlock --help`");
                 failure.print(&printer::Printer::for_json());
                 return ExitCode::from(exit::CANNOT_ANSWER);

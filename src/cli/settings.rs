@@ -67,9 +67,10 @@ pub(super) fn request(
 ) -> Result<Request, CliError> {
     let mut request = match (&project.manifest, packages.is_empty()) {
         (Some(_), false) => {
-            return Err(CliError::new("usage", "packages cannot be named beside an envlock.toml").hint(
-                format!("add them with `envlock add {}`", crate::model::text::clean(&packages.join(" "), 80)),
-            ));
+            return Err(CliError::usage("packages cannot be named beside an envlock.toml").hint(format!(
+                "add them with `envlock add {}`",
+                crate::model::text::clean(&packages.join(" "), 80)
+            )));
         }
         (Some(manifest), true) => manifest.request.clone(),
         (None, false) => {
@@ -85,11 +86,8 @@ pub(super) fn request(
                 Request { targets: Vec::new(), ..lockfile::read_request(lines)?.without_options() }
             }
             None => {
-                return Err(CliError::new(
-                    "usage",
-                    "there is no envlock.toml here, and no package was named",
-                )
-                .hint("start with `envlock init --torch \">=2.8\"`, or `envlock resolve torch`"));
+                return Err(CliError::usage("there is no envlock.toml here, and no package was named")
+                    .hint("start with `envlock init --torch \">=2.8\"`, or `envlock resolve torch`"));
             }
         },
     };
@@ -104,7 +102,7 @@ pub(super) fn request(
     }
     check_python(request.python.as_ref(), registry)?;
     if request.requirements.is_empty() {
-        return Err(CliError::new("usage", "nothing is asked for: envlock.toml names no package")
+        return Err(CliError::usage("nothing is asked for: envlock.toml names no package")
             .hint("add one with `envlock add torch`"));
     }
     let known = |name: &str| {
@@ -114,10 +112,10 @@ pub(super) fn request(
     if let Some(only) = &request.only_index
         && !known(only.value.split('/').next().unwrap_or(""))
     {
-        return Err(CliError::new(
-            "usage",
-            format!("no index is called `{}`", crate::model::text::clean(&only.value, 40)),
-        )
+        return Err(CliError::usage(format!(
+            "no index is called `{}`",
+            crate::model::text::clean(&only.value, 40)
+        ))
         .hint("`pypi` and `pytorch` exist; others are named in envlock.toml"));
     }
     Ok(request)
@@ -125,12 +123,12 @@ pub(super) fn request(
 
 /// A requirement of the command line.
 pub(super) fn requirement(text: &str) -> Result<UserRequirement, CliError> {
-    UserRequirement::parse(text, Origin::CommandLine).map_err(|e| CliError::new("usage", e.to_string()))
+    UserRequirement::parse(text, Origin::CommandLine).map_err(|e| CliError::usage(e.to_string()))
 }
 
 /// The value of `--python`.
 pub(super) fn python(text: &str) -> Result<PythonRequest, CliError> {
-    PythonRequest::parse(text, Origin::Option("--python")).map_err(|e| CliError::new("usage", e.to_string()))
+    PythonRequest::parse(text, Origin::Option("--python")).map_err(|e| CliError::usage(e.to_string()))
 }
 
 /// A Python that no solve may choose is a mistake, not a conflict.
@@ -145,13 +143,10 @@ pub(super) fn check_python(python: Option<&PythonRequest>, registry: &Registry) 
         return Ok(());
     }
     let ends = known.first().zip(known.last()).map_or(String::new(), |(a, b)| format!(" (3.{a} to 3.{b})"));
-    Err(CliError::new(
-        "usage",
-        format!(
-            "Python `{}` is none that the registry knows{ends}",
-            crate::model::text::clean(&python.text, 40)
-        ),
-    ))
+    Err(CliError::usage(format!(
+        "Python `{}` is none that the registry knows{ends}",
+        crate::model::text::clean(&python.text, 40)
+    )))
 }
 
 /// What a lock answers: the manifest's request, or its own where there is no manifest, with the options
@@ -190,10 +185,11 @@ pub(super) fn registry(global: &GlobalArgs) -> Result<Registry, CliError> {
         let shown: Vec<String> = problems.iter().take(5).map(ToString::to_string).collect();
         let more = problems.len().saturating_sub(5);
         let tail = if more > 0 { format!("\n  and {more} more") } else { String::new() };
-        CliError::new(
-            "registry",
-            format!("the registry in `{}` has problems:\n  {}{tail}", folder.display(), shown.join("\n  ")),
-        )
+        CliError::registry(format!(
+            "the registry in `{}` has problems:\n  {}{tail}",
+            folder.display(),
+            shown.join("\n  ")
+        ))
         .hint("`envlock registry lint --registry DIR` lists them all")
     })
 }

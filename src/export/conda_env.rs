@@ -37,7 +37,7 @@ pub fn conda_environment(
     }
     let _ = write!(
         out,
-        "name: {}\nchannels:\n  - conda-forge\n  - nodefaults\ndependencies:\n  - python={}\n",
+        "name: {}\nchannels:\n  - conda-forge\ndependencies:\n  - python={}\n",
         environment_name(name),
         target.python
     );

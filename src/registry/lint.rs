@@ -10,6 +10,7 @@ use toml::Spanned;
 use super::rows::*;
 use super::schema::*;
 use super::{Registry, RegistryFile};
+use crate::model::capability::ComputeCapability;
 use crate::model::native::{FrameworkLoads, Opened};
 use crate::model::version::DottedVersion;
 
@@ -43,10 +44,11 @@ pub fn check(registry: &Registry) -> Vec<Problem> {
     let cudnn = linter.cudnn(registry);
     let versions = linter.builds(registry, &cuda, &cudnn);
     linter.companions(registry, &versions);
-    linter.gpus(registry);
+    let capabilities = linter.architectures_against_branches(registry, &branches);
+    linter.gpus(registry, &capabilities);
     linter.rest(registry);
-    linter.architectures_against_branches(registry, &branches);
     linter.unknown_files(registry);
+    linter.unknown_sources();
     linter.problems.sort();
     linter.problems
 }
@@ -54,7 +56,10 @@ pub fn check(registry: &Registry) -> Vec<Problem> {
 #[derive(Default)]
 struct Linter {
     problems: Vec<Problem>,
-    known_sources: BTreeSet<String>,
+    /// Nothing where sources.toml cannot be read: that is reported, and not each row that cites a source.
+    known_sources: Option<BTreeSet<String>>,
+    /// Where each source is cited that is not known.
+    unknown_sources: BTreeMap<String, Vec<(String, usize)>>,
     cited: BTreeSet<String>,
     files_seen: BTreeSet<String>,
 }
@@ -109,7 +114,7 @@ impl Linter {
         if let Some(file) = self.require(registry, "sources.toml")
             && let Some(parsed) = self.parse::<SourcesFile>(file)
         {
-            self.known_sources = parsed.sources.into_keys().collect();
+            self.known_sources = Some(parsed.sources.into_keys().collect());
         }
     }
 
@@ -144,10 +149,23 @@ impl Linter {
             self.problem(path, line, "the row names no source");
         }
         for id in ids {
-            if !self.known_sources.contains(id) {
-                self.problem(path, line, format!("the source `{id}` is not in sources.toml"));
+            if self.known_sources.as_ref().is_some_and(|known| !known.contains(id)) {
+                self.unknown_sources.entry(id.clone()).or_default().push((path.to_owned(), line));
             }
             self.cited.insert(id.clone());
+        }
+    }
+
+    /// Sources that rows cite and that are not in sources.toml, each once, at the first row that cites it.
+    fn unknown_sources(&mut self) {
+        for (id, mut places) in std::mem::take(&mut self.unknown_sources) {
+            places.sort();
+            let more = match places.len() {
+                1 => String::new(),
+                n => format!(" ({} more rows cite it)", n - 1),
+            };
+            let (path, line) = &places[0];
+            self.problem(path, *line, format!("the source `{id}` is not in sources.toml{more}"));
         }
     }
 
@@ -202,12 +220,17 @@ impl Linter {
         numbers
     }
 
-    fn architectures_against_branches(&mut self, registry: &Registry, branches: &BTreeSet<u32>) {
+    /// Holds architectures against driver branches; the capabilities that have one.
+    fn architectures_against_branches(
+        &mut self,
+        registry: &Registry,
+        branches: &BTreeSet<u32>,
+    ) -> BTreeSet<ComputeCapability> {
+        let mut seen = BTreeSet::new();
         let Some(file) = registry.files().iter().find(|f| f.path == "drivers.toml") else {
-            return;
+            return seen;
         };
         let rows = self.rows(file, |f: DriversFile| f.architecture, |r| &r.source);
-        let mut seen = BTreeSet::new();
         for Placed { row, path, line } in rows {
             let row: Architecture = row;
             for bound in [row.first_branch, row.last_branch].into_iter().flatten() {
@@ -221,6 +244,7 @@ impl Linter {
                 }
             }
         }
+        seen
     }
 
     fn cudnn(&mut self, registry: &Registry) -> Vec<CudnnRelease> {
@@ -332,23 +356,31 @@ impl Linter {
         }
     }
 
-    fn gpus(&mut self, registry: &Registry) {
+    fn gpus(&mut self, registry: &Registry, architectures: &BTreeSet<ComputeCapability>) {
         let Some(file) = self.require(registry, "gpus.toml") else {
             return;
         };
+        let mut known = architectures.clone();
         if let Some(parsed) = self.parse::<GpusFile>(file) {
             self.cite("gpus.toml", 1, &parsed.tegra.source);
             self.cite("gpus.toml", 1, &parsed.tegra.note_source);
             for text in &parsed.tegra.capabilities {
-                if text.parse::<crate::model::capability::ComputeCapability>().is_err() {
-                    self.problem("gpus.toml", 1, format!("`{text}` is no compute capability"));
+                match text.parse() {
+                    Ok(capability) => {
+                        known.insert(capability);
+                    }
+                    Err(_) => self.problem("gpus.toml", 1, format!("`{text}` is no compute capability")),
                 }
             }
         }
         let rows: Vec<Placed<GpuRow>> = self.rows(file, |f: GpusFile| f.gpu, |r| &r.source);
         let mut seen = BTreeSet::new();
-        let mut by_pci: BTreeMap<String, crate::model::capability::ComputeCapability> = BTreeMap::new();
+        let mut by_pci: BTreeMap<String, ComputeCapability> = BTreeMap::new();
         for Placed { row, path, line } in rows {
+            if !known.contains(&row.capability) {
+                let text = format!("no architecture in drivers.toml has the capability {}", row.capability);
+                self.problem(&path, line, text);
+            }
             if !seen.insert((row.name.clone(), row.capability)) {
                 self.problem(&path, line, "the row stands twice");
             }
@@ -438,7 +470,8 @@ impl Linter {
                 self.problem(&file.path, 1, "the registry has no such file");
             }
         }
-        let unused: Vec<String> = self.known_sources.difference(&self.cited).cloned().collect();
+        let known = self.known_sources.clone().unwrap_or_default();
+        let unused: Vec<String> = known.difference(&self.cited).cloned().collect();
         for id in unused {
             self.problem("sources.toml", 1, format!("no row cites `{id}`"));
         }
@@ -500,6 +533,16 @@ mod tests {
     }
 
     #[test]
+    fn a_mistake_in_one_row_is_reported_once() {
+        let slip = with_change("sources.toml", "[sources]", "[source");
+        assert!(slip.len() <= 2, "{} problems: {:#?}", slip.len(), &slip[..3]);
+        let missing = with_change("sources.toml", "\"pypi-files\" = ", "\"pypi-file\" = ");
+        let about: Vec<&String> = missing.iter().filter(|p| p.contains("`pypi-files`")).collect();
+        assert_eq!(about.len(), 1, "{about:#?}");
+        assert!(about[0].contains("more rows cite it"), "{}", about[0]);
+    }
+
+    #[test]
     fn mistakes_are_found_with_file_and_line() {
         let table = [
             ("torch/2.9.toml", "version = \"2.9.0\"", "version = \"2.9.x\"", "torch/2.9.toml:3: `version`"),
@@ -525,6 +568,7 @@ mod tests {
             ("registry.toml", "1.0.0", "2.0.0", "the registry has format 2.0.0"),
             ("drivers.toml", "last_branch = 580", "last_branch = 581", "driver branch 581 has no row"),
             ("gpus.toml", "capability = \"3.0\"", "capability = \"three\"", "gpus.toml:"),
+            ("gpus.toml", "capability = \"12.1\"", "capability = \"12.9\"", "has the capability 12.9"),
         ];
         for (path, from, to, expected) in table {
             let problems = with_change(path, from, to);

@@ -393,6 +393,37 @@ impl Registry {
         })
     }
 
+    /// The drivers of a system that cuda.toml names, oldest first.
+    fn known_drivers(&self, os: Os) -> Vec<&DottedVersion> {
+        let by_major = self.minor_version_compatibility().iter();
+        let by_major = by_major.filter_map(|row| match os {
+            Os::Windows => row.windows.as_ref(),
+            _ => Some(&row.linux),
+        });
+        let toolkits = self.toolkits().iter();
+        let toolkits = toolkits.filter_map(|row| match os {
+            Os::Windows => row.windows.as_ref(),
+            _ => row.linux.as_ref(),
+        });
+        let mut all: Vec<&DottedVersion> = by_major.chain(toolkits).collect();
+        all.sort();
+        all
+    }
+
+    /// The oldest release of a driver branch that cuda.toml names: what a bare `535` means.
+    ///
+    /// # Errors
+    /// Where no release of the branch is known: the nearest branches below and above that have one.
+    pub fn oldest_of_branch(&self, branch: u32, os: Os) -> Result<DottedVersion, Vec<u32>> {
+        let known = self.known_drivers(os);
+        if let Some(oldest) = known.iter().find(|driver| driver.major() == branch) {
+            return Ok((*oldest).clone());
+        }
+        let below = known.iter().rev().map(|driver| driver.major()).find(|known| *known < branch);
+        let above = known.iter().map(|driver| driver.major()).find(|known| *known > branch);
+        Err(below.into_iter().chain(above).collect())
+    }
+
     /// The lowest capability a cuDNN release serves, and where that is said.
     pub fn cudnn_floor(&self, version: &DottedVersion) -> Option<&CudnnFloor> {
         self.cudnn().floors.iter().filter(|f| &f.from <= version).max_by(|a, b| a.from.cmp(&b.from))

@@ -57,7 +57,7 @@ fn a_conda_parser_reads_the_environment() {
         env = rattler.EnvironmentYaml.from_path(sys.argv[1]) if hasattr(rattler, 'EnvironmentYaml') else None\n\
         if env is None:\n\
         \x20   lines = [l.strip()[2:] for l in open(sys.argv[1]) if l.startswith('  - ') and not l.rstrip().endswith(':')]\n\
-        \x20   specs = [rattler.MatchSpec(l) for l in lines if l not in ('conda-forge', 'nodefaults')]\n\
+        \x20   specs = [rattler.MatchSpec(l) for l in lines if l != 'conda-forge']\n\
         \x20   assert [str(s.name.normalized if hasattr(s.name, 'normalized') else s.name) for s in specs] == ['python', 'pip'], specs\n\
         print('ok')\n";
     let output = std::process::Command::new(python).args(["-c", program]).arg(path).output().unwrap();

@@ -111,10 +111,10 @@ fn metadata_far_from_the_end_of_a_wheel() {
 fn servers_that_fail_or_lie() {
     let table: &[(Shape, i32, &str)] = &[
         (Shape { status: Some(404), ..Shape::default() }, 1, "torch 2.9.1 is not on the index pypi"),
-        (Shape { status: Some(500), ..Shape::default() }, 2, "the server answered 500, 4 times"),
-        (Shape { status: Some(403), ..Shape::default() }, 2, "wants other credentials"),
-        (Shape { body: Some("\u{0}garbage"), ..Shape::default() }, 2, "a body that is no index page"),
-        (Shape { half: true, ..Shape::default() }, 2, "no answer in time, 4 times"),
+        (Shape { status: Some(500), ..Shape::default() }, 3, "the server answered 500, 4 times"),
+        (Shape { status: Some(403), ..Shape::default() }, 3, "wants other credentials"),
+        (Shape { body: Some("\u{0}garbage"), ..Shape::default() }, 3, "a body that is no index page"),
+        (Shape { half: true, ..Shape::default() }, 3, "no answer in time, 4 times"),
         (Shape { wrong_range: true, ..Shape::default() }, 1, "other bytes than were asked for"),
         (
             Shape { metadata: true, lying_metadata: true, ..Shape::default() },
@@ -148,10 +148,10 @@ fn a_server_that_never_answers() {
     let mut context = TestContext::new();
     context.set("ENVLOCK_INDEX_URL", &address);
     context.set("ENVLOCK_HTTP_TIMEOUT", "1");
-    let run = context.run(&["resolve", "idna", "--gpu", "H200"]).expect(2);
+    let run = context.run(&["resolve", "idna", "--gpu", "H200"]).expect(3);
     assert!(run.stderr.contains("no answer in time"), "{}", run.shown());
     drop(listener);
-    let run = context.run(&["resolve", "idna", "--gpu", "H200"]).expect(2);
+    let run = context.run(&["resolve", "idna", "--gpu", "H200"]).expect(3);
     assert!(run.stderr.contains("cannot connect"), "{}", run.shown());
 }
 
@@ -160,7 +160,7 @@ fn the_pytorch_index_out_of_reach_is_named() {
     let server = IndexServer::start(little_pypi(), Shape { json: true, metadata: true, ..Shape::default() });
     let mut context = TestContext::with_index(&server);
     context.set("ENVLOCK_PYTORCH_INDEX_URL", "http://127.0.0.1:9");
-    let run = context.run(&["resolve", "torch", "--gpu", "V100", "--driver", "580.65.06"]).expect(2);
+    let run = context.run(&["resolve", "torch", "--gpu", "V100", "--driver", "580.65.06"]).expect(3);
     assert!(
         run.stderr.contains("`pytorch/cu126`") && run.stderr.contains("--only-index pypi"),
         "{}",
@@ -172,7 +172,7 @@ fn the_pytorch_index_out_of_reach_is_named() {
 fn offline_answers_from_the_cache() {
     let server = IndexServer::start(little_pypi(), Shape { json: true, metadata: true, ..Shape::default() });
     let context = TestContext::with_index(&server);
-    let none = context.run(&[&ARGUMENTS[..], &["--offline"]].concat()).expect(2);
+    let none = context.run(&[&ARGUMENTS[..], &["--offline"]].concat()).expect(3);
     assert!(none.stderr.contains("is not in the cache"), "{}", none.shown());
     context.run(&ARGUMENTS).expect(0);
     let lock = context.read("envlock.lock");
@@ -182,7 +182,7 @@ fn offline_answers_from_the_cache() {
     assert_eq!(context.read("envlock.lock"), lock);
     assert_eq!(server.paths().len(), asked, "nothing was asked");
     context.run(&["cache", "clean"]).expect(0);
-    context.run(&[&ARGUMENTS[..], &["--offline"]].concat()).expect(2);
+    context.run(&[&ARGUMENTS[..], &["--offline"]].concat()).expect(3);
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn credentials_stay_with_their_host_and_are_not_printed() {
         Shape { authorization: Some(secret.to_owned()), ..Shape::default() },
     );
     let mut context = TestContext::with_index(&guarded);
-    let denied = context.run(&["resolve", "idna", "--gpu", "H200"]).expect(2);
+    let denied = context.run(&["resolve", "idna", "--gpu", "H200"]).expect(3);
     assert!(denied.stderr.contains("wants other credentials"), "{}", denied.shown());
     let netrc = context.write("netrc", "machine 127.0.0.1 login me password s3cret\n");
     context.set("NETRC", &netrc.display().to_string());

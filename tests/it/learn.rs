@@ -177,7 +177,7 @@ fn resolve_learns_what_the_registry_does_not_know() {
     let row = std::fs::read_to_string(&kept).unwrap();
     for broken in [String::new(), row.replace("2.99.0", "2.98.0"), "build = []\n".to_owned(), row.repeat(2)] {
         std::fs::write(&kept, broken).unwrap();
-        let refused = resolve(&["--no-learn"]).expect(2);
+        let refused = resolve(&["--no-learn"]).expect(3);
         assert!(
             refused.flat().contains("the lock has torch 2.99.0, which the registry does not know"),
             "{}",

@@ -654,8 +654,8 @@ fn a_wheel_on_a_server() {
     });
     let json = env.context.run(&["inspect", "--json", &address]).expect(0).json();
     assert_eq!(json["files"][0]["version"], "9.10.2");
-    let missing = env.context.run(&["inspect", &address.replace("a-1.0", "b-1.0")]).expect(2);
+    let missing = env.context.run(&["inspect", &address.replace("a-1.0", "b-1.0")]).expect(3);
     assert!(missing.stderr.contains("status 404"), "{}", missing.shown());
     serving.join().unwrap();
-    env.context.run(&["inspect", "--offline", &address]).expect(2);
+    env.context.run(&["inspect", "--offline", &address]).expect(3);
 }

@@ -326,7 +326,7 @@ fn bad_input_is_said_in_one_sentence() {
         (&["resolve"], "there is no envlock.toml here", 2),
         (&["resolve", "--locked"], "there is no envlock.toml here", 2),
         (&["export", "requirements.txt"], "there is no envlock.lock", 2),
-        (&["verify"], "no environment is active", 2),
+        (&["verify"], "no environment is active", 3),
         (&["resolve", "torch", "--host", "nowhere.toml"], "does not exist", 2),
         (&["frobnicate"], "unrecognized subcommand", 2),
     ];
@@ -619,7 +619,7 @@ fn help_version_completions_and_man() {
 fn questions_that_are_not_the_ones_meant() {
     let context = TestContext::new();
     let table: [(&[&str], &str); 3] = [
-        (&["torch", "--stack-only", "--driver", "580"], "`580` is a driver branch, not a driver"),
+        (&["torch", "--stack-only", "--driver", "100"], "no release of the driver branch `100` is known"),
         (&["torch", "--stack-only", "--driver", "12.2"], "`12.2` is no driver version"),
         (&["numpy", "--stack-only", "--gpu", "H200"], "none of them is asked for"),
     ];
@@ -676,4 +676,31 @@ fn leaving_out_a_request_is_a_way_out_where_the_other_index_is_silent() {
     let only = ["--only-index", "pypi"];
     let run = context.run(&resolve(&["torch", "onlysource", "idna"], &[&H200[..], &only].concat())).expect(1);
     assert!(run.stdout.contains("without onlysource"), "{}", run.shown());
+}
+
+/// A driver branch means its oldest release in cuda.toml, and that is said.
+#[test]
+fn a_driver_branch_means_its_oldest_release() {
+    let context = TestContext::new();
+    for (branch, release) in [("535", "535.54.03"), ("580", "580.65.06"), ("525", "525.60.13")] {
+        let run = context
+            .run(&resolve(&["torch"], &["--stack-only", "--dry-run", "--gpu", "A100", "--driver", branch]))
+            .expect(0);
+        let said = format!("driver branch {branch}: its oldest release, {release}, is meant");
+        assert!(run.flat().contains(&said), "{}", run.shown());
+    }
+    let unknown = context.run(&resolve(&["torch"], &["--stack-only", "--driver", "541"])).expect(2);
+    assert!(
+        unknown.flat().contains("nearest branches with a known release are `535` and `545`"),
+        "{}",
+        unknown.shown()
+    );
+    context
+        .write("envlock.toml", "[stack]\ntorch = \"*\"\n[target.a]\ngpus = [\"A100\"]\ndriver = \"535\"\n");
+    let run = context.run(&["resolve", "--stack-only", "--dry-run"]).expect(0);
+    assert!(
+        run.flat().contains("driver branch 535: its oldest release, 535.54.03, is meant"),
+        "{}",
+        run.shown()
+    );
 }

@@ -25,13 +25,13 @@ fn a_clean_environment_runs_the_command_in_its_place() {
     run(&env, &["--", "true"]).expect(0);
     // A library that changed is.
     std::fs::remove_file(env.site.join("nvidia/cudnn/lib/libcudnn_ops.so.9")).unwrap();
-    let refused = run(&env, &["--", "touch", "started"]).expect(1);
+    let refused = run(&env, &["--", "touch", "started"]).expect(125);
     assert!(refused.stdout.contains("error[missing-library]"), "{}", refused.shown());
     assert!(refused.stderr.contains("was not started"), "{}", refused.shown());
     assert!(!env.context.exists("started"));
     run(&env, &["--no-verify", "--", "touch", "started"]).expect(0);
     assert!(env.context.exists("started"));
-    run(&env, &["--no-verify", "--", "no-such-command"]).expect(2);
+    run(&env, &["--no-verify", "--", "no-such-command"]).expect(125);
     run(&env, &[]).expect(2);
 }
 
@@ -43,7 +43,7 @@ fn what_is_kept_depends_on_variables_too() {
     let stub = env.context.dir.path().join("stubs/libcuda.so.1").display().to_string();
     env.library(&stub, &Default::default());
     env.context.set("LD_LIBRARY_PATH", &env.context.dir.path().join("stubs").display().to_string());
-    let refused = run(&env, &["--", "true"]).expect(1);
+    let refused = run(&env, &["--", "true"]).expect(125);
     assert!(refused.stdout.contains("stub-library"), "{}", refused.shown());
 }
 
@@ -61,7 +61,7 @@ fn another_target_and_a_new_library_are_looked_at() {
     std::os::unix::fs::symlink(env.context.dir.path().join("stubs"), &folder).unwrap();
     let other = super::native::Build { needs: &["libnothere.so"], ..Default::default() };
     env.library(&folder.join("libnvJitLink.so.12").display().to_string(), &other);
-    let refused = run(&env, &["--", "true"]).expect(1);
+    let refused = run(&env, &["--", "true"]).expect(125);
     assert!(refused.stdout.contains("missing-library"), "{}", refused.shown());
     // A library that was exchanged with its size and times kept is another file.
     let Some(mut env) = Environment::new() else { return };
@@ -73,7 +73,7 @@ fn another_target_and_a_new_library_are_looked_at() {
     bytes[32..40].copy_from_slice(&u64::MAX.to_le_bytes());
     std::fs::write(&library, bytes).unwrap();
     std::fs::File::options().append(true).open(&library).unwrap().set_modified(times).unwrap();
-    run(&env, &["--", "true"]).expect(1);
+    run(&env, &["--", "true"]).expect(125);
 }
 
 #[test]

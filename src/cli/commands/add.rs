@@ -35,7 +35,7 @@ pub(super) fn remove(global: &GlobalArgs, args: &AddArgs, printer: &Printer) -> 
                 stack(document).as_table_like_mut().is_some_and(|table| table.remove(&name).is_some());
             let in_list = remove_from(dependencies(document)?, &name);
             if !in_stack && !in_list {
-                return Err(CliError::new("usage", format!("envlock.toml does not ask for `{name}`")));
+                return Err(CliError::usage(format!("envlock.toml does not ask for `{name}`")));
             }
         }
         Ok(())
@@ -49,15 +49,14 @@ fn edit(
     change: impl Fn(&mut DocumentMut) -> Result<(), CliError>,
 ) -> Result<u8, CliError> {
     let folder = files::project_folder(global.project.as_deref(), false)?;
-    let name = files::manifest_in(&folder).ok_or_else(|| {
-        CliError::new("usage", "there is no envlock.toml here").hint("start with `envlock init`")
-    })?;
+    let name = files::manifest_in(&folder)
+        .ok_or_else(|| CliError::usage("there is no envlock.toml here").hint("start with `envlock init`"))?;
     let path = folder.join(name);
     let before = files::read(&path)?.unwrap_or_default();
     manifest::parse(&before, name)?;
     let mut document: DocumentMut = before
         .parse()
-        .map_err(|e: toml_edit::TomlError| CliError::new("input", format!("{name}: {}", e.message())))?;
+        .map_err(|e: toml_edit::TomlError| CliError::input(format!("{name}: {}", e.message())))?;
     change(&mut document)?;
     let after = document.to_string();
     let project = Project::with_manifest(folder, name, &after)?;
@@ -75,14 +74,13 @@ fn stack(document: &mut DocumentMut) -> &mut Item {
 
 fn dependencies(document: &mut DocumentMut) -> Result<&mut Array, CliError> {
     let project = document.entry("project").or_insert(toml_edit::table());
-    let project = project
-        .as_table_like_mut()
-        .ok_or_else(|| CliError::new("input", "envlock.toml: `project` is no table"))?;
+    let project =
+        project.as_table_like_mut().ok_or_else(|| CliError::input("envlock.toml: `project` is no table"))?;
     project
         .entry("dependencies")
         .or_insert(Item::Value(Value::Array(Array::new())))
         .as_array_mut()
-        .ok_or_else(|| CliError::new("input", "envlock.toml: `dependencies` is no list"))
+        .ok_or_else(|| CliError::input("envlock.toml: `dependencies` is no list"))
 }
 
 fn remove_from(list: &mut Array, name: &str) -> bool {

@@ -26,7 +26,7 @@ pub(super) fn run(global: &GlobalArgs, args: &DiagnoseArgs, printer: &Printer) -
         (Some(path), _) if path.as_os_str() != "-" => {
             let metadata = std::fs::metadata(path).map_err(|e| unreadable(path, &e))?;
             if metadata.is_dir() {
-                return Err(CliError::new("input", format!("`{}` is a folder", path.display())));
+                return Err(CliError::input(format!("`{}` is a folder", path.display())));
             }
             read(std::fs::File::open(path).map_err(|e| unreadable(path, &e))?, &registry)?
         }
@@ -47,11 +47,15 @@ pub(super) fn run(global: &GlobalArgs, args: &DiagnoseArgs, printer: &Printer) -
     } else {
         print_text(printer, &diagnosis);
     }
-    Ok(if diagnosis.causes.is_empty() { exit::YES } else { exit::NO })
+    Ok(match (diagnosis.causes.is_empty(), diagnosis.healthy) {
+        (false, _) => exit::NO,
+        (true, true) => exit::YES,
+        (true, false) => exit::NOT_KNOWN,
+    })
 }
 
 fn unreadable(path: &std::path::Path, error: &std::io::Error) -> CliError {
-    CliError::new("input", format!("cannot read `{}`: {error}", path.display()))
+    CliError::input(format!("cannot read `{}`: {error}", path.display()))
 }
 
 /// Reads line by line; memory does not grow with the input.
@@ -62,7 +66,7 @@ fn read(input: impl Read, registry: &Registry) -> Result<Facts, CliError> {
     let mut line = Vec::new();
     loop {
         line.clear();
-        let failed = |e: std::io::Error| CliError::new("input", format!("cannot read the text: {e}"));
+        let failed = |e: std::io::Error| CliError::input(format!("cannot read the text: {e}"));
         let n = input.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).map_err(failed)?;
         if n == 0 {
             break;

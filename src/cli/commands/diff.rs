@@ -16,7 +16,7 @@ pub(super) fn run(_global: &GlobalArgs, args: &DiffArgs, printer: &Printer) -> R
         [old, new] => (old, new),
         [_, old, _, _, new, _, _, ..] => (old, new),
         _ => {
-            return Err(CliError::new("usage", "`diff` compares two locks").hint(
+            return Err(CliError::usage("`diff` compares two locks").hint(
                 "for example `git show HEAD:envlock.lock > old.lock; envlock diff old.lock envlock.lock`",
             ));
         }
@@ -46,8 +46,8 @@ fn read(path: &Path) -> Result<Option<Lockfile>, CliError> {
     if path == Path::new("/dev/null") {
         return Ok(None);
     }
-    let text = files::read(path)?
-        .ok_or_else(|| CliError::new("input", format!("`{}` does not exist", path.display())))?;
+    let text =
+        files::read(path)?.ok_or_else(|| CliError::input(format!("`{}` does not exist", path.display())))?;
     match lockfile::parse(&text) {
         Ok(lock) => Ok(Some(lock)),
         Err(error) => {

@@ -26,9 +26,7 @@ pub(super) fn run(global: &GlobalArgs, args: &GraphArgs, printer: &Printer) -> R
         GraphFormat::Mermaid => mermaid(&drawing),
         GraphFormat::Svg => svg(&drawing),
         GraphFormat::Text => {
-            return Err(
-                CliError::new("usage", "a tree is printed, not written").hint("use `envlock tree > FILE`")
-            );
+            return Err(CliError::usage("a tree is printed, not written").hint("use `envlock tree > FILE`"));
         }
     };
     match &args.output {
@@ -36,7 +34,7 @@ pub(super) fn run(global: &GlobalArgs, args: &GraphArgs, printer: &Printer) -> R
         Some(path) => {
             // A drawing carries no mark of ours: an older one is replaced only when asked to.
             if path.exists() && !args.force {
-                return Err(CliError::new("files", format!("`{}` exists", path.display()))
+                return Err(CliError::files(format!("`{}` exists", path.display()))
                     .hint("pass `--force` to replace it"));
             }
             files::write(path, &text)?;

@@ -15,7 +15,7 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
     };
     let path = folder.join(files::MANIFEST);
     if path.exists() && !args.force {
-        return Err(CliError::new("files", format!("`{}` exists", path.display()))
+        return Err(CliError::files(format!("`{}` exists", path.display()))
             .hint("edit it, or pass `--force` to replace it"));
     }
     let from = match (&args.from, &args.from_prefix) {

@@ -61,7 +61,7 @@ pub(super) fn run(global: &GlobalArgs, args: &InspectArgs, printer: &Printer) ->
 
 fn local(path: &Path, printer: &Printer) -> Result<Vec<Library>, CliError> {
     let unreadable = |path: &Path, why: String| {
-        CliError::new("input", format!("cannot read `{}`: {why}", clean(&path.display().to_string(), 300)))
+        CliError::input(format!("cannot read `{}`: {why}", clean(&path.display().to_string(), 300)))
     };
     if path.is_dir() {
         // What is no library in a folder is nobody's mistake.
@@ -103,7 +103,7 @@ fn wheel(file: std::fs::File, printer: &Printer) -> Result<Vec<Library>, String>
 /// A wheel on a server: read whole, once, into a temporary file.
 fn remote(global: &GlobalArgs, url: &str, printer: &Printer) -> Result<Vec<Library>, CliError> {
     if !url.split(['?', '#']).next().is_some_and(|path| path.ends_with(".whl")) {
-        return Err(CliError::new("usage", format!("`{}` is no wheel's address", clean(url, 200)))
+        return Err(CliError::usage(format!("`{}` is no wheel's address", clean(url, 200)))
             .hint("an address ends in `.whl`"));
     }
     let client = fetch::client_of_addresses(global);
@@ -111,9 +111,8 @@ fn remote(global: &GlobalArgs, url: &str, printer: &Printer) -> Result<Vec<Libra
     bar.enable_steady_tick(std::time::Duration::from_millis(100));
     let file = client.download(url);
     bar.finish_and_clear();
-    let file = file.map_err(|e| CliError::new("network", e.to_string()))?;
-    wheel(file, printer)
-        .map_err(|why| CliError::new("input", format!("cannot read `{}`: {why}", clean(url, 200))))
+    let file = file.map_err(|e| CliError::network(e.to_string()))?;
+    wheel(file, printer).map_err(|why| CliError::input(format!("cannot read `{}`: {why}", clean(url, 200))))
 }
 
 fn walk(folder: &Path, found: &mut Vec<PathBuf>, depth: usize) {

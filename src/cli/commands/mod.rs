@@ -58,7 +58,7 @@ pub(super) fn dispatch(args: &Args, printer: &Printer) -> Result<u8, CliError> {
             let mut text = Vec::new();
             clap_mangen::Man::new(Args::command())
                 .render(&mut text)
-                .map_err(|e| CliError::new("files", e.to_string()))?;
+                .map_err(|e| CliError::files(e.to_string()))?;
             printer.raw(&String::from_utf8_lossy(&text));
             Ok(exit::YES)
         }

@@ -47,10 +47,10 @@ pub(super) fn run(global: &GlobalArgs, args: &PlanArgs, printer: &Printer) -> Re
 fn image(name: &str, host: &Host, registry: &Registry, printer: &Printer) -> Result<u8, CliError> {
     let image = match containers::find(registry, name) {
         Ok(image) => image,
-        Err(error @ NameError::NotAName(_)) => return Err(CliError::new("usage", error.to_string())),
+        Err(error @ NameError::NotAName(_)) => return Err(CliError::usage(error.to_string())),
         // That is no answer about the image.
         Err(error @ NameError::UnknownRepository { .. }) => {
-            return Err(CliError::new("registry", error.to_string()));
+            return Err(CliError::registry(error.to_string()));
         }
         Err(error) => {
             let near = match &error {
@@ -113,7 +113,7 @@ fn image(name: &str, host: &Host, registry: &Registry, printer: &Printer) -> Res
 }
 
 fn request(args: &PlanArgs, registry: &Registry) -> Result<Request, CliError> {
-    let usage = |message: String| CliError::new("usage", message);
+    let usage = |message: String| CliError::usage(message);
     let mut request = Request::default();
     let torch = settings::requirement(args.torch.as_deref().unwrap_or("torch"))?;
     if torch.requirement.name.as_ref() as &str != "torch" {

@@ -26,10 +26,7 @@ enum Dependency {
 pub(super) fn environment(text: &str, name: &str) -> Result<Imported, CliError> {
     let document: Environment = serde_saphyr::from_str(text).map_err(|e| {
         let message = e.to_string();
-        CliError::new(
-            "input",
-            format!("{}: {}", clean(name, 80), clean(message.lines().next().unwrap_or(""), 200)),
-        )
+        CliError::input(format!("{}: {}", clean(name, 80), clean(message.lines().next().unwrap_or(""), 200)))
     })?;
     let mut out = Imported::default();
     for dependency in document.dependencies {

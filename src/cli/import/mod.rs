@@ -31,7 +31,7 @@ impl Imported {
     /// Adds a requirement; `origin` is the file.
     fn push(&mut self, text: &str, origin: &str) -> Result<(), CliError> {
         let parsed = UserRequirement::parse(text, origin.into())
-            .map_err(|e| CliError::new("input", format!("{}: {e}", clean(origin, 80))))?;
+            .map_err(|e| CliError::input(format!("{}: {e}", clean(origin, 80))))?;
         self.requirements.push((text.trim().to_owned(), parsed));
         Ok(())
     }
@@ -50,19 +50,19 @@ pub(super) fn read(file: &Path) -> Result<Imported, CliError> {
         ("pixi.toml", _) => conda::pixi(&text(file)?, &name),
         (_, "toml") => pyproject::read(&text(file)?, &name),
         (_, "yml" | "yaml") => conda::environment(&text(file)?, &name),
-        _ => Err(CliError::new("usage", format!("`{}` is of no kind that is read", clean(&name, 80))).hint(
+        _ => Err(CliError::usage(format!("`{}` is of no kind that is read", clean(&name, 80))).hint(
             "these are: requirements.txt, pyproject.toml (PEP 621, uv, poetry), environment.yml, pixi.toml",
         )),
     }
 }
 
 fn text(file: &Path) -> Result<String, CliError> {
-    files::read(file)?.ok_or_else(|| CliError::new("input", format!("`{}` does not exist", file.display())))
+    files::read(file)?.ok_or_else(|| CliError::input(format!("`{}` does not exist", file.display())))
 }
 
 /// A TOML document that cannot be read, with its line.
 fn unreadable(name: &str, text: &str, error: &toml::de::Error) -> CliError {
     let start = error.span().map_or(0, |s| s.start.min(text.len()));
     let line = text[..start].matches('\n').count() + 1;
-    CliError::new("input", format!("{}:{line}: {}", clean(name, 80), clean(error.message(), 200)))
+    CliError::input(format!("{}:{line}: {}", clean(name, 80), clean(error.message(), 200)))
 }

@@ -14,11 +14,11 @@ use crate::verify::FURNITURE;
 /// Reads an environment; nothing of it is run.
 pub(in crate::cli) fn read(folder: &Path) -> Result<Imported, CliError> {
     let prefix = inspect::find_prefix(Some(folder), &|_| None).ok_or_else(|| {
-        CliError::new("usage", format!("`{}` is no Python environment", folder.display()))
+        CliError::usage(format!("`{}` is no Python environment", folder.display()))
             .hint("name the folder of a venv or a conda environment")
     })?;
-    let installed = inspect::read(&prefix, inspect::Depth::Sizes)
-        .map_err(|error| CliError::new("input", error.to_string()))?;
+    let installed =
+        inspect::read(&prefix, inspect::Depth::Sizes).map_err(|error| CliError::input(error.to_string()))?;
     let origin = folder.display().to_string();
     let needed: BTreeSet<String> = installed
         .distributions
@@ -49,7 +49,7 @@ pub(in crate::cli) fn read(folder: &Path) -> Result<Imported, CliError> {
         }
     }
     if out.requirements.is_empty() {
-        return Err(CliError::new("usage", format!("nothing is installed in `{origin}`")));
+        return Err(CliError::usage(format!("nothing is installed in `{origin}`")));
     }
     Ok(out)
 }

@@ -19,7 +19,7 @@ pub(super) fn read(file: &Path) -> Result<Imported, CliError> {
 fn read_into(out: &mut Imported, file: &Path, constraints: bool, depth: usize) -> Result<(), CliError> {
     let name = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     if depth > DEEPEST {
-        return Err(CliError::new("input", format!("`{}` includes itself", clean(&name, 80))));
+        return Err(CliError::input(format!("`{}` includes itself", clean(&name, 80))));
     }
     for line in text(file)?.replace("\\\r\n", " ").replace("\\\n", " ").lines() {
         let line = line.split(" #").next().unwrap_or("").trim();

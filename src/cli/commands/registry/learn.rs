@@ -77,7 +77,7 @@ fn known(registry: &Registry, learned: &Learned) -> Option<Vec<&'static str>> {
 
 fn from_file(path: &Path, platform: Platform, printer: &Printer) -> Result<Learned, CliError> {
     let shown = path.display().to_string();
-    let file = File::open(path).map_err(|e| CliError::new("input", format!("cannot read `{shown}`: {e}")))?;
+    let file = File::open(path).map_err(|e| CliError::input(format!("cannot read `{shown}`: {e}")))?;
     let bytes = file.metadata().map(|m| m.len()).ok();
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut telling = Telling::new(printer, bytes);
@@ -93,6 +93,9 @@ fn from_address(
     platform: Platform,
     printer: &Printer,
 ) -> Result<Learned, CliError> {
+    if let Err(error) = ::url::Url::parse(url) {
+        return Err(CliError::usage(format!("`{}` is no url: {error}", clean(url, 200))));
+    }
     let client = fetch::client_of_addresses(global);
     let name =
         url.split(['?', '#']).next().unwrap_or(url).rsplit('/').next().unwrap_or(url).replace("%2B", "+");
@@ -107,7 +110,7 @@ fn from_index(
 ) -> Result<Learned, CliError> {
     let shown = clean(&args.wheel, 80);
     let wrong = |why: &str| {
-        CliError::new("usage", format!("`{shown}` {why}"))
+        CliError::usage(format!("`{shown}` {why}"))
             .hint("a requirement such as `torch==2.15.0`, a wheel's path, or its address")
     };
     let requirement =
@@ -121,14 +124,16 @@ fn from_index(
     let client = fetch::client(global, &project, args.index_url.as_deref())?;
     let name = requirement.name.to_string();
     let page = learning::page(&client, &name)?;
-    let page = page.ok_or_else(|| CliError::new("network", format!("the index pypi has no `{name}`")))?;
+    let page = page.ok_or_else(|| CliError {
+        exit: exit::NO,
+        ..CliError::network(format!("the index pypi has no `{name}`"))
+    })?;
     let Some(found) = learning::newest(&page, specifiers, platform) else {
         return Err(CliError {
             exit: exit::NO,
-            ..CliError::new(
-                "registry",
-                format!("no release of {name} that `{shown}` allows has a wheel for {platform}"),
-            )
+            ..CliError::registry(format!(
+                "no release of {name} that `{shown}` allows has a wheel for {platform}"
+            ))
         });
     };
     learning::release(&client, &page, found, platform, printer)

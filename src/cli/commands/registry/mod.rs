@@ -18,21 +18,21 @@ pub(super) fn run(global: &GlobalArgs, command: &RegistryCommand, printer: &Prin
                 "torch" => show::torch(&registry, which.as_deref()),
                 "gpu" => {
                     let Some(name) = which else {
-                        return Err(CliError::new("usage", "which GPU?")
-                            .hint("`envlock registry show gpu \"RTX 4090\"`"));
+                        return Err(
+                            CliError::usage("which GPU?").hint("`envlock registry show gpu \"RTX 4090\"`")
+                        );
                     };
-                    let found = registry.find_gpu(name).map_err(|e| CliError {
-                        exit: exit::NO,
-                        ..CliError::new("registry", e.to_string())
-                    })?;
+                    let found = registry
+                        .find_gpu(name)
+                        .map_err(|e| CliError { exit: exit::NO, ..CliError::registry(e.to_string()) })?;
                     show::gpu(&registry, &found)
                 }
                 "driver" => show::drivers(&registry, which.as_deref()),
                 other => {
-                    return Err(CliError::new(
-                        "usage",
-                        format!("`{}` is not shown", crate::model::text::clean(other, 40)),
-                    )
+                    return Err(CliError::usage(format!(
+                        "`{}` is not shown",
+                        crate::model::text::clean(other, 40)
+                    ))
                     .hint("`torch VERSION`, `gpu NAME` and `driver BRANCH` are"));
                 }
             };
@@ -40,10 +40,10 @@ pub(super) fn run(global: &GlobalArgs, command: &RegistryCommand, printer: &Prin
                 let which = which.as_deref().unwrap_or("");
                 return Err(CliError {
                     exit: exit::NO,
-                    ..CliError::new(
-                        "registry",
-                        format!("the registry has no {subject} `{}`", crate::model::text::clean(which, 40)),
-                    )
+                    ..CliError::registry(format!(
+                        "the registry has no {subject} `{}`",
+                        crate::model::text::clean(which, 40)
+                    ))
                 });
             }
             if printer.json {

@@ -5,7 +5,7 @@ use pep508_rs::VersionOrUrl;
 
 use super::machines::Machine;
 use crate::cli::args::{GlobalArgs, SolveArgs};
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, Failure};
 use crate::cli::kept::{Kept, Place};
 use crate::cli::learning;
 use crate::cli::printer::Printer;
@@ -140,7 +140,7 @@ fn companion_row(
         }
         Err(error) => {
             // What cannot be read is not judged, as if nobody had tried.
-            if error.code == learning::NO_CODE {
+            if error.code == Failure::NoCode {
                 place.keep(None);
             }
             None
@@ -197,9 +197,7 @@ impl Learner<'_> {
         if self.global.offline || (self.args.no_learn && locked.is_some()) {
             return match locked {
                 None => Ok(None),
-                Some(locked) => Err(CliError::new(
-                    "registry",
-                    format!("the lock has {name} {locked}, which the registry does not know, and it may not be read now"),
+                Some(locked) => Err(CliError::new(Failure::UnknownRow, format!("the lock has {name} {locked}, which the registry does not know, and it may not be read now"),
                 )
                 .hint("run once without `--offline` and `--no-learn`, or let go of it with `--upgrade`")),
             };
@@ -210,7 +208,7 @@ impl Learner<'_> {
             Some(locked) => Some(
                 format!("=={locked}")
                     .parse::<VersionSpecifiers>()
-                    .map_err(|e| CliError::new("lock", format!("`{locked}` is no version: {e}")))?,
+                    .map_err(|e| CliError::lock(format!("`{locked}` is no version: {e}")))?,
             ),
             None => self.specifiers(name),
         };

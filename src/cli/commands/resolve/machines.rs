@@ -47,11 +47,8 @@ pub(super) fn machines(
     if args.host.describe_a_machine() {
         if !targets.is_empty() && !args.dry_run {
             let names: Vec<String> = targets.iter().map(|t| format!("[target.{}]", t.name)).collect();
-            return Err(CliError::new(
-                "usage",
-                format!("envlock.toml says what to lock for: {}", names.join(", ")),
-            )
-            .hint("see the answer for another machine with `--dry-run`, or give it a table of its own"));
+            return Err(CliError::usage(format!("envlock.toml says what to lock for: {}", names.join(", ")))
+                .hint("see the answer for another machine with `--dry-run`, or give it a table of its own"));
         }
         let seen = host::as_described(&args.host, registry)?;
         return Ok(vec![Machine::at_hand(seen, ignored, false, registry)?]);

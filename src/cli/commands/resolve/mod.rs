@@ -107,11 +107,8 @@ pub(super) fn run_in(
         Joint::Solved(solutions) => solutions,
         Joint::Conflict(conflict) => return Ok(refuse(&conflict, &request, printer)),
         Joint::TooLong => {
-            return Err(CliError::new(
-                "internal",
-                "the search was given up: these requirements are too entangled",
-            )
-            .hint("name a version of one or two packages, or a Python with `--python`"));
+            return Err(CliError::internal("the search was given up: these requirements are too entangled")
+                .hint("name a version of one or two packages, or a Python with `--python`"));
         }
     };
     let level = if args.stack_only { Level::Stack } else { Level::Full };
@@ -207,11 +204,8 @@ fn read_lock(project: &Project, args: &SolveArgs, printer: &Printer) -> Result<O
     }
     let ours = text.contains(lockfile::MARK);
     if !ours && !text.trim().is_empty() {
-        return Err(CliError::new(
-            "files",
-            format!("`{}` exists and was not written by envlock", path.display()),
-        )
-        .hint("move it away, or pass `--force` to replace it"));
+        return Err(CliError::files(format!("`{}` exists and was not written by envlock", path.display()))
+            .hint("move it away, or pass `--force` to replace it"));
     }
     let renewable = !matches!(error, lockfile::LockError::Newer { .. });
     if renewable && !args.locked && (args.redetect || args.host.describe_a_machine()) {
@@ -277,15 +271,14 @@ fn guard_empty_stack(request: &Request) -> Result<(), CliError> {
         return Ok(());
     }
     let names = STACK_PACKAGES.join("`, `");
-    Err(CliError::new("usage", format!("`--stack-only` solves `{names}`, and none of them is asked for"))
+    Err(CliError::usage(format!("`--stack-only` solves `{names}`, and none of them is asked for"))
         .hint("leave `--stack-only` out, or ask for torch"))
 }
 
 /// A lock of the stack alone has no hashes: it does not silently take the place of one that has them.
 fn guard_full_lock(old: Option<&Lockfile>, force: bool) -> Result<(), CliError> {
     match old {
-        Some(lock) if !force && lock.targets.iter().any(|t| t.level == Level::Full) => Err(CliError::new(
-            "files",
+        Some(lock) if !force && lock.targets.iter().any(|t| t.level == Level::Full) => Err(CliError::files(
             "`envlock.lock` holds every package with its hashes, and `--stack-only` would drop them",
         )
         .hint("see the answer with `--dry-run`, or replace the lock with `--force`")),

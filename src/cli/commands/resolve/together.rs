@@ -163,7 +163,7 @@ impl Together<'_> {
             Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _) => One::Conflict(conflict),
             Answer::TooLong => One::TooLong,
             Answer::NeedMetadata(_) => {
-                return Err(CliError::new("internal", "the solver stopped without an answer"));
+                return Err(CliError::internal("the solver stopped without an answer"));
             }
         })
     }

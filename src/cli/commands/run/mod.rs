@@ -16,26 +16,30 @@ use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use state::State;
 
+/// Where the command is not started, whatever the reason, the exit code says that: any other is the command's own.
 pub(super) fn run(global: &GlobalArgs, args: &RunArgs, printer: &Printer) -> Result<u8, CliError> {
+    start(global, args, printer).map_err(|error| CliError { exit: exit::NOT_STARTED, ..error })
+}
+
+fn start(global: &GlobalArgs, args: &RunArgs, printer: &Printer) -> Result<u8, CliError> {
     let prefix = verify::prefix(args.prefix.as_deref())?;
     if !args.no_verify {
         let project = Project::find(global, true)?;
         let kept = State::kept(global, &project, &prefix);
         if !kept.is_some_and(|state| state.holds(global, args)) {
-            let code = verified(global, &project, &prefix, args, printer)?;
-            if code != exit::YES {
-                return Ok(code);
+            if !verified(global, &project, &prefix, args, printer)? {
+                return Ok(exit::NOT_STARTED);
             }
         }
     }
     let [program, rest @ ..] = args.command.as_slice() else {
-        return Err(CliError::new("usage", "no command is named").hint("`envlock run -- python train.py`"));
+        return Err(CliError::usage("no command is named").hint("`envlock run -- python train.py`"));
     };
     let mut command = Command::new(program);
     command.args(rest);
     enter(&mut command, &prefix, args.prefix.is_some());
     let failed = |error: std::io::Error| {
-        CliError::new("usage", format!("cannot start `{}`: {error}", program.to_string_lossy()))
+        CliError::usage(format!("cannot start `{}`: {error}", program.to_string_lossy()))
     };
     if args.monitor || args.monitor_out.is_some() {
         return monitor::run(command, args.monitor_out.as_deref(), printer).map_err(failed);
@@ -43,14 +47,14 @@ pub(super) fn run(global: &GlobalArgs, args: &RunArgs, printer: &Printer) -> Res
     replace(command).map_err(failed)
 }
 
-/// Verifies, and keeps what it was that was clean.
+/// Whether nothing is wrong; keeps what it was that was clean.
 fn verified(
     global: &GlobalArgs,
     project: &Project,
     prefix: &Path,
     args: &RunArgs,
     printer: &Printer,
-) -> Result<u8, CliError> {
+) -> Result<bool, CliError> {
     let registry = settings::registry(global)?;
     let lock = lock::read(project)?;
     if let Some(lock) = &lock {
@@ -73,14 +77,14 @@ fn verified(
             verify::findings(printer, judged.areas.iter().flat_map(|area| &area.findings));
         }
         printer.hint("the command was not started; `--no-verify` starts it all the same");
-        return Ok(exit::NO);
+        return Ok(false);
     }
     let state = State::of(global, project, prefix, args, &judged.installed);
     // What was changed while it was judged may have been looked at before the change.
     if !state.changed_since(begun) {
         state.keep(global, prefix);
     }
-    Ok(exit::YES)
+    Ok(true)
 }
 
 /// Makes the environment the active one for a command, where it is not already.

@@ -38,7 +38,7 @@ pub(super) fn judge(
         paths.push(path.to_path_buf());
     }
     if paths.is_empty() {
-        return Err(CliError::new("input", format!("`{}` holds no host files", path.display()))
+        return Err(CliError::input(format!("`{}` holds no host files", path.display()))
             .hint("write one on each node with `envlock probe --save NODE.toml`"));
     }
     let as_json = printer.json || args.format == VerifyFormat::Json;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::cli::args::{GlobalArgs, SmokeChoice, VerifyArgs, VerifyFormat};
-use crate::cli::error::{CliError, exit};
+use crate::cli::error::{CliError, Failure, exit};
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::{host, lock};
@@ -119,7 +119,7 @@ impl Judged {
 /// When none is named and none is active.
 pub(super) fn prefix(named: Option<&Path>) -> Result<PathBuf, CliError> {
     inspect::find_prefix(named, &|name| std::env::var(name).ok()).ok_or_else(|| {
-        CliError::new("usage", "no environment is active")
+        CliError::new(Failure::Environment, "no environment is active")
             .hint("name one with `--prefix DIR`, or activate it first")
     })
 }
@@ -160,8 +160,7 @@ pub(super) fn judge(
     let all_gpus = seen.gpus.as_ref().map_or(0, Vec::len);
     let mut machine = host::without(seen, &ignored, registry)?;
     let depth = if question.deep { inspect::Depth::Hashes } else { inspect::Depth::Sizes };
-    let installed =
-        inspect::read(question.prefix, depth).map_err(|e| CliError::new("input", e.to_string()))?;
+    let installed = inspect::read(question.prefix, depth).map_err(|e| CliError::input(e.to_string()))?;
     let target = match (lock, question.target) {
         (None, _) => None,
         (Some(lock), Some(name)) => Some(lock::target(lock, Some(name))?),

@@ -77,7 +77,7 @@ pub(super) fn run(global: &GlobalArgs, args: &WhyArgs, printer: &Printer) -> Res
             (_, Some(spec)) => subject.why_not(spec)?,
             (Some(package), None) => subject.why(package)?,
             (None, None) => {
-                return Err(CliError::new("usage", "name a package, or something with `--not`"));
+                return Err(CliError::usage("name a package, or something with `--not`"));
             }
         };
         answer["target"] = json!(target.name);
@@ -92,7 +92,7 @@ pub(super) fn run(global: &GlobalArgs, args: &WhyArgs, printer: &Printer) -> Res
 }
 
 fn not_locked(name: &str, level: Level) -> CliError {
-    let error = CliError::new("usage", format!("the lock has no package `{}`", clean(name, 60)));
+    let error = CliError::usage(format!("the lock has no package `{}`", clean(name, 60)));
     let error = match level {
         Level::Stack => error.hint("it was made with `--stack-only`; `envlock resolve` locks the others too"),
         Level::Full => error.hint("`envlock tree` shows what it has"),
@@ -288,20 +288,17 @@ impl Subject<'_> {
                 .is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '-'))
         });
         if let Some(limited) = limited.filter(|_| self.target.stack.is_none()) {
-            return Err(CliError::new("usage", format!("`{limited}` limits the builds of torch, and the lock has no torch"))
+            return Err(CliError::usage(format!("`{limited}` limits the builds of torch, and the lock has no torch"))
                 .hint("what a framework's releases were built with is in registry/frameworks; ask for another release of it"));
         }
         let party = match manifest::stack_limit(&mut request, spec, &Origin::Question) {
-            Some(limited) => limited.map_err(|message| CliError::new("usage", message))?,
+            Some(limited) => limited.map_err(|message| CliError::usage(message))?,
             None => {
                 let asked = question(spec)?;
                 let name = asked.requirement.name.to_string();
                 if ["driver", "gpu", "glibc"].contains(&name.as_str()) {
-                    return Err(CliError::new(
-                        "usage",
-                        format!("`{name}` is of the machine, not of the request"),
-                    )
-                    .hint("`envlock plan --gpu NAME --driver V` says what another machine can run"));
+                    return Err(CliError::usage(format!("`{name}` is of the machine, not of the request"))
+                        .hint("`envlock plan --gpu NAME --driver V` says what another machine can run"));
                 }
                 request.requirements.push(asked);
                 Party::package(name)
@@ -354,10 +351,9 @@ impl Subject<'_> {
                 });
                 Ok((exit::YES, answer))
             }
-            Answer::TooLong | Answer::NeedMetadata(_) => Err(CliError::new(
-                "internal",
-                "the search was given up: these requirements are too entangled",
-            )),
+            Answer::TooLong | Answer::NeedMetadata(_) => {
+                Err(CliError::internal("the search was given up: these requirements are too entangled"))
+            }
         }
     }
 
@@ -418,7 +414,7 @@ fn told(conflict: &Conflict) -> Vec<&Reason> {
 }
 
 fn question(spec: &str) -> Result<UserRequirement, CliError> {
-    UserRequirement::parse(spec, Origin::Question).map_err(|e| CliError::new("usage", e.to_string()))
+    UserRequirement::parse(spec, Origin::Question).map_err(|e| CliError::usage(e.to_string()))
 }
 
 /// `, with torch 2.9.1 cu128, Python 3.12`

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{ExportError, address, extra_indexes, installable};
+use super::{ExportError, address, extra_indexes, installable, pinned};
 use crate::lockfile::Target;
 use crate::model::solution::Framework;
 use crate::model::version::cuda_short;
@@ -56,13 +56,9 @@ pub fn conda_environment(
         let _ = writeln!(out, "      - --extra-index-url {}", address(addresses, index, package)?);
     }
     for package in packages {
-        let hashes: String = package
-            .files
-            .iter()
-            .filter_map(|f| f.sha256.as_ref())
-            .map(|h| format!(" --hash=sha256:{h}"))
-            .collect();
-        let _ = writeln!(out, "      - {}=={}{hashes}", package.name, package.version);
+        let (requirement, hashes) = pinned(package, addresses)?;
+        let hashes: String = hashes.iter().map(|hash| format!(" --hash=sha256:{hash}")).collect();
+        let _ = writeln!(out, "      - {requirement}{hashes}");
     }
     Ok(out)
 }

@@ -14,7 +14,7 @@ pub use pylock::pylock;
 pub use requirements::requirements;
 
 use crate::lockfile::Target;
-use crate::model::solution::{ChosenPackage, Level};
+use crate::model::solution::{ChosenFile, ChosenPackage, Level};
 
 /// How an environment.yml of envlock's begins.
 pub const ENVIRONMENT_MARK: &str = "# Written by envlock as environment.yml";
@@ -78,14 +78,49 @@ fn installable(target: &Target) -> Result<&[ChosenPackage], ExportError> {
     Ok(&target.packages)
 }
 
-/// The indexes beside `pypi` that packages come from, sorted.
+/// The index that carries builds of torch by CUDA variant.
+const PYTORCH: &str = "pytorch";
+
+/// Whether a package comes from the pytorch index: `pytorch/cu126`.
+fn is_from_pytorch(package: &ChosenPackage) -> bool {
+    package.index.split('/').next() == Some(PYTORCH)
+}
+
+/// The indexes beside `pypi` and `pytorch` that packages come from, each with one of them, sorted.
 fn extra_indexes(packages: &[ChosenPackage]) -> Vec<(&str, &str)> {
-    let mut indexes: Vec<(&str, &str)> =
-        packages.iter().filter(|p| p.index != "pypi").map(|p| (p.index.as_str(), p.name.as_str())).collect();
+    let mut indexes: Vec<(&str, &str)> = packages
+        .iter()
+        .filter(|p| p.index != "pypi" && !is_from_pytorch(p))
+        .map(|p| (p.index.as_str(), p.name.as_str()))
+        .collect();
     indexes.sort_unstable();
     indexes.dedup_by_key(|(index, _)| *index);
     indexes
 }
+
+/// A package as pip and uv ask for it, and the hashes of the files that may be taken.
+///
+/// Packages of the pytorch index are named by address: uv takes the first index that has a name at all, and that
+/// index carries old copies of packages from elsewhere.
+fn pinned<'p>(
+    package: &'p ChosenPackage,
+    addresses: &[(String, String)],
+) -> Result<(String, Vec<&'p str>), ExportError> {
+    let hashes = |files: &'p [ChosenFile]| files.iter().filter_map(|f| f.sha256.as_deref()).collect();
+    match package.files.first().filter(|_| is_from_pytorch(package)) {
+        Some(file) => {
+            let folder = address(addresses, &package.index, &package.name)?;
+            let name = percent_encoding::utf8_percent_encode(&file.name, IN_FILE_NAMES);
+            let requirement = format!("{} @ {}/{name}", package.name, folder.trim_end_matches('/'));
+            Ok((requirement, hashes(std::slice::from_ref(file))))
+        }
+        None => Ok((format!("{}=={}", package.name, package.version), hashes(&package.files))),
+    }
+}
+
+/// What is escaped in a file's name that becomes part of an address: all but RFC 3986's unreserved characters.
+const IN_FILE_NAMES: &percent_encoding::AsciiSet =
+    &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// The address of an index by name; `pytorch/cu126` is below `pytorch`.
 fn address(addresses: &[(String, String)], index: &str, package: &str) -> Result<String, ExportError> {

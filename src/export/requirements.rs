@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{ExportError, address, extra_indexes, installable};
+use super::{ExportError, address, extra_indexes, installable, pinned};
 use crate::lockfile::Target;
 
 /// The requirements of a target. `addresses` are those of indexes beside `pypi`; the address of
@@ -33,9 +33,10 @@ pub fn requirements(target: &Target, addresses: &[(String, String)]) -> Result<S
         let _ = writeln!(out, "--extra-index-url {}", address(addresses, index, package)?);
     }
     for package in packages {
-        let _ = write!(out, "{}=={}", package.name, package.version);
-        for file in &package.files {
-            let _ = write!(out, " \\\n    --hash=sha256:{}", file.sha256.as_deref().unwrap_or_default());
+        let (requirement, hashes) = pinned(package, addresses)?;
+        out.push_str(&requirement);
+        for hash in hashes {
+            let _ = write!(out, " \\\n    --hash=sha256:{hash}");
         }
         out.push('\n');
     }

@@ -161,6 +161,11 @@ fn answer(
         send(request, body.as_bytes().to_vec(), "text/html", shape);
         return;
     }
+    // The pytorch index has its files beside its pages: `whl/cu126/torch-....whl`.
+    if let Some(bytes) = path.rsplit('/').next().filter(|name| name.ends_with(".whl")).and_then(|n| files.get(n)) {
+        send(request, bytes.clone(), "application/octet-stream", shape);
+        return;
+    }
     let Some(list) = pages.get(&path) else {
         let _ = request.respond(Response::from_string("none").with_status_code(404));
         return;

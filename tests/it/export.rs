@@ -1,7 +1,7 @@
 //! `export` and what other programs make of it.
 
 use super::context::{IndexServer, Shape, TestContext, skipped};
-use super::wheels::little_pypi;
+use super::wheels::{little_pypi, wheel};
 
 fn locked() -> (IndexServer, TestContext) {
     let server = IndexServer::start(little_pypi(), Shape { json: true, metadata: true, ..Shape::default() });
@@ -89,4 +89,78 @@ fn output_to_a_device_is_written_there() {
     } else {
         skipped("no /dev/stdout here");
     }
+}
+
+/// pip and uv install the same files, whatever else the pytorch index carries under names of PyPI.
+#[test]
+#[cfg(unix)]
+fn pip_and_uv_install_the_same_from_requirements() {
+    use std::process::Command;
+    let python = |script: &str| Command::new("python3").args(["-c", script]).output();
+    let Ok(version) = python("import ensurepip, sys; print('%d.%d' % sys.version_info[:2])") else {
+        return skipped("no python3 here");
+    };
+    let version = String::from_utf8_lossy(&version.stdout).trim().to_owned();
+    let Some(minor) = version.strip_prefix("3.") else { return skipped("no python3 with pip here") };
+    let linux = format!("cp3{minor}-cp3{minor}-manylinux_2_17_x86_64");
+    let own = |name: &str, version: &str| wheel(name, version).file(&format!("{name}.py"), version);
+    let mut decoys = vec![own("filelock", "3.13.1"), own("idna", "99.0")];
+    decoys.push(own("requests", "2.32.0").file("decoy.py", "x"));
+    let mut all: Vec<(&str, super::wheels::Wheel)> = decoys.into_iter().map(|w| ("whl/cu126", w)).collect();
+    all.extend([
+        ("pypi", own("filelock", "3.20.0")),
+        ("pypi", own("idna", "3.11")),
+        ("pypi", own("requests", "2.32.0").needs("idna>=3")),
+        ("whl/cu126", own("torch", "2.14.1+cu126").tags(&linux).needs("filelock")),
+    ]);
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    let machine = ["--gpu", "V100", "--driver", "580.65.06", "--python", &version];
+    context.run(&[&["resolve", "torch", "requests"], &machine[..]].concat()).expect(0);
+    let text = context.run(&["export", "requirements.txt", "-o", "r.txt"]).expect(0);
+    let exported = context.read("r.txt");
+    assert!(!exported.contains("--extra-index-url"), "{} {exported}", text.shown());
+    let address = format!("torch @ {}/whl/cu126/torch-2.14.1%2Bcu126-{linux}.whl", server.address);
+    assert!(exported.contains(&address), "{exported}");
+
+    let index = format!("{}/pypi", server.address);
+    let make = |name: &str| {
+        let folder = context.dir.path().join(name);
+        let made = Command::new("python3").args(["-m", "venv"]).arg(&folder).output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        folder
+    };
+    let installed = |folder: &std::path::Path| -> Vec<String> {
+        let site = folder.join(format!("lib/python{version}/site-packages"));
+        let names = std::fs::read_dir(site).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|n| !n.starts_with("pip") && !n.starts_with("setuptools")).collect();
+        names.retain(|name| !["_distutils_hack", "distutils-precedence.pth", "pkg_resources"].contains(&name.as_str()));
+        names.retain(|name| name != "__pycache__" && name != "_virtualenv.py" && name != "_virtualenv.pth");
+        names.sort();
+        names
+    };
+    let run = |mut command: Command| {
+        command.env("PIP_INDEX_URL", &index).env("PIP_CONFIG_FILE", "/dev/null").env("UV_NO_CONFIG", "1");
+        command.env("UV_CACHE_DIR", context.dir.path().join("uv")).env_remove("PIP_FIND_LINKS");
+        let output = command.current_dir(context.project()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    let by_pip = make("by-pip");
+    let mut pip = Command::new(by_pip.join("bin/pip"));
+    pip.args(["install", "--no-cache-dir", "--require-hashes", "-r", "r.txt"]);
+    run(pip);
+    let with_pip = installed(&by_pip);
+    assert!(with_pip.contains(&"filelock-3.20.0.dist-info".to_owned()), "{with_pip:?}");
+    assert!(!with_pip.contains(&"decoy.py".to_owned()), "{with_pip:?}");
+
+    let uv = std::env::var_os("ENVLOCK_TEST_UV").unwrap_or_else(|| "uv".into());
+    if Command::new(&uv).arg("--version").output().is_err() {
+        return skipped("no uv here (ENVLOCK_TEST_UV)");
+    }
+    let by_uv = make("by-uv");
+    let mut command = Command::new(&uv);
+    command.args(["pip", "install", "--require-hashes", "--index-url", &index, "-r", "r.txt", "--python"]);
+    command.arg(by_uv.join("bin/python"));
+    run(command);
+    assert_eq!(installed(&by_uv), with_pip);
 }

@@ -123,8 +123,18 @@ impl Wheel {
             add(path, bytes);
         }
         add("filler.bin", &vec![7; self.filler]);
-        add(&format!("{info}/WHEEL"), b"Wheel-Version: 1.0\n");
-        add(&format!("{info}/RECORD"), b"");
+        let mut about = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\n".to_owned();
+        let tags: Vec<Vec<&str>> = self.tags.split('-').map(|part| part.split('.').collect()).collect();
+        if let [pythons, abis, platforms] = tags.as_slice() {
+            about.push_str(&format!("Tag: {}-{}-{}\n", pythons[0], abis[0], platforms[0]));
+        }
+        add(&format!("{info}/WHEEL"), about.as_bytes());
+        // Installers take a RECORD without digests.
+        let own = self.files.iter().map(|(path, _)| path.clone());
+        let rest = ["filler.bin".to_owned()].into_iter();
+        let rest = rest.chain(["METADATA", "WHEEL", "RECORD"].map(|file| format!("{info}/{file}")));
+        let record: String = own.chain(rest).map(|path| format!("{path},,\n")).collect();
+        add(&format!("{info}/RECORD"), record.as_bytes());
         let bytes = archive.finish().unwrap().into_inner();
         let page = Page {
             project: self.name.replace(['_', '.'], "-").to_lowercase(),

@@ -315,6 +315,20 @@ impl TestContext {
         for (name, value) in &self.variables {
             command.env(name, value);
         }
+        // A shell that runs the tests in the background ignores interrupts, and children inherit that.
+        #[cfg(unix)]
+        {
+            use std::os::unix::process::CommandExt as _;
+            let reset = || {
+                for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+                    // SAFETY: `signal` is async-signal-safe, and nothing of this process is touched.
+                    unsafe { libc::signal(signal, libc::SIG_DFL) };
+                }
+                Ok(())
+            };
+            // SAFETY: see above.
+            unsafe { command.pre_exec(reset) };
+        }
         command
     }
 

@@ -467,5 +467,5 @@ fn secrets_are_masked_and_late_lines_are_seen() {
     let lines: String = RULES.iter().map(|(_, line)| format!("{line}\n")).collect();
     let start = std::time::Instant::now();
     diagnose(&context, &format!("{gpus}{lines}"), &["--json"]);
-    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+    assert!(start.elapsed().as_secs() < 120, "{:?}", start.elapsed());
 }

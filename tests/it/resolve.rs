@@ -67,7 +67,7 @@ fn the_pytorch_index_where_pypi_has_no_build() {
     assert!(lock.contains("version = \"3.8.1\""), "triton follows the build");
     let environment = context.read("environment.yml");
     assert!(
-        environment.contains(&format!("--extra-index-url {}/whl/cu126", server.address)),
+        environment.contains(&format!("- torch @ {}/whl/cu126/torch-2.14.1%2Bcu126-", server.address)),
         "{environment}"
     );
 

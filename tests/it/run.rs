@@ -81,9 +81,13 @@ fn a_signal_reaches_the_command_and_the_watch_says_what_it_saw() {
     let Some(mut env) = Environment::new() else { return };
     env.context.set("PATH", "/usr/bin:/bin");
     let prefix = env.context.dir.path().join("env").display().to_string();
-    let arguments = ["run", "--prefix", &prefix, "--monitor-out", "m.csv", "--", "sleep", "30"];
+    let script = "touch started; exec sleep 3600";
+    let arguments = ["run", "--prefix", &prefix, "--monitor-out", "m.csv", "--", "sh", "-c", script];
     let mut child = env.context.command().args(arguments).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(700));
+    while !env.context.exists("started") {
+        assert!(child.try_wait().unwrap().is_none(), "the command did not start");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     Command::new("kill").arg(child.id().to_string()).status().unwrap();
     let status = child.wait().unwrap();
     use std::os::unix::process::ExitStatusExt as _;

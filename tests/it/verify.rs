@@ -333,19 +333,17 @@ fn an_interrupt_ends_the_child_too() {
     std::fs::create_dir_all(&temporary).unwrap();
     laid.context.set("TMPDIR", &temporary.display().to_string());
     let pid = laid.context.dir.path().join("pid");
-    fake_python(&laid, &format!("echo $$ > {0}.new; /bin/mv {0}.new {0}; exec /bin/sleep 60", pid.display()));
+    fake_python(&laid, &format!("echo $$ > {0}.new; /bin/mv {0}.new {0}; exec /bin/sleep 3600", pid.display()));
     let arguments = ["verify", "--prefix", &laid.prefix, "--smoke", "cpu"];
     let mut running = laid.context.command().args(arguments).spawn().unwrap();
-    let start = std::time::Instant::now();
     while !pid.exists() {
-        assert!(start.elapsed().as_secs() < 60, "the smoke test did not start");
+        assert!(running.try_wait().unwrap().is_none(), "the smoke test did not start");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     let child = std::fs::read_to_string(&pid).unwrap();
     let kill = |arguments: &[&str]| std::process::Command::new("kill").args(arguments).output().unwrap();
     assert!(kill(&["-INT", &running.id().to_string()]).status.success());
     assert_eq!(running.wait().unwrap().signal(), Some(2));
-    assert!(start.elapsed().as_secs() < 50, "it waited for the child to end by itself");
     assert!(!kill(&["-0", child.trim()]).status.success(), "the child runs on");
     assert_eq!(std::fs::read_dir(temporary).unwrap().count(), 0, "its folder is left");
 }

@@ -16,6 +16,7 @@ const NCCL: &str = "nccl";
 const VARIANT: &str = "variant";
 const DRIVER_POLICY: &str = "driver-policy";
 const ONLY_INDEX: &str = "only-index";
+const SAME: &str = "same";
 const TARGET: &str = "target";
 const IGNORE_GPU: &str = "ignore-gpu";
 const INDEX: &str = "index";
@@ -55,6 +56,7 @@ pub fn request_lines(request: &Request) -> Vec<String> {
     if let Some(limit) = &request.only_index {
         add(ONLY_INDEX, &limit.origin, &limit.value);
     }
+    lines.extend(request.same_torch.then(|| format!("{SAME} torch")));
     lines.extend(request.targets.iter().map(|t| format!("{TARGET} {t}")));
     lines.extend(request.ignored_gpus.iter().map(|name| format!("{IGNORE_GPU} {name}")));
     for owner in &request.owners {
@@ -105,6 +107,7 @@ fn read_line(request: &mut Request, line: &str) -> Option<()> {
         DRIVER_POLICY if value == NATIVE => {
             request.native_driver_only = Some(Limit { value: (), origin });
         }
+        SAME if value == "torch" => request.same_torch = true,
         TARGET => request.targets.push(value.to_owned()),
         IGNORE_GPU => request.ignored_gpus.push(value.to_owned()),
         INDEX => {
@@ -203,6 +206,7 @@ mod tests {
                     variant,
                     native_driver_only: native.map(|origin| Limit { value: (), origin }),
                     only_index,
+                    same_torch: owned,
                     targets: targets.into_iter().map(str::to_owned).collect(),
                     ignored_gpus: ignored.into_iter().map(str::to_owned).collect(),
                     owners: owned.then_some(owner).into_iter().collect(),
@@ -226,6 +230,7 @@ mod tests {
             prop_assert_eq!(read.python.map(|p| p.allowed), request.python.map(|p| p.allowed));
             prop_assert_eq!(read.native_driver_only.is_some(), request.native_driver_only.is_some());
             prop_assert_eq!(read.owners.len(), request.owners.len());
+            prop_assert_eq!(read.same_torch, request.same_torch);
         }
     }
 

@@ -31,6 +31,8 @@ pub struct Request {
     pub native_driver_only: Option<Limit<()>>,
     /// Take packages from this index only.
     pub only_index: Option<Limit<String>>,
+    /// One torch for all targets, however far one of them has to go back.
+    pub same_torch: bool,
     /// Machines that the manifest describes, one canonical line each.
     pub targets: Vec<String>,
     /// GPUs that are no party, by product name or compute capability: a display card beside the others.

@@ -162,7 +162,9 @@ fn answer(
         return;
     }
     // The pytorch index has its files beside its pages: `whl/cu126/torch-....whl`.
-    if let Some(bytes) = path.rsplit('/').next().filter(|name| name.ends_with(".whl")).and_then(|n| files.get(n)) {
+    if let Some(bytes) =
+        path.rsplit('/').next().filter(|name| name.ends_with(".whl")).and_then(|n| files.get(n))
+    {
         send(request, bytes.clone(), "application/octet-stream", shape);
         return;
     }

@@ -133,8 +133,11 @@ fn pip_and_uv_install_the_same_from_requirements() {
     let installed = |folder: &std::path::Path| -> Vec<String> {
         let site = folder.join(format!("lib/python{version}/site-packages"));
         let names = std::fs::read_dir(site).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
-        let mut names: Vec<String> = names.filter(|n| !n.starts_with("pip") && !n.starts_with("setuptools")).collect();
-        names.retain(|name| !["_distutils_hack", "distutils-precedence.pth", "pkg_resources"].contains(&name.as_str()));
+        let mut names: Vec<String> =
+            names.filter(|n| !n.starts_with("pip") && !n.starts_with("setuptools")).collect();
+        names.retain(|name| {
+            !["_distutils_hack", "distutils-precedence.pth", "pkg_resources"].contains(&name.as_str())
+        });
         names.retain(|name| name != "__pycache__" && name != "_virtualenv.py" && name != "_virtualenv.pth");
         names.sort();
         names

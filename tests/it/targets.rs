@@ -26,10 +26,15 @@ fn torches(run: &super::context::Run) -> Vec<String> {
         .collect()
 }
 
+/// One torch for all is asked for, whatever it costs.
+fn same(targets: &[&str]) -> String {
+    manifest(targets).replace("torch = \"*\"", "torch = \"*\"\nsame = true")
+}
+
 #[test]
 fn one_torch_for_all_targets() {
     let context = TestContext::new();
-    context.write("envlock.toml", &manifest(&[CLUSTER, OLD]));
+    context.write("envlock.toml", &same(&[CLUSTER, OLD]));
     let arguments = ["resolve", "--stack-only", "--only-index", "pypi"];
     let run = context.run(&arguments).expect(0);
     insta::assert_snapshot!("targets_agree", run.shown());
@@ -40,8 +45,31 @@ fn one_torch_for_all_targets() {
     assert_eq!(context.read("envlock.lock"), lock);
     let json = [&arguments[..], &["--json", "--dry-run"]].concat();
     assert_eq!(torches(&context.run(&json).expect(0)), ["cluster 2.10.0", "old 2.10.0"]);
-    context.write("envlock.toml", &manifest(&[OLD, CLUSTER]));
+    context.write("envlock.toml", &same(&[OLD, CLUSTER]));
     assert_eq!(torches(&context.run(&json).expect(0)), ["old 2.10.0", "cluster 2.10.0"]);
+}
+
+/// One torch for all where nobody goes back far; else each its own, and why.
+#[test]
+fn a_target_does_not_take_the_others_back_far() {
+    let context = TestContext::new();
+    let arguments = ["resolve", "--stack-only", "--only-index", "pypi", "--dry-run", "--json"];
+    let near = manifest(&[CLUSTER, OLD]).replace("torch = \"*\"", "torch = \"<2.12\"");
+    context.write("envlock.toml", &near);
+    assert_eq!(torches(&context.run(&arguments).expect(0)), ["cluster 2.10.0", "old 2.10.0"]);
+    // The last torch for Intel's Macs is 2.2.2.
+    let mac = "[target.mac]\ngpus = [\"none\"]\nplatform = \"macos-x86_64\"\n";
+    context.write("envlock.toml", &manifest(&[CLUSTER, mac]));
+    let json = context.run(&arguments).expect(0);
+    assert_eq!(torches(&json), ["cluster 2.15.0", "mac 2.2.2"]);
+    let text = context.run(&["resolve", "--stack-only", "--only-index", "pypi", "--dry-run"]).expect(0).flat();
+    assert!(text.contains("torch differs between targets: `mac` has 2.2.2, not 2.15.0"), "{text}");
+    assert!(!text.contains("you limit"), "a bound of the search is no reason: {text}");
+    context.write("envlock.toml", &same(&[CLUSTER, mac]));
+    let json = context.run(&arguments).expect(0);
+    assert_eq!(torches(&json), ["cluster 2.2.2", "mac 2.2.2"]);
+    context.run(&["resolve", "--stack-only", "--only-index", "pypi"]).expect(0);
+    context.run(&["resolve", "--locked"]).expect(0);
 }
 
 #[test]
@@ -83,7 +111,10 @@ fn files_and_packages_of_several_targets() {
     context.run(&["resolve", "--locked"]).expect(0);
     let first = context.run(&["export", "requirements.txt"]).expect(0).stdout;
     let other = context.run(&["export", "requirements.txt", "--target", "laptop"]).expect(0).stdout;
-    assert!(first.contains("torch==2.15.0 ") && other.contains("/whl/cpu/torch-2.15.0%2Bcpu-"), "{first}\n{other}");
+    assert!(
+        first.contains("torch==2.15.0 ") && other.contains("/whl/cpu/torch-2.15.0%2Bcpu-"),
+        "{first}\n{other}"
+    );
     let conda = context.run(&["export", "environment.yml", "--target", "laptop"]).expect(0).stdout;
     assert_eq!(conda, context.read("environment.laptop.yml"));
     assert!(conda.contains("name: demo-laptop\n") && conda.contains("python=3.12"), "{conda}");

@@ -333,7 +333,10 @@ fn an_interrupt_ends_the_child_too() {
     std::fs::create_dir_all(&temporary).unwrap();
     laid.context.set("TMPDIR", &temporary.display().to_string());
     let pid = laid.context.dir.path().join("pid");
-    fake_python(&laid, &format!("echo $$ > {0}.new; /bin/mv {0}.new {0}; exec /bin/sleep 3600", pid.display()));
+    fake_python(
+        &laid,
+        &format!("echo $$ > {0}.new; /bin/mv {0}.new {0}; exec /bin/sleep 3600", pid.display()),
+    );
     let arguments = ["verify", "--prefix", &laid.prefix, "--smoke", "cpu"];
     let mut running = laid.context.command().args(arguments).spawn().unwrap();
     while !pid.exists() {

@@ -123,6 +123,12 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
         manifest.request.ignored_gpus =
             gpu_names(list.as_ref()).map_err(|m| source.error(list.span().start, &m))?;
     }
+    if let Some(same) = raw.stack.remove("same") {
+        manifest.request.same_torch = same
+            .as_ref()
+            .as_bool()
+            .ok_or_else(|| source.error(same.span().start, "`same` is `true` or `false`"))?;
+    }
     for (key, item) in &raw.stack {
         stack_value(key, item.as_ref())
             .and_then(|value| stack_item(&mut manifest.request, key, &value, &name.into()))

@@ -1,6 +1,6 @@
 //! All targets of a lock solved, with one torch for all of them where there is one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pep440_rs::Version;
 
@@ -14,6 +14,9 @@ use crate::model::request::{Origin, Preferences, Request, UserRequirement};
 use crate::model::solution::{Answer, Note, Solution};
 use crate::registry::Registry;
 use crate::solver::{Universe, newest_common, solve_stack};
+
+/// One torch for all targets is not worth going back further, in minor lines of torch.
+const MOST_LINES_BACK: usize = 2;
 
 /// What the targets came to.
 pub(super) enum Joint {
@@ -53,9 +56,10 @@ impl Together<'_> {
         };
         // What the registry alone can tell comes first: it costs no network.
         let bound = match stack_alone.iter().cloned().collect::<Option<Vec<Version>>>() {
-            Some(alone) => newest_common(alone, |i, most| {
+            Some(alone) => newest_common(alone.clone(), |i, most| {
                 Ok::<_, CliError>(torch_of(self.stack(i, Some(most)).as_ref()))
-            })?,
+            })?
+            .filter(|common| self.is_near(common, &alone)),
             None => None,
         };
         let mut solutions: Vec<Solution> = Vec::new();
@@ -85,24 +89,39 @@ impl Together<'_> {
                 One::Conflict(_) | One::TooLong => None,
             })
         })?;
+        let alone: Vec<Version> = stack_alone.iter().flatten().cloned().collect();
         match common {
-            Some(common) => {
+            Some(common) if self.is_near(&common, &alone) => {
                 for (i, solution) in tried {
                     solutions[i] = solution;
                 }
                 self.tell_who_came_down(&common, &stack_alone, &mut solutions);
             }
-            None => {
+            common => {
                 // Nobody comes down for an agreement that there is not.
                 for (i, solution) in solutions.iter_mut().enumerate() {
                     if let One::Solved(alone) = self.one(i, None, &[])? {
                         *solution = *alone;
                     }
                 }
-                self.tell_why_they_differ(&mut solutions);
+                self.tell_why_they_differ(common.as_ref(), &mut solutions);
             }
         }
         Ok(Joint::Solved(solutions))
+    }
+
+    /// Whether one torch for all is worth it: no target goes back further than [`MOST_LINES_BACK`] minor lines, or the
+    /// manifest asks for it whatever it costs.
+    fn is_near(&self, common: &Version, alone: &[Version]) -> bool {
+        self.request.same_torch || alone.iter().all(|alone| self.lines_back(common, alone) <= MOST_LINES_BACK)
+    }
+
+    /// How many minor lines of torch (`2.9`, `2.10`) lie between two releases.
+    fn lines_back(&self, older: &Version, newer: &Version) -> usize {
+        let line = |version: &Version| version.release().iter().take(2).copied().collect::<Vec<u64>>();
+        let (from, to) = (line(older), line(newer));
+        let lines: BTreeSet<Vec<u64>> = self.registry.builds().iter().map(|b| line(&b.version)).collect();
+        lines.iter().filter(|line| **line > from && **line <= to).count()
     }
 
     /// The request as a machine sees it: with its own Python, and a bound on torch.
@@ -195,17 +214,23 @@ impl Together<'_> {
         solutions[*first].notes.push(Note { text, source: None });
     }
 
-    fn tell_why_they_differ(&self, solutions: &mut [Solution]) {
+    /// Why targets have different releases: what keeps each from the newest of them, and where one release would serve
+    /// all, how far that would take the others back.
+    fn tell_why_they_differ(&self, common: Option<&Version>, solutions: &mut [Solution]) {
         let versions: Vec<Option<Version>> = solutions.iter().map(|s| torch_of(Some(s))).collect();
         let Some(highest) = versions.iter().flatten().max().cloned() else { return };
         for (i, solution) in solutions.iter_mut().enumerate() {
             let Some(version) = versions[i].as_ref().filter(|v| **v < highest) else { continue };
             let why = self.why_not(i, ("==", &highest));
-            let text = format!(
-                "no torch serves all targets: `{}` has {version}, not {highest}{}",
-                self.machines[i].name,
-                why.map(|w| format!(": {w}")).unwrap_or_default()
-            );
+            let why = why.map(|w| format!(": {w}")).unwrap_or_default();
+            let name = &self.machines[i].name;
+            let text = match common {
+                None => format!("no torch serves all targets: `{name}` has {version}, not {highest}{why}"),
+                Some(common) => format!(
+                    "torch differs between targets: `{name}` has {version}, not {highest}{why}; {common} would serve all, {} minor lines back (`same = true` under `[stack]`)",
+                    self.lines_back(common, &highest)
+                ),
+            };
             solution.notes.push(Note { text, source: None });
         }
     }

@@ -140,9 +140,9 @@ pub(super) fn read_host_file(path: &std::path::Path) -> Result<Host, CliError> {
 /// Fills in what the registry knows (see [`filled`]) and refuses a machine that cannot be.
 pub(super) fn finish(host: Host, registry: &Registry) -> Result<Host, CliError> {
     let host = filled(host, registry)?;
-    crate::solver::check_host(registry, &host).map_err(|why| {
+    crate::compatibility::check_host(registry, &host).map_err(|why| {
         let of_libc = host.system.libc.as_ref().is_some_and(|libc| libc.os() != host.system.platform.os);
-        CliError::host(why).hint(match of_libc {
+        CliError::host(why.to_string()).hint(match of_libc {
             true => "leave it out, or name the platform that is meant",
             false => "check the driver and the GPU; the older driver branch is the one to install",
         })

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::printer::{DIM, GOOD, Printer, wrap};
+use crate::compatibility::is_cuda;
 use crate::model::capability::ComputeCapability;
 use crate::model::conflict::Conflict;
 use crate::model::evidence::Evidence;
@@ -163,7 +164,7 @@ fn torch_reason(stack: &Stack, host: &Host, reason: &str) -> String {
         host.gpus.iter().flatten().filter_map(|g| g.capability).collect();
     covered.sort();
     covered.dedup();
-    if stack.variant != "cpu" && !covered.is_empty() {
+    if is_cuda(&stack.variant) && !covered.is_empty() {
         let list: Vec<String> = covered.iter().map(ToString::to_string).collect();
         text.push_str(&format!("; code for {}", list.join(", ")));
     }

@@ -6,12 +6,12 @@ use pep440_rs::Version;
 use semver::Version as Semver;
 use serde::Serialize;
 
+use crate::compatibility::{Policy, envelope_of, envelope_of_framework, required_driver};
 use crate::model::host::{Gpu, Host};
 use crate::model::platform::Platform;
 use crate::model::solution::Envelope;
 use crate::model::version::{DottedVersion, cuda_version};
 use crate::registry::{Image, Registry};
-use crate::solver::{envelope_of, envelope_of_framework};
 
 pub use name::{NameError, find};
 
@@ -100,8 +100,10 @@ impl Judge<'_> {
             self.by_branch(have, branch);
             return;
         }
-        let by_cuda =
-            || self.registry.driver_floor(&self.cuda()?, self.host.system.platform.os).map(|(v, _)| v);
+        let by_cuda = || {
+            let os = self.host.system.platform.os;
+            required_driver(self.registry, &self.cuda()?, os, Policy::Minor).map(|driver| driver.value)
+        };
         let floor = self.image.driver_min.clone().or_else(|| envelope?.driver.clone()).or_else(by_cuda);
         match floor {
             None => self.open.push("the lowest driver of the image is not known".to_owned()),

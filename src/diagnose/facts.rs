@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::compatibility::{CPU, is_cuda};
 use crate::model::surroundings::Surrounding;
 
 /// What the text says. A fact that it does not state is absent.
@@ -166,7 +167,7 @@ impl Facts {
             .as_ref()
             .and_then(|v| v.split_once('+'))
             .map(|(_, local)| local.split(['.', '_']).next().unwrap_or(local).to_owned());
-        let known = |v: &String| v == "cpu" || (v.starts_with("cu") && v.len() > 3);
+        let known = |v: &String| v == CPU || is_cuda(v);
         by_version.filter(known).or_else(|| match self.torch_cuda.as_deref() {
             Some("") => Some("cpu".to_owned()),
             Some(cuda) => Some(format!("cu{}", cuda.replace('.', ""))),

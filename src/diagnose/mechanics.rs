@@ -5,6 +5,7 @@ use super::cause::{Cause, evidence_of_facts};
 use super::facts::Fact;
 use super::fix;
 use super::situation::Situation;
+use crate::compatibility::{CPU, Policy, cudnn_drops, required_driver};
 use crate::model::component::Component;
 use crate::model::fix::Fix;
 use crate::model::surroundings::Surrounding;
@@ -47,7 +48,7 @@ fn driver_below_floor(s: &Situation<'_>) -> Option<Cause> {
     }
     let cuda = cuda_version(&s.facts.build_cuda()?).ok()?;
     let host = s.host();
-    let (floor, _) = s.registry.driver_floor(&cuda, host.system.platform.os)?;
+    let floor = required_driver(s.registry, &cuda, host.system.platform.os, Policy::Minor)?.value;
     let driver: DottedVersion = host.driver?.version;
     if driver >= floor {
         return None;
@@ -97,8 +98,9 @@ fn gpu_not_covered(s: &Situation<'_>) -> Option<Cause> {
 /// The cuDNN of the process no longer serves a GPU.
 fn cudnn_below_gpu(s: &Situation<'_>) -> Option<Cause> {
     let cudnn: DottedVersion = s.facts.cudnn.as_ref()?.parse().ok()?;
-    let floor = s.registry.cudnn_floor(&cudnn)?;
-    let (name, capability) = s.gpus().iter().find(|(_, capability)| *capability < floor.min)?;
+    let dropped = |capability| cudnn_drops(s.registry, Some(&cudnn), capability);
+    let (name, capability) = s.gpus().iter().find(|(_, capability)| dropped(*capability).is_some())?;
+    let floor = dropped(*capability)?;
     let gpu = name.as_deref().unwrap_or("the GPU");
     let text = format!("cuDNN {cudnn} serves GPUs from {} on; {gpu} is {capability}", floor.min);
     let mut cause = cause(
@@ -114,7 +116,7 @@ fn cudnn_below_gpu(s: &Situation<'_>) -> Option<Cause> {
 
 /// A build for the CPU on a machine with a GPU.
 fn cpu_build(s: &Situation<'_>) -> Option<Cause> {
-    if s.facts.variant().as_deref() != Some("cpu") || s.facts.is_in(Surrounding::Macos) {
+    if s.facts.variant().as_deref() != Some(CPU) || s.facts.is_in(Surrounding::Macos) {
         return None;
     }
     let has_gpu = !s.facts.gpus.is_empty() || s.facts.driver.is_some();

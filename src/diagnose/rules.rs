@@ -5,6 +5,7 @@ use super::facts::Event;
 use super::fix;
 use super::mechanics::is_cuda_major;
 use super::situation::Situation;
+use crate::compatibility::CPU;
 use crate::model::fix::Fix;
 use crate::model::surroundings::Surrounding;
 use crate::registry::{Condition, ErrorAnswer, ErrorRule, Mechanics, Offer, Predicate};
@@ -96,7 +97,7 @@ fn holds(situation: &Situation<'_>, condition: &Condition) -> bool {
             Mechanics::GpuKnown => !situation.gpus().is_empty(),
             Mechanics::TwoCudaMajors => situation.has_two_cuda_majors(),
             Mechanics::LibraryIsThere => situation.library_is_there(),
-            Mechanics::CpuTorch => facts.variant().as_deref() == Some("cpu"),
+            Mechanics::CpuTorch => facts.variant().as_deref() == Some(CPU),
             Mechanics::CudaTorch => facts.build_cuda().is_some(),
         },
     };

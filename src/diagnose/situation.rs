@@ -2,6 +2,7 @@
 //! are beside it. Rules and mechanics both ask here.
 
 use super::facts::Facts;
+use crate::compatibility::served;
 use crate::model::capability::ComputeCapability;
 use crate::model::host::{Driver, Gpu, Host};
 use crate::model::platform::{Arch, Os, Platform};
@@ -77,7 +78,7 @@ impl<'a> Situation<'a> {
     fn has_code_for_all(&self, build: &Build) -> Option<bool> {
         let targets = build.targets.as_ref()?;
         let gpus = self.gpus();
-        let covered = |c| targets.covers(c, |c| self.registry.is_tegra(c)).is_some();
+        let covered = |capability| served(self.registry, targets, capability).is_some();
         (!gpus.is_empty()).then(|| gpus.iter().all(|(_, c)| covered(*c)))
     }
 

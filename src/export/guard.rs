@@ -3,6 +3,7 @@
 
 use serde_json::json;
 
+use crate::compatibility::is_cuda;
 use crate::lockfile::Target;
 use crate::model::version::DottedVersion;
 
@@ -17,7 +18,7 @@ pub fn guard(target: &Target) -> Result<String, String> {
     let mut frameworks = Vec::new();
     if let Some(stack) = &target.stack {
         frameworks
-            .push(json!({ "import": "torch", "version": stack.version, "gpu": stack.variant != "cpu" }));
+            .push(json!({ "import": "torch", "version": stack.version, "gpu": is_cuda(&stack.variant) }));
     }
     for framework in &target.frameworks {
         // JAX's code for GPUs is a plugin of its own; what scripts import is `jax`.

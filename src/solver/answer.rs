@@ -12,9 +12,11 @@ use super::rank::StackQuality;
 use super::search::Selected;
 use super::tables::{Problem, is_stack_package};
 use super::{Depth, envelope};
+use crate::compatibility::{CPU, Policy, required_driver, with_code_of};
 use crate::model::evidence::Evidence;
 use crate::model::metadata::CoreMetadata;
 use crate::model::solution::{ChosenFile, ChosenPackage, DriverMode, Edge, Framework, Note, Solution, Stack};
+use crate::model::version::DottedVersion;
 use crate::registry::{COMPANIONS, CudaFrom, Effect};
 
 /// How good the framework build of a selection is.
@@ -45,7 +47,7 @@ pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
     let frameworks = frameworks(problem, selected, &packages);
     let glibc = packages.iter().filter_map(|p| glibc_need(problem, p)).max();
     let envelope = envelope::of_selection(problem, selected, glibc);
-    let envelope = envelope::with_code_of(problem.registry, envelope, &packages);
+    let envelope = with_code_of(problem.registry, envelope, &packages);
     let notes = notes(problem, selected, stack.as_ref(), &frameworks);
     Solution { python, platform: problem.platform, stack, frameworks, envelope, packages, notes }
 }
@@ -187,10 +189,7 @@ fn companion_reasons(problem: &Problem<'_>, selected: &Selected, packages: &mut 
 }
 
 /// The lowest glibc that some usable file of a package needs.
-fn glibc_need(
-    problem: &Problem<'_>,
-    package: &ChosenPackage,
-) -> Option<crate::model::version::DottedVersion> {
+fn glibc_need(problem: &Problem<'_>, package: &ChosenPackage) -> Option<DottedVersion> {
     if package.files.is_empty() {
         // Without files the registry's row says it.
         let plain = super::public(&package.version);
@@ -209,11 +208,16 @@ fn glibc_need(
         .flatten()
 }
 
+/// The driver from which on everything made with a CUDA release works.
+fn native_driver(problem: &Problem<'_>, cuda: &semver::Version) -> Option<DottedVersion> {
+    required_driver(problem.registry, cuda, problem.os(), Policy::Native).map(|driver| driver.value)
+}
+
 fn stack(problem: &Problem<'_>, selected: &Selected) -> Option<Stack> {
     let build = &problem.stack["torch"].builds[*selected.get(&Node::build("torch"))? as usize];
     let torch = build.torch?;
     let cuda = torch.cuda.clone();
-    let native = cuda.as_ref().and_then(|c| problem.registry.native_driver(c, problem.os())).map(|(v, _)| v);
+    let native = cuda.as_ref().and_then(|cuda| native_driver(problem, cuda));
     let driver_mode = match (&cuda, &problem.host.driver) {
         (Some(_), Some(_)) if !problem.host.has_no_gpu() => Some(if problem.is_native(build.variant) {
             DriverMode::Native
@@ -278,7 +282,7 @@ fn frameworks(problem: &Problem<'_>, selected: &Selected, packages: &[ChosenPack
                 conda: build.conda.clone(),
                 evidence: weakest,
                 driver_mode: has_driver.then_some(mode),
-                native_driver: problem.registry.native_driver(&build.cuda, problem.os()).map(|(v, _)| v),
+                native_driver: native_driver(problem, &build.cuda),
             })
         })
         .collect();
@@ -384,7 +388,7 @@ fn notes(
             None,
         );
     }
-    if problem.prefers_cpu() && stack.variant != "cpu" {
+    if problem.prefers_cpu() && stack.variant != CPU {
         let size = stack
             .wheel_bytes
             .map(|b| format!(", a download of {} MB for torch alone", b / 1_000_000))

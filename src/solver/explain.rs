@@ -6,6 +6,7 @@ use pep440_rs::Version;
 
 use super::node::Node;
 use super::tables::{Problem, Set, is_stack_package};
+use crate::compatibility::{Policy, required_driver};
 use crate::model::version::{DottedVersion, cuda_short};
 
 /// A list as first and last, or its few members.
@@ -112,19 +113,14 @@ impl Problem<'_> {
     pub fn driver_floors(&self, releases: &[&semver::Version]) -> (String, String) {
         let mut floors: BTreeMap<DottedVersion, Vec<String>> = BTreeMap::new();
         let mut source = String::new();
-        let native_only = self.request.native_driver_only.is_some();
+        let native_only = self.policy() == Policy::Native;
         for cuda in releases {
-            let floor = if native_only {
-                self.registry.native_driver(cuda, self.os())
-            } else {
-                self.registry.driver_floor(cuda, self.os())
-            };
-            if let Some((floor, ids)) = floor {
-                source = self.registry.source_text(ids);
+            if let Some(floor) = required_driver(self.registry, cuda, self.os(), self.policy()) {
+                source = self.registry.source_text(floor.source);
                 let by_major = !native_only
                     && self.registry.minor_version_compatibility().iter().any(|m| m.cuda_major == cuda.major);
                 let label = if by_major { cuda.major.to_string() } else { cuda_short(cuda) };
-                let labels = floors.entry(floor).or_default();
+                let labels = floors.entry(floor.value).or_default();
                 if !labels.contains(&label) {
                     labels.push(label);
                 }

@@ -47,7 +47,6 @@ use crate::model::solution::{Answer, Level, Need, Solution};
 use crate::model::wheel::Python;
 use crate::registry::Registry;
 
-pub use envelope::{check_host, envelope_of, envelope_of_framework};
 pub use newer::{NewerStacks, Upgrade, driver_for_gpus, newer_stacks, upgrades};
 pub use plan::{Plan, PlanOut, PlanRow, plan};
 pub use tables::STACK_PACKAGES;

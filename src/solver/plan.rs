@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use super::tables::{BuildRow, Problem};
 use super::{Depth, Inputs, allowed_pythons};
-use crate::model::capability::ComputeCapability;
+use crate::compatibility::{Needs, Policy, Violation, envelope_of, required_driver};
+use crate::model::conflict::Party;
 use crate::model::evidence::Evidence;
 use crate::model::solution::DriverMode;
 use crate::model::version::{DottedVersion, cuda_short};
@@ -49,7 +50,7 @@ pub struct PlanOut {
     /// The fact, after "it": `has no code for 7.0`.
     pub reason: String,
     /// Who is concerned: `gpu`, `driver`, `cudnn`, `glibc`, `python`, `index`.
-    pub party: &'static str,
+    pub party: Party,
     /// Where the fact comes from.
     pub source: String,
     /// Flavours and the versions of torch, newest first.
@@ -82,7 +83,7 @@ pub fn plan(inputs: &Inputs<'_>) -> Plan {
     let asked =
         problem.matching("torch", asked_versions(inputs)).unwrap_or_else(|_| super::tables::Set::full());
     let mut plan = Plan::default();
-    let mut out: BTreeMap<(&'static str, String), (String, Vec<(Version, String)>)> = BTreeMap::new();
+    let mut out: BTreeMap<(Party, String), (String, Vec<(Version, String)>)> = BTreeMap::new();
     for build in order.into_iter().map(|i| &torch.builds[i as usize]) {
         let variant = &problem.variants[build.variant as usize].name;
         let other = inputs.request.variant.as_ref().is_some_and(|limit| limit.value != *variant);
@@ -144,70 +145,57 @@ fn by_variant(builds: Vec<(Version, String)>, runs: &[PlanRow]) -> Vec<PlanOutBu
 
 impl Problem<'_> {
     /// The first fact against a torch build: who, what, and where it comes from.
-    fn against(&self, build: &BuildRow<'_>) -> Option<(&'static str, String, String)> {
-        let variant = &self.variants[build.variant as usize];
+    fn against(&self, build: &BuildRow<'_>) -> Option<(Party, String, String)> {
+        let torch = build.torch?;
         let source = |ids: &[String]| self.registry.source_text(ids);
-        let Some(cuda) = &variant.cuda else {
-            let text = "is a CPU build".to_owned();
-            return self
-                .wants_gpu_build()
-                .then(|| ("gpu", text, source(&build.source)))
-                .or(self.elsewhere(build));
-        };
-        for (i, (gpu, capability)) in self.gpus.iter().enumerate() {
-            if self.gpu_excludes(build, i) {
-                let text = match &build.targets {
-                    None => "is of unknown code targets".to_owned(),
-                    Some(_) => format!("has no code for {}", gpu.label()),
-                };
-                return Some(("gpu", text, source(&build.source)));
-            }
-            if !self.cudnn_serves(build.cudnn, *capability) {
-                let floor =
-                    self.cudnn[build.cudnn as usize].as_ref().and_then(|v| self.registry.cudnn_floor(v));
-                let min: Option<ComputeCapability> = floor.map(|f| f.min);
-                let text = format!(
-                    "has a cuDNN that serves GPUs from {} on",
-                    min.map(|m| m.to_string()).unwrap_or_default()
-                );
-                return Some(("cudnn", text, floor.map(|f| source(&f.source)).unwrap_or_default()));
-            }
-            if self.driver_outlives_gpu(build.variant, *capability) {
-                let text = format!("needs a driver that no longer knows {}", gpu.label());
-                return Some(("driver", text, source(&build.source)));
-            }
-        }
-        if !self.driver_suffices(build.variant) {
-            let floor = if self.request.native_driver_only.is_some() {
-                self.registry.native_driver(cuda, self.os())
-            } else {
-                self.registry.driver_floor(cuda, self.os())
-            };
-            let (text, from) = match floor {
-                Some((floor, ids)) => (format!("needs driver >= {floor}"), source(ids)),
-                None => (
-                    format!("is made with CUDA {}, whose driver is unknown", cuda_short(cuda)),
-                    String::new(),
-                ),
-            };
-            return Some(("driver", text, from));
+        let own = || source(&torch.source);
+        let violations = Needs::of_torch(torch).violations(self.registry, self.host, self.policy());
+        for violation in violations {
+            return Some(match violation {
+                // The machine may be meant to compute on the CPU.
+                Violation::CpuBuild if self.prefers_cpu() => continue,
+                // Which wheels there are decides, below.
+                Violation::Platform | Violation::LibcTooOld(_) => continue,
+                Violation::CpuBuild => (Party::Gpu, "is a CPU build".to_owned(), own()),
+                Violation::CodeUnknown(_) => (Party::Gpu, "is of unknown code targets".to_owned(), own()),
+                Violation::NoCode(gpu) | Violation::PtxTooNew(gpu) => {
+                    (Party::Gpu, format!("has no code for {}", gpu.label()), own())
+                }
+                Violation::CudnnDropsGpu(_, min, ids) => {
+                    (Party::Cudnn, format!("has a cuDNN that serves GPUs from {min} on"), source(ids))
+                }
+                Violation::NoDriverForGpu(gpu) => {
+                    (Party::Driver, format!("needs a driver that no longer knows {}", gpu.label()), own())
+                }
+                Violation::DriverTooOld(floor, ids) => {
+                    (Party::Driver, format!("needs driver >= {floor}"), source(ids))
+                }
+                Violation::DriverUnknown(cuda) => {
+                    let text = format!("is made with CUDA {}, whose driver is unknown", cuda_short(&cuda));
+                    (Party::Driver, text, String::new())
+                }
+            });
         }
         self.elsewhere(build)
     }
 
     /// Facts that have nothing to do with GPUs.
-    fn elsewhere(&self, build: &BuildRow<'_>) -> Option<(&'static str, String, String)> {
+    fn elsewhere(&self, build: &BuildRow<'_>) -> Option<(Party, String, String)> {
         let torch = build.torch?;
         if let Some(need) = torch.glibc.as_ref().filter(|need| !self.glibc_suffices(need)) {
-            return Some(("glibc", format!("needs glibc >= {need}"), "wheel tags".to_owned()));
+            return Some((Party::Glibc, format!("needs glibc >= {need}"), "wheel tags".to_owned()));
         }
         if self.build_pythons(build).is_empty() {
             let series = super::explain::span(&self.pythons);
-            return Some(("python", format!("has no wheel for Python {series}"), "wheel tags".to_owned()));
+            return Some((
+                Party::Python,
+                format!("has no wheel for Python {series}"),
+                "wheel tags".to_owned(),
+            ));
         }
         let index = &self.indexes[build.index as usize];
         if !self.index_allowed(index) {
-            return Some(("index", "is on an index that is not allowed".to_owned(), String::new()));
+            return Some((Party::Index, "is on an index that is not allowed".to_owned(), String::new()));
         }
         None
     }
@@ -216,10 +204,10 @@ impl Problem<'_> {
     fn driver_min(&self, build: &BuildRow<'_>) -> Option<DottedVersion> {
         let torch = build.torch?;
         if self.gpus.is_empty() {
-            let (floor, _) = self.registry.driver_floor(torch.cuda.as_ref()?, self.os())?;
-            return Some(floor);
+            let floor = required_driver(self.registry, torch.cuda.as_ref()?, self.os(), Policy::Minor);
+            return floor.map(|floor| floor.value);
         }
-        let coverage = super::envelope_of(self.registry, torch).coverage;
+        let coverage = envelope_of(self.registry, torch).coverage;
         let floors = self.gpus.iter().filter_map(|(_, capability)| {
             coverage.iter().find(|c| c.compute_capability == *capability)?.driver_min.clone()
         });

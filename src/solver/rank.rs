@@ -6,6 +6,7 @@ use super::Depth;
 use super::closure::Missing;
 use super::node::Node;
 use super::tables::{Problem, Set, is_stack_package};
+use crate::compatibility::CPU;
 use crate::registry::Effect;
 
 /// How good a build is among the builds of one version, greater is better.
@@ -40,7 +41,7 @@ impl Problem<'_> {
         let variant = &self.variants[build.variant as usize];
         BuildRank {
             locked: self.preferences.variant.as_ref() == Some(&variant.name),
-            fits_machine: (variant.name == "cpu") == self.prefers_cpu(),
+            fits_machine: (variant.name == CPU) == self.prefers_cpu(),
             on_pypi: build.on_pypi,
             native: self.is_native(build.variant),
             cuda: variant.cuda.clone(),

@@ -7,7 +7,8 @@ use std::rc::Rc;
 use pep508_rs::{ExtraName, Requirement, VerbatimUrl, VersionOrUrl};
 
 use super::tables::Tables;
-use super::{Depth, Inputs, Outcome, attempt, check_host};
+use super::{Depth, Inputs, Outcome, attempt};
+use crate::compatibility::{DriverSpan, Policy, check_host, required_driver};
 use crate::model::capability::ComputeCapability;
 use crate::model::conflict::{Change, Party, WayOut};
 use crate::model::evidence::Evidence;
@@ -128,18 +129,12 @@ impl Relaxer<'_, '_> {
         };
         let registry = self.inputs.catalogue.registry;
         let os = self.inputs.host.system.platform.os;
-        let native_only = self.inputs.request.native_driver_only.is_some();
+        let policy = Policy::of(self.inputs.request);
         let mut floors: Vec<DottedVersion> = registry
             .toolkits()
             .iter()
-            .filter_map(|t| {
-                if native_only {
-                    registry.native_driver(&t.version, os)
-                } else {
-                    registry.driver_floor(&t.version, os)
-                }
-            })
-            .map(|(v, _)| v)
+            .filter_map(|t| required_driver(registry, &t.version, os, policy))
+            .map(|driver| driver.value)
             .chain(self.first_branches())
             .filter(|v| *v > driver.version)
             .collect();
@@ -174,10 +169,12 @@ impl Relaxer<'_, '_> {
         }
         let branch = driver.version.major();
         for row in registry.forward_compatibility().iter().filter(|row| row.bases.contains(&branch)) {
-            let Some((user_mode, _)) = registry.native_driver(&row.cuda, Os::Linux) else { continue };
+            let Some(user_mode) = required_driver(registry, &row.cuda, Os::Linux, Policy::Native) else {
+                continue;
+            };
             let mut newer = host.clone();
             if let Some(driver) = &mut newer.driver {
-                driver.compat = Some(user_mode);
+                driver.compat = Some(user_mode.value);
                 driver.cuda = None;
             }
             if let Some(solution) = self.solve(&newer, self.inputs.request) {
@@ -192,9 +189,7 @@ impl Relaxer<'_, '_> {
     fn first_branches(&self) -> Vec<DottedVersion> {
         let registry = self.inputs.catalogue.registry;
         let gpus = self.inputs.host.gpus.iter().flatten();
-        gpus.filter_map(|g| registry.architecture(g.capability?)?.first_branch)
-            .filter_map(|branch| branch.to_string().parse().ok())
-            .collect()
+        gpus.filter_map(|gpu| DriverSpan::of(registry, gpu.capability?).from).collect()
     }
 
     fn requirements(&mut self) {

@@ -9,7 +9,8 @@ use version_ranges::Ranges;
 
 use super::Inputs;
 use super::node::Node;
-use super::tables::{Flavour, Problem, Set, flavour};
+use super::tables::{Problem, Set};
+use crate::compatibility::{DriverFit, Needs, Policy, cudnn_drops, served};
 use crate::model::capability::{ComputeCapability, Via};
 use crate::model::version::DottedVersion;
 use crate::registry::{CudaFrom, CudnnFloor, FrameworkBuild, SameFile};
@@ -21,7 +22,7 @@ const CUDNN_PACKAGES: &str = "nvidia-cudnn-cu";
 #[derive(Debug)]
 pub(super) struct RuntimeRow<'a> {
     pub build: &'a FrameworkBuild,
-    pub flavour: Flavour,
+    pub flavour: DriverFit,
     /// How its code serves each GPU.
     pub coverage: Vec<Option<Via>>,
 }
@@ -30,18 +31,15 @@ pub(super) struct RuntimeRow<'a> {
 pub(super) fn rows<'a>(inputs: &Inputs<'a>, gpus: &[ComputeCapability]) -> Vec<RuntimeRow<'a>> {
     let registry = inputs.catalogue.registry;
     let platform = inputs.host.system.platform;
+    let policy = Policy::of(inputs.request);
     let of_platform = registry.frameworks().iter().filter(|build| build.platform == platform);
     of_platform
         .map(|build| {
-            let serves = |c: &ComputeCapability| match &build.targets {
-                // Code that was not read is not judged.
-                None => Some(Via::Sass),
-                Some(targets) => targets.covers(*c, |c| registry.is_tegra(c)),
-            };
+            let needs = Needs::of_framework(build);
             RuntimeRow {
                 build,
-                flavour: flavour(inputs, Some(&build.cuda)),
-                coverage: gpus.iter().map(serves).collect(),
+                flavour: DriverFit::of(registry, inputs.host, Some(&build.cuda), policy),
+                coverage: gpus.iter().map(|c| needs.serves(registry, *c).ok()).collect(),
             }
         })
         .collect()
@@ -109,7 +107,7 @@ impl<'a> Problem<'a> {
         }
         let targets = self.registry.targets_of(package, version, None, self.platform);
         let capability = self.gpus[gpu].1;
-        targets.is_some_and(|(t, _)| t.covers(capability, |c| self.registry.is_tegra(c)).is_none())
+        targets.is_some_and(|(targets, _)| served(self.registry, &targets, capability).is_none())
     }
 
     /// Whether the machine leaves a release possible, as far as it uses CUDA, with one of its extras or without any.
@@ -147,7 +145,7 @@ impl<'a> Problem<'a> {
     /// Whether the cuDNN that a row was built with no longer serves a GPU.
     pub fn runtime_cudnn_excludes(&self, row: u32, gpu: usize) -> bool {
         let cudnn = self.runtimes[row as usize].build.cudnn.as_ref();
-        cudnn.and_then(|v| self.registry.cudnn_floor(v)).is_some_and(|floor| self.gpus[gpu].1 < floor.min)
+        cudnn_drops(self.registry, cudnn, self.gpus[gpu].1).is_some()
     }
 }
 

@@ -15,6 +15,7 @@ use version_ranges::Ranges;
 
 use super::closure::Candidate;
 use super::{Depth, Inputs};
+use crate::compatibility::{self, CPU, DriverFit, DriverSpan, Policy, cudnn_drops, required_driver, served};
 use crate::model::capability::{CodeTargets, ComputeCapability, Via};
 use crate::model::host::{Gpu, Host};
 use crate::model::metadata::marker_environment;
@@ -128,7 +129,7 @@ pub(super) struct Problem<'a> {
     pub environments: Vec<MarkerEnvironment>,
     tables: Rc<Tables<'a>>,
     /// What the host's driver is to each flavour.
-    flavours: Vec<Flavour>,
+    flavours: Vec<DriverFit>,
     /// How each kind of targets serves each GPU, by machine code or PTX.
     coverage: Vec<Vec<Option<Via>>>,
     /// What frameworks beside torch were built for.
@@ -139,13 +140,6 @@ pub(super) struct Problem<'a> {
     /// Candidates by package, as far as they were asked for.
     pub(super) listed: RefCell<HashMap<String, Rc<[Candidate<'a>]>>>,
     pub(super) needs: RefCell<BTreeSet<Need>>,
-}
-
-/// What a driver is to a flavour.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Flavour {
-    pub suffices: bool,
-    pub native: bool,
 }
 
 /// The candidates that only the registry and the platform decide: numbered once, shared by all the
@@ -185,9 +179,11 @@ impl<'a> Problem<'a> {
         let coverage = tables
             .kinds
             .iter()
-            .map(|kind| gpus.iter().map(|(_, c)| kind.covers(*c, |c| registry.is_tegra(c))).collect())
+            .map(|kind| gpus.iter().map(|(_, c)| served(registry, kind, *c)).collect())
             .collect();
-        let flavours = tables.variants.iter().map(|v| flavour(inputs, v.cuda.as_ref())).collect();
+        let policy = Policy::of(inputs.request);
+        let fit = |v: &VariantRow| DriverFit::of(registry, inputs.host, v.cuda.as_ref(), policy);
+        let flavours = tables.variants.iter().map(fit).collect();
         let capabilities: Vec<ComputeCapability> = gpus.iter().map(|(_, c)| *c).collect();
         let runtimes = super::runtime::rows(inputs, &capabilities);
         Problem {
@@ -367,7 +363,7 @@ impl Problem<'_> {
     /// Whether the machine is known to have no GPU, or the CPU flavour is pinned: then a CPU build
     /// is preferred.
     pub fn prefers_cpu(&self) -> bool {
-        self.host.has_no_gpu() || self.request.variant.as_ref().is_some_and(|v| v.value == "cpu")
+        self.host.has_no_gpu() || self.request.variant.as_ref().is_some_and(|v| v.value == CPU)
     }
 
     /// Whether a CPU build would be no answer: GPUs or a driver are known to be there.
@@ -398,15 +394,13 @@ impl Problem<'_> {
         if self.host.driver.is_some() {
             return false;
         }
-        let floor = if self.request.native_driver_only.is_some() {
-            self.registry.native_driver(cuda, self.os())
-        } else {
-            self.registry.driver_floor(cuda, self.os())
-        };
-        match (floor, self.registry.driver_below(capability)) {
-            (Some((floor, _)), Some(below)) => floor >= below,
-            _ => false,
-        }
+        let floor = required_driver(self.registry, cuda, self.os(), self.policy());
+        floor.is_some_and(|floor| DriverSpan::of(self.registry, capability).ends_before(&floor.value))
+    }
+
+    /// How new the driver has to be for the request.
+    pub fn policy(&self) -> Policy {
+        Policy::of(self.request)
     }
 
     /// Whether GPU number `gpu` is a party against this build: torch's own kernels decide always, a
@@ -443,18 +437,12 @@ impl Problem<'_> {
 
     /// Whether a cuDNN release serves a capability.
     pub fn cudnn_serves(&self, cudnn: u32, capability: ComputeCapability) -> bool {
-        match &self.cudnn[cudnn as usize] {
-            None => true,
-            Some(version) => self.registry.cudnn_floor(version).is_none_or(|floor| capability >= floor.min),
-        }
+        cudnn_drops(self.registry, self.cudnn[cudnn as usize].as_ref(), capability).is_none()
     }
 
     /// Whether the host's libc is at least `need`; open or unlike libc limits nothing here.
     pub fn glibc_suffices(&self, need: &DottedVersion) -> bool {
-        match &self.libc {
-            Some(Libc::Glibc(have)) => have >= need,
-            _ => true,
-        }
+        compatibility::glibc_suffices(self.libc.as_ref(), need)
     }
 
     /// The Python series (ordinals) that a torch row has wheels for.
@@ -470,31 +458,6 @@ impl Problem<'_> {
                         .and_then(|t| t.requires_python.as_ref())
                         .is_none_or(|r| crate::model::project::specifiers_allow(r, python)))
         })
-    }
-}
-
-/// What the host's driver is to a CUDA release.
-pub(super) fn flavour(inputs: &Inputs<'_>, cuda: Option<&semver::Version>) -> Flavour {
-    let always = Flavour { suffices: true, native: true };
-    let (Some(cuda), Some(driver)) = (cuda, &inputs.host.driver) else {
-        return always;
-    };
-    let os = inputs.host.system.platform.os;
-    // A driver older than the first branch that is known for a GPU runs nothing on it.
-    let knows_gpus = inputs.host.gpus.iter().flatten().filter_map(|g| g.capability).all(|c| {
-        let first = inputs.catalogue.registry.architecture(c).and_then(|a| a.first_branch);
-        first.is_none_or(|branch| driver.version.major() >= branch)
-    });
-    let native = inputs.catalogue.registry.native_driver(cuda, os).map(|(v, _)| v);
-    let floor = if inputs.request.native_driver_only.is_some() {
-        native.clone()
-    } else {
-        inputs.catalogue.registry.driver_floor(cuda, os).map(|(v, _)| v)
-    };
-    Flavour {
-        // A floor nobody states cannot be met knowingly. Without a GPU nothing is asked of a driver.
-        suffices: inputs.host.has_no_gpu() || (knows_gpus && floor.is_some_and(|f| *driver.user_mode() >= f)),
-        native: native.is_some_and(|n| *driver.user_mode() >= n),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::findings::{self, CodeHole, Hole, HoleEffect, NoKernel, PtxTooNew};
 use super::{Area, AreaKind};
+use crate::compatibility::served;
 use crate::model::capability::{CodeTargets, ComputeCapability, Via};
 use crate::model::finding::Finding;
 use crate::model::host::{Gpu, Host};
@@ -97,7 +98,7 @@ struct Judge<'a> {
 impl Judge<'_> {
     fn torch(&self, targets: &CodeTargets, native: &Native) -> Option<Finding> {
         let label = self.gpu.label();
-        match targets.covers(self.capability, |c| self.registry.is_tegra(c)) {
+        match served(self.registry, targets, self.capability) {
             Some(Via::Sass) => None,
             Some(Via::Ptx) => {
                 let own = native.own.iter().find(|own| own.library.path.ends_with("/libtorch_cuda.so"));

@@ -20,15 +20,17 @@ pub use packages::FURNITURE;
 
 use std::fmt;
 
+use crate::compatibility::{Needs, Policy, both, is_cuda, required_driver};
 use crate::lockfile::{Lockfile, Target};
 use crate::model::finding::{Finding, Severity};
 use crate::model::host::Host;
 use crate::model::installed::{Installed, Traces};
 use crate::model::machine_state::MachineState;
 use crate::model::native::Native;
+use crate::model::platform::Platform;
 use crate::model::solution::Envelope;
 use crate::model::version::DottedVersion;
-use crate::registry::Registry;
+use crate::registry::{CudaFrom, Registry};
 
 /// What a part of the report is about, in the order of the report.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -192,7 +194,7 @@ pub fn check_host(target: &Target, host: &Host, require_gpu: bool) -> Area {
     // The newest of the toolkits: below its driver some part runs in compatibility mode.
     let toolkits = target.frameworks.iter().filter_map(|x| x.native_driver.as_ref());
     let native = target.stack.iter().filter_map(|s| s.native_driver.as_ref()).chain(toolkits).max();
-    let by_torch = target.stack.as_ref().is_some_and(|s| s.variant != "cpu");
+    let by_torch = target.stack.as_ref().is_some_and(|s| is_cuda(&s.variant));
     let uses_cuda = by_torch || !target.frameworks.is_empty();
     host::check(&target.envelope, uses_cuda, native, host, require_gpu)
 }
@@ -204,24 +206,46 @@ pub fn installed_target<'l>(lock: &'l Lockfile, installed: &Installed) -> Option
     lock.targets.iter().rev().max_by_key(|target| packages::count_as_locked(target, installed))
 }
 
-/// Holds an environment against the machine and itself, without a lock. `envelope` is what the
-/// installed torch needs, where the registry knows its build.
-pub fn without_lock(
-    registry: &Registry,
-    envelope: Option<&Envelope>,
-    native: Option<&DottedVersion>,
-    host: &Host,
-    installed: &Installed,
-    require_gpu: bool,
-) -> Vec<Area> {
-    let variant =
-        installed.distributions.iter().find(|d| d.name == "torch").and_then(|d| d.variant.as_deref());
+/// Holds an environment against the machine and itself, without a lock.
+pub fn without_lock(registry: &Registry, host: &Host, installed: &Installed, require_gpu: bool) -> Vec<Area> {
+    let platform = host.system.platform;
+    let (envelopes, toolkits): (Vec<_>, Vec<_>) = needs_of_installed(registry, installed, platform)
+        .map(|needs| (Envelope { glibc: needs.glibc.cloned(), ..needs.envelope(registry) }, needs.cuda))
+        .unzip();
+    let uses_cuda = toolkits.iter().any(Option::is_some);
+    let native = toolkits.into_iter().flatten();
+    let native = native.filter_map(|cuda| required_driver(registry, cuda, platform.os, Policy::Native));
+    let native = native.map(|driver| driver.value).max();
     let mut areas = Vec::new();
-    if let Some(envelope) = envelope {
-        let uses_cuda = variant.is_some_and(|variant| variant != "cpu");
-        areas.push(host::check(envelope, uses_cuda, native, host, require_gpu));
+    if let Some(envelope) = envelopes.into_iter().reduce(both) {
+        areas.push(host::check(&envelope, uses_cuda, native.as_ref(), host, require_gpu));
     }
-    areas.push(environment::check(registry, installed, host.system.platform));
+    areas.push(environment::check(registry, installed, platform));
     areas.push(files::check(installed, &|_| true));
     areas
+}
+
+/// What the installed frameworks need of a machine, as far as the registry knows their builds and their files say that
+/// CUDA is used.
+fn needs_of_installed<'r>(
+    registry: &'r Registry,
+    installed: &'r Installed,
+    platform: Platform,
+) -> impl Iterator<Item = Needs<'r>> {
+    let brings_cuda = installed.distributions.iter().any(|d| d.name.starts_with("nvidia-cuda-runtime"));
+    installed.distributions.iter().filter_map(move |distribution| {
+        let version = distribution.version.valid()?.clone().without_local();
+        if distribution.name == "torch" {
+            let build = registry.build(&version, distribution.variant.as_deref()?, platform)?;
+            return Some(Needs::of_torch(build));
+        }
+        let row = registry.framework(&distribution.name, &version, platform)?;
+        let uses_cuda = match row.cuda_from {
+            CudaFrom::Packages => true,
+            CudaFrom::Extra(_) => brings_cuda,
+            // It runs on the CPU where the system has no CUDA, and that is as meant.
+            CudaFrom::System => false,
+        };
+        uses_cuda.then(|| Needs::of_framework(row))
+    })
 }

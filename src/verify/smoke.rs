@@ -2,6 +2,7 @@
 
 use super::findings::{self, Stopped};
 use super::{Area, AreaKind};
+use crate::compatibility::{CPU, is_cuda};
 use crate::model::finding::Finding;
 use crate::model::fix::Fix;
 use crate::model::installed::{Distribution, Installed};
@@ -62,10 +63,10 @@ fn built(framework: Framework, installed: &Installed, locked: &[String]) -> Buil
             let has_cuda =
                 |d: &Distribution| d.libraries.iter().any(|path| path.ends_with("/libtorch_cuda.so"));
             match torch.map(|d| (d.variant.as_deref(), has_cuda(d))) {
-                Some((Some(variant), _)) if variant.starts_with("cu") => Built::Cuda,
+                Some((Some(variant), _)) if is_cuda(variant) => Built::Cuda,
                 // A build of somebody's own says no flavour.
                 Some((None, true)) => Built::Cuda,
-                Some((Some("cpu"), _)) => Built::Cpu,
+                Some((Some(CPU), _)) => Built::Cpu,
                 _ => Built::Unknown,
             }
         }

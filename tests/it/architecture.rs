@@ -154,3 +154,24 @@ fn every_source_file_opens_with_its_purpose() {
         assert!(text.starts_with("//!"), "{} has no module documentation", path.display());
     }
 }
+
+/// "Does this run here?" has one home: who else looks up a driver's floor, what code covers or what cuDNN drops,
+/// answers the question a second time.
+#[test]
+fn compatibility_is_asked_in_one_place() {
+    let lookups = [".driver_floor(", ".native_driver(", ".driver_below(", ".is_tegra(", ".covers("];
+    let homes = ["compatibility", "registry", "model"];
+    let mut wrong = Vec::new();
+    for path in rust_files(&root().join("src")) {
+        let relative = path.strip_prefix(root().join("src")).unwrap();
+        let module = relative.components().next().unwrap().as_os_str().to_string_lossy().into_owned();
+        if homes.contains(&module.as_str()) || path.ends_with("tests.rs") {
+            continue;
+        }
+        let code = code(&path);
+        wrong.extend(lookups.iter().filter(|l| code.contains(**l)).map(|l| format!("{}: {l}", relative.display())));
+    }
+    // `Situation::covers` is a question of its own, which asks compatibility/.
+    wrong.retain(|place| !place.starts_with("diagnose/"));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -62,7 +62,8 @@ fn a_target_does_not_take_the_others_back_far() {
     context.write("envlock.toml", &manifest(&[CLUSTER, mac]));
     let json = context.run(&arguments).expect(0);
     assert_eq!(torches(&json), ["cluster 2.15.0", "mac 2.2.2"]);
-    let text = context.run(&["resolve", "--stack-only", "--only-index", "pypi", "--dry-run"]).expect(0).flat();
+    let text =
+        context.run(&["resolve", "--stack-only", "--only-index", "pypi", "--dry-run"]).expect(0).flat();
     assert!(text.contains("torch differs between targets: `mac` has 2.2.2, not 2.15.0"), "{text}");
     assert!(!text.contains("you limit"), "a bound of the search is no reason: {text}");
     context.write("envlock.toml", &same(&[CLUSTER, mac]));

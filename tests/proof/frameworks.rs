@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use envlock::compatibility::check_host;
 use envlock::model::host::{Gpu, Host};
 use envlock::model::metadata::CoreMetadata;
 use envlock::model::platform::Platform;
@@ -9,7 +10,7 @@ use envlock::model::project::{ProjectPage, RawFile};
 use envlock::model::request::{Preferences, Request};
 use envlock::model::solution::Answer;
 use envlock::registry::{CudaFrom, FrameworkBuild, Registry};
-use envlock::solver::{Catalogue, Depth, Inputs, Universe, check_host, solve};
+use envlock::solver::{Catalogue, Depth, Inputs, Universe, solve};
 
 use super::rules::Question;
 use super::shipped::drivers;

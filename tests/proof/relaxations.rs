@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use envlock::compatibility::check_host;
 use envlock::model::conflict::{Change, WayOut};
 use envlock::model::host::Host;
 use envlock::model::request::Request;
 use envlock::model::version::DottedVersion;
 use envlock::registry::Registry;
-use envlock::solver::check_host;
 
 use super::rules::Question;
 use super::stack::{ask, told};

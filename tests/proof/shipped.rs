@@ -3,12 +3,13 @@
 
 use std::time::Instant;
 
+use envlock::compatibility::check_host;
 use envlock::model::host::{Driver, Gpu, Host};
 use envlock::model::platform::{Libc, Platform};
 use envlock::model::request::{Limit, Preferences, Request};
 use envlock::model::solution::Answer;
 use envlock::registry::Registry;
-use envlock::solver::{Catalogue, Depth, Inputs, Universe, check_host, solve};
+use envlock::solver::{Catalogue, Depth, Inputs, Universe, solve};
 
 use super::rules::Question;
 use super::stack::differs;

@@ -1,11 +1,12 @@
 //! Random registries, machines and requests: the solver and brute force must say the same.
 
+use envlock::compatibility::check_host;
 use envlock::model::conflict::Conflict;
 use envlock::model::host::Host;
 use envlock::model::request::{Preferences, Request};
 use envlock::model::solution::{Answer, Solution};
 use envlock::registry::Registry;
-use envlock::solver::{check_host, solve_stack};
+use envlock::solver::solve_stack;
 
 use super::rules::{Choice, Question};
 use super::worlds::{DRIVERS, Random, common_files, driver, host, registry, request, shuffled};

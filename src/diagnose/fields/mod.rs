@@ -6,6 +6,7 @@ mod gpus;
 mod packages;
 
 use super::facts::Facts;
+use crate::compatibility::{CPU, is_cuda};
 use crate::model::text::clean;
 
 /// Takes what one line states.
@@ -79,7 +80,7 @@ fn keyed(text: &str, lower: &str, facts: &mut Facts) {
         && let Some((plain, local)) = text.split_once('+')
         && plain.split('.').count() == 3
         && plain.bytes().all(|b| b.is_ascii_digit() || b == b'.')
-        && (local == "cpu" || local.strip_prefix("cu").is_some_and(|n| n.parse::<u32>().is_ok()))
+        && (local == CPU || is_cuda(local))
     {
         facts.torch = Some(clean(text, 60));
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Order, Telling};
+use crate::compatibility::served;
 use crate::model::conflict::Party;
 use crate::model::version::cuda_short;
 use crate::registry::FrameworkBuild;
@@ -90,7 +91,7 @@ impl Telling<'_, '_> {
         let by_ptx = build
             .targets
             .as_ref()
-            .is_some_and(|targets| targets.covers(p.gpus[gpu].1, |c| p.registry.is_tegra(c)).is_some());
+            .is_some_and(|targets| served(p.registry, targets, p.gpus[gpu].1).is_some());
         let text = match by_ptx {
             true => format!("{name} has only PTX for {label}{code}, which needs the driver of its own CUDA"),
             false => format!("{name}{code} has no code for {label}"),

@@ -9,6 +9,7 @@ use crate::cli::error::{CliError, Failure};
 use crate::cli::kept::{Kept, Place};
 use crate::cli::learning;
 use crate::cli::printer::Printer;
+use crate::compatibility::{Policy, is_cuda, required_driver};
 use crate::index::IndexClient;
 use crate::learn::{self, Learned};
 use crate::model::conflict::Party;
@@ -78,7 +79,7 @@ pub(super) fn with_code_of_companions(
     let mut rows: Vec<(String, String)> = Vec::new();
     for solution in solutions {
         let uses_gpu =
-            solution.stack.as_ref().is_some_and(|s| s.variant != "cpu") || !solution.frameworks.is_empty();
+            solution.stack.as_ref().is_some_and(|s| is_cuda(&s.variant)) || !solution.frameworks.is_empty();
         for package in
             solution.packages.iter().filter(|package| uses_gpu && is_unread(package, solution, registry))
         {
@@ -251,7 +252,8 @@ impl Learner<'_> {
     fn unknown_cuda(&self, learned: &Learned) -> Option<String> {
         let text = learned.cuda.clone()?;
         let cuda = crate::model::version::cuda_version(&text).ok();
-        let floor = cuda.and_then(|cuda| self.registry.driver_floor(&cuda, learned.platform.os));
+        let os = learned.platform.os;
+        let floor = cuda.and_then(|cuda| required_driver(self.registry, &cuda, os, Policy::Minor));
         floor.is_none().then_some(text)
     }
 

@@ -13,6 +13,7 @@ use crate::cli::error::{CliError, Failure, exit};
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::{host, lock};
+use crate::compatibility::is_cuda;
 use crate::inspect;
 use crate::lockfile::{Lockfile, Target};
 use crate::model::host::Host;
@@ -22,7 +23,6 @@ use crate::model::machine_state::MachineState;
 use crate::model::native::Native;
 use crate::model::version::DottedVersion;
 use crate::registry::Registry;
-use crate::solver::envelope_of;
 use crate::verify::{self, Area};
 
 pub(super) use report::findings;
@@ -186,7 +186,7 @@ pub(super) fn judge(
     let machine = host::filled(machine, registry)?;
     let mut areas = match target {
         Some(target) => verify::against_lock(target, &machine, &installed, question.require_gpu),
-        None => on_its_own(registry, &machine, &installed, question.require_gpu),
+        None => verify::without_lock(registry, &machine, &installed, question.require_gpu),
     };
     let traces = inspect::traces(&installed, &root, &|name| std::env::var(name).ok());
     areas.push(verify::install(&installed, &traces, registry, &|name| {
@@ -235,7 +235,6 @@ pub(super) fn judge(
 
 /// Whether anything here would use a GPU: what the lock has, or without one what is installed.
 fn uses_cuda(target: Option<&Target>, installed: &Installed) -> bool {
-    let is_cuda = |variant: &str| variant.starts_with("cu");
     match target {
         Some(target) => {
             !target.frameworks.is_empty() || target.stack.as_ref().is_some_and(|s| is_cuda(&s.variant))
@@ -257,22 +256,4 @@ fn against(lock: Option<&Lockfile>, target: Option<&Target>) -> String {
         (Some(_), _) => "lock envlock.lock".to_owned(),
         (None, _) => "no lock: judged by itself and this machine".to_owned(),
     }
-}
-
-/// Without a lock: what the installed torch needs, by the registry.
-fn on_its_own(registry: &Registry, machine: &Host, installed: &Installed, require_gpu: bool) -> Vec<Area> {
-    let torch = installed.distributions.iter().find(|d| d.name == "torch");
-    let build = torch.and_then(|d| {
-        registry.build(
-            &d.version.valid()?.clone().without_local(),
-            d.variant.as_deref()?,
-            machine.system.platform,
-        )
-    });
-    let envelope = build.map(|b| envelope_of(registry, b));
-    let native = build
-        .and_then(|b| b.cuda.as_ref())
-        .and_then(|c| registry.native_driver(c, machine.system.platform.os))
-        .map(|(v, _)| v);
-    verify::without_lock(registry, envelope.as_ref(), native.as_ref(), machine, installed, require_gpu)
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::compatibility::{Policy, required_driver};
 use crate::lockfile::Target;
 use crate::model::capability::Via;
 use crate::model::host::Host;
@@ -101,7 +102,8 @@ impl Asked<'_> {
         let mut out = Vec::new();
         for user in &self.users {
             let cuda = cuda_short(user.cuda);
-            let Some((floor, source)) = self.registry.driver_floor(user.cuda, os) else { continue };
+            let Some(driver) = required_driver(self.registry, user.cuda, os, Policy::Minor) else { continue };
+            let (floor, source) = (driver.value, driver.source);
             let text = match user.native {
                 Some(native) if *native > floor => format!(
                     "{} is built with CUDA {cuda}: machine code of CUDA {} runs from driver {floor} on, by minor-version compatibility; CUDA {cuda}'s own is {native}, from which on its PTX runs too",
@@ -208,7 +210,9 @@ impl Asked<'_> {
             out.push(plain("brought by", format!("{} {}", package.name, package.version)));
         }
         for user in &self.users {
-            if let Some((floor, source)) = self.registry.driver_floor(user.cuda, self.target.platform.os) {
+            let os = self.target.platform.os;
+            if let Some(driver) = required_driver(self.registry, user.cuda, os, Policy::Minor) {
+                let (floor, source) = (driver.value, driver.source);
                 out.push(self.sourced(
                     "asks for",
                     format!("driver >= {floor}, for CUDA {}", cuda_short(user.cuda)),

@@ -1,0 +1,19 @@
+//! Machine code and cuDNN against GPUs.
+
+use crate::model::capability::{CodeTargets, ComputeCapability, Via};
+use crate::model::version::DottedVersion;
+use crate::registry::{CudnnFloor, Registry};
+
+/// How a library's code serves a GPU: by machine code, by PTX that the driver compiles, or not at all.
+pub fn served(registry: &Registry, targets: &CodeTargets, gpu: ComputeCapability) -> Option<Via> {
+    targets.covers(gpu, |capability| registry.is_tegra(capability))
+}
+
+/// That a cuDNN release no longer serves a GPU: the row that says so; nothing where it does, or where no cuDNN is used.
+pub fn cudnn_drops<'r>(
+    registry: &'r Registry,
+    cudnn: Option<&DottedVersion>,
+    gpu: ComputeCapability,
+) -> Option<&'r CudnnFloor> {
+    registry.cudnn_floor(cudnn?).filter(|floor| gpu < floor.min)
+}

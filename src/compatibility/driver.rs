@@ -1,0 +1,145 @@
+//! Drivers: what a CUDA release needs of one, and which one a GPU needs.
+
+use semver::Version as Semver;
+
+use crate::model::capability::ComputeCapability;
+use crate::model::host::{Driver, Host};
+use crate::model::platform::Os;
+use crate::model::request::Request;
+use crate::model::version::DottedVersion;
+use crate::registry::Registry;
+
+/// How new a driver has to be for a CUDA release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// Minor-version compatibility: the floor of the CUDA major. Machine code runs, PTX of the toolkit does not.
+    Minor,
+    /// The toolkit's own driver or a newer one: machine code and PTX run.
+    Native,
+}
+
+impl Policy {
+    /// The policy of a request: `driver-policy = "native"` refuses minor-version compatibility.
+    pub fn of(request: &Request) -> Policy {
+        if request.native_driver_only.is_some() { Policy::Native } else { Policy::Minor }
+    }
+}
+
+/// A value and the ids of its sources.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sourced<'r, T> {
+    /// The value.
+    pub value: T,
+    /// Ids in sources.toml.
+    pub source: &'r [String],
+}
+
+/// The lowest driver that runs programs of a CUDA release under a policy; nothing where no row states one.
+pub fn required_driver<'r>(
+    registry: &'r Registry,
+    cuda: &Semver,
+    os: Os,
+    policy: Policy,
+) -> Option<Sourced<'r, DottedVersion>> {
+    let row = match policy {
+        Policy::Minor => registry.driver_floor(cuda, os),
+        Policy::Native => registry.native_driver(cuda, os),
+    };
+    row.map(|(value, source)| Sourced { value, source })
+}
+
+/// The drivers that know a GPU.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DriverSpan {
+    /// The first branch that knows it, where that is known.
+    pub from: Option<DottedVersion>,
+    /// The first branch that no longer knows it, where a last one is documented.
+    pub below: Option<DottedVersion>,
+}
+
+impl DriverSpan {
+    /// The drivers that know GPUs of a capability.
+    pub fn of(registry: &Registry, gpu: ComputeCapability) -> DriverSpan {
+        let first = registry.architecture(gpu).and_then(|architecture| architecture.first_branch);
+        DriverSpan {
+            from: first.and_then(|branch| branch.to_string().parse().ok()),
+            below: registry.driver_below(gpu),
+        }
+    }
+
+    /// Whether no driver at all is at least `floor` and still knows the GPU.
+    pub fn ends_before(&self, floor: &DottedVersion) -> bool {
+        self.below.as_ref().is_some_and(|below| floor >= below)
+    }
+}
+
+/// What a machine's driver is to a CUDA release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DriverFit {
+    /// It runs programs of the release under the policy, on every GPU of the machine.
+    pub suffices: bool,
+    /// It is the toolkit's own or newer: PTX runs too. A driver that is open counts as native.
+    pub native: bool,
+}
+
+impl DriverFit {
+    /// Judges the driver of a machine. No CUDA needs no driver; an open driver limits nothing; without a GPU nothing is
+    /// asked of one. A floor that no row states cannot be met knowingly.
+    pub fn of(registry: &Registry, host: &Host, cuda: Option<&Semver>, policy: Policy) -> DriverFit {
+        let (Some(cuda), Some(driver)) = (cuda, &host.driver) else {
+            return DriverFit { suffices: true, native: true };
+        };
+        let os = host.system.platform.os;
+        let meets = |policy| {
+            let required = required_driver(registry, cuda, os, policy);
+            required.is_some_and(|required| *driver.user_mode() >= required.value)
+        };
+        DriverFit {
+            suffices: host.has_no_gpu() || (knows_gpus(registry, host, driver) && meets(policy)),
+            native: meets(Policy::Native),
+        }
+    }
+}
+
+/// Whether a driver's branch is none before the first that is known for one of the GPUs.
+fn knows_gpus(registry: &Registry, host: &Host, driver: &Driver) -> bool {
+    let capabilities = host.gpus.iter().flatten().filter_map(|gpu| gpu.capability);
+    capabilities
+        .filter_map(|capability| DriverSpan::of(registry, capability).from)
+        .all(|first| driver.version.major() >= first.major())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_floor_is_the_majors_and_the_native_driver_the_toolkits() {
+        let registry = Registry::embedded();
+        let driver = |cuda: &str, policy| {
+            let cuda = crate::model::version::cuda_version(cuda).unwrap();
+            required_driver(&registry, &cuda, Os::Linux, policy).map(|driver| driver.value.to_string())
+        };
+        for (cuda, minor, native) in [
+            ("12.8", Some("525.60.13"), Some("570.26")),
+            ("13.0", Some("580.65.06"), Some("580.65.06")),
+            ("11.8", Some("450.80.02"), Some("520.61.05")),
+            // Before CUDA 11 each toolkit needs its own.
+            ("10.1", Some("418.39"), Some("418.39")),
+            ("99.0", None, None),
+        ] {
+            let found = (driver(cuda, Policy::Minor), driver(cuda, Policy::Native));
+            assert_eq!((found.0.as_deref(), found.1.as_deref()), (minor, native), "{cuda}");
+        }
+    }
+
+    #[test]
+    fn a_gpu_may_end_before_a_driver() {
+        let registry = Registry::embedded();
+        let volta = DriverSpan::of(&registry, "7.0".parse().unwrap());
+        assert!(volta.ends_before(&"595.45.04".parse().unwrap()));
+        assert!(!volta.ends_before(&"580.65.06".parse().unwrap()));
+        let ada = DriverSpan::of(&registry, "8.9".parse().unwrap());
+        assert!(!ada.ends_before(&"999.1".parse().unwrap()), "no last branch is documented");
+    }
+}

@@ -1,0 +1,117 @@
+//! The envelope: what a build, or several together, need of any machine.
+
+use super::code::{cudnn_drops, served};
+use super::driver::{DriverSpan, Policy, required_driver};
+use super::needs::Needs;
+use crate::model::capability::{ComputeCapability, Via};
+use crate::model::platform::{Arch, Platform};
+use crate::model::solution::{ChosenPackage, Coverage, Envelope};
+use crate::model::version::DottedVersion;
+use crate::registry::{Build, FrameworkBuild, Registry};
+
+/// What is left of an envelope beside packages whose code was read: a GPU that one of them has none for is not
+/// served whole. What nobody read is not judged.
+pub fn with_code_of(registry: &Registry, envelope: Envelope, packages: &[ChosenPackage]) -> Envelope {
+    let mut coverage = envelope.coverage;
+    // The cuDNN that is locked may serve fewer than the one that a framework was built with.
+    for floor in packages.iter().filter_map(|package| cudnn_floor(registry, package)) {
+        coverage.retain(|row| row.compute_capability >= floor);
+    }
+    for (targets, _) in packages.iter().filter_map(|package| package.targets.as_ref()) {
+        coverage.retain(|row| served(registry, targets, row.compute_capability).is_some());
+    }
+    let driver = coverage.iter().filter_map(|c| c.driver_min.clone()).min().or(envelope.driver);
+    Envelope { driver, coverage, ..envelope }
+}
+
+/// The lowest capability that a locked package of cuDNN serves.
+fn cudnn_floor(registry: &Registry, package: &ChosenPackage) -> Option<ComputeCapability> {
+    package.name.strip_prefix("nvidia-cudnn-cu")?;
+    let version: DottedVersion = DottedVersion::of_release(&package.version)?;
+    registry.cudnn_floor(&version).map(|floor| floor.min)
+}
+
+/// What two parts need together. A part whose code was not read leaves the other's coverage as it is.
+pub fn both(a: Envelope, b: Envelope) -> Envelope {
+    let coverage: Vec<Coverage> = match (a.coverage.is_empty(), b.coverage.is_empty()) {
+        (true, _) => b.coverage,
+        (_, true) => a.coverage,
+        _ => {
+            let of_b = |c: ComputeCapability| b.coverage.iter().find(|row| row.compute_capability == c);
+            let pairs = a.coverage.iter().filter_map(|x| Some((x, of_b(x.compute_capability)?)));
+            pairs
+                .map(|(x, y)| Coverage {
+                    compute_capability: x.compute_capability,
+                    via: if x.via == Via::Ptx { x.via } else { y.via },
+                    driver_min: x.driver_min.clone().max(y.driver_min.clone()),
+                    driver_below: x.driver_below.clone().or_else(|| y.driver_below.clone()),
+                })
+                .filter(
+                    |c| !matches!((&c.driver_min, &c.driver_below), (Some(min), Some(below)) if min >= below),
+                )
+                .collect()
+        }
+    };
+    let lowest = coverage.iter().filter_map(|c| c.driver_min.clone()).min();
+    Envelope { driver: lowest.max(a.driver).max(b.driver), coverage, ..a }
+}
+
+/// What a torch build needs of any machine: for each compute capability that its code and its
+/// cuDNN serve, the lowest driver and, where documented, the first branch that no longer knows it.
+pub fn envelope_of(registry: &Registry, build: &Build) -> Envelope {
+    Envelope { glibc: build.glibc.clone(), ..Needs::of_torch(build).envelope(registry) }
+}
+
+/// What releases of a framework beside torch need of any machine.
+pub fn envelope_of_framework(registry: &Registry, build: &FrameworkBuild) -> Envelope {
+    let envelope = Needs::of_framework(build).envelope(registry);
+    // Code that was not read covers nothing knowingly; the driver's floor is known all the same.
+    let floor = || required_driver(registry, &build.cuda, build.platform.os, Policy::Minor).map(|d| d.value);
+    Envelope { driver: envelope.driver.clone().or_else(floor), ..envelope }
+}
+
+impl Needs<'_> {
+    /// Held against every compute capability that a machine of the platform can have. Code that was not read covers
+    /// none knowingly, and a CUDA whose driver nobody states promises nothing.
+    pub fn envelope(&self, registry: &Registry) -> Envelope {
+        let mut coverage: Vec<Coverage> = Vec::new();
+        if let (Some(cuda), Some(targets)) = (self.cuda, self.targets) {
+            let driver = |policy| required_driver(registry, cuda, self.platform.os, policy).map(|d| d.value);
+            let (floor, native) = (driver(Policy::Minor), driver(Policy::Native));
+            let known =
+                if floor.is_some() { known_capabilities(registry, self.platform) } else { Vec::new() };
+            for capability in known {
+                let Some(via) = served(registry, targets, capability) else { continue };
+                if cudnn_drops(registry, self.cudnn, capability).is_some() {
+                    continue;
+                }
+                let by_code = if via == Via::Ptx { native.clone() } else { floor.clone() };
+                let span = DriverSpan::of(registry, capability);
+                let driver_min = by_code.max(span.from.clone());
+                if driver_min.as_ref().is_some_and(|min| span.ends_before(min)) {
+                    continue;
+                }
+                let driver_below = span.below;
+                coverage.push(Coverage { compute_capability: capability, via, driver_min, driver_below });
+            }
+        }
+        Envelope {
+            driver: coverage.iter().filter_map(|c| c.driver_min.clone()).min(),
+            coverage,
+            glibc: None,
+            platform: self.platform,
+        }
+    }
+}
+
+/// The capabilities that a machine of a platform can have: Tegra parts sit on 64-bit Arm alone.
+fn known_capabilities(registry: &Registry, platform: Platform) -> Vec<ComputeCapability> {
+    let mut all: Vec<ComputeCapability> =
+        registry.architectures().iter().flat_map(|a| a.capabilities.iter().copied()).collect();
+    if platform.arch == Arch::Aarch64 {
+        all.extend(&registry.tegra().capabilities);
+    }
+    all.sort();
+    all.dedup();
+    all
+}

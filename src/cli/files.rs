@@ -4,7 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, Once, PoisonError};
 
-use super::error::{CliError, exit};
+use super::error::CliError;
+use super::exit;
 
 /// The manifest's name.
 pub(super) const MANIFEST: &str = "envlock.toml";

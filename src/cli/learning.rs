@@ -5,7 +5,8 @@ use std::sync::Arc;
 use indicatif::ProgressBar;
 use pep440_rs::VersionSpecifiers;
 
-use super::error::{CliError, Failure, exit};
+use super::error::{CliError, Failure};
+use super::exit;
 use super::fetch;
 use super::printer::Printer;
 use crate::index::{Fetched, IndexClient};

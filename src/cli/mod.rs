@@ -4,6 +4,7 @@
 mod args;
 mod commands;
 mod error;
+pub mod exit;
 mod fetch;
 mod files;
 mod host;
@@ -19,8 +20,6 @@ mod settings;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
-
-pub use error::exit;
 
 /// Runs the program on the process's arguments and environment.
 pub fn run() -> ExitCode {

@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::args::{ColorChoice, GlobalArgs};
-use super::error::exit;
+use super::exit;
 
 /// Where and how to print.
 #[derive(Debug, Clone)]

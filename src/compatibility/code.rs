@@ -1,12 +1,18 @@
 //! Machine code and cuDNN against GPUs.
 
 use crate::model::capability::{CodeTargets, ComputeCapability, Via};
+use crate::model::library::{DeviceCode, Served};
 use crate::model::version::DottedVersion;
 use crate::registry::{CudnnFloor, Registry};
 
 /// How a library's code serves a GPU: by machine code, by PTX that the driver compiles, or not at all.
 pub fn served(registry: &Registry, targets: &CodeTargets, gpu: ComputeCapability) -> Option<Via> {
     targets.covers(gpu, |capability| registry.is_tegra(capability))
+}
+
+/// How many of a library's containers have code for a GPU, as SASS and as PTX.
+pub fn containers_serving(registry: &Registry, code: &DeviceCode, gpu: ComputeCapability) -> Served {
+    code.serves(gpu, &|capability| registry.is_tegra(capability))
 }
 
 /// That a cuDNN release no longer serves a GPU: the row that says so; nothing where it does, or where no cuDNN is used.

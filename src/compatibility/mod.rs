@@ -20,7 +20,7 @@ mod host;
 mod needs;
 mod variant;
 
-pub use code::{cudnn_drops, served};
+pub use code::{containers_serving, cudnn_drops, served};
 pub use driver::{DriverFit, DriverSpan, Policy, Sourced, required_driver};
 pub use envelope::{both, envelope_of, envelope_of_framework, with_code_of};
 pub use host::{ImpossibleHost, check_host};

@@ -14,7 +14,8 @@ pub use pylock::pylock;
 pub use requirements::requirements;
 
 use crate::lockfile::Target;
-use crate::model::solution::{ChosenFile, ChosenPackage, Level};
+use crate::model::level::Level;
+use crate::model::solution::{ChosenFile, ChosenPackage};
 
 /// How an environment.yml of envlock's begins.
 pub const ENVIRONMENT_MARK: &str = "# Written by envlock as environment.yml";

@@ -24,9 +24,10 @@ mod schema;
 mod tests;
 
 use crate::model::host::Host;
+use crate::model::level::Level;
 use crate::model::platform::Platform;
 use crate::model::request::{Preferences, Request};
-use crate::model::solution::{ChosenPackage, Envelope, Framework, Level, Solution, Stack};
+use crate::model::solution::{ChosenPackage, Envelope, Framework, Solution, Stack};
 use crate::model::wheel::Python;
 
 pub use changes::{Change, TargetChanges, changes, merged, sides};

@@ -5,8 +5,9 @@ use super::schema::*;
 use super::{FORMAT, Lockfile, Target};
 use crate::model::capability::CodeTargets;
 use crate::model::host::{Driver, Gpu, Host, System};
+use crate::model::level::Level;
 use crate::model::platform::Libc;
-use crate::model::solution::{ChosenFile, ChosenPackage, Coverage, Edge, Envelope, Framework, Level, Stack};
+use crate::model::solution::{ChosenFile, ChosenPackage, Coverage, Edge, Envelope, Framework, Stack};
 
 /// A lockfile that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -7,7 +7,8 @@ use sha2::{Digest, Sha256};
 
 use super::{Lockfile, Target};
 use crate::model::capability::CodeTarget;
-use crate::model::solution::{ChosenPackage, Level};
+use crate::model::level::Level;
+use crate::model::solution::ChosenPackage;
 use crate::model::text::toml_string as quote;
 
 /// The line before which nothing is covered by the checksum.

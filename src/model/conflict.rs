@@ -7,8 +7,8 @@ use pep440_rs::Version;
 use serde::{Serialize, Serializer};
 
 use super::capability::ComputeCapability;
+use super::level::Level;
 use super::request::Origin;
-use super::solution::Level;
 use super::version::DottedVersion;
 use super::wheel::Python;
 

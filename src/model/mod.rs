@@ -12,6 +12,7 @@ pub mod fix;
 pub mod host;
 pub mod host_note;
 pub mod installed;
+pub mod level;
 pub mod library;
 pub mod machine_state;
 pub mod metadata;

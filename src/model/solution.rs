@@ -243,13 +243,3 @@ pub struct ChosenFile {
     /// Size in bytes, where it is known.
     pub size: Option<u64>,
 }
-
-/// How much of the graph a way out was solved against.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    /// Driver, GPU, CUDA, cuDNN, framework builds and companions.
-    Stack,
-    /// The whole Python closure too.
-    Full,
-}

@@ -141,6 +141,11 @@ impl<'de> Deserialize<'de> for DottedVersion {
     }
 }
 
+/// The plain part of a Python package's version: without a local segment.
+pub fn public(version: &pep440_rs::Version) -> pep440_rs::Version {
+    version.clone().without_local()
+}
+
 /// A three-part CUDA version; `12.8` is read as `12.8.0`.
 ///
 /// ```

@@ -10,13 +10,8 @@ use std::collections::HashMap;
 use pep508_rs::VersionOrUrl;
 
 use super::node::Node;
-use super::tables::{BuildRow, Problem, STACK_PACKAGES, Set, is_stack_package, ordinals};
-
-/// Which version of torch stands for which.
-pub(super) struct Alike {
-    /// For each version the newest that is like it.
-    stands_for: Vec<u32>,
-}
+use super::problem::{Alike, Problem};
+use super::tables::{BuildRow, STACK_PACKAGES, Set, is_stack_package};
 
 /// All that a solve from the registry alone looks at in a build.
 #[derive(PartialEq, Eq, Hash)]
@@ -95,17 +90,6 @@ impl Alike {
             stands_for[version as usize] = *newest.entry(key).or_insert(version);
         }
         Some(Alike { stands_for })
-    }
-
-    /// The versions that stand for all.
-    pub fn representatives(&self) -> Set {
-        ordinals(self.stands_for.len(), |v| self.stands_for[v] == v as u32)
-    }
-
-    /// The versions that a version stands for, itself among them.
-    pub fn all(&self, version: u32) -> impl Iterator<Item = u32> {
-        (0..self.stands_for.len() as u32)
-            .filter(move |v| *v == version || self.stands_for[*v as usize] == version)
     }
 }
 

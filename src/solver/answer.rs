@@ -6,17 +6,17 @@ use pep440_rs::Version;
 use petgraph::Direction;
 use petgraph::graphmap::DiGraphMap;
 
-use super::closure::Candidate;
-use super::node::Node;
+use super::envelope;
+use super::inputs::Depth;
+use super::node::{Node, Selected};
+use super::problem::{Candidate, Problem};
 use super::rank::StackQuality;
-use super::search::Selected;
-use super::tables::{Problem, is_stack_package};
-use super::{Depth, envelope};
+use super::tables::is_stack_package;
 use crate::compatibility::{CPU, Policy, required_driver, with_code_of};
 use crate::model::evidence::Evidence;
 use crate::model::metadata::CoreMetadata;
 use crate::model::solution::{ChosenFile, ChosenPackage, DriverMode, Edge, Framework, Note, Solution, Stack};
-use crate::model::version::DottedVersion;
+use crate::model::version::{DottedVersion, public};
 use crate::registry::{COMPANIONS, CudaFrom, Effect};
 
 /// How good the framework build of a selection is.
@@ -24,7 +24,7 @@ pub(super) fn stack_quality(problem: &Problem<'_>, selected: &Selected) -> Optio
     let ordinal = *selected.get(&Node::build("torch"))?;
     let build = &problem.stack["torch"].builds[ordinal as usize];
     Some(StackQuality {
-        locked: problem.preferences.versions.get("torch").map(super::public).as_ref() == Some(&build.version),
+        locked: problem.preferences.versions.get("torch").map(public).as_ref() == Some(&build.version),
         version: build.version_ordinal,
         build: problem.build_rank("torch", ordinal),
     })
@@ -105,8 +105,7 @@ fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) 
         .collect();
     requires.sort();
     requires.dedup();
-    let targets =
-        problem.registry.targets_of(name, &super::public(&version), variant.as_deref(), problem.platform);
+    let targets = problem.registry.targets_of(name, &public(&version), variant.as_deref(), problem.platform);
     Some(ChosenPackage {
         name: name.to_owned(),
         version,
@@ -192,7 +191,7 @@ fn companion_reasons(problem: &Problem<'_>, selected: &Selected, packages: &mut 
 fn glibc_need(problem: &Problem<'_>, package: &ChosenPackage) -> Option<DottedVersion> {
     if package.files.is_empty() {
         // Without files the registry's row says it.
-        let plain = super::public(&package.version);
+        let plain = public(&package.version);
         return problem
             .registry
             .build(&plain, package.variant.as_deref()?, problem.platform)

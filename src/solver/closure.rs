@@ -7,14 +7,15 @@ use pep440_rs::{Operator, Version, VersionSpecifiers};
 use pep508_rs::{ExtraName, Requirement, VerbatimUrl, VersionOrUrl};
 use version_ranges::Ranges;
 
-use super::node::Node;
-use super::search::Selected;
-use super::tables::{FOLLOWS_BUILD, Problem, STACK_PACKAGES, Set, fact, is_stack_package, ordinals};
-use super::{Depth, public};
+use super::inputs::Depth;
+use super::node::{Node, Selected};
+use super::problem::{Candidate, Problem};
+use super::tables::{FOLLOWS_BUILD, STACK_PACKAGES, Set, fact, is_stack_package, ordinals};
 use crate::model::metadata::CoreMetadata;
-use crate::model::project::{ProjectPage, Release, WheelFile};
+use crate::model::project::{ProjectPage, WheelFile};
 use crate::model::request::UserRequirement;
 use crate::model::solution::Need;
+use crate::model::version::public;
 use crate::model::wheel::Python;
 use crate::registry::Effect;
 
@@ -57,14 +58,7 @@ impl std::fmt::Display for Unusable {
     }
 }
 
-/// A candidate of an ordinary package: a release on an index.
-#[derive(Clone, Copy)]
-pub(super) struct Candidate<'p> {
-    pub index: &'p str,
-    pub page: &'p Arc<ProjectPage>,
-    pub release: &'p Release,
-}
-
+/// What a candidate depends on.
 pub(super) type Dependencies = Vec<(Node, Set)>;
 
 impl<'a> Problem<'a> {

@@ -1,8 +1,7 @@
 //! The envelope of what a search selected.
 
-use super::node::Node;
-use super::search::Selected;
-use super::tables::Problem;
+use super::node::{Node, Selected};
+use super::problem::Problem;
 use crate::compatibility::{both, envelope_of, envelope_of_framework};
 use crate::model::solution::Envelope;
 use crate::model::version::DottedVersion;

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use pep440_rs::Version;
 
 use super::node::Node;
-use super::tables::{Problem, Set, is_stack_package};
+use super::problem::Problem;
+use super::tables::{Set, is_stack_package};
 use crate::compatibility::{Policy, required_driver};
 use crate::model::version::{DottedVersion, cuda_short};
 

@@ -20,10 +20,13 @@ mod closure;
 mod conflict;
 mod envelope;
 mod explain;
+mod inputs;
 mod newer;
 mod node;
 mod plan;
+mod problem;
 mod provider;
+mod pythons;
 mod rank;
 mod relax;
 mod runtime;
@@ -34,67 +37,27 @@ mod tests;
 mod together;
 mod universe;
 
-use std::cmp::Reverse;
 use std::rc::Rc;
-
-use pep440_rs::Version;
 
 use crate::model::conflict::Conflict;
 use crate::model::host::Host;
-use crate::model::platform::Platform;
-use crate::model::request::{Preferences, PythonAllowed, Request};
-use crate::model::solution::{Answer, Level, Need, Solution};
+use crate::model::level::Level;
+use crate::model::request::{Preferences, Request};
+use crate::model::solution::{Answer, Need};
 use crate::model::wheel::Python;
 use crate::registry::Registry;
 
+pub use inputs::{Catalogue, Depth, Inputs};
 pub use newer::{NewerStacks, Upgrade, driver_for_gpus, newer_stacks, upgrades};
 pub use plan::{Plan, PlanOut, PlanRow, plan};
 pub use tables::STACK_PACKAGES;
 pub use together::newest_common;
 pub use universe::Universe;
 
-use rank::StackQuality;
+use problem::{Alike, Problem};
+use pythons::Outcome;
 use search::Found;
-use tables::{Problem, Tables};
-
-/// How much of the graph to solve.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Depth {
-    /// Hardware, CUDA, cuDNN, builds and companions: from the registry alone.
-    Stack,
-    /// The whole Python closure too.
-    Full,
-}
-
-/// The registry's candidates for one platform, numbered once for all solves of a command.
-#[derive(Debug)]
-pub struct Catalogue<'r> {
-    registry: &'r Registry,
-    platform: Platform,
-    tables: Rc<Tables<'r>>,
-}
-
-impl<'r> Catalogue<'r> {
-    /// Numbers what the registry has for a platform.
-    pub fn new(registry: &'r Registry, platform: Platform) -> Catalogue<'r> {
-        Catalogue { registry, platform, tables: Tables::new(registry, platform) }
-    }
-}
-
-/// Everything a solve looks at.
-#[derive(Debug, Clone, Copy)]
-pub struct Inputs<'a> {
-    /// The compatibility data, for the host's platform.
-    pub catalogue: &'a Catalogue<'a>,
-    /// Pages and metadata fetched so far.
-    pub universe: &'a Universe,
-    /// The machine to solve for.
-    pub host: &'a Host,
-    /// What is asked.
-    pub request: &'a Request,
-    /// What an earlier lock holds.
-    pub preferences: &'a Preferences,
-}
+use tables::Tables;
 
 /// Solves a request for a host.
 ///
@@ -137,7 +100,7 @@ pub fn solve(inputs: &Inputs<'_>, depth: Depth) -> Answer {
         other = Tables::new(inputs.catalogue.registry, inputs.host.system.platform);
         &other
     };
-    match attempt(inputs, tables, depth) {
+    match pythons::attempt(inputs, tables, depth) {
         Outcome::Solved(solution) => Answer::Solution(solution),
         Outcome::Need(needs) => Answer::NeedMetadata(needs),
         Outcome::TooLong => Answer::TooLong,
@@ -161,131 +124,6 @@ pub fn solve_stack(registry: &Registry, host: &Host, request: &Request, preferen
     solve(&inputs, Depth::Stack)
 }
 
-/// What one attempt came to, without a proof.
-enum Outcome {
-    Solved(Box<Solution>),
-    Need(Vec<Need>),
-    TooLong,
-    Impossible,
-}
-
-/// How good a solution is, before the newest of the rest: greater is better. The locked Python comes
-/// before the steps that requested packages had to take back, the newest Python after them.
-type Quality = (Option<StackQuality>, bool, Reverse<usize>, Python);
-
-/// Solves Python series by series and keeps the best.
-///
-/// The registry alone tells cheaply what build a series can have at most. The series that can have the
-/// best one are tried first, the locked one before the newest; most requests end with the first.
-fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) -> Outcome {
-    let pythons = allowed_pythons(inputs.catalogue.registry, inputs.request);
-    let is_locked = |p: &Python| inputs.preferences.python.is_some_and(|q| q.minor == p.minor);
-    let mut order = pythons.clone();
-    order.sort_by_key(|p| Reverse((is_locked(p), *p)));
-    let asks_for_stack =
-        inputs.request.requirements.iter().any(|r| tables::is_stack_package(r.requirement.name.as_ref()));
-    // `None`: no stack is asked for. An error: nothing fits, whatever the rest of the closure says.
-    let promise = |series: Vec<Python>| -> Result<Option<StackQuality>, ()> {
-        if !asks_for_stack {
-            return Ok(None);
-        }
-        let problem = Problem::new(inputs, tables, Depth::Stack, series);
-        match search::ranked(&problem) {
-            Found::Selected(selected) => Ok(answer::stack_quality(&problem, &selected)),
-            _ => Err(()),
-        }
-    };
-    let Ok(ceiling) = promise(pythons.clone()) else {
-        return Outcome::Impossible;
-    };
-    // First with every requested package at its newest: a series on which that holds and the build is
-    // the best possible is the answer, and one on which it does not is left without walking through
-    // years of old releases.
-    if depth == Depth::Full {
-        for python in &order {
-            if promise(vec![*python]).is_ok_and(|bound| bound >= ceiling) {
-                let mut problem = Problem::new(inputs, tables, depth, vec![*python]);
-                problem.newest_on = Some(&pythons);
-                match search::ranked(&problem) {
-                    Found::Need(needs) => return Outcome::Need(needs),
-                    Found::TooLong => return Outcome::TooLong,
-                    Found::Selected(selected) if answer::stack_quality(&problem, &selected) >= ceiling => {
-                        return Outcome::Solved(Box::new(answer::solution(&problem, &selected)));
-                    }
-                    Found::Selected(_) | Found::Impossible(_) => {}
-                }
-            }
-        }
-    }
-    let mut best: Option<(Quality, Box<Solution>)> = None;
-    let mut later: Vec<(Option<StackQuality>, Python)> = Vec::new();
-    let mut queue = order.into_iter();
-    loop {
-        let (bound, python) = match queue.next() {
-            Some(python) => match promise(vec![python]) {
-                Err(()) => continue,
-                Ok(bound) if bound < ceiling => {
-                    later.push((bound, python));
-                    continue;
-                }
-                Ok(bound) => (bound, python),
-            },
-            // The series that promise less, best promise first.
-            None => {
-                later.sort();
-                match later.pop() {
-                    Some(next) => next,
-                    None => break,
-                }
-            }
-        };
-        if best.as_ref().is_some_and(|(quality, _)| quality.0 > bound) {
-            // Neither this series nor a later one can reach the build that was found.
-            break;
-        }
-        let problem = Problem::new(inputs, tables, depth, vec![python]);
-        let selected = match search::ranked(&problem) {
-            Found::Need(needs) => return Outcome::Need(needs),
-            Found::TooLong => return Outcome::TooLong,
-            Found::Impossible(_) => continue,
-            Found::Selected(selected) => selected,
-        };
-        let mut steps = 0;
-        if depth == Depth::Full {
-            let missing;
-            (steps, missing) = closure::steps_back(&problem, &selected, &pythons);
-            if !missing.is_empty() {
-                return Outcome::Need(missing);
-            }
-        }
-        let locked = is_locked(&python);
-        let quality: Quality = (answer::stack_quality(&problem, &selected), locked, Reverse(steps), python);
-        let final_word = (steps == 0 || locked) && quality.0 >= ceiling;
-        if best.as_ref().is_none_or(|(b, _)| quality > *b) {
-            best = Some((quality, Box::new(answer::solution(&problem, &selected))));
-        }
-        if final_word {
-            break;
-        }
-    }
-    match best {
-        Some((_, solution)) => Outcome::Solved(solution),
-        None => Outcome::Impossible,
-    }
-}
-
-/// The Python series that the request allows, oldest first.
-fn allowed_pythons(registry: &Registry, request: &Request) -> Vec<Python> {
-    let known = registry.pythons().iter().map(|minor| Python::new(*minor));
-    match request.python.as_ref().map(|p| &p.allowed) {
-        None => known.collect(),
-        Some(PythonAllowed::Exact(python)) => vec![*python],
-        Some(PythonAllowed::Range(range)) => {
-            known.filter(|p| crate::model::project::specifiers_allow(range, *p)).collect()
-        }
-    }
-}
-
 /// The shortest proof that nothing fits, the ways out, and what must be known to check more of them.
 /// The error is the answer where there is no proof to tell.
 fn explain_failure<'a>(
@@ -296,7 +134,7 @@ fn explain_failure<'a>(
     // An old lock says what is kept where it can be; it must not decide what counts as a way out.
     let nothing_kept = Preferences::default();
     let inputs = &Inputs { preferences: &nothing_kept, ..*inputs };
-    let pythons = allowed_pythons(inputs.catalogue.registry, inputs.request);
+    let pythons = pythons::allowed(inputs.catalogue.registry, inputs.request);
     // The shortest first: the stack alone, then the closure; all series at once, then each. The graph
     // of all series is a little too permissive (a marker that differs between them counts as absent);
     // then the proof for the newest series that fails speaks for all.
@@ -310,7 +148,7 @@ fn explain_failure<'a>(
     for (level, depth, series) in tries {
         let mut problem = Problem::new(inputs, tables, depth, series);
         if depth == Depth::Stack {
-            problem.alike = alike::Alike::of(&problem);
+            problem.alike = Alike::of(&problem);
         }
         match search::unranked(&problem) {
             Found::Need(needs) => return Err(Answer::NeedMetadata(needs)),
@@ -325,9 +163,4 @@ fn explain_failure<'a>(
         }
     }
     Err(Answer::TooLong)
-}
-
-/// The plain part of a version: without a local segment.
-pub(crate) fn public(version: &Version) -> Version {
-    version.clone().without_local()
 }

@@ -1,5 +1,6 @@
 //! The packages of the graph, virtual ones among them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -39,6 +40,9 @@ pub(super) enum Node {
     /// An advisory that keeps two packages apart: candidate 0 "not limited", 1 "limited".
     Advisory(usize),
 }
+
+/// The candidate chosen for each node.
+pub(super) type Selected = BTreeMap<Node, u32>;
 
 impl Node {
     pub(super) fn package(name: &str) -> Node {

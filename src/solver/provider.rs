@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use pubgrub::{Dependencies, DependencyProvider, PackageResolutionStatistics};
 use version_ranges::Ranges;
 
-use super::Depth;
 use super::closure::{Missing, Unusable};
+use super::inputs::Depth;
 use super::node::Node;
-use super::tables::{FOLLOWS_BUILD, Problem, Set, fact, is_stack_package, ordinals};
+use super::problem::Problem;
+use super::tables::{FOLLOWS_BUILD, Set, fact, is_stack_package, ordinals};
 use crate::model::solution::Need;
 
 /// More decisions than any real request takes; a guard against hostile metadata.

@@ -2,11 +2,13 @@
 
 use std::ops::Bound;
 
-use super::Depth;
 use super::closure::Missing;
+use super::inputs::Depth;
 use super::node::Node;
-use super::tables::{Problem, Set, is_stack_package};
+use super::problem::Problem;
+use super::tables::{Set, is_stack_package};
 use crate::compatibility::CPU;
+use crate::model::version::public;
 use crate::registry::Effect;
 
 /// How good a build is among the builds of one version, greater is better.
@@ -81,7 +83,7 @@ impl Problem<'_> {
                     !(possible && torch) || table.builds_of(*version).iter().any(|b| self.machine_allows(b))
                 };
                 if let (Node::Package(_), Some(locked)) = (node, self.preferences.versions.get(name.as_ref()))
-                    && let Some(i) = table.versions.iter().position(|v| *v == super::public(locked))
+                    && let Some(i) = table.versions.iter().position(|v| *v == public(locked))
                     && set.contains(&(i as u32))
                     && allowed(&(i as u32))
                 {

@@ -6,16 +6,18 @@ use std::rc::Rc;
 
 use pep508_rs::{ExtraName, Requirement, VerbatimUrl, VersionOrUrl};
 
+use super::inputs::{Depth, Inputs};
+use super::pythons::{Outcome, attempt};
 use super::tables::Tables;
-use super::{Depth, Inputs, Outcome, attempt};
 use crate::compatibility::{DriverSpan, Policy, check_host, required_driver};
 use crate::model::capability::ComputeCapability;
 use crate::model::conflict::{Change, Party, WayOut};
 use crate::model::evidence::Evidence;
 use crate::model::host::{Gpu, Host};
+use crate::model::level::Level;
 use crate::model::platform::Os;
 use crate::model::request::Request;
-use crate::model::solution::{Level, Need, Solution};
+use crate::model::solution::{Need, Solution};
 use crate::model::version::{DottedVersion, cuda_short};
 use crate::model::wheel::Python;
 

@@ -7,43 +7,16 @@ use pep440_rs::Version;
 use pep508_rs::VersionOrUrl;
 use version_ranges::Ranges;
 
-use super::Inputs;
 use super::node::Node;
-use super::tables::{Problem, Set};
-use crate::compatibility::{DriverFit, Needs, Policy, cudnn_drops, served};
-use crate::model::capability::{ComputeCapability, Via};
+use super::problem::Problem;
+use super::tables::{RuntimeRow, Set};
+use crate::compatibility::{cudnn_drops, served};
+use crate::model::capability::Via;
 use crate::model::version::DottedVersion;
-use crate::registry::{CudaFrom, CudnnFloor, FrameworkBuild, SameFile};
+use crate::registry::{CudaFrom, CudnnFloor, SameFile};
 
 /// The name in front of the major in NVIDIA's packages of cuDNN.
 const CUDNN_PACKAGES: &str = "nvidia-cudnn-cu";
-
-/// What releases of a framework were built for, beside the machine.
-#[derive(Debug)]
-pub(super) struct RuntimeRow<'a> {
-    pub build: &'a FrameworkBuild,
-    pub flavour: DriverFit,
-    /// How its code serves each GPU.
-    pub coverage: Vec<Option<Via>>,
-}
-
-/// The rows for the host's platform.
-pub(super) fn rows<'a>(inputs: &Inputs<'a>, gpus: &[ComputeCapability]) -> Vec<RuntimeRow<'a>> {
-    let registry = inputs.catalogue.registry;
-    let platform = inputs.host.system.platform;
-    let policy = Policy::of(inputs.request);
-    let of_platform = registry.frameworks().iter().filter(|build| build.platform == platform);
-    of_platform
-        .map(|build| {
-            let needs = Needs::of_framework(build);
-            RuntimeRow {
-                build,
-                flavour: DriverFit::of(registry, inputs.host, Some(&build.cuda), policy),
-                coverage: gpus.iter().map(|c| needs.serves(registry, *c).ok()).collect(),
-            }
-        })
-        .collect()
-}
 
 impl<'a> Problem<'a> {
     /// The row that a release falls under, with one of its extras or without any; nothing where it uses no CUDA so.

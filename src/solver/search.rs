@@ -1,16 +1,12 @@
 //! One search with pubgrub, ranked or not.
 
-use std::collections::BTreeMap;
-
 use pubgrub::{DerivationTree, PubGrubError};
 
-use super::node::Node;
+use super::node::{Node, Selected};
+use super::problem::Problem;
 use super::provider::{Provider, Stop, Why};
-use super::tables::{Problem, Set};
+use super::tables::Set;
 use crate::model::solution::Need;
-
-/// The candidate chosen for each node.
-pub(super) type Selected = BTreeMap<Node, u32>;
 
 /// The proof that nothing fits.
 pub(super) type Proof = DerivationTree<Node, Set, Why>;

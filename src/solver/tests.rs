@@ -8,7 +8,7 @@ use crate::model::host::{Driver, Gpu};
 use crate::model::platform::{Libc, Platform};
 use crate::model::request::Origin;
 use crate::model::request::{Limit, UserRequirement};
-use crate::model::solution::DriverMode;
+use crate::model::solution::{DriverMode, Solution};
 
 pub(super) fn host(gpus: Option<&[&str]>, driver: Option<&str>) -> Host {
     let registry = Registry::embedded();
@@ -316,9 +316,9 @@ fn a_proof_over_representatives_tells_the_same() {
                 preferences: &preferences,
             };
             let told = |alike: bool| {
-                let pythons = allowed_pythons(&registry, request);
+                let pythons = pythons::allowed(&registry, request);
                 let mut problem = Problem::new(&inputs, &catalogue.tables, Depth::Stack, pythons);
-                problem.alike = alike.then(|| alike::Alike::of(&problem)).flatten();
+                problem.alike = alike.then(|| Alike::of(&problem)).flatten();
                 match search::unranked(&problem) {
                     Found::Impossible(tree) => Some(conflict::describe(&problem, &tree)),
                     _ => None,

@@ -2,7 +2,7 @@
 
 use super::findings::{self, CodeHole, Hole, HoleEffect, NoKernel, PtxTooNew};
 use super::{Area, AreaKind};
-use crate::compatibility::served;
+use crate::compatibility::{containers_serving, served};
 use crate::model::capability::{CodeTargets, ComputeCapability, Via};
 use crate::model::finding::Finding;
 use crate::model::host::{Gpu, Host};
@@ -139,7 +139,7 @@ impl Judge<'_> {
         if own.package == "torch" && !path.ends_with("libtorch_cuda_linalg.so") || code.containers == 0 {
             return None;
         }
-        let served = code.serves(self.capability, &|c| self.registry.is_tegra(c));
+        let served = containers_serving(self.registry, code, self.capability);
         let covered = served.sass + served.ptx;
         let of_nvidia = own.package.starts_with("nvidia-");
         let label = self.gpu.label();

@@ -7,7 +7,7 @@ use pep440_rs::Version;
 use super::{Area, AreaKind, findings};
 use crate::lockfile::Target;
 use crate::model::installed::{Distribution, Installed, InstalledVersion};
-use crate::model::solution::Level;
+use crate::model::level::Level;
 
 /// Packages that come with an environment and are nobody's mistake.
 pub const FURNITURE: [&str; 4] = ["pip", "setuptools", "wheel", "uv"];

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn rust_files(folder: &Path) -> Vec<PathBuf> {
+pub fn rust_files(folder: &Path) -> Vec<PathBuf> {
     let mut out = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -40,7 +40,7 @@ fn table() -> BTreeMap<String, (Vec<String>, bool)> {
 }
 
 /// The code of a file without comments and without its test module.
-fn code(path: &Path) -> String {
+pub fn code(path: &Path) -> String {
     let text = std::fs::read_to_string(path).unwrap();
     let body = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
     body.lines().map(|l| l.split("//").next().unwrap_or("")).collect::<Vec<_>>().join("\n")
@@ -169,7 +169,9 @@ fn compatibility_is_asked_in_one_place() {
             continue;
         }
         let code = code(&path);
-        wrong.extend(lookups.iter().filter(|l| code.contains(**l)).map(|l| format!("{}: {l}", relative.display())));
+        wrong.extend(
+            lookups.iter().filter(|l| code.contains(**l)).map(|l| format!("{}: {l}", relative.display())),
+        );
     }
     // `Situation::covers` is a question of its own, which asks compatibility/.
     wrong.retain(|place| !place.starts_with("diagnose/"));

@@ -1,6 +1,7 @@
 //! Tests of the program as a person runs it, one module per command.
 
 mod architecture;
+mod circles;
 mod containers;
 mod context;
 mod diagnose;

@@ -1,7 +1,8 @@
 //! `envlock cache dir|clean`
 
 use crate::cli::args::{CacheCommand, GlobalArgs};
-use crate::cli::error::{CliError, exit};
+use crate::cli::error::CliError;
+use crate::cli::exit;
 use crate::cli::printer::Printer;
 use crate::cli::settings;
 

@@ -6,7 +6,8 @@ use serde_json::json;
 
 use super::verify::{self, Question};
 use crate::cli::args::{DiagnoseArgs, GlobalArgs};
-use crate::cli::error::{CliError, exit};
+use crate::cli::error::CliError;
+use crate::cli::exit;
 use crate::cli::printer::{DIM, ERROR, GOOD, Printer, wrap};
 use crate::cli::settings::{self, Project};
 use crate::cli::{host, lock};

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use crate::cli::args::{DiffArgs, GlobalArgs};
-use crate::cli::error::{CliError, exit};
+use crate::cli::error::CliError;
+use crate::cli::exit;
 use crate::cli::files;
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::label;

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::cli::args::{GlobalArgs, GraphArgs, GraphFormat, TreeArgs};
-use crate::cli::error::{CliError, exit};
+use crate::cli::error::CliError;
+use crate::cli::exit;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::{files, lock};

@@ -1,7 +1,8 @@
 //! `envlock guard`: a preflight snippet for a training script.
 
 use crate::cli::args::{GlobalArgs, GuardArgs};
-use crate::cli::error::{CliError, exit};
+use crate::cli::error::CliError;
+use crate::cli::exit;
 use crate::cli::lock;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};

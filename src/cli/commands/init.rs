@@ -1,7 +1,8 @@
 //! `envlock init`
 
 use crate::cli::args::{GlobalArgs, InitArgs, SolveArgs};
-use crate::cli::error::{CliError, exit};
+use crate::cli::error::CliError;
+use crate::cli::exit;
 use crate::cli::import::{self, Imported};
 use crate::cli::printer::Printer;
 use crate::cli::settings::Project;

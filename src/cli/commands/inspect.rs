@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::cli::args::{GlobalArgs, InspectArgs};
-use crate::cli::error::{CliError, exit};
+use crate::cli::error::CliError;
+use crate::cli::exit;
 use crate::cli::fetch;
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::label;

@@ -22,7 +22,8 @@ mod why;
 use clap::CommandFactory;
 
 use super::args::{Args, Command};
-use super::error::{CliError, exit};
+use super::error::CliError;
+use super::exit;
 use super::printer::Printer;
 
 /// Runs the command that was typed.

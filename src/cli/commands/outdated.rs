@@ -4,14 +4,16 @@
 use serde_json::json;
 
 use crate::cli::args::{GlobalArgs, OutdatedArgs};
-use crate::cli::error::{CliError, exit};
+use crate::cli::error::CliError;
+use crate::cli::exit;
 use crate::cli::printer::{GOOD, Printer, wrap};
 use crate::cli::report::label;
 use crate::cli::settings::{self, Project};
 use crate::cli::{fetch, host, kept, lock};
 use crate::lockfile::Target;
+use crate::model::level::Level;
 use crate::model::request::Preferences;
-use crate::model::solution::{Answer, DriverMode, Level, Solution};
+use crate::model::solution::{Answer, DriverMode, Solution};
 use crate::solver::{NewerStacks, Universe, Upgrade, driver_for_gpus, newer_stacks, upgrades};
 
 pub(super) fn run(global: &GlobalArgs, args: &OutdatedArgs, printer: &Printer) -> Result<u8, CliError> {

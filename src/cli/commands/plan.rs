@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use crate::cli::args::{GlobalArgs, PlanArgs};
-use crate::cli::error::{CliError, exit};
+use crate::cli::error::CliError;
+use crate::cli::exit;
 use crate::cli::printer::{DIM, ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::settings::Project;
 use crate::cli::{host, report, settings};

@@ -1,7 +1,8 @@
 //! `envlock probe`
 
 use crate::cli::args::{GlobalArgs, ProbeArgs};
-use crate::cli::error::{CliError, exit};
+use crate::cli::error::CliError;
+use crate::cli::exit;
 use crate::cli::printer::{DIM, Printer};
 use crate::cli::{files, host, settings};
 use crate::model::host::HostJson;

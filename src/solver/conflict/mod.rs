@@ -15,8 +15,9 @@ use pubgrub::{DerivationTree, External};
 
 use super::closure::Unusable;
 use super::node::Node;
+use super::problem::Problem;
 use super::search::Proof;
-use super::tables::{Problem, Set, is_stack_package};
+use super::tables::{Set, is_stack_package};
 use crate::model::conflict::{Conflict, Party, Reason, ReasonKind};
 use crate::model::request::Origin;
 

@@ -8,7 +8,8 @@ use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
 use serde_json::json;
 
 use crate::cli::args::{GlobalArgs, LearnArgs};
-use crate::cli::error::{CliError, exit};
+use crate::cli::error::CliError;
+use crate::cli::exit;
 use crate::cli::fetch;
 use crate::cli::learning::{self, Telling};
 use crate::cli::printer::Printer;

@@ -3,7 +3,8 @@
 mod learn;
 
 use crate::cli::args::{GlobalArgs, RegistryCommand};
-use crate::cli::error::{CliError, exit};
+use crate::cli::error::CliError;
+use crate::cli::exit;
 use crate::cli::printer::Printer;
 use crate::cli::settings;
 use crate::registry::{Registry, show};

@@ -9,15 +9,16 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use crate::cli::args::{GlobalArgs, SolveArgs};
-use crate::cli::error::{CliError, exit};
+use crate::cli::error::CliError;
+use crate::cli::exit;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::{fetch, files, lock, report};
 use crate::export;
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::conflict::{Conflict, Party};
+use crate::model::level::Level;
 use crate::model::request::{Preferences, Request};
-use crate::model::solution::Level;
 use crate::model::text::normalized_name;
 use crate::registry::Registry;
 use crate::solver::{STACK_PACKAGES, Universe};

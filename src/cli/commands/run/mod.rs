@@ -10,7 +10,8 @@ use std::time::SystemTime;
 
 use super::verify::{self, Question};
 use crate::cli::args::{GlobalArgs, RunArgs};
-use crate::cli::error::{CliError, exit};
+use crate::cli::error::CliError;
+use crate::cli::exit;
 use crate::cli::lock;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::cli::error::exit;
+use crate::cli::exit;
 use crate::cli::files;
 use crate::cli::printer::Printer;
 use crate::probe::{Sample, Sampler};

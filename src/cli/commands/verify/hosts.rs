@@ -6,7 +6,8 @@ use serde_json::json;
 
 use super::formats;
 use crate::cli::args::{VerifyArgs, VerifyFormat};
-use crate::cli::error::{CliError, exit};
+use crate::cli::error::CliError;
+use crate::cli::exit;
 use crate::cli::host;
 use crate::cli::printer::{ERROR, GOOD, Printer};
 use crate::lockfile::Target;

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::cli::args::{GlobalArgs, SmokeChoice, VerifyArgs, VerifyFormat};
-use crate::cli::error::{CliError, Failure, exit};
+use crate::cli::error::{CliError, Failure};
+use crate::cli::exit;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::{host, lock};

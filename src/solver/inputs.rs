@@ -1,0 +1,49 @@
+//! What a solve looks at.
+
+use std::rc::Rc;
+
+use super::tables::Tables;
+use super::universe::Universe;
+use crate::model::host::Host;
+use crate::model::platform::Platform;
+use crate::model::request::{Preferences, Request};
+use crate::registry::Registry;
+
+/// How much of the graph to solve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// Hardware, CUDA, cuDNN, builds and companions: from the registry alone.
+    Stack,
+    /// The whole Python closure too.
+    Full,
+}
+
+/// The registry's candidates for one platform, numbered once for all solves of a command.
+#[derive(Debug)]
+pub struct Catalogue<'r> {
+    pub(super) registry: &'r Registry,
+    pub(super) platform: Platform,
+    pub(super) tables: Rc<Tables<'r>>,
+}
+
+impl<'r> Catalogue<'r> {
+    /// Numbers what the registry has for a platform.
+    pub fn new(registry: &'r Registry, platform: Platform) -> Catalogue<'r> {
+        Catalogue { registry, platform, tables: Tables::new(registry, platform) }
+    }
+}
+
+/// Everything a solve looks at.
+#[derive(Debug, Clone, Copy)]
+pub struct Inputs<'a> {
+    /// The compatibility data, for the host's platform.
+    pub catalogue: &'a Catalogue<'a>,
+    /// Pages and metadata fetched so far.
+    pub universe: &'a Universe,
+    /// The machine to solve for.
+    pub host: &'a Host,
+    /// What is asked.
+    pub request: &'a Request,
+    /// What an earlier lock holds.
+    pub preferences: &'a Preferences,
+}

@@ -1,0 +1,140 @@
+//! Which Python: series by series, the one on which the best stack is to be had and no requested package steps back.
+
+use std::cmp::Reverse;
+use std::rc::Rc;
+
+use super::inputs::{Depth, Inputs};
+use super::problem::Problem;
+use super::rank::StackQuality;
+use super::search::Found;
+use super::tables::{Tables, is_stack_package};
+use super::{answer, closure, search};
+use crate::model::request::{PythonAllowed, Request};
+use crate::model::solution::{Need, Solution};
+use crate::model::wheel::Python;
+use crate::registry::Registry;
+
+/// What one attempt came to, without a proof.
+pub(super) enum Outcome {
+    Solved(Box<Solution>),
+    Need(Vec<Need>),
+    TooLong,
+    Impossible,
+}
+
+/// How good a solution is, before the newest of the rest: greater is better. The locked Python comes
+/// before the steps that requested packages had to take back, the newest Python after them.
+type Quality = (Option<StackQuality>, bool, Reverse<usize>, Python);
+
+/// Solves Python series by series and keeps the best.
+///
+/// The registry alone tells cheaply what build a series can have at most. The series that can have the
+/// best one are tried first, the locked one before the newest; most requests end with the first.
+pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) -> Outcome {
+    let pythons = allowed(inputs.catalogue.registry, inputs.request);
+    let is_locked = |p: &Python| inputs.preferences.python.is_some_and(|q| q.minor == p.minor);
+    let mut order = pythons.clone();
+    order.sort_by_key(|p| Reverse((is_locked(p), *p)));
+    let asks_for_stack =
+        inputs.request.requirements.iter().any(|r| is_stack_package(r.requirement.name.as_ref()));
+    // `None`: no stack is asked for. An error: nothing fits, whatever the rest of the closure says.
+    let promise = |series: Vec<Python>| -> Result<Option<StackQuality>, ()> {
+        if !asks_for_stack {
+            return Ok(None);
+        }
+        let problem = Problem::new(inputs, tables, Depth::Stack, series);
+        match search::ranked(&problem) {
+            Found::Selected(selected) => Ok(answer::stack_quality(&problem, &selected)),
+            _ => Err(()),
+        }
+    };
+    let Ok(ceiling) = promise(pythons.clone()) else {
+        return Outcome::Impossible;
+    };
+    // First with every requested package at its newest: a series on which that holds and the build is
+    // the best possible is the answer, and one on which it does not is left without walking through
+    // years of old releases.
+    if depth == Depth::Full {
+        for python in &order {
+            if promise(vec![*python]).is_ok_and(|bound| bound >= ceiling) {
+                let mut problem = Problem::new(inputs, tables, depth, vec![*python]);
+                problem.newest_on = Some(&pythons);
+                match search::ranked(&problem) {
+                    Found::Need(needs) => return Outcome::Need(needs),
+                    Found::TooLong => return Outcome::TooLong,
+                    Found::Selected(selected) if answer::stack_quality(&problem, &selected) >= ceiling => {
+                        return Outcome::Solved(Box::new(answer::solution(&problem, &selected)));
+                    }
+                    Found::Selected(_) | Found::Impossible(_) => {}
+                }
+            }
+        }
+    }
+    let mut best: Option<(Quality, Box<Solution>)> = None;
+    let mut later: Vec<(Option<StackQuality>, Python)> = Vec::new();
+    let mut queue = order.into_iter();
+    loop {
+        let (bound, python) = match queue.next() {
+            Some(python) => match promise(vec![python]) {
+                Err(()) => continue,
+                Ok(bound) if bound < ceiling => {
+                    later.push((bound, python));
+                    continue;
+                }
+                Ok(bound) => (bound, python),
+            },
+            // The series that promise less, best promise first.
+            None => {
+                later.sort();
+                match later.pop() {
+                    Some(next) => next,
+                    None => break,
+                }
+            }
+        };
+        if best.as_ref().is_some_and(|(quality, _)| quality.0 > bound) {
+            // Neither this series nor a later one can reach the build that was found.
+            break;
+        }
+        let problem = Problem::new(inputs, tables, depth, vec![python]);
+        let selected = match search::ranked(&problem) {
+            Found::Need(needs) => return Outcome::Need(needs),
+            Found::TooLong => return Outcome::TooLong,
+            Found::Impossible(_) => continue,
+            Found::Selected(selected) => selected,
+        };
+        let mut steps = 0;
+        if depth == Depth::Full {
+            let missing;
+            (steps, missing) = closure::steps_back(&problem, &selected, &pythons);
+            if !missing.is_empty() {
+                return Outcome::Need(missing);
+            }
+        }
+        let locked = is_locked(&python);
+        let quality: Quality = (answer::stack_quality(&problem, &selected), locked, Reverse(steps), python);
+        let final_word = (steps == 0 || locked) && quality.0 >= ceiling;
+        if best.as_ref().is_none_or(|(b, _)| quality > *b) {
+            best = Some((quality, Box::new(answer::solution(&problem, &selected))));
+        }
+        if final_word {
+            break;
+        }
+    }
+    match best {
+        Some((_, solution)) => Outcome::Solved(solution),
+        None => Outcome::Impossible,
+    }
+}
+
+/// The Python series that the request allows, oldest first.
+pub(super) fn allowed(registry: &Registry, request: &Request) -> Vec<Python> {
+    let known = registry.pythons().iter().map(|minor| Python::new(*minor));
+    match request.python.as_ref().map(|p| &p.allowed) {
+        None => known.collect(),
+        Some(PythonAllowed::Exact(python)) => vec![*python],
+        Some(PythonAllowed::Range(range)) => {
+            known.filter(|p| crate::model::project::specifiers_allow(range, *p)).collect()
+        }
+    }
+}

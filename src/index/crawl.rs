@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 use url::Url;
 
 use super::cache::CachedPage;
+use super::guess::Job;
 use super::http::{Http, headers};
 use super::{Fetched, Guess, IndexClient, IndexError, remote_wheel, simple};
 use crate::model::metadata::CoreMetadata;
@@ -35,23 +36,6 @@ const MAX_FRESH_S: u64 = 600;
 
 const ACCEPT: &str =
     "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.01";
-
-/// One thing to fetch.
-#[derive(Debug, Clone)]
-pub(super) enum Job {
-    Page {
-        index: String,
-        project: String,
-        /// Who needs it and how, for the guess; empty for a plain need.
-        specifiers: Vec<VersionSpecifiers>,
-        extras: Vec<ExtraName>,
-    },
-    Metadata {
-        index: String,
-        file: Box<WheelFile>,
-        extras: Vec<ExtraName>,
-    },
-}
 
 /// What a job came to.
 enum Done {

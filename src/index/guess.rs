@@ -3,11 +3,27 @@
 use pep440_rs::VersionSpecifiers;
 use pep508_rs::{ExtraName, MarkerEnvironment, VersionOrUrl};
 
-use super::crawl::Job;
 use crate::model::metadata::CoreMetadata;
 use crate::model::platform::{Libc, Platform};
 use crate::model::project::{ProjectPage, WheelFile};
 use crate::model::wheel::Python;
+
+/// One thing to fetch.
+#[derive(Debug, Clone)]
+pub(super) enum Job {
+    Page {
+        index: String,
+        project: String,
+        /// Who needs it and how, for the guess; empty for a plain need.
+        specifiers: Vec<VersionSpecifiers>,
+        extras: Vec<ExtraName>,
+    },
+    Metadata {
+        index: String,
+        file: Box<WheelFile>,
+        extras: Vec<ExtraName>,
+    },
+}
 
 /// What most probably will be asked next, so that it can be fetched ahead.
 #[derive(Debug, Clone)]

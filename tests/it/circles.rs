@@ -153,7 +153,8 @@ fn no_circles_of_files() {
     for (module, file) in &files {
         for path in &file.uses {
             let target = home(path, &files, 8);
-            if target != *module {
+            // A module and its parts are one: what the parts share stands in the module's own file.
+            if !target.starts_with(module) {
                 graph.add_edge(&file.name, &files[&target].name, ());
             }
         }

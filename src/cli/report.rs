@@ -11,7 +11,7 @@ use crate::model::conflict::Conflict;
 use crate::model::evidence::Evidence;
 use crate::model::host::Host;
 use crate::model::request::Request;
-use crate::model::solution::{DriverMode, Envelope, Framework, Solution, Stack};
+use crate::model::solution::{DriverMode, Envelope, Framework, Series, Solution, Stack};
 use crate::model::version::{DottedVersion, cuda_short};
 use crate::registry::{COMPANIONS, Registry};
 
@@ -111,12 +111,7 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
         rows.extend(requested_rows(s, request));
     }
     printer.out("");
-    let width = rows.iter().map(|r| r.0.len()).max().unwrap_or(0).max(12);
-    let middle = rows.iter().map(|r| r.1.len()).max().unwrap_or(0).max(11);
-    for (name, version, why) in rows {
-        let indent = 2 + width + 2 + middle + 2;
-        printer.out(&format!("  {name:<width$}  {version:<middle$}  {}", wrap(&why, indent)));
-    }
+    print_rows(printer, &rows);
     if printer.verbose {
         let listed: Vec<_> = s.packages.iter().filter(|p| !rows_named(s, &p.name)).collect();
         printer.out("");
@@ -183,16 +178,48 @@ fn framework_rows(
     host: &Host,
     reason: &str,
 ) -> Vec<(String, String, String)> {
-    let from = if framework.cuda_from_system { "from conda or the system" } else { "from its packages" };
     let driver = driver_reason(framework.driver_mode, framework.native_driver.as_ref(), envelope, host);
-    let mut rows = vec![
-        (framework.package.clone(), framework.version.to_string(), reason.to_owned()),
-        ("  cuda".to_owned(), cuda_short(&framework.cuda), format!("{from}; {driver}")),
-    ];
-    if let Some(cudnn) = &framework.cudnn {
-        rows.push(("  cudnn".to_owned(), format!(">= {cudnn}"), from.to_owned()));
-    }
+    let mut rows = vec![(framework.package.clone(), framework.version.to_string(), reason.to_owned())];
+    rows.extend(cuda_rows(&framework.cuda, framework.cudnn.as_ref(), framework.cuda_from_system, &driver));
     rows
+}
+
+/// The CUDA and the cuDNN of a framework beside torch.
+fn cuda_rows(
+    cuda: &semver::Version,
+    cudnn: Option<&DottedVersion>,
+    from_system: bool,
+    driver: &str,
+) -> Vec<(String, String, String)> {
+    let from = if from_system { "from conda or the system" } else { "from its packages" };
+    let mut rows = vec![("  cuda".to_owned(), cuda_short(cuda), format!("{from}; {driver}"))];
+    rows.extend(cudnn.map(|cudnn| ("  cudnn".to_owned(), format!(">= {cudnn}"), from.to_owned())));
+    rows
+}
+
+/// A series of a framework's releases and what it needs.
+pub(super) fn series(printer: &Printer, s: &Series, host: &Host) {
+    let driver = driver_reason(s.driver_mode, s.native_driver.as_ref(), &s.envelope, host);
+    let newest = "newest series of the registry that is asked for and runs here".to_owned();
+    let mut rows = vec![(s.package.clone(), s.releases.clone(), newest)];
+    rows.extend(cuda_rows(&s.cuda, s.cudnn.as_ref(), s.cuda_from_system, &driver));
+    if !s.conda.is_empty() {
+        rows.push(("  conda".to_owned(), s.conda.join(" "), "conda-forge's packages of them".to_owned()));
+    }
+    rows.push(("python".to_owned(), "not known".to_owned(), "the index says which have wheels".to_owned()));
+    print_rows(printer, &rows);
+    printer.out("");
+    printer.out(&format!("{}{}", label(printer, "runs on"), wrap(&runs_on(&s.envelope), 15)));
+}
+
+/// Name, version and reason in columns.
+fn print_rows(printer: &Printer, rows: &[(String, String, String)]) {
+    let width = rows.iter().map(|r| r.0.len()).max().unwrap_or(0).max(12);
+    let middle = rows.iter().map(|r| r.1.len()).max().unwrap_or(0).max(11);
+    for (name, version, why) in rows {
+        let indent = 2 + width + 2 + middle + 2;
+        printer.out(&format!("  {name:<width$}  {version:<middle$}  {}", wrap(why, indent)));
+    }
 }
 
 fn driver_reason(
@@ -306,6 +333,16 @@ pub(super) fn solutions_json<'s>(targets: impl Iterator<Item = (&'s str, &'s Sol
     })
 }
 
+/// What any machine must have.
+pub(super) fn envelope_json(envelope: &Envelope) -> Value {
+    json!({
+        "driver": envelope.driver,
+        "coverage": envelope.coverage,
+        "glibc": envelope.glibc,
+        "platform": envelope.platform,
+    })
+}
+
 fn target_json(name: &str, s: &Solution) -> Value {
     let mut stack = serde_json::Map::new();
     if let Some(x) = &s.stack {
@@ -342,12 +379,7 @@ fn target_json(name: &str, s: &Solution) -> Value {
         "stack": stack,
         "frameworks": s.frameworks,
         "driver_mode": mode,
-        "envelope": {
-            "driver": s.envelope.driver,
-            "coverage": s.envelope.coverage,
-            "glibc": s.envelope.glibc,
-            "platform": s.envelope.platform,
-        },
+        "envelope": envelope_json(&s.envelope),
         "packages": s.packages.iter().map(|p| json!({
             "name": p.name,
             "version": p.version,

@@ -171,6 +171,13 @@ pub enum Change {
         /// The release that works.
         version: Version,
     },
+    /// Another series of a package's releases.
+    Series {
+        /// The package.
+        package: String,
+        /// The series: `2.9.*`.
+        releases: String,
+    },
     /// A package with other extras.
     Extras {
         /// The package.
@@ -226,6 +233,7 @@ impl fmt::Display for Change {
             Change::CudaCompat { package, branch } => write!(f, "{package} on driver {branch}"),
             Change::Below { package, version } => write!(f, "{package} <{version}"),
             Change::Release { package, version } => write!(f, "{package} {version}"),
+            Change::Series { package, releases } => write!(f, "{package} {releases}"),
             Change::Extras { package, extras } => write!(f, "{package}[{}]", extras.join(",")),
             Change::WithoutExtra { package, extra } => write!(f, "{package} without [{extra}]"),
             Change::WithoutRequest(package) => write!(f, "without {package}"),

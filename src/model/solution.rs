@@ -142,6 +142,38 @@ pub struct Framework {
     pub native_driver: Option<DottedVersion>,
 }
 
+/// Releases of a framework beside torch as the registry alone knows them: what they were built for, and not which
+/// releases there are.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Series {
+    /// The framework: `tensorflow`, `jax`.
+    pub name: String,
+    /// The package with its code for GPUs.
+    pub package: String,
+    /// The releases: `2.9.*`, `>=0.6, <0.7.1`.
+    pub releases: String,
+    /// How one asks for them with CUDA, where the request does not.
+    pub ask: Option<String>,
+    /// CUDA they were built with.
+    pub cuda: semver::Version,
+    /// cuDNN they were built with: they run with this minor of the major and newer ones.
+    pub cudnn: Option<DottedVersion>,
+    /// Whether CUDA and cuDNN have to be on the machine, for no package brings them.
+    pub cuda_from_system: bool,
+    /// conda-forge's packages that bring them then: `cudatoolkit=11.2`.
+    pub conda: Vec<String>,
+    /// How the row is known.
+    pub evidence: Evidence,
+    /// How the host's driver relates to their CUDA; `None` where the driver is open or none is needed.
+    #[serde(skip)]
+    pub driver_mode: Option<DriverMode>,
+    /// The driver from which on everything works, where known.
+    pub native_driver: Option<DottedVersion>,
+    /// What any machine must have.
+    #[serde(skip)]
+    pub envelope: Envelope,
+}
+
 /// How a driver relates to a toolkit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]

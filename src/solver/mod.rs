@@ -31,6 +31,7 @@ mod rank;
 mod relax;
 mod runtime;
 mod search;
+mod series;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -50,6 +51,7 @@ use crate::registry::Registry;
 pub use inputs::{Catalogue, Depth, Inputs};
 pub use newer::{NewerStacks, Upgrade, driver_for_gpus, newer_stacks, upgrades};
 pub use plan::{Plan, PlanOut, PlanRow, plan};
+pub use series::{NoSeries, newest_series};
 pub use tables::STACK_PACKAGES;
 pub use together::newest_common;
 pub use universe::Universe;

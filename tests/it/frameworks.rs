@@ -321,3 +321,23 @@ fn a_lock_of_somebody_elses_is_text_and_no_instruction() {
         assert!(run.flat().contains("the lock cannot be read"), "{}", run.shown());
     }
 }
+
+#[test]
+fn the_registry_alone_names_a_series_of_releases() {
+    let context = TestContext::new();
+    let stack_only = |asked: &str, driver: &str, more: &[&str]| {
+        let machine = ["--stack-only", "--gpu", "T4", "--driver", driver];
+        context.run(&[&["resolve", asked], &machine[..], more].concat())
+    };
+    let run = stack_only("tensorflow==2.9.*", "450.80.02", &[]).expect(0);
+    insta::assert_snapshot!("series_of_tensorflow", run.shown());
+    assert!(!context.exists("envlock.lock"), "a series is nothing to lock");
+    let run = stack_only("tensorflow==2.9.*", "450.36.06", &[]).expect(1);
+    insta::assert_snapshot!("series_of_tensorflow_conflict", run.shown());
+    let json = stack_only("jax[cuda12]", "535.54.03", &["--json"]).expect(0).json();
+    let target = &json["targets"][0];
+    assert_eq!((&json["status"], &target["python"]), (&"solved".into(), &serde_json::Value::Null));
+    assert_eq!(target["stack"]["cuda"], "12.9");
+    let run = stack_only("numpy", "535.54.03", &[]).expect(2);
+    assert!(run.stderr.contains("none of them is asked for"), "{}", run.stderr);
+}

@@ -2,6 +2,7 @@
 
 mod learning;
 mod machines;
+mod stack_only;
 mod tell;
 mod together;
 
@@ -21,9 +22,10 @@ use crate::model::level::Level;
 use crate::model::request::{Preferences, Request};
 use crate::model::text::normalized_name;
 use crate::registry::Registry;
-use crate::solver::{STACK_PACKAGES, Universe};
+use crate::solver::Universe;
 
 use machines::machines;
+use stack_only::Beside;
 use together::{Joint, Together};
 
 pub(super) fn run(
@@ -53,11 +55,8 @@ pub(super) fn run_in(
     if args.locked {
         return locked(old.as_ref(), &request, &registry, printer);
     }
-    if args.stack_only {
-        guard_empty_stack(&request)?;
-        if !args.dry_run {
-            guard_full_lock(old.as_ref(), args.force)?;
-        }
+    if args.stack_only && !args.dry_run && stack_only::asks_for_torch(&request) {
+        guard_full_lock(old.as_ref(), args.force)?;
     }
     let machines = machines(project, args, old.as_ref(), &registry)?;
     let environments: Vec<String> = match args.stack_only {
@@ -69,7 +68,19 @@ pub(super) fn run_in(
             files::guard(&project.folder.join(name), export::ENVIRONMENT_MARK, args.force)?;
         }
     }
+    let beside = match args.stack_only {
+        false => Beside::Series(Vec::new()),
+        true => stack_only::beside_torch(&machines, &request, &registry)?,
+    };
     tell::before(project, &machines, args, &registry, printer);
+    let series = match beside {
+        Beside::Series(series) => series,
+        Beside::Conflict(conflict) => return Ok(refuse(&conflict, &request, printer)),
+    };
+    if args.stack_only && !stack_only::asks_for_torch(&request) {
+        stack_only::tell(&machines, &series, &registry, printer);
+        return Ok(exit::YES);
+    }
     let preferences: Vec<Preferences> =
         machines.iter().map(|m| preferences(old.as_ref(), &m.name, args)).collect();
     let client = match args.stack_only {
@@ -140,6 +151,7 @@ pub(super) fn run_in(
             printer,
         }
         .tell(&registry);
+        stack_only::tell_beside(&machines, &series, printer);
         tell_leftovers(project, old.as_ref(), &written, printer);
     }
     Ok(exit::YES)
@@ -264,16 +276,6 @@ fn preferences(old: Option<&Lockfile>, target: &str, args: &SolveArgs) -> Prefer
         }
         _ => Preferences::default(),
     }
-}
-
-/// A lock of the stack alone would be empty without a package of the stack.
-fn guard_empty_stack(request: &Request) -> Result<(), CliError> {
-    if STACK_PACKAGES.iter().any(|name| request.find(name).is_some()) {
-        return Ok(());
-    }
-    let names = STACK_PACKAGES.join("`, `");
-    Err(CliError::usage(format!("`--stack-only` solves `{names}`, and none of them is asked for"))
-        .hint("leave `--stack-only` out, or ask for torch"))
 }
 
 /// A lock of the stack alone has no hashes: it does not silently take the place of one that has them.

@@ -1,0 +1,140 @@
+//! `--stack-only` for TensorFlow and JAX: the registry names a series of releases, and nothing is locked.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::machines::Machine;
+use crate::cli::error::CliError;
+use crate::cli::printer::{Printer, wrap};
+use crate::cli::report::{self, label};
+use crate::compatibility::both;
+use crate::model::conflict::Conflict;
+use crate::model::request::Request;
+use crate::model::solution::Series;
+use crate::model::version::cuda_short;
+use crate::registry::Registry;
+use crate::solver::{NoSeries, STACK_PACKAGES, newest_series};
+
+/// Whether a package of the torch stack is asked for: then there is a stack to lock.
+pub(super) fn asks_for_torch(request: &Request) -> bool {
+    STACK_PACKAGES.iter().any(|name| request.find(name).is_some())
+}
+
+/// Series of frameworks beside torch, machine by machine.
+pub(super) enum Beside {
+    Series(Vec<Vec<Series>>),
+    Conflict(Box<Conflict>),
+}
+
+/// The newest series that each machine runs.
+pub(super) fn beside_torch(
+    machines: &[Machine],
+    request: &Request,
+    registry: &Registry,
+) -> Result<Beside, CliError> {
+    let mut all = Vec::new();
+    for machine in machines {
+        match newest_series(registry, &machine.host, request) {
+            Ok(series) => all.push(series),
+            Err(NoSeries::Conflict(mut conflict)) => {
+                conflict.target.clone_from(&machine.name);
+                return Ok(Beside::Conflict(conflict));
+            }
+            Err(NoSeries::Unknown { requirement, known }) => {
+                let platform = machine.host.system.platform;
+                let error = CliError::usage(format!("the registry has no `{requirement}` for {platform}"));
+                let known = match known.is_empty() {
+                    true => "it has no series for this platform".to_owned(),
+                    false => format!("it has {}", known.join(", ")),
+                };
+                return Err(error.hint(format!("{known}; without `--stack-only` the index is asked")));
+            }
+        }
+    }
+    if !asks_for_torch(request) && all.iter().all(Vec::is_empty) {
+        let beside: BTreeSet<&str> = registry.frameworks().iter().map(|row| row.framework.as_str()).collect();
+        let known: Vec<&str> = STACK_PACKAGES.into_iter().chain(beside).collect();
+        let known = known.join("`, `");
+        return Err(CliError::usage(format!(
+            "`--stack-only` answers for `{known}`, and none of them is asked for"
+        ))
+        .hint("leave `--stack-only` out, or ask for torch"));
+    }
+    Ok(Beside::Series(all))
+}
+
+/// The answer where no torch is asked for.
+pub(super) fn tell(machines: &[Machine], series: &[Vec<Series>], registry: &Registry, printer: &Printer) {
+    if printer.json {
+        let targets: Vec<Value> =
+            machines.iter().zip(series).map(|(machine, series)| target_json(&machine.name, series)).collect();
+        printer.json(&json!({"status": "solved", "targets": targets, "conflict": null}));
+        return;
+    }
+    for (machine, series) in machines.iter().zip(series) {
+        if machines.len() > 1 {
+            printer.out("");
+            let line = report::host_line(&machine.host, registry);
+            printer.out(&format!("{}{}", label(printer, &machine.name), wrap(&line, 15)));
+        }
+        tell_series(machine, series, printer);
+    }
+    printer.out("");
+    printer.out(&format!("{}nothing: the registry knows series, not releases", label(printer, "wrote")));
+    say_how_to_ask(series, printer);
+    printer.hint(
+        "without `--stack-only` the index is asked for the release and its Python, and both are locked",
+    );
+}
+
+/// The series beside a stack of torch.
+pub(super) fn tell_beside(machines: &[Machine], series: &[Vec<Series>], printer: &Printer) {
+    for (machine, series) in machines.iter().zip(series).filter(|(_, series)| !series.is_empty()) {
+        tell_series(machine, series, printer);
+        printer.note(&format!("the lock of {} holds torch's stack alone", machine.name));
+    }
+    say_how_to_ask(series, printer);
+}
+
+fn tell_series(machine: &Machine, series: &[Series], printer: &Printer) {
+    for one in series {
+        printer.out("");
+        report::series(printer, one, &machine.host);
+    }
+}
+
+fn say_how_to_ask(series: &[Vec<Series>], printer: &Printer) {
+    let mut asks: Vec<(&str, &str)> = series
+        .iter()
+        .flatten()
+        .filter_map(|one| Some((one.ask.as_deref()?.split('[').next()?, one.ask.as_deref()?)))
+        .collect();
+    asks.sort_unstable();
+    asks.dedup();
+    for (bare, ask) in asks {
+        printer.note(&format!("`{bare}` alone brings no CUDA in these releases: `{ask}` does"));
+    }
+}
+
+fn target_json(name: &str, series: &[Series]) -> Value {
+    let mut stack = serde_json::Map::new();
+    for one in series {
+        stack.insert(one.package.clone(), json!(one.releases));
+        stack.insert("cuda".into(), json!(cuda_short(&one.cuda)));
+        stack.insert("cudnn".into(), json!(one.cudnn));
+        stack.insert("native_driver".into(), json!(one.native_driver));
+    }
+    let envelope = series.iter().map(|one| one.envelope.clone()).reduce(both);
+    json!({
+        "name": name,
+        // Which Python a series has wheels for, the registry does not know.
+        "python": null,
+        "stack": stack,
+        "frameworks": series,
+        "driver_mode": series.iter().filter_map(|one| one.driver_mode).max(),
+        "envelope": envelope.as_ref().map(report::envelope_json),
+        "packages": [],
+        "notes": [],
+    })
+}

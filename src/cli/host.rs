@@ -134,7 +134,7 @@ pub(super) fn read_host_file(path: &std::path::Path) -> Result<Host, CliError> {
         CliError::input(format!("`{}` does not exist", path.display()))
             .hint("write one with `envlock probe --save host.toml`")
     })?;
-    host_file::parse(&text, &path.display().to_string()).map_err(|m| CliError::input(m))
+    host_file::parse(&text, &path.display().to_string()).map_err(CliError::input)
 }
 
 /// Fills in what the registry knows (see [`filled`]) and refuses a machine that cannot be.

@@ -69,8 +69,9 @@ pub(super) fn host_line(host: &Host, registry: &Registry) -> String {
 /// The solved stack, a row per part with its reason.
 pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host: &Host, python: &str) {
     let mut rows: Vec<(String, String, String)> = Vec::new();
-    let reason =
-        |name: &str| s.packages.iter().find(|p| p.name == name).map(|p| p.reason.clone()).unwrap_or_default();
+    let reason = |name: &str| {
+        s.packages.iter().find(|p| p.name == name).map(|p| p.reason.to_string()).unwrap_or_default()
+    };
     if let Some(stack) = &s.stack {
         rows.push((
             stack.framework.clone(),
@@ -92,7 +93,9 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
             rows.push(("nccl".into(), nccl.to_string(), pinned("torch")));
         }
         match s.packages.iter().find(|p| p.name == "triton") {
-            Some(triton) => rows.push(("triton".into(), triton.version.to_string(), triton.reason.clone())),
+            Some(triton) => {
+                rows.push(("triton".into(), triton.version.to_string(), triton.reason.to_string()))
+            }
             None => {
                 if let Some(triton) = &stack.triton {
                     rows.push(("triton".into(), triton.clone(), pinned("torch")));
@@ -130,7 +133,7 @@ fn requested_rows(s: &Solution, request: &Request) -> Vec<(String, String, Strin
         .packages
         .iter()
         .filter(|p| !rows_named(s, &p.name) && request.find(&p.name).is_some())
-        .map(|p| (p.name.clone(), p.version.to_string(), p.reason.clone()))
+        .map(|p| (p.name.clone(), p.version.to_string(), p.reason.to_string()))
         .collect();
     if rows.len() > MAX_REQUESTED_ROWS {
         let rest = rows.len() - (MAX_REQUESTED_ROWS - 1);
@@ -384,7 +387,7 @@ fn target_json(name: &str, s: &Solution) -> Value {
             "name": p.name,
             "version": p.version,
             "index": p.index,
-            "reason": p.reason,
+            "reason": p.reason.to_string(),
             "files": p.files.iter().map(|f| json!({"name": f.name, "sha256": f.sha256, "size": f.size})).collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),
         "notes": s.notes,

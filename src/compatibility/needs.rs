@@ -90,13 +90,13 @@ impl<'a> Needs<'a> {
         }
     }
 
-    /// How its code serves a GPU; an error where it does not knowingly.
-    pub fn serves(&self, registry: &Registry, gpu: ComputeCapability) -> Result<Via, ()> {
+    /// How its code serves a GPU; nothing where it does not knowingly.
+    pub fn serves(&self, registry: &Registry, gpu: ComputeCapability) -> Option<Via> {
         match self.targets {
-            Some(targets) => served(registry, targets, gpu).ok_or(()),
+            Some(targets) => served(registry, targets, gpu),
             // Code that was not read is not judged.
-            None if self.unknown_code_serves_none => Err(()),
-            None => Ok(Via::Sass),
+            None if self.unknown_code_serves_none => None,
+            None => Some(Via::Sass),
         }
     }
 
@@ -119,10 +119,10 @@ impl<'a> Needs<'a> {
                 let required = required_driver(registry, cuda, os, policy);
                 for (gpu, capability) in gpus() {
                     match self.serves(registry, capability) {
-                        Ok(Via::Ptx) if !fit.native => found.push(Violation::PtxTooNew(gpu)),
-                        Ok(_) => {}
-                        Err(()) if self.targets.is_none() => found.push(Violation::CodeUnknown(gpu)),
-                        Err(()) => found.push(Violation::NoCode(gpu)),
+                        Some(Via::Ptx) if !fit.native => found.push(Violation::PtxTooNew(gpu)),
+                        Some(_) => {}
+                        None if self.targets.is_none() => found.push(Violation::CodeUnknown(gpu)),
+                        None => found.push(Violation::NoCode(gpu)),
                     }
                     if let Some(floor) = cudnn_drops(registry, self.cudnn, capability) {
                         found.push(Violation::CudnnDropsGpu(gpu, floor.min, &floor.source));

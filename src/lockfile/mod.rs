@@ -33,7 +33,7 @@ use crate::model::wheel::Python;
 pub use changes::{Change, TargetChanges, changes, merged, sides};
 pub use graph::{chain, needed_by};
 pub use parse::{LockError, parse};
-pub use render::render;
+pub use render::{render, same_answer};
 pub use request::{read_request, request_lines};
 pub use satisfies::{Stale, stale};
 

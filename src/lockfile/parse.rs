@@ -4,7 +4,8 @@ use super::render::{CHECKSUM_KEY, checksum, request_digest};
 use super::schema::*;
 use super::{FORMAT, Lockfile, Target};
 use crate::model::capability::CodeTargets;
-use crate::model::host::{Driver, Gpu, Host, System};
+use crate::model::choice::Choice;
+use crate::model::host::{Driver, FoundBy, Gpu, Host, System};
 use crate::model::level::Level;
 use crate::model::platform::Libc;
 use crate::model::solution::{ChosenFile, ChosenPackage, Coverage, Edge, Envelope, Framework, Stack};
@@ -235,7 +236,7 @@ fn target(raw: RawTarget) -> Result<Target, LockError> {
                 version,
                 cuda: None,
                 compat: host.driver_compat,
-                found_by: host.driver_found_by.as_deref().unwrap_or("lock").into(),
+                found_by: FoundBy::of_code(host.driver_found_by.as_deref().unwrap_or("lock")),
             }),
             gpus: host.gpus.map(|list| {
                 list.into_iter()
@@ -251,7 +252,7 @@ fn target(raw: RawTarget) -> Result<Target, LockError> {
                     })
                     .collect()
             }),
-            system: System { platform: raw.platform, libc, found_by: host.found_by.into() },
+            system: System { platform: raw.platform, libc, found_by: FoundBy::of_code(&host.found_by) },
             notes: Vec::new(),
         },
         packages: Vec::new(),
@@ -269,7 +270,7 @@ fn package(raw: RawPackage) -> ChosenPackage {
         version: raw.version,
         index: raw.index,
         variant: raw.variant,
-        reason: raw.reason,
+        reason: Choice::of_code(&raw.reason),
         metadata_sha256: raw.metadata,
         targets: raw
             .code

@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Lockfile, Target};
 use crate::model::capability::CodeTarget;
+use crate::model::choice::Choice;
 use crate::model::level::Level;
 use crate::model::solution::ChosenPackage;
 use crate::model::text::toml_string as quote;
@@ -42,6 +43,25 @@ pub fn render(lock: &Lockfile) -> String {
     let _ = writeln!(out, "{CHECKSUM_KEY}{}", quote(&checksum(&body)));
     out.push_str(&body);
     out
+}
+
+/// Whether two locks hold the same, whatever words they have for why: the locks of an older envlock have sentences
+/// where newer ones have codes.
+pub fn same_answer(a: &Lockfile, b: &Lockfile) -> bool {
+    let plain = |lock: &Lockfile| {
+        let mut lock = lock.clone();
+        for target in &mut lock.targets {
+            for package in &mut target.packages {
+                package.reason = Choice::Newest;
+            }
+            if let Some(driver) = &mut target.host.driver {
+                driver.found_by = "".into();
+            }
+            target.host.system.found_by = "".into();
+        }
+        render(&lock)
+    };
+    plain(a) == plain(b)
 }
 
 /// Every package once, by name, with the targets that have the very same of it. Why it was chosen may
@@ -147,7 +167,7 @@ fn render_target(out: &mut String, t: &Target) {
     field(out, "driver", t.host.driver.as_ref().map(|d| d.version.as_str()));
     let compat = t.host.driver.as_ref().and_then(|d| d.compat.as_ref());
     field(out, "driver-compat", compat.map(|v| v.as_str()));
-    field(out, "driver-found-by", t.host.driver.as_ref().map(|d| d.found_by.to_string()).as_deref());
+    field(out, "driver-found-by", t.host.driver.as_ref().map(|d| d.found_by.code()).as_deref());
     if let Some(gpus) = &t.host.gpus {
         list(
             out,
@@ -167,7 +187,7 @@ fn render_target(out: &mut String, t: &Target) {
     if let Some(libc) = &t.host.system.libc {
         field(out, libc.key(), Some(libc.version().as_str()));
     }
-    field(out, "found-by", Some(&t.host.system.found_by.to_string()));
+    field(out, "found-by", Some(&t.host.system.found_by.code()));
 }
 
 fn render_package(out: &mut String, p: &ChosenPackage, targets: Option<Vec<&str>>) {
@@ -176,7 +196,7 @@ fn render_package(out: &mut String, p: &ChosenPackage, targets: Option<Vec<&str>
     field(out, "version", Some(&p.version.to_string()));
     field(out, "index", Some(&p.index));
     field(out, "variant", p.variant.as_deref());
-    field(out, "reason", Some(&p.reason));
+    field(out, "reason", Some(&p.reason.code()));
     if let Some(names) = targets {
         let names: Vec<String> = names.into_iter().map(quote).collect();
         let _ = writeln!(out, "targets = [{}]", names.join(", "));

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::capability::{CodeTargets, ComputeCapability, Via};
+use crate::model::choice::Choice;
 use crate::model::evidence::Evidence;
 use crate::model::host::{Driver, Gpu};
 use crate::model::platform::Libc;
@@ -89,7 +90,7 @@ fn sample() -> Lockfile {
                     }],
                     metadata_sha256: Some("b".repeat(64)),
                     requires: vec![],
-                    reason: "newest that \"fits\"\u{1b}[31m".into(),
+                    reason: Choice::Said("newest that \"fits\"\u{1b}[31m".into()),
                     targets: None,
                     variant: None,
                 },
@@ -100,7 +101,7 @@ fn sample() -> Lockfile {
                     files: vec![],
                     metadata_sha256: None,
                     requires: vec![Edge { to: "numpy".into(), requirement: "numpy>=1".into() }],
-                    reason: "newest".into(),
+                    reason: Choice::Newest,
                     targets: Some((
                         CodeTargets { sass: vec!["9.0".parse().unwrap()], ptx: vec!["9.0".parse().unwrap()] },
                         Evidence::Measured,
@@ -173,7 +174,7 @@ fn what_targets_share_stands_once() {
     let mut other = lock.targets[0].clone();
     other.name = "laptop".into();
     // The same torch for another reason; another numpy; nothing else.
-    other.packages[1].reason = "asked for".into();
+    other.packages[1].reason = Choice::Asked;
     other.packages[0].version = "2.3.6".parse().unwrap();
     lock.targets.push(other);
     let text = render(&lock);
@@ -182,7 +183,11 @@ fn what_targets_share_stands_once() {
     assert_eq!(text.matches("targets = [\"laptop\"]").count(), 1);
     let back = parse(&text).unwrap();
     assert_eq!(back.targets[1].package("numpy").unwrap().version.to_string(), "2.3.6");
-    assert_eq!(back.targets[1].package("torch").unwrap().reason, "newest", "the first reason stands for all");
+    assert_eq!(
+        back.targets[1].package("torch").unwrap().reason,
+        Choice::Newest,
+        "the first reason stands for all"
+    );
     assert_eq!(render(&back), text);
     let lost = text.replace("targets = [\"laptop\"]", "targets = [\"moon\"]");
     let body = lost.split_once("checksum = ").and_then(|(_, rest)| rest.split_once('\n')).unwrap().1;

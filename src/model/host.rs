@@ -39,6 +39,25 @@ pub enum FoundBy {
     },
 }
 
+impl FoundBy {
+    /// The form in a lock: `nvml`, `cuda-12.2:nvidia-smi` for what was inferred.
+    pub fn code(&self) -> String {
+        match self {
+            FoundBy::InferredFromCuda { cuda, of } => format!("cuda-{cuda}:{}", of.code()),
+            other => other.to_string(),
+        }
+    }
+
+    /// Reads the form in a lock. Older locks have sentences, which are kept as they are.
+    pub fn of_code(code: &str) -> FoundBy {
+        let inferred = || {
+            let (cuda, of) = code.strip_prefix("cuda-")?.split_once(':')?;
+            Some(FoundBy::InferredFromCuda { cuda: cuda.parse().ok()?, of: Box::new(FoundBy::of_code(of)) })
+        };
+        inferred().unwrap_or_else(|| code.into())
+    }
+}
+
 impl From<&str> for FoundBy {
     fn from(source: &str) -> Self {
         FoundBy::Source(source.to_owned())

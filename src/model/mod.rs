@@ -4,6 +4,7 @@
 //! module speaks in these types, so the core and the edges can meet without knowing each other.
 
 pub mod capability;
+pub mod choice;
 pub mod component;
 pub mod conflict;
 pub mod evidence;

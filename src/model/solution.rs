@@ -6,6 +6,7 @@ use pep440_rs::Version;
 use serde::Serialize;
 
 use super::capability::{CodeTargets, ComputeCapability, Via};
+use super::choice::Choice;
 use super::conflict::Conflict;
 use super::evidence::Evidence;
 use super::platform::Platform;
@@ -235,8 +236,8 @@ pub struct ChosenPackage {
     pub metadata_sha256: Option<String>,
     /// Requirements on other packages, `(name, as written)`.
     pub requires: Vec<Edge>,
-    /// Why this version: `newest`, `pinned by torch`, `asked for`.
-    pub reason: String,
+    /// Why this version.
+    pub reason: Choice,
     /// Device code, where known.
     pub targets: Option<(CodeTargets, Evidence)>,
     /// The flavour, for packages built per CUDA version.

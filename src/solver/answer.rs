@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use pep440_rs::Version;
-use petgraph::Direction;
-use petgraph::graphmap::DiGraphMap;
 
+use super::choices;
 use super::envelope;
 use super::inputs::Depth;
 use super::node::{Node, Selected};
@@ -13,6 +12,7 @@ use super::problem::{Candidate, Problem};
 use super::rank::StackQuality;
 use super::tables::is_stack_package;
 use crate::compatibility::{CPU, Policy, required_driver, with_code_of};
+use crate::model::choice::Choice;
 use crate::model::evidence::Evidence;
 use crate::model::metadata::CoreMetadata;
 use crate::model::solution::{ChosenFile, ChosenPackage, DriverMode, Edge, Framework, Note, Solution, Stack};
@@ -41,8 +41,8 @@ pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
         })
         .collect();
     packages.sort_by(|a, b| a.name.cmp(&b.name));
-    reasons(problem, &mut packages);
-    companion_reasons(problem, selected, &mut packages);
+    choices::of_requirements(problem, &mut packages);
+    choices::of_companions(problem, selected, &mut packages);
     let stack = stack(problem, selected);
     let frameworks = frameworks(problem, selected, &packages);
     let glibc = packages.iter().filter_map(|p| glibc_need(problem, p)).max();
@@ -117,74 +117,10 @@ fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) 
         files,
         metadata_sha256: metadata.map(|m| m.sha256.clone()),
         requires,
-        reason: String::new(),
+        reason: Choice::Newest,
         targets,
         variant,
     })
-}
-
-/// Says of each package why it has this version.
-fn reasons(problem: &Problem<'_>, packages: &mut [ChosenPackage]) {
-    let snapshot: Vec<(String, Vec<Edge>)> =
-        packages.iter().map(|p| (p.name.clone(), p.requires.clone())).collect();
-    let mut graph: DiGraphMap<&str, &str> = DiGraphMap::new();
-    for (name, edges) in &snapshot {
-        graph.add_node(name);
-        for edge in edges {
-            graph.add_edge(name, &edge.to, &edge.requirement);
-        }
-    }
-    for package in packages.iter_mut() {
-        let dependents: Vec<(&str, &str)> = graph
-            .edges_directed(&package.name, Direction::Incoming)
-            .map(|(from, _, requirement)| (from, *requirement))
-            // A companion follows torch, not torch it.
-            .filter(|(from, _)| package.name != "torch" || !COMPANIONS.contains(from))
-            .collect();
-        let pinned_by =
-            dependents.iter().find(|(_, r)| r.contains("==") || r.contains("~=")).map(|(from, r)| {
-                let pin = r.find(['=', '~']).map_or("", |i| &r[i..]);
-                if pin.starts_with("~=") {
-                    format!("pinned by {from} ({pin})")
-                } else {
-                    format!("pinned by {from}")
-                }
-            });
-        let requested = problem.request.find(&package.name);
-        let asked = requested.and_then(|r| r.requirement.version_or_url.as_ref()).map(ToString::to_string);
-        package.reason = match (asked, pinned_by) {
-            (Some(spec), _) if spec.trim().starts_with("==") => "asked for".to_owned(),
-            (_, Some(pinned)) => pinned,
-            (Some(spec), None) => format!("newest that `{}` allows", spec.trim()),
-            (None, None) if requested.is_some() => "newest that fits".to_owned(),
-            (None, None) => match dependents.as_slice() {
-                [] => "newest that fits".to_owned(),
-                [(one, _)] => format!("newest for {one}"),
-                [(one, _), rest @ ..] => format!("newest for {one} and {} more", rest.len()),
-            },
-        };
-    }
-}
-
-/// What ties a companion to torch: that it was built beside it, what its wheel asks for, or nothing.
-fn companion_reasons(problem: &Problem<'_>, selected: &Selected, packages: &mut [ChosenPackage]) {
-    let Some(torch) = selected.get(&Node::build("torch")) else { return };
-    let torch = &problem.stack["torch"].builds[*torch as usize];
-    let beside = |name: &str| torch.torch.and_then(|row| row.companion(name));
-    for package in packages.iter_mut().filter(|p| p.reason != "asked for") {
-        let Some(build) = selected.get(&Node::build(&package.name)) else { continue };
-        let build = &problem.stack[package.name.as_str()].builds[*build as usize];
-        if package.name == "torch" {
-            continue;
-        }
-        package.reason = match &build.torch_requirement {
-            _ if beside(&package.name) == Some(&build.version) => {
-                format!("built with torch {}", torch.version)
-            }
-            Some(requirement) => format!("newest for torch {} (needs {requirement})", torch.version),
-            None => "newest that fits; its wheel names no torch".to_owned(),
-        };
-    }
 }
 
 /// The lowest glibc that some usable file of a package needs.

@@ -16,6 +16,7 @@
 
 mod alike;
 mod answer;
+mod choices;
 mod closure;
 mod conflict;
 mod envelope;

@@ -137,6 +137,7 @@ fn pins(requirement: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::choice::Choice;
     use crate::model::host::{Driver, Gpu};
     use crate::model::platform::Platform;
     use crate::model::request::UserRequirement;
@@ -156,7 +157,7 @@ mod tests {
                     requirement: (*text).to_owned(),
                 })
                 .collect(),
-            reason: String::new(),
+            reason: Choice::Newest,
             targets: None,
             variant: None,
         }

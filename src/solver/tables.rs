@@ -318,7 +318,7 @@ pub(super) fn runtime_rows<'a>(
             RuntimeRow {
                 build,
                 flavour: DriverFit::of(registry, host, Some(&build.cuda), policy),
-                coverage: gpus.iter().map(|c| needs.serves(registry, *c).ok()).collect(),
+                coverage: gpus.iter().map(|c| needs.serves(registry, *c)).collect(),
             }
         })
         .collect()

@@ -228,7 +228,7 @@ fn requirements_split_by_python() {
 fn a_companion_is_called_built_with_torch_only_where_the_registry_says_so() {
     let reasons = |torch: &str, companion: &str| {
         let s = solved(&host(Some(&["H200"]), Some("580.159.04")), &only("pypi", ask(&[torch, companion])));
-        s.packages.iter().find(|p| p.name == companion).unwrap().reason.clone()
+        s.packages.iter().find(|p| p.name == companion).unwrap().reason.to_string()
     };
     assert_eq!(reasons("torch==2.13.0", "torchvision"), "built with torch 2.13.0");
     assert_eq!(reasons("torch==2.10.0", "torchaudio"), "built with torch 2.10.0");

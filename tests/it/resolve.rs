@@ -40,6 +40,36 @@ fn a_project_from_manifest_to_lock() {
 }
 
 #[test]
+fn a_lock_of_sentences_that_still_answers_keeps_its_bytes() {
+    let server = server();
+    let context = TestContext::with_index(&server);
+    context.write("envlock.toml", "[project]\ndependencies = [\"requests\"]\n\n[stack]\ntorch = \">=2.8\"\n");
+    context.run(&resolve(&[], &H200)).expect(0);
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains("reason = \"newest-allowed:>=2.8\""), "{lock}");
+    assert!(lock.contains("reason = \"newest-for:requests\""), "{lock}");
+    let (head, rest) = lock.split_once("checksum = ").unwrap();
+    let (_, body) = rest.split_once('\n').unwrap();
+    let body = body
+        .replace("newest-allowed:>=2.8", "newest that `>=2.8` allows")
+        .replace("newest-for:", "newest for ");
+    let sum = super::wheels::hex(body.as_bytes());
+    let old = format!("{head}checksum = \"{sum}\"\n{body}");
+    context.write("envlock.lock", &old);
+    context.run(&resolve(&[], &[])).expect(0);
+    assert_eq!(context.read("envlock.lock"), old);
+    let why = context.run(&["why", "torch", "--offline"]);
+    assert!(why.flat().contains("newest that `>=2.8` allows"), "{}", why.shown());
+    // Where the lock changes anyway, codes take the sentences' place.
+    context.write(
+        "envlock.toml",
+        "[project]\ndependencies = [\"requests[socks]\"]\n\n[stack]\ntorch = \">=2.8\"\n",
+    );
+    context.run(&resolve(&[], &[])).expect(0);
+    assert!(!context.read("envlock.lock").contains("newest that"), "{}", context.read("envlock.lock"));
+}
+
+#[test]
 fn the_h200_needs_pypi_alone() {
     let server = server();
     let context = TestContext::with_index(&server);

@@ -13,7 +13,7 @@ pub(super) fn run(global: &GlobalArgs, args: &GuardArgs, printer: &Printer) -> R
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
     lock::warn_if_stale(&project, &lock, &settings::registry(global)?, printer);
     let target = lock::target(&lock, args.target.as_deref())?;
-    let snippet = export::guard(target).map_err(|why| CliError::export(why))?;
+    let snippet = export::guard(target).map_err(CliError::export)?;
     if printer.json {
         printer.json(&serde_json::json!({ "target": target.name, "python": snippet }));
     } else {

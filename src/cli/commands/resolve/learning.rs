@@ -158,7 +158,7 @@ fn is_the_drivers(
 ) -> bool {
     match solve_stack(registry, &machine.host, request, preferences) {
         Answer::Conflict(conflict) => {
-            conflict.reasons.iter().any(|reason| reason.parties.iter().any(|party| *party == Party::Driver))
+            conflict.reasons.iter().any(|reason| reason.parties.contains(&Party::Driver))
         }
         _ => false,
     }

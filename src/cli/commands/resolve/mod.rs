@@ -290,7 +290,7 @@ fn guard_full_lock(old: Option<&Lockfile>, force: bool) -> Result<(), CliError> 
 }
 
 /// Writes the manifest where it changed, the lock and, for a full one, conda's files: all or none, as far
-/// as a file system can. Returns the names of what there is now of the lock.
+/// as a file system can. A lock that still answers keeps its bytes, whichever envlock wrote it. Returns the names of what there is now of the lock.
 fn write(
     project: &Project,
     lock: &Lockfile,
@@ -298,7 +298,9 @@ fn write(
     manifest: Option<(PathBuf, String)>,
     args: &SolveArgs,
 ) -> Result<Vec<String>, CliError> {
-    let mut texts = vec![(files::LOCK.to_owned(), lockfile::render(lock))];
+    let there = files::read(&project.folder.join(files::LOCK)).ok().flatten();
+    let kept = there.filter(|text| lockfile::parse(text).is_ok_and(|old| lockfile::same_answer(&old, lock)));
+    let mut texts = vec![(files::LOCK.to_owned(), kept.unwrap_or_else(|| lockfile::render(lock)))];
     let (addresses, _) = settings::indexes(project, args.index_url.as_deref());
     for (file, target) in environments.iter().zip(&lock.targets) {
         let name = lock::environment_name(project, lock, target);

@@ -8,6 +8,7 @@ use crate::cli::files;
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::{self, label};
 use crate::cli::settings::Project;
+use crate::model::choice::Choice;
 use crate::model::request::{Preferences, Request};
 use crate::model::solution::{Solution, Stack};
 use crate::registry::Registry;
@@ -47,8 +48,8 @@ pub(super) fn before(
 pub(super) fn say_what_was_kept(solution: &mut Solution, preferences: &Preferences) {
     for package in &mut solution.packages {
         let locked = preferences.versions.get(&package.name);
-        if locked == Some(&package.version) && package.reason.starts_with("newest") {
-            package.reason = "kept from the lock".to_owned();
+        if locked == Some(&package.version) && package.reason.is_newest() {
+            package.reason = Choice::Kept;
         }
     }
 }

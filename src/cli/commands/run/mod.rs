@@ -27,10 +27,10 @@ fn start(global: &GlobalArgs, args: &RunArgs, printer: &Printer) -> Result<u8, C
     if !args.no_verify {
         let project = Project::find(global, true)?;
         let kept = State::kept(global, &project, &prefix);
-        if !kept.is_some_and(|state| state.holds(global, args)) {
-            if !verified(global, &project, &prefix, args, printer)? {
-                return Ok(exit::NOT_STARTED);
-            }
+        if !kept.is_some_and(|state| state.holds(global, args))
+            && !verified(global, &project, &prefix, args, printer)?
+        {
+            return Ok(exit::NOT_STARTED);
         }
     }
     let [program, rest @ ..] = args.command.as_slice() else {

@@ -120,7 +120,7 @@ impl Subject<'_> {
             let answer = json!({
                 "name": package.name,
                 "version": package.version,
-                "reason": package.reason,
+                "reason": package.reason.to_string(),
                 "asked": asked.map(|a| json!({"requirement": a.requirement.to_string(), "origin": a.origin})),
                 "chain": chain,
                 "needed_by": needed_by.iter().map(|(from, edge)| json!({"name": from, "requirement": edge.requirement})).collect::<Vec<_>>(),
@@ -294,7 +294,7 @@ impl Subject<'_> {
                 .hint("what a framework's releases were built with is in registry/frameworks; ask for another release of it"));
         }
         let party = match manifest::stack_limit(&mut request, spec, &Origin::Question) {
-            Some(limited) => limited.map_err(|message| CliError::usage(message))?,
+            Some(limited) => limited.map_err(CliError::usage)?,
             None => {
                 let asked = question(spec)?;
                 let name = asked.requirement.name.to_string();

@@ -1,0 +1,97 @@
+//! Why each package of a solution has its version.
+
+use pep440_rs::{Operator, VersionSpecifier, VersionSpecifiers};
+use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
+use petgraph::Direction;
+use petgraph::graphmap::DiGraphMap;
+
+use super::node::{Node, Selected};
+use super::problem::Problem;
+use crate::model::choice::Choice;
+use crate::model::solution::{ChosenPackage, Edge};
+use crate::registry::COMPANIONS;
+
+/// Says of each package why it has this version.
+pub(super) fn of_requirements(problem: &Problem<'_>, packages: &mut [ChosenPackage]) {
+    let snapshot: Vec<(String, Vec<Edge>)> =
+        packages.iter().map(|p| (p.name.clone(), p.requires.clone())).collect();
+    let mut graph: DiGraphMap<&str, &str> = DiGraphMap::new();
+    for (name, edges) in &snapshot {
+        graph.add_node(name);
+        for edge in edges {
+            graph.add_edge(name, &edge.to, &edge.requirement);
+        }
+    }
+    for package in packages.iter_mut() {
+        let dependents: Vec<(&str, &str)> = graph
+            .edges_directed(&package.name, Direction::Incoming)
+            .map(|(from, _, requirement)| (from, *requirement))
+            // A companion follows torch, not torch it.
+            .filter(|(from, _)| package.name != "torch" || !COMPANIONS.contains(from))
+            .collect();
+        let pinned_by = dependents.iter().find_map(|(from, requirement)| {
+            let series = pin(requirement)?;
+            Some(Choice::PinnedBy { package: (*from).to_owned(), series })
+        });
+        let requested = problem.request.find(&package.name);
+        let asked = requested.and_then(|r| specifiers(&r.requirement));
+        package.reason = match (asked, pinned_by) {
+            (Some(specifiers), _) if specifiers.iter().any(names_release) => Choice::Asked,
+            (_, Some(pinned)) => pinned,
+            (Some(specifiers), None) => Choice::NewestAllowed(specifiers.to_string()),
+            (None, None) if requested.is_some() => Choice::Newest,
+            (None, None) => match dependents.as_slice() {
+                [] => Choice::Newest,
+                [(one, _), rest @ ..] => Choice::NewestFor { package: (*one).to_owned(), others: rest.len() },
+            },
+        };
+    }
+}
+
+/// The versions that a requirement allows, where it says so.
+fn specifiers(requirement: &Requirement<VerbatimUrl>) -> Option<&VersionSpecifiers> {
+    match &requirement.version_or_url {
+        Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers),
+        _ => None,
+    }
+}
+
+/// Whether a specifier leaves one release, or one series with `==2.9.*`.
+fn names_release(specifier: &VersionSpecifier) -> bool {
+    use pep440_rs::Operator::{Equal, EqualStar, ExactEqual};
+    matches!(specifier.operator(), Equal | EqualStar | ExactEqual)
+}
+
+/// Whether a requirement, as a package states it, pins; the inner value is the series of `~=`.
+fn pin(requirement: &str) -> Option<Option<String>> {
+    let requirement: Requirement<VerbatimUrl> = requirement.parse().ok()?;
+    let specifiers = specifiers(&requirement)?;
+    if specifiers.iter().any(names_release) {
+        return Some(None);
+    }
+    let series = specifiers.iter().find(|s| *s.operator() == Operator::TildeEqual)?;
+    Some(Some(series.to_string()))
+}
+
+/// What ties a companion to torch: that it was built beside it, what its wheel asks for, or nothing.
+pub(super) fn of_companions(problem: &Problem<'_>, selected: &Selected, packages: &mut [ChosenPackage]) {
+    let Some(torch) = selected.get(&Node::build("torch")) else { return };
+    let torch = &problem.stack["torch"].builds[*torch as usize];
+    let beside = |name: &str| torch.torch.and_then(|row| row.companion(name));
+    for package in packages.iter_mut().filter(|p| p.reason != Choice::Asked) {
+        let Some(build) = selected.get(&Node::build(&package.name)) else { continue };
+        let build = &problem.stack[package.name.as_str()].builds[*build as usize];
+        if package.name == "torch" {
+            continue;
+        }
+        package.reason = match &build.torch_requirement {
+            _ if beside(&package.name) == Some(&build.version) => {
+                Choice::BuiltWithTorch(torch.version.clone())
+            }
+            Some(requirement) => {
+                Choice::FitsTorch { torch: torch.version.clone(), needs: requirement.to_string() }
+            }
+            None => Choice::NamesNoTorch,
+        };
+    }
+}

@@ -90,7 +90,8 @@ impl<'a> Asked<'a> {
         (ask.name == self.user.requirement.name && !self.has_extras_of(row)).then(|| row.ask.clone())?
     }
 
-    /// The releases that the requirement and the bounds on the package leave.
+    /// The releases that the requirement and the bounds on the package leave. As ranges, which treat local versions
+    /// otherwise than PEP 440 does: TensorFlow's and JAX's releases have none.
     fn wanted(&self) -> Ranges<Version> {
         let of_package = |user: &&UserRequirement| user.requirement.name == self.user.requirement.name;
         let bounds = self.request.constraints.iter().filter(of_package);

@@ -134,7 +134,7 @@ impl<'p> Telling<'p> {
         read.map_err(|error| {
             let code =
                 if matches!(error, LearnError::NoCode(_)) { Failure::NoCode } else { Failure::Registry };
-            let message = format!("nothing is learned of `{}`: {error}", clean(name, 120));
+            let message = format!("could not read compatibility data from `{}`: {error}", clean(name, 120));
             CliError { exit: exit::NO, ..CliError::new(code, message) }
         })
     }

@@ -259,10 +259,10 @@ pub(super) fn runs_on(envelope: &Envelope) -> String {
             .iter()
             .map(|(major, minors)| {
                 let list: Vec<String> = minors.iter().map(|m| format!("{major}.{m}")).collect();
-                list.join(" ")
+                list.join(", ")
             })
             .collect();
-        parts.push(format!("GPUs of {}", spans.join(" ")));
+        parts.push(format!("compute capability {}", spans.join(", ")));
     }
     if let Some(glibc) = &envelope.glibc {
         parts.push(format!("glibc >= {glibc}"));

@@ -142,9 +142,12 @@ pub(super) fn check_python(python: Option<&PythonRequest>, registry: &Registry) 
     if possible {
         return Ok(());
     }
-    let ends = known.first().zip(known.last()).map_or(String::new(), |(a, b)| format!(" (3.{a} to 3.{b})"));
+    let ends = known
+        .first()
+        .zip(known.last())
+        .map_or(String::new(), |(a, b)| format!(" (supported: 3.{a} to 3.{b})"));
     Err(CliError::usage(format!(
-        "Python `{}` is none that the registry knows{ends}",
+        "unsupported Python `{}`{ends}",
         crate::model::text::clean(&python.text, 40)
     )))
 }

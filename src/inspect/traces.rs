@@ -124,7 +124,7 @@ fn in_folder(folder: &Path, by: SearchedFirst, installed: &Installed) -> Vec<Sha
     out
 }
 
-/// Libraries in the folders of CUDA's wheels and of torch that no package records: left of another release, and found
+/// Libraries in the folders of CUDA's wheels and of torch that no package records: leftovers of another release, found
 /// by the loader all the same.
 fn unrecorded(installed: &Installed) -> Vec<String> {
     let site = &installed.site_packages;

@@ -22,7 +22,7 @@ pub enum Answer {
     Conflict(Box<Conflict>),
     /// Some pages or metadata are needed first; solve again when they are there.
     NeedMetadata(Vec<Need>),
-    /// The search was given up: the request is too entangled to decide in the steps allowed.
+    /// The search exceeded its step limit.
     TooLong,
     /// It cannot be done; with these pages and metadata more ways out could be checked.
     ConflictSoFar(Box<Conflict>, Vec<Need>),

@@ -330,7 +330,7 @@ fn notes(
             .unwrap_or_default();
         say(
             format!(
-                "no CPU build of torch is to be had from the allowed indexes for {}: this is a CUDA build{size}",
+                "the allowed indexes have no CPU build of torch for {}: this is a CUDA build{size}",
                 problem.platform
             ),
             None,

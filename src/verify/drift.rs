@@ -55,7 +55,7 @@ pub(super) fn check(target: &Target, host: &Host, loaded_cudnn: Option<&str>) ->
     Some(Area {
         kind: AreaKind::Drift,
         findings,
-        summary: "the machine is not as it was when locked".to_owned(),
+        summary: "the machine changed since the lock was made".to_owned(),
     })
 }
 

@@ -350,7 +350,7 @@ fn bad_input_is_said_in_one_sentence() {
         (&["resolve", "torch", "--python", "python3.11"], "is no Python series such as `3.11`", 2),
         (&["resolve", "a @ https://x/y.whl"], "direct URL", 2),
         (&["resolve", "torch", "--gpu", "99.9"], "no GPU of compute capability `99.9` is known", 2),
-        (&["resolve", "torch", "--python", "3.99"], "Python `3.99` is none that the registry knows", 2),
+        (&["resolve", "torch", "--python", "3.99"], "unsupported Python `3.99` (supported: 3.", 2),
         (&["resolve", "torch", "--platform", "amiga-68000"], "`amiga-68000` is not a platform", 2),
         (&["resolve", "torch", "--only-index", "nowhere"], "no index is called `nowhere`", 2),
         (&["resolve"], "there is no envlock.toml here", 2),

@@ -127,7 +127,7 @@ fn files_and_packages_of_several_targets() {
     context.write("envlock.toml", &manifest(&[CLUSTER]));
     context.run(&["resolve", "--locked"]).expect(1);
     let run = context.run(&["resolve"]).expect(0);
-    assert!(run.flat().contains("`environment.laptop.yml` is written no longer"), "{}", run.shown());
+    assert!(run.flat().contains("`environment.laptop.yml` is stale"), "{}", run.shown());
     assert!(!context.read("envlock.lock").contains("laptop"));
     assert_eq!(leftovers(&context.project()), Vec::<String>::new());
 }

@@ -89,7 +89,7 @@ fn show(printer: &Printer, change: &TargetChanges, several: bool) {
             printer.out(&format!(
                 "{}{}",
                 label(printer, what),
-                wrap(&format!("GPUs of {}", list.join(" ")), 15)
+                wrap(&format!("compute capability {}", list.join(", ")), 15)
             ));
         }
     }

@@ -34,7 +34,7 @@ pub(super) fn run(global: &GlobalArgs, args: &ProbeArgs, printer: &Printer) -> R
     }
     match &host.gpus {
         None => printer.out("gpus    unknown"),
-        Some(gpus) if gpus.is_empty() => printer.out("gpus    none of NVIDIA's"),
+        Some(gpus) if gpus.is_empty() => printer.out("gpus    no NVIDIA GPU found"),
         Some(gpus) => {
             for gpu in gpus {
                 let memory = gpu.memory_mib.map(|m| format!(", {m} MiB")).unwrap_or_default();

@@ -89,7 +89,7 @@ pub fn no_kernel_image(gpu: &str, why: &NoKernel) -> Finding {
     let new = |text: String| finding(Code::NoKernelImage, Severity::Error, text);
     match why {
         NoKernel::Torch(targets) => new(format!(
-            "torch has no code for {gpu}: its kernels were compiled for {targets}; the first one ends with `no kernel image is available`"
+            "torch has no code for {gpu}: its kernels were compiled for {targets}; the first kernel launch fails with `no kernel image is available`"
         ))
         .at("torch")
         .fixed_by(Fix::command("envlock resolve --redetect")),

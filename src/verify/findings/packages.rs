@@ -130,12 +130,12 @@ pub fn leftover_folder(kind: Leftover, path: &str, site_packages: &Path) -> Find
     let on_disk = shell_word(&site_packages.join(path).to_string_lossy());
     let (text, command) = match kind {
         Leftover::Renamed => (
-            format!("`{path}` is left of a package that pip did not get to remove"),
+            format!("`{path}` is a leftover of a package that pip failed to remove"),
             format!("rm -r {on_disk}"),
         ),
         Leftover::Unrecorded => (
             format!(
-                "{path} is recorded by no package: it is left of another release, and the loader may find it"
+                "{path} is not recorded by any package: a leftover file from another release, which the loader may find"
             ),
             format!("rm {on_disk}"),
         ),

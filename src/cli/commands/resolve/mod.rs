@@ -119,7 +119,7 @@ pub(super) fn run_in(
         Joint::Solved(solutions) => solutions,
         Joint::Conflict(conflict) => return Ok(refuse(&conflict, &request, printer)),
         Joint::TooLong => {
-            return Err(CliError::internal("the search was given up: these requirements are too entangled")
+            return Err(CliError::internal("resolution exceeded the step limit")
                 .hint("name a version of one or two packages, or a Python with `--python`"));
         }
     };
@@ -328,9 +328,8 @@ fn tell_leftovers(project: &Project, old: Option<&Lockfile>, written: &[String],
         let path = project.folder.join(&file);
         if !written.contains(&file) && path.is_file() && file != files::ENVIRONMENT {
             // Its target is gone, or has become the first, whose file is environment.yml.
-            printer.note(&format!(
-                "`{file}` is written no longer: its target is gone or is the first now; it can be deleted"
-            ));
+            printer
+                .note(&format!("`{file}` is stale: its target was removed or is now the first; delete it"));
         }
     }
 }

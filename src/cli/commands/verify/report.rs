@@ -69,8 +69,8 @@ impl Report<'_> {
         let warnings = self.findings().filter(|f| f.severity == Severity::Warning).count();
         let clean = match warnings {
             0 => p.paint(GOOD, "clean"),
-            1 => p.paint(WARN, "clean but for 1 warning"),
-            n => p.paint(WARN, &format!("clean but for {n} warnings")),
+            1 => p.paint(WARN, "passed with 1 warning"),
+            n => p.paint(WARN, &format!("passed with {n} warnings")),
         };
         if errors == 0 {
             p.out(&format!("{clean}, {total:.1} s (static part {static_ms} ms){smoke}"));

@@ -185,7 +185,7 @@ impl Asked<'_> {
         }
         out.extend(self.cudnn_floor());
         let all: Vec<String> = coverage.iter().map(|row| row.compute_capability.to_string()).collect();
-        Some((format!("GPUs of {}", all.join(" ")), out))
+        Some((format!("compute capability {}", all.join(", ")), out))
     }
 
     fn cuda(&self) -> Told {
@@ -302,7 +302,7 @@ fn plain(kind: &'static str, text: String) -> Because {
 }
 
 fn listed(capabilities: &[String]) -> String {
-    format!("GPUs of {}", capabilities.join(" "))
+    format!("compute capability {}", capabilities.join(", "))
 }
 
 /// How a GPU is served: `machine code, from driver 525.60.13 on`.

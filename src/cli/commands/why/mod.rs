@@ -259,7 +259,7 @@ impl Subject<'_> {
             },
             Ok(Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _)) => Held::Back(conflict),
             Ok(Answer::TooLong | Answer::NeedMetadata(_)) => {
-                Held::NotKnown("these requirements are too entangled".to_owned())
+                Held::NotKnown("resolution exceeded the step limit".to_owned())
             }
             Err(error) => Held::NotKnown(error.message),
         })
@@ -354,7 +354,7 @@ impl Subject<'_> {
                 Ok((exit::YES, answer))
             }
             Answer::TooLong | Answer::NeedMetadata(_) => {
-                Err(CliError::internal("the search was given up: these requirements are too entangled"))
+                Err(CliError::internal("resolution exceeded the step limit"))
             }
         }
     }

@@ -220,8 +220,7 @@ fn print_text(p: &Printer, diagnosis: &Diagnosis) {
     }
     let others: Vec<&Cause> = others.iter().filter(|other| other.confidence >= 0.4).take(2).collect();
     for (i, other) in others.iter().enumerate() {
-        let text = other.message.strip_prefix("or ").unwrap_or(&other.message);
-        line(if i == 0 { "or" } else { "" }, &format!("{text} {}", sure(other)));
+        line(if i == 0 { "or" } else { "" }, &format!("{} {}", other.message, sure(other)));
         let fixes = if first.confidence < 0.85 { 1 } else { 0 };
         for fix in other.fix.iter().take(fixes) {
             p.out(&format!("{}{fix}", name("")));

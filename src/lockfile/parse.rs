@@ -9,6 +9,7 @@ use crate::model::host::{Driver, FoundBy, Gpu, Host, System};
 use crate::model::level::Level;
 use crate::model::platform::Libc;
 use crate::model::solution::{ChosenFile, ChosenPackage, Coverage, Edge, Envelope, Framework, Stack};
+use crate::model::text::clean;
 
 /// A lockfile that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -82,15 +83,13 @@ fn parse_with(text: &str, checked: bool) -> Result<Lockfile, LockError> {
     }
     let malformed = |e: &toml::de::Error| {
         let line = e.span().map_or(1, |s| text[..s.start.min(text.len())].matches('\n').count() + 1);
-        LockError::Malformed(format!("line {line}: {}", crate::model::text::clean(e.message(), 120)))
+        LockError::Malformed(format!("line {line}: {}", clean(e.message(), 120)))
     };
     let head: RawFormat = toml::from_str(text).map_err(|e| malformed(&e))?;
-    let format: semver::Version = head.format.parse().map_err(|_| {
-        LockError::Malformed(format!(
-            "`{}` is no format version",
-            crate::model::text::clean(&head.format, 40)
-        ))
-    })?;
+    let format: semver::Version = head
+        .format
+        .parse()
+        .map_err(|_| LockError::Malformed(format!("`{}` is no format version", clean(&head.format, 40))))?;
     let understood = semver::VersionReq::parse(&format!("^{}", FORMAT.major)).expect("a constant");
     if !understood.matches(&format) {
         return Err(LockError::Newer {
@@ -133,7 +132,7 @@ fn share(mut raw: RawPackage, targets: &mut [Target]) -> Result<(), LockError> {
     let members = raw.targets.take();
     let unknown = members.iter().flatten().find(|name| targets.iter().all(|t| t.name != **name));
     if let Some(unknown) = unknown {
-        let unknown = crate::model::text::clean(unknown, 40);
+        let unknown = clean(unknown, 40);
         return Err(LockError::Malformed(format!("`{unknown}` is no target of it")));
     }
     let package = package(raw);
@@ -156,11 +155,10 @@ fn target(raw: RawTarget) -> Result<Target, LockError> {
     let frameworks = raw.framework.iter().flat_map(|x| [&x.name, &x.package].into_iter().chain(&x.conda));
     let stack = raw.stack.iter().map(|s| &s.variant);
     if let Some(odd) = std::iter::once(&raw.name).chain(frameworks).chain(stack).find(|text| !plain(text)) {
-        return Err(LockError::Malformed(format!("`{}` is no name", crate::model::text::clean(odd, 40))));
+        return Err(LockError::Malformed(format!("`{}` is no name", clean(odd, 40))));
     }
-    let wrong = |what: &str, value: &str| {
-        LockError::Malformed(format!("`{}` is no {what}", crate::model::text::clean(value, 40)))
-    };
+    let wrong =
+        |what: &str, value: &str| LockError::Malformed(format!("`{}` is no {what}", clean(value, 40)));
     let level = match raw.level.as_str() {
         "full" => Level::Full,
         "stack" => Level::Stack,
@@ -236,7 +234,7 @@ fn target(raw: RawTarget) -> Result<Target, LockError> {
                 version,
                 cuda: None,
                 compat: host.driver_compat,
-                found_by: FoundBy::of_code(host.driver_found_by.as_deref().unwrap_or("lock")),
+                found_by: FoundBy::of_code(&clean(host.driver_found_by.as_deref().unwrap_or("lock"), 200)),
             }),
             gpus: host.gpus.map(|list| {
                 list.into_iter()
@@ -252,7 +250,11 @@ fn target(raw: RawTarget) -> Result<Target, LockError> {
                     })
                     .collect()
             }),
-            system: System { platform: raw.platform, libc, found_by: FoundBy::of_code(&host.found_by) },
+            system: System {
+                platform: raw.platform,
+                libc,
+                found_by: FoundBy::of_code(&clean(&host.found_by, 200)),
+            },
             notes: Vec::new(),
         },
         packages: Vec::new(),
@@ -270,7 +272,7 @@ fn package(raw: RawPackage) -> ChosenPackage {
         version: raw.version,
         index: raw.index,
         variant: raw.variant,
-        reason: Choice::of_code(&raw.reason),
+        reason: Choice::of_code(&clean(&raw.reason, 200)),
         metadata_sha256: raw.metadata,
         targets: raw
             .code

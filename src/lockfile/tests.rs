@@ -90,7 +90,7 @@ fn sample() -> Lockfile {
                     }],
                     metadata_sha256: Some("b".repeat(64)),
                     requires: vec![],
-                    reason: Choice::Said("newest that \"fits\"\u{1b}[31m".into()),
+                    reason: Choice::Said("newest that \"fits\"".into()),
                     targets: None,
                     variant: None,
                 },
@@ -166,6 +166,16 @@ fn who_needs_a_package_and_by_what_way_also_in_a_cycle() {
     let by: Vec<_> =
         needed_by(target, "numpy").iter().map(|(from, e)| (*from, e.requirement.as_str())).collect();
     assert_eq!(by, [("torch", "numpy>=1")]);
+}
+
+#[test]
+fn what_a_lock_says_in_words_has_no_control_characters() {
+    let mut lock = sample();
+    lock.targets[0].packages[0].reason = Choice::Said("a\u{1b}[31mEVIL\u{7}\nerror: fake\u{202e}".into());
+    lock.targets[0].host.system.found_by = "\u{1b}]0;x\u{7}".into();
+    let back = parse(&render(&lock)).unwrap();
+    let said = format!("{} {}", back.targets[0].packages[0].reason, back.targets[0].host.system.found_by);
+    assert!(!said.contains(|c: char| c.is_control() || c == '\u{202e}'), "{said:?}");
 }
 
 #[test]

@@ -33,14 +33,21 @@ pub(super) fn of_requirements(problem: &Problem<'_>, packages: &mut [ChosenPacka
             let series = pin(requirement)?;
             Some(Choice::PinnedBy { package: (*from).to_owned(), series })
         });
-        let requested = problem.request.find(&package.name);
-        let asked = requested.and_then(|r| specifiers(&r.requirement));
-        package.reason = match (asked, pinned_by) {
-            (Some(specifiers), _) if specifiers.iter().any(names_release) => Choice::Asked,
-            (_, Some(pinned)) => pinned,
-            (Some(specifiers), None) => Choice::NewestAllowed(specifiers.to_string()),
-            (None, None) if requested.is_some() => Choice::Newest,
-            (None, None) => match dependents.as_slice() {
+        let requested: Vec<_> = problem
+            .request
+            .requirements
+            .iter()
+            .filter(|r| r.requirement.name.as_ref() as &str == package.name)
+            .collect();
+        let asked: Vec<_> = requested.iter().filter_map(|user| specifiers(&user.requirement)).collect();
+        let allowed = asked.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        let names_one = asked.iter().flat_map(|specifiers| specifiers.iter()).any(names_release);
+        package.reason = match pinned_by {
+            _ if names_one => Choice::Asked,
+            Some(pinned) => pinned,
+            None if !allowed.is_empty() => Choice::NewestAllowed(allowed),
+            None if !requested.is_empty() => Choice::Newest,
+            None => match dependents.as_slice() {
                 [] => Choice::Newest,
                 [(one, _), rest @ ..] => Choice::NewestFor { package: (*one).to_owned(), others: rest.len() },
             },

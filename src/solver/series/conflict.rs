@@ -1,0 +1,239 @@
+//! Why a machine runs no series that is asked for, and what would help.
+
+use super::{Asked, series_name};
+use crate::compatibility::{
+    DriverSpan, Needs, Policy, Violation, check_host, envelope_of_framework, required_driver,
+};
+use crate::model::capability::ComputeCapability;
+use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
+use crate::model::level::Level;
+use crate::model::text::clean;
+use crate::model::version::{DottedVersion, cuda_short};
+use crate::registry::FrameworkBuild;
+
+impl<'a> Asked<'a> {
+    /// Why the machine runs none of `asked`, told of the newest of them; the ways out are held against `rows`.
+    pub(super) fn conflict(
+        &self,
+        newest: &FrameworkBuild,
+        asked: &[&FrameworkBuild],
+        rows: &[&'a FrameworkBuild],
+    ) -> Conflict {
+        let name = self.name();
+        let series = series_name(&newest.versions);
+        let fact = |text: String, parties: &[Party], source: String| Reason {
+            kind: ReasonKind::Fact,
+            text,
+            parties: parties.to_vec(),
+            source,
+        };
+        let own = self.registry.source_text(&newest.source);
+        let uses = format!("{} {series} uses CUDA {}", newest.package, cuda_short(&newest.cuda));
+        let mut reasons = vec![fact(uses, &[Party::package(&newest.package), Party::Cuda], own)];
+        let needs = Needs::of_framework(newest);
+        let mut parties: Vec<Party> = Vec::new();
+        for violation in needs.violations(self.registry, self.host, Policy::of(self.request)) {
+            let (told, party) = self.told(newest, &violation);
+            reasons.extend(told.into_iter().map(|(text, parties, source)| fact(text, &parties, source)));
+            parties.push(party);
+        }
+        reasons.dedup_by(|a, b| a.text == b.text);
+        if asked.len() > 1 {
+            let text = match asked.len() {
+                2 => "the older series that is asked for does not run here either".to_owned(),
+                n => format!("the {} older series that are asked for do not run here either", n - 1),
+            };
+            reasons.push(fact(text, &[Party::package(name)], "registry".to_owned()));
+        }
+        for (user, verb) in self
+            .users
+            .iter()
+            .map(|user| (*user, "ask for"))
+            .chain(self.bounds(newest).into_iter().map(|user| (user, "limit the request to")))
+        {
+            let kind = ReasonKind::Asked { origin: user.origin.clone(), bounds_above: user.bounds_above() };
+            let text = format!("you {verb} {}", clean(&user.requirement.to_string(), 100));
+            let parties = vec![Party::package(user.requirement.name.to_string())];
+            reasons.push(Reason { kind, text, parties, source: user.origin.to_string() });
+        }
+        let driver = parties.contains(&Party::Driver).then_some(self.host.driver.as_ref()).flatten();
+        let gpus: Vec<String> = self.host.gpus.iter().flatten().map(|gpu| gpu.label()).collect();
+        let on = match driver {
+            Some(driver) => format!("driver {}", driver.version),
+            None => gpus.join(" and "),
+        };
+        Conflict {
+            headline: format!("no {} runs on {on}", self.written()),
+            target: "default".to_owned(),
+            reasons,
+            would_work_if: self.ways_out(asked, rows),
+        }
+    }
+
+    /// A violation in sentences, and who is at fault.
+    #[allow(clippy::type_complexity)]
+    fn told(
+        &self,
+        row: &FrameworkBuild,
+        violation: &Violation<'_>,
+    ) -> (Vec<(String, Vec<Party>, String)>, Party) {
+        let package = Party::package(&row.package);
+        let own = || self.registry.source_text(&row.source);
+        let name = &row.package;
+        let of_gpu = |text: String| (vec![(text, vec![package.clone(), Party::Gpu], own())], Party::Gpu);
+        match violation {
+            Violation::DriverTooOld(floor, source) => {
+                let native = if self.request.native_driver_only.is_some() { " for native mode" } else { "" };
+                let cuda = cuda_short(&row.cuda);
+                let mut out = Vec::new();
+                let Some(driver) = &self.host.driver else { return (out, Party::Driver) };
+                if driver.user_mode() < floor {
+                    let text = format!("CUDA {cuda} needs driver >= {floor}{native}");
+                    out.push((text, vec![Party::Cuda, Party::Driver], self.registry.source_text(source)));
+                }
+                for gpu in self.host.gpus.iter().flatten() {
+                    let Some(capability) = gpu.capability else { continue };
+                    let first = DriverSpan::of(self.registry, capability).from;
+                    let Some(first) = first.filter(|first| driver.version < *first) else { continue };
+                    let branch = first.major();
+                    let text =
+                        format!("{} is known to drivers from branch {branch} on (inferred)", gpu.label());
+                    let architecture = self.registry.architecture(capability);
+                    let source =
+                        architecture.map(|a| self.registry.source_text(&a.source)).unwrap_or_default();
+                    out.push((text, vec![Party::Gpu, Party::Driver], source));
+                }
+                let text = format!("the driver is {}", driver.user_mode());
+                out.push((text, vec![Party::Driver], driver.found_by.to_string()));
+                (out, Party::Driver)
+            }
+            Violation::DriverUnknown(cuda) => {
+                let text = format!("which driver CUDA {} needs is not known", cuda_short(cuda));
+                (vec![(text, vec![Party::Cuda, Party::Driver], "registry".to_owned())], Party::Driver)
+            }
+            Violation::NoCode(gpu) => of_gpu(format!("{name} has no code for {}", gpu.label())),
+            Violation::CodeUnknown(gpu) => {
+                of_gpu(format!("whether {name} has code for {} is not known", gpu.label()))
+            }
+            Violation::PtxTooNew(gpu) => of_gpu(format!(
+                "{name} has only PTX for {}, which needs the driver of its own CUDA",
+                gpu.label()
+            )),
+            Violation::CudnnDropsGpu(gpu, floor, source) => {
+                let cudnn = row.cudnn.as_ref().map(ToString::to_string).unwrap_or_default();
+                let label = gpu.label();
+                let text = format!(
+                    "cuDNN {cudnn}, which {name} needs, serves GPUs from {floor} on; {label} is below"
+                );
+                let parties = vec![Party::Cudnn, Party::Gpu, package];
+                (vec![(text, parties, self.registry.source_text(source))], Party::Gpu)
+            }
+            Violation::NoDriverForGpu(gpu) => {
+                let text =
+                    format!("every driver for CUDA {} is too new for {}", cuda_short(&row.cuda), gpu.label());
+                let architecture = gpu.capability.and_then(|c| self.registry.architecture(c));
+                let source = architecture.map(|a| self.registry.source_text(&a.source)).unwrap_or_default();
+                (vec![(text, vec![package.clone(), Party::Gpu], source)], Party::Gpu)
+            }
+            // Rows of other platforms are left out before, and rows are of builds with CUDA and of no known glibc.
+            Violation::Platform => (Vec::new(), Party::Platform),
+            Violation::CpuBuild => (Vec::new(), Party::Gpu),
+            Violation::LibcTooOld(_) => (Vec::new(), Party::Glibc),
+        }
+    }
+
+    /// The lowest driver with which a series that is asked for runs, the newest series that runs as it is, each bound
+    /// without which one does, and the GPUs that would do.
+    fn ways_out(&self, asked: &[&FrameworkBuild], rows: &[&'a FrameworkBuild]) -> Vec<WayOut> {
+        let mut out = Vec::new();
+        let mut offer = |change: Change, party: Party, row: &FrameworkBuild| {
+            let (releases, cuda) = (series_name(&row.versions), cuda_short(&row.cuda));
+            let gives = format!("{} {releases} with CUDA {cuda}", row.package);
+            let stack = [(row.package.clone(), releases), ("cuda".to_owned(), cuda)].into();
+            out.push(WayOut { change, party, release: None, level: Level::Stack, stack, gives, set: None });
+        };
+        if let Some((driver, row)) = self.driver_that_helps(asked) {
+            offer(Change::Driver(driver), Party::Driver, row);
+        }
+        let runs = |row: &&&FrameworkBuild| self.runs_on(row, self.host);
+        let within_bounds = |row: &&&FrameworkBuild| self.allowed(row, &self.bounds(row));
+        if let Some(row) = rows.iter().filter(within_bounds).find(runs) {
+            // Where no extras are asked for, none are missing.
+            let extras = !self.extras().is_empty();
+            let package = self.other_ask(row).filter(|_| extras).unwrap_or_else(|| self.name().to_owned());
+            let change = Change::Series { package, releases: series_name(&row.versions) };
+            offer(change, Party::package(self.name()), row);
+        }
+        for (i, bound) in self.request.constraints.iter().enumerate() {
+            let mut request = self.request.clone();
+            request.constraints.remove(i);
+            let without = Asked { request: &request, users: self.users.clone(), ..*self };
+            let Some(row) = without.asked(rows).into_iter().find(|row| self.runs_on(row, self.host)) else {
+                continue;
+            };
+            if self.bounds(row).contains(&bound) {
+                let text = clean(&bound.requirement.to_string(), 60);
+                let party = Party::package(bound.requirement.name.to_string());
+                offer(Change::WithoutConstraint(text), party, row);
+            }
+        }
+        if let Some((first, last, row)) = self.gpus_that_help(asked) {
+            offer(Change::OtherGpu(first, last), Party::Gpu, row);
+        }
+        out
+    }
+
+    /// The lowest and the highest compute capability that would do in place of the machine's one kind of GPU.
+    fn gpus_that_help<'r>(
+        &self,
+        asked: &[&'r FrameworkBuild],
+    ) -> Option<(ComputeCapability, ComputeCapability, &'r FrameworkBuild)> {
+        let gpus = self.host.gpus.as_ref()?;
+        if gpus.windows(2).any(|pair| pair[0].capability != pair[1].capability) {
+            return None;
+        }
+        let with = |capability: ComputeCapability| {
+            let mut host = self.host.clone();
+            for gpu in host.gpus.iter_mut().flatten() {
+                gpu.capability = Some(capability);
+            }
+            host
+        };
+        asked.iter().find_map(|row| {
+            let covered = envelope_of_framework(self.registry, row).coverage;
+            let capabilities = covered.iter().map(|row| row.compute_capability);
+            let mut fit = capabilities.filter(|capability| {
+                let host = with(*capability);
+                check_host(self.registry, &host).is_ok() && self.runs_on(row, &host)
+            });
+            let first = fit.next()?;
+            Some((first, fit.next_back().unwrap_or(first), *row))
+        })
+    }
+
+    fn driver_that_helps<'r>(
+        &self,
+        asked: &[&'r FrameworkBuild],
+    ) -> Option<(DottedVersion, &'r FrameworkBuild)> {
+        let driver = self.host.driver.as_ref()?;
+        let (os, policy) = (self.host.system.platform.os, Policy::of(self.request));
+        let floors = asked.iter().flat_map(|row| [policy, Policy::Native].map(|policy| (policy, &row.cuda)));
+        let floors = floors.filter_map(|(policy, cuda)| required_driver(self.registry, cuda, os, policy));
+        let gpus = self.host.gpus.iter().flatten().filter_map(|gpu| gpu.capability);
+        let firsts = gpus.filter_map(|capability| DriverSpan::of(self.registry, capability).from);
+        let mut drivers: Vec<DottedVersion> = floors.map(|floor| floor.value).chain(firsts).collect();
+        drivers.retain(|version| *version > driver.version);
+        drivers.sort();
+        drivers.dedup();
+        drivers.into_iter().find_map(|version| {
+            let mut host = self.host.clone();
+            let newer = host.driver.as_mut()?;
+            newer.version.clone_from(&version);
+            newer.cuda = None;
+            newer.compat = None;
+            check_host(self.registry, &host).ok()?;
+            let row = asked.iter().find(|row| self.runs_on(row, &host))?;
+            Some((version, *row))
+        })
+    }
+}

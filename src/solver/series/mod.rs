@@ -1,0 +1,322 @@
+//! What the registry alone says of a framework beside torch: which releases a machine runs, and with which CUDA.
+//!
+//! The registry knows what series of releases were built for, not which releases there are, nor for which Pythons. So
+//! the answer names a series, and there is nothing in it that could be locked.
+
+mod conflict;
+
+use std::collections::BTreeMap;
+
+use pep440_rs::{Version, VersionSpecifiers};
+use pep508_rs::{ExtraName, Requirement, VerbatimUrl, VersionOrUrl};
+use version_ranges::Ranges;
+
+use crate::compatibility::{CPU, DriverFit, Needs, Policy, envelope_of_framework, required_driver};
+use crate::model::conflict::Conflict;
+use crate::model::host::Host;
+use crate::model::metadata::marker_environment;
+use crate::model::request::{Request, UserRequirement};
+use crate::model::solution::{DriverMode, Series};
+use crate::model::text::clean;
+use crate::model::wheel::Python;
+use crate::registry::{CudaFrom, FrameworkBuild, Registry};
+
+/// Why there is no series to name.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NoSeries {
+    /// The registry has no row for what is asked.
+    Unknown {
+        /// The requirement as it was written.
+        requirement: String,
+        /// The series that it has for the platform, newest first.
+        known: Vec<String>,
+    },
+    /// The machine runs none of those that are asked for.
+    Conflict(Box<Conflict>),
+}
+
+/// For each requirement of a framework beside torch the newest series that the machine runs.
+///
+/// # Errors
+/// The first requirement that no series answers.
+pub fn newest_series(registry: &Registry, host: &Host, request: &Request) -> Result<Vec<Series>, NoSeries> {
+    let platform = host.system.platform;
+    let environments: Vec<_> =
+        registry.pythons().iter().map(|minor| marker_environment(Python::new(*minor), platform)).collect();
+    let mut by_name: BTreeMap<&str, Vec<&UserRequirement>> = BTreeMap::new();
+    for user in &request.requirements {
+        let name: &str = user.requirement.name.as_ref();
+        let applies = environments.iter().any(|e| user.requirement.evaluate_markers(e, &[]));
+        if applies && registry.frameworks().iter().any(|row| is_of(row, name)) {
+            by_name.entry(name).or_default().push(user);
+        }
+    }
+    let asked = by_name.into_values().map(|users| Asked { registry, host, request, users });
+    asked.map(|asked| asked.answer()).collect()
+}
+
+/// Whether a row speaks of what a requirement of this name asks for.
+fn is_of(row: &FrameworkBuild, name: &str) -> bool {
+    row.package == name || ask(row).is_some_and(|ask| ask.name.as_ref() as &str == name)
+}
+
+/// How one asks for a row's releases with CUDA, where the bare name is not it.
+fn ask(row: &FrameworkBuild) -> Option<Requirement<VerbatimUrl>> {
+    row.ask.as_ref()?.parse().ok()
+}
+
+/// What is asked of one package, on one machine.
+struct Asked<'a> {
+    registry: &'a Registry,
+    host: &'a Host,
+    request: &'a Request,
+    /// The requirements of the package, at least one.
+    users: Vec<&'a UserRequirement>,
+}
+
+impl<'a> Asked<'a> {
+    fn name(&self) -> &'a str {
+        self.users[0].requirement.name.as_ref()
+    }
+
+    /// The extras that any of the requirements asks for.
+    fn extras(&self) -> Vec<&'a ExtraName> {
+        let mut extras: Vec<_> = self.users.iter().flat_map(|user| &user.requirement.extras).collect();
+        extras.sort();
+        extras.dedup();
+        extras
+    }
+
+    /// The requirements as they were written.
+    fn written(&self) -> String {
+        let texts: Vec<String> = self.users.iter().map(|user| user.requirement.to_string()).collect();
+        clean(&texts.join(", "), 100)
+    }
+
+    /// The rows of the platform, newest series first.
+    fn rows(&self) -> Vec<&'a FrameworkBuild> {
+        let platform = self.host.system.platform;
+        let of_platform = |row: &&FrameworkBuild| row.platform == platform && is_of(row, self.name());
+        let mut rows: Vec<&FrameworkBuild> = self.registry.frameworks().iter().filter(of_platform).collect();
+        rows.sort_by_key(|row| std::cmp::Reverse((lowest(&row.versions), row.cuda.clone())));
+        rows
+    }
+
+    /// Whether a row's releases are what the extras of the requirement bring.
+    fn has_extras_of(&self, row: &FrameworkBuild) -> bool {
+        let extras = self.extras();
+        ask(row).is_some_and(|ask| !ask.extras.is_empty() && ask.extras.iter().all(|e| extras.contains(&e)))
+    }
+
+    /// How the requirement has to be written for a row's releases to use CUDA, where it is not written so.
+    fn other_ask(&self, row: &FrameworkBuild) -> Option<String> {
+        let ask = ask(row)?;
+        (ask.name == self.users[0].requirement.name && !self.has_extras_of(row)).then(|| row.ask.clone())?
+    }
+
+    /// The bounds on the package, and on the one with a row's code for GPUs.
+    fn bounds(&self, row: &FrameworkBuild) -> Vec<&'a UserRequirement> {
+        let of = |user: &&UserRequirement| {
+            let name: &str = user.requirement.name.as_ref();
+            name == self.name() || name == row.package
+        };
+        self.request.constraints.iter().filter(of).collect()
+    }
+
+    /// Whether a row has releases that all of these allow. As ranges, which treat local versions otherwise than PEP 440
+    /// does: TensorFlow's and JAX's releases have none.
+    fn allowed(&self, row: &FrameworkBuild, users: &[&UserRequirement]) -> bool {
+        let specifiers = users.iter().filter_map(|user| match &user.requirement.version_or_url {
+            Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(Ranges::from(specifiers.clone())),
+            _ => None,
+        });
+        specifiers.fold(Ranges::from(row.versions.clone()), |all, one| all.intersection(&one))
+            != Ranges::empty()
+    }
+
+    /// The rows that the request asks for: by its extras, its specifiers and its bounds. Where an extra brings CUDA, the
+    /// others have to bring none.
+    fn asked(&self, rows: &[&'a FrameworkBuild]) -> Vec<&'a FrameworkBuild> {
+        let bring_cuda = self.extras().len();
+        let by_extra: Vec<&FrameworkBuild> =
+            rows.iter().filter(|row| self.has_extras_of(row)).copied().collect();
+        let of_extras = match bring_cuda {
+            0 => rows.to_vec(),
+            // Which CUDA several extras bring together, or an extra without a row, the registry does not know.
+            1 => by_extra,
+            _ => Vec::new(),
+        };
+        let fits =
+            |row: &&FrameworkBuild| self.allowed(row, &[self.users.clone(), self.bounds(row)].concat());
+        of_extras.into_iter().filter(fits).collect()
+    }
+
+    fn answer(&self) -> Result<Series, NoSeries> {
+        let rows = self.rows();
+        let asked = self.asked(&rows);
+        let Some(newest) = asked.first() else {
+            let bounds = rows.first().map(|row| self.bounds(row)).unwrap_or_default();
+            let bounds: Vec<String> = bounds.iter().map(|user| user.requirement.to_string()).collect();
+            let bounds = match bounds.is_empty() {
+                true => String::new(),
+                false => format!(" with the bounds {}", clean(&bounds.join(", "), 100)),
+            };
+            return Err(NoSeries::Unknown {
+                requirement: format!("{}{bounds}", self.written()),
+                known: rows.iter().map(|row| self.series_of(row)).collect(),
+            });
+        };
+        match asked.iter().find(|row| self.runs_on(row, self.host)) {
+            Some(row) => Ok(self.series(row)),
+            None => Err(NoSeries::Conflict(Box::new(self.conflict(newest, &asked, &rows)))),
+        }
+    }
+
+    /// A row as one asks for it: `jax[cuda12] >=0.6, <0.7.1`, `2.9.*`.
+    fn series_of(&self, row: &FrameworkBuild) -> String {
+        let series = series_name(&row.versions);
+        match self.name() == row.package {
+            true => series,
+            false => format!("{} {series}", row.ask.as_deref().unwrap_or(&row.package)),
+        }
+    }
+
+    /// Whether a CPU is all that the framework is to run on.
+    fn for_cpu(&self) -> bool {
+        self.host.has_no_gpu() || self.request.variant.as_ref().is_some_and(|v| v.value == CPU)
+    }
+
+    fn runs_on(&self, row: &FrameworkBuild, host: &Host) -> bool {
+        let policy = Policy::of(self.request);
+        self.for_cpu() || Needs::of_framework(row).violations(self.registry, host, policy).is_empty()
+    }
+
+    fn series(&self, row: &FrameworkBuild) -> Series {
+        let fit = DriverFit::of(self.registry, self.host, Some(&row.cuda), Policy::of(self.request));
+        let mode = if fit.native { DriverMode::Native } else { DriverMode::Compatibility };
+        let os = self.host.system.platform.os;
+        let native = required_driver(self.registry, &row.cuda, os, Policy::Native);
+        Series {
+            name: row.framework.clone(),
+            package: row.package.clone(),
+            releases: series_name(&row.versions),
+            ask: self.other_ask(row),
+            cuda: row.cuda.clone(),
+            cudnn: row.cudnn.clone(),
+            cuda_from_system: row.cuda_from == CudaFrom::System,
+            conda: row.conda.clone(),
+            evidence: row.evidence,
+            driver_mode: (self.host.driver.is_some() && !self.for_cpu()).then_some(mode),
+            native_driver: native.map(|driver| driver.value),
+            envelope: envelope_of_framework(self.registry, row),
+        }
+    }
+}
+
+/// The lowest release that specifiers name; nothing where they have no lower bound.
+fn lowest(specifiers: &VersionSpecifiers) -> Option<Version> {
+    specifiers.iter().map(|s| s.version().clone()).min()
+}
+
+/// Specifiers as the name of a series: `2.9.*` for `==2.9.*`, `>=0.6, <0.7.1` as they are.
+fn series_name(specifiers: &VersionSpecifiers) -> String {
+    let text = specifiers.to_string();
+    let mut list = specifiers.iter();
+    match (list.next(), list.next()) {
+        (Some(_), None) => text.trim_start_matches("==").trim().to_owned(),
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::request::Origin;
+    use crate::model::version::cuda_short;
+    use crate::solver::tests::host;
+
+    /// The series of each requirement with its CUDA and cuDNN, or the parties and ways out of the conflict.
+    fn told(asked: &str, gpu: &str, driver: &str) -> String {
+        let registry = Registry::embedded();
+        let host = host(Some(&[gpu]), Some(driver));
+        let user =
+            |text: &str| UserRequirement { requirement: text.parse().unwrap(), origin: Origin::CommandLine };
+        // What follows a bar is a bound.
+        let (asked, bounds) = asked.split_once(" | ").unwrap_or((asked, ""));
+        let request = Request {
+            requirements: asked.split(" & ").map(user).collect(),
+            constraints: bounds.split(" & ").filter(|text| !text.is_empty()).map(user).collect(),
+            ..Request::default()
+        };
+        match newest_series(&registry, &host, &request) {
+            Ok(series) => {
+                let one = |s: &Series| {
+                    let cudnn = s.cudnn.as_ref().map(ToString::to_string).unwrap_or_default();
+                    let ask = s.ask.as_ref().map(|ask| format!(" as {ask}")).unwrap_or_default();
+                    format!("{} {}: CUDA {}, cuDNN {cudnn}{ask}", s.package, s.releases, cuda_short(&s.cuda))
+                };
+                series.iter().map(one).collect::<Vec<_>>().join("; ")
+            }
+            Err(NoSeries::Unknown { requirement, .. }) => format!("unknown: {requirement}"),
+            Err(NoSeries::Conflict(conflict)) => {
+                let ways: Vec<String> = conflict.would_work_if.iter().map(|w| w.change.to_string()).collect();
+                format!("{}; {}", conflict.headline, ways.join(" or "))
+            }
+        }
+    }
+
+    #[test]
+    fn the_registry_alone_answers_for_frameworks_beside_torch() {
+        let table = [
+            ("tensorflow==2.9.*", "T4", "450.80.02", "tensorflow 2.9.*: CUDA 11.2, cuDNN 8.1"),
+            ("tensorflow==2.9.1", "T4", "450.80.02", "tensorflow 2.9.*: CUDA 11.2, cuDNN 8.1"),
+            ("tensorflow>=2.8,<2.9.2", "T4", "450.80.02", "tensorflow 2.9.*: CUDA 11.2, cuDNN 8.1"),
+            (
+                "tensorflow==2.9.*",
+                "T4",
+                "450.36.06",
+                "no tensorflow==2.9.* runs on driver 450.36.06; driver >= 450.80.02 or tensorflow 2.3.*",
+            ),
+            (
+                "tensorflow>=2.19,<2.20",
+                "T4",
+                "550.54.14",
+                "tensorflow 2.19.*: CUDA 12.5, cuDNN 9.3 as tensorflow[and-cuda]",
+            ),
+            (
+                "jax[cuda13]",
+                "T4",
+                "535.54.03",
+                "no jax[cuda13] runs on driver 535.54.03; driver >= 580.65.06 or jax[cuda12] >=0.11.2, <0.13",
+            ),
+            ("tensorflow==1.15", "T4", "450.80.02", "unknown: tensorflow==1.15"),
+            ("numpy", "T4", "450.80.02", ""),
+            ("tensorflow; sys_platform == 'win32'", "T4", "450.80.02", ""),
+            (
+                "tensorflow>=2.10 & tensorflow<2.12",
+                "A100",
+                "535.54.03",
+                "tensorflow 2.11.*: CUDA 11.2, cuDNN 8.1",
+            ),
+            ("jax[cuda13]<0.7.2", "A100", "580.65.06", "unknown: jax[cuda13]<0.7.2"),
+            (
+                "jax[cuda12] | jax-cuda12-plugin<0.6",
+                "A100",
+                "535.54.03",
+                "jax-cuda12-plugin >=0.4.29, <0.6: CUDA 12.3, cuDNN 9.1",
+            ),
+            (
+                "tensorflow | tensorflow>=2.15",
+                "K80",
+                "470.57.02",
+                "no tensorflow runs on driver 470.57.02; without the constraint tensorflow>=2.15",
+            ),
+            ("jax[cuda11]", "A100", "580.65.06", "unknown: jax[cuda11]"),
+            ("jax[cuda12,cuda13]", "A100", "580.65.06", "unknown: jax[cuda12,cuda13]"),
+            ("tensorflow[foo]", "A100", "580.65.06", "unknown: tensorflow[foo]"),
+        ];
+        for (asked, gpu, driver, expected) in table {
+            assert_eq!(told(asked, gpu, driver), expected, "{asked} on {gpu} with {driver}");
+        }
+    }
+}

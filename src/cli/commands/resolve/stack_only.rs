@@ -82,7 +82,7 @@ pub(super) fn tell(machines: &[Machine], series: &[Vec<Series>], registry: &Regi
     }
     printer.out("");
     printer.out(&format!("{}nothing: the registry knows series, not releases", label(printer, "wrote")));
-    say_how_to_ask(series, printer);
+    say_how_to_ask(series, false, printer);
     printer.hint(
         "without `--stack-only` the index is asked for the release and its Python, and both are locked",
     );
@@ -94,7 +94,7 @@ pub(super) fn tell_beside(machines: &[Machine], series: &[Vec<Series>], printer:
         tell_series(machine, series, printer);
         printer.note(&format!("the lock of {} holds torch's stack alone", machine.name));
     }
-    say_how_to_ask(series, printer);
+    say_how_to_ask(series, true, printer);
 }
 
 fn tell_series(machine: &Machine, series: &[Series], printer: &Printer) {
@@ -104,7 +104,12 @@ fn tell_series(machine: &Machine, series: &[Series], printer: &Printer) {
     }
 }
 
-fn say_how_to_ask(series: &[Vec<Series>], printer: &Printer) {
+fn say_how_to_ask(series: &[Vec<Series>], with_torch: bool, printer: &Printer) {
+    if series.iter().any(|series| series.len() + usize::from(with_torch) > 1) {
+        printer.note(
+            "each framework is judged alone: whether their packages fit together, the registry does not know",
+        );
+    }
     let mut asks: Vec<(&str, &str)> = series
         .iter()
         .flatten()

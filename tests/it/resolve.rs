@@ -28,8 +28,10 @@ fn a_project_from_manifest_to_lock() {
     assert!(!lock.contains("3.12\""), "a yanked release is not taken: {lock}");
     assert!(!lock.contains(&server.address), "the lock names no address");
     // Solved again it is the same bytes, and it is current.
-    context.run(&resolve(&[], &[])).expect(0);
+    let again = context.run(&resolve(&[], &[])).expect(0);
     assert_eq!(context.read("envlock.lock"), lock);
+    let python = again.stdout.lines().find(|line| line.starts_with("  python")).unwrap();
+    assert!(python.ends_with("kept from the lock"), "{python}");
     context.run(&["resolve", "--locked"]).expect(0);
     context.write("envlock.toml", "[stack]\ntorch = \">=2.9\"\n");
     let exported = context.run(&["export", "requirements.txt"]).expect(0);

@@ -145,6 +145,7 @@ pub(super) fn run_in(
             machines: &machines,
             solutions: &solutions,
             request: &request,
+            preferences: &preferences,
             written: &written,
             start,
             name: &export::environment_name(&project.name()),

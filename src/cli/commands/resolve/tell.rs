@@ -59,6 +59,8 @@ pub(super) struct Told<'a> {
     pub machines: &'a [Machine],
     pub solutions: &'a [Solution],
     pub request: &'a Request,
+    /// What the old lock held, machine by machine.
+    pub preferences: &'a [Preferences],
     /// The files written, none with `--dry-run`.
     pub written: &'a [String],
     pub start: Instant,
@@ -76,13 +78,14 @@ impl Told<'_> {
         } else {
             printer.out(&format!("solved {} targets in {seconds:.1} s", self.solutions.len()));
         }
-        for (machine, solution) in self.machines.iter().zip(self.solutions) {
+        let held = self.machines.iter().zip(self.preferences);
+        for ((machine, preferences), solution) in held.zip(self.solutions) {
             if self.solutions.len() > 1 {
                 printer.out("");
                 let line = format!("{}; {}", report::host_line(&machine.host, registry), amount(solution));
                 printer.out(&format!("{}{}", label(printer, &machine.name), wrap(&line, 15)));
             }
-            let python = why_python(self.request, machine, solution, registry);
+            let python = why_python(self.request, machine, preferences, solution, registry);
             report::solution(printer, solution, self.request, &machine.host, &python);
         }
         if self.solutions.len() > 1 {
@@ -107,7 +110,18 @@ impl Told<'_> {
     }
 }
 
-fn why_python(request: &Request, machine: &Machine, solution: &Solution, registry: &Registry) -> String {
+fn why_python(
+    request: &Request,
+    machine: &Machine,
+    preferences: &Preferences,
+    solution: &Solution,
+    registry: &Registry,
+) -> String {
+    let asked = machine.python.as_ref().or(request.python.as_ref());
+    let names_it = asked.is_some_and(|asked| asked.text == solution.python.to_string());
+    if !names_it && preferences.python.is_some_and(|locked| locked.minor == solution.python.minor) {
+        return "kept from the lock".to_owned();
+    }
     // Without the index only the registry can know of wheels, and it does not know all.
     let known =
         |stack: &Stack| registry.build(&stack.version, &stack.variant, solution.platform)?.pythons.as_ref();
@@ -115,8 +129,8 @@ fn why_python(request: &Request, machine: &Machine, solution: &Solution, registr
     if !from_index && solution.stack.as_ref().is_some_and(|stack| known(stack).is_none()) {
         return "newest that torch's requires-python allows; its wheels are not known".to_owned();
     }
-    match machine.python.as_ref().or(request.python.as_ref()) {
-        Some(asked) if asked.text == solution.python.to_string() => "asked for".to_owned(),
+    match asked {
+        Some(_) if names_it => "asked for".to_owned(),
         Some(asked) => format!("newest of {} with wheels for all of these", asked.text),
         None => "newest with wheels for all of these".to_owned(),
     }

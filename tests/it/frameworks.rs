@@ -338,6 +338,8 @@ fn the_registry_alone_names_a_series_of_releases() {
     let target = &json["targets"][0];
     assert_eq!((&json["status"], &target["python"]), (&"solved".into(), &serde_json::Value::Null));
     assert_eq!(target["stack"]["cuda"], "12.9");
+    let limited = stack_only("jax[cuda12]", "535.54.03", &["--variant", "cu126"]).expect(0);
+    assert!(limited.flat().contains("`variant` limits torch alone"), "{}", limited.shown());
     let run = stack_only("numpy", "535.54.03", &[]).expect(2);
     assert!(run.stderr.contains("none of them is asked for"), "{}", run.stderr);
 }

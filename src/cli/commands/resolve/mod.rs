@@ -78,7 +78,7 @@ pub(super) fn run_in(
         Beside::Conflict(conflict) => return Ok(refuse(&conflict, &request, printer)),
     };
     if args.stack_only && !stack_only::asks_for_torch(&request) {
-        stack_only::tell(&machines, &series, &registry, printer);
+        stack_only::tell(&machines, &series, &request, &registry, printer);
         return Ok(exit::YES);
     }
     let preferences: Vec<Preferences> =

@@ -65,7 +65,13 @@ pub(super) fn beside_torch(
 }
 
 /// The answer where no torch is asked for.
-pub(super) fn tell(machines: &[Machine], series: &[Vec<Series>], registry: &Registry, printer: &Printer) {
+pub(super) fn tell(
+    machines: &[Machine],
+    series: &[Vec<Series>],
+    request: &Request,
+    registry: &Registry,
+    printer: &Printer,
+) {
     if printer.json {
         let targets: Vec<Value> =
             machines.iter().zip(series).map(|(machine, series)| target_json(&machine.name, series)).collect();
@@ -83,6 +89,7 @@ pub(super) fn tell(machines: &[Machine], series: &[Vec<Series>], registry: &Regi
     printer.out("");
     printer.out(&format!("{}nothing: the registry knows series, not releases", label(printer, "wrote")));
     say_how_to_ask(series, false, printer);
+    super::tell::note_limits(request, printer);
     printer.hint(
         "without `--stack-only` the index is asked for the release and its Python, and both are locked",
     );

@@ -8,6 +8,7 @@ use crate::cli::files;
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::{self, label};
 use crate::cli::settings::Project;
+use crate::compatibility::CPU;
 use crate::model::choice::Choice;
 use crate::model::request::{Preferences, Request};
 use crate::model::solution::{Solution, Stack};
@@ -101,12 +102,30 @@ impl Told<'_> {
                 self.name
             ));
         }
+        if self.solutions.iter().any(|solution| !solution.frameworks.is_empty()) {
+            note_limits(self.request, printer);
+        }
         for note in self.solutions.iter().flat_map(|s| &s.notes) {
             match &note.source {
                 Some(source) => printer.warning(&format!("{} [{source}]", note.text)),
                 None => printer.warning(&note.text),
             }
         }
+    }
+}
+
+/// That limits of the stack are torch's, where another framework is in the answer.
+pub(super) fn note_limits(request: &Request, printer: &Printer) {
+    let limits = [
+        ("cuda", request.cuda.is_some()),
+        ("cudnn", request.cudnn.is_some()),
+        ("variant", request.variant.as_ref().is_some_and(|v| v.value != CPU)),
+    ];
+    let given: Vec<String> =
+        limits.iter().filter(|(_, given)| *given).map(|(name, _)| format!("`{name}`")).collect();
+    if !given.is_empty() {
+        let limits = given.join(", ");
+        printer.note(&format!("{limits} limits torch alone, not TensorFlow or JAX"));
     }
 }
 

@@ -71,7 +71,6 @@ impl<'a> Asked<'a> {
     }
 
     /// A violation in sentences, and who is at fault.
-    #[allow(clippy::type_complexity)]
     fn told(
         &self,
         row: &FrameworkBuild,

@@ -8,7 +8,7 @@ mod conflict;
 use std::collections::BTreeMap;
 
 use pep440_rs::{Version, VersionSpecifiers};
-use pep508_rs::{ExtraName, Requirement, VerbatimUrl, VersionOrUrl};
+use pep508_rs::{ExtraName, MarkerEnvironment, Requirement, VerbatimUrl, VersionOrUrl};
 use version_ranges::Ranges;
 
 use crate::compatibility::{CPU, DriverFit, Needs, Policy, envelope_of_framework, required_driver};
@@ -46,18 +46,28 @@ pub fn newest_series(registry: &Registry, host: &Host, request: &Request) -> Res
     let mut by_name: BTreeMap<&str, Vec<&UserRequirement>> = BTreeMap::new();
     for user in &request.requirements {
         let name: &str = user.requirement.name.as_ref();
-        let applies = environments.iter().any(|e| user.requirement.evaluate_markers(e, &[]));
-        if applies && registry.frameworks().iter().any(|row| is_of(row, name)) {
+        if applies(user, &environments) && registry.frameworks().iter().any(|row| is_of(row, name)) {
             by_name.entry(name).or_default().push(user);
         }
     }
-    let asked = by_name.into_values().map(|users| Asked { registry, host, request, users });
+    let asked = by_name.into_values().map(|users| Asked {
+        registry,
+        host,
+        request,
+        environments: &environments,
+        users,
+    });
     asked.map(|asked| asked.answer()).collect()
 }
 
 /// Whether a row speaks of what a requirement of this name asks for.
 fn is_of(row: &FrameworkBuild, name: &str) -> bool {
     row.package == name || ask(row).is_some_and(|ask| ask.name.as_ref() as &str == name)
+}
+
+/// Whether a requirement's marker holds in any of these environments.
+fn applies(user: &UserRequirement, environments: &[MarkerEnvironment]) -> bool {
+    environments.iter().any(|environment| user.requirement.evaluate_markers(environment, &[]))
 }
 
 /// How one asks for a row's releases with CUDA, where the bare name is not it.
@@ -70,6 +80,8 @@ struct Asked<'a> {
     registry: &'a Registry,
     host: &'a Host,
     request: &'a Request,
+    /// The environment of each Python series on the platform: which Python it is, is open.
+    environments: &'a [MarkerEnvironment],
     /// The requirements of the package, at least one.
     users: Vec<&'a UserRequirement>,
 }
@@ -118,7 +130,7 @@ impl<'a> Asked<'a> {
     fn bounds(&self, row: &FrameworkBuild) -> Vec<&'a UserRequirement> {
         let of = |user: &&UserRequirement| {
             let name: &str = user.requirement.name.as_ref();
-            name == self.name() || name == row.package
+            (name == self.name() || name == row.package) && applies(user, self.environments)
         };
         self.request.constraints.iter().filter(of).collect()
     }
@@ -134,16 +146,12 @@ impl<'a> Asked<'a> {
             != Ranges::empty()
     }
 
-    /// The rows that the request asks for: by its extras, its specifiers and its bounds. Where an extra brings CUDA, the
-    /// others have to bring none.
+    /// The rows that the request asks for: by its extras, its specifiers and its bounds.
     fn asked(&self, rows: &[&'a FrameworkBuild]) -> Vec<&'a FrameworkBuild> {
-        let bring_cuda = self.extras().len();
-        let by_extra: Vec<&FrameworkBuild> =
-            rows.iter().filter(|row| self.has_extras_of(row)).copied().collect();
-        let of_extras = match bring_cuda {
+        let of_extras: Vec<&FrameworkBuild> = match self.extras().len() {
             0 => rows.to_vec(),
-            // Which CUDA several extras bring together, or an extra without a row, the registry does not know.
-            1 => by_extra,
+            1 => rows.iter().filter(|row| self.has_extras_of(row)).copied().collect(),
+            // The registry does not know what several extras bring together.
             _ => Vec::new(),
         };
         let fits =
@@ -310,6 +318,12 @@ mod tests {
                 "K80",
                 "470.57.02",
                 "no tensorflow runs on driver 470.57.02; without the constraint tensorflow>=2.15",
+            ),
+            (
+                "tensorflow==2.9.* | tensorflow<2; sys_platform == 'win32'",
+                "T4",
+                "450.80.02",
+                "tensorflow 2.9.*: CUDA 11.2, cuDNN 8.1",
             ),
             ("jax[cuda11]", "A100", "580.65.06", "unknown: jax[cuda11]"),
             ("jax[cuda12,cuda13]", "A100", "580.65.06", "unknown: jax[cuda12,cuda13]"),

@@ -2,6 +2,7 @@
 
 mod dist_info;
 mod elf;
+mod environment;
 mod fatbin;
 mod ld_cache;
 mod library;
@@ -17,11 +18,12 @@ mod wheel;
 
 pub use dist_info::{Depth, read};
 pub use elf::ElfError;
+pub use environment::{Chosen, Environment, NoEnvironment};
 pub use fatbin::read as device_code;
 pub use library::{Detail, library, library_of_bytes};
 pub use native::{Loads, native};
 pub use owner::Records;
-pub use prefix::{PrefixError, find as find_prefix};
+pub use prefix::PrefixError;
 pub use symbol_versions::of_bytes as symbol_versions_of_bytes;
 pub use traces::traces;
 pub use wheel::{WheelError, is_library, open_wheel, size_of_libraries, text_of_wheel, wheel};

@@ -15,17 +15,6 @@ pub enum PrefixError {
     NoSitePackages(String),
 }
 
-/// The environment to look at: the named one, else the active venv, else the active conda
-/// environment. `variable` reads one environment variable.
-pub fn find(named: Option<&Path>, variable: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
-    named.map(Path::to_path_buf).or_else(|| {
-        ["VIRTUAL_ENV", "CONDA_PREFIX"]
-            .iter()
-            .find_map(|name| variable(name).filter(|v| !v.is_empty()))
-            .map(PathBuf::from)
-    })
-}
-
 /// The site-packages folder and the Python series.
 pub(super) fn site_packages(prefix: &Path) -> Result<(PathBuf, Option<Python>), PrefixError> {
     let shown = || prefix.display().to_string();
@@ -90,13 +79,5 @@ mod tests {
         assert_eq!(site_packages(dir.path()).unwrap().1, Some(Python::new(12)));
         fs_err::write(dir.path().join("pyvenv.cfg"), "home = /usr\nversion = 3.9.2\n").unwrap();
         assert_eq!(site_packages(dir.path()).unwrap().1, Some(Python::new(9)));
-    }
-
-    #[test]
-    fn which_environment() {
-        let conda = |name: &str| (name == "CONDA_PREFIX").then(|| "/opt/conda/envs/a".to_owned());
-        assert_eq!(find(None, &conda), Some(PathBuf::from("/opt/conda/envs/a")));
-        assert_eq!(find(Some(Path::new("/x")), &conda), Some(PathBuf::from("/x")));
-        assert_eq!(find(None, &|_| None), None);
     }
 }

@@ -183,3 +183,43 @@ fn the_snippet_knows_the_last_driver_of_a_gpu() {
     let text = String::from_utf8_lossy(&run("470.57.02").unwrap().stderr).into_owned();
     assert!(text.contains("error[driver-too-old]"), "{text}");
 }
+
+#[test]
+fn venv_beside_the_lock_is_found_and_not_executed() {
+    let Some(mut env) = Environment::new() else { return };
+    env.context.set("PATH", "/usr/bin:/bin");
+    let prefix = env.context.dir.path().join("env");
+    std::fs::write(prefix.join("pyvenv.cfg"), "home = /usr/bin\nversion = 3.12.1\n").unwrap();
+    let venv = env.context.project().join(".venv");
+    std::os::unix::fs::symlink(&prefix, &venv).unwrap();
+    env.context.write("envlock.toml", "[project]\nname = \"demo\"\ndependencies = [\"torch\"]\n");
+    // Found from a folder below the project too; a test that runs code needs a word.
+    let below = env.context.project().join("src");
+    std::fs::create_dir_all(&below).unwrap();
+    let mut command = env.context.command();
+    let verify = env.context.finish(command.current_dir(&below).arg("verify").output().unwrap()).expect(0);
+    assert!(verify.stdout.starts_with("environment [DIR]/project/.venv"), "{}", verify.shown());
+    assert!(verify.flat().contains("found beside envlock.lock"), "{}", verify.shown());
+    assert!(
+        verify.flat().contains("smoke test not run: the environment is not active"),
+        "{}",
+        verify.shown()
+    );
+    let run = env.context.run(&["run", "--", "sh", "-c", "echo $VIRTUAL_ENV"]).expect(0);
+    assert_eq!(run.stdout, "[DIR]/project/.venv\n", "{}", run.shown());
+    assert!(run.stderr.contains("found beside envlock.lock"), "{}", run.shown());
+    let here = env.context.run(&["diagnose", "--here", "--json"]).expect(0).json();
+    assert_eq!(here["facts"]["torch"], "2.9.1+cu128", "{here:#}");
+    // conda's base environment, active in every shell of many machines, is not the project's.
+    env.context.set("CONDA_PREFIX", "/opt/conda");
+    env.context.set("CONDA_DEFAULT_ENV", "base");
+    env.context.run(&["run", "--", "true"]).expect(0);
+    std::fs::remove_file(&venv).unwrap();
+    let base = env.context.run(&["verify"]).expect(3);
+    assert!(
+        base.flat().contains("only conda's base environment is active: `/opt/conda`"),
+        "{}",
+        base.shown()
+    );
+    assert!(base.flat().contains("--prefix /opt/conda"), "{}", base.shown());
+}

@@ -12,7 +12,6 @@ use crate::cli::printer::{DIM, ERROR, GOOD, Printer, wrap};
 use crate::cli::settings::{self, Project};
 use crate::cli::{host, lock};
 use crate::diagnose::{self, Around, Cause, Diagnosis, Facts, Matcher, Reader};
-use crate::inspect;
 use crate::model::finding::Finding;
 use crate::model::fix::Fix;
 use crate::model::host::Host;
@@ -110,9 +109,11 @@ struct Here {
 impl Here {
     /// Looks, and takes what the text did not state into the facts.
     fn look(global: &GlobalArgs, facts: &mut Facts, registry: &Registry) -> Result<Here, CliError> {
-        let Some(prefix) = inspect::find_prefix(None, &|name| std::env::var(name).ok()) else {
+        // Without an environment the machine alone is looked at.
+        let Ok(environment) = verify::environment(None, global) else {
             return Ok(Here { host: host::probed(registry, &[])?, findings: Vec::new() });
         };
+        let prefix = environment.prefix;
         let project = Project::find(global, true)?;
         let lock = lock::read(&project)?;
         let question =

@@ -13,12 +13,9 @@ use crate::verify::FURNITURE;
 
 /// Reads an environment; nothing of it is run.
 pub(in crate::cli) fn read(folder: &Path) -> Result<Imported, CliError> {
-    let prefix = inspect::find_prefix(Some(folder), &|_| None).ok_or_else(|| {
-        CliError::usage(format!("`{}` is no Python environment", folder.display()))
-            .hint("name the folder of a venv or a conda environment")
+    let installed = inspect::read(folder, inspect::Depth::Sizes).map_err(|error| {
+        CliError::input(error.to_string()).hint("name the folder of a venv or a conda environment")
     })?;
-    let installed =
-        inspect::read(&prefix, inspect::Depth::Sizes).map_err(|error| CliError::input(error.to_string()))?;
     let origin = folder.display().to_string();
     let needed: BTreeSet<String> = installed
         .distributions

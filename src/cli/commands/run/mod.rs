@@ -15,6 +15,7 @@ use crate::cli::exit;
 use crate::cli::lock;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
+use crate::inspect::Chosen;
 use state::State;
 
 /// Where the command is not started, whatever the reason, the exit code says that: any other is the command's own.
@@ -23,12 +24,16 @@ pub(super) fn run(global: &GlobalArgs, args: &RunArgs, printer: &Printer) -> Res
 }
 
 fn start(global: &GlobalArgs, args: &RunArgs, printer: &Printer) -> Result<u8, CliError> {
-    let prefix = verify::prefix(args.prefix.as_deref())?;
+    let environment = verify::environment(args.prefix.as_deref(), global)?;
+    let prefix = &environment.prefix;
+    if !environment.is_meant() {
+        printer.note(&format!("environment {}, found beside envlock.lock", prefix.display()));
+    }
     if !args.no_verify {
         let project = Project::find(global, true)?;
-        let kept = State::kept(global, &project, &prefix);
+        let kept = State::kept(global, &project, prefix);
         if !kept.is_some_and(|state| state.holds(global, args))
-            && !verified(global, &project, &prefix, args, printer)?
+            && !verified(global, &project, prefix, args, printer)?
         {
             return Ok(exit::NOT_STARTED);
         }
@@ -38,7 +43,11 @@ fn start(global: &GlobalArgs, args: &RunArgs, printer: &Printer) -> Result<u8, C
     };
     let mut command = Command::new(program);
     command.args(rest);
-    enter(&mut command, &prefix, args.prefix.is_some());
+    enter(
+        &mut command,
+        prefix,
+        environment.chosen != Chosen::ActiveVenv && environment.chosen != Chosen::ActiveConda,
+    );
     let failed = |error: std::io::Error| {
         CliError::usage(format!("cannot start `{}`: {error}", program.to_string_lossy()))
     };
@@ -89,13 +98,13 @@ fn verified(
 }
 
 /// Makes the environment the active one for a command, where it is not already.
-fn enter(command: &mut Command, prefix: &Path, named: bool) {
+fn enter(command: &mut Command, prefix: &Path, is_inactive: bool) {
     let bin = prefix.join(if cfg!(windows) { "Scripts" } else { "bin" });
     let path = std::env::var_os("PATH").unwrap_or_default();
     // The Python that is found first is the one that runs.
     let first =
         std::env::split_paths(&path).find(|f| f.join("python").exists() || f.join("python3").exists());
-    if !named && first.is_some_and(|folder| folder == bin) {
+    if !is_inactive && first.is_some_and(|folder| folder == bin) {
         return;
     }
     let absolute = std::path::absolute(&bin).unwrap_or(bin);

@@ -13,15 +13,16 @@ use crate::cli::error::{CliError, Failure};
 use crate::cli::exit;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
-use crate::cli::{host, lock};
+use crate::cli::{files, host, lock};
 use crate::compatibility::is_cuda;
-use crate::inspect;
+use crate::inspect::{self, Environment, NoEnvironment};
 use crate::lockfile::{Lockfile, Target};
 use crate::model::host::Host;
 use crate::model::host_note::HostNote;
 use crate::model::installed::Installed;
 use crate::model::machine_state::MachineState;
 use crate::model::native::Native;
+use crate::model::text::shell_word;
 use crate::model::version::DottedVersion;
 use crate::registry::Registry;
 use crate::verify::{self, Area};
@@ -45,9 +46,9 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
         };
         return hosts::judge(path, &targets, &ignored(&project), &registry, args, printer);
     }
-    let prefix = prefix(args.prefix.as_deref())?;
+    let environment = environment(args.prefix.as_deref(), global)?;
     let question = Question {
-        prefix: &prefix,
+        prefix: &environment.prefix,
         host: args.host.as_deref(),
         target: args.target.as_deref(),
         deep: args.deep,
@@ -59,12 +60,12 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
     let has_framework = !verify::smoke::frameworks(&judged.installed).is_empty();
     let wanted = match args.smoke {
         SmokeChoice::Off => false,
-        // Of a described machine nothing can be run here.
-        SmokeChoice::Auto => has_framework && args.host.is_none(),
+        // Nothing can be run for a described machine, and nothing runs in an environment that nobody named or activated.
+        SmokeChoice::Auto => has_framework && args.host.is_none() && environment.is_meant(),
         SmokeChoice::Cpu | SmokeChoice::Cuda => true,
     };
     let run_it = wanted && !judged.has_errors();
-    let outcome = run_it.then(|| smoke::run(&prefix, &judged, args.smoke, printer));
+    let outcome = run_it.then(|| smoke::run(&environment.prefix, &judged, args.smoke, printer));
     if let Some(outcome) = &outcome {
         judged.areas.push(verify::smoke::check(outcome, judged.locked_cudnn.as_ref()));
     }
@@ -74,7 +75,7 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
         VerifyFormat::Github => printer.raw(&formats::github(&judged.areas)),
         VerifyFormat::Junit => printer.raw(&formats::junit(&judged.areas)),
         VerifyFormat::Sarif => printer.raw(&formats::sarif(&judged.areas)),
-        VerifyFormat::Text => report.text(&prefix, start, static_ms),
+        VerifyFormat::Text => report.text(&environment, start, static_ms),
     }
     Ok(if judged.has_errors() { exit::NO } else { exit::YES })
 }
@@ -114,14 +115,20 @@ impl Judged {
     }
 }
 
-/// The environment that is meant.
+/// The environment that a command is about ([`Environment::choose`]).
 ///
 /// # Errors
-/// When none is named and none is active.
-pub(super) fn prefix(named: Option<&Path>) -> Result<PathBuf, CliError> {
-    inspect::find_prefix(named, &|name| std::env::var(name).ok()).ok_or_else(|| {
-        CliError::new(Failure::Environment, "no environment is active")
-            .hint("name one with `--prefix DIR`, or activate it first")
+/// When none is named, active or beside the lock.
+pub(super) fn environment(named: Option<&Path>, global: &GlobalArgs) -> Result<Environment, CliError> {
+    let folder = files::project_folder(global.project.as_deref(), true)?;
+    Environment::choose(named, &folder, &|name| std::env::var(name).ok()).map_err(|none| {
+        let hint = match &none {
+            NoEnvironment::None => "name one with `--prefix DIR`, or activate it first".to_owned(),
+            NoEnvironment::CondaBase(base) => {
+                format!("activate another one, or name it: `--prefix {}`", shell_word(base))
+            }
+        };
+        CliError::new(Failure::Environment, none.to_string()).hint(hint)
     })
 }
 

@@ -1,6 +1,5 @@
 //! What `verify` tells a person, and its JSON.
 
-use std::path::Path;
 use std::time::Instant;
 
 use serde_json::json;
@@ -8,6 +7,7 @@ use serde_json::json;
 use super::Judged;
 use crate::cli::args::{SmokeChoice, VerifyArgs};
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
+use crate::inspect::{Chosen, Environment};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::smoke::{End, SmokeOutcome};
@@ -25,6 +25,10 @@ impl Report<'_> {
         self.judged.areas.iter().flat_map(|a| &a.findings)
     }
 
+    fn has_framework(&self) -> bool {
+        !crate::verify::smoke::frameworks(&self.judged.installed).is_empty()
+    }
+
     pub fn json(&self) {
         let differs = self.judged.has_errors();
         let smoke = self.outcome.map(|o| {
@@ -38,11 +42,16 @@ impl Report<'_> {
         }));
     }
 
-    pub fn text(&self, prefix: &Path, start: Instant, static_ms: u128) {
+    pub fn text(&self, environment: &Environment, start: Instant, static_ms: u128) {
         let p = self.printer;
         let against = &self.judged.against;
         let python = self.judged.installed.python.map(|v| format!(" (Python {v})")).unwrap_or_default();
-        p.out(&format!("environment {}{python}, {against}", prefix.display()));
+        let chosen = match environment.chosen {
+            Chosen::Named => "",
+            Chosen::ActiveVenv | Chosen::ActiveConda => ", active",
+            Chosen::Found => ", found beside envlock.lock",
+        };
+        p.out(&format!("environment {}{python}{chosen}, {against}", environment.prefix.display()));
         for area in &self.judged.areas {
             let word = if area.has_errors() {
                 p.paint(ERROR, "differs")
@@ -60,6 +69,13 @@ impl Report<'_> {
         let smoke = match (self.outcome, errors) {
             (None, 0) if self.args.smoke == SmokeChoice::Auto && self.args.host.is_some() => {
                 "; no smoke test for a described machine"
+            }
+            (None, 0)
+                if self.args.smoke == SmokeChoice::Auto
+                    && self.has_framework()
+                    && !environment.is_meant() =>
+            {
+                "; smoke test not run: the environment is not active (`--smoke cpu` or `cuda` runs it)"
             }
             (None, 0) if self.args.smoke == SmokeChoice::Auto => "; no framework here: no smoke test",
             (None, 0) => "; smoke test off",

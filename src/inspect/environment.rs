@@ -1,0 +1,139 @@
+//! Which environment a command is about: one rule for `verify`, `run` and `diagnose --here`.
+
+use std::path::{Path, PathBuf};
+
+/// An environment, and how it was chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Environment {
+    /// Its folder.
+    pub prefix: PathBuf,
+    /// How it was chosen.
+    pub chosen: Chosen,
+}
+
+/// How an environment was chosen, in order of precedence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chosen {
+    /// Named with `--prefix`.
+    Named,
+    /// Activated as a venv: `VIRTUAL_ENV`.
+    ActiveVenv,
+    /// Activated with conda, and not conda's base environment: `CONDA_PREFIX`.
+    ActiveConda,
+    /// `.venv` in the project's folder; neither named nor active, so no code of it is executed unless asked for.
+    Found,
+}
+
+/// Why no environment was chosen.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoEnvironment {
+    /// None is named, active or beside the lock.
+    #[error("no environment is active, and there is no `.venv` beside envlock.lock")]
+    None,
+    /// Only conda's base environment is active, which holds conda itself.
+    #[error("only conda's base environment is active: `{0}`")]
+    CondaBase(String),
+}
+
+impl Environment {
+    /// The environment that a command is about: the named one, else the active venv, else the active conda environment
+    /// unless it is conda's base, else `.venv` in the project's folder. `variable` reads one environment variable.
+    ///
+    /// # Errors
+    /// Where there is none of these.
+    pub fn choose(
+        named: Option<&Path>,
+        project: &Path,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Environment, NoEnvironment> {
+        let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        if let Some(named) = named {
+            return Ok(Environment { prefix: named.to_path_buf(), chosen: Chosen::Named });
+        }
+        if let Some(prefix) = set("VIRTUAL_ENV") {
+            return Ok(Environment { prefix, chosen: Chosen::ActiveVenv });
+        }
+        let conda = set("CONDA_PREFIX");
+        let is_base = conda.as_ref().is_some_and(|prefix| is_conda_base(prefix, variable));
+        if let (Some(prefix), false) = (&conda, is_base) {
+            return Ok(Environment { prefix: prefix.clone(), chosen: Chosen::ActiveConda });
+        }
+        let beside = project.join(".venv");
+        // A venv is what has a pyvenv.cfg (PEP 405).
+        if beside.join("pyvenv.cfg").is_file() {
+            return Ok(Environment { prefix: beside, chosen: Chosen::Found });
+        }
+        Err(match conda {
+            Some(base) => NoEnvironment::CondaBase(base.display().to_string()),
+            None => NoEnvironment::None,
+        })
+    }
+
+    /// Whether somebody named or activated it.
+    pub fn is_meant(&self) -> bool {
+        self.chosen != Chosen::Found
+    }
+}
+
+/// Whether a prefix is the environment that conda itself is installed in: conda says so by name, and only that one has
+/// `condabin`.
+fn is_conda_base(prefix: &Path, variable: &dyn Fn(&str) -> Option<String>) -> bool {
+    variable("CONDA_DEFAULT_ENV").as_deref() == Some("base")
+        || prefix.join("condabin").is_dir() && prefix.join("conda-meta").is_dir()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A project with a `.venv`, and the folder of a conda installation.
+    fn folders() -> (tempfile::TempDir, PathBuf, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let (project, conda) = (dir.path().join("project"), dir.path().join("conda"));
+        fs_err::create_dir_all(project.join(".venv")).unwrap();
+        fs_err::write(project.join(".venv/pyvenv.cfg"), "home = /usr/bin\n").unwrap();
+        fs_err::create_dir_all(conda.join("condabin")).unwrap();
+        fs_err::create_dir_all(conda.join("conda-meta")).unwrap();
+        (dir, project, conda)
+    }
+
+    #[test]
+    fn the_first_of_named_active_and_found_is_chosen() {
+        let (_dir, project, conda) = folders();
+        let conda = conda.display().to_string();
+        type Variables<'v> = &'v [(&'v str, &'v str)];
+        let table: [(Option<&str>, Variables<'_>, Chosen); 7] = [
+            (Some("x"), &[("VIRTUAL_ENV", "/v"), ("CONDA_PREFIX", "/c")], Chosen::Named),
+            (None, &[("VIRTUAL_ENV", "/v"), ("CONDA_PREFIX", "/c")], Chosen::ActiveVenv),
+            (None, &[("VIRTUAL_ENV", ""), ("CONDA_PREFIX", "/c/envs/a")], Chosen::ActiveConda),
+            (None, &[("CONDA_PREFIX", "/c"), ("CONDA_DEFAULT_ENV", "base")], Chosen::Found),
+            (None, &[("CONDA_PREFIX", &conda)], Chosen::Found),
+            (None, &[("VIRTUAL_ENV", "/v"), ("CONDA_DEFAULT_ENV", "base")], Chosen::ActiveVenv),
+            (None, &[], Chosen::Found),
+        ];
+        for (named, variables, expected) in table {
+            let variable = |name: &str| {
+                variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+            };
+            let found = Environment::choose(named.map(Path::new), &project, &variable).unwrap();
+            assert_eq!(found.chosen, expected, "{named:?} {variables:?}");
+        }
+    }
+
+    #[test]
+    fn without_one_the_error_names_condas_base() {
+        let (_dir, project, conda) = folders();
+        let base = conda.display().to_string();
+        let none = |_: &str| None;
+        let elsewhere = project.join("src");
+        assert_eq!(Environment::choose(None, &elsewhere, &none), Err(NoEnvironment::None));
+        let variable = |name: &str| (name == "CONDA_PREFIX").then(|| base.clone());
+        assert_eq!(
+            Environment::choose(None, &elsewhere, &variable),
+            Err(NoEnvironment::CondaBase(base.clone()))
+        );
+        // A folder of that name that is not a venv does not count.
+        fs_err::remove_file(project.join(".venv/pyvenv.cfg")).unwrap();
+        assert_eq!(Environment::choose(None, &project, &none), Err(NoEnvironment::None));
+    }
+}

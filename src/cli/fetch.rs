@@ -137,7 +137,7 @@ fn fill_sizes(client: &IndexClient, solution: &mut Solution) {
         .filter_map(|p| {
             let file = p.files.first().filter(|f| f.size.is_none())?;
             Some(Need::Metadata {
-                index: p.index.clone(),
+                index: p.source.index()?.to_owned(),
                 project: p.name.clone(),
                 filename: file.name.clone(),
             })
@@ -158,10 +158,12 @@ fn fill_hashes(client: &IndexClient, solution: &mut Solution, bar: &ProgressBar)
         .packages
         .iter()
         .flat_map(|p| p.files.iter().filter(|f| f.sha256.is_none()).map(move |f| (p, f)))
-        .map(|(p, f)| Need::Metadata {
-            index: p.index.clone(),
-            project: p.name.clone(),
-            filename: f.name.clone(),
+        .filter_map(|(p, f)| {
+            Some(Need::Metadata {
+                index: p.source.index()?.to_owned(),
+                project: p.name.clone(),
+                filename: f.name.clone(),
+            })
         })
         .collect();
     if unhashed.is_empty() {

@@ -120,7 +120,7 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
         printer.out("");
         let width = listed.iter().map(|p| p.name.len()).max().unwrap_or(0);
         for p in listed {
-            printer.out(&format!("  {:<width$}  {:<12}  {} [{}]", p.name, p.version, p.reason, p.index));
+            printer.out(&format!("  {:<width$}  {:<12}  {} [{}]", p.name, p.version, p.reason, p.source));
         }
     }
     printer.out("");
@@ -386,7 +386,7 @@ fn target_json(name: &str, s: &Solution) -> Value {
         "packages": s.packages.iter().map(|p| json!({
             "name": p.name,
             "version": p.version,
-            "index": p.index,
+            "index": p.source.index(),
             "reason": p.reason.to_string(),
             "files": p.files.iter().map(|f| json!({"name": f.name, "sha256": f.sha256, "size": f.size})).collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),

@@ -16,6 +16,7 @@ pub use requirements::requirements;
 use crate::lockfile::Target;
 use crate::model::level::Level;
 use crate::model::solution::{ChosenFile, ChosenPackage};
+use crate::model::source::Source;
 
 /// How an environment.yml of envlock's begins.
 pub const ENVIRONMENT_MARK: &str = "# Written by envlock as environment.yml";
@@ -36,6 +37,14 @@ pub enum ExportError {
     /// A package without a file cannot be installed.
     #[error("the lock has no file of `{0}`")]
     NoFiles(String),
+    /// A package from elsewhere than an index's wheels.
+    #[error("the lock takes `{package}` from {from}; this envlock exports wheels of indexes only")]
+    Unsupported {
+        /// The package.
+        package: String,
+        /// What it comes from.
+        from: &'static str,
+    },
     /// A file without a hash cannot be pinned.
     #[error("the index states no SHA-256 for `{0}`, so it cannot be pinned by hash")]
     NoHash(String),
@@ -68,7 +77,20 @@ fn installable(target: &Target) -> Result<&[ChosenPackage], ExportError> {
     if target.level == Level::Stack {
         return Err(ExportError::StackOnly);
     }
+    if let Some(package) = target.conda.first() {
+        return Err(ExportError::Unsupported { package: package.name.clone(), from: "a conda channel" });
+    }
     for package in &target.packages {
+        let from = match &package.source {
+            _ if package.build.is_some() => Some("a source distribution"),
+            Source::Index(_) => None,
+            Source::Url(_) => Some("an address"),
+            Source::Git { .. } => Some("git"),
+            Source::Path(_) => Some("a folder"),
+        };
+        if let Some(from) = from {
+            return Err(ExportError::Unsupported { package: package.name.clone(), from });
+        }
         if package.files.is_empty() {
             return Err(ExportError::NoFiles(package.name.clone()));
         }
@@ -84,15 +106,16 @@ const PYTORCH: &str = "pytorch";
 
 /// Whether a package comes from the pytorch index: `pytorch/cu126`.
 fn is_from_pytorch(package: &ChosenPackage) -> bool {
-    package.index.split('/').next() == Some(PYTORCH)
+    package.source.index().and_then(|index| index.split('/').next()) == Some(PYTORCH)
 }
 
 /// The indexes beside `pypi` and `pytorch` that packages come from, each with one of them, sorted.
 fn extra_indexes(packages: &[ChosenPackage]) -> Vec<(&str, &str)> {
     let mut indexes: Vec<(&str, &str)> = packages
         .iter()
-        .filter(|p| p.index != "pypi" && !is_from_pytorch(p))
-        .map(|p| (p.index.as_str(), p.name.as_str()))
+        .filter(|p| !is_from_pytorch(p))
+        .filter_map(|p| Some((p.source.index()?, p.name.as_str())))
+        .filter(|(index, _)| *index != "pypi")
         .collect();
     indexes.sort_unstable();
     indexes.dedup_by_key(|(index, _)| *index);
@@ -108,14 +131,14 @@ fn pinned<'p>(
     addresses: &[(String, String)],
 ) -> Result<(String, Vec<&'p str>), ExportError> {
     let hashes = |files: &'p [ChosenFile]| files.iter().filter_map(|f| f.sha256.as_deref()).collect();
-    match package.files.first().filter(|_| is_from_pytorch(package)) {
-        Some(file) => {
-            let folder = address(addresses, &package.index, &package.name)?;
+    match (package.files.first(), package.source.index()) {
+        (Some(file), Some(index)) if is_from_pytorch(package) => {
+            let folder = address(addresses, index, &package.name)?;
             let name = percent_encoding::utf8_percent_encode(&file.name, IN_FILE_NAMES);
             let requirement = format!("{} @ {}/{name}", package.name, folder.trim_end_matches('/'));
             Ok((requirement, hashes(std::slice::from_ref(file))))
         }
-        None => Ok((format!("{}=={}", package.name, package.version), hashes(&package.files))),
+        _ => Ok((format!("{}=={}", package.name, package.version), hashes(&package.files))),
     }
 }
 

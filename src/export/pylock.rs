@@ -40,8 +40,10 @@ pub fn pylock(
         }
         out.push_str("wheels = [\n");
         for file in &package.files {
-            let address = url(&package.index, &package.name, &file.name).ok_or_else(|| {
-                ExportError::NoAddress { package: package.name.clone(), index: package.index.clone() }
+            let index = package.source.index().unwrap_or_default();
+            let address = url(index, &package.name, &file.name).ok_or_else(|| ExportError::NoAddress {
+                package: package.name.clone(),
+                index: index.to_owned(),
             })?;
             let _ =
                 write!(out, "    {{ name = {}, url = {}", quote(&file.name), quote(&clean(&address, 2000)));

@@ -120,7 +120,7 @@ fn of_target(old: &Target, new: &Target) -> TargetChanges {
         if version(before) != version(after) {
             packages.push(Change { what: name.clone(), old: version(before), new: version(after) });
         } else if let (Some(before), Some(after)) = (before, after)
-            && (&before.index, &before.files) != (&after.index, &after.files)
+            && (&before.source, &before.files) != (&after.source, &after.files)
         {
             files.push(name.clone());
         }

@@ -12,14 +12,18 @@
 //! Format history (semantic version; a reader takes any minor of its major):
 //! * 1.0.0: first.
 //! * 1.1.0: frameworks beside torch, `[[target.framework]]`. Written only where there are some.
+//! * 2.0.0: packages built from source (`build`, `metadata-from`, ...), direct references (`url`, `git`, `path`) and
+//!   `[[conda-package]]`. Written only where there are some: an older program would install the wrong thing.
 
 mod changes;
+mod error;
 mod graph;
 mod parse;
 mod render;
 mod request;
 mod satisfies;
 mod schema;
+mod sources;
 #[cfg(test)]
 mod tests;
 
@@ -28,11 +32,13 @@ use crate::model::level::Level;
 use crate::model::platform::Platform;
 use crate::model::request::{Preferences, Request};
 use crate::model::solution::{ChosenPackage, Envelope, Framework, Solution, Stack};
+use crate::model::source::CondaPackage;
 use crate::model::wheel::Python;
 
 pub use changes::{Change, TargetChanges, changes, merged, sides};
+pub use error::LockError;
 pub use graph::{chain, needed_by};
-pub use parse::{LockError, parse};
+pub use parse::parse;
 pub use render::{render, same_answer};
 pub use request::{read_request, request_lines};
 pub use satisfies::{Stale, stale};
@@ -44,6 +50,8 @@ pub const MARK: &str = "# Written by envlock and committed with the project";
 pub const FORMAT: semver::Version = semver::Version::new(1, 0, 0);
 /// The format from which on a lock can have frameworks beside torch.
 pub const FORMAT_WITH_FRAMEWORKS: semver::Version = semver::Version::new(1, 1, 0);
+/// The format from which on a lock can have source distributions, direct references and conda packages.
+pub const FORMAT_WITH_SOURCES: semver::Version = semver::Version::new(2, 0, 0);
 
 /// A lockfile.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,6 +90,8 @@ pub struct Target {
     pub host: Host,
     /// Every package, sorted by name.
     pub packages: Vec<ChosenPackage>,
+    /// Every package of a conda channel, sorted by name.
+    pub conda: Vec<CondaPackage>,
 }
 
 impl Target {
@@ -99,6 +109,20 @@ impl Target {
             envelope: solution.envelope.clone(),
             host: host.clone(),
             packages,
+            conda: Vec::new(),
+        }
+    }
+
+    /// The oldest format that can say all of it.
+    fn format(&self) -> semver::Version {
+        let needs_sources =
+            |p: &ChosenPackage| p.source.is_direct() || p.build.is_some() || !p.groups.is_empty();
+        if !self.conda.is_empty() || self.packages.iter().any(needs_sources) {
+            FORMAT_WITH_SOURCES
+        } else if !self.frameworks.is_empty() {
+            FORMAT_WITH_FRAMEWORKS
+        } else {
+            FORMAT
         }
     }
 
@@ -126,9 +150,8 @@ impl Lockfile {
         registry_date: &str,
         targets: Vec<Target>,
     ) -> Lockfile {
-        let has_frameworks = targets.iter().any(|target| !target.frameworks.is_empty());
         Lockfile {
-            format: if has_frameworks { FORMAT_WITH_FRAMEWORKS } else { FORMAT },
+            format: targets.iter().map(Target::format).max().unwrap_or(FORMAT),
             registry_digest: registry_digest.to_owned(),
             registry_date: registry_date.to_owned(),
             request: request_lines(request),

@@ -1,8 +1,11 @@
 //! Reading a lockfile: format first, then shape, then the checksum.
 
+use std::collections::BTreeSet;
+
+use super::error::LockError;
 use super::render::{CHECKSUM_KEY, checksum, request_digest};
 use super::schema::*;
-use super::{FORMAT, Lockfile, Target};
+use super::{FORMAT, FORMAT_WITH_SOURCES, Lockfile, Target, sources};
 use crate::model::capability::CodeTargets;
 use crate::model::choice::Choice;
 use crate::model::host::{Driver, FoundBy, Gpu, Host, System};
@@ -10,52 +13,6 @@ use crate::model::level::Level;
 use crate::model::platform::Libc;
 use crate::model::solution::{ChosenFile, ChosenPackage, Coverage, Edge, Envelope, Framework, Stack};
 use crate::model::text::clean;
-
-/// A lockfile that cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum LockError {
-    /// Made by a newer program.
-    #[error("the lock has format {found}, this envlock reads {understood}")]
-    Newer {
-        /// Its format.
-        found: String,
-        /// What this program reads.
-        understood: String,
-    },
-    /// Conflict markers of a merge.
-    #[error("the lock holds a merge conflict (line {line})")]
-    MergeConflict {
-        /// Line of the first marker.
-        line: usize,
-    },
-    /// No lockfile, or a broken one.
-    #[error("the lock cannot be read: {0}")]
-    Malformed(String),
-    /// A part of the request that this program does not know.
-    #[error("the lock's request has the line `{0}`, which is not understood")]
-    RequestLine(String),
-    /// The checksum differs.
-    #[error("the lock was changed by hand or by a merge: its checksum does not match")]
-    Edited,
-}
-
-impl LockError {
-    /// The command or step that helps.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            LockError::RequestLine(_) => {
-                "write an envlock.toml with `envlock init`, or take the committed lock back with `git checkout envlock.lock`"
-            }
-            LockError::Newer { .. } => "update envlock, or make the lock again with `envlock resolve`",
-            LockError::MergeConflict { .. } => {
-                "`envlock resolve` solves it anew and keeps both sides' versions where they fit"
-            }
-            LockError::Malformed(_) | LockError::Edited => {
-                "take the committed one back with `git checkout envlock.lock`, or make it again: `envlock resolve --redetect` for this machine, or with `--gpu` and `--driver`"
-            }
-        }
-    }
-}
 
 /// More targets than any project has; each may hold every package.
 const MAX_TARGETS: usize = 256;
@@ -90,13 +47,14 @@ fn parse_with(text: &str, checked: bool) -> Result<Lockfile, LockError> {
         .format
         .parse()
         .map_err(|_| LockError::Malformed(format!("`{}` is no format version", clean(&head.format, 40))))?;
-    let understood = semver::VersionReq::parse(&format!("^{}", FORMAT.major)).expect("a constant");
-    if !understood.matches(&format) {
+    let understood = FORMAT.major..=FORMAT_WITH_SOURCES.major;
+    if !understood.contains(&format.major) || !format.pre.is_empty() {
         return Err(LockError::Newer {
             found: format.to_string(),
-            understood: format!("{}.x", FORMAT.major),
+            understood: format!("{}.x and {}.x", understood.start(), understood.end()),
         });
     }
+    let has_format_2 = format.major >= FORMAT_WITH_SOURCES.major;
     let stated = text.lines().find_map(|l| l.strip_prefix(CHECKSUM_KEY)).map(|v| v.trim().trim_matches('"'));
     let body = text.find(CHECKSUM_KEY).and_then(|i| text[i..].find('\n').map(|n| &text[i + n + 1..]));
     match (stated, body) {
@@ -115,8 +73,20 @@ fn parse_with(text: &str, checked: bool) -> Result<Lockfile, LockError> {
         return Err(LockError::Malformed(format!("it has more than {MAX_TARGETS} targets")));
     }
     let mut targets = raw.target.into_iter().map(target).collect::<Result<Vec<_>, _>>()?;
-    for raw in raw.package {
-        share(raw, &mut targets)?;
+    for mut raw in raw.package {
+        let members = members(raw.targets.take(), &targets)?;
+        let package = package(raw, has_format_2)?;
+        for member in members {
+            targets[member].packages.push(package.clone());
+        }
+    }
+    for mut raw in raw.conda_package {
+        sources::require_format_2(has_format_2, &raw.name)?;
+        let members = members(raw.targets.take(), &targets)?;
+        let package = sources::conda_package(raw)?;
+        for member in members {
+            targets[member].conda.push(package.clone());
+        }
     }
     Ok(Lockfile {
         format,
@@ -127,24 +97,15 @@ fn parse_with(text: &str, checked: bool) -> Result<Lockfile, LockError> {
     })
 }
 
-/// Gives a package to the targets it belongs to.
-fn share(mut raw: RawPackage, targets: &mut [Target]) -> Result<(), LockError> {
-    let members = raw.targets.take();
-    let unknown = members.iter().flatten().find(|name| targets.iter().all(|t| t.name != **name));
-    if let Some(unknown) = unknown {
-        let unknown = clean(unknown, 40);
-        return Err(LockError::Malformed(format!("`{unknown}` is no target of it")));
-    }
-    let package = package(raw);
-    let mut owners: Vec<&mut Target> =
-        targets.iter_mut().filter(|t| members.as_ref().is_none_or(|names| names.contains(&t.name))).collect();
-    if let Some(last) = owners.pop() {
-        for owner in owners {
-            owner.packages.push(package.clone());
-        }
-        last.packages.push(package);
-    }
-    Ok(())
+/// The positions of the targets that a package belongs to; all where it names none.
+fn members(names: Option<Vec<String>>, targets: &[Target]) -> Result<Vec<usize>, LockError> {
+    let Some(names) = names else { return Ok((0..targets.len()).collect()) };
+    let find = |name: &String| {
+        let found = targets.iter().position(|target| target.name == *name);
+        found.ok_or_else(|| LockError::Malformed(format!("`{}` is not one of its targets", clean(name, 40))))
+    };
+    let positions: BTreeSet<usize> = names.iter().map(find).collect::<Result<_, _>>()?;
+    Ok(positions.into_iter().collect())
 }
 
 fn target(raw: RawTarget) -> Result<Target, LockError> {
@@ -258,11 +219,15 @@ fn target(raw: RawTarget) -> Result<Target, LockError> {
             notes: Vec::new(),
         },
         packages: Vec::new(),
+        conda: Vec::new(),
     })
 }
 
-fn package(raw: RawPackage) -> ChosenPackage {
-    ChosenPackage {
+fn package(mut raw: RawPackage, has_format_2: bool) -> Result<ChosenPackage, LockError> {
+    Ok(ChosenPackage {
+        source: sources::source(&mut raw, has_format_2)?,
+        build: sources::build(&mut raw, has_format_2)?,
+        groups: sources::groups(&mut raw, has_format_2)?,
         requires: raw
             .requires
             .iter()
@@ -270,7 +235,6 @@ fn package(raw: RawPackage) -> ChosenPackage {
             .collect(),
         name: raw.name,
         version: raw.version,
-        index: raw.index,
         variant: raw.variant,
         reason: Choice::of_code(&clean(&raw.reason, 200)),
         metadata_sha256: raw.metadata,
@@ -288,5 +252,5 @@ fn package(raw: RawPackage) -> ChosenPackage {
                 size: f.size,
             })
             .collect(),
-    }
+    })
 }

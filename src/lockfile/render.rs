@@ -10,6 +10,7 @@ use crate::model::capability::CodeTarget;
 use crate::model::choice::Choice;
 use crate::model::level::Level;
 use crate::model::solution::ChosenPackage;
+use crate::model::source::{CondaPackage, Source};
 use crate::model::text::toml_string as quote;
 
 /// The line before which nothing is covered by the checksum.
@@ -30,10 +31,15 @@ pub fn render(lock: &Lockfile) -> String {
     for target in &lock.targets {
         render_target(&mut body, target);
     }
-    for (package, members) in shared(lock) {
+    let names = |members: Vec<usize>| {
         let names = members.iter().map(|i| lock.targets[*i].name.as_str());
-        let all = members.len() == lock.targets.len();
-        render_package(&mut body, package, (!all).then(|| names.collect()));
+        (members.len() != lock.targets.len()).then(|| names.collect())
+    };
+    for (package, members) in shared(lock, |target| &target.packages, |p| &p.name, is_same) {
+        render_package(&mut body, package, names(members));
+    }
+    for (package, members) in shared(lock, |target| &target.conda, |p| &p.name, |a, b| a == b) {
+        render_conda_package(&mut body, package, names(members));
     }
     let mut out = format!(
         "{}. Change envlock.toml and run\n# `envlock resolve`; an edit by hand is noticed.\n",
@@ -64,30 +70,25 @@ pub fn same_answer(a: &Lockfile, b: &Lockfile) -> bool {
     plain(a) == plain(b)
 }
 
-/// Every package once, by name, with the targets that have the very same of it. Why it was chosen may
-/// differ between them; the first one's reason stands for all.
-fn shared(lock: &Lockfile) -> Vec<(&ChosenPackage, Vec<usize>)> {
-    let same = |a: &ChosenPackage, b: &ChosenPackage| {
-        let ChosenPackage {
-            name,
-            version,
-            index,
-            files,
-            metadata_sha256,
-            requires,
-            reason: _,
-            targets,
-            variant,
-        } = a;
-        (name, version, index, files) == (&b.name, &b.version, &b.index, &b.files)
-            && (metadata_sha256, requires, targets, variant)
-                == (&b.metadata_sha256, &b.requires, &b.targets, &b.variant)
-    };
-    let mut by_name: BTreeMap<&str, Vec<(&ChosenPackage, Vec<usize>)>> = BTreeMap::new();
+/// Whether two targets have the very same of a package. Why it was chosen may differ; the first one's reason stands for
+/// all.
+fn is_same(a: &ChosenPackage, b: &ChosenPackage) -> bool {
+    let plain = |p: &ChosenPackage| ChosenPackage { reason: Choice::Newest, ..p.clone() };
+    plain(a) == plain(b)
+}
+
+/// Every package once, by name, with the targets that have it.
+fn shared<'l, T>(
+    lock: &'l Lockfile,
+    of: impl Fn(&'l Target) -> &'l [T],
+    name: impl Fn(&'l T) -> &'l str,
+    is_same: impl Fn(&T, &T) -> bool,
+) -> Vec<(&'l T, Vec<usize>)> {
+    let mut by_name: BTreeMap<&str, Vec<(&T, Vec<usize>)>> = BTreeMap::new();
     for (i, target) in lock.targets.iter().enumerate() {
-        for package in &target.packages {
-            let blocks = by_name.entry(&package.name).or_default();
-            match blocks.iter_mut().find(|(first, _)| same(first, package)) {
+        for package in of(target) {
+            let blocks = by_name.entry(name(package)).or_default();
+            match blocks.iter_mut().find(|(first, _)| is_same(first, package)) {
                 Some((_, members)) => members.push(i),
                 None => blocks.push((package, vec![i])),
             }
@@ -194,12 +195,36 @@ fn render_package(out: &mut String, p: &ChosenPackage, targets: Option<Vec<&str>
     out.push_str("\n[[package]]\n");
     field(out, "name", Some(&p.name));
     field(out, "version", Some(&p.version.to_string()));
-    field(out, "index", Some(&p.index));
+    match &p.source {
+        Source::Index(index) => field(out, "index", Some(index)),
+        Source::Url(url) => field(out, "url", Some(url)),
+        Source::Git { repository, commit } => {
+            let _ =
+                writeln!(out, "git = {{ repository = {}, commit = {} }}", quote(repository), quote(commit));
+        }
+        Source::Path(path) => field(out, "path", Some(path)),
+    }
     field(out, "variant", p.variant.as_deref());
     field(out, "reason", Some(&p.reason.code()));
-    if let Some(names) = targets {
-        let names: Vec<String> = names.into_iter().map(quote).collect();
-        let _ = writeln!(out, "targets = [{}]", names.join(", "));
+    words(out, "targets", targets);
+    words(out, "groups", (!p.groups.is_empty()).then(|| p.groups.iter().map(String::as_str).collect()));
+    if let Some(build) = &p.build {
+        field(out, "build", Some(build.kind.code()));
+        field(out, "metadata-from", Some(build.metadata_from.code()));
+        let needs = (!build.needs.is_empty()).then(|| build.needs.iter().map(String::as_str).collect());
+        words(out, "build-needs", needs);
+        if !build.requires.is_empty() {
+            let rows = build.requires.iter().map(|r| {
+                format!(
+                    "{{ name = {}, version = {}, file = {}, sha256 = {} }}",
+                    quote(&r.name),
+                    quote(&r.version.to_string()),
+                    quote(&r.file),
+                    quote(&r.sha256)
+                )
+            });
+            list(out, "build-requires", rows);
+        }
     }
     field(out, "metadata", p.metadata_sha256.as_deref());
     if let Some((targets, evidence)) = &p.targets {
@@ -230,6 +255,35 @@ fn render_package(out: &mut String, p: &ChosenPackage, targets: Option<Vec<&str>
                 row
             }),
         );
+    }
+}
+
+fn render_conda_package(out: &mut String, p: &CondaPackage, targets: Option<Vec<&str>>) {
+    out.push_str("\n[[conda-package]]\n");
+    for (key, value) in [
+        ("name", &p.name),
+        ("version", &p.version),
+        ("build", &p.build),
+        ("channel", &p.channel),
+        ("subdir", &p.subdir),
+        ("file", &p.file),
+        ("sha256", &p.sha256),
+        ("md5", &p.md5),
+    ] {
+        field(out, key, Some(value));
+    }
+    let _ = writeln!(out, "size = {}", p.size);
+    words(out, "targets", targets);
+    if !p.depends.is_empty() {
+        list(out, "depends", p.depends.iter().map(|spec| quote(spec)));
+    }
+}
+
+/// A short array on one line.
+fn words(out: &mut String, key: &str, words: Option<Vec<&str>>) {
+    if let Some(words) = words {
+        let words: Vec<String> = words.into_iter().map(quote).collect();
+        let _ = writeln!(out, "{key} = [{}]", words.join(", "));
     }
 }
 

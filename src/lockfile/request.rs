@@ -3,7 +3,7 @@
 //! A line is a key and its value: `package torch>=2.8`, `cuda >=12.6`. What was typed for one run only has
 //! `option` in front: a lock that heeded it answers a manifest that does not ask for it.
 
-use super::LockError;
+use super::error::LockError;
 use crate::model::request::{IndexOwner, Limit, Origin, PythonRequest, Request, UserRequirement};
 use crate::model::text::clean;
 
@@ -24,6 +24,11 @@ const OPTION: &str = "option";
 
 /// The one policy that is written; the other is the default.
 const NATIVE: &str = "native";
+
+/// Whether a line holds an option of one run, which a later run need not repeat.
+pub(super) fn is_option(line: &str) -> bool {
+    line.split_once(' ').is_some_and(|(key, _)| key == OPTION)
+}
 
 /// The request as canonical lines, sorted: equal requests give equal lines, whatever order they were
 /// written in and wherever they stand.

@@ -1,5 +1,6 @@
 //! Whether a lock answers a request: what `resolve --locked` asks.
 
+use super::request::is_option;
 use super::{Lockfile, request_lines};
 use crate::model::request::Request;
 use crate::registry::Registry;
@@ -34,7 +35,7 @@ pub fn stale(lock: &Lockfile, request: &Request, registry: &Registry) -> Vec<Sta
     out.extend(
         lock.request
             .iter()
-            .filter(|l| !asked.contains(l) && !l.starts_with("option "))
+            .filter(|l| !asked.contains(l) && !is_option(l))
             .cloned()
             .map(Stale::NoLongerAsked),
     );

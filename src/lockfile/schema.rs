@@ -6,6 +6,7 @@ use serde::Deserialize;
 use crate::model::capability::{CodeTarget, ComputeCapability, Via};
 use crate::model::evidence::Evidence;
 use crate::model::platform::Platform;
+use crate::model::source::{BuildKind, MetadataFrom};
 use crate::model::version::DottedVersion;
 
 #[derive(Debug, Deserialize)]
@@ -22,6 +23,8 @@ pub(super) struct RawLock {
     pub target: Vec<RawTarget>,
     #[serde(default)]
     pub package: Vec<RawPackage>,
+    #[serde(default)]
+    pub conda_package: Vec<RawCondaPackage>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -123,9 +126,21 @@ pub(super) struct RawGpu {
 pub(super) struct RawPackage {
     pub name: String,
     pub version: Version,
-    pub index: String,
+    /// One of these four says where it comes from.
+    pub index: Option<String>,
+    pub url: Option<String>,
+    pub git: Option<RawGit>,
+    pub path: Option<String>,
     pub variant: Option<String>,
     pub reason: String,
+    #[serde(default)]
+    pub groups: Vec<String>,
+    pub build: Option<BuildKind>,
+    pub metadata_from: Option<MetadataFrom>,
+    #[serde(default)]
+    pub build_needs: Vec<String>,
+    #[serde(default)]
+    pub build_requires: Vec<RawBuildRequirement>,
     /// The targets it belongs to; all where the key is not there.
     pub targets: Option<Vec<String>>,
     pub metadata: Option<String>,
@@ -137,6 +152,36 @@ pub(super) struct RawPackage {
     pub requires: Vec<String>,
     #[serde(default)]
     pub files: Vec<RawFile>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct RawGit {
+    pub repository: String,
+    pub commit: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct RawBuildRequirement {
+    pub name: String,
+    pub version: Version,
+    pub file: String,
+    pub sha256: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct RawCondaPackage {
+    pub name: String,
+    pub version: String,
+    pub build: String,
+    pub channel: String,
+    pub subdir: String,
+    pub file: String,
+    pub sha256: String,
+    pub md5: String,
+    pub size: u64,
+    #[serde(default)]
+    pub depends: Vec<String>,
+    pub targets: Option<Vec<String>>,
 }
 
 #[derive(Debug, Deserialize)]

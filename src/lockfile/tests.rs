@@ -8,6 +8,7 @@ use crate::model::host::{Driver, Gpu};
 use crate::model::platform::Libc;
 use crate::model::request::{Request, UserRequirement};
 use crate::model::solution::{ChosenFile, Coverage, Edge};
+use crate::model::source::{BuildKind, BuildRequirement, MetadataFrom, Source, SourceBuild};
 use crate::registry::Registry;
 
 fn request(requirements: &[&str]) -> Request {
@@ -81,7 +82,9 @@ fn sample() -> Lockfile {
                 ChosenPackage {
                     name: "numpy".into(),
                     version: "2.3.5".parse().unwrap(),
-                    index: "pypi".into(),
+                    source: Source::Index("pypi".into()),
+                    build: None,
+                    groups: vec![],
                     files: vec![ChosenFile {
                         name: "numpy-2.3.5-x.whl".into(),
                         sha256: Some("a".repeat(64)),
@@ -97,7 +100,9 @@ fn sample() -> Lockfile {
                 ChosenPackage {
                     name: "torch".into(),
                     version: "2.9.1".parse().unwrap(),
-                    index: "pypi".into(),
+                    source: Source::Index("pypi".into()),
+                    build: None,
+                    groups: vec![],
                     files: vec![],
                     metadata_sha256: None,
                     requires: vec![Edge { to: "numpy".into(), requirement: "numpy>=1".into() }],
@@ -109,7 +114,122 @@ fn sample() -> Lockfile {
                     variant: Some("cu128".into()),
                 },
             ],
+            conda: vec![],
         }],
+    }
+}
+
+/// The sample with everything that format 2 has a place for.
+fn with_sources() -> Lockfile {
+    let mut lock = sample();
+    let target = &mut lock.targets[0];
+    let like = target.packages[0].clone();
+    let digest = |c: char| c.to_string().repeat(64);
+    let package = |name: &str, source: Source| ChosenPackage {
+        name: name.into(),
+        version: "1.0".parse().unwrap(),
+        source,
+        ..like.clone()
+    };
+    let commit = "0123456789abcdef0123456789abcdef01234567".to_owned();
+    let repository = "https://example.org/team/repo.git".to_owned();
+    target.packages = vec![
+        ChosenPackage {
+            build: Some(SourceBuild {
+                metadata_from: MetadataFrom::AsPublished,
+                kind: BuildKind::Cuda,
+                needs: vec!["torch".into()],
+                requires: vec![BuildRequirement {
+                    name: "setuptools".into(),
+                    version: "80.9.0".parse().unwrap(),
+                    file: "setuptools-80.9.0-py3-none-any.whl".into(),
+                    sha256: digest('d'),
+                }],
+            }),
+            groups: vec!["dev".into(), "train".into()],
+            ..package("a-sdist", Source::Index("pypi".into()))
+        },
+        package("b-url", Source::Url("https://example.org/b-1.0-py3-none-any.whl".into())),
+        package("c-git", Source::Git { repository, commit }),
+        ChosenPackage { files: vec![], ..package("d-path", Source::Path("../libs/d".into())) },
+    ];
+    target.conda = vec![CondaPackage {
+        name: "ffmpeg".into(),
+        version: "7.1.1".into(),
+        build: "gpl_h127656b_906".into(),
+        channel: "conda-forge".into(),
+        subdir: "linux-64".into(),
+        file: "ffmpeg-7.1.1-gpl_h127656b_906.conda".into(),
+        sha256: digest('e'),
+        md5: "f".repeat(32),
+        size: 10_300_000,
+        depends: vec!["libgcc >=13".into(), "__glibc >=2.17,<3.0.a0".into()],
+    }];
+    lock.format = FORMAT_WITH_SOURCES;
+    lock
+}
+
+#[test]
+fn sources_and_conda_packages_are_written_and_read_back() {
+    let lock = with_sources();
+    assert_eq!(lock.targets[0].format(), FORMAT_WITH_SOURCES);
+    assert_eq!(sample().targets[0].format(), FORMAT);
+    let text = render(&lock);
+    assert_eq!(parse(&text).unwrap(), lock);
+    assert_eq!(render(&parse(&text).unwrap()), text);
+    insta::assert_snapshot!("lock_with_sources", text[text.find("[[package]]").unwrap()..].to_owned());
+    // A second target that has the same of all is written with it.
+    let mut two = lock.clone();
+    two.targets.push(Target { name: "other".into(), ..two.targets[0].clone() });
+    let text = render(&two);
+    assert_eq!(text.matches("[[conda-package]]").count(), 1);
+    assert_eq!(parse(&text).unwrap(), two);
+}
+
+#[test]
+fn sources_in_a_lock_of_an_older_format_are_refused() {
+    let text = render(&Lockfile { format: FORMAT_WITH_FRAMEWORKS, ..with_sources() });
+    let error = parse(&text).unwrap_err().to_string();
+    assert!(error.contains("`a-sdist` has keys of format 2.0.0"), "{error}");
+}
+
+#[test]
+fn hostile_sources_are_refused() {
+    let text = render(&with_sources());
+    // The checksum is none of an attacker's trouble: it is made anew here too.
+    let forged = |from: &str, to: &str| {
+        assert!(text.contains(from), "{from}");
+        let changed = text.replacen(from, to, 1);
+        let body = changed[changed.find("registry = ").unwrap()..].to_owned();
+        let head = changed[..changed.find("checksum = ").unwrap()].to_owned();
+        parse(&format!("{head}checksum = \"{}\"\n{body}", super::render::checksum(&body)))
+    };
+    assert!(forged("size = 10300000", "size = 10300001").is_ok());
+    for (from, to) in [
+        ("https://example.org/b-1.0", "https://user:pw@example.org/b-1.0"),
+        ("https://example.org/b-1.0", "file:///etc/b-1.0"),
+        ("https://example.org/b-1.0", "https://example.org/b 1.0"),
+        ("https://example.org/b-1.0", "https://example.org/b\\n--index-url x"),
+        ("https://example.org/team", "--upload-pack=x"),
+        ("0123456789abcdef0123456789abcdef01234567", "main"),
+        ("\"../libs/d\"", "\"/etc\""),
+        ("\"../libs/d\"", "\"d\\n-e x\""),
+        ("\"../libs/d\"", "\"\""),
+        ("path = \"../libs/d\"", "path = \"d\"\nindex = \"pypi\""),
+        ("path = \"../libs/d\"\n", ""),
+        ("build = \"cuda\"\n", ""),
+        ("build = \"cuda\"", "build = \"odd\""),
+        ("build-needs = [\"torch\"]", "build-needs = [\"torch --pre\"]"),
+        ("groups = [\"dev\"", "groups = [\"-x\""),
+        ("file = \"setuptools-", "file = \"../setuptools-"),
+        ("\"dddd", "\"xxxx"),
+        ("\"eeee", "\"EEEE"),
+        ("\"ffff", "\"ff"),
+        ("channel = \"conda-forge\"", "channel = \"../x\""),
+        ("channel = \"conda-forge\"", "channel = \"https://example.org\""),
+        ("\"libgcc >=13\"", "\"libgcc\\n@EXPLICIT\""),
+    ] {
+        assert!(matches!(forged(from, to), Err(LockError::Malformed(_))), "{from} -> {to}");
     }
 }
 
@@ -131,8 +251,11 @@ fn accidents_are_noticed() {
     let text = render(&sample());
     assert_eq!(parse(&text.replace("2.3.5", "2.3.6")), Err(LockError::Edited));
     assert!(matches!(parse(&text[..text.len() / 2]), Err(LockError::Edited | LockError::Malformed(_))));
-    let newer = text.replace("format = \"1.0.0\"", "format = \"2.0.0\"");
-    assert_eq!(parse(&newer).unwrap_err().to_string(), "the lock has format 2.0.0, this envlock reads 1.x");
+    let newer = text.replace("format = \"1.0.0\"", "format = \"3.0.0\"");
+    assert_eq!(
+        parse(&newer).unwrap_err().to_string(),
+        "the lock has format 3.0.0, this envlock reads 1.x and 2.x"
+    );
     let merged = format!("<<<<<<< ours\n{text}");
     assert_eq!(parse(&merged), Err(LockError::MergeConflict { line: 1 }));
     assert!(matches!(parse(""), Err(LockError::Malformed(_))));
@@ -203,5 +326,5 @@ fn what_targets_share_stands_once() {
     let body = lost.split_once("checksum = ").and_then(|(_, rest)| rest.split_once('\n')).unwrap().1;
     let stated = text.lines().find(|l| l.starts_with("checksum")).unwrap();
     let lost = lost.replace(stated, &format!("checksum = \"{}\"", super::render::checksum(body)));
-    assert_eq!(parse(&lost), Err(LockError::Malformed("`moon` is no target of it".into())));
+    assert_eq!(parse(&lost), Err(LockError::Malformed("`moon` is not one of its targets".into())));
 }

@@ -24,6 +24,7 @@ pub mod project;
 pub mod request;
 pub mod smoke;
 pub mod solution;
+pub mod source;
 pub mod surroundings;
 pub mod text;
 pub mod version;

@@ -10,6 +10,7 @@ use super::choice::Choice;
 use super::conflict::Conflict;
 use super::evidence::Evidence;
 use super::platform::Platform;
+use super::source::{Source, SourceBuild};
 use super::version::DottedVersion;
 use super::wheel::Python;
 
@@ -228,8 +229,12 @@ pub struct ChosenPackage {
     pub name: String,
     /// Version as the index has it (a local version only where the file carries one).
     pub version: Version,
-    /// Index name.
-    pub index: String,
+    /// Where its files come from.
+    pub source: Source,
+    /// What is known of its build, for a package that has to be built.
+    pub build: Option<SourceBuild>,
+    /// The extras and dependency groups that brought it, where not every installation needs it.
+    pub groups: Vec<String>,
     /// Usable files, the chosen one first. Empty in a stack-only solution.
     pub files: Vec<ChosenFile>,
     /// Digest of the chosen file's METADATA.

@@ -16,6 +16,7 @@ use crate::model::choice::Choice;
 use crate::model::evidence::Evidence;
 use crate::model::metadata::CoreMetadata;
 use crate::model::solution::{ChosenFile, ChosenPackage, DriverMode, Edge, Framework, Note, Solution, Stack};
+use crate::model::source::Source;
 use crate::model::version::{DottedVersion, public};
 use crate::registry::{COMPANIONS, CudaFrom, Effect};
 
@@ -109,11 +110,13 @@ fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) 
     Some(ChosenPackage {
         name: name.to_owned(),
         version,
-        index: match (&candidate, &build) {
+        source: Source::Index(match (&candidate, &build) {
             (Some(candidate), _) => candidate.index.to_owned(),
             (None, Some((_, build))) => problem.indexes[build.index as usize].clone(),
             (None, None) => "pypi".to_owned(),
-        },
+        }),
+        build: None,
+        groups: Vec::new(),
         files,
         metadata_sha256: metadata.map(|m| m.sha256.clone()),
         requires,

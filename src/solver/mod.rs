@@ -22,6 +22,7 @@ mod conflict;
 mod envelope;
 mod explain;
 mod inputs;
+mod joint;
 mod newer;
 mod node;
 mod plan;
@@ -50,6 +51,7 @@ use crate::model::wheel::Python;
 use crate::registry::Registry;
 
 pub use inputs::{Catalogue, Depth, Inputs};
+pub use joint::{Joint, JointAnswer, Member};
 pub use newer::{NewerStacks, Upgrade, driver_for_gpus, newer_stacks, upgrades};
 pub use plan::{Plan, PlanOut, PlanRow, plan};
 pub use series::{NoSeries, newest_series};

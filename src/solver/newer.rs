@@ -147,7 +147,9 @@ mod tests {
         ChosenPackage {
             name: name.to_owned(),
             version: version.parse().unwrap(),
-            index: "pypi".to_owned(),
+            source: crate::model::source::Source::Index("pypi".to_owned()),
+            build: None,
+            groups: Vec::new(),
             files: Vec::new(),
             metadata_sha256: None,
             requires: requires

@@ -82,7 +82,7 @@ fn pylock(
     let needs: Vec<Need> = target
         .packages
         .iter()
-        .map(|p| Need::Page { index: p.index.clone(), project: p.name.clone() })
+        .filter_map(|p| Some(Need::Page { index: p.source.index()?.to_owned(), project: p.name.clone() }))
         .collect();
     let bar = printer.progress("asking the index for addresses");
     let fetched = client

@@ -101,7 +101,7 @@ fn is_unread(package: &ChosenPackage, solution: &Solution, registry: &Registry) 
             && file.size.is_some_and(|size| size <= MAX_COMPANION)
     };
     package.targets.is_none()
-        && package.index == "pypi"
+        && package.source.index() == Some("pypi")
         && !STACK_PACKAGES.contains(&name)
         && !name.starts_with("nvidia-")
         && package.requires.iter().any(asks)

@@ -6,8 +6,9 @@ use crate::cli::host;
 use crate::cli::settings::{self, Project};
 use crate::lockfile::Lockfile;
 use crate::model::host::Host;
-use crate::model::request::PythonRequest;
+use crate::model::request::{Preferences, PythonRequest};
 use crate::registry::Registry;
+use crate::solver::Member;
 
 /// The target's name where envlock.toml describes none.
 const AT_HAND: &str = "default";
@@ -32,6 +33,16 @@ impl Machine {
         // A card that the driver cannot know is no machine to lock for, unless it is ignored.
         let seen = host::finish(seen, registry).unwrap_or_else(|_| host.clone());
         Ok(Machine { name: AT_HAND.to_owned(), host, seen, kept, python: None })
+    }
+
+    /// What the solver looks at, with what the old lock holds for it.
+    pub fn member(&self, preferences: &Preferences) -> Member<'_> {
+        Member {
+            name: &self.name,
+            host: &self.host,
+            python: self.python.as_ref(),
+            preferences: preferences.clone(),
+        }
     }
 }
 

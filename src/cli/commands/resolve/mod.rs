@@ -4,7 +4,6 @@ mod learning;
 mod machines;
 mod stack_only;
 mod tell;
-mod together;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -22,11 +21,10 @@ use crate::model::level::Level;
 use crate::model::request::{Preferences, Request};
 use crate::model::text::normalized_name;
 use crate::registry::Registry;
-use crate::solver::Universe;
+use crate::solver::{Joint, JointAnswer, Member, Universe, solve_stack};
 
 use machines::machines;
 use stack_only::Beside;
-use together::{Joint, Together};
 
 pub(super) fn run(
     global: &GlobalArgs,
@@ -96,29 +94,29 @@ pub(super) fn run_in(
     };
     let registry = learned.unwrap_or(registry);
     let solve = |registry: &Registry| {
-        let together = Together {
-            machines: &machines,
-            request: &request,
-            preferences: preferences.clone(),
-            registry,
-            client: client.as_ref(),
-            printer,
-            universe: Universe::default(),
-        };
-        together.solve()
+        let mut universe = Universe::default();
+        let members: Vec<Member<'_>> =
+            machines.iter().zip(&preferences).map(|(machine, held)| machine.member(held)).collect();
+        let joint = Joint { members: &members, request: &request, registry };
+        joint.solve(&mut |host, request, preferences| match &client {
+            None => Ok(solve_stack(registry, host, request, preferences)),
+            Some(client) => {
+                fetch::solve_full(client, &mut universe, registry, host, request, preferences, printer)
+            }
+        })
     };
     let mut joint = solve(&registry)?;
     let mut registry = registry;
-    if let (Joint::Solved(solutions), Some(client), false) = (&joint, &client, args.no_learn)
+    if let (JointAnswer::Solved(solutions), Some(client), false) = (&joint, &client, args.no_learn)
         && let Some(more) = learning::with_code_of_companions(global, client, solutions, &registry, printer)
     {
         joint = solve(&more)?;
         registry = more;
     }
     let mut solutions = match joint {
-        Joint::Solved(solutions) => solutions,
-        Joint::Conflict(conflict) => return Ok(refuse(&conflict, &request, printer)),
-        Joint::TooLong => {
+        JointAnswer::Solved(solutions) => solutions,
+        JointAnswer::Conflict(conflict) => return Ok(refuse(&conflict, &request, printer)),
+        JointAnswer::TooLong => {
             return Err(CliError::internal("resolution exceeded the step limit")
                 .hint("name a version of one or two packages, or a Python with `--python`"));
         }

@@ -140,7 +140,7 @@ impl Subject<'_> {
             "{} {}, from {}: {}",
             package.name,
             package.version_and_flavour(),
-            package.index,
+            package.source,
             package.reason
         ));
         p.out("");

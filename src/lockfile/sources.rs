@@ -1,0 +1,175 @@
+//! Format 2: where a package comes from when it is not an index's wheel, and packages of conda channels. Every text is
+//! checked when it is parsed, so that exports can write it as it is.
+
+use super::error::LockError;
+use super::schema::{RawBuildRequirement, RawCondaPackage, RawPackage};
+use crate::model::source::{BuildRequirement, CondaPackage, Source, SourceBuild};
+use crate::model::text::{clean, normalized_name};
+
+/// Longer texts than this, in bytes, stand in no lock.
+const MAX_TEXT: usize = 2000;
+
+/// Where a package comes from. `has_format_2`: whether the lock says that it may come from elsewhere than an index.
+pub(super) fn source(raw: &mut RawPackage, has_format_2: bool) -> Result<Source, LockError> {
+    let stated = [raw.index.is_some(), raw.url.is_some(), raw.git.is_some(), raw.path.is_some()];
+    if stated.iter().filter(|is_stated| **is_stated).count() != 1 {
+        let name = clean(&raw.name, 60);
+        return Err(LockError::Malformed(format!(
+            "`{name}` needs exactly one of `index`, `url`, `git` and `path`"
+        )));
+    }
+    if let Some(index) = raw.index.take() {
+        return Ok(Source::Index(index));
+    }
+    require_format_2(has_format_2, &raw.name)?;
+    if let Some(url) = raw.url.take() {
+        return Ok(Source::Url(address(&url)?));
+    }
+    if let Some(git) = raw.git.take() {
+        let is_commit = [40, 64].contains(&git.commit.len()) && is_hex(&git.commit);
+        return match is_commit {
+            true => Ok(Source::Git { repository: address(&git.repository)?, commit: git.commit }),
+            false => Err(not(&git.commit, "a commit of 40 or 64 hexadecimal digits")),
+        };
+    }
+    let path = raw.path.take().unwrap_or_default();
+    let is_relative = !path.is_empty()
+        && path.len() <= MAX_TEXT
+        && !path.starts_with('/')
+        && !path.contains(['\\', ':'])
+        && !path.chars().any(char::is_control);
+    if is_relative { Ok(Source::Path(path)) } else { Err(not(&path, "a relative path")) }
+}
+
+/// What is known of a package's build; nothing for wheels.
+pub(super) fn build(raw: &mut RawPackage, has_format_2: bool) -> Result<Option<SourceBuild>, LockError> {
+    let needs = std::mem::take(&mut raw.build_needs);
+    let requires = std::mem::take(&mut raw.build_requires);
+    match (raw.build, raw.metadata_from) {
+        (None, None) if needs.is_empty() && requires.is_empty() => Ok(None),
+        (Some(kind), Some(metadata_from)) => {
+            require_format_2(has_format_2, &raw.name)?;
+            Ok(Some(SourceBuild {
+                metadata_from,
+                kind,
+                needs: needs.into_iter().map(name).collect::<Result<_, _>>()?,
+                requires: requires.into_iter().map(build_requirement).collect::<Result<_, _>>()?,
+            }))
+        }
+        _ => {
+            let name = clean(&raw.name, 60);
+            Err(LockError::Malformed(format!("`{name}` needs both `build` and `metadata-from`, or neither")))
+        }
+    }
+}
+
+/// The extras and dependency groups that brought a package.
+pub(super) fn groups(raw: &mut RawPackage, has_format_2: bool) -> Result<Vec<String>, LockError> {
+    let groups = std::mem::take(&mut raw.groups);
+    if !groups.is_empty() {
+        require_format_2(has_format_2, &raw.name)?;
+    }
+    groups.into_iter().map(name).collect()
+}
+
+fn build_requirement(raw: RawBuildRequirement) -> Result<BuildRequirement, LockError> {
+    Ok(BuildRequirement {
+        name: name(raw.name)?,
+        version: raw.version,
+        file: file_name(raw.file)?,
+        sha256: digest(raw.sha256, 64)?,
+    })
+}
+
+/// A package of a conda channel.
+pub(super) fn conda_package(raw: RawCondaPackage) -> Result<CondaPackage, LockError> {
+    Ok(CondaPackage {
+        name: word(raw.name)?,
+        version: word(raw.version)?,
+        build: word(raw.build)?,
+        channel: word(raw.channel)?,
+        subdir: word(raw.subdir)?,
+        file: file_name(raw.file)?,
+        sha256: digest(raw.sha256, 64)?,
+        md5: digest(raw.md5, 32)?,
+        size: raw.size,
+        depends: raw.depends.into_iter().map(match_spec).collect::<Result<_, _>>()?,
+    })
+}
+
+pub(super) fn require_format_2(has_format_2: bool, name: &str) -> Result<(), LockError> {
+    match has_format_2 {
+        true => Ok(()),
+        false => Err(LockError::Malformed(format!(
+            "`{}` has keys of format 2.0.0, and the lock says it is older",
+            clean(name, 60)
+        ))),
+    }
+}
+
+fn not(text: &str, what: &str) -> LockError {
+    LockError::Malformed(format!("`{}` is not {what}", clean(text, 60)))
+}
+
+fn is_hex(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}
+
+fn digest(text: String, digits: usize) -> Result<String, LockError> {
+    match text.len() == digits && is_hex(&text) {
+        true => Ok(text),
+        false => Err(not(&text, &format!("a digest of {digits} lower-case hexadecimal digits"))),
+    }
+}
+
+/// An http or https address without credentials and without anything that ends a line or a word.
+fn address(text: &str) -> Result<String, LockError> {
+    let parsed = url::Url::parse(text).ok().filter(|url| {
+        ["http", "https"].contains(&url.scheme())
+            && url.has_host()
+            && url.username().is_empty()
+            && url.password().is_none()
+    });
+    let is_plain = text.len() <= MAX_TEXT && text.bytes().all(|b| b.is_ascii_graphic());
+    match parsed {
+        Some(_) if is_plain => Ok(text.to_owned()),
+        _ => Err(not(text, "an http or https address without credentials")),
+    }
+}
+
+/// A normalized name of PyPI (PEP 503).
+fn name(text: String) -> Result<String, LockError> {
+    let is_name = !text.is_empty()
+        && text.len() <= 200
+        && normalized_name(&text) == text
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+        && !text.starts_with('-')
+        && !text.ends_with('-');
+    if is_name { Ok(text) } else { Err(not(&text, "a normalized package name")) }
+}
+
+/// A word of conda's: names, versions, build strings, channels.
+fn word(text: String) -> Result<String, LockError> {
+    let is_word = !text.is_empty()
+        && text.len() <= 200
+        && !text.starts_with('-')
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-+!/".contains(&b))
+        && !text.split('/').any(|part| part.is_empty() || part == "..");
+    if is_word { Ok(text) } else { Err(not(&text, "a name, version, build or channel of conda")) }
+}
+
+fn file_name(text: String) -> Result<String, LockError> {
+    let is_file = !text.is_empty()
+        && text.len() <= 300
+        && !text.starts_with(['-', '.'])
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-+!".contains(&b));
+    if is_file { Ok(text) } else { Err(not(&text, "a file name")) }
+}
+
+/// A dependency as conda states it: one line of graphic characters and spaces.
+fn match_spec(text: String) -> Result<String, LockError> {
+    let is_spec = !text.trim().is_empty()
+        && text.len() <= MAX_TEXT
+        && text.bytes().all(|b| b.is_ascii_graphic() || b == b' ');
+    if is_spec { Ok(text) } else { Err(not(&text, "a match spec of conda")) }
+}

@@ -1,0 +1,146 @@
+//! Where a locked package comes from, and what is known of a package that is built from source.
+
+use pep440_rs::Version;
+use serde::Deserialize;
+
+/// Where a package's files come from.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// An index by name: `pypi`, `pytorch/cu126`. Which address serves it is configuration.
+    Index(String),
+    /// A direct reference to a wheel or an sdist, an http or https address without credentials. Its hash is that of the
+    /// package's only file.
+    Url(String),
+    /// A git repository at one commit.
+    Git {
+        /// The repository's address, without credentials.
+        repository: String,
+        /// The commit, 40 hexadecimal digits (64 for SHA-256 repositories).
+        commit: String,
+    },
+    /// A folder, relative to the lock, with `/` as separator. It is not hashed.
+    Path(String),
+}
+
+impl Source {
+    /// The index that the package comes from; nothing for direct references.
+    pub fn index(&self) -> Option<&str> {
+        match self {
+            Source::Index(name) => Some(name),
+            Source::Url(_) | Source::Git { .. } | Source::Path(_) => None,
+        }
+    }
+
+    /// Whether it is a direct reference (PEP 440): an address, a repository or a folder.
+    pub fn is_direct(&self) -> bool {
+        self.index().is_none()
+    }
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Source::Index(name) => f.write_str(name),
+            Source::Url(url) => f.write_str(url),
+            Source::Git { repository, commit } => write!(f, "git+{repository}@{commit}"),
+            Source::Path(path) => f.write_str(path),
+        }
+    }
+}
+
+/// What is known of a package that is installed by building it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceBuild {
+    /// How its requirements are known.
+    pub metadata_from: MetadataFrom,
+    /// What the build makes.
+    pub kind: BuildKind,
+    /// Frameworks that the build imports: `torch`. It cannot be built in an isolated environment.
+    pub needs: Vec<String>,
+    /// Its build requirements, solved for the same Python.
+    pub requires: Vec<BuildRequirement>,
+}
+
+/// How the requirements of a source distribution are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MetadataFrom {
+    /// Stated statically: `PKG-INFO` of Metadata 2.2 or newer without `Dynamic`, or `[project]` of pyproject.toml.
+    Exact,
+    /// As its author's build wrote them into the archive; another machine's build may write others.
+    AsPublished,
+    /// Stated by hand in the manifest, `[[metadata]]`.
+    Manifest,
+}
+
+/// What building a source distribution makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BuildKind {
+    /// Python files alone.
+    Pure,
+    /// Machine code of the CPU: a compiler is needed.
+    Native,
+    /// Code for GPUs: the CUDA toolkit is needed.
+    Cuda,
+}
+
+/// A package that a build requires, as locked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BuildRequirement {
+    /// Normalized name.
+    pub name: String,
+    /// Version.
+    pub version: Version,
+    /// The wheel's file name.
+    pub file: String,
+    /// The wheel's SHA-256, 64 lower-case hexadecimal digits.
+    pub sha256: String,
+}
+
+/// A package of a conda channel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CondaPackage {
+    /// conda's name of it.
+    pub name: String,
+    /// Its version, in conda's own ordering.
+    pub version: String,
+    /// The build string: `py312h72c5963_0`.
+    pub build: String,
+    /// The channel by name: `conda-forge`.
+    pub channel: String,
+    /// The platform folder of the channel: `linux-64`, `noarch`.
+    pub subdir: String,
+    /// The archive's file name.
+    pub file: String,
+    /// SHA-256, 64 lower-case hexadecimal digits.
+    pub sha256: String,
+    /// MD5, 32 lower-case hexadecimal digits: `@EXPLICIT` files carry it.
+    pub md5: String,
+    /// Size in bytes.
+    pub size: u64,
+    /// Its dependencies, as conda's match specs.
+    pub depends: Vec<String>,
+}
+
+impl MetadataFrom {
+    /// The word in the lock.
+    pub fn code(self) -> &'static str {
+        match self {
+            MetadataFrom::Exact => "exact",
+            MetadataFrom::AsPublished => "as-published",
+            MetadataFrom::Manifest => "manifest",
+        }
+    }
+}
+
+impl BuildKind {
+    /// The word in the lock.
+    pub fn code(self) -> &'static str {
+        match self {
+            BuildKind::Pure => "pure",
+            BuildKind::Native => "native",
+            BuildKind::Cuda => "cuda",
+        }
+    }
+}

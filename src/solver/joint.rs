@@ -1,0 +1,319 @@
+//! Several targets solved together, with one torch for all of them where there is one near enough.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pep440_rs::Version;
+
+use super::solve_stack;
+use super::together::newest_common;
+use crate::model::conflict::{Conflict, Party};
+use crate::model::host::Host;
+use crate::model::request::{Origin, Preferences, PythonRequest, Request, UserRequirement};
+use crate::model::solution::{Answer, Note, Solution};
+use crate::registry::Registry;
+
+/// How far one torch for all targets may take a target back, in minor releases of torch.
+const MAX_LINES_BACK: usize = 2;
+
+/// One of the targets.
+#[derive(Debug, Clone)]
+pub struct Member<'a> {
+    /// Its name in the lock.
+    pub name: &'a str,
+    /// Its machine.
+    pub host: &'a Host,
+    /// Its own limit on Python.
+    pub python: Option<&'a PythonRequest>,
+    /// What the old lock holds for it.
+    pub preferences: Preferences,
+}
+
+/// What is to be solved.
+#[derive(Debug)]
+pub struct Joint<'a> {
+    /// The targets; the first is the default.
+    pub members: &'a [Member<'a>],
+    /// What is asked for on all of them.
+    pub request: &'a Request,
+    /// The compatibility data.
+    pub registry: &'a Registry,
+}
+
+/// What the targets came to.
+#[derive(Debug)]
+pub enum JointAnswer {
+    /// A solution for each target, in their order.
+    Solved(Vec<Solution>),
+    /// The conflict of the first target that has no solution.
+    Conflict(Box<Conflict>),
+    /// The search exceeded its step limit.
+    TooLong,
+}
+
+/// One target's answer.
+enum One {
+    Solved(Box<Solution>),
+    Conflict(Box<Conflict>),
+    TooLong,
+}
+
+/// Solves one machine as deep as it is asked for, fetching what the solver needs: the caller's edge.
+pub type SolveOne<'f, E> = &'f mut dyn FnMut(&Host, &Request, &Preferences) -> Result<Answer, E>;
+
+impl Joint<'_> {
+    /// Solves all targets.
+    ///
+    /// # Errors
+    /// Those of `solve_one`.
+    pub fn solve<E>(&self, solve_one: SolveOne<'_, E>) -> Result<JointAnswer, E> {
+        let alone: Vec<Option<Version>> = match self.members {
+            [_] => vec![None],
+            members => (0..members.len()).map(|i| torch_of(self.stack(i, None).as_ref())).collect(),
+        };
+        // The registry alone answers first: it costs no network.
+        let bound = match alone.iter().cloned().collect::<Option<Vec<Version>>>() {
+            Some(alone) => newest_common(alone.clone(), |i, most| {
+                Ok::<_, E>(torch_of(self.stack(i, Some(most)).as_ref()))
+            })?
+            .filter(|common| self.is_near(common, &alone)),
+            None => None,
+        };
+        let mut solutions: Vec<Solution> = Vec::new();
+        for i in 0..self.members.len() {
+            let one = match self.one(i, bound.as_ref(), &solutions, solve_one)? {
+                // The bound itself may be what excludes the other packages.
+                One::Conflict(_) if bound.is_some() => self.one(i, None, &solutions, solve_one)?,
+                one => one,
+            };
+            match one {
+                One::Solved(solution) => solutions.push(*solution),
+                One::Conflict(conflict) => return Ok(JointAnswer::Conflict(self.named(i, conflict))),
+                One::TooLong => return Ok(JointAnswer::TooLong),
+            }
+        }
+        let Some(now) = solutions.iter().map(|s| torch_of(Some(s))).collect::<Option<Vec<Version>>>() else {
+            return Ok(JointAnswer::Solved(solutions));
+        };
+        let mut tried: BTreeMap<usize, Solution> = BTreeMap::new();
+        let common = newest_common(now, |i, most| {
+            Ok::<_, E>(match self.one(i, Some(most), &[], solve_one)? {
+                One::Solved(solution) => {
+                    let version = torch_of(Some(&solution));
+                    tried.insert(i, *solution);
+                    version
+                }
+                One::Conflict(_) | One::TooLong => None,
+            })
+        })?;
+        let known: Vec<Version> = alone.iter().flatten().cloned().collect();
+        match common {
+            Some(common) if self.is_near(&common, &known) => {
+                for (i, solution) in tried {
+                    solutions[i] = solution;
+                }
+                self.note_who_steps_back(&common, &alone, &mut solutions);
+            }
+            common => {
+                // Without a common release nobody steps back for one.
+                for (i, solution) in solutions.iter_mut().enumerate() {
+                    if let One::Solved(alone) = self.one(i, None, &[], solve_one)? {
+                        *solution = *alone;
+                    }
+                }
+                self.note_why_they_differ(common.as_ref(), &mut solutions);
+            }
+        }
+        Ok(JointAnswer::Solved(solutions))
+    }
+
+    /// Whether one torch for all takes no target back further than [`MAX_LINES_BACK`], or the manifest asks for it
+    /// whatever it costs.
+    fn is_near(&self, common: &Version, alone: &[Version]) -> bool {
+        self.request.same_torch || alone.iter().all(|alone| self.lines_back(common, alone) <= MAX_LINES_BACK)
+    }
+
+    /// How many minor releases of torch (`2.9`, `2.10`) lie between two releases.
+    fn lines_back(&self, older: &Version, newer: &Version) -> usize {
+        let line = |version: &Version| version.release().iter().take(2).copied().collect::<Vec<u64>>();
+        let (from, to) = (line(older), line(newer));
+        let lines: BTreeSet<Vec<u64>> = self.registry.builds().iter().map(|b| line(&b.version)).collect();
+        lines.iter().filter(|line| **line > from && **line <= to).count()
+    }
+
+    /// The request as a target sees it: with its own Python, and a bound on torch.
+    fn request_of(&self, i: usize, torch: Option<(&str, &Version)>) -> Request {
+        let mut request = self.request.clone();
+        if let Some(python) = self.members[i].python {
+            request.python = Some(python.clone());
+        }
+        if let Some((operator, version)) = torch
+            && let Ok(requirement) = format!("torch{operator}{version}").parse()
+        {
+            // A bound of the search: no reason ever quotes it.
+            request.constraints.push(UserRequirement { requirement, origin: Origin::Question });
+        }
+        request
+    }
+
+    /// The stack of a target from the registry alone, with torch no newer than a release.
+    fn stack(&self, i: usize, most: Option<&Version>) -> Option<Solution> {
+        match self.stack_answer(i, most.map(|v| ("<=", v))) {
+            Answer::Solution(solution) => Some(*solution),
+            _ => None,
+        }
+    }
+
+    fn stack_answer(&self, i: usize, torch: Option<(&str, &Version)>) -> Answer {
+        let Member { host, preferences, .. } = &self.members[i];
+        solve_stack(self.registry, host, &self.request_of(i, torch), preferences)
+    }
+
+    /// One target. What earlier targets have is taken again where it fits, so that the lock shares it.
+    fn one<E>(
+        &self,
+        i: usize,
+        most: Option<&Version>,
+        earlier: &[Solution],
+        solve_one: SolveOne<'_, E>,
+    ) -> Result<One, E> {
+        let request = self.request_of(i, most.map(|v| ("<=", v)));
+        let mut preferences = self.members[i].preferences.clone();
+        // A target with a Python of its own is not a model for the others.
+        for (solution, _) in earlier.iter().zip(self.members).filter(|(_, m)| m.python.is_none()) {
+            preferences.python = preferences.python.or(Some(solution.python));
+            for package in &solution.packages {
+                preferences.versions.entry(package.name.clone()).or_insert(package.version.clone());
+            }
+        }
+        Ok(match solve_one(self.members[i].host, &request, &preferences)? {
+            Answer::Solution(solution) => One::Solved(solution),
+            Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _) => One::Conflict(conflict),
+            // Whoever fetches answers what is needed, so a need that is left is a search without an end.
+            Answer::TooLong | Answer::NeedMetadata(_) => One::TooLong,
+        })
+    }
+
+    fn named(&self, i: usize, mut conflict: Box<Conflict>) -> Box<Conflict> {
+        let name = self.members[i].name;
+        name.clone_into(&mut conflict.target);
+        if self.members.len() > 1 {
+            conflict.headline = format!("{} (target `{name}`)", conflict.headline);
+        }
+        conflict
+    }
+
+    /// Which targets step back for the others, and for whom.
+    fn note_who_steps_back(&self, common: &Version, alone: &[Option<Version>], solutions: &mut [Solution]) {
+        let back: Vec<usize> =
+            (0..solutions.len()).filter(|i| alone[*i].as_ref().is_some_and(|v| v > common)).collect();
+        let Some(first) = back.first() else { return };
+        let could: Vec<String> = back
+            .iter()
+            .filter_map(|i| Some(format!("`{}` could have {}", self.members[*i].name, alone[*i].as_ref()?)))
+            .collect();
+        let newest = back.iter().filter_map(|i| alone[*i].as_ref()).max().unwrap_or(common);
+        let why = (0..self.members.len()).find_map(|other| {
+            let reason = self.why_not(other, ("==", newest))?;
+            Some(format!("; `{}` cannot: {reason}", self.members[other].name))
+        });
+        let text =
+            format!("torch {common} for all targets; alone {}{}", could.join(", "), why.unwrap_or_default());
+        solutions[*first].notes.push(Note { text, source: None });
+    }
+
+    /// Why targets have different releases: what keeps each from the newest of them, and where one release would serve
+    /// all, how far that would take the others back.
+    fn note_why_they_differ(&self, common: Option<&Version>, solutions: &mut [Solution]) {
+        let versions: Vec<Option<Version>> = solutions.iter().map(|s| torch_of(Some(s))).collect();
+        let Some(highest) = versions.iter().flatten().max().cloned() else { return };
+        for (i, solution) in solutions.iter_mut().enumerate() {
+            let Some(version) = versions[i].as_ref().filter(|v| **v < highest) else { continue };
+            let why = self.why_not(i, ("==", &highest));
+            let why = why.map(|w| format!(": {w}")).unwrap_or_default();
+            let name = self.members[i].name;
+            let text = match common {
+                None => format!("no torch serves all targets: `{name}` has {version}, not {highest}{why}"),
+                Some(common) => format!(
+                    "torch differs between targets: `{name}` has {version}, not {highest}{why}; {common} would serve all, {} minor lines back (`same = true` under `[stack]`)",
+                    self.lines_back(common, &highest)
+                ),
+            };
+            solution.notes.push(Note { text, source: None });
+        }
+    }
+
+    /// The fact that keeps a target from a torch, by the registry; a machine's before a package's.
+    fn why_not(&self, i: usize, torch: (&str, &Version)) -> Option<String> {
+        let Answer::Conflict(conflict) = self.stack_answer(i, Some(torch)) else { return None };
+        let of_machine = |parties: &[Party]| parties.iter().any(Party::is_of_machine);
+        let reasons = &conflict.reasons;
+        reasons.iter().find(|r| of_machine(&r.parties)).or(reasons.first()).map(|r| r.text.clone())
+    }
+}
+
+/// The torch of a solution, without its variant.
+fn torch_of(solution: Option<&Solution>) -> Option<Version> {
+    Some(solution?.stack.as_ref()?.version.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::platform::Platform;
+
+    /// The torch of targets with one GPU each, and the notes; solved from the registry alone.
+    fn torches(gpus: &[&str], same: bool) -> (Vec<String>, Vec<String>) {
+        let registry = Registry::embedded();
+        let hosts: Vec<Host> = gpus
+            .iter()
+            .map(|gpu| {
+                let mut host = Host::open(Platform::LINUX_X86_64, "t");
+                let capability = gpu.parse().unwrap();
+                host.gpus = Some(vec![crate::model::host::Gpu {
+                    index: 0,
+                    name: None,
+                    capability: Some(capability),
+                    memory_mib: None,
+                    uuid: None,
+                    pci_id: None,
+                    found_by: "t".into(),
+                }]);
+                host
+            })
+            .collect();
+        let members: Vec<Member<'_>> = hosts
+            .iter()
+            .map(|host| Member { name: "t", host, python: None, preferences: Preferences::default() })
+            .collect();
+        let requirement = UserRequirement { requirement: "torch".parse().unwrap(), origin: Origin::Question };
+        let only = crate::model::request::Limit { value: "pypi".to_owned(), origin: Origin::Question };
+        let request = Request {
+            requirements: vec![requirement],
+            same_torch: same,
+            only_index: Some(only),
+            ..Request::default()
+        };
+        let joint = Joint { members: &members, request: &request, registry: &registry };
+        let answer = joint.solve::<std::convert::Infallible>(&mut |host, request, preferences| {
+            Ok(solve_stack(&registry, host, request, preferences))
+        });
+        let Ok(JointAnswer::Solved(solutions)) = answer else { panic!("{answer:?}") };
+        let torch = solutions.iter().map(|s| torch_of(Some(s)).unwrap().to_string()).collect();
+        (torch, solutions.iter().flat_map(|s| &s.notes).map(|n| n.text.clone()).collect())
+    }
+
+    #[test]
+    fn one_torch_only_where_nobody_goes_far_back() {
+        let (one, notes) = torches(&["9.0", "9.0"], false);
+        assert_eq!(one[0], one[1]);
+        assert!(!notes.iter().any(|n| n.contains("targets")), "{notes:?}");
+        // Volta's last builds are more than two minor releases back.
+        let (apart, notes) = torches(&["9.0", "7.0"], false);
+        assert_ne!(apart[0], apart[1]);
+        assert!(notes.iter().any(|n| n.contains("torch differs between targets")), "{notes:?}");
+        let (same, notes) = torches(&["9.0", "7.0"], true);
+        assert_eq!(same[0], same[1]);
+        assert_eq!(same[1], apart[1]);
+        assert!(notes.iter().any(|n| n.contains("for all targets")), "{notes:?}");
+    }
+}

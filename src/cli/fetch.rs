@@ -15,7 +15,8 @@ use crate::model::request::{Preferences, Request};
 use crate::model::solution::{Answer, Need, Solution};
 use crate::model::wheel::Python;
 use crate::registry::Registry;
-use crate::solver::{Catalogue, Depth, Inputs, STACK_PACKAGES, Universe, solve};
+use crate::registry::STACK_PACKAGES;
+use crate::solver::{Catalogue, Depth, Inputs, Universe, solve};
 
 /// More rounds than any real request takes.
 const MAX_ROUNDS: usize = 400;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use indicatif::ProgressBar;
-use pep440_rs::VersionSpecifiers;
 
 use super::error::{CliError, Failure};
 use super::exit;
@@ -16,7 +15,6 @@ use crate::model::project::{ProjectPage, Release, WheelFile};
 use crate::model::request::Request;
 use crate::model::solution::Need;
 use crate::model::text::clean;
-use crate::model::wheel::Python;
 
 /// A project's page on PyPI; nothing where there is none.
 ///
@@ -31,30 +29,6 @@ pub(super) fn page(client: &IndexClient, name: &str) -> Result<Option<Arc<Projec
         Fetched::Page { page, .. } => page,
         Fetched::Metadata { .. } => None,
     }))
-}
-
-/// The newest release that specifiers admit with its best wheel for a platform; pre-releases only where nothing else
-/// is there.
-pub(super) fn newest<'p>(
-    page: &'p ProjectPage,
-    specifiers: Option<&VersionSpecifiers>,
-    platform: Platform,
-) -> Option<(&'p Release, &'p WheelFile)> {
-    let find = |prereleases: bool| {
-        page.releases().iter().rev().find_map(|release| {
-            let version = &release.version;
-            let admitted = !release.yanked
-                && specifiers.is_none_or(|s| s.contains(version))
-                && (prereleases || !version.any_prerelease());
-            let wheel = || {
-                (0..64).rev().find_map(|minor| {
-                    page.usable(release, Python::new(minor), platform, None).first().copied()
-                })
-            };
-            Some((release, admitted.then(wheel)??))
-        })
-    };
-    find(false).or_else(|| find(true))
 }
 
 /// Reads a release by its best wheel; its siblings' names and sizes are facts too.

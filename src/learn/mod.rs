@@ -2,6 +2,8 @@
 //! libraries. A release enters the registry by reading the binary, not by believing a page.
 
 mod row;
+mod store;
+mod unread;
 mod version_py;
 
 use std::io::{Read, Seek};
@@ -19,7 +21,9 @@ use crate::model::text::{clean, normalized_name};
 use crate::model::wheel::WheelName;
 use crate::registry::COMPANIONS;
 
-pub use row::{file_of, file_of_release, render};
+pub use row::{differences, file_of, file_of_release, render};
+pub use store::{Kept, Place, Row, Store};
+pub use unread::unread;
 
 /// No METADATA and no version.py is larger, in bytes.
 const MAX_TEXT: u64 = 16 << 20;

@@ -7,7 +7,7 @@ use pep440_rs::Version;
 use super::Learned;
 use crate::model::capability::CodeTarget;
 use crate::model::text::toml_string as quote;
-use crate::registry::COMPANIONS;
+use crate::registry::{COMPANIONS, Registry};
 
 /// The block, with the file it belongs to and the wheel it was read from in a comment above.
 pub fn render(learned: &Learned) -> String {
@@ -34,6 +34,31 @@ pub fn file_of_release(project: &str, version: &Version) -> String {
     }
     let series: Vec<String> = version.release().iter().take(2).map(ToString::to_string).collect();
     format!("torch/{}.toml", series.join("."))
+}
+
+/// What the registry's own row says differently, by key; nothing where it has none.
+pub fn differences(registry: &Registry, learned: &Learned) -> Option<Vec<&'static str>> {
+    if learned.project != "torch" {
+        let row = registry.companion(&learned.project, &learned.version)?;
+        return Some(if row.targets.is_some() && row.targets != learned.targets {
+            vec!["targets"]
+        } else {
+            Vec::new()
+        });
+    }
+    let row = registry.build(&learned.version, learned.variant.as_deref()?, learned.platform)?;
+    let text = |v: &Option<crate::model::version::DottedVersion>| v.as_ref().map(ToString::to_string);
+    let cuda = row.cuda.as_ref().map(crate::model::version::cuda_short);
+    let pairs = [
+        ("cuda", cuda == learned.cuda),
+        ("cudnn", text(&row.cudnn) == learned.cudnn),
+        ("nccl", text(&row.nccl) == learned.nccl),
+        ("triton", row.triton == learned.triton),
+        ("targets", row.targets == learned.targets),
+        ("glibc", text(&row.glibc) == learned.files.glibc),
+        ("requires_python", row.requires_python.as_ref().map(ToString::to_string) == learned.requires_python),
+    ];
+    Some(pairs.iter().filter(|(_, same)| !same).map(|(key, _)| *key).collect())
 }
 
 fn torch(out: &mut String, learned: &Learned) {

@@ -193,6 +193,32 @@ impl ProjectPage {
             .find(|f| f.filename == filename)
     }
 
+    /// The newest release that specifiers admit, with its best wheel for a platform and the newest Python that has one.
+    /// Pre-releases count only where no final release does; yanked releases do not count.
+    pub fn newest_for(
+        &self,
+        platform: Platform,
+        specifiers: Option<&VersionSpecifiers>,
+    ) -> Option<(&Release, &WheelFile)> {
+        /// Beyond any Python 3 series that a wheel is tagged for.
+        const NEWEST_MINOR: u32 = 63;
+        let find = |prereleases: bool| {
+            self.releases().iter().rev().find_map(|release| {
+                let version = &release.version;
+                let is_admitted = !release.yanked
+                    && specifiers.is_none_or(|s| s.contains(version))
+                    && (prereleases || !version.any_prerelease());
+                let wheel = |minor| {
+                    let python = super::wheel::Python::new(minor);
+                    self.usable(release, python, platform, None).first().copied()
+                };
+                let wheel = || (0..=NEWEST_MINOR).rev().find_map(wheel);
+                Some((release, is_admitted.then(wheel)??))
+            })
+        };
+        find(false).or_else(|| find(true))
+    }
+
     /// The wheels of a release that install on a Python series, platform and libc, best first.
     pub fn usable<'a>(
         &'a self,

@@ -25,8 +25,8 @@ pub use queries::{GpuLookupError, GpuMatch, is_same_gpu_name};
 pub use rows::{
     Advisory, Architecture, Branch, Build, COMPANIONS, Companion, Condition, CudaFrom, CudnnFloor,
     CudnnRelease, Effect, ErrorAnswer, ErrorCase, ErrorRule, ForwardCompatibility, FrameworkBuild, GpuRow,
-    Image, Mechanics, MinorVersionCompatibility, NeverImage, Offer, Predicate, PtxIsa, SameFile,
-    SurroundingWords, Tegra, ToolkitDriver, ToolkitTargets,
+    Image, Mechanics, MinorVersionCompatibility, NeverImage, Offer, Predicate, PtxIsa, STACK_PACKAGES,
+    SameFile, SurroundingWords, Tegra, ToolkitDriver, ToolkitTargets,
 };
 
 /// The registry: texts, and what was parsed of them so far.

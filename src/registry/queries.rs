@@ -49,6 +49,17 @@ pub enum GpuLookupError {
 }
 
 impl Registry {
+    /// The newest release of torch, torchvision or torchaudio that a row speaks of; of torch on a platform.
+    pub fn newest_release(&self, package: &str, platform: Platform) -> Option<Version> {
+        if package == "torch" {
+            let builds = self.builds().iter().filter(|b| b.platform == platform);
+            return builds.map(|b| b.version.clone()).max();
+        }
+        let rows = self.companions().iter().filter(|row| row.package == package);
+        let beside = self.builds().iter().filter_map(|b| b.companion(package).cloned());
+        rows.map(|row| row.version.clone()).chain(beside).max()
+    }
+
     /// Texts of the files whose path starts with `prefix`.
     pub(super) fn texts<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a super::RegistryFile> {
         self.files.iter().filter(move |f| f.path.starts_with(prefix))

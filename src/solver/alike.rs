@@ -11,7 +11,8 @@ use pep508_rs::VersionOrUrl;
 
 use super::node::Node;
 use super::problem::{Alike, Problem};
-use super::tables::{BuildRow, STACK_PACKAGES, Set, is_stack_package};
+use super::tables::{BuildRow, Set, is_stack_package};
+use crate::registry::STACK_PACKAGES;
 
 /// All that a solve from the registry alone looks at in a build.
 #[derive(PartialEq, Eq, Hash)]

@@ -10,7 +10,7 @@ use version_ranges::Ranges;
 use super::inputs::Depth;
 use super::node::{Node, Selected};
 use super::problem::{Candidate, Problem};
-use super::tables::{FOLLOWS_BUILD, STACK_PACKAGES, Set, fact, is_stack_package, ordinals};
+use super::tables::{FOLLOWS_BUILD, Set, fact, is_stack_package, ordinals};
 use crate::model::metadata::CoreMetadata;
 use crate::model::project::{ProjectPage, WheelFile};
 use crate::model::request::UserRequirement;
@@ -18,6 +18,7 @@ use crate::model::solution::Need;
 use crate::model::version::public;
 use crate::model::wheel::Python;
 use crate::registry::Effect;
+use crate::registry::STACK_PACKAGES;
 
 /// What is missing before the search can go on; the list is in [`Problem::needs`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -55,7 +55,6 @@ pub use joint::{Joint, JointAnswer, Member};
 pub use newer::{NewerStacks, Upgrade, driver_for_gpus, newer_stacks, upgrades};
 pub use plan::{Plan, PlanOut, PlanRow, plan};
 pub use series::{NoSeries, newest_series};
-pub use tables::STACK_PACKAGES;
 pub use together::newest_common;
 pub use universe::Universe;
 

@@ -19,13 +19,10 @@ use crate::model::platform::Platform;
 use crate::model::request::Request;
 use crate::model::version::DottedVersion;
 use crate::model::wheel::Python;
-use crate::registry::{Build, COMPANIONS, FrameworkBuild, Registry};
+use crate::registry::{Build, COMPANIONS, FrameworkBuild, Registry, STACK_PACKAGES};
 
 /// A set of candidate ordinals.
 pub(super) type Set = Ranges<u32>;
-
-/// The packages whose builds differ by CUDA flavour and that the registry knows build by build.
-pub const STACK_PACKAGES: [&str; 3] = ["torch", "torchaudio", "torchvision"];
 
 /// Packages that come from the pytorch sub-index together with a build from there.
 pub(super) const FOLLOWS_BUILD: &str = "triton";

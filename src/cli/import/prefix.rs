@@ -8,7 +8,7 @@ use super::Imported;
 use crate::cli::error::CliError;
 use crate::inspect;
 use crate::model::text::requirement_name;
-use crate::solver::STACK_PACKAGES;
+use crate::registry::STACK_PACKAGES;
 use crate::verify::FURNITURE;
 
 /// Reads an environment; nothing of it is run.

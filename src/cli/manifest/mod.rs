@@ -13,7 +13,7 @@ use super::error::CliError;
 use super::files::PYPROJECT;
 use crate::model::request::{IndexOwner, PythonRequest, Request, UserRequirement};
 use crate::model::text::{clean, normalized_name, without_logins};
-use crate::solver::STACK_PACKAGES;
+use crate::registry::STACK_PACKAGES;
 use stack::{gpu_names, stack_item, stack_value};
 pub(super) use stack::{stack_limit, stack_specifier};
 pub(super) use target::TargetRow;

@@ -5,7 +5,7 @@ use pep508_rs::VersionOrUrl;
 use crate::model::conflict::Party;
 use crate::model::request::{Limit, Origin, PythonRequest, Request, UserRequirement};
 use crate::model::text::clean;
-use crate::solver::STACK_PACKAGES;
+use crate::registry::STACK_PACKAGES;
 
 /// A specifier, or a table with extras.
 #[derive(Debug)]

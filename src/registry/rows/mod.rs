@@ -34,7 +34,7 @@ pub use frameworks::{CudaFrom, FrameworkBuild, SameFile};
 pub use gpus::{GpuRow, Tegra};
 pub(super) use loading::LoadingRows;
 pub use loading::PtxIsa;
-pub use torch::{Build, COMPANIONS, Companion};
+pub use torch::{Build, COMPANIONS, Companion, STACK_PACKAGES};
 
 /// The registry as a whole.
 #[derive(Debug, Clone)]

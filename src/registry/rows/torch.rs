@@ -82,6 +82,9 @@ impl Build {
 /// The packages that are built beside torch, release by release.
 pub const COMPANIONS: [&str; 2] = ["torchaudio", "torchvision"];
 
+/// The packages whose builds differ by CUDA variant and that the registry knows build by build.
+pub const STACK_PACKAGES: [&str; 3] = ["torch", "torchaudio", "torchvision"];
+
 /// A package built beside torch.
 #[derive(Debug, Clone)]
 pub struct Companion {

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use super::{Order, Telling};
 use crate::model::conflict::Party;
 use crate::model::version::cuda_short;
+use crate::registry::STACK_PACKAGES;
 use crate::solver::explain::span;
 use crate::solver::node::Node;
-use crate::solver::tables::{BuildRow, STACK_PACKAGES, Set, is_stack_package};
+use crate::solver::tables::{BuildRow, Set, is_stack_package};
 
 impl Telling<'_, '_> {
     /// What the builds of torch were made for, and where they are.

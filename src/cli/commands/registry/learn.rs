@@ -17,7 +17,6 @@ use crate::cli::settings::{self, Project};
 use crate::learn::{self, Learned};
 use crate::model::platform::Platform;
 use crate::model::text::clean;
-use crate::registry::Registry;
 
 pub(super) fn run(global: &GlobalArgs, args: &LearnArgs, printer: &Printer) -> Result<u8, CliError> {
     let platform = args.platform.unwrap_or(Platform::LINUX_X86_64);
@@ -31,7 +30,7 @@ pub(super) fn run(global: &GlobalArgs, args: &LearnArgs, printer: &Printer) -> R
     };
     let row = learn::render(&learned);
     let registry = settings::registry(global)?;
-    let known = known(&registry, &learned);
+    let known = learn::differences(&registry, &learned);
     if printer.json {
         printer.json(&json!({ "row": row, "known": known }));
     } else {
@@ -49,31 +48,6 @@ pub(super) fn run(global: &GlobalArgs, args: &LearnArgs, printer: &Printer) -> R
         }
     }
     Ok(exit::YES)
-}
-
-/// What the registry's own row says differently, by key; nothing where it has none.
-fn known(registry: &Registry, learned: &Learned) -> Option<Vec<&'static str>> {
-    if learned.project != "torch" {
-        let row = registry.companion(&learned.project, &learned.version)?;
-        return Some(if row.targets.is_some() && row.targets != learned.targets {
-            vec!["targets"]
-        } else {
-            Vec::new()
-        });
-    }
-    let row = registry.build(&learned.version, learned.variant.as_deref()?, learned.platform)?;
-    let text = |v: &Option<crate::model::version::DottedVersion>| v.as_ref().map(ToString::to_string);
-    let cuda = row.cuda.as_ref().map(crate::model::version::cuda_short);
-    let pairs = [
-        ("cuda", cuda == learned.cuda),
-        ("cudnn", text(&row.cudnn) == learned.cudnn),
-        ("nccl", text(&row.nccl) == learned.nccl),
-        ("triton", row.triton == learned.triton),
-        ("targets", row.targets == learned.targets),
-        ("glibc", text(&row.glibc) == learned.files.glibc),
-        ("requires_python", row.requires_python.as_ref().map(ToString::to_string) == learned.requires_python),
-    ];
-    Some(pairs.iter().filter(|(_, same)| !same).map(|(key, _)| *key).collect())
 }
 
 fn from_file(path: &Path, platform: Platform, printer: &Printer) -> Result<Learned, CliError> {
@@ -129,7 +103,7 @@ fn from_index(
         exit: exit::NO,
         ..CliError::network(format!("the index pypi has no `{name}`"))
     })?;
-    let Some(found) = learning::newest(&page, specifiers, platform) else {
+    let Some(found) = page.newest_for(platform, specifiers) else {
         return Err(CliError {
             exit: exit::NO,
             ..CliError::registry(format!(

@@ -6,22 +6,19 @@ use pep508_rs::VersionOrUrl;
 use super::machines::Machine;
 use crate::cli::args::{GlobalArgs, SolveArgs};
 use crate::cli::error::{CliError, Failure};
-use crate::cli::kept::{Kept, Place};
+use crate::cli::kept;
 use crate::cli::learning;
 use crate::cli::printer::Printer;
-use crate::compatibility::{Policy, is_cuda, required_driver};
+use crate::compatibility::{Policy, required_driver};
 use crate::index::IndexClient;
-use crate::learn::{self, Learned};
+use crate::learn::{self, Kept, Learned};
 use crate::model::conflict::Party;
 use crate::model::platform::Platform;
 use crate::model::request::{Preferences, Request};
-use crate::model::solution::{Answer, ChosenFile, ChosenPackage, Edge, Solution};
-use crate::model::wheel::WheelName;
+use crate::model::solution::{Answer, ChosenPackage, Solution};
 use crate::registry::Registry;
-use crate::solver::{STACK_PACKAGES, solve_stack};
-
-/// A wheel that is read without being asked for is no larger, in bytes.
-const MAX_COMPANION: u64 = 64 << 20;
+use crate::registry::STACK_PACKAGES;
+use crate::solver::solve_stack;
 
 /// The registry with the newest releases of the stack that the index has and it has not; nothing where it has all.
 pub(super) fn extended(
@@ -78,35 +75,12 @@ pub(super) fn with_code_of_companions(
 ) -> Option<Registry> {
     let mut rows: Vec<(String, String)> = Vec::new();
     for solution in solutions {
-        let uses_gpu =
-            solution.stack.as_ref().is_some_and(|s| is_cuda(&s.variant)) || !solution.frameworks.is_empty();
-        for package in
-            solution.packages.iter().filter(|package| uses_gpu && is_unread(package, solution, registry))
-        {
+        for package in learn::unread(solution, registry) {
             let row = companion_row(global, client, package, solution.platform, printer);
             rows.extend(row.filter(|row| !rows.contains(row)));
         }
     }
     if rows.is_empty() { None } else { registry.with_rows(&rows).ok() }
-}
-
-/// Whether a package may have code for GPUs that no row speaks of: a wheel for this platform, not a large one, of what
-/// asks for torch or for NVIDIA's libraries.
-fn is_unread(package: &ChosenPackage, solution: &Solution, registry: &Registry) -> bool {
-    let name = package.name.as_str();
-    let asks = |edge: &Edge| edge.to == "torch" || edge.to.starts_with("nvidia-");
-    let is_native = |file: &ChosenFile| {
-        let wheel: Option<WheelName> = file.name.parse().ok();
-        wheel.is_some_and(|wheel| wheel.platforms.iter().all(|tag| tag != "any"))
-            && file.size.is_some_and(|size| size <= MAX_COMPANION)
-    };
-    package.targets.is_none()
-        && package.source.index() == Some("pypi")
-        && !STACK_PACKAGES.contains(&name)
-        && !name.starts_with("nvidia-")
-        && package.requires.iter().any(asks)
-        && package.files.first().is_some_and(is_native)
-        && registry.framework(name, &package.version, solution.platform).is_none()
 }
 
 fn companion_row(
@@ -118,7 +92,7 @@ fn companion_row(
 ) -> Option<(String, String)> {
     let version = &package.version;
     let file = package.files.first()?;
-    let place = Place::of(global, &package.name, version, platform);
+    let place = kept::store(global).place(&package.name, version, platform);
     match place.read() {
         Kept::Row(row) => return Some(row),
         Kept::NoCode => return None,
@@ -185,13 +159,13 @@ impl Learner<'_> {
         platform: Platform,
         locked: Option<&Version>,
     ) -> Result<Option<(String, String)>, CliError> {
-        let newest_known = self.newest_known(name, platform);
+        let newest_known = self.registry.newest_release(name, platform);
         let locked = locked.map(|version| version.clone().without_local());
         if locked.as_ref().is_some_and(|locked| Some(locked) <= newest_known.as_ref()) {
             return Ok(None);
         }
         if let Some(locked) = &locked
-            && let Some(row) = Place::of(self.global, name, locked, platform).row()
+            && let Some(row) = kept::store(self.global).place(name, locked, platform).row()
         {
             return Ok(Some(row));
         }
@@ -213,7 +187,7 @@ impl Learner<'_> {
             ),
             None => self.specifiers(name),
         };
-        let Some((release, file)) = learning::newest(&page, wanted.as_ref(), platform) else {
+        let Some((release, file)) = page.newest_for(platform, wanted.as_ref()) else {
             return Ok(None);
         };
         let version = release.version.clone();
@@ -226,7 +200,7 @@ impl Learner<'_> {
             ));
             return Ok(None);
         }
-        let place = Place::of(self.global, name, &version, platform);
+        let place = kept::store(self.global).place(name, &version, platform);
         let row = match place.row() {
             Some(row) => row,
             None => {
@@ -255,23 +229,6 @@ impl Learner<'_> {
         let os = learned.platform.os;
         let floor = cuda.and_then(|cuda| required_driver(self.registry, &cuda, os, Policy::Minor));
         floor.is_none().then_some(text)
-    }
-
-    fn newest_known(&self, name: &str, platform: Platform) -> Option<Version> {
-        match name {
-            "torch" => self
-                .registry
-                .builds()
-                .iter()
-                .filter(|b| b.platform == platform)
-                .map(|b| b.version.clone())
-                .max(),
-            _ => {
-                let rows = self.registry.companions().iter().filter(|row| row.package == name);
-                let beside = self.registry.builds().iter().filter_map(|b| b.companion(name).cloned());
-                rows.map(|row| row.version.clone()).chain(beside).max()
-            }
-        }
     }
 
     fn specifiers(&self, name: &str) -> Option<VersionSpecifiers> {

@@ -14,7 +14,8 @@ use crate::model::request::Request;
 use crate::model::solution::Series;
 use crate::model::version::cuda_short;
 use crate::registry::Registry;
-use crate::solver::{NoSeries, STACK_PACKAGES, newest_series};
+use crate::registry::STACK_PACKAGES;
+use crate::solver::{NoSeries, newest_series};
 
 /// Whether a package of the torch stack is asked for: then there is a stack to lock.
 pub(super) fn asks_for_torch(request: &Request) -> bool {

@@ -2,9 +2,8 @@
 //! libraries, the folders that variables name, the cards. While all are the same, the next start need not verify
 //! again. Edits elsewhere, to a module of Python, are `verify`'s to find.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -12,6 +11,7 @@ use sha2::{Digest, Sha256};
 use crate::cli::args::{GlobalArgs, RunArgs};
 use crate::cli::files;
 use crate::cli::settings::{self, Project};
+use crate::inspect::Fingerprint;
 use crate::model::installed::Installed;
 use crate::model::text::hex;
 
@@ -38,21 +38,14 @@ const MACHINE: [&str; 5] = [
 /// A state that was kept is no larger, in bytes.
 const MAX_STATE: u64 = 16 << 20;
 
-/// File systems stamp with a clock that lags behind the one that is read, by a tick of the kernel or two.
-const CLOCK_STEP: Duration = Duration::from_millis(50);
-
 /// A state that was found clean.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct State {
     /// What it depends on beside files: envlock itself, the registry, variables.
     around: String,
-    /// Size, times of change (of content and of anything, in ns since 1970) and number of each file and folder;
-    /// nothing where it is absent.
-    files: BTreeMap<PathBuf, Option<Look>>,
+    /// Of every file and folder that was judged.
+    files: Fingerprint,
 }
-
-/// What a file or folder looks like from outside.
-type Look = (u64, i128, i128, u64);
 
 impl State {
     /// The state as it is now.
@@ -86,8 +79,7 @@ impl State {
         if let (Some(python), Some(home)) = (installed.python, std::env::var_os("HOME")) {
             paths.push(PathBuf::from(home).join(format!(".local/lib/python{python}/site-packages")));
         }
-        let files = paths.into_iter().map(|path| (path.clone(), look(&path))).collect();
-        State { around: around(global, args), files }
+        State { around: around(global, args), files: Fingerprint::of(paths) }
     }
 
     /// The state that was kept of an environment.
@@ -99,23 +91,18 @@ impl State {
         }
         let state: State = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
         // Another project's lock may have been held against the same environment.
-        state.files.contains_key(&project.lock_path()).then_some(state)
+        state.files.covers(&project.lock_path()).then_some(state)
     }
 
     /// Whether everything is as it was.
     pub fn holds(&self, global: &GlobalArgs, args: &RunArgs) -> bool {
         // Another registry may say anything the next time.
-        global.registry.is_none()
-            && self.around == around(global, args)
-            && self.files.iter().all(|(path, then)| look(path) == *then)
+        global.registry.is_none() && self.around == around(global, args) && self.files.holds()
     }
 
     /// Whether a file or folder was changed at a moment or after it.
     pub fn changed_since(&self, moment: SystemTime) -> bool {
-        let since_1970 = moment.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let moment = i128::try_from(since_1970.saturating_sub(CLOCK_STEP).as_nanos()).unwrap_or(i128::MAX);
-        let stamped = self.files.iter().filter(|(path, _)| !is_made_up(path));
-        stamped.filter_map(|(_, look)| *look).any(|(_, modified, changed, _)| modified.max(changed) >= moment)
+        self.files.changed_since(moment)
     }
 
     /// Keeps it; that it cannot be kept only makes the next start slower.
@@ -143,7 +130,7 @@ fn folders_of_variables() -> Vec<PathBuf> {
 
 fn around(global: &GlobalArgs, args: &RunArgs) -> String {
     let mut text = format!(
-        "envlock {} 3\nregistry {:?}\ntarget {:?}\ngpu {}\n",
+        "envlock {} 4\nregistry {:?}\ntarget {:?}\ngpu {}\n",
         env!("CARGO_PKG_VERSION"),
         global.registry,
         args.target,
@@ -166,53 +153,4 @@ fn around(global: &GlobalArgs, args: &RunArgs) -> String {
         }
     }
     hex(&Sha256::digest(text.as_bytes()))
-}
-
-fn is_made_up(path: &Path) -> bool {
-    path.starts_with("/sys") || path.starts_with("/proc")
-}
-
-fn look(path: &Path) -> Option<Look> {
-    let metadata = std::fs::metadata(path).ok()?;
-    // What the kernel makes up has no time of its own: what it says is taken instead.
-    if is_made_up(path) {
-        let text = std::fs::read(path).unwrap_or_default();
-        let digest = Sha256::digest(&text);
-        return Some((text.len() as u64, i128::from(i64::from_be_bytes(*digest.first_chunk()?)), 0, 0));
-    }
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt as _;
-        let time = |seconds: i64, ns: i64| i128::from(seconds) * 1_000_000_000 + i128::from(ns);
-        // The time of any change cannot be set back by whoever copies a file with its times.
-        Some((
-            metadata.len(),
-            time(metadata.mtime(), metadata.mtime_nsec()),
-            time(metadata.ctime(), metadata.ctime_nsec()),
-            metadata.ino(),
-        ))
-    }
-    #[cfg(not(unix))]
-    {
-        let time = metadata.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
-        Some((metadata.len(), i128::try_from(time.as_nanos()).ok()?, 0, 0))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_changes_while_it_is_judged_is_seen() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("libcudnn.so.9");
-        let begun = SystemTime::now();
-        std::fs::write(&file, "as installed").unwrap();
-        let paths = [file, PathBuf::from("/proc/sys/kernel/hostname"), folder.path().join("absent")];
-        let files = paths.into_iter().map(|path| (path.clone(), look(&path))).collect();
-        let state = State { around: String::new(), files };
-        assert!(state.changed_since(begun));
-        assert!(!state.changed_since(begun + Duration::from_secs(60)));
-    }
 }

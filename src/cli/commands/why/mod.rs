@@ -24,7 +24,8 @@ use crate::model::request::{Origin, Preferences, Request, UserRequirement};
 use crate::model::solution::{Answer, ChosenPackage, Solution};
 use crate::model::text::{clean, normalized_name};
 use crate::registry::Registry;
-use crate::solver::{STACK_PACKAGES, Universe, solve_stack};
+use crate::registry::STACK_PACKAGES;
+use crate::solver::{Universe, solve_stack};
 
 /// Of the packages that would move along, so many are named.
 const MOST_MOVED: usize = 4;

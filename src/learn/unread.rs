@@ -1,0 +1,33 @@
+//! Which packages of a solution may have GPU code that nobody has read.
+
+use crate::model::solution::{ChosenFile, ChosenPackage, Edge, Solution};
+use crate::model::wheel::WheelName;
+use crate::registry::{Registry, STACK_PACKAGES};
+
+/// Limit on the size of a wheel that is read without being asked for, in bytes.
+const MAX_WHEEL: u64 = 64 << 20;
+
+/// The packages of a solution that use a GPU, depend on torch or NVIDIA's libraries, have a small wheel for one platform,
+/// and have no row.
+pub fn unread<'s>(solution: &'s Solution, registry: &Registry) -> impl Iterator<Item = &'s ChosenPackage> {
+    let uses_gpu =
+        solution.stack.as_ref().is_some_and(|s| s.cuda.is_some()) || !solution.frameworks.is_empty();
+    solution.packages.iter().filter(move |package| uses_gpu && is_unread(package, solution, registry))
+}
+
+fn is_unread(package: &ChosenPackage, solution: &Solution, registry: &Registry) -> bool {
+    let name = package.name.as_str();
+    let needs_gpu = |edge: &Edge| edge.to == "torch" || edge.to.starts_with("nvidia-");
+    let is_native = |file: &ChosenFile| {
+        let wheel: Option<WheelName> = file.name.parse().ok();
+        wheel.is_some_and(|wheel| wheel.platforms.iter().all(|tag| tag != "any"))
+            && file.size.is_some_and(|size| size <= MAX_WHEEL)
+    };
+    package.targets.is_none()
+        && package.source.index() == Some("pypi")
+        && !STACK_PACKAGES.contains(&name)
+        && !name.starts_with("nvidia-")
+        && package.requires.iter().any(needs_gpu)
+        && package.files.first().is_some_and(is_native)
+        && registry.framework(name, &package.version, solution.platform).is_none()
+}

@@ -7,9 +7,9 @@ use super::args::HostArgs;
 use super::error::CliError;
 use super::files;
 use super::manifest::TargetRow;
-use crate::model::capability::ComputeCapability;
-use crate::model::host::{Driver, FoundBy, Gpu, Host};
-use crate::model::host_note::{HostNote, NotServed};
+use crate::compatibility::{completed, without_ignored};
+use crate::model::host::{Driver, Gpu, Host};
+use crate::model::host_note::HostNote;
 use crate::model::platform::{Libc, Platform};
 use crate::model::text::clean;
 use crate::probe::{Surroundings, host_file, probe};
@@ -89,43 +89,15 @@ pub(super) fn state() -> crate::model::machine_state::MachineState {
     crate::probe::state(&Surroundings { root, variable: &|name| std::env::var(name).ok() })
 }
 
-/// A machine without the GPUs of these product names or compute capabilities.
+/// A machine without the GPUs that the manifest ignores ([`without_ignored`]).
 ///
 /// # Errors
-/// A name that no GPU has: it would leave out nothing, quietly.
-pub(super) fn without(mut host: Host, ignored: &[String], registry: &Registry) -> Result<Host, CliError> {
-    let mut capabilities: Vec<ComputeCapability> = Vec::new();
-    let mut names: Vec<&str> = Vec::new();
-    for entry in ignored {
-        match (entry.parse(), registry.find_gpu(entry)) {
-            (Ok(capability), _) => capabilities.push(capability),
-            // Cards of one name and two capabilities are ambiguous only where the capability matters.
-            (_, Ok(_) | Err(GpuLookupError::Ambiguous { .. })) => names.push(entry),
-            (_, Err(error)) => {
-                let error = gpu_error(&error);
-                return Err(CliError { message: format!("`ignore-gpus`: {}", error.message), ..error });
-            }
-        }
-    }
-    let product = |name: &str| registry.find_gpu(name).map(|found| found.name).ok();
-    let by_name = |gpu: &Gpu| registry.find_gpu(gpu.name.as_ref()?).ok().map(|found| found.capability);
-    let is_ignored = |gpu: &Gpu| {
-        gpu.capability.or_else(|| by_name(gpu)).is_some_and(|c| capabilities.contains(&c))
-            || gpu.name.as_ref().is_some_and(|name| {
-                let same = |entry: &&&str| {
-                    crate::registry::is_same_gpu_name(entry, name)
-                        || product(entry).is_some_and(|p| Some(p) == product(name))
-                };
-                names.iter().find(same).is_some()
-            })
-    };
-    if let Some(gpus) = host.gpus.as_mut().filter(|_| !ignored.is_empty()) {
-        for gpu in gpus.iter().filter(|gpu| is_ignored(gpu)) {
-            host.notes.push(HostNote::Ignored(gpu.label()));
-        }
-        gpus.retain(|gpu| !is_ignored(gpu));
-    }
-    Ok(host)
+/// A name that is not a GPU's.
+pub(super) fn without(host: Host, ignored: &[String], registry: &Registry) -> Result<Host, CliError> {
+    without_ignored(host, ignored, registry).map_err(|error| {
+        let error = gpu_error(&error);
+        CliError { message: format!("`ignore-gpus`: {}", error.message), ..error }
+    })
 }
 
 /// A host file.
@@ -150,62 +122,13 @@ pub(super) fn finish(host: Host, registry: &Registry) -> Result<Host, CliError> 
     Ok(host)
 }
 
-/// Fills in capabilities by name or PCI id, a driver by its CUDA, and whether a cuda-compat serves. A machine that cannot
-/// work is let through: to say so is what `verify` is for.
-pub(super) fn filled(mut host: Host, registry: &Registry) -> Result<Host, CliError> {
-    for gpu in host.gpus.iter_mut().flatten().filter(|g| g.capability.is_none()) {
-        let by_pci = gpu.pci_id.as_ref().and_then(|id| registry.find_gpu_by_pci(id));
-        if let Some(row) = by_pci {
-            gpu.capability = Some(row.capability);
-            gpu.name.get_or_insert_with(|| row.name.clone());
-        } else if let Some(found) = gpu.name.as_ref().and_then(|n| registry.find_gpu(n).ok()) {
-            gpu.capability = Some(found.capability);
-        }
-    }
-    if let Some(driver) = &mut host.driver
-        && driver.version == Driver::unknown_version()
-        && let Some(cuda) = driver.cuda.clone()
-    {
-        let series = crate::model::version::cuda_version(cuda.as_str()).ok();
-        match series.and_then(|c| registry.driver_of_cuda(&c)) {
-            Some(version) => {
-                driver.version = version;
-                let by_override = driver.found_by == FoundBy::CondaOverride;
-                driver.found_by = FoundBy::InferredFromCuda { cuda, of: Box::new(driver.found_by.clone()) };
-                if by_override && host.has_no_gpu() {
-                    // The override describes a machine with a GPU that is not here.
-                    host.gpus = None;
-                }
-            }
-            None => {
-                return Err(CliError::host(format!(
-                    "no driver is known for CUDA `{cuda}` ({})",
-                    driver.found_by
-                ))
-                .hint("name the driver with `--driver`"));
-            }
-        }
-    }
-    compat(&mut host, registry);
-    Ok(host)
-}
-
-/// Lets go of a cuda-compat that is known not to serve the machine: programs that find it do not start.
-fn compat(host: &mut Host, registry: &Registry) {
-    let Some(driver) = &mut host.driver else { return };
-    let Some(compat) = driver.compat.take() else { return };
-    let names = host.gpus.iter().flatten().filter_map(|gpu| gpu.name.as_ref());
-    let other = names.filter(|name| registry.is_consumer(name)).map(|name| clean(name, 60)).next();
-    let branch = driver.version.major();
-    let what = match other {
-        _ if !registry.compat_serves(&compat, &driver.version) => NotServed::Branch(branch),
-        Some(name) => NotServed::Product(name),
-        None => {
-            driver.compat = Some(compat);
-            return;
-        }
-    };
-    host.notes.push(HostNote::CompatDoesNotServe { release: compat, what });
+/// Fills in what the registry knows of a machine ([`completed`]).
+///
+/// # Errors
+/// A CUDA release of which no driver is known.
+pub(super) fn filled(host: Host, registry: &Registry) -> Result<Host, CliError> {
+    completed(host, registry)
+        .map_err(|error| CliError::host(error.to_string()).hint("name the driver with `--driver`"))
 }
 
 /// Sets the driver of a described machine: a whole version, or a branch, which means its oldest known release.

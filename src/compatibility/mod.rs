@@ -14,6 +14,7 @@
 //! * cuDNN serves GPUs from a capability on ([`cudnn_drops`]).
 
 mod code;
+mod complete;
 mod driver;
 mod envelope;
 mod host;
@@ -21,6 +22,7 @@ mod needs;
 mod variant;
 
 pub use code::{containers_serving, cudnn_drops, served};
+pub use complete::{UnknownCuda, completed, without_ignored};
 pub use driver::{DriverFit, DriverSpan, Policy, Sourced, required_driver};
 pub use envelope::{both, envelope_of, envelope_of_framework, with_code_of};
 pub use host::{ImpossibleHost, check_host};

@@ -32,8 +32,8 @@ impl Fingerprint {
         self.files.iter().all(|(path, then)| look(path) == *then)
     }
 
-    /// Whether it covers a path.
-    pub fn covers(&self, path: &Path) -> bool {
+    /// Whether a path is part of it.
+    pub fn includes(&self, path: &Path) -> bool {
         self.files.contains_key(path)
     }
 
@@ -92,7 +92,7 @@ mod tests {
         let paths = [file.clone(), PathBuf::from("/proc/sys/kernel/hostname"), absent.clone()];
         let print = Fingerprint::of(paths);
         assert!(print.holds());
-        assert!(print.covers(&absent));
+        assert!(print.includes(&absent));
         assert!(print.changed_since(begun));
         assert!(!print.changed_since(begun + Duration::from_secs(60)));
         std::fs::write(&absent, "appeared").unwrap();

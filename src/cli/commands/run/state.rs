@@ -91,7 +91,7 @@ impl State {
         }
         let state: State = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
         // Another project's lock may have been held against the same environment.
-        state.files.covers(&project.lock_path()).then_some(state)
+        state.files.includes(&project.lock_path()).then_some(state)
     }
 
     /// Whether everything is as it was.

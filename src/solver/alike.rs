@@ -45,8 +45,9 @@ impl Alike {
     /// asked for itself: then it is others that the proof must speak of.
     pub fn of(problem: &Problem<'_>) -> Option<Alike> {
         let p = problem;
-        p.request.find("torch")?;
+        p.asked.request.find("torch")?;
         let asked: Vec<_> = p
+            .asked
             .request
             .requirements
             .iter()
@@ -58,8 +59,8 @@ impl Alike {
             .collect();
         // `torch==2.9.1+cu128` and patch releases of Python look at more than the keys hold.
         if asked.iter().any(|(_, specifiers)| specifiers.iter().any(|s| s.version().is_local()))
-            || p.pythons.iter().any(|python| python.patch.is_some())
-            || p.gpus.len() > 64
+            || p.pythons.series.iter().any(|python| python.patch.is_some())
+            || p.machine.gpus.len() > 64
         {
             return None;
         }
@@ -70,7 +71,7 @@ impl Alike {
             .filter_map(|(_, specifiers)| p.matching("torch", Some(specifiers)).ok())
             .collect();
         for companion in STACK_PACKAGES.iter().filter(|name| **name != "torch") {
-            if p.request.find(companion).is_some() {
+            if p.asked.request.find(companion).is_some() {
                 sets.extend(p.stack[companion].builds.iter().filter_map(|b| b.torch_set.clone()));
             }
         }
@@ -102,10 +103,10 @@ impl Problem<'_> {
             variant: build.variant,
             index: build.index,
             cudnn: build.cudnn,
-            excluded: (0..self.gpus.len()).fold(0, excluded),
+            excluded: (0..self.machine.gpus.len()).fold(0, excluded),
             pythons: build.pythons,
-            glibc: torch.and_then(|t| t.glibc.as_ref()).is_none_or(|need| self.glibc_suffices(need)),
-            nccl: self.request.nccl.as_ref().is_none_or(|limit| {
+            glibc: torch.and_then(|t| t.glibc.as_ref()).is_none_or(|need| self.machine.glibc_suffices(need)),
+            nccl: self.asked.request.nccl.as_ref().is_none_or(|limit| {
                 torch.and_then(|t| t.nccl.as_ref()).is_some_and(|v| limit.value.contains(v))
             }),
         }

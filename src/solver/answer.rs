@@ -25,7 +25,7 @@ pub(super) fn stack_quality(problem: &Problem<'_>, selected: &Selected) -> Optio
     let ordinal = *selected.get(&Node::build("torch"))?;
     let build = &problem.stack["torch"].builds[ordinal as usize];
     Some(StackQuality {
-        locked: problem.preferences.versions.get("torch").map(public).as_ref() == Some(&build.version),
+        locked: problem.asked.preferences.versions.get("torch").map(public).as_ref() == Some(&build.version),
         version: build.version_ordinal,
         build: problem.build_rank("torch", ordinal),
     })
@@ -33,7 +33,7 @@ pub(super) fn stack_quality(problem: &Problem<'_>, selected: &Selected) -> Optio
 
 /// The solution that a selection stands for.
 pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
-    let python = problem.pythons[0];
+    let python = problem.pythons.series[0];
     let mut packages: Vec<ChosenPackage> = selected
         .iter()
         .filter_map(|(node, ordinal)| match node {
@@ -50,17 +50,17 @@ pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
     let envelope = envelope::of_selection(problem, selected, glibc);
     let envelope = with_code_of(problem.registry, envelope, &packages);
     let notes = notes(problem, selected, stack.as_ref(), &frameworks);
-    Solution { python, platform: problem.platform, stack, frameworks, envelope, packages, notes }
+    Solution { python, platform: problem.machine.platform, stack, frameworks, envelope, packages, notes }
 }
 
 fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) -> Option<ChosenPackage> {
-    let python = problem.pythons[0];
+    let python = problem.pythons.series[0];
     let build = is_stack_package(name)
         .then(|| selected.get(&Node::build(name)))
         .flatten()
         .map(|b| (*b as usize, &problem.stack[name].builds[*b as usize]));
     let variant = build.map(|(_, b)| problem.variants[b.variant as usize].name.clone());
-    let candidate: Option<Candidate<'_>> = match (&build, problem.depth) {
+    let candidate: Option<Candidate<'_>> = match (&build, problem.asked.depth) {
         (_, Depth::Stack) => None,
         (Some((i, _)), Depth::Full) => problem.build_candidate(name, *i).ok().flatten(),
         (None, Depth::Full) => problem.candidates(name).ok().and_then(|c| c.get(ordinal as usize).copied()),
@@ -68,8 +68,12 @@ fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) 
     let mut files = Vec::new();
     let mut metadata: Option<&CoreMetadata> = None;
     if let Some(candidate) = &candidate {
-        let usable =
-            candidate.page.usable(candidate.release, python, problem.platform, problem.libc.as_ref());
+        let usable = candidate.page.usable(
+            candidate.release,
+            python,
+            problem.machine.platform,
+            problem.machine.libc.as_ref(),
+        );
         files = usable
             .iter()
             .map(|f| ChosenFile {
@@ -96,7 +100,7 @@ fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) 
         .collect();
     let mut requires: Vec<Edge> = metadata
         .iter()
-        .flat_map(|m| m.requirements(&problem.environments[0], &extras))
+        .flat_map(|m| m.requirements(&problem.pythons.environments[0], &extras))
         .filter_map(Result::ok)
         .filter(|(r, _)| (r.name.as_ref() as &str) != name)
         .map(|(r, text)| Edge {
@@ -106,7 +110,8 @@ fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) 
         .collect();
     requires.sort();
     requires.dedup();
-    let targets = problem.registry.targets_of(name, &public(&version), variant.as_deref(), problem.platform);
+    let targets =
+        problem.registry.targets_of(name, &public(&version), variant.as_deref(), problem.machine.platform);
     Some(ChosenPackage {
         name: name.to_owned(),
         version,
@@ -133,7 +138,7 @@ fn glibc_need(problem: &Problem<'_>, package: &ChosenPackage) -> Option<DottedVe
         let plain = public(&package.version);
         return problem
             .registry
-            .build(&plain, package.variant.as_deref()?, problem.platform)
+            .build(&plain, package.variant.as_deref()?, problem.machine.platform)
             .filter(|_| package.name == "torch")
             .and_then(|b| b.glibc.clone());
     }
@@ -141,14 +146,14 @@ fn glibc_need(problem: &Problem<'_>, package: &ChosenPackage) -> Option<DottedVe
         .files
         .iter()
         .filter_map(|f| f.name.parse::<crate::model::wheel::WheelName>().ok())
-        .filter_map(|w| w.libc_need(problem.platform, problem.libc.as_ref()))
+        .filter_map(|w| w.libc_need(problem.machine.platform, problem.machine.libc.as_ref()))
         .min()
         .flatten()
 }
 
 /// The driver from which on everything made with a CUDA release works.
 fn native_driver(problem: &Problem<'_>, cuda: &semver::Version) -> Option<DottedVersion> {
-    required_driver(problem.registry, cuda, problem.os(), Policy::Native).map(|driver| driver.value)
+    required_driver(problem.registry, cuda, problem.machine.os(), Policy::Native).map(|driver| driver.value)
 }
 
 fn stack(problem: &Problem<'_>, selected: &Selected) -> Option<Stack> {
@@ -156,12 +161,14 @@ fn stack(problem: &Problem<'_>, selected: &Selected) -> Option<Stack> {
     let torch = build.torch?;
     let cuda = torch.cuda.clone();
     let native = cuda.as_ref().and_then(|cuda| native_driver(problem, cuda));
-    let driver_mode = match (&cuda, &problem.host.driver) {
-        (Some(_), Some(_)) if !problem.host.has_no_gpu() => Some(if problem.is_native(build.variant) {
-            DriverMode::Native
-        } else {
-            DriverMode::Compatibility
-        }),
+    let driver_mode = match (&cuda, &problem.machine.host.driver) {
+        (Some(_), Some(_)) if !problem.machine.host.has_no_gpu() => {
+            Some(if problem.machine.is_native(build.variant) {
+                DriverMode::Native
+            } else {
+                DriverMode::Compatibility
+            })
+        }
         _ => None,
     };
     let companions: BTreeMap<String, Version> = COMPANIONS
@@ -181,7 +188,7 @@ fn stack(problem: &Problem<'_>, selected: &Selected) -> Option<Stack> {
         triton: torch.triton.clone(),
         companions,
         index: torch.index(),
-        evidence: torch.weakest_evidence(!problem.gpus.is_empty()),
+        evidence: torch.weakest_evidence(!problem.machine.gpus.is_empty()),
         driver_mode,
         native_driver: native,
         wheel_bytes: torch.wheel_bytes,
@@ -199,10 +206,10 @@ fn frameworks(problem: &Problem<'_>, selected: &Selected, packages: &[ChosenPack
         .filter_map(|(package, runtime)| {
             let build = runtime.build;
             let version = packages.iter().find(|p| p.name == **package).map(|p| p.version.clone())?;
-            let has_driver = problem.host.driver.is_some() && !problem.host.has_no_gpu();
+            let has_driver = problem.machine.host.driver.is_some() && !problem.machine.host.has_no_gpu();
             let mode = if runtime.flavour.native { DriverMode::Native } else { DriverMode::Compatibility };
             let weakest = match build.targets_evidence {
-                Some(targets) if !problem.gpus.is_empty() => targets.min(build.evidence),
+                Some(targets) if !problem.machine.gpus.is_empty() => targets.min(build.evidence),
                 _ => build.evidence,
             };
             Some(Framework {
@@ -231,7 +238,7 @@ fn frameworks(problem: &Problem<'_>, selected: &Selected, packages: &[ChosenPack
 /// What the user should know of frameworks: that one is locked without CUDA, or that a release is not known.
 fn framework_notes(problem: &Problem<'_>, selected: &Selected, frameworks: &[Framework]) -> Vec<Note> {
     let mut notes: Vec<Note> = Vec::new();
-    if problem.prefers_cpu() || problem.depth == Depth::Stack {
+    if problem.prefers_cpu() || problem.asked.depth == Depth::Stack {
         return notes;
     }
     let rows = problem.registry.frameworks();
@@ -249,12 +256,12 @@ fn framework_notes(problem: &Problem<'_>, selected: &Selected, frameworks: &[Fra
             continue;
         }
         // Without its extra, or a release or a platform that no row speaks of.
-        let row = problem.registry.framework(package, &version, problem.platform);
+        let row = problem.registry.framework(package, &version, problem.machine.platform);
         let text = match row.and_then(|row| row.ask.as_deref()) {
             Some(ask) => format!("{package} {version} is locked without CUDA: `{ask}` brings it"),
             None => format!(
                 "what {package} {version} needs of driver and GPU on {} is not in the registry: it was not judged",
-                problem.platform
+                problem.machine.platform
             ),
         };
         notes.push(Note { text, source: None });
@@ -298,18 +305,18 @@ fn notes(
     let mut say = |text: String, source: Option<String>| notes.push(Note { text, source });
     for advisory in problem.registry.advisories() {
         let applies = advisory.effect == Effect::Warn
-            && advisory.platform.is_none_or(|p| p == problem.platform)
+            && advisory.platform.is_none_or(|p| p == problem.machine.platform)
             && selected
                 .get(&Node::package(&advisory.package))
                 .and_then(|i| problem.stack.get(advisory.package.as_str()).map(|t| &t.versions[*i as usize]))
                 .is_some_and(|v| advisory.versions.contains(v))
             && (advisory.capabilities.is_empty()
-                || problem.gpus.iter().any(|(_, c)| advisory.capabilities.contains(c)));
+                || problem.machine.gpus.iter().any(|(_, c)| advisory.capabilities.contains(c)));
         if applies {
             say(advisory.text.clone(), Some(problem.registry.source_text(&advisory.source)));
         }
     }
-    for gpu in problem.host.gpus.iter().flatten().filter(|g| g.capability.is_none()) {
+    for gpu in problem.machine.host.gpus.iter().flatten().filter(|g| g.capability.is_none()) {
         say(format!("the compute capability of {} is unknown, so it decided nothing", gpu.label()), None);
     }
     notes.extend(framework_notes(problem, selected, frameworks));
@@ -334,7 +341,7 @@ fn notes(
         say(
             format!(
                 "the allowed indexes have no CPU build of torch for {}: this is a CUDA build{size}",
-                problem.platform
+                problem.machine.platform
             ),
             None,
         );

@@ -34,6 +34,7 @@ pub(super) fn of_requirements(problem: &Problem<'_>, packages: &mut [ChosenPacka
             Some(Choice::PinnedBy { package: (*from).to_owned(), series })
         });
         let requested: Vec<_> = problem
+            .asked
             .request
             .requirements
             .iter()

@@ -66,13 +66,16 @@ impl<'a> Problem<'a> {
     /// Whether `--only-index` lets packages come from an index.
     pub fn index_allowed(&self, index: &str) -> bool {
         let family = index.split('/').next().unwrap_or(index);
-        self.request.only_index.as_ref().is_none_or(|only| only.value == index || only.value == family)
+        self.asked.request.only_index.as_ref().is_none_or(|only| only.value == index || only.value == family)
     }
 
     /// A page; records the need when it is not here yet.
     fn page(&self, index: &str, name: &str) -> Result<Option<&'a Arc<ProjectPage>>, Missing> {
         self.universe.page(index, name).ok_or_else(|| {
-            self.needs.borrow_mut().insert(Need::Page { index: index.to_owned(), project: name.to_owned() });
+            self.memo
+                .needs
+                .borrow_mut()
+                .insert(Need::Page { index: index.to_owned(), project: name.to_owned() });
             Missing
         })
     }
@@ -80,16 +83,16 @@ impl<'a> Problem<'a> {
     /// The candidates of an ordinary package, oldest first: listed once for a problem, for the search
     /// asks again and again.
     pub fn candidates(&self, name: &str) -> Result<Rc<[Candidate<'a>]>, Missing> {
-        if let Some(known) = self.listed.borrow().get(name) {
+        if let Some(known) = self.memo.listed.borrow().get(name) {
             return Ok(known.clone());
         }
         let listed: Rc<[Candidate<'a>]> = self.list(name)?.into();
-        self.listed.borrow_mut().insert(name.to_owned(), listed.clone());
+        self.memo.listed.borrow_mut().insert(name.to_owned(), listed.clone());
         Ok(listed)
     }
 
     fn list(&self, name: &str) -> Result<Vec<Candidate<'a>>, Missing> {
-        let owner = crate::model::request::owner(name, &self.request.owners);
+        let owner = crate::model::request::owner(name, &self.asked.request.owners);
         let mut out = Vec::new();
         let mut add = |index: &'a str, page: &'a Arc<ProjectPage>| {
             out.extend(page.releases().iter().map(|release| Candidate { index, page, release }));
@@ -134,7 +137,7 @@ impl<'a> Problem<'a> {
                 })
                 .clone());
         }
-        if let Some(set) = self.sets.borrow().get(&key) {
+        if let Some(set) = self.memo.sets.borrow().get(&key) {
             return Ok(set.clone());
         }
         let set = {
@@ -161,16 +164,17 @@ impl<'a> Problem<'a> {
             }
         };
         // "All candidates" must stay a set of known candidates: a page may gain rows next round.
-        self.sets.borrow_mut().insert(key, set.clone());
+        self.memo.sets.borrow_mut().insert(key, set.clone());
         Ok(set)
     }
 
     /// The specifiers of the user's own requirements and bounds on a package.
     fn users_specifiers<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s VersionSpecifiers> {
-        self.request
+        self.asked
+            .request
             .requirements
             .iter()
-            .chain(&self.request.constraints)
+            .chain(&self.asked.request.constraints)
             .filter(move |r| (r.requirement.name.as_ref() as &str) == name)
             .filter_map(|r| match &r.requirement.version_or_url {
                 Some(VersionOrUrl::VersionSpecifier(s)) => Some(s),
@@ -224,7 +228,7 @@ impl<'a> Problem<'a> {
         };
         match self.universe.metadata(candidate.index, &file.filename) {
             None => {
-                self.needs.borrow_mut().insert(Need::Metadata {
+                self.memo.needs.borrow_mut().insert(Need::Metadata {
                     index: candidate.index.to_owned(),
                     project: name.to_owned(),
                     filename: file.filename.clone(),
@@ -249,20 +253,25 @@ impl<'a> Problem<'a> {
 
     /// The wheel that would be installed: the best for the newest series in question.
     pub fn representative<'p>(&self, candidate: &Candidate<'p>) -> Option<&'p WheelFile> {
-        self.pythons.iter().rev().find_map(|p| self.usable(candidate, *p).into_iter().next())
+        self.pythons.series.iter().rev().find_map(|p| self.usable(candidate, *p).into_iter().next())
     }
 
     fn usable<'p>(&self, candidate: &Candidate<'p>, python: Python) -> Vec<&'p WheelFile> {
-        candidate.page.usable(candidate.release, python, self.platform, self.libc.as_ref())
+        candidate.page.usable(candidate.release, python, self.machine.platform, self.machine.libc.as_ref())
     }
 
     /// The series for which a candidate has a wheel.
     pub fn candidate_pythons(&self, candidate: &Candidate<'_>) -> Set {
-        ordinals(self.pythons.len(), |i| self.has_usable(candidate, self.pythons[i]))
+        ordinals(self.pythons.series.len(), |i| self.has_usable(candidate, self.pythons.series[i]))
     }
 
     pub fn has_usable(&self, candidate: &Candidate<'_>, python: Python) -> bool {
-        candidate.page.has_usable(candidate.release, python, self.platform, self.libc.as_ref())
+        candidate.page.has_usable(
+            candidate.release,
+            python,
+            self.machine.platform,
+            self.machine.libc.as_ref(),
+        )
     }
 
     /// The release of a stack build on its index page: `2.7.1+cu118` on a sub-index, `2.9.1` on PyPI.
@@ -340,7 +349,7 @@ impl<'a> Problem<'a> {
     /// from before there was one. What packages ask of each other in vain is let pass, as installers do.
     fn lacks_extra(&self, metadata: &CoreMetadata, name: &str, extra: &str) -> bool {
         let Ok(extra) = extra.parse::<ExtraName>() else { return false };
-        let mut users = self.request.requirements.iter().map(|user| &user.requirement);
+        let mut users = self.asked.request.requirements.iter().map(|user| &user.requirement);
         users.any(|r| r.name.as_ref() as &str == name && r.extras.contains(&extra))
             && !metadata.has_extra(&extra)
     }
@@ -351,8 +360,8 @@ impl<'a> Problem<'a> {
             return;
         }
         // No wheel under this libc, but one under a newer: then libc is the party.
-        let any_libc = ordinals(self.pythons.len(), |i| {
-            candidate.page.has_usable(candidate.release, self.pythons[i], self.platform, None)
+        let any_libc = ordinals(self.pythons.series.len(), |i| {
+            candidate.page.has_usable(candidate.release, self.pythons.series[i], self.machine.platform, None)
         });
         if pythons.is_empty() && !any_libc.is_empty() {
             out.push((Node::Glibc, Set::empty()));
@@ -370,7 +379,7 @@ impl<'a> Problem<'a> {
     ) -> Result<Result<Dependencies, Unusable>, Missing> {
         let extras: Vec<ExtraName> = extra.and_then(|e| e.parse().ok()).into_iter().collect();
         let mut counts: Vec<(&Requirement<VerbatimUrl>, usize)> = Vec::new();
-        for environment in &self.environments {
+        for environment in &self.pythons.environments {
             let without: Vec<*const Requirement<VerbatimUrl>> = if extra.is_some() {
                 metadata
                     .requirements(environment, &[])
@@ -398,7 +407,7 @@ impl<'a> Problem<'a> {
         let mut out = Vec::new();
         let mut missing = false;
         for (requirement, count) in counts {
-            if count < self.environments.len() {
+            if count < self.pythons.environments.len() {
                 continue;
             }
             match self.requirement(requirement) {
@@ -422,11 +431,12 @@ impl<'a> Problem<'a> {
         &'s self,
         name: &'s str,
     ) -> impl Iterator<Item = (&'s UserRequirement, &'s VersionSpecifiers)> {
-        self.request
+        self.asked
+            .request
             .constraints
             .iter()
             .filter(move |c| (c.requirement.name.as_ref() as &str) == name)
-            .filter(|c| self.environments.iter().all(|e| c.requirement.marker.evaluate(e, &[])))
+            .filter(|c| self.pythons.environments.iter().all(|e| c.requirement.marker.evaluate(e, &[])))
             .filter_map(|c| match &c.requirement.version_or_url {
                 Some(VersionOrUrl::VersionSpecifier(s)) => Some((c, s)),
                 _ => None,
@@ -451,9 +461,10 @@ impl<'a> Problem<'a> {
 
     /// The user's requirements that apply in the environments in question.
     pub fn user_requirements(&self) -> impl Iterator<Item = &UserRequirement> {
-        self.request.requirements.iter().filter(|r| {
-            (self.depth == Depth::Full || STACK_PACKAGES.contains(&(r.requirement.name.as_ref() as &str)))
-                && self.environments.iter().all(|e| r.requirement.marker.evaluate(e, &[]))
+        self.asked.request.requirements.iter().filter(|r| {
+            (self.asked.depth == Depth::Full
+                || STACK_PACKAGES.contains(&(r.requirement.name.as_ref() as &str)))
+                && self.pythons.environments.iter().all(|e| r.requirement.marker.evaluate(e, &[]))
         })
     }
 }
@@ -466,7 +477,7 @@ pub(super) fn only_newest(
     pythons: &[Python],
 ) -> Option<(Node, Set)> {
     let name: &str = request.requirement.name.as_ref();
-    if is_stack_package(name) || problem.preferences.versions.contains_key(name) {
+    if is_stack_package(name) || problem.asked.preferences.versions.contains_key(name) {
         return None;
     }
     let specifiers = match &request.requirement.version_or_url {
@@ -520,7 +531,7 @@ pub(super) fn steps_back(
             })
             .count();
     }
-    (steps, problem.needs.take().into_iter().collect())
+    (steps, problem.memo.needs.take().into_iter().collect())
 }
 
 /// Whether specifiers pin one version, which is what lets a yanked release be taken.

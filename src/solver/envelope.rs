@@ -21,7 +21,8 @@ pub(super) fn of_selection(
         }
         _ => None,
     });
-    let nothing = Envelope { driver: None, coverage: Vec::new(), glibc: None, platform: problem.platform };
+    let nothing =
+        Envelope { driver: None, coverage: Vec::new(), glibc: None, platform: problem.machine.platform };
     let together = torch.into_iter().chain(frameworks).reduce(both).unwrap_or(nothing);
     Envelope { glibc, ..together }
 }

@@ -28,7 +28,7 @@ impl Problem<'_> {
     /// The ordinals of a node's candidates that are in a set, and of those that they stand for.
     pub fn members(&self, node: &Node, set: &Set) -> Vec<u32> {
         let count = match node {
-            Node::Python => self.pythons.len(),
+            Node::Python => self.pythons.series.len(),
             Node::Variant => self.variants.len(),
             Node::Cudnn => self.cudnn.len(),
             Node::StackIndex => self.indexes.len(),
@@ -114,9 +114,10 @@ impl Problem<'_> {
     pub fn driver_floors(&self, releases: &[&semver::Version]) -> (String, String) {
         let mut floors: BTreeMap<DottedVersion, Vec<String>> = BTreeMap::new();
         let mut source = String::new();
-        let native_only = self.policy() == Policy::Native;
+        let native_only = self.machine.policy == Policy::Native;
         for cuda in releases {
-            if let Some(floor) = required_driver(self.registry, cuda, self.os(), self.policy()) {
+            if let Some(floor) = required_driver(self.registry, cuda, self.machine.os(), self.machine.policy)
+            {
                 source = self.registry.source_text(floor.source);
                 let by_major = !native_only
                     && self.registry.minor_version_compatibility().iter().any(|m| m.cuda_major == cuda.major);

@@ -23,6 +23,7 @@ mod envelope;
 mod explain;
 mod inputs;
 mod joint;
+mod machine;
 mod newer;
 mod node;
 mod plan;

@@ -151,7 +151,8 @@ impl Problem<'_> {
         let torch = build.torch?;
         let source = |ids: &[String]| self.registry.source_text(ids);
         let own = || source(&torch.source);
-        let violations = Needs::of_torch(torch).violations(self.registry, self.host, self.policy());
+        let violations =
+            Needs::of_torch(torch).violations(self.registry, self.machine.host, self.machine.policy);
         for violation in violations {
             return Some(match violation {
                 // The machine may be meant to compute on the CPU.
@@ -184,11 +185,11 @@ impl Problem<'_> {
     /// Facts that have nothing to do with GPUs.
     fn elsewhere(&self, build: &BuildRow<'_>) -> Option<(Party, String, String)> {
         let torch = build.torch?;
-        if let Some(need) = torch.glibc.as_ref().filter(|need| !self.glibc_suffices(need)) {
+        if let Some(need) = torch.glibc.as_ref().filter(|need| !self.machine.glibc_suffices(need)) {
             return Some((Party::Glibc, format!("needs glibc >= {need}"), "wheel tags".to_owned()));
         }
         if self.build_pythons(build).is_empty() {
-            let series = super::explain::span(&self.pythons);
+            let series = super::explain::span(&self.pythons.series);
             return Some((
                 Party::Python,
                 format!("has no wheel for Python {series}"),
@@ -205,12 +206,13 @@ impl Problem<'_> {
     /// The lowest driver that runs a build on the GPUs in question.
     fn driver_min(&self, build: &BuildRow<'_>) -> Option<DottedVersion> {
         let torch = build.torch?;
-        if self.gpus.is_empty() {
-            let floor = required_driver(self.registry, torch.cuda.as_ref()?, self.os(), Policy::Minor);
+        if self.machine.gpus.is_empty() {
+            let floor =
+                required_driver(self.registry, torch.cuda.as_ref()?, self.machine.os(), Policy::Minor);
             return floor.map(|floor| floor.value);
         }
         let coverage = envelope_of(self.registry, torch).coverage;
-        let floors = self.gpus.iter().filter_map(|(_, capability)| {
+        let floors = self.machine.gpus.iter().filter_map(|(_, capability)| {
             coverage.iter().find(|c| c.compute_capability == *capability)?.driver_min.clone()
         });
         floors.max()
@@ -218,17 +220,21 @@ impl Problem<'_> {
 
     fn row(&self, build: &BuildRow<'_>) -> Option<PlanRow> {
         let torch = build.torch?;
-        let gpu = torch.cuda.is_some() && !self.host.has_no_gpu();
-        let mode = if self.is_native(build.variant) { DriverMode::Native } else { DriverMode::Compatibility };
+        let gpu = torch.cuda.is_some() && !self.machine.host.has_no_gpu();
+        let mode = if self.machine.is_native(build.variant) {
+            DriverMode::Native
+        } else {
+            DriverMode::Compatibility
+        };
         Some(PlanRow {
             torch: torch.version.to_string(),
             variant: torch.variant.clone(),
             cuda: torch.cuda.as_ref().map(cuda_short),
             cudnn: torch.cudnn.clone(),
             index: torch.index(),
-            driver_mode: (gpu && self.host.driver.is_some()).then_some(mode),
+            driver_mode: (gpu && self.machine.host.driver.is_some()).then_some(mode),
             driver_min: self.driver_min(build),
-            evidence: torch.weakest_evidence(!self.gpus.is_empty()),
+            evidence: torch.weakest_evidence(!self.machine.gpus.is_empty()),
         })
     }
 }

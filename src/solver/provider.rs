@@ -78,14 +78,14 @@ impl<'p, 'a> Provider<'p, 'a> {
 
     fn root(&self) -> Result<Vec<(Node, Set)>, Stop> {
         let p = self.problem;
-        let request = p.request;
+        let request = p.asked.request;
         let mut out = Vec::new();
         let mut missing = false;
         for user in p.user_requirements() {
             match p.requirement(&user.requirement) {
                 Ok(Ok(more)) => {
                     out.extend(more);
-                    if let Some(pythons) = p.newest_on {
+                    if let Some(pythons) = p.asked.newest_on {
                         out.extend(super::closure::only_newest(p, user, pythons));
                     }
                 }
@@ -146,7 +146,7 @@ impl<'p, 'a> Provider<'p, 'a> {
         let mut out = Vec::new();
         let union = |sets: &mut dyn Iterator<Item = Set>| sets.fold(Set::empty(), |a, b| a.union(&b));
         if name == "torch" {
-            for i in 0..p.gpus.len() {
+            for i in 0..p.machine.gpus.len() {
                 out.push((Node::Gpu(i), fact(own().any(|b| !p.gpu_excludes(b, i)))));
             }
             let pythons = union(&mut own().map(|b| p.build_pythons(b)));
@@ -179,12 +179,15 @@ impl<'p, 'a> Provider<'p, 'a> {
             (Node::Variant, Ranges::singleton(build.variant)),
             (Node::StackIndex, Ranges::singleton(build.index)),
         ];
-        for i in 0..p.gpus.len() {
+        for i in 0..p.machine.gpus.len() {
             if p.gpu_excludes(build, i) {
                 out.push((Node::Gpu(i), Set::empty()));
             }
         }
-        if p.wants_gpu_build() && p.gpus.is_empty() && p.variants[build.variant as usize].cuda.is_none() {
+        if p.wants_gpu_build()
+            && p.machine.gpus.is_empty()
+            && p.variants[build.variant as usize].cuda.is_none()
+        {
             // A driver was named, so a GPU is there: a CPU build is no answer.
             out.push((Node::Driver, Set::empty()));
         }
@@ -199,7 +202,7 @@ impl<'p, 'a> Provider<'p, 'a> {
             }
             out.push((Node::Cudnn, Ranges::singleton(build.cudnn)));
             if let Some(need) = &torch.glibc
-                && !p.glibc_suffices(need)
+                && !p.machine.glibc_suffices(need)
             {
                 out.push((Node::Glibc, Set::empty()));
             }
@@ -209,7 +212,7 @@ impl<'p, 'a> Provider<'p, 'a> {
             }
         }
         // A build from an index that is not allowed conflicts already; its page is not asked for.
-        if p.depth == Depth::Full && p.index_allowed(&p.indexes[build.index as usize]) {
+        if p.asked.depth == Depth::Full && p.index_allowed(&p.indexes[build.index as usize]) {
             let Some(candidate) = p.build_candidate(name, ordinal as usize)? else {
                 return Ok(Err(Unusable::NotOnIndex(p.indexes[build.index as usize].clone())));
             };
@@ -222,7 +225,8 @@ impl<'p, 'a> Provider<'p, 'a> {
                 // requirement is turned into candidates.
                 let index = &p.indexes[build.index as usize];
                 if p.universe.page(index, FOLLOWS_BUILD).is_none() {
-                    p.needs
+                    p.memo
+                        .needs
                         .borrow_mut()
                         .insert(Need::Page { index: index.clone(), project: FOLLOWS_BUILD.to_owned() });
                     return Err(Stop::Missing);
@@ -241,16 +245,19 @@ impl<'p, 'a> Provider<'p, 'a> {
         let p = self.problem;
         let variant = &p.variants[build.variant as usize];
         let torch = build.torch;
-        p.request.variant.as_ref().is_none_or(|l| l.value == variant.name)
-            && p.request
+        p.asked.request.variant.as_ref().is_none_or(|l| l.value == variant.name)
+            && p.asked
+                .request
                 .cuda
                 .as_ref()
                 .is_none_or(|l| variant.cuda.as_ref().is_some_and(|c| l.value.contains(c)))
-            && p.request
+            && p.asked
+                .request
                 .cudnn
                 .as_ref()
                 .is_none_or(|l| torch.and_then(|t| t.cudnn.as_ref()).is_some_and(|v| l.value.contains(v)))
-            && p.request
+            && p.asked
+                .request
                 .nccl
                 .as_ref()
                 .is_none_or(|l| torch.and_then(|t| t.nccl.as_ref()).is_some_and(|v| l.value.contains(v)))
@@ -269,7 +276,7 @@ impl<'p, 'a> Provider<'p, 'a> {
             // The build says so too; its page is not asked for.
             return Ok(Err(Unusable::IndexNotAllowed(index.clone())));
         }
-        if p.depth == Depth::Full {
+        if p.asked.depth == Depth::Full {
             let Some(candidate) = p.build_candidate(name, ordinal as usize)? else {
                 let index = p.stack[name].builds[ordinal as usize].index;
                 return Ok(Err(Unusable::NotOnIndex(p.indexes[index as usize].clone())));
@@ -288,18 +295,18 @@ impl<'p, 'a> Provider<'p, 'a> {
             Node::Root => self.root()?,
             Node::Variant => {
                 let mut out = Vec::new();
-                if !p.driver_suffices(version) {
+                if !p.machine.driver_suffices(version) {
                     out.push((Node::Driver, Set::empty()));
                 }
-                for (i, (_, capability)) in p.gpus.iter().enumerate() {
+                for (i, (_, capability)) in p.machine.gpus.iter().enumerate() {
                     if p.driver_outlives_gpu(version, *capability) {
                         out.push((Node::Gpu(i), Set::empty()));
                     }
                 }
                 out
             }
-            Node::Cudnn => (0..p.gpus.len())
-                .filter(|i| !p.cudnn_serves(version, p.gpus[*i].1))
+            Node::Cudnn => (0..p.machine.gpus.len())
+                .filter(|i| !p.machine.cudnn_serves(p.cudnn[version as usize].as_ref(), p.machine.gpus[*i].1))
                 .map(|i| (Node::Gpu(i), Set::empty()))
                 .collect(),
             Node::Runtime(_) => p.row_dependencies(version),
@@ -331,7 +338,7 @@ impl DependencyProvider for Provider<'_, '_> {
     type Priority = (u8, u32, Reverse<usize>, Reverse<Node>);
 
     fn prioritize(&self, package: &Node, range: &Set, stats: &PackageResolutionStatistics) -> Self::Priority {
-        if self.problem.depth == Depth::Full {
+        if self.problem.asked.depth == Depth::Full {
             self.look_ahead(package, range, stats.conflict_count());
         }
         let conflicts = stats.conflict_count();

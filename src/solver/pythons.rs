@@ -58,7 +58,7 @@ pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: D
         for python in &order {
             if promise(vec![*python]).is_ok_and(|bound| bound >= ceiling) {
                 let mut problem = Problem::new(inputs, tables, depth, vec![*python]);
-                problem.newest_on = Some(&pythons);
+                problem.asked.newest_on = Some(&pythons);
                 match search::ranked(&problem) {
                     Found::Need(needs) => return Outcome::Need(needs),
                     Found::TooLong => return Outcome::TooLong,

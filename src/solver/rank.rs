@@ -42,10 +42,10 @@ impl Problem<'_> {
         let build = &self.stack[name].builds[ordinal as usize];
         let variant = &self.variants[build.variant as usize];
         BuildRank {
-            locked: self.preferences.variant.as_ref() == Some(&variant.name),
+            locked: self.asked.preferences.variant.as_ref() == Some(&variant.name),
             fits_machine: (variant.name == CPU) == self.prefers_cpu(),
             on_pypi: build.on_pypi,
-            native: self.is_native(build.variant),
+            native: self.machine.is_native(build.variant),
             cuda: variant.cuda.clone(),
         }
     }
@@ -59,7 +59,7 @@ impl Problem<'_> {
             Node::Root | Node::Driver | Node::Gpu(_) | Node::Glibc | Node::Bound(_) => {
                 set.contains(&0).then_some(0)
             }
-            Node::Python => contained(self.pythons.len()).next(),
+            Node::Python => contained(self.pythons.series.len()).next(),
             Node::Variant => contained(self.variants.len()).next(),
             Node::Cudnn => contained(self.cudnn.len()).next(),
             // PyPI is number 0.
@@ -82,7 +82,8 @@ impl Problem<'_> {
                 let allowed = |version: &u32| {
                     !(possible && torch) || table.builds_of(*version).iter().any(|b| self.machine_allows(b))
                 };
-                if let (Node::Package(_), Some(locked)) = (node, self.preferences.versions.get(name.as_ref()))
+                if let (Node::Package(_), Some(locked)) =
+                    (node, self.asked.preferences.versions.get(name.as_ref()))
                     && let Some(i) = table.versions.iter().position(|v| *v == public(locked))
                     && set.contains(&(i as u32))
                     && allowed(&(i as u32))
@@ -96,10 +97,10 @@ impl Problem<'_> {
                 let usable = |i: &u32| {
                     let c = &candidates[*i as usize];
                     c.release.has_wheel
-                        && self.pythons.iter().any(|p| self.has_usable(c, *p))
+                        && self.pythons.series.iter().any(|p| self.has_usable(c, *p))
                         && (!possible || self.machine_allows_runtime(name, &c.release.version, None))
                 };
-                if let Some(locked) = self.preferences.versions.get(name.as_ref())
+                if let Some(locked) = self.asked.preferences.versions.get(name.as_ref())
                     && let Some(i) = candidates.iter().rposition(|c| c.release.version == *locked)
                     && set.contains(&(i as u32))
                     && usable(&(i as u32))
@@ -117,7 +118,7 @@ impl Problem<'_> {
             Node::Root => 12,
             Node::Driver | Node::Gpu(_) | Node::Glibc | Node::Bound(_) => 11,
             Node::Python => {
-                if self.pythons.len() == 1 {
+                if self.pythons.series.len() == 1 {
                     11
                 } else {
                     6
@@ -137,8 +138,8 @@ impl Problem<'_> {
     }
 
     fn is_requested(&self, name: &str) -> bool {
-        debug_assert!(self.depth == Depth::Full || is_stack_package(name));
-        self.request.requirements.iter().any(|r| (r.requirement.name.as_ref() as &str) == name)
+        debug_assert!(self.asked.depth == Depth::Full || is_stack_package(name));
+        self.asked.request.requirements.iter().any(|r| (r.requirement.name.as_ref() as &str) == name)
     }
 
     /// The text of a constraining advisory's requirement.

@@ -50,10 +50,11 @@ impl<'a> Problem<'a> {
             return out;
         }
         if let Some(floor) = self.cudnn_package_floor(package, version) {
-            let below = (0..self.gpus.len()).filter(|i| self.gpus[*i].1 < floor.min);
+            let below = (0..self.machine.gpus.len()).filter(|i| self.machine.gpus[*i].1 < floor.min);
             out.extend(below.map(|i| (Node::Gpu(i), Set::empty())));
         }
-        let without_code = (0..self.gpus.len()).filter(|i| self.package_excludes(package, version, *i));
+        let without_code =
+            (0..self.machine.gpus.len()).filter(|i| self.package_excludes(package, version, *i));
         out.extend(without_code.map(|i| (Node::Gpu(i), Set::empty())));
         for (i, row) in self.registry.same_files().iter().enumerate() {
             if let Some(place) = place_in(row, package, version) {
@@ -75,11 +76,11 @@ impl<'a> Problem<'a> {
     /// Whether a package beside the frameworks is known to have no code at all for GPU number `gpu`. Which CUDA its
     /// PTX is of is not known: that any driver may compile it is not held against it.
     pub fn package_excludes(&self, package: &str, version: &Version, gpu: usize) -> bool {
-        if self.prefers_cpu() || self.registry.framework(package, version, self.platform).is_some() {
+        if self.prefers_cpu() || self.registry.framework(package, version, self.machine.platform).is_some() {
             return false;
         }
-        let targets = self.registry.targets_of(package, version, None, self.platform);
-        let capability = self.gpus[gpu].1;
+        let targets = self.registry.targets_of(package, version, None, self.machine.platform);
+        let capability = self.machine.gpus[gpu].1;
         targets.is_some_and(|(targets, _)| served(self.registry, &targets, capability).is_none())
     }
 
@@ -95,10 +96,10 @@ impl<'a> Problem<'a> {
         if !runtime.flavour.suffices {
             out.push((Node::Driver, Set::empty()));
         }
-        let outlived =
-            (0..self.gpus.len()).filter(|i| self.cuda_outlives_gpu(&runtime.build.cuda, self.gpus[*i].1));
+        let outlived = (0..self.machine.gpus.len())
+            .filter(|i| self.machine.cuda_outlives_gpu(&runtime.build.cuda, self.machine.gpus[*i].1));
         out.extend(outlived.map(|i| (Node::Gpu(i), Set::empty())));
-        let excluded = (0..self.gpus.len()).filter(|i| self.runtime_excludes(row, *i));
+        let excluded = (0..self.machine.gpus.len()).filter(|i| self.runtime_excludes(row, *i));
         out.extend(excluded.map(|i| (Node::Gpu(i), Set::empty())));
         out
     }
@@ -118,7 +119,7 @@ impl<'a> Problem<'a> {
     /// Whether the cuDNN that a row was built with no longer serves a GPU.
     pub fn runtime_cudnn_excludes(&self, row: u32, gpu: usize) -> bool {
         let cudnn = self.runtimes[row as usize].build.cudnn.as_ref();
-        cudnn_drops(self.registry, cudnn, self.gpus[gpu].1).is_some()
+        cudnn_drops(self.registry, cudnn, self.machine.gpus[gpu].1).is_some()
     }
 }
 

@@ -40,7 +40,7 @@ fn run(problem: &Problem<'_>, ranked: bool) -> Found {
             | PubGrubError::ErrorChoosingVersion { source, .. }
             | PubGrubError::ErrorInShouldCancel(source),
         ) => match source {
-            Stop::Missing => Found::Need(problem.needs.take().into_iter().collect()),
+            Stop::Missing => Found::Need(problem.memo.needs.take().into_iter().collect()),
             Stop::TooLong => Found::TooLong,
         },
     }

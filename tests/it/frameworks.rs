@@ -58,7 +58,7 @@ fn tensorflow_2_9_takes_its_cuda_from_conda() {
     let graph = context.run(&["graph", "--format", "dot"]).expect(0).stdout;
     assert!(graph.contains("tensorflow"), "{graph}");
     // A newer format is refused, a minor one is not.
-    context.write("envlock.lock", &lock.replace("format = \"1.1.0\"", "format = \"2.0.0\""));
+    context.write("envlock.lock", &lock.replace("format = \"1.1.0\"", "format = \"3.0.0\""));
     context.run(&["export", "requirements.txt"]).expect(2);
 }
 

@@ -26,7 +26,7 @@ impl Telling<'_, '_> {
             if !of_flavour && !self.involves(&Node::Driver) {
                 continue;
             }
-            let by_index = self.involves(&Node::StackIndex) && p.request.only_index.is_some();
+            let by_index = self.involves(&Node::StackIndex) && p.asked.request.only_index.is_some();
             let builds: Vec<_> = table
                 .builds
                 .iter()
@@ -46,7 +46,7 @@ impl Telling<'_, '_> {
             shown.sort_unstable();
             shown.dedup();
             let shown: Vec<_> = shown.iter().map(|v| &table.versions[*v as usize]).collect();
-            let place = match (&p.request.only_index, by_index) {
+            let place = match (&p.asked.request.only_index, by_index) {
                 (Some(only), true) if only.value == "pypi" => " on PyPI".to_owned(),
                 (Some(only), true) => format!(" on the index {}", only.value),
                 _ => String::new(),
@@ -85,10 +85,10 @@ impl Telling<'_, '_> {
             return;
         }
         let (text, source) = p.driver_floors(&cuda);
-        let native = if p.request.native_driver_only.is_some() { " for native mode" } else { "" };
+        let native = if p.asked.request.native_driver_only.is_some() { " for native mode" } else { "" };
         self.say(Order::DriverFloors, format!("{text}{native}"), &[Party::Cuda, Party::Driver], source);
-        for (gpu, capability) in &p.gpus {
-            if let (Some(driver), Some(a)) = (&p.host.driver, p.registry.architecture(*capability))
+        for (gpu, capability) in &p.machine.gpus {
+            if let (Some(driver), Some(a)) = (&p.machine.host.driver, p.registry.architecture(*capability))
                 && let Some(first) = a.first_branch
                 && driver.version.major() < first
             {
@@ -101,13 +101,13 @@ impl Telling<'_, '_> {
                 );
             }
         }
-        if let Some(driver) = &p.host.driver {
+        if let Some(driver) = &p.machine.host.driver {
             let compat =
                 driver.compat.as_ref().map(|c| format!(", with cuda-compat {c}")).unwrap_or_default();
             let text = format!("the driver is {}{compat}", driver.version);
             self.say(Order::Driver, text, &[Party::Driver], driver.found_by.to_string());
         }
-        if let Some(limit) = &p.request.native_driver_only {
+        if let Some(limit) = &p.asked.request.native_driver_only {
             let text = "you refuse compatibility mode (driver-policy = \"native\")".to_owned();
             self.asked(Order::Limits, text, Party::Driver, &limit.origin, true);
         }
@@ -115,7 +115,7 @@ impl Telling<'_, '_> {
 
     pub(super) fn gpus(&mut self) {
         let p = self.problem;
-        for (i, (gpu, capability)) in p.gpus.iter().enumerate() {
+        for (i, (gpu, capability)) in p.machine.gpus.iter().enumerate() {
             let node = Node::Gpu(i);
             let parents: Vec<(Node, Set)> =
                 self.leaves.parents_of(&node).map(|(n, s)| (n.clone(), s.clone())).collect();
@@ -173,7 +173,7 @@ impl Telling<'_, '_> {
     /// That builds of a stack package have no code for a GPU, and which code they have.
     pub(super) fn no_code(&mut self, name: &str, gpu_index: usize) {
         let p = self.problem;
-        let gpu = p.gpus[gpu_index].0;
+        let gpu = p.machine.gpus[gpu_index].0;
         let versions = self.stack_versions(name);
         let table = &p.stack[name];
         let mut excluded: Vec<_> = table
@@ -249,7 +249,7 @@ impl Telling<'_, '_> {
             p.registry.source_text(&newest.source),
         );
         let tegra = p.registry.tegra();
-        if tegra.capabilities.contains(&p.gpus[gpu_index].1) {
+        if tegra.capabilities.contains(&p.machine.gpus[gpu_index].1) {
             self.say(
                 Order::Gpus,
                 tegra.note.clone(),
@@ -276,12 +276,12 @@ impl Telling<'_, '_> {
                 );
             }
         }
-        if let Some(libc) = &p.libc {
+        if let Some(libc) = &p.machine.libc {
             self.say(
                 Order::Packages,
                 format!("the machine has {libc}"),
                 &[Party::Glibc],
-                p.host.system.found_by.to_string(),
+                p.machine.host.system.found_by.to_string(),
             );
         }
     }
@@ -293,7 +293,12 @@ impl Telling<'_, '_> {
         let candidates = p.candidates(name).unwrap_or_default();
         let members = p.members(node, set);
         let has_wheel = |python| members.iter().any(|i| p.has_usable(&candidates[*i as usize], python));
-        p.pythons.iter().filter(|python| has_wheel(**python)).map(|p| format!("{:02}", p.minor)).collect()
+        p.pythons
+            .series
+            .iter()
+            .filter(|python| has_wheel(**python))
+            .map(|p| format!("{:02}", p.minor))
+            .collect()
     }
 
     pub(super) fn pythons(&mut self) {
@@ -323,14 +328,18 @@ impl Telling<'_, '_> {
                 all.iter().map(|m| format!("3.{}", m.trim_start_matches('0'))).collect();
             let has = if versions.len() == 1 { "has" } else { "have" };
             let text = if series.is_empty() {
-                format!("{} {has} no wheel for Python {}", p.name_versions(&parent, &set), span(&p.pythons))
+                format!(
+                    "{} {has} no wheel for Python {}",
+                    p.name_versions(&parent, &set),
+                    span(&p.pythons.series)
+                )
             } else {
                 format!("{} {has} wheels for Python {}", p.name_versions(&parent, &set), span(&series))
             };
             self.say(Order::Wheels, text, &[party, Party::Python], "wheel tags");
         }
         if self.involves(&Node::Python)
-            && let Some(python) = &p.request.python
+            && let Some(python) = &p.asked.request.python
         {
             let text = format!("you ask for Python {}", python.text);
             self.asked(Order::Limits, text, Party::Python, &python.origin, python.bounds_above());

@@ -176,7 +176,7 @@ impl Telling<'_, '_> {
             }
         }
         // A request narrows what is worth telling.
-        if let Some(user) = p.request.find(name)
+        if let Some(user) = p.asked.request.find(name)
             && self.leaves.needs.contains_key(&(Node::Root, package.clone()))
             && let Ok(Ok(list)) = p.requirement(&user.requirement)
         {
@@ -220,6 +220,7 @@ impl Telling<'_, '_> {
                 || p.registry.frameworks().iter().any(|b| b.package == name || b.framework == name)
         };
         let asked = p
+            .asked
             .request
             .requirements
             .iter()
@@ -231,7 +232,7 @@ impl Telling<'_, '_> {
             .needs
             .keys()
             .filter_map(|(_, d)| match d {
-                Node::Gpu(i) => p.gpus.get(*i),
+                Node::Gpu(i) => p.machine.gpus.get(*i),
                 _ => None,
             })
             .map(|(g, _)| g.label())
@@ -245,7 +246,8 @@ impl Telling<'_, '_> {
         };
         match (asked, driver, gpu) {
             (Some(asked), true, _) => {
-                let version = p.host.driver.as_ref().map(|d| d.version.to_string()).unwrap_or_default();
+                let version =
+                    p.machine.host.driver.as_ref().map(|d| d.version.to_string()).unwrap_or_default();
                 format!("no {asked} runs on driver {version}")
             }
             (Some(asked), false, Some(gpu)) => format!("no {asked} runs on {gpu}"),

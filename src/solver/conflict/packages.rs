@@ -121,7 +121,7 @@ impl Telling<'_, '_> {
                     _ => Vec::new(),
                 };
                 metadata.and_then(|m| {
-                    m.requirements(&p.environments[0], &extras)
+                    m.requirements(&p.pythons.environments[0], &extras)
                         .filter_map(Result::ok)
                         .find(|(r, _)| (r.name.as_ref() as &str) == to)
                         .map(|(_, text)| {
@@ -180,8 +180,8 @@ impl Telling<'_, '_> {
                 let text = format!(
                     "{} {has} no wheel for Python {} on {}",
                     p.name_versions(&node, &set),
-                    span(&p.pythons),
-                    p.platform
+                    span(&p.pythons.series),
+                    p.machine.platform
                 );
                 self.say(Order::Packages, text, &[Party::package(&**name), Party::Python], "wheel tags");
             }
@@ -211,7 +211,7 @@ impl Telling<'_, '_> {
         let candidates = self.problem.candidates(name).unwrap_or_default();
         candidates
             .get(ordinal as usize)
-            .is_some_and(|c| self.problem.pythons.iter().any(|py| self.problem.has_usable(c, *py)))
+            .is_some_and(|c| self.problem.pythons.series.iter().any(|py| self.problem.has_usable(c, *py)))
     }
 
     pub(super) fn why_nothing(&self, name: &str) -> String {
@@ -219,20 +219,23 @@ impl Telling<'_, '_> {
         if let Some(table) = p.stack.get(name) {
             return match (table.versions.first(), table.versions.last()) {
                 (Some(first), Some(last)) => {
-                    format!("the registry knows {name} {first} to {last} for {}", p.platform)
+                    format!("the registry knows {name} {first} to {last} for {}", p.machine.platform)
                 }
-                _ => format!("the registry knows no {name} for {}", p.platform),
+                _ => format!("the registry knows no {name} for {}", p.machine.platform),
             };
         }
         let candidates = p.candidates(name).unwrap_or_default();
         let with_wheels: Vec<_> = candidates.iter().filter(|c| c.release.has_wheel).collect();
         match (candidates.is_empty(), with_wheels.first(), with_wheels.last()) {
             (true, ..) => {
-                format!("the index {} has no `{name}`", crate::model::request::owner(name, &p.request.owners))
+                format!(
+                    "the index {} has no `{name}`",
+                    crate::model::request::owner(name, &p.asked.request.owners)
+                )
             }
             (false, None, _) => format!("`{name}` exists only as source, and envlock never builds"),
             (false, Some(first), Some(last)) => {
-                if p.pythons.iter().any(|py| with_wheels.iter().any(|c| p.has_usable(c, *py))) {
+                if p.pythons.series.iter().any(|py| with_wheels.iter().any(|c| p.has_usable(c, *py))) {
                     let ends = if first.release.version == last.release.version {
                         vec![&first.release.version]
                     } else {
@@ -240,7 +243,11 @@ impl Telling<'_, '_> {
                     };
                     format!("{name} exists as {}", span(&ends))
                 } else {
-                    format!("no {name} has a wheel for Python {} on {}", span(&p.pythons), p.platform)
+                    format!(
+                        "no {name} has a wheel for Python {} on {}",
+                        span(&p.pythons.series),
+                        p.machine.platform
+                    )
                 }
             }
             _ => format!("nothing of {name} fits"),

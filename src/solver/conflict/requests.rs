@@ -23,7 +23,7 @@ impl Telling<'_, '_> {
         for node in asked {
             match &node {
                 Node::Package(name) | Node::Build(name) | Node::Extra(name, _) => {
-                    if let Some(user) = p.request.find(name) {
+                    if let Some(user) = p.asked.request.find(name) {
                         let text = crate::model::text::clean(&user.requirement.to_string(), 100);
                         let text = format!("you ask for {text}");
                         let party = Party::package(&**name);
@@ -31,7 +31,7 @@ impl Telling<'_, '_> {
                         self.empty_request(name);
                     }
                     if matches!(node, Node::Build(_))
-                        && let Some(limit) = &p.request.nccl
+                        && let Some(limit) = &p.asked.request.nccl
                     {
                         let text = format!("you ask for NCCL {}", limit.value);
                         let party = Party::package(&**name);
@@ -40,19 +40,19 @@ impl Telling<'_, '_> {
                     }
                 }
                 Node::Variant => {
-                    if let Some(limit) = &p.request.cuda {
+                    if let Some(limit) = &p.asked.request.cuda {
                         let text = format!("you ask for CUDA {}", limit.value);
                         let above = limit.value.bounds_above();
                         self.asked(Order::Requests, text, Party::Cuda, &limit.origin, above);
                     }
-                    if let Some(limit) = &p.request.variant {
+                    if let Some(limit) = &p.asked.request.variant {
                         let text = format!("you pin the variant {}", limit.value);
                         self.asked(Order::Requests, text, Party::Variant, &limit.origin, true);
                         if !p.variants.iter().any(|v| v.name == limit.value) {
                             let names: Vec<_> = p.variants.iter().map(|v| v.name.clone()).collect();
                             self.say(
                                 Order::Choices,
-                                format!("the variants for {} are {}", p.platform, names.join(", ")),
+                                format!("the variants for {} are {}", p.machine.platform, names.join(", ")),
                                 &[Party::Variant],
                                 "registry",
                             );
@@ -60,14 +60,14 @@ impl Telling<'_, '_> {
                     }
                 }
                 Node::Cudnn => {
-                    if let Some(limit) = &p.request.cudnn {
+                    if let Some(limit) = &p.asked.request.cudnn {
                         let text = format!("you ask for cuDNN {}", limit.value);
                         let above = limit.value.bounds_above();
                         self.asked(Order::Requests, text, Party::Cudnn, &limit.origin, above);
                     }
                 }
                 Node::StackIndex => {
-                    if let Some(limit) = &p.request.only_index {
+                    if let Some(limit) = &p.asked.request.only_index {
                         let text = format!("only the index {} may be used", limit.value);
                         self.asked(Order::Index, text, Party::Index, &limit.origin, true);
                     }
@@ -103,7 +103,7 @@ impl Telling<'_, '_> {
     /// A request that no version satisfies says what there is.
     pub(super) fn empty_request(&mut self, name: &str) {
         let p = self.problem;
-        let Some(user) = p.request.find(name) else { return };
+        let Some(user) = p.asked.request.find(name) else { return };
         let Ok(Ok(list)) = p.requirement(&user.requirement) else { return };
         if list.iter().any(|(n, s)| *n == Node::package(name) && s.is_empty()) {
             match self.only_yanked(user) {
@@ -128,7 +128,7 @@ impl Telling<'_, '_> {
                 "{} is built as {} for {}",
                 p.name_versions(&Node::package(name), versions),
                 flavours.join(", "),
-                p.platform
+                p.machine.platform
             );
             self.say(Order::Packages, text, &[Party::package(name), Party::Variant], "registry");
         }

@@ -61,7 +61,7 @@ impl Telling<'_, '_> {
 
     fn runtime_without_code(&mut self, name: &str, node: &Node, set: &Set, gpu: usize) {
         let p = self.problem;
-        let label = p.gpus[gpu].0.label();
+        let label = p.machine.gpus[gpu].0.label();
         let members = p.members(node, set);
         let Some(row) = members.last().copied() else { return };
         let build = p.runtimes[row as usize].build;
@@ -91,7 +91,7 @@ impl Telling<'_, '_> {
         let by_ptx = build
             .targets
             .as_ref()
-            .is_some_and(|targets| served(p.registry, targets, p.gpus[gpu].1).is_some());
+            .is_some_and(|targets| served(p.registry, targets, p.machine.gpus[gpu].1).is_some());
         let text = match by_ptx {
             true => format!("{name} has only PTX for {label}{code}, which needs the driver of its own CUDA"),
             false => format!("{name}{code} has no code for {label}"),
@@ -104,7 +104,8 @@ impl Telling<'_, '_> {
         let versions = p.versions(node, set);
         let Some(floor) = versions.last().and_then(|version| p.cudnn_package_floor(name, version)) else {
             let has = if versions.len() == 1 { "has" } else { "have" };
-            let text = format!("{} {has} no code for {}", p.name_versions(node, set), p.gpus[gpu].0.label());
+            let text =
+                format!("{} {has} no code for {}", p.name_versions(node, set), p.machine.gpus[gpu].0.label());
             let row = versions.last().and_then(|version| p.registry.companion(name, version));
             let source = row.map(|row| p.registry.source_text(&row.source)).unwrap_or_default();
             self.say(Order::Gpus, text, &[Party::package(name), Party::Gpu], source);
@@ -115,7 +116,7 @@ impl Telling<'_, '_> {
             "{} {verb} GPUs from {} on; {} is below",
             p.name_versions(node, set),
             floor.min,
-            p.gpus[gpu].0.label()
+            p.machine.gpus[gpu].0.label()
         );
         self.say(Order::Gpus, text, &[Party::Cudnn, Party::Gpu], p.registry.source_text(&floor.source));
     }

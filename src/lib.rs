@@ -1,11 +1,11 @@
-//! envlock: a lockfile manager for PyTorch environments in which hardware is a party to the solve.
+//! envlock: a lockfile manager for PyTorch environments that solves hardware and packages together.
 //!
-//! The pure core is values in, values out: [`solver::solve`] answers a request for a host from a
-//! [`registry::Registry`], [`lockfile`] keeps the answer, [`export`] writes it in installers' formats.
-//! The edges touch the world: [`probe`] looks at the machine, [`index`] reads package indexes. Only
-//! [`cli`] knows both. `docs/architecture.md` has the map and the rules; a test holds them.
+//! The core is pure: [`solver::solve`] solves a request for a host with a [`registry::Registry`],
+//! [`lockfile`] stores the solution, [`export`] writes it in the formats of installers. Other modules
+//! do I/O: [`probe`] detects the machine, [`index`] reads package indexes. Only [`cli`] uses both.
+//! `docs/architecture.md` describes the modules and the rules, which a test checks.
 //!
-//! The whole idea in one example, a newest torch for an old driver:
+//! Example: a recent torch does not run on an old driver.
 //!
 //! ```
 //! use envlock::model::host::{Driver, Host};

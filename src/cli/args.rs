@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The command-line interface: commands, options and their help texts.
 
 use std::path::PathBuf;
 
@@ -19,38 +19,38 @@ pub(super) struct Args {
 
 /// Options that every command takes.
 #[derive(Debug, ClapArgs)]
-#[command(next_help_heading = "Everywhere")]
+#[command(next_help_heading = "Global options")]
 pub(super) struct GlobalArgs {
-    /// The project's folder
+    /// Project folder
     #[arg(long, global = true, value_name = "DIR")]
     pub project: Option<PathBuf>,
     /// Use this registry instead of the embedded one
     #[arg(long, global = true, value_name = "DIR")]
     pub registry: Option<PathBuf>,
-    /// The cache folder
+    /// Cache folder
     #[arg(long, global = true, value_name = "DIR")]
     pub cache_dir: Option<PathBuf>,
-    /// Use no network: answer from the cache
+    /// Do not use the network; answer from the cache
     #[arg(long, global = true)]
     pub offline: bool,
     /// Print one JSON document
     #[arg(long, global = true)]
     pub json: bool,
-    /// Say only what was asked for
+    /// Suppress notes, warnings, hints and progress bars
     #[arg(short, long, global = true)]
     pub quiet: bool,
-    /// Say more: every package and why it is there
+    /// Show more: every package with the reason for its version, every build
     #[arg(short, long, global = true, conflicts_with = "quiet")]
     pub verbose: bool,
-    /// Colour
+    /// When to use colour
     #[arg(long, global = true, value_enum, default_value_t = ColorChoice::Auto)]
     pub color: ColorChoice,
-    /// No progress bars
+    /// Hide progress bars
     #[arg(long, global = true)]
     pub no_progress: bool,
 }
 
-/// When to colour.
+/// When to use colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum ColorChoice {
     Auto,
@@ -66,43 +66,43 @@ pub(super) enum Command {
     Add(AddArgs),
     /// Remove packages from envlock.toml, then resolve
     Remove(AddArgs),
-    /// Show this machine: driver, GPUs, system, each fact with how it was found
+    /// Detect this machine: driver, GPUs and system, each fact with its source
     Probe(ProbeArgs),
-    /// Solve, and write envlock.lock and environment.yml
+    /// Solve the environment and write envlock.lock and environment.yml
     Resolve(ResolveArgs),
-    /// Show every stack that a machine can run, and why not the others, from the registry alone
+    /// List the torch builds that a machine can run, and why not the others, from the registry only
     Plan(PlanArgs),
-    /// Say why a package is locked in its version, or why something cannot be
+    /// Explain why a package is locked at its version, or prove that a version is impossible
     Why(WhyArgs),
-    /// Show the locked packages as a tree, the machine on top
+    /// Show the locked packages as a tree, with the machine at the top
     Tree(TreeArgs),
-    /// Draw the locked graph, the machine on top
+    /// Draw the locked dependency graph, with the machine at the top
     Graph(GraphArgs),
     /// Show what changed between two locks
     Diff(DiffArgs),
-    /// Show what newer stack the locked machine could run, and newer packages
+    /// Show newer stacks that the locked machine can run, and newer packages
     Outdated(OutdatedArgs),
     /// Write the lock in another format
     Export(ExportArgs),
-    /// Hold the environment and the machine against the lock
+    /// Check the environment and the machine against the lock
     Verify(VerifyArgs),
-    /// Name the cause in a log or a dump, and what fixes it
+    /// Find the cause of a failure in a log or a `collect_env` dump, and the command that fixes it
     Diagnose(DiagnoseArgs),
-    /// Verify without running anything, then run a command in its place
+    /// Verify without the smoke test, then execute a command
     Run(RunArgs),
     /// Print a preflight check for the top of a training script
     Guard(GuardArgs),
-    /// Read libraries and wheels: names, search paths, versions, GPU code
+    /// Show names, search paths, versions and GPU code of libraries and wheels
     Inspect(InspectArgs),
-    /// The compatibility data
+    /// Show, check and extend the compatibility data
     #[command(subcommand)]
     Registry(RegistryCommand),
-    /// The cache of index pages and metadata
+    /// Manage the cache of index pages and metadata
     #[command(subcommand)]
     Cache(CacheCommand),
     /// Print a completion script
     Completions {
-        /// The shell
+        /// Shell to print the script for
         shell: clap_complete::Shell,
     },
     /// Print the manual page
@@ -111,25 +111,25 @@ pub(super) enum Command {
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct InitArgs {
-    /// torch's version specifier, `>=2.8`
+    /// Version specifier of torch, such as `>=2.8`
     #[arg(long, value_name = "SPEC")]
     pub torch: Option<String>,
-    /// Python's, `>=3.11,<3.14`
+    /// Version specifier of Python, such as `>=3.11,<3.14`
     #[arg(long, value_name = "SPEC")]
     pub python: Option<String>,
-    /// Take the dependencies from requirements.txt, pyproject.toml, environment.yml or pixi.toml
+    /// Import the dependencies from requirements.txt, pyproject.toml, environment.yml or pixi.toml
     #[arg(long, value_name = "FILE")]
     pub from: Option<PathBuf>,
-    /// Ask for exactly what is installed in a venv or conda environment, and lock it
+    /// Import what is installed in a venv or conda environment, with exact versions, and lock it
     #[arg(long, value_name = "DIR", conflicts_with = "from")]
     pub from_prefix: Option<PathBuf>,
-    /// With --from-prefix: write envlock.toml alone
+    /// With --from-prefix: write only envlock.toml
     #[arg(long)]
     pub no_lock: bool,
     /// Replace an existing envlock.toml, and with --from-prefix its lock
     #[arg(long)]
     pub force: bool,
-    /// The address of the index `pypi`
+    /// URL of the index `pypi`
     #[arg(long, value_name = "URL")]
     pub index_url: Option<String>,
     #[command(flatten)]
@@ -147,7 +147,7 @@ pub(super) struct AddArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct ProbeArgs {
-    /// Write the facts to a host file
+    /// Write the detected machine to a host file
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
     /// Replace a file that envlock did not write
@@ -157,21 +157,21 @@ pub(super) struct ProbeArgs {
 
 /// Which machine to solve for.
 #[derive(Debug, Clone, Default, ClapArgs)]
-#[command(next_help_heading = "Machine (any of these describes another machine; nothing is probed)")]
+#[command(next_help_heading = "Machine (with any of these options, this machine is not probed)")]
 pub(super) struct HostArgs {
-    /// A host file, as `probe --save` writes it
+    /// Host file written by `envlock probe --save`
     #[arg(long, value_name = "FILE")]
     pub host: Option<PathBuf>,
-    /// A GPU: product name, `sm_86`, `8.6`, or `none`; repeatable
+    /// GPU: product name, `sm_86`, `8.6`, or `none` (repeatable)
     #[arg(long, value_name = "NAME")]
     pub gpu: Vec<String>,
-    /// The NVIDIA driver, `535.129.03`
+    /// NVIDIA driver version, such as `535.129.03`
     #[arg(long, value_name = "V")]
     pub driver: Option<String>,
-    /// glibc's version, `2.28`
+    /// glibc version, such as `2.28`
     #[arg(long, value_name = "V")]
     pub glibc: Option<String>,
-    /// Operating system and processor, `linux-x86_64`
+    /// Platform, such as `linux-x86_64`
     #[arg(long, value_name = "P")]
     pub platform: Option<String>,
 }
@@ -188,7 +188,7 @@ impl HostArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct ResolveArgs {
-    /// Packages to solve for, where there is no envlock.toml (PEP 508)
+    /// Packages to solve for (PEP 508), if there is no envlock.toml
     #[arg(value_name = "PKG")]
     pub packages: Vec<String>,
     #[command(flatten)]
@@ -200,34 +200,34 @@ pub(super) struct ResolveArgs {
 pub(super) struct SolveArgs {
     #[command(flatten)]
     pub host: HostArgs,
-    /// The Python series, `3.12`
+    /// Python version, such as `3.12`
     #[arg(long, value_name = "V", help_heading = "Solve")]
     pub python: Option<String>,
-    /// The CUDA flavour, `cu126` or `cpu`
+    /// CUDA variant, such as `cu126` or `cpu`
     #[arg(long, value_name = "NAME", help_heading = "Solve")]
     pub variant: Option<String>,
-    /// Take packages from this index only
+    /// Use only this index
     #[arg(long, value_name = "NAME", help_heading = "Solve")]
     pub only_index: Option<String>,
-    /// The address of the index `pypi`
+    /// URL of the index `pypi`
     #[arg(long, value_name = "URL", help_heading = "Solve")]
     pub index_url: Option<String>,
-    /// Write nothing; ask whether the lock is current
+    /// Check that the lock is current; write nothing
     #[arg(long, help_heading = "Solve")]
     pub locked: bool,
-    /// Take the newest of everything, or of one package
+    /// Upgrade all packages, or only PKG
     #[arg(long, value_name = "PKG", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = "Solve")]
     pub upgrade: Vec<String>,
-    /// Look at this machine again instead of keeping the lock's
+    /// Detect this machine again instead of using the one in the lock
     #[arg(long, help_heading = "Solve")]
     pub redetect: bool,
-    /// Solve and show, write nothing
+    /// Print the solution without writing files
     #[arg(long, help_heading = "Solve")]
     pub dry_run: bool,
-    /// Solve hardware, CUDA and builds from the registry alone, without network and hashes
+    /// Solve only hardware, CUDA and framework builds, from the registry, without network or hashes
     #[arg(long, help_heading = "Solve")]
     pub stack_only: bool,
-    /// Leave out releases that the registry does not know instead of reading their wheels
+    /// Skip releases that the registry does not have, instead of reading their wheels
     #[arg(long, help_heading = "Solve")]
     pub no_learn: bool,
     /// Replace files that envlock did not write
@@ -237,21 +237,21 @@ pub(super) struct SolveArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct PlanArgs {
-    /// torch, with the versions to look at: `torch>=2.6`
+    /// Requirement on torch, such as `torch>=2.6`
     #[arg(value_name = "SPEC")]
     pub torch: Option<String>,
-    /// Say what is inside a container image, and whether the machine can run it
+    /// Show what a container image contains, and whether the machine can run it
     #[arg(long, value_name = "IMAGE", conflicts_with_all = ["torch", "python", "variant", "only_index"])]
     pub image: Option<String>,
     #[command(flatten)]
     pub host: HostArgs,
-    /// The Python series, `3.12`
+    /// Python version, such as `3.12`
     #[arg(long, value_name = "V", help_heading = "Limits")]
     pub python: Option<String>,
-    /// The CUDA flavour, `cu126` or `cpu`
+    /// CUDA variant, such as `cu126` or `cpu`
     #[arg(long, value_name = "NAME", help_heading = "Limits")]
     pub variant: Option<String>,
-    /// Builds of this index only
+    /// Use only builds of this index
     #[arg(long, value_name = "NAME", help_heading = "Limits")]
     pub only_index: Option<String>,
 }
@@ -261,85 +261,85 @@ pub(super) struct WhyArgs {
     /// A locked package, or `driver`, `gpu`, `cuda`, `cudnn`, `glibc`
     #[arg(value_name = "PKG", required_unless_present = "not", conflicts_with = "not")]
     pub package: Option<String>,
-    /// Prove that this cannot be: `torch==2.15.0`
+    /// Prove that a requirement cannot be met, such as `torch==2.15.0`
     #[arg(long, value_name = "SPEC")]
     pub not: Option<String>,
-    /// Which target of the lock
+    /// Target of the lock
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,
-    /// The address of the index `pypi`
+    /// URL of the index `pypi`
     #[arg(long, value_name = "URL")]
     pub index_url: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct DiagnoseArgs {
-    /// A log, a `collect_env` dump, what a terminal showed; `-` or nothing is standard input
+    /// Log, `collect_env` dump or terminal output; `-` or no argument reads standard input
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Look at this machine and the active environment too
+    /// Also inspect this machine and the active environment
     #[arg(long)]
     pub here: bool,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct RunArgs {
-    /// The environment's folder; else the active one
+    /// Environment folder (default: the active environment, or .venv beside the lock)
     #[arg(long, value_name = "DIR")]
     pub prefix: Option<PathBuf>,
-    /// Which target of the lock
+    /// Target of the lock
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,
-    /// Start the command without a look
+    /// Skip verification
     #[arg(long)]
     pub no_verify: bool,
-    /// What cannot be judged for want of a GPU is an error
+    /// Fail if a check needs a GPU and none is present
     #[arg(long)]
     pub require_gpu: bool,
-    /// Watch the GPUs while it runs, and say at its end what they did
+    /// Monitor the GPUs while the command runs, and print a summary at the end
     #[arg(long)]
     pub monitor: bool,
-    /// Write what was seen, once a second: CSV, or JSON where the name ends in .json
+    /// Monitor, and write the samples to FILE: JSON if the name ends in .json, else CSV
     #[arg(long, value_name = "FILE")]
     pub monitor_out: Option<PathBuf>,
-    /// The command and its arguments
+    /// Command and its arguments
     #[arg(required = true, last = true, value_name = "CMD")]
     pub command: Vec<std::ffi::OsString>,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct GuardArgs {
-    /// Which target of the lock
+    /// Target of the lock
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct InspectArgs {
-    /// Shared libraries, folders of them, wheels, or addresses of wheels
+    /// Shared libraries, folders with libraries, wheels, or URLs of wheels
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<PathBuf>,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct TreeArgs {
-    /// Which target of the lock
+    /// Target of the lock
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,
-    /// How deep to go below what was asked for
+    /// Maximum depth below the requested packages
     #[arg(long, value_name = "N")]
     pub depth: Option<usize>,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct GraphArgs {
-    /// How to draw
+    /// Output format
     #[arg(long, value_enum, default_value_t = GraphFormat::Text)]
     pub format: GraphFormat,
     /// Write to a file instead of stdout
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Which target of the lock
+    /// Target of the lock
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,
     /// Replace an existing file
@@ -349,51 +349,51 @@ pub(super) struct GraphArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum GraphFormat {
-    /// The tree, for a terminal
+    /// Tree, for a terminal
     Text,
     /// Graphviz
     Dot,
     /// Mermaid, for Markdown
     Mermaid,
-    /// A picture
+    /// SVG image
     Svg,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct DiffArgs {
-    /// Two locks; or the seven arguments that git gives to a diff driver
+    /// Two locks, or the seven arguments that git passes to a diff driver
     #[arg(required = true, value_name = "LOCK")]
     pub files: Vec<PathBuf>,
-    /// Exit with 1 when something changed
+    /// Exit with code 1 if something changed
     #[arg(long)]
     pub exit_code: bool,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct OutdatedArgs {
-    /// Which target of the lock
+    /// Target of the lock
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,
-    /// The address of the index `pypi`
+    /// URL of the index `pypi`
     #[arg(long, value_name = "URL")]
     pub index_url: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct ExportArgs {
-    /// The format
+    /// Output format
     #[arg(value_enum, value_name = "FORMAT")]
     pub format: ExportFormat,
     /// Write to a file instead of stdout
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Which target of the lock
+    /// Target of the lock
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,
-    /// The image to build on (for Dockerfile): by digest it stays the same
+    /// Base image (for Dockerfile); a digest pins it
     #[arg(long, value_name = "IMAGE")]
     pub base: Option<String>,
-    /// The address of the index `pypi` (for pylock.toml)
+    /// URL of the index `pypi` (for pylock.toml)
     #[arg(long, value_name = "URL")]
     pub index_url: Option<String>,
     /// Replace a file that envlock did not write
@@ -415,38 +415,38 @@ pub(super) enum ExportFormat {
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct VerifyArgs {
-    /// The environment's folder; else the active one
+    /// Environment folder (default: the active environment, or .venv beside the lock)
     #[arg(long, value_name = "DIR")]
     pub prefix: Option<PathBuf>,
-    /// Judge the lock for this host file instead of this machine
+    /// Check the lock against a host file, or a folder of host files, instead of this machine
     #[arg(long, value_name = "FILE|DIR")]
     pub host: Option<PathBuf>,
-    /// The convolution that really runs
+    /// Where to run the smoke test
     #[arg(long, value_enum, default_value_t = SmokeChoice::Auto)]
     pub smoke: SmokeChoice,
     /// Hash every file instead of comparing sizes
     #[arg(long)]
     pub deep: bool,
-    /// What cannot be judged for want of a GPU is an error
+    /// Fail if a check needs a GPU and none is present
     #[arg(long)]
     pub require_gpu: bool,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = VerifyFormat::Text)]
     pub format: VerifyFormat,
-    /// Which target of the lock
+    /// Target of the lock
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum SmokeChoice {
-    /// On every GPU, on the CPU where there is none
+    /// On every GPU, or on the CPU if there is none
     Auto,
     /// On the CPU
     Cpu,
     /// On every GPU
     Cuda,
-    /// Never start Python
+    /// Do not run it
     Off,
 }
 
@@ -454,46 +454,46 @@ pub(super) enum SmokeChoice {
 pub(super) enum VerifyFormat {
     Text,
     Json,
-    /// JUnit's XML
+    /// JUnit XML
     Junit,
     /// SARIF 2.1.0
     Sarif,
-    /// GitHub's workflow commands
+    /// GitHub workflow commands
     Github,
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum RegistryCommand {
-    /// Check the data
+    /// Check the compatibility data for errors
     Lint,
-    /// Show the rows about something: `torch 2.9.1`, `gpu "RTX 4090"`, `driver 535`
+    /// Show the rows of a subject: `torch 2.9.1`, `gpu "RTX 4090"`, `driver 535`
     Show {
-        /// What: torch, gpu, driver
+        /// Subject: torch, gpu or driver
         subject: String,
-        /// Which
+        /// Version of torch, GPU name or driver branch
         which: Option<String>,
     },
-    /// Read a wheel and print what it says of itself, as the row to append
+    /// Read a wheel and print its compatibility data as a registry row
     Learn(LearnArgs),
 }
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct LearnArgs {
-    /// A requirement such as `torch==2.15.0`, a wheel's path, or its address
+    /// Requirement such as `torch==2.15.0`, or the path or URL of a wheel
     #[arg(value_name = "REQUIREMENT|WHEEL")]
     pub wheel: String,
-    /// The platform whose wheel is read
+    /// Platform of the wheel
     #[arg(long, value_name = "PLATFORM")]
     pub platform: Option<crate::model::platform::Platform>,
-    /// Address of the index in PyPI's place
+    /// URL of the index `pypi`
     #[arg(long, value_name = "URL")]
     pub index_url: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum CacheCommand {
-    /// Print the cache folder
+    /// Print the path of the cache folder
     Dir,
-    /// Remove everything in it
+    /// Remove the cached index pages and metadata
     Clean,
 }

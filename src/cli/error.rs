@@ -1,39 +1,39 @@
-//! Failures as people and programs see them: one sentence, one hint, one exit code.
+//! Errors of commands: a message, a hint and an exit code.
 
 use super::exit;
 use super::printer::Printer;
 
-/// What kind of failure it is, as a word that programs can rely on.
+/// The kind of an error; its code in `--json` is stable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// Arguments that cannot be meant.
+    /// Invalid arguments.
     Usage,
-    /// A file that cannot be read or understood.
+    /// An input that cannot be read or parsed.
     Input,
     /// A file that cannot be read or written, or that envlock did not write.
     Files,
     /// The lock is missing or cannot be read.
     Lock,
-    /// A machine that cannot be, or that is not known.
+    /// An impossible machine, or one that the registry does not know.
     Host,
-    /// The compatibility data is wrong, or does not have what is needed.
+    /// The compatibility data is invalid or incomplete.
     Registry,
-    /// A row that is needed is not known, and may not be read now.
+    /// The registry does not have a required row, and reading wheels is disabled.
     UnknownRow,
-    /// The lock cannot be written in a format.
+    /// The lock cannot be exported to a format.
     Export,
     /// An index that does not answer.
     Network,
-    /// No environment to look at.
+    /// No environment is named, active or found.
     Environment,
-    /// The search was given up, or envlock is at fault.
+    /// The step limit was exceeded, or a bug in envlock.
     Internal,
-    /// A wheel without GPU code, of which no row can be made.
+    /// A wheel without GPU code, for which there is no registry row.
     NoCode,
 }
 
 impl Failure {
-    /// The word in `--json`.
+    /// The code in `--json`.
     pub fn as_str(self) -> &'static str {
         match self {
             Failure::Usage => "usage",
@@ -58,14 +58,14 @@ impl Failure {
     }
 }
 
-/// Why a command could not answer.
+/// Why a command failed.
 #[derive(Debug)]
 pub(super) struct CliError {
-    /// What kind of failure.
+    /// The kind of error.
     pub code: Failure,
-    /// What failed, literals in backticks.
+    /// What failed, with literals in backticks.
     pub message: String,
-    /// The command or step that helps.
+    /// The command or step that fixes it.
     pub hint: Option<String>,
     /// The exit code.
     pub exit: u8,
@@ -117,7 +117,7 @@ impl CliError {
         self
     }
 
-    /// Prints it: as JSON on stdout with `--json`, as text on stderr always without.
+    /// Prints the error: with `--json` as JSON on stdout, else as text on stderr.
     pub fn print(&self, printer: &Printer) {
         if printer.json {
             let document = serde_json::json!({
@@ -150,14 +150,14 @@ impl From<crate::export::ExportError> for CliError {
             crate::export::ExportError::NoHash(_) => None,
             crate::export::ExportError::Unsupported { .. } => Some("update envlock"),
             crate::export::ExportError::NoFiles(_) => {
-                Some("make the lock again with `envlock resolve --upgrade`")
+                Some("recreate the lock with `envlock resolve --upgrade`")
             }
             crate::export::ExportError::NoBase { .. } => Some(
-                "`--base IMAGE`, one with these libraries; or `envlock export environment.yml` for conda",
+                "pass `--base IMAGE` with an image that has these libraries, or export `environment.yml` for conda",
             ),
             crate::export::ExportError::NotLinux(_) => Some("export a target for Linux: `--target NAME`"),
             crate::export::ExportError::NotABase(_) => {
-                Some("a name with a tag or a digest: `python:3.12-slim`, `IMAGE@sha256:...`")
+                Some("pass a name with a tag or a digest: `python:3.12-slim`, `IMAGE@sha256:...`")
             }
             crate::export::ExportError::NoAddress { .. } => {
                 Some("name the index in envlock.toml, or pass `--index-url`")

@@ -1,14 +1,14 @@
-//! The exit codes of the contract.
+//! The documented exit codes.
 
-/// Solved, as locked, no cause found.
+/// Success: solved, the environment matches the lock, no cause found.
 pub const YES: u8 = 0;
-/// Conflict, differs, a cause was found; a requested name that no index has.
+/// A negative answer: conflict, the environment differs, a cause was found, no index has a requested name.
 pub const NO: u8 = 1;
-/// Could not answer, and asking again will not help: usage, unreadable input, an impossible host.
+/// An error that a retry does not fix: usage, unreadable input, an impossible host.
 pub const CANNOT_ANSWER: u8 = 2;
-/// Not known now: network, a missing fact, no environment to look at, a log in which nothing was recognised.
+/// The answer is unknown: network error, missing data, no environment, no known cause in a log.
 pub const NOT_KNOWN: u8 = 3;
-/// `run` did not start the command, as env and docker say it.
+/// `run` did not start the command; the same code as env and docker use.
 pub const NOT_STARTED: u8 = 125;
-/// Ended by an interrupt, as a shell reports it: 128 and the signal's number.
+/// Ended by an interrupt, as a shell reports it: 128 plus the signal number.
 pub const INTERRUPTED: u8 = 130;

@@ -1,4 +1,4 @@
-//! The loop between solver and index: solve, fetch what was missing, solve again.
+//! The loop between solver and index: solve, fetch the missing data, solve again.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use crate::registry::Registry;
 use crate::registry::STACK_PACKAGES;
 use crate::solver::{Catalogue, Depth, Inputs, Universe, solve};
 
-/// More rounds than any real request takes.
+/// Limit of rounds, above what any real request needs.
 const MAX_ROUNDS: usize = 400;
 
 /// An index client for a project.
@@ -29,14 +29,14 @@ pub(super) fn client(
 ) -> Result<IndexClient, CliError> {
     let (addresses, pypi) = settings::indexes(project, index_url);
     if pypi.is_none() && !global.offline {
-        return Err(CliError::usage("no address is known for the index `pypi`").hint(
-            "set `ENVLOCK_INDEX_URL` (or `PIP_INDEX_URL`), pass `--index-url`, or name it in envlock.toml",
+        return Err(CliError::usage("no URL is known for the index `pypi`").hint(
+            "set `ENVLOCK_INDEX_URL` (or `PIP_INDEX_URL`), pass `--index-url`, or set it in envlock.toml",
         ));
     }
     Ok(with_addresses(global, addresses))
 }
 
-/// A client for files whose addresses a person names: it needs no index.
+/// A client for files that the user names by URL. It needs no index.
 pub(super) fn client_of_addresses(global: &GlobalArgs) -> IndexClient {
     with_addresses(global, Vec::new())
 }
@@ -53,7 +53,7 @@ fn with_addresses(global: &GlobalArgs, addresses: Vec<(String, String)>) -> Inde
     })
 }
 
-/// Solves fully, fetching as needed; what was fetched stays in `universe` for the next solve.
+/// Solves all packages and fetches the data that the solver needs. The data stays in `universe` for the next solve.
 pub(super) fn solve_full(
     client: &IndexClient,
     universe: &mut Universe,
@@ -66,7 +66,7 @@ pub(super) fn solve_full(
     let catalogue = Catalogue::new(registry, host.system.platform);
     let guess = guess(&catalogue, registry, host, request, preferences);
     let bar = printer.progress("reading the index");
-    // Indexes that did not answer while ways out of a conflict were looked for.
+    // Indexes that did not answer during the search for ways out of a conflict.
     let mut silent: BTreeSet<String> = BTreeSet::new();
     for _ in 0..MAX_ROUNDS {
         let inputs = Inputs { catalogue: &catalogue, universe: &*universe, host, request, preferences };
@@ -85,7 +85,7 @@ pub(super) fn solve_full(
             }
         };
         if needs.iter().all(|n| universe.has(n)) {
-            return Err(CliError::internal("the solver asks again for what it was given"));
+            return Err(CliError::internal("the solver requested data that it already has"));
         }
         let fetch = |needs: &[Need]| {
             client.fetch(needs, Some(&guess), &mut |done, total| {
@@ -95,7 +95,7 @@ pub(super) fn solve_full(
         };
         let fetched = match conflict {
             None => fetch(&needs).map_err(|error| index_error(&error, request))?,
-            // The conflict stands; ways out over an index that does not answer are not offered, the others are.
+            // The conflict is final. Ways out that need an index that does not answer are left out.
             Some(_) => {
                 let mut fetched = Vec::new();
                 let indexes: BTreeSet<&str> = needs.iter().map(Need::index).collect();
@@ -115,7 +115,7 @@ pub(super) fn solve_full(
         for answer in fetched {
             add(universe, answer);
         }
-        // What the index did not answer is absent: a need must never be asked twice.
+        // Data that the index did not send counts as absent, so that it is not requested again.
         for need in needs {
             if !universe.has(&need) {
                 match need {
@@ -130,7 +130,7 @@ pub(super) fn solve_full(
     Err(CliError::internal(format!("no answer after {MAX_ROUNDS} rounds")))
 }
 
-/// HTML pages state no sizes; the lock has that of each chosen file.
+/// Adds missing file sizes: HTML index pages have none, and the lock has the size of each chosen file.
 fn fill_sizes(client: &IndexClient, solution: &mut Solution) {
     let unsized_files: Vec<Need> = solution
         .packages
@@ -153,7 +153,7 @@ fn fill_sizes(client: &IndexClient, solution: &mut Solution) {
     }
 }
 
-/// An index that states no hashes: the files are read and hashed.
+/// Adds missing hashes: if an index has none, downloads the files and hashes them.
 fn fill_hashes(client: &IndexClient, solution: &mut Solution, bar: &ProgressBar) -> Result<(), IndexError> {
     let unhashed: Vec<Need> = solution
         .packages
@@ -170,7 +170,7 @@ fn fill_hashes(client: &IndexClient, solution: &mut Solution, bar: &ProgressBar)
     if unhashed.is_empty() {
         return Ok(());
     }
-    bar.set_message("hashing files, for the index states no hashes");
+    bar.set_message("hashing files (the index has no hashes)");
     let measured = client.measure(&unhashed, &mut |done, total| {
         bar.set_length(total as u64);
         bar.set_position(done as u64);
@@ -192,7 +192,7 @@ fn add(universe: &mut Universe, fetched: Fetched) {
     }
 }
 
-/// What will most probably be asked: for the Python that the stack alone would take.
+/// What the solver will probably need, for the Python that a stack-only solve chooses.
 fn guess(
     catalogue: &Catalogue<'_>,
     registry: &Registry,
@@ -211,7 +211,7 @@ fn guess(
         platform,
         libc: host.system.libc.clone(),
         environment: marker_environment(python, platform),
-        not_guessed: STACK_PACKAGES.iter().map(|p| (*p).to_owned()).collect(),
+        not_prefetched: STACK_PACKAGES.iter().map(|p| (*p).to_owned()).collect(),
         owners: request.owners.clone(),
         wanted: request
             .requirements
@@ -236,10 +236,10 @@ pub(super) fn index_error(error: &IndexError, request: &Request) -> CliError {
         _ if pytorch && request.only_index.is_none() => {
             "solve without the pytorch index: `--only-index pypi`".to_owned()
         }
-        _ => "check the network and the index's address (`--index-url`, `ENVLOCK_INDEX_URL`)".to_owned(),
+        _ => "check the network and the URL of the index (`--index-url`, `ENVLOCK_INDEX_URL`)".to_owned(),
     };
     match error {
-        // A missing address is a matter of configuration: asking again does not help.
+        // A missing URL is a configuration error, which a retry does not fix.
         IndexError::NoAddress(_) => CliError::usage(error.to_string()),
         _ => CliError::network(error.to_string()),
     }

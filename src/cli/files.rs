@@ -1,4 +1,4 @@
-//! Files: found, read with a size limit, written whole or not at all.
+//! Finds files, reads them with a size limit, and writes them atomically.
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use super::exit;
 
 /// The manifest's name.
 pub(super) const MANIFEST: &str = "envlock.toml";
-/// The manifest of Python projects, which is ours too where it has a `[tool.envlock]`.
+/// The manifest of Python projects, which is used if it has a `[tool.envlock]` table.
 pub(super) const PYPROJECT: &str = "pyproject.toml";
 /// The lock's name.
 pub(super) const LOCK: &str = "envlock.lock";
-/// conda's file.
+/// The conda environment file.
 pub(super) const ENVIRONMENT: &str = "environment.yml";
 
-/// Input files larger than this are refused.
+/// Size limit of input files, in bytes.
 const MAX_INPUT: u64 = 64 << 20;
 
 /// The project's folder: `--project`, else the nearest folder upward with a manifest (or, with
@@ -33,7 +33,7 @@ pub(super) fn project_folder(flag: Option<&Path>, by_lock: bool) -> Result<PathB
     Ok(found.map_or_else(|| here.clone(), Path::to_path_buf))
 }
 
-/// The name of a folder's manifest: `envlock.toml`, else a `pyproject.toml` that speaks of envlock.
+/// The name of a folder's manifest: `envlock.toml`, else a `pyproject.toml` with `[tool.envlock]`.
 pub(super) fn manifest_in(folder: &Path) -> Option<&'static str> {
     if folder.join(MANIFEST).is_file() {
         return Some(MANIFEST);
@@ -50,7 +50,7 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, CliError> {
         Ok(metadata) if metadata.len() > MAX_INPUT => return Err(too_large(path)),
         Ok(_) => {}
     }
-    // A device or a pipe states no size: no more than the limit is read of it.
+    // A device or a pipe has no size, so the limit also applies to the bytes that are read.
     let mut bytes = Vec::new();
     fs_err::File::open(path)?.take(MAX_INPUT + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_INPUT {
@@ -65,7 +65,7 @@ fn too_large(path: &Path) -> CliError {
     CliError::input(format!("`{}` is larger than {} MB", path.display(), MAX_INPUT >> 20))
 }
 
-/// Whether something is there that is no file: a terminal, a pipe, `/dev/stdout`.
+/// Whether the path is neither a regular file nor a folder: a terminal, a pipe, `/dev/stdout`.
 fn is_device(path: &Path) -> bool {
     fs_err::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir())
 }
@@ -85,24 +85,23 @@ pub(super) fn guard(path: &Path, mark: &str, force: bool) -> Result<(), CliError
     }
 }
 
-/// Writes a file whole or not at all; an interrupt waits until it is there.
+/// Writes a file atomically; an interrupt waits until it is written.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), CliError> {
     uninterrupted(|| replace(path, text))
 }
 
-/// Writes files that belong together, in order; an interrupt waits until all are there.
+/// Writes files that belong together, in order; an interrupt waits until all are written.
 pub(super) fn write_all(files: &[(PathBuf, String)]) -> Result<(), CliError> {
     uninterrupted(|| files.iter().try_for_each(|(path, text)| replace(path, text)))
 }
 
-/// Holds an interrupt back for the moment that a write takes: killed there, it would leave its temporary
-/// file behind, or a new lock beside an old environment.yml. Before the first write nothing is handled,
-/// and an interrupt ends the program at once.
+/// Delays an interrupt during a write, which would otherwise leave a temporary file, or a new lock with an old
+/// environment.yml. Before the first write no handler is installed, and an interrupt ends the program at once.
 fn uninterrupted<T>(write: impl FnOnce() -> T) -> T {
     static WRITING: Mutex<()> = Mutex::new(());
     static HANDLER: Once = Once::new();
     HANDLER.call_once(|| {
-        // Without a handler the interrupt does what it always did.
+        // If no handler can be installed, an interrupt keeps its default action.
         let _ = ctrlc::set_handler(|| {
             let _wait = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
             std::process::exit(exit::INTERRUPTED.into());
@@ -112,7 +111,7 @@ fn uninterrupted<T>(write: impl FnOnce() -> T) -> T {
     write()
 }
 
-/// To a temporary file beside it, then renamed.
+/// Writes a temporary file in the same folder, then renames it.
 fn replace(path: &Path, text: &str) -> Result<(), CliError> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let failed = |error: &dyn std::fmt::Display| {
@@ -130,7 +129,7 @@ fn replace(path: &Path, text: &str) -> Result<(), CliError> {
     builder.prefix(".envlock-");
     #[cfg(unix)]
     {
-        // Temporary files are private; the result is committed and shared like any other.
+        // Temporary files are private by default, but the result is an ordinary, shared file.
         use std::os::unix::fs::PermissionsExt;
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }

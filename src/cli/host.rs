@@ -1,5 +1,5 @@
-//! Which machine: described by options, by a manifest's target or a host file; kept from the lock; or
-//! looked at.
+//! The machine to work with: described by options, by a manifest's target or a host file; kept from the lock; or
+//! probed.
 
 use std::path::PathBuf;
 
@@ -15,12 +15,12 @@ use crate::model::text::clean;
 use crate::probe::{Surroundings, host_file, probe};
 use crate::registry::{GpuLookupError, Registry};
 
-/// The machine that options describe, without the GPUs that are to be ignored.
+/// The machine that options describe, without the ignored GPUs.
 pub(super) fn described(args: &HostArgs, registry: &Registry, ignored: &[String]) -> Result<Host, CliError> {
     finish(without(as_described(args, registry)?, ignored, registry)?, registry)
 }
 
-/// The machine that options describe, as they say it.
+/// The machine that options describe, with all its GPUs.
 pub(super) fn as_described(args: &HostArgs, registry: &Registry) -> Result<Host, CliError> {
     let mut host = match &args.host {
         Some(path) => read_host_file(path)?,
@@ -45,7 +45,7 @@ pub(super) fn as_described(args: &HostArgs, registry: &Registry) -> Result<Host,
 /// The machine that a `[target.NAME]` table describes.
 ///
 /// # Errors
-/// What is wrong with it, and where it stands.
+/// A table that is not valid, with its line.
 pub(super) fn from_table(row: &TargetRow, registry: &Registry) -> Result<Host, CliError> {
     table(row, registry).map_err(|error| CliError {
         message: format!("{}: [target.{}]: {}", row.place, row.name, error.message),
@@ -72,18 +72,18 @@ fn table(row: &TargetRow, registry: &Registry) -> Result<Host, CliError> {
     finish(host, registry)
 }
 
-/// This machine, without the GPUs that are to be ignored.
+/// This machine, without the ignored GPUs.
 pub(super) fn probed(registry: &Registry, ignored: &[String]) -> Result<Host, CliError> {
     finish(without(seen(), ignored, registry)?, registry)
 }
 
-/// This machine as its own files and tools say it.
+/// This machine as probed, with all its GPUs.
 pub(super) fn seen() -> Host {
     let root = std::env::var_os("ENVLOCK_SYSROOT").map_or_else(|| PathBuf::from("/"), PathBuf::from);
     probe(&Surroundings { root, variable: &|name| std::env::var(name).ok() })
 }
 
-/// What this machine is doing now.
+/// The current state of this machine.
 pub(super) fn state() -> crate::model::machine_state::MachineState {
     let root = std::env::var_os("ENVLOCK_SYSROOT").map_or_else(|| PathBuf::from("/"), PathBuf::from);
     crate::probe::state(&Surroundings { root, variable: &|name| std::env::var(name).ok() })
@@ -92,7 +92,7 @@ pub(super) fn state() -> crate::model::machine_state::MachineState {
 /// A machine without the GPUs that the manifest ignores ([`without_ignored`]).
 ///
 /// # Errors
-/// A name that is not a GPU's.
+/// A name that is not a known GPU.
 pub(super) fn without(host: Host, ignored: &[String], registry: &Registry) -> Result<Host, CliError> {
     without_ignored(host, ignored, registry).map_err(|error| {
         let error = gpu_error(&error);
@@ -109,14 +109,14 @@ pub(super) fn read_host_file(path: &std::path::Path) -> Result<Host, CliError> {
     host_file::parse(&text, &path.display().to_string()).map_err(CliError::input)
 }
 
-/// Fills in what the registry knows (see [`filled`]) and refuses a machine that cannot be.
+/// Fills in what the registry knows (see [`filled`]) and rejects an impossible machine.
 pub(super) fn finish(host: Host, registry: &Registry) -> Result<Host, CliError> {
     let host = filled(host, registry)?;
     crate::compatibility::check_host(registry, &host).map_err(|why| {
         let of_libc = host.system.libc.as_ref().is_some_and(|libc| libc.os() != host.system.platform.os);
         CliError::host(why.to_string()).hint(match of_libc {
-            true => "leave it out, or name the platform that is meant",
-            false => "check the driver and the GPU; the older driver branch is the one to install",
+            true => "remove the C library version, or set the platform that it belongs to",
+            false => "check the driver and the GPU; this GPU needs an older driver branch",
         })
     })?;
     Ok(host)
@@ -125,7 +125,7 @@ pub(super) fn finish(host: Host, registry: &Registry) -> Result<Host, CliError> 
 /// Fills in what the registry knows of a machine ([`completed`]).
 ///
 /// # Errors
-/// A CUDA release of which no driver is known.
+/// A CUDA release without a known driver.
 pub(super) fn filled(host: Host, registry: &Registry) -> Result<Host, CliError> {
     completed(host, registry)
         .map_err(|error| CliError::host(error.to_string()).hint("name the driver with `--driver`"))
@@ -133,22 +133,23 @@ pub(super) fn filled(host: Host, registry: &Registry) -> Result<Host, CliError> 
 
 /// Sets the driver of a described machine: a whole version, or a branch, which means its oldest known release.
 fn set_driver(host: &mut Host, text: &str, origin: &str, registry: &Registry) -> Result<(), CliError> {
-    let mut version: crate::model::version::DottedVersion =
-        text.parse().map_err(|e| usage(&e).hint("drivers are named as `nvidia-smi` does: `535.129.03`"))?;
+    let mut version: crate::model::version::DottedVersion = text
+        .parse()
+        .map_err(|e| usage(&e).hint("pass the version that `nvidia-smi` shows, such as `535.129.03`"))?;
     if version.major() < 100 {
-        return Err(CliError::usage(format!("`{}` is no driver version", clean(text, 40)))
-            .hint("a driver is named like `535.129.03`; `12.2` is a CUDA version"));
+        return Err(CliError::usage(format!("`{}` is not a driver version", clean(text, 40)))
+            .hint("a driver version looks like `535.129.03`; `12.2` is a CUDA version"));
     }
     let branch = version.major();
     if version.as_str() == branch.to_string() {
         version = registry.oldest_of_branch(branch, host.system.platform.os).map_err(|neighbours| {
             let names: Vec<String> = neighbours.iter().map(|n| format!("`{n}`")).collect();
             CliError::host(format!("no release of the driver branch `{branch}` is known")).hint(format!(
-                "the nearest branches with a known release are {}; or name the whole version: `535.129.03`",
+                "the nearest branches with a known release are {}; or pass a full version such as `535.129.03`",
                 names.join(" and ")
             ))
         })?;
-        host.notes.push(HostNote::BranchMeans { branch, release: version.clone() });
+        host.notes.push(HostNote::BranchResolved { branch, release: version.clone() });
     }
     host.driver = Some(Driver { version, cuda: None, compat: None, found_by: origin.into() });
     Ok(())
@@ -161,8 +162,10 @@ fn gpus(names: &[String], origin: &str, registry: &Registry) -> Result<Vec<Gpu>,
         return Ok(Vec::new());
     }
     if names.iter().any(|name| name == "none") {
-        return Err(CliError::usage("`none` is a machine without a GPU, and other GPUs are named beside it")
-            .hint("leave `none` out, or name it alone"));
+        return Err(CliError::usage(
+            "`none` is a machine without a GPU and cannot be combined with other GPUs",
+        )
+        .hint("remove `none`, or pass only `none`"));
     }
     names
         .iter()
@@ -174,7 +177,7 @@ fn gpus(names: &[String], origin: &str, registry: &Registry) -> Result<Vec<Gpu>,
                     return Err(CliError::host(format!(
                         "no GPU of compute capability `{capability}` is known"
                     ))
-                    .hint("`envlock registry show gpu NAME` tells a product's capability"));
+                    .hint("`envlock registry show gpu NAME` shows the capability of a product"));
                 }
                 Err(_) => {
                     let found = registry.find_gpu(name).map_err(|e| gpu_error(&e))?;
@@ -201,7 +204,7 @@ fn gpu_error(error: &GpuLookupError) -> CliError {
             nearest.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ")
         ),
         GpuLookupError::Ambiguous { .. } => {
-            "name one of these in full, or give its compute capability".to_owned()
+            "pass the full name of one of these, or its compute capability".to_owned()
         }
     };
     CliError::host(error.to_string()).hint(hint)

@@ -6,12 +6,12 @@ use crate::learn::{Row, Store};
 use crate::lockfile::Target;
 use crate::registry::Registry;
 
-/// The store of kept rows.
+/// The store of cached rows.
 pub(super) fn store(global: &GlobalArgs) -> Store {
     Store::new(settings::cache_dir(global).join("learned"))
 }
 
-/// The registry with the kept rows of what these targets of a lock have and it has not.
+/// The registry with the cached rows for releases in these targets of a lock that it does not have.
 pub(super) fn with_rows_of(global: &GlobalArgs, registry: Registry, targets: &[&Target]) -> Registry {
     let store = store(global);
     let of_target = |target: &&Target| store.rows_of(&target.packages, target.platform, &registry);

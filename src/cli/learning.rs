@@ -1,4 +1,4 @@
-//! Reading a release's wheel for what the registry does not have: shared by `registry learn` and `resolve`.
+//! Reads compatibility data that the registry does not have from wheels; for `registry learn` and `resolve`.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::model::request::Request;
 use crate::model::solution::Need;
 use crate::model::text::clean;
 
-/// A project's page on PyPI; nothing where there is none.
+/// A project's page on PyPI; `None` if there is none.
 ///
 /// # Errors
 /// When the index does not answer.
@@ -31,7 +31,7 @@ pub(super) fn page(client: &IndexClient, name: &str) -> Result<Option<Arc<Projec
     }))
 }
 
-/// Reads a release by its best wheel; its siblings' names and sizes are facts too.
+/// Reads a release from its best wheel, and the names and sizes of its other wheels.
 ///
 /// # Errors
 /// When the wheel cannot be read or contradicts itself.
@@ -46,7 +46,7 @@ pub(super) fn release(
     learned.sha256.clone_from(&file.sha256);
     let siblings = page.files(release);
     learned.files = FileFacts::of(siblings.iter(), platform);
-    // A page that states no sizes: the server does.
+    // If the page states no sizes, ask the server.
     if siblings.iter().any(|file| file.size.is_none()) {
         let needs: Vec<Need> = siblings
             .iter()
@@ -62,7 +62,7 @@ pub(super) fn release(
     Ok(learned)
 }
 
-/// Reads a wheel at an address by ranges.
+/// Reads a wheel at a URL with HTTP range requests.
 ///
 /// # Errors
 /// When it cannot be read or contradicts itself.
@@ -78,7 +78,7 @@ pub(super) fn address(
     let mut telling = Telling::new(printer, size.or(file.size()));
     let read = learn::read(&mut file, name, platform, &mut telling);
     let learned = telling.finish(read, name)?;
-    printer.note(&format!("{} of {name} came over the network", mb(file.fetched())));
+    printer.note(&format!("downloaded {} of {name}", mb(file.fetched())));
     Ok(learned)
 }
 
@@ -86,7 +86,7 @@ fn mb(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / 1e6)
 }
 
-/// Says what will be read before it is, and how far it is.
+/// Reports what will be read, and the progress.
 pub(super) struct Telling<'p> {
     printer: &'p Printer,
     bar: ProgressBar,
@@ -94,15 +94,15 @@ pub(super) struct Telling<'p> {
 }
 
 impl<'p> Telling<'p> {
-    /// For a wheel of so many bytes.
+    /// For a wheel of `size` bytes, if known.
     pub fn new(printer: &'p Printer, size: Option<u64>) -> Telling<'p> {
         Telling { printer, bar: printer.progress("reading, MiB"), size }
     }
 
-    /// What was read, or why nothing was learned.
+    /// Ends the progress bar and returns what was read.
     ///
     /// # Errors
-    /// The reading's.
+    /// The error of `read`.
     pub fn finish(self, read: Result<Learned, LearnError>, name: &str) -> Result<Learned, CliError> {
         self.bar.finish_and_clear();
         read.map_err(|error| {

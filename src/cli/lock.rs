@@ -1,4 +1,4 @@
-//! The project's lock, and the target of it that is meant.
+//! Reads the project's lock and selects its targets.
 
 use super::error::CliError;
 use super::files;
@@ -16,29 +16,29 @@ pub(super) fn read(project: &Project) -> Result<Option<Lockfile>, CliError> {
     }
 }
 
-/// Warns where the manifest asks for something else than the lock answers: what follows is about the lock.
+/// Warns if the manifest no longer matches the lock, because the command's output is about the lock.
 pub(super) fn warn_if_stale(project: &Project, lock: &Lockfile, registry: &Registry, printer: &Printer) {
     let Some(manifest) = &project.manifest else { return };
     if let Some(first) = lockfile::stale(lock, &manifest.request, registry).first() {
-        printer.warning(&format!("the lock is stale: {first}; `envlock resolve` makes it current"));
+        printer.warning(&format!("the lock is stale: {first}; update it with `envlock resolve`"));
     }
 }
 
-/// That a command needs a lock and there is none.
+/// The error of a command that needs a lock if there is none.
 pub(super) fn missing() -> CliError {
-    CliError::lock("there is no envlock.lock").hint("make it with `envlock resolve`")
+    CliError::lock("there is no envlock.lock").hint("create it with `envlock resolve`")
 }
 
-/// The target that `--target` names, the first without it.
+/// The target that `--target` names; without it, the first.
 pub(super) fn target<'l>(lock: &'l Lockfile, name: Option<&str>) -> Result<&'l Target, CliError> {
     lock.target(name).ok_or_else(|| {
         let names: Vec<&str> = lock.targets.iter().map(|t| t.name.as_str()).collect();
         CliError::usage(format!("the lock has no target `{}`", clean(name.unwrap_or(""), 40)))
-            .hint(format!("it has {}", names.join(", ")))
+            .hint(format!("its targets are {}", names.join(", ")))
     })
 }
 
-/// The target that `--target` names, all of them without it.
+/// The target that `--target` names; without it, all of them.
 pub(super) fn targets<'l>(lock: &'l Lockfile, name: Option<&str>) -> Result<Vec<&'l Target>, CliError> {
     match name {
         Some(_) => target(lock, name).map(|target| vec![target]),
@@ -56,13 +56,13 @@ pub(super) fn heading(printer: &Printer, target: &Target, several: bool, positio
     }
 }
 
-/// conda's file of a target: `environment.yml` for the first, `environment.NAME.yml` for the others.
+/// The conda environment file of a target: `environment.yml` for the first, `environment.NAME.yml` for the others.
 pub(super) fn environment_file(is_first: bool, target: &str) -> String {
     if is_first { files::ENVIRONMENT.to_owned() } else { format!("environment.{target}.yml") }
 }
 
-/// What conda is to call a target's environment: as the project is called, and for all but the first
-/// target with its name too.
+/// The conda name of a target's environment: the project's name, followed by the target's name for all targets
+/// but the first.
 pub(super) fn environment_name(project: &Project, lock: &Lockfile, target: &Target) -> String {
     match lock.target(None) {
         Some(first) if first.name == target.name => project.name(),

@@ -1,5 +1,5 @@
-//! The command line: the only module that sees core and edges both. It gathers, calls, prints, writes
-//! and exits.
+//! The command line: the only module that uses both the pure core and the modules with I/O. It collects the
+//! input, calls the core, prints, writes files and sets the exit code.
 
 mod args;
 mod commands;
@@ -23,13 +23,13 @@ use clap::{CommandFactory, FromArgMatches};
 
 /// Runs the program on the process's arguments and environment.
 pub fn run() -> ExitCode {
-    // A layer of the smoke test, started by ourselves: no argument of it is a person's.
+    // A layer of the smoke test, which envlock starts itself, so its arguments are not user input.
     let arguments: Vec<std::ffi::OsString> = std::env::args_os().collect();
     if arguments.get(1).is_some_and(|word| word == crate::smoke::native::COMMAND) {
         return match crate::smoke::native::run(&arguments[2..]) {
             Ok(()) => ExitCode::from(exit::YES),
             Err(why) => {
-                // One line as it is: whoever started this reads the last one.
+                // One line without formatting: the parent process reads the last line.
                 let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{why}\n").as_bytes());
                 ExitCode::from(exit::NO)
             }
@@ -40,10 +40,10 @@ pub fn run() -> ExitCode {
     let matches = match command.try_get_matches() {
         Ok(matches) => matches,
         Err(error) => {
-            // Help and version go to stdout and are no failure; a closed pipe is none either.
+            // Help and version go to stdout and are not failures. A closed pipe is not one either.
             if error.use_stderr() && std::env::args_os().any(|a| a == "--json") {
                 let text = error.render().to_string();
-                // The sentence may go on below: the arguments that are missing.
+                // The message may continue on the next lines with the missing arguments.
                 let lines =
                     text.lines().take_while(|l| !l.is_empty() && !l.starts_with("Usage")).map(str::trim);
                 let message = lines.collect::<Vec<_>>().join(" ");

@@ -1,4 +1,4 @@
-//! All output goes through here: what was asked for to stdout, the talk to stderr.
+//! All output: results on stdout; notes, warnings and errors on stderr.
 
 use std::io::{IsTerminal, Write};
 
@@ -21,7 +21,7 @@ pub(super) struct Printer {
 
 /// Red, for errors.
 pub(super) const ERROR: Style = AnsiColor::Red.on_default().bold();
-/// Green, for what is well.
+/// Green, for good results.
 pub(super) const GOOD: Style = AnsiColor::Green.on_default();
 /// Yellow, for warnings.
 pub(super) const WARN: Style = AnsiColor::Yellow.on_default().bold();
@@ -49,7 +49,7 @@ impl Printer {
         }
     }
 
-    /// For a failure before the arguments were read.
+    /// For a failure before the arguments are parsed.
     pub fn for_json() -> Printer {
         Printer {
             json: true,
@@ -61,20 +61,20 @@ impl Printer {
         }
     }
 
-    /// A line of what was asked for.
+    /// Prints a line of the result.
     pub fn out(&self, text: &str) {
         self.raw(&format!("{text}\n"));
     }
 
-    /// Text of what was asked for, as it is.
+    /// Prints text of the result without changes.
     pub fn raw(&self, text: &str) {
         let mut out = std::io::stdout().lock();
         let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-        // A closed pipe is no error. A full disk is: what was asked for is not there.
+        // A closed pipe is not an error. A full disk is one, because the result is lost.
         if let Err(error) = written
             && error.kind() != std::io::ErrorKind::BrokenPipe
         {
-            self.error(&format!("cannot write the answer: {error}"), None);
+            self.error(&format!("cannot write to stdout: {error}"), None);
             std::process::exit(exit::CANNOT_ANSWER.into());
         }
     }
@@ -84,7 +84,7 @@ impl Printer {
         self.out(&text);
     }
 
-    /// Something to say beside the answer.
+    /// Prints a note on stderr.
     pub fn note(&self, text: &str) {
         if !self.quiet {
             let _ = writeln!(std::io::stderr().lock(), "{}: {}", self.paint_err(DIM, "note"), wrap(text, 6));
@@ -100,7 +100,7 @@ impl Printer {
 
     pub fn error(&self, text: &str, hint: Option<&str>) {
         let mut err = std::io::stderr().lock();
-        // Only the sentence is broken; the lines of a file that it shows stay as they are.
+        // Only the first line is wrapped; the lines of a file that follow stay as they are.
         let (sentence, shown) = text.split_once('\n').map_or((text, ""), |(s, rest)| (s, rest));
         let _ = writeln!(err, "{}: {}", self.paint_err(ERROR, "error"), wrap(sentence, 7));
         if !shown.is_empty() {
@@ -117,7 +117,7 @@ impl Printer {
         }
     }
 
-    /// `text` in a style on stdout, plain where there is no colour.
+    /// `text` in a style for stdout, plain if colour is off.
     pub fn paint(&self, style: Style, text: &str) -> String {
         paint(self.color_out, style, text)
     }
@@ -126,7 +126,7 @@ impl Printer {
         paint(self.color_err, style, text)
     }
 
-    /// A progress bar on stderr; invisible where nobody looks.
+    /// A progress bar on stderr; hidden if stderr is not a terminal.
     pub fn progress(&self, what: &str) -> ProgressBar {
         let bar = ProgressBar::new(0);
         if self.progress {
@@ -146,7 +146,7 @@ fn paint(color: bool, style: Style, text: &str) -> String {
     if color { format!("{style}{text}{style:#}") } else { text.to_owned() }
 }
 
-/// `text` broken at 80 columns, following lines indented by `indent`.
+/// `text` wrapped at 80 columns; all lines but the first are indented by `indent`.
 pub(super) fn wrap(text: &str, indent: usize) -> String {
     wrap_at(text, indent, 80)
 }

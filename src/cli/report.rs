@@ -15,14 +15,14 @@ use crate::model::solution::{DriverMode, Envelope, Framework, Series, Solution, 
 use crate::model::version::{DottedVersion, cuda_short};
 use crate::registry::{COMPANIONS, Registry};
 
-/// More requested packages than this are counted, not listed.
+/// Limit of requested packages that are listed; the rest is counted.
 const MAX_REQUESTED_ROWS: usize = 12;
 
 /// `host   NVIDIA H200 (9.0), driver 580.159.04 (CUDA 13.0), glibc 2.39     [nvml]`
 pub(super) fn host_line(host: &Host, registry: &Registry) -> String {
     let mut parts = Vec::new();
     match &host.gpus {
-        None => parts.push("GPU open".to_owned()),
+        None => parts.push("GPU unspecified".to_owned()),
         Some(gpus) if gpus.is_empty() => parts.push("no NVIDIA GPU".to_owned()),
         Some(gpus) => {
             let mut counted: Vec<(String, usize)> = Vec::new();
@@ -49,7 +49,7 @@ pub(super) fn host_line(host: &Host, registry: &Registry) -> String {
             let compat = driver.compat.as_ref().map(|c| format!(" with cuda-compat {c}")).unwrap_or_default();
             parts.push(format!("driver {}{cuda}{compat}", driver.version));
         }
-        None if !host.has_no_gpu() => parts.push("driver open".to_owned()),
+        None if !host.has_no_gpu() => parts.push("driver unspecified".to_owned()),
         None => {}
     }
     match &host.system.libc {
@@ -66,7 +66,7 @@ pub(super) fn host_line(host: &Host, registry: &Registry) -> String {
     format!("{} [{}]", parts.join(", "), found.trim_matches(['[', ']']))
 }
 
-/// The solved stack, a row per part with its reason.
+/// Prints the solved stack, one row per part with its reason.
 pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host: &Host, python: &str) {
     let mut rows: Vec<(String, String, String)> = Vec::new();
     let reason = |name: &str| {
@@ -116,7 +116,7 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
     printer.out("");
     print_rows(printer, &rows);
     if printer.verbose {
-        let listed: Vec<_> = s.packages.iter().filter(|p| !rows_named(s, &p.name)).collect();
+        let listed: Vec<_> = s.packages.iter().filter(|p| !has_own_row(s, &p.name)).collect();
         printer.out("");
         let width = listed.iter().map(|p| p.name.len()).max().unwrap_or(0);
         for p in listed {
@@ -127,12 +127,12 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
     printer.out(&format!("{}{}", label(printer, "runs on"), wrap(&runs_on(&s.envelope), 15)));
 }
 
-/// What was asked for beside the stack, so that a person sees that it is there, and which one it is.
+/// The requested packages that are not part of the stack.
 fn requested_rows(s: &Solution, request: &Request) -> Vec<(String, String, String)> {
     let mut rows: Vec<_> = s
         .packages
         .iter()
-        .filter(|p| !rows_named(s, &p.name) && request.find(&p.name).is_some())
+        .filter(|p| !has_own_row(s, &p.name) && request.find(&p.name).is_some())
         .map(|p| (p.name.clone(), p.version.to_string(), p.reason.to_string()))
         .collect();
     if rows.len() > MAX_REQUESTED_ROWS {
@@ -143,8 +143,8 @@ fn requested_rows(s: &Solution, request: &Request) -> Vec<(String, String, Strin
     rows
 }
 
-/// Whether a package has a row of its own among the stack's.
-fn rows_named(s: &Solution, name: &str) -> bool {
+/// Whether a package has its own row in the stack.
+fn has_own_row(s: &Solution, name: &str) -> bool {
     s.frameworks.iter().any(|x| x.package == name)
         || s.stack
             .as_ref()
@@ -174,7 +174,7 @@ fn torch_reason(stack: &Stack, host: &Host, reason: &str) -> String {
     text
 }
 
-/// A framework beside torch: its package, and the CUDA and cuDNN that it was built with.
+/// A framework other than torch: its package, and the CUDA and cuDNN that it was built with.
 fn framework_rows(
     framework: &Framework,
     envelope: &Envelope,
@@ -187,7 +187,7 @@ fn framework_rows(
     rows
 }
 
-/// The CUDA and the cuDNN of a framework beside torch.
+/// The CUDA and cuDNN rows of a framework other than torch.
 fn cuda_rows(
     cuda: &semver::Version,
     cudnn: Option<&DottedVersion>,
@@ -200,22 +200,22 @@ fn cuda_rows(
     rows
 }
 
-/// A series of a framework's releases and what it needs.
+/// Prints a series of a framework's releases and what it requires.
 pub(super) fn series(printer: &Printer, s: &Series, host: &Host) {
     let driver = driver_reason(s.driver_mode, s.native_driver.as_ref(), &s.envelope, host);
-    let newest = "newest series of the registry that is asked for and runs here".to_owned();
+    let newest = "newest requested series of the registry that this machine can run".to_owned();
     let mut rows = vec![(s.package.clone(), s.releases.clone(), newest)];
     rows.extend(cuda_rows(&s.cuda, s.cudnn.as_ref(), s.cuda_from_system, &driver));
     if !s.conda.is_empty() {
-        rows.push(("  conda".to_owned(), s.conda.join(" "), "conda-forge's packages of them".to_owned()));
+        rows.push(("  conda".to_owned(), s.conda.join(" "), "packages from conda-forge".to_owned()));
     }
-    rows.push(("python".to_owned(), "not known".to_owned(), "the index says which have wheels".to_owned()));
+    rows.push(("python".to_owned(), "unknown".to_owned(), "depends on the wheels on the index".to_owned()));
     print_rows(printer, &rows);
     printer.out("");
     printer.out(&format!("{}{}", label(printer, "runs on"), wrap(&runs_on(&s.envelope), 15)));
 }
 
-/// Name, version and reason in columns.
+/// Prints name, version and reason in columns.
 fn print_rows(printer: &Printer, rows: &[(String, String, String)]) {
     let width = rows.iter().map(|r| r.0.len()).max().unwrap_or(0).max(12);
     let middle = rows.iter().map(|r| r.1.len()).max().unwrap_or(0).max(11);
@@ -235,16 +235,16 @@ fn driver_reason(
     let native = native.map(ToString::to_string).unwrap_or_else(|| "unknown".to_owned());
     match (mode, &host.driver) {
         (Some(DriverMode::Compatibility), Some(driver)) => format!(
-            "compatibility mode: runs from driver {floor}, native from {native}, yours {}; its PTX does not run",
+            "compatibility mode: needs driver >= {floor}, native with driver >= {native}, yours is {}; PTX does not run",
             driver.version
         ),
         (Some(DriverMode::Native), _) => format!("native: your driver is {native} or newer"),
-        _ if host.has_no_gpu() => "unused: no GPU here".to_owned(),
-        _ => format!("needs driver {floor}; native from {native}"),
+        _ if host.has_no_gpu() => "unused: no GPU".to_owned(),
+        _ => format!("needs driver >= {floor}; native with driver >= {native}"),
     }
 }
 
-/// `driver >= 580.65.06, GPUs 7.5 to 9.0, 10.x, 12.x, glibc >= 2.28`
+/// `driver >= 580.65.06, compute capability 7.5, 8.0, 9.0, glibc >= 2.28, linux-x86_64`
 pub(super) fn runs_on(envelope: &Envelope) -> String {
     let mut parts = Vec::new();
     if let Some(driver) = &envelope.driver {
@@ -271,7 +271,7 @@ pub(super) fn runs_on(envelope: &Envelope) -> String {
     parts.join(", ")
 }
 
-/// A conflict: the facts, then the ways out.
+/// Prints a conflict: the facts, then the ways out.
 pub(super) fn conflict(printer: &Printer, c: &Conflict) {
     printer.error(&c.headline, None);
     printer.out("");
@@ -279,7 +279,7 @@ pub(super) fn conflict(printer: &Printer, c: &Conflict) {
     ways_out(printer, c);
 }
 
-/// The facts, each with its source.
+/// Prints the facts, each with its source.
 pub(super) fn reasons(printer: &Printer, c: &Conflict) {
     for reason in &c.reasons {
         let source = if reason.source.is_empty() {
@@ -299,11 +299,11 @@ pub(super) fn reasons(printer: &Printer, c: &Conflict) {
     }
 }
 
-/// What would work instead, each of them solved.
+/// Prints the changes that make the request work. Each of them was solved.
 pub(super) fn ways_out(printer: &Printer, c: &Conflict) {
     printer.out("");
     if c.would_work_if.is_empty() {
-        printer.out("no single change of the request or the machine makes it work");
+        printer.out("no single change to the request or the machine makes it work");
         return;
     }
     printer.out("ways out, each of them solved:");
@@ -321,7 +321,7 @@ pub(super) fn ways_out(printer: &Printer, c: &Conflict) {
     }
 }
 
-/// A source in few words; the registry has the whole of it.
+/// A shortened source; the registry has the full text.
 pub(super) fn short_source(source: &str) -> String {
     let first = source.split([';', '(']).next().unwrap_or(source);
     crate::model::text::clean(first.trim(), 74)
@@ -336,7 +336,7 @@ pub(super) fn solutions_json<'s>(targets: impl Iterator<Item = (&'s str, &'s Sol
     })
 }
 
-/// What any machine must have.
+/// The JSON of an envelope: what any machine must have.
 pub(super) fn envelope_json(envelope: &Envelope) -> Value {
     json!({
         "driver": envelope.driver,
@@ -367,7 +367,7 @@ fn target_json(name: &str, s: &Solution) -> Value {
     }
     for x in &s.frameworks {
         stack.insert(x.package.clone(), json!(x.version));
-        // CUDA and cuDNN are torch's where torch is there.
+        // If torch is part of the stack, these keys are torch's.
         if s.stack.is_none() {
             stack.insert("cuda".into(), json!(cuda_short(&x.cuda)));
             stack.insert("cudnn".into(), json!(x.cudnn));

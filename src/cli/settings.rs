@@ -1,4 +1,4 @@
-//! What was typed, the manifest and the defaults, settled into what a solve needs.
+//! Combines options, manifest and defaults into the input of a solve.
 
 use std::path::{Path, PathBuf};
 
@@ -24,8 +24,8 @@ pub(super) struct Project {
 }
 
 impl Project {
-    /// The project at hand. `by_lock`: a lock marks a project too; not so where packages are named,
-    /// whose lock belongs into the current folder.
+    /// Finds the project. With `by_lock`, a lock also marks a project folder. It does not if packages are named on
+    /// the command line: their lock belongs to the current folder.
     pub fn find(global: &GlobalArgs, by_lock: bool) -> Result<Project, CliError> {
         let folder = files::project_folder(global.project.as_deref(), by_lock)?;
         let Some(name) = files::manifest_in(&folder) else {
@@ -57,7 +57,7 @@ impl Project {
     }
 }
 
-/// The request of `resolve`: packages, manifest or the lock's own, with the options laid over.
+/// The request of `resolve`: from packages, the manifest or the lock, overridden by the options.
 pub(super) fn request(
     project: &Project,
     packages: &[String],
@@ -67,10 +67,9 @@ pub(super) fn request(
 ) -> Result<Request, CliError> {
     let mut request = match (&project.manifest, packages.is_empty()) {
         (Some(_), false) => {
-            return Err(CliError::usage("packages cannot be named beside an envlock.toml").hint(format!(
-                "add them with `envlock add {}`",
-                crate::model::text::clean(&packages.join(" "), 80)
-            )));
+            return Err(CliError::usage("packages cannot be named if there is an envlock.toml").hint(
+                format!("add them with `envlock add {}`", crate::model::text::clean(&packages.join(" "), 80)),
+            ));
         }
         (Some(manifest), true) => manifest.request.clone(),
         (None, false) => {
@@ -81,7 +80,7 @@ pub(super) fn request(
             request
         }
         (None, true) => match lock_lines {
-            // Options of a former run, and machines that a manifest described, are not part of what was asked.
+            // Options of an earlier run and targets of a manifest are not part of the request.
             Some(lines) => {
                 Request { targets: Vec::new(), ..lockfile::read_request(lines)?.without_options() }
             }
@@ -102,8 +101,7 @@ pub(super) fn request(
     }
     check_python(request.python.as_ref(), registry)?;
     if request.requirements.is_empty() {
-        return Err(CliError::usage("nothing is asked for: envlock.toml names no package")
-            .hint("add one with `envlock add torch`"));
+        return Err(CliError::usage("envlock.toml names no package").hint("add one with `envlock add torch`"));
     }
     let known = |name: &str| {
         ["pypi", "pytorch"].contains(&name)
@@ -116,7 +114,7 @@ pub(super) fn request(
             "no index is called `{}`",
             crate::model::text::clean(&only.value, 40)
         ))
-        .hint("`pypi` and `pytorch` exist; others are named in envlock.toml"));
+        .hint("use `pypi` or `pytorch`, or define the index in envlock.toml"));
     }
     Ok(request)
 }
@@ -131,7 +129,7 @@ pub(super) fn python(text: &str) -> Result<PythonRequest, CliError> {
     PythonRequest::parse(text, Origin::Option("--python")).map_err(|e| CliError::usage(e.to_string()))
 }
 
-/// A Python that no solve may choose is a mistake, not a conflict.
+/// Rejects a Python that the registry does not support: this is a usage error, not a conflict.
 pub(super) fn check_python(python: Option<&PythonRequest>, registry: &Registry) -> Result<(), CliError> {
     let Some(python) = python else { return Ok(()) };
     let known = registry.pythons();
@@ -152,8 +150,8 @@ pub(super) fn check_python(python: Option<&PythonRequest>, registry: &Registry) 
     )))
 }
 
-/// What a lock answers: the manifest's request, or its own where there is no manifest, with the options
-/// of the run that made it laid over.
+/// The request of a lock: the manifest's, or the lock's own if there is no manifest, overridden by the options of
+/// the run that wrote the lock.
 pub(super) fn request_of_lock(
     project: &Project,
     lock: &Lockfile,
@@ -163,7 +161,7 @@ pub(super) fn request_of_lock(
     Ok(request.with_options_of(&lockfile::read_request(&lock.request)?))
 }
 
-/// What a target of a lock answers: as [`request_of_lock`], with the target's own limit on Python.
+/// The request of a target: as [`request_of_lock`], with the target's own limit on Python.
 pub(super) fn request_of_target(
     project: &Project,
     lock: &Lockfile,
@@ -178,7 +176,7 @@ pub(super) fn request_of_target(
     Ok(request)
 }
 
-/// The registry: embedded, or a folder's.
+/// The registry: the embedded one, or the one in the `--registry` folder.
 pub(super) fn registry(global: &GlobalArgs) -> Result<Registry, CliError> {
     let Some(folder) = &global.registry else {
         return Ok(Registry::embedded());
@@ -235,7 +233,7 @@ fn home() -> Option<PathBuf> {
     std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from)
 }
 
-/// The addresses of all indexes, and where `pypi`'s was found.
+/// The URLs of all indexes, and where the URL of `pypi` was found.
 pub(super) fn indexes(project: &Project, flag: Option<&str>) -> (Vec<(String, String)>, Option<Located>) {
     let manifest = project.manifest.as_ref();
     let mut not_below = vec![std::path::absolute(&project.folder).unwrap_or_else(|_| project.folder.clone())];
@@ -261,7 +259,7 @@ pub(super) fn indexes(project: &Project, flag: Option<&str>) -> (Vec<(String, St
     (addresses, pypi)
 }
 
-/// Address of the pytorch index where the manifest names none.
+/// URL of the pytorch index if the manifest names none.
 pub(super) fn pytorch_index() -> String {
     std::env::var("ENVLOCK_PYTORCH_INDEX_URL").unwrap_or_else(|_| PYTORCH_INDEX.to_owned())
 }

@@ -1,11 +1,11 @@
-//! Machine code and cuDNN against GPUs.
+//! Whether machine code, PTX and cuDNN support a GPU.
 
 use crate::model::capability::{CodeTargets, ComputeCapability, Via};
 use crate::model::library::{DeviceCode, Served};
 use crate::model::version::DottedVersion;
 use crate::registry::{CudnnFloor, Registry};
 
-/// How a library's code serves a GPU: by machine code, by PTX that the driver compiles, or not at all.
+/// How a library's code supports a GPU: by machine code, by PTX that the driver compiles, or not at all.
 pub fn served(registry: &Registry, targets: &CodeTargets, gpu: ComputeCapability) -> Option<Via> {
     targets.covers(gpu, |capability| registry.is_tegra(capability))
 }
@@ -15,7 +15,7 @@ pub fn containers_serving(registry: &Registry, code: &DeviceCode, gpu: ComputeCa
     code.serves(gpu, &|capability| registry.is_tegra(capability))
 }
 
-/// That a cuDNN release no longer serves a GPU: the row that says so; nothing where it does, or where no cuDNN is used.
+/// The row by which a cuDNN release does not support a GPU; `None` if it does, or if no cuDNN is used.
 pub fn cudnn_drops<'r>(
     registry: &'r Registry,
     cudnn: Option<&DottedVersion>,

@@ -1,14 +1,14 @@
-//! A machine as it was seen or described, completed by what the registry knows: capabilities of GPUs, the driver that a
-//! CUDA release implies, whether a cuda-compat package works here, which GPUs are ignored.
+//! Completes a probed or described machine with data from the registry: compute capabilities, the driver of a CUDA
+//! release, whether a cuda-compat package works, which GPUs are ignored.
 
 use crate::model::capability::ComputeCapability;
 use crate::model::host::{Driver, FoundBy, Gpu, Host};
-use crate::model::host_note::{HostNote, NotServed};
+use crate::model::host_note::{HostNote, UnsupportedBy};
 use crate::model::text::clean;
 use crate::model::version::{DottedVersion, cuda_version};
 use crate::registry::{GpuLookupError, Registry, is_same_gpu_name};
 
-/// A machine of which only the driver's CUDA release is known, and the registry has no driver for it.
+/// Only the CUDA release of a machine's driver is known, and the registry has no driver for it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no driver is known for CUDA `{cuda}` ({found_by})")]
 pub struct UnknownCuda {
@@ -18,10 +18,10 @@ pub struct UnknownCuda {
     pub found_by: FoundBy,
 }
 
-/// A machine without the GPUs of these product names or compute capabilities; each one left out is noted.
+/// A machine without the GPUs with these product names or compute capabilities; each excluded GPU is noted.
 ///
 /// # Errors
-/// An entry that is neither: it would silently leave out nothing.
+/// An entry that is neither, because it would silently exclude nothing.
 pub fn without_ignored(
     mut host: Host,
     ignored: &[String],
@@ -32,7 +32,7 @@ pub fn without_ignored(
     for entry in ignored {
         match (entry.parse(), registry.find_gpu(entry)) {
             (Ok(capability), _) => capabilities.push(capability),
-            // A name of two GPUs is ambiguous only where the capability matters.
+            // An ambiguous name is accepted: only the name is compared, not the capability.
             (_, Ok(_) | Err(GpuLookupError::Ambiguous { .. })) => names.push(entry),
             (_, Err(error)) => return Err(error),
         }
@@ -58,11 +58,11 @@ pub fn without_ignored(
     Ok(host)
 }
 
-/// A machine with the capabilities of its GPUs by name or PCI id, its driver by its CUDA release, and a cuda-compat only
-/// where it works. A contradictory machine is let through: [`super::check_host`] refuses it, `verify` reports it.
+/// Adds the compute capabilities of GPUs by name or PCI id and the driver by its CUDA release, drops a cuda-compat
+/// that does not work. A contradictory machine is accepted: [`super::check_host`] rejects it, `verify` reports it.
 ///
 /// # Errors
-/// A CUDA release of which no driver is known.
+/// A CUDA release without a known driver.
 pub fn completed(mut host: Host, registry: &Registry) -> Result<Host, UnknownCuda> {
     for gpu in host.gpus.iter_mut().flatten().filter(|g| g.capability.is_none()) {
         let by_pci = gpu.pci_id.as_ref().and_then(|id| registry.find_gpu_by_pci(id));
@@ -100,14 +100,14 @@ fn drop_compat_that_does_not_work(host: &mut Host, registry: &Registry) {
     let consumer = names.filter(|name| registry.is_consumer(name)).map(|name| clean(name, 60)).next();
     let branch = driver.version.major();
     let what = match consumer {
-        _ if !registry.compat_serves(&compat, &driver.version) => NotServed::Branch(branch),
-        Some(name) => NotServed::Product(name),
+        _ if !registry.compat_supports(&compat, &driver.version) => UnsupportedBy::Branch(branch),
+        Some(name) => UnsupportedBy::Product(name),
         None => {
             driver.compat = Some(compat);
             return;
         }
     };
-    host.notes.push(HostNote::CompatDoesNotServe { release: compat, what });
+    host.notes.push(HostNote::CompatUnsupported { release: compat, what });
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Drivers: what a CUDA release needs of one, and which one a GPU needs.
+//! The drivers that a CUDA release requires, and the drivers that support a GPU.
 
 use semver::Version as Semver;
 
@@ -34,7 +34,7 @@ pub struct Sourced<'r, T> {
     pub source: &'r [String],
 }
 
-/// The lowest driver that runs programs of a CUDA release under a policy; nothing where no row states one.
+/// The lowest driver that runs programs of a CUDA release under a policy; `None` if no row has one.
 pub fn required_driver<'r>(
     registry: &'r Registry,
     cuda: &Semver,
@@ -48,17 +48,17 @@ pub fn required_driver<'r>(
     row.map(|(value, source)| Sourced { value, source })
 }
 
-/// The drivers that know a GPU.
+/// The drivers that support a GPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DriverSpan {
-    /// The first branch that knows it, where that is known.
+    /// The first branch that supports it, if known.
     pub from: Option<DottedVersion>,
-    /// The first branch that no longer knows it, where a last one is documented.
+    /// The first branch that no longer supports it, if a last branch is documented.
     pub below: Option<DottedVersion>,
 }
 
 impl DriverSpan {
-    /// The drivers that know GPUs of a capability.
+    /// The drivers that support GPUs of a compute capability.
     pub fn of(registry: &Registry, gpu: ComputeCapability) -> DriverSpan {
         let first = registry.architecture(gpu).and_then(|architecture| architecture.first_branch);
         DriverSpan {
@@ -67,24 +67,24 @@ impl DriverSpan {
         }
     }
 
-    /// Whether no driver at all is at least `floor` and still knows the GPU.
+    /// Whether no driver at or above `floor` supports the GPU.
     pub fn ends_before(&self, floor: &DottedVersion) -> bool {
         self.below.as_ref().is_some_and(|below| floor >= below)
     }
 }
 
-/// What a machine's driver is to a CUDA release.
+/// How a machine's driver fits a CUDA release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DriverFit {
     /// It runs programs of the release under the policy, on every GPU of the machine.
     pub suffices: bool,
-    /// It is the toolkit's own or newer: PTX runs too. A driver that is open counts as native.
+    /// It is the toolkit's own driver or newer: PTX runs too. An unspecified driver counts as native.
     pub native: bool,
 }
 
 impl DriverFit {
-    /// Judges the driver of a machine. No CUDA needs no driver; an open driver limits nothing; without a GPU nothing is
-    /// asked of one. A floor that no row states cannot be met knowingly.
+    /// Checks the driver of a machine. A build without CUDA, an unspecified driver and a machine without a GPU always
+    /// suffice. A release for which no row has a floor never does.
     pub fn of(registry: &Registry, host: &Host, cuda: Option<&Semver>, policy: Policy) -> DriverFit {
         let (Some(cuda), Some(driver)) = (cuda, &host.driver) else {
             return DriverFit { suffices: true, native: true };
@@ -101,7 +101,7 @@ impl DriverFit {
     }
 }
 
-/// Whether a driver's branch is none before the first that is known for one of the GPUs.
+/// Whether a driver's branch is not older than the first branch of any of the GPUs, where that is known.
 fn knows_gpus(registry: &Registry, host: &Host, driver: &Driver) -> bool {
     let capabilities = host.gpus.iter().flatten().filter_map(|gpu| gpu.capability);
     capabilities

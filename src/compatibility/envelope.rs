@@ -1,4 +1,4 @@
-//! The envelope: what a build, or several together, need of any machine.
+//! The envelope: what a build, or several together, require of any machine.
 
 use super::code::{cudnn_drops, served};
 use super::driver::{DriverSpan, Policy, required_driver};
@@ -9,11 +9,11 @@ use crate::model::solution::{ChosenPackage, Coverage, Envelope};
 use crate::model::version::DottedVersion;
 use crate::registry::{Build, FrameworkBuild, Registry};
 
-/// What is left of an envelope beside packages whose code was read: a GPU that one of them has none for is not
-/// served whole. What nobody read is not judged.
+/// Restricts an envelope to the GPUs that all packages with known code support. Packages whose code was not read
+/// restrict nothing.
 pub fn with_code_of(registry: &Registry, envelope: Envelope, packages: &[ChosenPackage]) -> Envelope {
     let mut coverage = envelope.coverage;
-    // The cuDNN that is locked may serve fewer than the one that a framework was built with.
+    // The locked cuDNN may support fewer GPUs than the one that a framework was built with.
     for floor in packages.iter().filter_map(|package| cudnn_floor(registry, package)) {
         coverage.retain(|row| row.compute_capability >= floor);
     }
@@ -24,14 +24,14 @@ pub fn with_code_of(registry: &Registry, envelope: Envelope, packages: &[ChosenP
     Envelope { driver, coverage, ..envelope }
 }
 
-/// The lowest capability that a locked package of cuDNN serves.
+/// The lowest compute capability that a locked cuDNN package supports.
 fn cudnn_floor(registry: &Registry, package: &ChosenPackage) -> Option<ComputeCapability> {
     package.name.strip_prefix("nvidia-cudnn-cu")?;
     let version: DottedVersion = DottedVersion::of_release(&package.version)?;
     registry.cudnn_floor(&version).map(|floor| floor.min)
 }
 
-/// What two parts need together. A part whose code was not read leaves the other's coverage as it is.
+/// The envelope of two parts together. A part without coverage (its code was not read) does not restrict the other.
 pub fn both(a: Envelope, b: Envelope) -> Envelope {
     let coverage: Vec<Coverage> = match (a.coverage.is_empty(), b.coverage.is_empty()) {
         (true, _) => b.coverage,
@@ -56,23 +56,23 @@ pub fn both(a: Envelope, b: Envelope) -> Envelope {
     Envelope { driver: lowest.max(a.driver).max(b.driver), coverage, ..a }
 }
 
-/// What a torch build needs of any machine: for each compute capability that its code and its
-/// cuDNN serve, the lowest driver and, where documented, the first branch that no longer knows it.
+/// What a torch build requires of any machine: for each compute capability that its code and its cuDNN
+/// support, the lowest driver and, if documented, the first branch that no longer supports it.
 pub fn envelope_of(registry: &Registry, build: &Build) -> Envelope {
     Envelope { glibc: build.glibc.clone(), ..Needs::of_torch(build).envelope(registry) }
 }
 
-/// What releases of a framework beside torch need of any machine.
+/// What releases of a framework other than torch require of any machine.
 pub fn envelope_of_framework(registry: &Registry, build: &FrameworkBuild) -> Envelope {
     let envelope = Needs::of_framework(build).envelope(registry);
-    // Code that was not read covers nothing knowingly; the driver's floor is known all the same.
+    // Without known code there is no coverage, but the driver floor is still known.
     let floor = || required_driver(registry, &build.cuda, build.platform.os, Policy::Minor).map(|d| d.value);
     Envelope { driver: envelope.driver.clone().or_else(floor), ..envelope }
 }
 
 impl Needs<'_> {
-    /// Held against every compute capability that a machine of the platform can have. Code that was not read covers
-    /// none knowingly, and a CUDA whose driver nobody states promises nothing.
+    /// Checks every compute capability that a machine of the platform can have. Unread code covers none, and neither
+    /// does a CUDA version without a known driver floor.
     pub fn envelope(&self, registry: &Registry) -> Envelope {
         let mut coverage: Vec<Coverage> = Vec::new();
         if let (Some(cuda), Some(targets)) = (self.cuda, self.targets) {
@@ -104,7 +104,7 @@ impl Needs<'_> {
     }
 }
 
-/// The capabilities that a machine of a platform can have: Tegra parts sit on 64-bit Arm alone.
+/// The compute capabilities that a machine of a platform can have: Tegra GPUs exist only on 64-bit Arm.
 fn known_capabilities(registry: &Registry, platform: Platform) -> Vec<ComputeCapability> {
     let mut all: Vec<ComputeCapability> =
         registry.architectures().iter().flat_map(|a| a.capabilities.iter().copied()).collect();

@@ -1,4 +1,4 @@
-//! Whether a machine can be as described.
+//! Whether a described machine is possible.
 
 use std::fmt;
 
@@ -8,27 +8,27 @@ use crate::model::platform::Platform;
 use crate::model::version::DottedVersion;
 use crate::registry::Registry;
 
-/// A machine that cannot be.
+/// Why a machine is impossible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImpossibleHost {
     /// A C library of another operating system: `glibc` on macOS.
     Libc {
-        /// The library's word.
+        /// The name of the library.
         libc: &'static str,
         /// The platform.
         platform: Platform,
     },
-    /// A GPU whose last driver branch is documented, under a newer driver.
+    /// A GPU with a driver newer than its last documented branch.
     DriverBeyondGpu {
         /// The driver.
         driver: DottedVersion,
-        /// The GPU, as a person names it.
+        /// The GPU, for display.
         gpu: String,
         /// Its architecture.
         architecture: String,
-        /// The last branch that knows it.
+        /// The last branch that supports it.
         last: u32,
-        /// Where that is said.
+        /// The source of that.
         source: String,
     },
 }
@@ -36,17 +36,17 @@ pub enum ImpossibleHost {
 impl fmt::Display for ImpossibleHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ImpossibleHost::Libc { libc, platform } => write!(f, "a machine of {platform} has no {libc}"),
+            ImpossibleHost::Libc { libc, platform } => write!(f, "{libc} does not exist on {platform}"),
             ImpossibleHost::DriverBeyondGpu { driver, gpu, architecture, last, source } => write!(
                 f,
-                "driver {driver} does not know {gpu}: {architecture} ended with driver branch {last} ({source})"
+                "driver {driver} does not support {gpu}: the last branch for {architecture} is {last} ({source})"
             ),
         }
     }
 }
 
-/// Whether a machine can be as described: a C library belongs to one operating system, and a GPU whose last
-/// driver branch is documented cannot run on a newer one.
+/// Checks that a machine is possible: its C library belongs to its operating system, and its driver is not newer than
+/// the last documented branch of a GPU.
 ///
 /// # Errors
 /// The first contradiction.

@@ -1,17 +1,17 @@
-//! Does this run here? The one home of the question.
+//! Whether a machine can run a build. All compatibility rules are in this module.
 //!
-//! [`Needs`] is what a build asks of a machine, whatever it is a build of: torch, a companion, TensorFlow, JAX, what an
-//! image has inside. Held against a [`Host`](crate::model::host::Host) it gives [`Violation`]s, each with its source;
-//! held against every compute capability it gives the envelope. The solver, `plan`, `verify`, containers, `diagnose`
-//! and `why` ask here and nowhere else: a test holds that.
+//! [`Needs`] is what a build requires of a machine, for any kind of build: torch, a companion, TensorFlow, JAX, the
+//! contents of an image. Checked against a [`Host`](crate::model::host::Host) it gives [`Violation`]s, each with its
+//! source; checked against every compute capability it gives the envelope. The solver, `plan`, `verify`, containers,
+//! `diagnose` and `why` use only this module for these rules; a test checks that.
 //!
-//! The rules, each from NVIDIA's documentation by way of the registry's rows:
-//! * machine code (SASS) of a CUDA major runs from the floor of minor-version compatibility on, PTX of a toolkit from
-//!   that toolkit's own driver on ([`required_driver`]);
-//! * SASS covers its own major from its minor on, PTX every newer capability; code for discrete GPUs does not cover
-//!   Tegra parts, nor the other way round ([`served`]);
-//! * a driver knows a GPU from its architecture's first branch to its last ([`DriverSpan`]);
-//! * cuDNN serves GPUs from a capability on ([`cudnn_drops`]).
+//! The rules come from NVIDIA's documentation, through the rows of the registry:
+//! * machine code (SASS) of a CUDA major version needs the driver floor of minor-version compatibility or newer;
+//!   PTX of a toolkit needs the toolkit's own driver or newer ([`required_driver`]);
+//! * SASS covers its own major capability at its minor and above, PTX covers every newer capability; code for
+//!   discrete GPUs does not cover Tegra, and vice versa ([`served`]);
+//! * a driver supports a GPU from the first branch of its architecture to the last ([`DriverSpan`]);
+//! * cuDNN supports GPUs at or above a compute capability ([`cudnn_drops`]).
 
 mod code;
 mod complete;

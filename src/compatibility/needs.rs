@@ -1,4 +1,4 @@
-//! What a build asks of a machine, and what a machine does not have of it.
+//! What a build requires of a machine, and which of these requirements a machine violates.
 
 use semver::Version as Semver;
 
@@ -10,19 +10,19 @@ use crate::model::platform::{Libc, Platform};
 use crate::model::version::DottedVersion;
 use crate::registry::{Build, FrameworkBuild, Registry};
 
-/// What a build asks of a machine.
+/// What a build requires of a machine.
 #[derive(Debug, Clone, Copy)]
 pub struct Needs<'a> {
-    /// The CUDA it was built with; nothing for the CPU.
+    /// The CUDA that it was built with; `None` for a CPU build.
     pub cuda: Option<&'a Semver>,
-    /// The cuDNN it runs with.
+    /// The cuDNN that it runs with.
     pub cudnn: Option<&'a DottedVersion>,
-    /// The code of its own kernels; nothing where it was not read.
+    /// The code targets of its own kernels; `None` if they were not read.
     pub targets: Option<&'a CodeTargets>,
-    /// Whether targets that were not read count as none: a framework whose own kernels are unknown serves no GPU
-    /// knowingly, a library beside it is not judged.
-    pub unknown_code_serves_none: bool,
-    /// The lowest glibc of its wheels.
+    /// Whether unread targets count as no code. This is so for torch; for other frameworks, unread code is not
+    /// checked.
+    pub unread_code_covers_none: bool,
+    /// The lowest glibc that its wheels need.
     pub glibc: Option<&'a DottedVersion>,
     /// Its platform.
     pub platform: Platform,
@@ -30,32 +30,32 @@ pub struct Needs<'a> {
     pub source: &'a [String],
 }
 
-/// Why a machine does not run a build.
+/// Why a machine cannot run a build.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Violation<'a> {
     /// It is for another platform.
     Platform,
-    /// A GPU is there, and it is a build for the CPU.
+    /// It is a CPU build, and the machine has a GPU.
     CpuBuild,
-    /// Which code it has is not known.
+    /// Its code targets are unknown.
     CodeUnknown(&'a Gpu),
     /// It has no code for a GPU.
     NoCode(&'a Gpu),
-    /// It has PTX alone for a GPU, and the driver is older than its toolkit's own.
+    /// It has only PTX for a GPU, and the driver is older than its toolkit's own.
     PtxTooNew(&'a Gpu),
-    /// Its cuDNN no longer serves a GPU; the lowest capability that it serves.
+    /// Its cuDNN does not support a GPU; the lowest capability that it supports.
     CudnnDropsGpu(&'a Gpu, ComputeCapability, &'a [String]),
-    /// Every driver that it needs is too new for a GPU.
+    /// Every driver that is new enough for it no longer supports a GPU.
     NoDriverForGpu(&'a Gpu),
     /// The driver is below the floor.
     DriverTooOld(DottedVersion, &'a [String]),
-    /// No row says which driver its CUDA needs.
+    /// The registry does not say which driver its CUDA needs.
     DriverUnknown(Semver),
     /// The C library is older than the wheels need.
     LibcTooOld(DottedVersion),
 }
 
-/// Whether a C library is at least `need`. One that is not known, or not glibc, limits nothing.
+/// Whether a C library is at least glibc `need`. An unknown C library, or one other than glibc, passes.
 pub fn glibc_suffices(libc: Option<&Libc>, need: &DottedVersion) -> bool {
     match libc {
         Some(Libc::Glibc(have)) => have >= need,
@@ -64,44 +64,44 @@ pub fn glibc_suffices(libc: Option<&Libc>, need: &DottedVersion) -> bool {
 }
 
 impl<'a> Needs<'a> {
-    /// What a build of torch asks.
+    /// What a build of torch requires.
     pub fn of_torch(build: &'a Build) -> Needs<'a> {
         Needs {
             cuda: build.cuda.as_ref(),
             cudnn: build.cudnn.as_ref(),
             targets: build.targets.as_ref(),
-            unknown_code_serves_none: true,
+            unread_code_covers_none: true,
             glibc: build.glibc.as_ref(),
             platform: build.platform,
             source: &build.source,
         }
     }
 
-    /// What releases of a framework beside torch ask.
+    /// What releases of a framework other than torch require.
     pub fn of_framework(build: &'a FrameworkBuild) -> Needs<'a> {
         Needs {
             cuda: Some(&build.cuda),
             cudnn: build.cudnn.as_ref(),
             targets: build.targets.as_ref(),
-            unknown_code_serves_none: false,
+            unread_code_covers_none: false,
             glibc: None,
             platform: build.platform,
             source: &build.source,
         }
     }
 
-    /// How its code serves a GPU; nothing where it does not knowingly.
+    /// How its code supports a GPU; `None` if it does not, as far as is known.
     pub fn serves(&self, registry: &Registry, gpu: ComputeCapability) -> Option<Via> {
         match self.targets {
             Some(targets) => served(registry, targets, gpu),
-            // Code that was not read is not judged.
-            None if self.unknown_code_serves_none => None,
+            // Unread code is not checked.
+            None if self.unread_code_covers_none => None,
             None => Some(Via::Sass),
         }
     }
 
-    /// Everything that keeps a machine from running it: GPU by GPU its code, its cuDNN and the drivers that know the
-    /// GPU, then the driver and the C library. What is open about the machine limits nothing.
+    /// Every reason why a machine cannot run it: for each GPU the code, the cuDNN and the drivers that support the
+    /// GPU, then the driver and the C library. Unspecified parts of the machine violate nothing.
     pub fn violations(&self, registry: &'a Registry, host: &'a Host, policy: Policy) -> Vec<Violation<'a>> {
         let mut found = Vec::new();
         if self.platform != host.system.platform {
@@ -127,7 +127,7 @@ impl<'a> Needs<'a> {
                     if let Some(floor) = cudnn_drops(registry, self.cudnn, capability) {
                         found.push(Violation::CudnnDropsGpu(gpu, floor.min, &floor.source));
                     }
-                    // Where the driver is known, a machine that cannot be was refused before.
+                    // If the driver is known, `check_host` has rejected an impossible machine before.
                     let ends =
                         |floor: &DottedVersion| DriverSpan::of(registry, capability).ends_before(floor);
                     if host.driver.is_none() && required.as_ref().is_some_and(|floor| ends(&floor.value)) {

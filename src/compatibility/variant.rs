@@ -3,7 +3,7 @@
 /// The variant without CUDA.
 pub const CPU: &str = "cpu";
 
-/// Whether a variant's name is one of CUDA's: `cu126`. ROCm's (`rocm6.4`) and `xpu` are not, nor is `cpu`.
+/// Whether a variant is a CUDA variant, such as `cu126`. `rocm6.4`, `xpu` and `cpu` are not.
 ///
 /// ```
 /// use envlock::compatibility::is_cuda;

@@ -1,4 +1,4 @@
-//! Container images: which one a name means, what is inside, and whether a machine can run it.
+//! Container images: finds an image by name, and checks whether a machine can run it.
 
 mod name;
 
@@ -19,29 +19,29 @@ pub use name::{NameError, find};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Everything that is known says yes.
+    /// All checks pass.
     Runs,
-    /// Something says no.
+    /// A check fails.
     DoesNotRun,
-    /// Too little is known of the image or the machine.
+    /// No check fails, but data about the image or the machine is missing.
     Unknown,
 }
 
-/// What is to be said of an image on a machine.
+/// The verdict on an image and a machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Judgement {
-    /// The answer.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Why, a sentence each, the decisive ones first.
+    /// The reasons, one sentence each, the decisive ones first.
     pub reasons: Vec<String>,
 }
 
-/// Judges an image for a machine.
+/// Checks whether a machine can run an image.
 pub fn judge(registry: &Registry, image: &Image, host: &Host) -> Judgement {
     let mut judge = Judge { registry, image, host, no: Vec::new(), yes: Vec::new(), open: Vec::new() };
     if host.system.platform != Platform::LINUX_X86_64 {
         let platform = host.system.platform;
-        judge.open.push(format!("what the image has for {platform} is not known: rows are of linux-x86_64"));
+        judge.open.push(format!("the registry has image data only for linux-x86_64, not for {platform}"));
         return Judgement { verdict: Verdict::Unknown, reasons: judge.open };
     }
     let envelope = judge.envelope();
@@ -70,7 +70,7 @@ impl Judge<'_> {
         cuda_version(self.image.cuda.as_ref()?.as_str()).ok()
     }
 
-    /// The envelope of the framework inside, where it is a build that the registry knows.
+    /// The envelope of the framework in the image, if the registry knows the build.
     fn envelope(&self) -> Option<Envelope> {
         let version: Version = self.image.version.as_ref()?.parse().ok()?;
         if self.image.framework != "torch" {
@@ -88,10 +88,11 @@ impl Judge<'_> {
         let Some(driver) = &self.host.driver else {
             if self.host.has_no_gpu() {
                 self.open.push(
-                    "there is no GPU here: the image runs on the CPU, its CUDA is not judged".to_owned(),
+                    "the machine has no GPU: the image runs on the CPU, and its CUDA is not checked"
+                        .to_owned(),
                 );
             } else {
-                self.open.push("the driver is not known".to_owned());
+                self.open.push("the driver is unknown".to_owned());
             }
             return;
         };
@@ -106,15 +107,15 @@ impl Judge<'_> {
         };
         let floor = self.image.driver_min.clone().or_else(|| envelope?.driver.clone()).or_else(by_cuda);
         match floor {
-            None => self.open.push("the lowest driver of the image is not known".to_owned()),
+            None => self.open.push("the minimum driver of the image is unknown".to_owned()),
             Some(floor) if *have < floor => {
-                self.no.push(format!("it needs driver >= {floor}, and the driver here is {have}"));
+                self.no.push(format!("it needs driver >= {floor}, but the driver is {have}"));
             }
             Some(floor) => self.yes.push(format!("driver {have} >= {floor}")),
         }
     }
 
-    /// By the release notes: a branch on every GPU, older drivers on data-centre GPUs.
+    /// Checks the driver by the image's release notes: a branch for every GPU, older drivers for data-centre GPUs.
     fn by_branch(&mut self, have: &DottedVersion, branch: u32) {
         if have.major() >= branch {
             self.yes.push(format!("driver {have} is of branch {branch} or newer"));
@@ -127,15 +128,14 @@ impl Judge<'_> {
         let fits = allowed.iter().any(|lowest| lowest.major() == have.major() && have >= lowest);
         if fits && !gpus.is_empty() && gpus.iter().all(is_data_centre) {
             self.yes.push(format!(
-                "driver {have} is older than branch {branch}; on data-centre GPUs forward compatibility makes up for it"
+                "driver {have} is older than branch {branch}; on data-centre GPUs, forward compatibility allows it"
             ));
             return;
         }
-        let mut text =
-            format!("its release notes demand driver branch {branch}, and the driver here is {have}");
+        let mut text = format!("its release notes require driver branch {branch}, but the driver is {have}");
         if !allowed.is_empty() {
             let list: Vec<String> = allowed.iter().map(ToString::to_string).collect();
-            text.push_str(&format!("; older ones are allowed on data-centre GPUs: {}", list.join(", ")));
+            text.push_str(&format!("; older drivers are allowed on data-centre GPUs: {}", list.join(", ")));
         }
         self.no.push(text);
     }
@@ -144,7 +144,7 @@ impl Judge<'_> {
         for gpu in self.host.gpus.iter().flatten() {
             let label = gpu.label();
             let Some(capability) = gpu.capability else {
-                self.open.push(format!("the compute capability of {label} is not known"));
+                self.open.push(format!("the compute capability of {label} is unknown"));
                 continue;
             };
             let covered = envelope
@@ -153,22 +153,20 @@ impl Judge<'_> {
             let above = self.image.capability_min.map(|min| capability >= min);
             match (covered, above) {
                 (Some(false), _) => {
-                    self.no.push(format!("{} in it has no code for {label}", self.image.framework))
+                    self.no.push(format!("its {} has no code for {label}", self.image.framework))
                 }
                 (_, Some(false)) => self.no.push(format!(
-                    "its release notes begin at compute capability {}; {label} is below",
+                    "its release notes require compute capability >= {}; the GPU is {label}",
                     self.image.capability_min.map(|c| c.to_string()).unwrap_or_default()
                 )),
                 (Some(true), _) => {
-                    self.yes.push(format!("{} in it has code for {label}", self.image.framework))
+                    self.yes.push(format!("its {} has code for {label}", self.image.framework))
                 }
-                (None, _) => {
-                    self.open.push(format!("which GPUs it has code for was not read: {label} is not judged"))
-                }
+                (None, _) => self.open.push(format!("its GPU code was not read, so {label} is not checked")),
             }
         }
         if self.host.gpus.is_none() {
-            self.open.push("the GPUs are not known".to_owned());
+            self.open.push("the GPUs are unknown".to_owned());
         }
     }
 }

@@ -1,23 +1,23 @@
-//! Which image a name means: `pytorch/pytorch:2.5.0-cuda12.4-cudnn9-runtime`, with a host in front or without.
+//! Finds an image by name: `pytorch/pytorch:2.5.0-cuda12.4-cudnn9-runtime`, with or without a registry host.
 
 use crate::model::text::clean;
 use crate::registry::{Image, Registry};
 
-/// No more near tags are named.
-const MOST_NEAR: usize = 3;
+/// Maximum number of similar tags that are listed.
+const MAX_SIMILAR_TAGS: usize = 3;
 
-/// Why a name means no image that is known.
+/// Why no image is found for a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// It is no image's name.
-    #[error("`{0}` is no image name")]
+    /// It is not a valid image name.
+    #[error("`{0}` is not an image name")]
     NotAName(String),
-    /// The registry knows no images of this repository.
-    #[error("no images of `{repository}` are known; those of {known} are")]
+    /// The registry has no images of this repository.
+    #[error("unknown image repository `{repository}`; known repositories: {known}")]
     UnknownRepository {
         /// The repository.
         repository: String,
-        /// Those that are.
+        /// The known repositories.
         known: String,
     },
     /// The repository has no such tag.
@@ -27,14 +27,14 @@ pub enum NameError {
         repository: String,
         /// The tag.
         tag: String,
-        /// Whether it never existed, or is not known.
+        /// Why there is none.
         why: String,
-        /// The nearest that do exist, as names.
+        /// The names of the most similar images.
         near: Vec<String>,
     },
 }
 
-/// The image that a name means.
+/// Finds the image of a name.
 ///
 /// # Errors
 /// See [`NameError`].
@@ -52,14 +52,16 @@ pub fn find<'r>(registry: &'r Registry, text: &str) -> Result<&'r Image, NameErr
     if let Some(image) = of_repository.iter().copied().find(same) {
         return Ok(image);
     }
-    let never = registry.images_that_never_were().iter().find(|n| n.repository == repository && n.tag == tag);
+    let never = registry.nonexistent_images().iter().find(|n| n.repository == repository && n.tag == tag);
     let why = match never {
         Some(never) => format!("never existed: {}", never.reason),
         None if text.contains('@') && tag.is_empty() => {
-            "is named by a digest alone: what is inside is not known".to_owned()
+            "has only a digest: its contents are unknown".to_owned()
         }
-        None if tag.is_empty() || tag == "latest" => "names no release: what `latest` is changes".to_owned(),
-        None => "is not among the tags that are known".to_owned(),
+        None if tag.is_empty() || tag == "latest" => {
+            "names no release: `latest` changes over time".to_owned()
+        }
+        None => "is not a known tag".to_owned(),
     };
     let near = nearest(&of_repository, &tag);
     Err(NameError::NoSuchTag { repository, tag, why, near })
@@ -69,7 +71,7 @@ pub fn find<'r>(registry: &'r Registry, text: &str) -> Result<&'r Image, NameErr
 fn parts(text: &str) -> Option<(String, String)> {
     let name = text.trim().split('@').next()?;
     let (repository, tag) = match name.rsplit_once(':') {
-        // A colon before the last slash is a port's.
+        // A colon before the last slash belongs to a port.
         Some((repository, tag)) if !tag.contains('/') => (repository, tag),
         _ => (name, ""),
     };
@@ -86,7 +88,7 @@ fn parts(text: &str) -> Option<(String, String)> {
         .then(|| (repository.to_owned(), tag.to_owned()))
 }
 
-/// The tags that share most with a tag: the framework's version before CUDA, before the rest.
+/// The most similar tags: the framework's version weighs most, then the other parts.
 fn nearest(images: &[&Image], tag: &str) -> Vec<String> {
     let wanted: Vec<&str> = tag.split('-').collect();
     let score = |image: &Image| -> usize {
@@ -100,14 +102,14 @@ fn nearest(images: &[&Image], tag: &str) -> Vec<String> {
         (0..wanted.len().max(words.len())).map(|place| alike(place) * if place == 0 { 4 } else { 1 }).sum()
     };
     let mut ranked: Vec<(usize, &Image)> = images.iter().map(|image| (score(image), *image)).collect();
-    // Of equals the newest: by numbers, not by letters.
+    // Ties: the newest first, compared as numbers.
     let numbers = |tag: &str| -> Vec<u64> {
         tag.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
     };
     ranked.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| numbers(&b.1.tag).cmp(&numbers(&a.1.tag))));
     ranked
         .into_iter()
-        .take(MOST_NEAR)
+        .take(MAX_SIMILAR_TAGS)
         .map(|(_, image)| format!("{}:{}", image.repository, image.tag))
         .collect()
 }

@@ -1,4 +1,4 @@
-//! A cause: its sentence, what fixes it, and the lines that say so.
+//! A cause: its message, its fixes and the evidence.
 
 use serde::Serialize;
 
@@ -7,28 +7,28 @@ use super::integers;
 use crate::model::component::Component;
 use crate::model::fix::Fix;
 
-/// No more lines are quoted for one cause.
-pub(super) const MOST_EVIDENCE: usize = 4;
+/// The maximum number of lines quoted for one cause.
+pub(super) const MAX_EVIDENCE: usize = 4;
 
 /// One cause.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cause {
-    /// A word for programs.
+    /// The stable code, for programs.
     pub code: String,
     /// The component at fault.
     pub component: Component,
-    /// How sure, between 0 and 1.
+    /// Confidence, between 0 and 1.
     pub confidence: f64,
     /// One sentence.
     pub message: String,
-    /// What helps, the best first.
+    /// Fixes, the best first.
     pub fix: Vec<Fix>,
-    /// The lines that say so.
+    /// The lines that support it.
     pub evidence: Vec<Evidence>,
-    /// What tells it from other causes of the same lines.
+    /// A command that distinguishes it from other causes of the same lines.
     #[serde(skip)]
     pub check: Option<String>,
-    /// Whether versions, capabilities and drivers gave the message.
+    /// Whether the message has versions, capabilities or drivers.
     #[serde(skip)]
     pub has_numbers: bool,
 }
@@ -36,11 +36,11 @@ pub struct Cause {
 /// A line of the text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Evidence {
-    /// Its number, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// Its words.
+    /// The line's text.
     pub text: String,
-    /// What integers in it mean: `11040 is CUDA 11.4`.
+    /// Decoded version integers: `11040 is CUDA 11.4`.
     #[serde(skip)]
     pub decoded: Vec<String>,
 }
@@ -66,9 +66,9 @@ impl Cause {
     }
 }
 
-/// The lines of events, a few of them.
+/// The first few lines of events.
 pub(super) fn evidence_of(events: &[&Event]) -> Vec<Evidence> {
-    events.iter().take(MOST_EVIDENCE - 1).map(|event| Evidence::new(event.line, &event.text)).collect()
+    events.iter().take(MAX_EVIDENCE - 1).map(|event| Evidence::new(event.line, &event.text)).collect()
 }
 
 /// The lines that stated facts.

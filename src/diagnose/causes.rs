@@ -1,6 +1,6 @@
-//! Causes: those of rules and mechanics together, one per component, ranked.
+//! Merges the causes from rules, mechanics and `verify`: one per component, ranked.
 
-use super::cause::{Cause, MOST_EVIDENCE};
+use super::cause::{Cause, MAX_EVIDENCE};
 use super::situation::Situation;
 use super::{here, mechanics, rules};
 use crate::model::finding::Finding;
@@ -25,12 +25,12 @@ pub(super) fn causes(situation: &Situation<'_>, found_here: &[&Finding]) -> Vec<
     for cause in &mut kept {
         cause.evidence.sort_by_key(|evidence| evidence.line);
         cause.evidence.dedup_by_key(|evidence| evidence.line);
-        cause.evidence.truncate(MOST_EVIDENCE);
+        cause.evidence.truncate(MAX_EVIDENCE);
     }
     kept
 }
 
-/// Told by a line and by mechanics it is one cause: the line is its evidence, the mechanics know the numbers.
+/// Merges a cause from a log line with one from mechanics: the line is the evidence, mechanics has the numbers.
 fn join(known: &mut Cause, other: Cause) {
     if known.has_numbers == other.has_numbers {
         return;

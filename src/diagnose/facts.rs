@@ -1,49 +1,48 @@
-//! What a text states: versions, GPUs, drivers, packages, surroundings, the lines that rules know.
+//! The facts in a text: versions, GPUs, drivers, packages, surroundings, and lines that match rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::compatibility::{CPU, is_cuda};
 use crate::model::surroundings::Surrounding;
 
-/// What the text says. A fact that it does not state is absent.
+/// The facts in a text. A fact that is not in the text is absent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Facts {
-    /// torch's version as written, `2.9.1+cu128`; `N/A` of a collector that could not import it is
-    /// [`Facts::torch_not_importable`].
+    /// torch's version as written, `2.9.1+cu128`. A collector's `N/A` sets [`Facts::torch_not_importable`] instead.
     pub torch: Option<String>,
-    /// The CUDA it was built with, `12.8`; empty where the collector says that there is none.
+    /// The CUDA that torch was built with, `12.8`; empty if the collector reports none.
     pub torch_cuda: Option<String>,
     /// The collector ran and could not import torch.
     pub torch_not_importable: bool,
-    /// cuDNN at run time, where a program says it.
+    /// The cuDNN version at run time.
     pub cudnn: Option<String>,
     /// GPU product names.
     pub gpus: Vec<String>,
-    /// A compute capability that a message names.
+    /// A compute capability in a message.
     pub capability: Option<String>,
     /// The driver's version.
     pub driver: Option<String>,
-    /// The newest CUDA that the driver runs, `12.2`.
+    /// The newest CUDA that the driver supports, `12.2`.
     pub driver_cuda: Option<String>,
-    /// The collector looked for a driver or a GPU and found none.
+    /// The collector found no driver or no GPU.
     pub no_driver_seen: bool,
     /// `torch.cuda.is_available()`.
     pub available: Option<bool>,
-    /// Python's series or version.
+    /// The Python series or version.
     pub python: Option<String>,
     /// The operating system as written.
     pub os: Option<String>,
     /// Packages by normalized name: version, and conda's build string.
     pub packages: BTreeMap<String, (String, String)>,
-    /// What kind of surroundings the words name.
+    /// The surroundings that the text indicates.
     pub surroundings: BTreeSet<Surrounding>,
-    /// Flavours that an installer was pointed to: `cu114` of an index's address.
-    pub asked_variants: Vec<String>,
-    /// Shared libraries that are named with a folder: they exist.
+    /// CUDA variants in index URLs: `cu114`.
+    pub index_variants: Vec<String>,
+    /// Shared libraries with an absolute path in the text, which therefore exist.
     pub libraries: Vec<String>,
-    /// Lines that a rule knows.
+    /// Lines that match a rule.
     pub events: Vec<Event>,
-    /// The lines that stated facts, by the fact.
+    /// The lines that facts were read from.
     pub said: BTreeMap<Fact, Said>,
 }
 
@@ -52,9 +51,9 @@ pub struct Facts {
 pub enum Fact {
     /// torch's version.
     Torch,
-    /// The CUDA it was built with.
+    /// The CUDA that torch was built with.
     TorchCuda,
-    /// The collector could not import it.
+    /// The collector could not import torch.
     NotImportable,
     /// cuDNN at run time.
     Cudnn,
@@ -64,9 +63,9 @@ pub enum Fact {
     Capability,
     /// The driver.
     Driver,
-    /// The newest CUDA of the driver.
+    /// The newest CUDA that the driver supports.
     DriverCuda,
-    /// A driver was looked for and not found.
+    /// The collector found no driver.
     NoDriver,
     /// Whether CUDA is available.
     Available,
@@ -78,10 +77,10 @@ pub enum Fact {
     Jaxlib,
     /// The version of JAX's CUDA plugin.
     JaxPlugin,
-    /// A package of NVIDIA's with cuDNN or NCCL.
+    /// An NVIDIA package with cuDNN or NCCL.
     NvidiaPackage,
-    /// A flavour that an installer was pointed to.
-    AskedVariant,
+    /// A CUDA variant in an index URL.
+    IndexVariant,
 }
 
 impl Fact {
@@ -102,37 +101,37 @@ impl Fact {
         Fact::Jaxlib,
         Fact::JaxPlugin,
         Fact::NvidiaPackage,
-        Fact::AskedVariant,
+        Fact::IndexVariant,
     ];
 }
 
-/// A line that stated a fact.
+/// A line that a fact was read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
-    /// Its number, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// Its words, cleaned and masked.
+    /// The line, cleaned, with secrets masked.
     pub text: String,
 }
 
-/// A line that a rule knows.
+/// A line that matches a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// The rule's place in the registry.
+    /// The index of the rule in the registry.
     pub rule: usize,
-    /// The line's number, from 1.
+    /// Line number, from 1.
     pub line: usize,
     /// The line, cleaned.
     pub text: String,
 }
 
 impl Facts {
-    /// Whether the text speaks of surroundings.
+    /// Whether the text indicates these surroundings.
     pub fn is_in(&self, surrounding: Surrounding) -> bool {
         self.surroundings.contains(&surrounding)
     }
 
-    /// The facts that are known so far, one bit each.
+    /// The facts known so far, one bit each.
     pub(super) fn known(&self) -> u32 {
         let has = |name: &str| self.packages.contains_key(name);
         let starts = |prefix: &str| {
@@ -155,12 +154,12 @@ impl Facts {
             (Fact::Jaxlib, has("jaxlib")),
             (Fact::JaxPlugin, has("jax-cuda12-plugin") || has("jax-cuda13-plugin")),
             (Fact::NvidiaPackage, starts("nvidia-cudnn-") || starts("nvidia-nccl-")),
-            (Fact::AskedVariant, !self.asked_variants.is_empty()),
+            (Fact::IndexVariant, !self.index_variants.is_empty()),
         ];
         all.into_iter().filter(|(_, known)| *known).fold(0, |bits, (fact, _)| bits | 1 << fact as u32)
     }
 
-    /// The flavour of torch's build, `cu128` or `cpu`: by its version, by the CUDA it names, by conda's build string.
+    /// The variant of torch's build, `cu128` or `cpu`: from its version, its CUDA, or conda's build string.
     pub fn variant(&self) -> Option<String> {
         let by_version = self
             .torch
@@ -186,7 +185,7 @@ impl Facts {
         })
     }
 
-    /// The CUDA of torch's build, `12.8`.
+    /// The CUDA that torch was built with, `12.8`.
     pub fn build_cuda(&self) -> Option<String> {
         let by_variant = self.variant().and_then(|v| {
             let digits = v.strip_prefix("cu")?.to_owned();
@@ -196,14 +195,14 @@ impl Facts {
         by_variant.or_else(|| self.torch_cuda.clone().filter(|c| !c.is_empty()))
     }
 
-    /// torch's version without its flavour.
+    /// torch's version without the variant.
     pub fn plain_torch(&self) -> Option<&str> {
         self.torch.as_deref().map(|v| v.split('+').next().unwrap_or(v))
     }
 }
 
 impl Facts {
-    /// Takes what a machine says where the text does not.
+    /// Fills in facts of a machine that are not in the text.
     pub(super) fn take_from(&mut self, host: &crate::model::host::Host) {
         if self.driver.is_none() {
             self.driver = host.driver.as_ref().map(|d| d.version.to_string());

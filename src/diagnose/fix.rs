@@ -1,5 +1,5 @@
-//! Ways out: the newest torch that the GPUs and the driver of the facts can run, solved by the registry, as a command
-//! of the installer that is at work.
+//! Fixes: the newest torch that the GPUs and the driver of the facts can run, solved from the registry, as a command of
+//! the installer in use.
 
 use super::situation::Situation;
 use crate::model::fix::Fix;
@@ -11,12 +11,12 @@ use crate::model::wheel::Python;
 use crate::registry::COMPANIONS;
 use crate::solver::solve_stack;
 
-/// conda's packages that belong to torch: what pip installs must not stand beside them.
-const OF_CONDA: [&str; 7] =
+/// conda's torch packages, which must be removed before pip installs torch.
+const CONDA_TORCH_PACKAGES: [&str; 7] =
     ["pytorch", "torchvision", "torchaudio", "pytorch-cuda", "pytorch-mutex", "cudatoolkit", "cpuonly"];
 
-/// The commands that install what works on the machine; none where nothing does, or where another place has the
-/// builds: a Jetson's are NVIDIA's, and a Mac has no CUDA.
+/// The commands that install a torch that works on the machine; empty if there is none. Also empty for Jetson, whose
+/// builds are NVIDIA's, and for macOS, which has no CUDA.
 pub(super) fn install(situation: &Situation<'_>) -> Vec<Fix> {
     if situation.facts.is_in(Surrounding::Jetson) || situation.facts.is_in(Surrounding::Macos) {
         return Vec::new();
@@ -32,20 +32,21 @@ pub(super) fn install(situation: &Situation<'_>) -> Vec<Fix> {
         None => String::new(),
     };
     let mut out = Vec::new();
-    let by_conda: Vec<&str> = OF_CONDA.into_iter().filter(|name| is_of_conda(situation, name)).collect();
+    let by_conda: Vec<&str> =
+        CONDA_TORCH_PACKAGES.into_iter().filter(|name| is_of_conda(situation, name)).collect();
     if by_conda.first() == Some(&"pytorch") {
-        // conda's channel of torch ended with 2.5.1; its packages and pip's must not meet.
+        // torch's conda channel ended with 2.5.1; conda's and pip's packages must not be mixed.
         out.push(Fix::command(format!("conda remove --yes {}", by_conda.join(" "))));
     }
     let why = match (&stack.cuda, stack.variant.as_str()) {
         (Some(cuda), _) => format!("CUDA {}.{}{}", cuda.major, cuda.minor, runs_on(situation, &solution)),
-        (None, _) => "for the CPU: no build for CUDA runs here".to_owned(),
+        (None, _) => "CPU build: no CUDA build runs on this machine".to_owned(),
     };
     out.push(for_setup(situation, Fix::command_that(format!("pip install {packages}{index}"), why)));
     out
 }
 
-/// `, has code for 6.1, runs on driver 535.54.03`.
+/// `, code for 6.1, runs on driver 535.54.03`.
 fn runs_on(situation: &Situation<'_>, solution: &Solution) -> String {
     let mut out = String::new();
     let mut capabilities: Vec<_> = situation.gpus().iter().map(|(_, capability)| *capability).collect();
@@ -61,7 +62,7 @@ fn runs_on(situation: &Situation<'_>, solution: &Solution) -> String {
         (Some(_), None, _) => {
             let cuda = situation.facts.driver_cuda.as_deref().and_then(|cuda| cuda_version(cuda).ok());
             let cuda = cuda.map(|cuda| cuda_short(&cuda)).unwrap_or_default();
-            out.push_str(&format!(", runs on a driver for CUDA {cuda}"));
+            out.push_str(&format!(", runs on a driver that supports CUDA {cuda}"));
         }
         (None, _, Some(floor)) => out.push_str(&format!(", needs driver >= {floor}")),
         (None, _, None) => {}
@@ -69,7 +70,7 @@ fn runs_on(situation: &Situation<'_>, solution: &Solution) -> String {
     out
 }
 
-/// A solution for the facts' GPUs, driver and Python; for another Python where theirs has none.
+/// A solution for the GPUs, driver and Python of the facts; for another Python if there is none for theirs.
 fn solved(situation: &Situation<'_>) -> Option<Solution> {
     let ask = |name: &str| -> Option<UserRequirement> {
         Some(UserRequirement { requirement: name.parse().ok()?, origin: Origin::Question })
@@ -95,7 +96,7 @@ fn solved(situation: &Situation<'_>) -> Option<Solution> {
         {
             return Some(*solution);
         }
-        // Without a companion, then on any Python.
+        // Retry with fewer companions, then with any Python.
         if request.requirements.len() > 1 {
             request.requirements.pop();
         } else {
@@ -104,7 +105,7 @@ fn solved(situation: &Situation<'_>) -> Option<Solution> {
     }
 }
 
-/// The series of `3.11.4` or `3.8 (64-bit runtime)`.
+/// The Python series of `3.11.4` or `3.8 (64-bit runtime)`.
 fn series(text: &str) -> Option<Python> {
     let mut parts = text.split('.');
     let digits = |part: &str| -> Option<u32> {
@@ -114,28 +115,28 @@ fn series(text: &str) -> Option<Python> {
     Some(Python::new(digits(parts.next()?)?))
 }
 
-/// Whether conda's list has a package; pip's has no build string.
+/// Whether conda installed a package, by its build string, which pip's lists do not have.
 fn is_of_conda(situation: &Situation<'_>, name: &str) -> bool {
     situation.facts.packages.get(name).is_some_and(|(_, build)| {
         name == "pytorch" || build.contains("py3") || build.contains("py_") || build.contains("cu")
     })
 }
 
-/// A command of pip as the installer at work spells it.
+/// A pip command in the syntax of the installer in use.
 pub(super) fn for_setup(situation: &Situation<'_>, fix: Fix) -> Fix {
     match fix {
-        Fix::Command { command, why } => Fix::Command { command: spelt(situation, command), why },
+        Fix::Command { command, why } => Fix::Command { command: installer_syntax(situation, command), why },
         advice => advice,
     }
 }
 
-fn spelt(situation: &Situation<'_>, command: String) -> String {
+fn installer_syntax(situation: &Situation<'_>, command: String) -> String {
     if !command.starts_with("pip ") {
         return command;
     }
     if situation.facts.is_in(Surrounding::Uv) {
         let command = command.replace("pip ", "uv pip ");
-        // uv asks no question, and calls the option to install anew by another name.
+        // uv does not ask for confirmation, and `--force-reinstall` is `--reinstall`.
         return command.replace(" -y ", " ").replace("--force-reinstall", "--reinstall");
     }
     if situation.facts.is_in(Surrounding::Windows) {
@@ -144,16 +145,16 @@ fn spelt(situation: &Situation<'_>, command: String) -> String {
     command
 }
 
-/// How the driver is made newer where the program runs.
+/// The advice to update the driver, for the system that the program runs on.
 pub(super) fn newer_driver(situation: &Situation<'_>, floor: Option<&DottedVersion>) -> Fix {
     let to = floor.map(|floor| format!(" to {floor} or newer")).unwrap_or_default();
     let facts = situation.facts;
     Fix::advice(if facts.is_in(Surrounding::Wsl) {
-        format!("update the NVIDIA driver of Windows{to}, not inside WSL; then `wsl --shutdown`")
+        format!("update the NVIDIA driver on Windows{to}, not inside WSL; then run `wsl --shutdown`")
     } else if facts.is_in(Surrounding::Windows) {
         format!("update the NVIDIA driver{to}")
     } else if facts.is_in(Surrounding::Container) {
-        format!("update the NVIDIA driver of the host{to}; the container takes the host's")
+        format!("update the NVIDIA driver on the host{to}; the container uses the host's driver")
     } else {
         format!("update the NVIDIA driver on the host{to}; containers share it")
     })

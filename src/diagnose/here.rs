@@ -1,17 +1,17 @@
-//! What `verify` found on this machine, as causes.
+//! Converts findings of `verify` on this machine to causes.
 
 use super::cause::Cause;
 use crate::model::component::Component;
 use crate::model::finding::{Code, Finding, Severity};
 
-/// The causes that findings amount to; what is only worth knowing is none.
+/// The causes of findings. Findings with severity info are not causes.
 pub(super) fn causes(findings: &[&Finding]) -> Vec<Cause> {
     findings.iter().filter_map(|finding| cause(finding)).collect()
 }
 
 fn cause(finding: &Finding) -> Option<Cause> {
     let confidence = match finding.severity {
-        // The packages of another Python are of no use to look at.
+        // Ranked first: with another Python, findings about its packages mean nothing.
         Severity::Error if finding.code == Code::WrongPython => 0.97,
         Severity::Error => 0.9,
         Severity::Warning => 0.45,
@@ -24,7 +24,7 @@ fn cause(finding: &Finding) -> Option<Cause> {
     Some(cause)
 }
 
-/// The component that a finding puts at fault; nothing for what is no cause of a failure.
+/// The component at fault of a finding; `None` for findings that cannot cause a failure.
 fn component(code: Code) -> Option<Component> {
     Some(match code {
         Code::DriverTooOld | Code::DriverTooNew | Code::DriverMismatch | Code::FabricManager => {

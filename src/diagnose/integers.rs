@@ -1,14 +1,14 @@
-//! Versions as integers, as CUDA's libraries and messages give them: `12080` is CUDA 12.8, `91002` cuDNN 9.10.2.
+//! Decodes versions that CUDA's libraries and messages give as integers: `12080` is CUDA 12.8, `91002` cuDNN 9.10.2.
 
 use crate::model::version::cudnn_of_integer;
 
-/// CUDA's: thousand times the major, ten times the minor. `cudaDriverGetVersion` and `cudaRuntimeGetVersion`.
+/// A CUDA version: `1000 * major + 10 * minor` (`cudaDriverGetVersion`, `cudaRuntimeGetVersion`).
 pub(super) fn cuda(number: u32) -> Option<String> {
     let (major, minor) = (number / 1000, number % 1000 / 10);
     ((5..100).contains(&major) && number.is_multiple_of(10) && minor < 10).then(|| format!("{major}.{minor}"))
 }
 
-/// NCCL's: up to 2.8 thousand times the major, hundred times the minor; from 2.9 on ten thousand times the major.
+/// An NCCL version: `1000 * major + 100 * minor + patch` up to 2.8, `10000 * major + 100 * minor + patch` from 2.9 on.
 pub(super) fn nccl(number: u32) -> Option<String> {
     let (major, rest) = match number {
         2_000..2_900 => (2, number - 2_000),
@@ -18,7 +18,7 @@ pub(super) fn nccl(number: u32) -> Option<String> {
     Some(format!("{major}.{}.{}", rest / 100, rest % 100))
 }
 
-/// What integers in a line mean, by the library that the words before them name: `11040 is CUDA 11.4`.
+/// Decodes the integers in a line, by the library named before them: `11040 is CUDA 11.4`.
 pub(super) fn explained(line: &str) -> Vec<String> {
     let lower = line.to_lowercase();
     let mut out = Vec::new();
@@ -28,7 +28,7 @@ pub(super) fn explained(line: &str) -> Vec<String> {
         let Ok(number) = digits.parse::<u32>() else { continue };
         let before = &lower[..at];
         let place = |word: &str| before.rfind(word);
-        // The word that stands nearest before the number says whose it is.
+        // The nearest word before the number names the library.
         let readings = [
             (place("cudnn"), "cuDNN", cudnn_of_integer(number)),
             (place("nccl"), "NCCL", nccl(number)),
@@ -46,7 +46,7 @@ pub(super) fn explained(line: &str) -> Vec<String> {
     out
 }
 
-/// The next integer of four to six digits that stands by itself, from a place on.
+/// The next separate integer of four to six digits at or after `start`, with its position.
 fn next_integer(text: &str, mut start: usize) -> Option<(usize, &str)> {
     let bytes = text.as_bytes();
     loop {

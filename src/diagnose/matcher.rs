@@ -1,11 +1,11 @@
-//! Which lines are worth reading, and which rules know them: one pass of an automaton over each line.
+//! Finds relevant lines and the rules that match them, with one Aho-Corasick pass over each line.
 
 use aho_corasick::AhoCorasick;
 
 use crate::model::surroundings::Surrounding;
 use crate::registry::Registry;
 
-/// Words that make a line worth reading beside those of the registry: keys of dumps and tables, packages, GPUs.
+/// Words that make a line relevant, in addition to the registry's: keys of dumps and tables, packages, GPUs.
 const WORDS: [&str; 38] = [
     "+cu",
     "+cpu",
@@ -47,34 +47,34 @@ const WORDS: [&str; 38] = [
     "：",
 ];
 
-/// Finds the lines that rules know, and those that may hold a fact.
+/// Finds lines that match rules, and lines that may contain facts.
 #[derive(Debug)]
 pub struct Matcher {
     interest: AhoCorasick,
     starts: AhoCorasick,
-    /// What each pattern of `starts` begins.
+    /// The pattern that each text of `starts` begins.
     patterns: Vec<Pattern>,
 }
 
 #[derive(Debug)]
 enum Pattern {
-    /// A rule by its place, and the pieces that have to follow.
+    /// A rule by its index, and the pieces that must follow in the line.
     Rule(usize, Vec<String>),
-    /// Surroundings, and the words that must not stand beside.
+    /// Surroundings, and the words that must not be in the line.
     Surrounding(Surrounding, Vec<String>),
 }
 
-/// What the registry knows of a line.
+/// The registry entries that match a line.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Rules by their place, each once.
+    /// The indexes of the rules, each once.
     pub rules: Vec<usize>,
-    /// Surroundings it speaks of.
+    /// The surroundings that it indicates.
     pub surroundings: Vec<Surrounding>,
 }
 
 impl Matcher {
-    /// A matcher of a registry's rules and words.
+    /// A matcher for a registry's rules and words.
     pub fn new(registry: &Registry) -> Matcher {
         let mut texts: Vec<&str> = Vec::new();
         let mut patterns = Vec::new();
@@ -106,7 +106,7 @@ impl Matcher {
         self.interest.is_match(line)
     }
 
-    /// What is known of a line, in lower case.
+    /// The entries that match a line, given in lower case.
     pub(super) fn find(&self, lower: &str) -> Found {
         let mut out = Found::default();
         for found in self.starts.find_overlapping_iter(lower) {
@@ -127,7 +127,7 @@ impl Matcher {
     }
 }
 
-/// Whether all pieces stand in a text, in their order.
+/// Whether a text contains all pieces in order.
 fn follow(mut tail: &str, pieces: &[String]) -> bool {
     pieces.iter().all(|piece| match tail.find(piece.as_str()) {
         Some(at) => {

@@ -1,5 +1,5 @@
-//! Causes by mechanics: what versions, capabilities and drivers say by the compatibility data, whatever the lines
-//! are. The next release is judged by its rows.
+//! Causes from the compatibility data: checks the versions, compute capabilities and drivers of the facts against the
+//! registry, independent of error messages. New releases need only new registry rows.
 
 use super::cause::{Cause, evidence_of_facts};
 use super::facts::Fact;
@@ -11,25 +11,25 @@ use crate::model::fix::Fix;
 use crate::model::surroundings::Surrounding;
 use crate::model::version::{DottedVersion, cuda_short, cuda_version};
 
-/// All causes that the data gives.
+/// All causes from the compatibility data.
 pub(super) fn causes(situation: &Situation<'_>) -> Vec<Cause> {
     let judges = [
         driver_below_floor,
         gpu_not_covered,
         cudnn_below_gpu,
         cpu_build,
-        nothing_there,
+        driver_not_working,
         not_importable,
         wrong_pair,
         plugin_pair,
         tensorflow_libraries,
         two_majors,
-        no_such_flavour,
+        unknown_variant,
     ];
     judges.iter().filter_map(|judge| judge(situation)).collect()
 }
 
-/// A cause with numbers: its sentence, and the facts that it rests on.
+/// A cause with its message, and the facts that it is based on.
 fn cause(
     situation: &Situation<'_>,
     (code, component): (&str, Component),
@@ -54,7 +54,7 @@ fn driver_below_floor(s: &Situation<'_>) -> Option<Cause> {
         return None;
     }
     let text = format!(
-        "torch was built with CUDA {}.{}, which needs driver >= {floor}; this one is {driver}",
+        "torch was built with CUDA {}.{}, which needs driver >= {floor}; the driver is {driver}",
         cuda.major, cuda.minor
     );
     let component =
@@ -73,8 +73,8 @@ fn gpu_not_covered(s: &Situation<'_>) -> Option<Cause> {
     }
     let build = s.build()?;
     let named = |(name, capability): (Option<String>, _)| match name {
-        Some(name) => format!("{name} is {capability}"),
-        None => format!("the GPU is {capability}"),
+        Some(name) => format!("{name} has compute capability {capability}"),
+        None => format!("the GPU has compute capability {capability}"),
     };
     let gpus: Vec<String> = s.gpus().iter().cloned().map(named).collect();
     let codes: Vec<String> =
@@ -86,8 +86,8 @@ fn gpu_not_covered(s: &Situation<'_>) -> Option<Cause> {
         codes.join(" "),
         gpus.join(", ")
     );
-    let component = if s.other_flavour_has_code() { Component::TorchBuild } else { Component::GpuArch };
-    // Without any complaint it may be a machine where nobody uses that card.
+    let component = if s.other_variant_has_code() { Component::TorchBuild } else { Component::GpuArch };
+    // Without an error message, that GPU may not be in use.
     let confidence = if s.facts.events.is_empty() { 0.55 } else { 0.87 };
     let rests_on = [Fact::Torch, Fact::TorchCuda, Fact::Gpu, Fact::Capability];
     let mut cause = cause(s, ("gpu-not-covered", component), confidence, text, &rests_on);
@@ -95,14 +95,14 @@ fn gpu_not_covered(s: &Situation<'_>) -> Option<Cause> {
     Some(cause)
 }
 
-/// The cuDNN of the process no longer serves a GPU.
+/// The cuDNN of the process no longer supports a GPU.
 fn cudnn_below_gpu(s: &Situation<'_>) -> Option<Cause> {
     let cudnn: DottedVersion = s.facts.cudnn.as_ref()?.parse().ok()?;
     let dropped = |capability| cudnn_drops(s.registry, Some(&cudnn), capability);
     let (name, capability) = s.gpus().iter().find(|(_, capability)| dropped(*capability).is_some())?;
     let floor = dropped(*capability)?;
     let gpu = name.as_deref().unwrap_or("the GPU");
-    let text = format!("cuDNN {cudnn} serves GPUs from {} on; {gpu} is {capability}", floor.min);
+    let text = format!("cuDNN {cudnn} requires compute capability >= {}; {gpu} has {capability}", floor.min);
     let mut cause = cause(
         s,
         ("cudnn-below-gpu", Component::Cudnn),
@@ -114,7 +114,7 @@ fn cudnn_below_gpu(s: &Situation<'_>) -> Option<Cause> {
     Some(cause)
 }
 
-/// A build for the CPU on a machine with a GPU.
+/// A CPU build on a machine with a GPU.
 fn cpu_build(s: &Situation<'_>) -> Option<Cause> {
     if s.facts.variant().as_deref() != Some(CPU) || s.facts.is_in(Surrounding::Macos) {
         return None;
@@ -124,20 +124,21 @@ fn cpu_build(s: &Situation<'_>) -> Option<Cause> {
         return None;
     }
     let torch = s.facts.torch.as_deref().unwrap_or_default();
-    let text = format!("torch {torch} is a build for the CPU, on a machine with a GPU");
+    let text = format!("torch {torch} is a CPU build, but the machine has a GPU");
     let rests_on = [Fact::Torch, Fact::TorchCuda, Fact::Gpu, Fact::Driver];
     let mut cause = cause(s, ("cpu-build", Component::TorchBuild), 0.86, text, &rests_on);
     cause.fix.extend(fix::install(s));
     Some(cause)
 }
 
-/// A build for CUDA on a machine where nothing of NVIDIA's is to be seen.
-fn nothing_there(s: &Situation<'_>) -> Option<Cause> {
+/// A CUDA build on a machine where CUDA is not available.
+fn driver_not_working(s: &Situation<'_>) -> Option<Cause> {
     if s.facts.available != Some(false) {
         return None;
     }
     if s.facts.is_in(Surrounding::Jetson) {
-        let text = "this torch is no build for Jetson: NVIDIA's, for the board's JetPack, is".to_owned();
+        let text =
+            "this torch build does not support Jetson; use NVIDIA's build for the board's JetPack".to_owned();
         return Some(cause(
             s,
             ("jetson-build", Component::TorchBuild),
@@ -147,7 +148,7 @@ fn nothing_there(s: &Situation<'_>) -> Option<Cause> {
         ));
     }
     if s.facts.is_in(Surrounding::Rocm) {
-        let text = "this torch is no ROCm build".to_owned();
+        let text = "this torch is not a ROCm build".to_owned();
         return Some(cause(
             s,
             ("rocm-build", Component::TorchBuild),
@@ -160,9 +161,9 @@ fn nothing_there(s: &Situation<'_>) -> Option<Cause> {
         return None;
     }
     let (text, confidence) = match (s.facts.no_driver_seen, s.facts.driver.is_some()) {
-        (true, false) => ("no driver and no GPU are to be seen on this machine", 0.7),
+        (true, false) => ("no NVIDIA driver or GPU found on this machine", 0.7),
         (_, true) => (
-            "the versions fit on paper and CUDA does not start: the driver is in a bad state, or the GPUs are hidden",
+            "the versions are compatible, but CUDA does not start: the driver is in a bad state, or the GPUs are hidden",
             0.45,
         ),
         _ => return None,
@@ -170,7 +171,7 @@ fn nothing_there(s: &Situation<'_>) -> Option<Cause> {
     let rests_on = [Fact::Available, Fact::NoDriver, Fact::Driver];
     let mut cause =
         cause(s, ("driver-not-working", Component::Driver), confidence, text.to_owned(), &rests_on);
-    let then = "then look at dmesg, CUDA_VISIBLE_DEVICES, and reboot";
+    let then = "then check dmesg and CUDA_VISIBLE_DEVICES, and reboot";
     cause.fix.push(Fix::command_that("nvidia-smi", then));
     Some(cause)
 }
@@ -180,13 +181,13 @@ fn not_importable(s: &Situation<'_>) -> Option<Cause> {
     if !s.facts.torch_not_importable {
         return None;
     }
-    let text = "torch cannot be imported in this environment, or is not installed there".to_owned();
+    let text = "torch is not installed in this environment, or cannot be imported".to_owned();
     let mut cause = cause(s, ("torch-not-importable", Component::Other), 0.5, text, &[Fact::NotImportable]);
-    cause.fix.push(Fix::command_that("python -c 'import torch'", "says why"));
+    cause.fix.push(Fix::command_that("python -c 'import torch'", "shows the error"));
     Some(cause)
 }
 
-/// torchvision beside a torch that it was not built for, where the registry knows the pair.
+/// torchvision installed with a torch that it was not built for.
 fn wrong_pair(s: &Situation<'_>) -> Option<Cause> {
     let torch: pep440_rs::Version = s.facts.plain_torch()?.parse().ok()?;
     let (found, _) = s.facts.packages.get("torchvision")?;
@@ -196,7 +197,7 @@ fn wrong_pair(s: &Situation<'_>) -> Option<Cause> {
     if wants.contains(&torch) {
         return None;
     }
-    let text = format!("torchvision {vision} asks for torch{wants}, and torch {torch} is installed");
+    let text = format!("torchvision {vision} requires torch{wants}, but torch {torch} is installed");
     let confidence = if s.facts.events.is_empty() { 0.6 } else { 0.7 };
     let rests_on = [Fact::Torch, Fact::Torchvision];
     let mut cause =
@@ -204,23 +205,23 @@ fn wrong_pair(s: &Situation<'_>) -> Option<Cause> {
     let beside = s.build().and_then(|build| build.companion("torchvision"));
     if let Some(vision) = beside {
         let command = format!("pip install torchvision=={vision}");
-        let fix = Fix::command_that(command, format!("built beside torch {torch}"));
+        let fix = Fix::command_that(command, format!("built for torch {torch}"));
         cause.fix.push(fix::for_setup(s, fix));
     }
     Some(cause)
 }
 
-/// jaxlib beside a CUDA plugin of another release.
+/// jaxlib installed with a CUDA plugin of another release.
 fn plugin_pair(s: &Situation<'_>) -> Option<Cause> {
     let version = |name: &str| -> Option<pep440_rs::Version> { s.facts.packages.get(name)?.0.parse().ok() };
     let jaxlib = version("jaxlib")?;
     let (name, plugin) =
         ["jax-cuda12-plugin", "jax-cuda13-plugin"].iter().find_map(|name| Some((*name, version(name)?)))?;
-    // A plugin may have releases of its own in between: `0.12.0.1` belongs to `0.12.0`.
+    // A plugin can have post releases: `0.12.0.1` belongs to `0.12.0`.
     if plugin.release().iter().take(3).eq(jaxlib.release().iter().take(3)) {
         return None;
     }
-    let text = format!("jaxlib is {jaxlib} and {name} is {plugin}: they have to be of one release");
+    let text = format!("jaxlib {jaxlib} and {name} {plugin} must be the same release");
     let rests_on = [Fact::Jaxlib, Fact::JaxPlugin];
     let mut cause = cause(s, ("jax-plugin-pair", Component::InstallMix), 0.82, text, &rests_on);
     let extra = name.trim_start_matches("jax-").trim_end_matches("-plugin");
@@ -229,7 +230,7 @@ fn plugin_pair(s: &Situation<'_>) -> Option<Cause> {
     Some(cause)
 }
 
-/// Which CUDA and cuDNN a TensorFlow opens by name, where its log misses some.
+/// TensorFlow could not load a CUDA or cuDNN library: names the versions that it loads.
 fn tensorflow_libraries(s: &Situation<'_>) -> Option<Cause> {
     let rule = |event: &super::facts::Event| s.registry.errors()[event.rule].id.as_str();
     let missed = s.facts.events.iter().map(rule).find_map(|id| match id {
@@ -243,12 +244,12 @@ fn tensorflow_libraries(s: &Situation<'_>) -> Option<Cause> {
     let row = s.registry.framework("tensorflow", &version, s.platform())?;
     let cudnn = row.cudnn.as_ref().map(|v| format!(" and cuDNN {v}")).unwrap_or_default();
     let text = format!(
-        "tensorflow {version} was built with CUDA {}{cudnn} and opens exactly these",
+        "tensorflow {version} was built with CUDA {}{cudnn} and requires these versions",
         cuda_short(&row.cuda)
     );
     let mut cause = cause(s, ("tensorflow-libraries", missed), 0.84, text, &[Fact::Tensorflow]);
     if let Some(ask) = &row.ask {
-        let fix = Fix::command_that(format!("pip install \"{ask}=={version}\""), "brings them");
+        let fix = Fix::command_that(format!("pip install \"{ask}=={version}\""), "installs them");
         cause.fix.push(fix::for_setup(s, fix));
     } else if !row.conda.is_empty() {
         let quoted =
@@ -259,7 +260,7 @@ fn tensorflow_libraries(s: &Situation<'_>) -> Option<Cause> {
     Some(cause)
 }
 
-/// Packages of one library for two CUDA majors, which put their files into one folder.
+/// Packages of one library for two CUDA majors, which install files into the same directory.
 fn two_majors(s: &Situation<'_>) -> Option<Cause> {
     if s.facts.events.is_empty() {
         return None;
@@ -268,7 +269,7 @@ fn two_majors(s: &Situation<'_>) -> Option<Cause> {
         let names = s.facts.packages.keys();
         let ends =
             names.filter_map(|name| name.strip_prefix("nvidia-")?.strip_prefix(library)?.strip_prefix("-cu"));
-        // Only majors that there are: names are built of them.
+        // Only known majors: package names in commands are built from them.
         ends.filter_map(|major| major.parse().ok())
             .filter(|major| is_cuda_major(s.registry, *major))
             .collect()
@@ -279,7 +280,7 @@ fn two_majors(s: &Situation<'_>) -> Option<Cause> {
         .find(|(_, found)| found.len() > 1)?;
     let names: Vec<String> = found.iter().map(|major| format!("nvidia-{library}-cu{major}")).collect();
     let text = format!(
-        "{} put their files into one folder: the last installed overwrote the other",
+        "{} install into the same directory: the one installed last overwrote the other",
         names.join(" and ")
     );
     let mut cause = cause(s, ("two-cuda-majors", Component::InstallMix), 0.8, text, &[Fact::NvidiaPackage]);
@@ -295,17 +296,17 @@ fn two_majors(s: &Situation<'_>) -> Option<Cause> {
     Some(cause)
 }
 
-/// An index was asked that no torch was ever built for.
-fn no_such_flavour(s: &Situation<'_>) -> Option<Cause> {
+/// An installer was pointed to an index for a variant that torch was never built for.
+fn unknown_variant(s: &Situation<'_>) -> Option<Cause> {
     let known = |variant: &String| s.registry.builds().iter().any(|build| build.variant == *variant);
-    let variant = s.facts.asked_variants.iter().find(|variant| !known(variant))?;
-    let text = format!("there is no build of torch for `{variant}`: the installer took another one, or none");
-    let mut cause = cause(s, ("no-such-flavour", Component::TorchBuild), 0.86, text, &[Fact::AskedVariant]);
+    let variant = s.facts.index_variants.iter().find(|variant| !known(variant))?;
+    let text = format!("torch has no `{variant}` build: the installer chose another build, or none");
+    let mut cause = cause(s, ("no-such-flavour", Component::TorchBuild), 0.86, text, &[Fact::IndexVariant]);
     cause.fix.extend(fix::install(s));
     Some(cause)
 }
 
-/// Whether NVIDIA's packages have been built for a CUDA major: the registry says which there are.
+/// Whether the registry has a CUDA major.
 pub(super) fn is_cuda_major(registry: &crate::registry::Registry, major: u32) -> bool {
     registry.minor_version_compatibility().iter().any(|row| row.cuda_major == u64::from(major))
 }

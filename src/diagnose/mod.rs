@@ -1,6 +1,6 @@
-//! Diagnose: from what a person pastes to the cause and the command that fixes it. Text becomes facts, facts become
-//! causes by rules and mechanics, the causes are ranked. Nothing is run, asked or sent; what is offered as a command
-//! is built from the registry, never from the text's words.
+//! Diagnose: finds the cause of an error in a log and the command that fixes it. Reads facts from the text, derives
+//! causes from rules and compatibility data, and ranks them. Nothing is executed or sent. Commands are built from the
+//! registry, never from the input.
 
 mod cause;
 mod causes;
@@ -25,30 +25,30 @@ pub use facts::{Event, Fact, Facts, Said};
 pub use matcher::Matcher;
 pub use reader::Reader;
 
-/// What is to be said of a text.
+/// The result of a diagnosis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diagnosis {
-    /// What the text states.
+    /// The facts in the text.
     pub facts: Facts,
-    /// The causes, the one to mend first in front.
+    /// The causes, the one to fix first at the front.
     pub causes: Vec<Cause>,
-    /// Nothing was found and there is enough to say that nothing is wrong.
+    /// No cause was found, and the facts suffice to say so.
     pub healthy: bool,
 }
 
-/// What is looked at beside the text.
+/// The context of a diagnosis besides the text.
 #[derive(Debug, Clone, Copy)]
-pub struct Around<'a> {
-    /// This machine, where it is to be looked at too.
+pub struct DiagnoseContext<'a> {
+    /// This machine, if it is to be considered.
     pub host: Option<&'a Host>,
-    /// What `verify` found here.
+    /// The findings of `verify` on this machine.
     pub findings: &'a [&'a Finding],
-    /// Address of the pytorch index, for the commands that are offered.
+    /// URL of the pytorch index, for suggested commands.
     pub pytorch_index: &'a str,
 }
 
-/// Judges facts.
-pub fn judge(mut facts: Facts, around: Around<'_>, registry: &Registry) -> Diagnosis {
+/// Finds the causes of facts.
+pub fn judge(mut facts: Facts, around: DiagnoseContext<'_>, registry: &Registry) -> Diagnosis {
     if let Some(host) = around.host {
         facts.take_from(host);
     }

@@ -1,4 +1,4 @@
-//! Text to facts, line by line: what is worth reading, without colours and prefixes, with secrets masked.
+//! Reads facts from a text, line by line. Skips irrelevant lines, strips colours and prefixes, masks secrets.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use super::facts::{Event, Fact, Facts, Said};
 use super::fields;
 use crate::model::text::clean;
 
-/// No line is looked at further than this, in bytes: the rest of it is somebody's data.
+/// The maximum length of a line in bytes; the rest is ignored, because it is usually data.
 pub const MAX_LINE: usize = 4_096;
-/// No more lines of one rule are kept as evidence.
-const MAX_EVENTS_OF_RULE: u32 = 20;
+/// The maximum number of lines kept as evidence for one rule.
+const MAX_EVENTS_PER_RULE: u32 = 20;
 
-/// What an interactive Python was asked.
+/// An expression in an interactive Python session.
 #[derive(Debug, Clone, Copy)]
 enum Question {
     /// `torch.cuda.is_available()`
@@ -38,26 +38,26 @@ pub struct Reader<'r> {
     rules: &'r super::Matcher,
     facts: Facts,
     line: usize,
-    /// What the line before asked an interactive Python.
+    /// The interactive expression on the line before.
     asked: Option<Question>,
-    /// How many lines each rule knew.
+    /// The number of matching lines of each rule.
     seen: BTreeMap<usize, u32>,
 }
 
 impl<'r> Reader<'r> {
-    /// A reader that looks for the lines that rules know.
+    /// A reader that uses a matcher.
     pub fn new(rules: &'r super::Matcher) -> Reader<'r> {
         Reader { rules, facts: Facts::default(), line: 0, asked: None, seen: BTreeMap::new() }
     }
 
-    /// Takes a line without its end.
+    /// Reads a line, given without its line ending.
     pub fn line(&mut self, raw: &[u8]) {
         self.line += 1;
         let raw = &raw[..raw.len().min(MAX_LINE)];
         if let Some(question) = self.asked.take() {
             self.answer(question, raw);
         }
-        // Most lines of a long log say nothing that anybody looks for.
+        // Most lines of a long log are irrelevant.
         if !self.rules.is_of_interest(raw) {
             return;
         }
@@ -74,7 +74,7 @@ impl<'r> Reader<'r> {
         for rule in found.rules {
             let seen = self.seen.entry(rule).or_default();
             *seen += 1;
-            if *seen <= MAX_EVENTS_OF_RULE {
+            if *seen <= MAX_EVENTS_PER_RULE {
                 self.facts.events.push(Event { rule, line: self.line, text: masked(&clean(text, 300)) });
             }
         }
@@ -87,7 +87,7 @@ impl<'r> Reader<'r> {
         }
     }
 
-    /// The answer of an interactive session stands on the line below the question.
+    /// Reads the result of an interactive expression, which is on the next line.
     fn answer(&mut self, question: Question, raw: &[u8]) {
         let text = String::from_utf8_lossy(raw.trim_ascii()).trim_matches(['\'', '"']).to_owned();
         let (fact, is_new) = match question {
@@ -110,13 +110,13 @@ impl<'r> Reader<'r> {
         }
     }
 
-    /// The facts of all lines.
+    /// Returns the facts of all lines.
     pub fn finish(self) -> Facts {
         self.facts
     }
 }
 
-/// Whether a line has nothing that [`plain`] would change.
+/// Whether [`plain`] would leave a line unchanged.
 fn is_plain(line: &str) -> bool {
     line.bytes().all(|b| (0x20..0x7f).contains(&b)) && !line.contains(" | ")
 }
@@ -151,8 +151,8 @@ fn plain(text: &str) -> String {
     }
 }
 
-/// Evidence without secrets: logins in addresses, what follows `..._token=`, `PASSWORD:` and the like, and the rest of a
-/// line from `Authorization` on.
+/// A line with secrets masked: credentials in URLs, values of `..._token=`, `PASSWORD:` and similar names, and
+/// everything after `Authorization`.
 fn masked(text: &str) -> String {
     let out = crate::model::text::without_logins(text);
     let lower = out.to_ascii_lowercase();
@@ -181,7 +181,7 @@ fn masked(text: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a name is one of a secret.
+/// Whether a name is that of a secret.
 fn names_secret(name: &str) -> bool {
     let name = name.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_ascii_lowercase().replace('-', "_");
     let ends = ["token", "password", "passwd", "secret", "apikey", "_key", "credential", "credentials"];

@@ -1,4 +1,4 @@
-//! Causes by the registry's rules: what a line means, beside the facts around it.
+//! Causes from the registry's rules: what a log line means, given the other facts.
 
 use super::cause::{Cause, evidence_of};
 use super::facts::Event;
@@ -10,7 +10,7 @@ use crate::model::fix::Fix;
 use crate::model::surroundings::Surrounding;
 use crate::registry::{Condition, ErrorAnswer, ErrorRule, Mechanics, Offer, Predicate};
 
-/// The causes of all rules whose lines are there.
+/// The causes of all rules that match a line.
 pub(super) fn causes(situation: &Situation<'_>) -> Vec<Cause> {
     let mut out = Vec::new();
     for (i, rule) in situation.registry.errors().iter().enumerate() {
@@ -19,7 +19,7 @@ pub(super) fn causes(situation: &Situation<'_>) -> Vec<Cause> {
             continue;
         }
         let meaning = meaning(situation, rule, &events);
-        // Where other facts decided, the rest of what the line may mean is out of the question.
+        // If other facts decided the meaning, the alternatives do not apply.
         let others: &[ErrorAnswer] = if meaning.weight > rule.answer.weight { &[] } else { &rule.others };
         for (place, answer) in std::iter::once(&meaning).chain(others).enumerate() {
             let mut cause = Cause::new(&rule.id, answer.component, answer.weight);
@@ -30,11 +30,11 @@ pub(super) fn causes(situation: &Situation<'_>) -> Vec<Cause> {
             cause.fix = fixes.map(|fix| fix::for_setup(situation, fix)).collect();
             for offer in &answer.offer {
                 match offer {
-                    // For whose driver? The newest build would be the wrong advice.
+                    // Without driver and GPU, suggesting the newest build would be wrong.
                     Offer::Torch if answer.offer.contains(&Offer::Driver) && !knows_machine(situation) => {
-                        cause.fix.push(Fix::command_that("nvidia-smi", ASK_THE_MACHINE));
+                        cause.fix.push(Fix::command_that("nvidia-smi", ADD_MACHINE_FACTS));
                     }
-                    Offer::Torch if speaks_of_others(situation) => {}
+                    Offer::Torch if uses_other_framework(situation) => {}
                     Offer::Torch => cause.fix.extend(fix::install(situation)),
                     Offer::Driver => cause.fix.push(fix::newer_driver(situation, None)),
                 }
@@ -47,22 +47,22 @@ pub(super) fn causes(situation: &Situation<'_>) -> Vec<Cause> {
     out
 }
 
-/// What is to be added to a text from which no build can be chosen.
-const ASK_THE_MACHINE: &str = "its driver and GPU decide which build fits: add them to the text";
+/// The request for the facts that are needed to choose a build.
+const ADD_MACHINE_FACTS: &str = "add its output to the text: driver and GPU determine the build";
 
 /// Whether the text names a driver or a GPU.
 fn knows_machine(situation: &Situation<'_>) -> bool {
     situation.host().driver.is_some() || !situation.gpus().is_empty()
 }
 
-/// Whether TensorFlow or JAX is at work and torch is not: then a build of torch helps nobody.
-fn speaks_of_others(situation: &Situation<'_>) -> bool {
+/// Whether the text is about TensorFlow or JAX and not about torch: then a torch build does not help.
+fn uses_other_framework(situation: &Situation<'_>) -> bool {
     let facts = situation.facts;
     let others = facts.is_in(Surrounding::Tensorflow) || facts.is_in(Surrounding::Jax);
     others && facts.torch.is_none() && facts.torch_cuda.is_none()
 }
 
-/// The rule's answer with what the first case that holds changes.
+/// The rule's answer, with the changes of the first case whose conditions hold.
 fn meaning(situation: &Situation<'_>, rule: &ErrorRule, events: &[&Event]) -> ErrorAnswer {
     let mut answer = rule.answer.clone();
     let fits = |case: &&crate::registry::ErrorCase| {
@@ -92,8 +92,8 @@ fn holds(situation: &Situation<'_>, condition: &Condition) -> bool {
         Predicate::Mechanics(question) => match question {
             Mechanics::CodeForGpu => situation.covers() == Some(true),
             Mechanics::NoCodeForGpu => situation.covers() == Some(false),
-            Mechanics::OtherFlavourHasCode => situation.other_flavour_has_code(),
-            Mechanics::OtherFlavourIsNewer => situation.other_flavour_is_newer(),
+            Mechanics::OtherVariantHasCode => situation.other_variant_has_code(),
+            Mechanics::OtherVariantIsNewer => situation.other_variant_is_newer(),
             Mechanics::GpuKnown => !situation.gpus().is_empty(),
             Mechanics::TwoCudaMajors => situation.has_two_cuda_majors(),
             Mechanics::LibraryIsThere => situation.library_is_there(),
@@ -104,8 +104,8 @@ fn holds(situation: &Situation<'_>, condition: &Condition) -> bool {
     is != condition.negated
 }
 
-/// A text with its placeholders filled in; nothing where one is not known. What is filled in are versions and
-/// names that were parsed, never words of the text.
+/// A text with its placeholders filled in; `None` if one is unknown. Values are parsed versions and known names, never
+/// text from the input.
 fn filled(situation: &Situation<'_>, template: &str, events: &[&Event]) -> Option<String> {
     let mut out = String::with_capacity(template.len());
     let mut rest = template;
@@ -121,7 +121,7 @@ fn filled(situation: &Situation<'_>, template: &str, events: &[&Event]) -> Optio
 
 fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<String> {
     let facts = situation.facts;
-    // Of what the text says only what the registry knows too gets into a command.
+    // Only values that are also in the registry are used in commands.
     let known = |major: u32| is_cuda_major(situation.registry, major).then_some(major);
     let named = || events.iter().find_map(|event| cuda_major_in(&event.text)).and_then(known);
     let major = || {
@@ -138,7 +138,7 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
         "cuda" => facts.build_cuda().as_ref().and_then(version).map(|v| v.to_string()),
         "cuda-major" => major().map(|major| major.to_string()),
         "cuda-suffix" => major().map(suffix),
-        // By the library that is missed, whatever torch was built with.
+        // From the missing library's name, independent of torch's CUDA.
         "named-suffix" => named().map(suffix),
         "driver" => facts.driver.as_ref().and_then(version).map(|v| v.to_string()),
         "driver-cuda" => facts.driver_cuda.as_ref().and_then(version).map(|v| v.to_string()),
@@ -149,13 +149,12 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
     }
 }
 
-/// The end of NVIDIA's package names: from CUDA 13 on there is none.
+/// The suffix of NVIDIA's package names: empty from CUDA 13 on.
 fn suffix(major: u32) -> String {
     if major < 13 { format!("-cu{major}") } else { String::new() }
 }
 
-/// The CUDA major that a library's name has where it is CUDA's own: `libnvJitLink.so.12`, `cublas64_12.dll`,
-/// `cudart64_110.dll`.
+/// The CUDA major in the name of a CUDA library: `libnvJitLink.so.12`, `cublas64_12.dll`, `cudart64_110.dll`.
 fn cuda_major_in(line: &str) -> Option<u32> {
     let lower = line.to_lowercase();
     let number = |name: &str| -> Option<u32> {
@@ -165,12 +164,12 @@ fn cuda_major_in(line: &str) -> Option<u32> {
     let names =
         ["libnvjitlink.so.", "libcudart.so.", "libcublas.so.", "libcublaslt.so.", "cublas64_", "cublaslt64_"];
     let major = names.iter().find_map(|name| number(name));
-    // Windows' cudart has the minor too, up to CUDA 11: `110`.
+    // Up to CUDA 11, cudart's name on Windows includes the minor: `110`.
     let major = major.or_else(|| number("cudart64_").map(|n| if n >= 100 { n / 10 } else { n }));
     major.filter(|major| (11..=30).contains(major))
 }
 
-/// The package of an extension that a line names by its module or its file.
+/// The package of the extension whose module or file is in a line.
 fn extension_in(line: &str) -> Option<&'static str> {
     const EXTENSIONS: [(&str, &str); 12] = [
         ("flash_attn", "flash-attn"),

@@ -1,5 +1,5 @@
-//! What the compatibility data says of the facts: whether torch's build has code for the GPUs, which flavours there
-//! are beside it. Rules and mechanics both ask here.
+//! Compatibility queries about the facts, used by rules and mechanics: whether torch's build has code for the GPUs, and
+//! which other variants exist.
 
 use super::facts::Facts;
 use crate::compatibility::served;
@@ -9,33 +9,33 @@ use crate::model::platform::{Arch, Os, Platform};
 use crate::model::surroundings::Surrounding;
 use crate::registry::{Build, Registry};
 
-/// A product's name has no more words; nor is it tried with more of its last words left out.
-const MOST_WORDS: usize = 8;
+/// The maximum number of words of a product name, and of attempts to find it with fewer words.
+const MAX_NAME_WORDS: usize = 8;
 
-/// Facts beside the data that judges them.
+/// Facts with the registry.
 pub(super) struct Situation<'a> {
     pub facts: &'a Facts,
     pub registry: &'a Registry,
-    /// Address of the pytorch index.
+    /// URL of the pytorch index.
     pub pytorch_index: &'a str,
-    /// The GPUs of the facts with their capabilities, as far as the registry knows them: looked up once.
+    /// The GPUs of the facts that are in the registry, with their capabilities. Looked up once.
     gpus: Vec<(Option<String>, ComputeCapability)>,
 }
 
 impl<'a> Situation<'a> {
-    /// Facts beside a registry.
+    /// Facts with a registry.
     pub fn new(facts: &'a Facts, registry: &'a Registry, pytorch_index: &'a str) -> Situation<'a> {
         Situation { facts, registry, pytorch_index, gpus: gpus(facts, registry) }
     }
 
-    /// The platform that the text speaks of; Linux on x86_64 unless it says otherwise.
+    /// The platform that the text indicates; Linux on x86_64 by default.
     pub fn platform(&self) -> Platform {
         let os = if self.facts.is_in(Surrounding::Windows) { Os::Windows } else { Os::Linux };
         let is_arm = self.facts.os.as_ref().is_some_and(|os| os.contains("aarch64"));
         Platform { os, arch: if is_arm { Arch::Aarch64 } else { Arch::X86_64 } }
     }
 
-    /// The machine that the facts describe; GPUs that the registry does not know are left out.
+    /// The machine that the facts describe, without GPUs that are not in the registry.
     pub fn host(&self) -> Host {
         let mut host = Host::open(self.platform(), "the text");
         let gpus: Vec<Gpu> = self
@@ -69,7 +69,7 @@ impl<'a> Situation<'a> {
         &self.gpus
     }
 
-    /// torch's build for the registry, on the platform of the facts.
+    /// The registry row of torch's build, on the platform of the facts.
     pub fn build(&self) -> Option<&'a Build> {
         let version = self.facts.plain_torch()?.parse().ok()?;
         self.registry.build(&version, &self.facts.variant()?, self.platform())
@@ -82,13 +82,13 @@ impl<'a> Situation<'a> {
         (!gpus.is_empty()).then(|| gpus.iter().all(|(_, c)| covered(*c)))
     }
 
-    /// Whether torch's own kernels have code for every GPU; nothing where that is not known.
+    /// Whether torch's own kernels have code for every GPU; `None` if unknown.
     pub fn covers(&self) -> Option<bool> {
         self.has_code_for_all(self.build()?)
     }
 
-    /// The builds of other flavours of torch's series, `2.9`, for the same platform.
-    fn other_flavours(&self, build: &Build) -> impl Iterator<Item = &'a Build> {
+    /// The builds of other variants of torch's series, `2.9`, for the same platform.
+    fn other_variants(&self, build: &Build) -> impl Iterator<Item = &'a Build> {
         let series = |b: &Build| b.version.release().iter().take(2).copied().collect::<Vec<u64>>();
         let (own, platform, variant) = (series(build), build.platform, build.variant.clone());
         self.registry
@@ -97,25 +97,25 @@ impl<'a> Situation<'a> {
             .filter(move |b| series(b) == own && b.platform == platform && b.variant != variant)
     }
 
-    /// Whether torch's build ends below a GPU, and another flavour of its series has code for all of them.
-    pub fn other_flavour_has_code(&self) -> bool {
+    /// Whether torch's build has no code for a newer GPU, and another variant of its series has code for all GPUs.
+    pub fn other_variant_has_code(&self) -> bool {
         let Some(build) = self.build() else { return false };
         let newest = newest_target(build);
         self.covers() == Some(false)
             && self.gpus().iter().any(|(_, capability)| Some(*capability) > newest)
-            && self.other_flavours(build).any(|other| self.has_code_for_all(other) == Some(true))
+            && self.other_variants(build).any(|other| self.has_code_for_all(other) == Some(true))
     }
 
-    /// Whether another flavour of torch's series has code for newer GPUs than the one that is installed.
-    pub fn other_flavour_is_newer(&self) -> bool {
+    /// Whether another variant of torch's series has code for newer GPUs than the installed one.
+    pub fn other_variant_is_newer(&self) -> bool {
         let Some(build) = self.build() else { return false };
         let newest = newest_target(build);
         build.cuda.is_some()
             && newest.is_some()
-            && self.other_flavours(build).any(|other| newest_target(other) > newest)
+            && self.other_variants(build).any(|other| newest_target(other) > newest)
     }
 
-    /// Whether a library that a message misses is named elsewhere with its folder.
+    /// Whether a library that is reported missing has an absolute path elsewhere in the text.
     pub fn library_is_there(&self) -> bool {
         let says =
             |text: &str| ["cannot open", "not found", "ould not load"].iter().any(|word| text.contains(word));
@@ -139,8 +139,8 @@ fn newest_target(build: &Build) -> Option<ComputeCapability> {
 fn gpus(facts: &Facts, registry: &Registry) -> Vec<(Option<String>, ComputeCapability)> {
     let mut out: Vec<(Option<String>, ComputeCapability)> = Vec::new();
     for name in &facts.gpus {
-        // `NVIDIA GeForce RTX 3090 Laptop GPU`, `Tesla V100-SXM2-32GB`: what is not found whole is tried shorter.
-        let mut words: Vec<&str> = name.split(' ').take(MOST_WORDS).collect();
+        // `NVIDIA GeForce RTX 3090 Laptop GPU`, `Tesla V100-SXM2-32GB`: retry without the last words.
+        let mut words: Vec<&str> = name.split(' ').take(MAX_NAME_WORDS).collect();
         while !words.is_empty() {
             if let Some(Ok(found)) = registry.known_gpu(&words.join(" ")) {
                 out.push((Some(found.name), found.capability));

@@ -1,4 +1,4 @@
-//! conda's `environment.yml` (CEP 24): Python from conda-forge, the closure through pip, by hash.
+//! conda's `environment.yml` (CEP 24): Python from conda-forge, all locked packages through pip, by hash.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use crate::lockfile::Target;
 use crate::model::solution::Framework;
 use crate::model::version::cuda_short;
 
-/// The environment of a target, called `name`.
+/// The environment file of a target. `name` is the name of the environment.
 ///
 /// # Errors
 /// See [`ExportError`].
@@ -63,7 +63,7 @@ pub fn conda_environment(
     Ok(out)
 }
 
-/// What a reader must know of a framework that opens CUDA's libraries by name.
+/// The comment about a framework that opens CUDA's libraries by name.
 fn by_name(framework: &Framework) -> String {
     let cuda = cuda_short(&framework.cuda);
     let cudnn = framework.cudnn.as_ref().map(|v| format!(" and cuDNN {v}")).unwrap_or_default();
@@ -71,7 +71,7 @@ fn by_name(framework: &Framework) -> String {
         return format!("# it opens CUDA {cuda}{cudnn} by name: install them on the system\n");
     }
     format!(
-        "# it opens CUDA {cuda}{cudnn} by name; once in the active environment, then activate it again:\n\
+        "# it opens CUDA {cuda}{cudnn} by name; run this once in the active environment, then activate it again:\n\
          #   conda env config vars set LD_LIBRARY_PATH=\"$CONDA_PREFIX/lib\"\n"
     )
 }

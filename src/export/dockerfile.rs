@@ -1,4 +1,4 @@
-//! A Dockerfile: the locked environment on a base without CUDA, for the wheels bring theirs.
+//! A Dockerfile: the locked environment on a base image without CUDA, because the wheels contain CUDA.
 
 use std::fmt::Write as _;
 
@@ -7,10 +7,10 @@ use crate::lockfile::Target;
 use crate::model::platform::Os;
 use crate::model::version::cuda_short;
 
-/// A Dockerfile of a target. `base` is an image, by digest where reproducible; without one it is Python's own.
+/// A Dockerfile of a target. `base` is the base image; the default is the official image of the locked Python.
 ///
 /// # Errors
-/// See [`ExportError`]; also where a framework takes CUDA from the image and no base is named.
+/// See [`ExportError`]; also if a framework needs CUDA from the base image and `base` is `None`.
 pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportError> {
     installable(target)?;
     if let Some(base) = base
@@ -35,16 +35,14 @@ pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportE
     let mut out = format!("{}; change envlock.toml and run `envlock resolve`.\n", super::DOCKERFILE_MARK);
     let _ = writeln!(
         out,
-        "# Beside it: `envlock export requirements.txt{option} -o requirements.txt`, and envlock itself."
+        "# Build context: envlock, and `envlock export requirements.txt{option} -o requirements.txt`."
     );
     if from_system.is_none() && base.is_none() {
-        out.push_str(
-            "# The wheels bring CUDA and cuDNN: a base with its own would only stand in their way.\n",
-        );
+        out.push_str("# The wheels contain CUDA and cuDNN, so the base image needs none.\n");
     }
     let _ = writeln!(out, "FROM {}", base.unwrap_or(&own_base));
     if let Some(driver) = target.envelope.driver.as_ref().filter(|_| uses_gpu) {
-        // `cuda>=` would refuse nodes that run it in minor-version compatibility.
+        // `cuda>=` would reject nodes that run it by minor-version compatibility.
         out.push_str("\n# Checked by the NVIDIA container toolkit when the container starts.\n");
         let _ = writeln!(
             out,
@@ -58,7 +56,7 @@ pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportE
     if base.is_some() {
         let _ = writeln!(
             out,
-            "# The hashes are of wheels for Python {0}: another would fail later, and less clearly.\n\
+            "# The locked wheels are for Python {0}: fail early if the base image has another.\n\
              RUN python3 -c 'import sys; assert sys.version_info[:2] == (3, {1}), sys.version'",
             target.python, target.python.minor
         );
@@ -69,7 +67,7 @@ pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportE
     );
     let _ = write!(
         out,
-        "\n# Files, libraries and what the loader would pick: no GPU is needed for that.\n\
+        "\n# Checks files and libraries; this needs no GPU.\n\
          RUN envlock verify --smoke off{option}\n"
     );
     let gpu = if uses_gpu { ", \"--require-gpu\"" } else { "" };
@@ -77,13 +75,13 @@ pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportE
         if target.name == "default" { String::new() } else { format!(", \"--target\", \"{}\"", target.name) };
     let _ = write!(
         out,
-        "\n# Driver and GPU are held against the lock before the command starts.\n\
+        "\n# Checks driver and GPU against the lock before the command starts.\n\
          ENTRYPOINT [\"envlock\", \"run\"{gpu}{named}, \"--\"]\nCMD [\"python\"]\n"
     );
     Ok(out)
 }
 
-/// Whether a text can be an image's name: nothing else must get into the file. A digest is one of SHA-256.
+/// Whether a text is an image name, so that it cannot inject other lines into the file. A digest must be SHA-256.
 fn is_image(text: &str) -> bool {
     let (name, digest) = text.split_once('@').map_or((text, None), |(name, digest)| (name, Some(digest)));
     let is_digest = |digest: &str| {

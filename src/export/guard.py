@@ -1,5 +1,5 @@
-# envlock guard: fails early where the environment or the machine is not the locked one. Written by envlock from
-# the target @TARGET@; write it anew when the lock changes. Needs the standard library and the frameworks only.
+# envlock guard: fails early if the environment or the machine does not match the lock. Written by envlock for
+# the target @TARGET@; regenerate it when the lock changes. Needs only the standard library and the frameworks.
 def _envlock_guard():
     import importlib
     import os
@@ -16,7 +16,7 @@ def _envlock_guard():
         return tuple(int(part) for part in re.findall(r"\d+", text))
 
     def drivers():
-        """The kernel module's release, and the one that programs run on."""
+        """The version of the kernel module, and of the driver that programs use."""
         module = None
         for path in ("/sys/module/nvidia/version", "/proc/driver/nvidia/version"):
             if module is None and os.path.exists(path):
@@ -46,7 +46,7 @@ def _envlock_guard():
         return [(torch.cuda.get_device_name(i), "%d.%d" % torch.cuda.get_device_capability(i)) for i in cards]
 
     def tensorflow_gpus(tensorflow):
-        # TensorFlow before 2.4 does not say what its GPUs are.
+        # TensorFlow before 2.4 does not report GPU details.
         details = getattr(tensorflow.config.experimental, "get_device_details", lambda card: {})
         cards = [details(card) for card in tensorflow.config.list_physical_devices("GPU")]
         capabilities = [card.get("compute_capability") for card in cards]
@@ -78,21 +78,21 @@ def _envlock_guard():
             continue
         gpus = {"torch": torch_gpus, "tensorflow": tensorflow_gpus, "jax": jax_gpus}[name](imported)
         if not gpus:
-            # `envlock verify` says the same with --require-gpu.
-            error("not-judged", "%s sees no GPU, and the lock is for one" % name)
+            # `envlock verify` reports the same with --require-gpu.
+            error("not-judged", "%s finds no GPU, but the lock needs one" % name)
         for label, capability in gpus:
             if capability is None:
                 continue
             label = "%s (%s)" % (label, capability)
             if capability not in locked["coverage"]:
-                error("gpu-not-covered", "%s is not covered: the stack serves %s" % (label, " ".join(locked["coverage"])))
+                error("gpu-not-covered", "%s is not supported: the stack supports %s" % (label, " ".join(locked["coverage"])))
                 continue
             floor, below = locked["coverage"][capability]
             if release and floor and version(release) < version(floor):
                 error("driver-too-old", "driver %s is below %s, which %s needs for this stack" % (release, floor, label))
-            # What knows a GPU is the kernel module, whatever the library in front of it.
+            # The kernel module decides which GPUs are supported, not the user-mode library.
             if kernel_module and below and version(kernel_module) >= version(below):
-                text = "driver %s no longer knows %s: it needs a driver before %s"
+                text = "driver %s no longer supports %s: it needs a driver older than %s"
                 error("driver-too-new", text % (kernel_module, label, below))
     if found:
         raise SystemExit("\n".join(found + ["fix: envlock verify --require-gpu"]))

@@ -1,5 +1,5 @@
-//! A preflight check for the top of a training script: what `verify` asks of versions, driver and GPUs, in Python
-//! of its own.
+//! A preflight check for the top of a training script: the checks of `verify` for versions, driver and GPUs, in
+//! standalone Python.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ const SNIPPET: &str = include_str!("guard.py");
 /// The snippet of a target.
 ///
 /// # Errors
-/// One sentence where the lock has no framework that it could ask.
+/// A message if the lock has no framework to check.
 pub fn guard(target: &Target) -> Result<String, String> {
     let version_of = |name: &str| target.package(name).map(|package| package.version.clone());
     let mut frameworks = Vec::new();
@@ -21,12 +21,12 @@ pub fn guard(target: &Target) -> Result<String, String> {
             .push(json!({ "import": "torch", "version": stack.version, "gpu": is_cuda(&stack.variant) }));
     }
     for framework in &target.frameworks {
-        // JAX's code for GPUs is a plugin of its own; what scripts import is `jax`.
+        // JAX's GPU code is in a separate plugin; scripts import `jax`.
         let version = version_of(&framework.name).unwrap_or_else(|| framework.version.clone());
         frameworks.push(json!({ "import": framework.name, "version": version, "gpu": true }));
     }
     if frameworks.is_empty() {
-        return Err("the lock has no framework that the snippet could ask".to_owned());
+        return Err("the lock has no framework that the snippet can check".to_owned());
     }
     let stack = target.stack.as_ref();
     let coverage: serde_json::Map<String, serde_json::Value> = target
@@ -45,7 +45,7 @@ pub fn guard(target: &Target) -> Result<String, String> {
         "cudnn": stack.and_then(|stack| cudnn_number(stack.cudnn.as_ref()?)),
         "coverage": coverage,
     });
-    // JSON but for its words for nothing, yes and no is Python.
+    // JSON is valid Python except for `null`, `true` and `false`.
     let locked = format!("{locked:#}")
         .replace(": true", ": True")
         .replace(": false", ": False")
@@ -56,7 +56,7 @@ pub fn guard(target: &Target) -> Result<String, String> {
     Ok(SNIPPET.replace("@TARGET@", &target.name).replace("@LOCKED@", &locked))
 }
 
-/// cuDNN's version as `torch.backends.cudnn.version()` says it: 8.9.2 is 8902, 9.10.2 is 91002.
+/// cuDNN's version as `torch.backends.cudnn.version()` reports it: 8.9.2 is 8902, 9.10.2 is 91002.
 fn cudnn_number(version: &DottedVersion) -> Option<u64> {
     let mut parts = version.as_str().split('.').map(|part| part.parse::<u64>().ok());
     let (major, minor, patch) = (parts.next()??, parts.next()??, parts.next()??);

@@ -18,27 +18,27 @@ use crate::model::level::Level;
 use crate::model::solution::{ChosenFile, ChosenPackage};
 use crate::model::source::Source;
 
-/// How an environment.yml of envlock's begins.
+/// The start of every environment.yml that envlock writes.
 pub const ENVIRONMENT_MARK: &str = "# Written by envlock as environment.yml";
-/// How a requirements.txt of envlock's begins.
+/// The start of every requirements.txt that envlock writes.
 pub const REQUIREMENTS_MARK: &str = "# Written by envlock as requirements.txt";
-/// How a pylock.toml of envlock's begins.
+/// The start of every pylock.toml that envlock writes.
 pub const PYLOCK_MARK: &str = "# Written by envlock as pylock.toml";
 
-/// How a Dockerfile of envlock's begins.
+/// The start of every Dockerfile that envlock writes.
 pub const DOCKERFILE_MARK: &str = "# Written by envlock as Dockerfile";
 
-/// A lock that cannot be written in a format.
+/// Why a lock cannot be exported to a format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExportError {
     /// Nothing can be installed from a stack-only lock.
     #[error("the lock was made with `--stack-only`: it has no files to install")]
     StackOnly,
     /// A package without a file cannot be installed.
-    #[error("the lock has no file of `{0}`")]
+    #[error("the lock has no file for `{0}`")]
     NoFiles(String),
-    /// A package from elsewhere than an index's wheels.
-    #[error("the lock takes `{package}` from {from}; this envlock exports wheels of indexes only")]
+    /// A package that is not a wheel from an index.
+    #[error("the lock takes `{package}` from {from}, but only wheels from indexes can be exported")]
     Unsupported {
         /// The package.
         package: String,
@@ -48,22 +48,22 @@ pub enum ExportError {
     /// A file without a hash cannot be pinned.
     #[error("the index states no SHA-256 for `{0}`, so it cannot be pinned by hash")]
     NoHash(String),
-    /// A framework that takes CUDA from the image, and no image is named.
-    #[error("{package} opens {needs} by name and brings neither: the base has to have them")]
+    /// A framework that needs CUDA from the base image, but no base image is named.
+    #[error("{package} opens {needs} by name and does not contain them: the base image must have them")]
     NoBase {
         /// The package.
         package: String,
         /// What it opens.
         needs: String,
     },
-    /// A container for another system than Linux.
-    #[error("the target is for {0}, and containers are made for Linux here")]
+    /// A target that is not for Linux cannot be exported as a Dockerfile.
+    #[error("the target is for {0}, but a Dockerfile needs a Linux target")]
     NotLinux(String),
-    /// A base that is no image's name.
-    #[error("`{0}` is no image name")]
+    /// An invalid name of a base image.
+    #[error("`{0}` is not an image name")]
     NotABase(String),
-    /// An index without an address.
-    #[error("the lock takes `{package}` from the index `{index}`, which has no address")]
+    /// An index without a URL.
+    #[error("the lock takes `{package}` from the index `{index}`, which has no URL")]
     NoAddress {
         /// The package.
         package: String,
@@ -109,7 +109,7 @@ fn is_from_pytorch(package: &ChosenPackage) -> bool {
     package.source.index().and_then(|index| index.split('/').next()) == Some(PYTORCH)
 }
 
-/// The indexes beside `pypi` and `pytorch` that packages come from, each with one of them, sorted.
+/// The indexes other than `pypi` and `pytorch` that packages come from, each with one of its packages, sorted.
 fn extra_indexes(packages: &[ChosenPackage]) -> Vec<(&str, &str)> {
     let mut indexes: Vec<(&str, &str)> = packages
         .iter()
@@ -122,10 +122,10 @@ fn extra_indexes(packages: &[ChosenPackage]) -> Vec<(&str, &str)> {
     indexes
 }
 
-/// A package as pip and uv ask for it, and the hashes of the files that may be taken.
+/// The requirement of a package for pip and uv, and the hashes of the files that may be installed.
 ///
-/// Packages of the pytorch index are named by address: uv takes the first index that has a name at all, and that
-/// index carries old copies of packages from elsewhere.
+/// Packages of the pytorch index are pinned by URL: uv uses the first index that has the name, and the pytorch index
+/// carries old copies of packages from other indexes.
 fn pinned<'p>(
     package: &'p ChosenPackage,
     addresses: &[(String, String)],
@@ -142,17 +142,17 @@ fn pinned<'p>(
     }
 }
 
-/// What is escaped in a file's name that becomes part of an address: all but RFC 3986's unreserved characters.
+/// Characters that are escaped in a file name within a URL: all but the unreserved characters of RFC 3986.
 const IN_FILE_NAMES: &percent_encoding::AsciiSet =
     &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// The address of an index by name; `pytorch/cu126` is below `pytorch`.
+/// The URL of an index by name; `pytorch/cu126` is below `pytorch`.
 fn address(addresses: &[(String, String)], index: &str, package: &str) -> Result<String, ExportError> {
     let (family, variant) = index.split_once('/').map_or((index, None), |(f, v)| (f, Some(v)));
     addresses
         .iter()
         .find(|(name, _)| name == family)
-        // The files are committed: a login in an address stays out of them.
+        // The exported files are committed, so credentials are removed from the URL.
         .map(|(name, address)| (name, crate::model::text::without_logins(address)))
         .map(|(_, address)| match variant {
             Some(variant) => format!("{}/{variant}", address.trim_end_matches('/')),

@@ -1,5 +1,5 @@
-//! `pylock.toml` (PEP 751). Addresses are asked from the index or its cache at export, because the
-//! lock has none; what no standard key can say (driver, GPUs) stands under `[tool.envlock]`.
+//! `pylock.toml` (PEP 751). URLs are read from the index or its cache at export, because the lock has
+//! none. Data without a standard key (driver, GPUs) is under `[tool.envlock]`.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use super::{ExportError, installable};
 use crate::lockfile::Target;
 use crate::model::text::{clean, toml_string as quote};
 
-/// The pylock of a target. `url` gives a file's address by index, project and file name.
+/// The pylock of a target. `url` returns the URL of a file by index, project and file name.
 ///
 /// # Errors
 /// See [`ExportError`].
@@ -76,7 +76,7 @@ pub fn pylock(
     Ok(out)
 }
 
-/// The target as a marker.
+/// The target as an environment marker.
 fn marker(target: &Target) -> String {
     let environment = crate::model::metadata::marker_environment(target.python, target.platform);
     format!(

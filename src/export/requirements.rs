@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{ExportError, address, extra_indexes, installable, pinned};
 use crate::lockfile::Target;
 
-/// The requirements of a target. `addresses` are those of indexes beside `pypi`; the address of
+/// The requirements of a target. `addresses` are the URLs of the indexes other than `pypi`; the URL of
 /// `pypi` is left to the installer's own configuration.
 ///
 /// # Errors
@@ -25,7 +25,7 @@ pub fn requirements(target: &Target, addresses: &[(String, String)]) -> Result<S
         let cuda = crate::model::version::cuda_short(&framework.cuda);
         let _ = writeln!(
             out,
-            "# {} opens CUDA {cuda}{cudnn} by name; nothing here brings them: install them beside.",
+            "# {} opens CUDA {cuda}{cudnn} by name, and no package contains them: install them separately.",
             framework.package
         );
     }

@@ -1,7 +1,7 @@
-//! The disk cache: pages by address with their validators, METADATA by the wheel's hash.
+//! The disk cache: project pages with their HTTP validators, by URL, and METADATA by index and wheel.
 //!
-//! Every entry is written to a temporary file and renamed, so two processes at once or a full disk
-//! leave old or new, never half. A damaged entry counts as absent.
+//! Every entry is written to a temporary file and renamed, so that concurrent processes or a full disk
+//! never leave a partial entry. A damaged entry counts as absent.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::model::metadata::CoreMetadata;
 use crate::model::project::ProjectPage;
 use crate::model::text::hex;
 
-/// The layout's version: part of the path, so another layout starts afresh.
+/// The version of the layout. It is part of the path, so a new layout starts with an empty cache.
 const LAYOUT: &str = "v2";
 
 /// The cache folder.
@@ -22,18 +22,18 @@ pub struct Cache {
     root: PathBuf,
 }
 
-/// A cached page and what the server said of its freshness.
+/// A cached page with its HTTP validators.
 #[derive(Debug)]
 pub(super) struct CachedPage {
     pub etag: Option<String>,
     pub last_modified: Option<String>,
-    /// Seconds since the epoch until which the page need not be revalidated.
+    /// Time until which the page is used without revalidation, in seconds since the epoch.
     pub fresh_until: u64,
     pub page: ProjectPage,
 }
 
 impl Cache {
-    /// The cache below `dir`; nothing is created yet.
+    /// The cache in `dir`. Creates nothing.
     pub fn new(dir: &Path) -> Cache {
         Cache { root: dir.join("index").join(LAYOUT) }
     }
@@ -68,7 +68,7 @@ impl Cache {
         self.store(&self.page_path(address), &[head.as_bytes(), entry.page.as_bytes()]);
     }
 
-    /// METADATA by the wheel's SHA-256 (or its address, where the index states no hash).
+    /// METADATA of a wheel; `identity` is the key of index and wheel.
     pub(super) fn metadata(&self, identity: &str) -> Option<CoreMetadata> {
         let text = fs_err::read_to_string(self.metadata_path(identity)).ok()?;
         let (digest, headers) = text.split_once('\n')?;
@@ -81,7 +81,7 @@ impl Cache {
         self.store(&self.metadata_path(identity), &[digest.as_bytes(), b"\n", headers.as_bytes()]);
     }
 
-    /// A file's size, where its page does not state it.
+    /// The size in bytes of a file whose page does not state it.
     pub(super) fn size(&self, identity: &str) -> Option<u64> {
         fs_err::read_to_string(self.root.join("sizes").join(key(identity))).ok()?.trim().parse().ok()
     }
@@ -90,7 +90,7 @@ impl Cache {
         self.store(&self.root.join("sizes").join(key(identity)), &[size.to_string().as_bytes()]);
     }
 
-    /// Size and SHA-256 of a file that was read whole.
+    /// Size in bytes and SHA-256 of a file that was downloaded.
     pub(super) fn measured(&self, identity: &str) -> Option<(u64, String)> {
         let text = fs_err::read_to_string(self.root.join("measured").join(key(identity))).ok()?;
         let (size, digest) = text.trim().split_once(' ')?;
@@ -101,8 +101,8 @@ impl Cache {
         self.store(&self.root.join("measured").join(key(identity)), &[format!("{size} {digest}").as_bytes()]);
     }
 
-    /// Writes an entry whole or not at all. A cache that cannot be written is no error: the answer
-    /// is there, only the next run is slower.
+    /// Writes an entry atomically. Write errors are ignored: without the cache, the next run is only
+    /// slower.
     fn store(&self, path: &Path, parts: &[&[u8]]) {
         let write = || -> std::io::Result<()> {
             let folder = path.parent().expect("entries stand in a folder");
@@ -118,7 +118,7 @@ impl Cache {
     }
 }
 
-/// Entries from this size on are mapped: a solve looks at a small part of them.
+/// Minimum size in bytes for memory-mapping an entry: a solve reads only a small part of large pages.
 const MAPPED: u64 = 64 << 10;
 
 /// A file's contents.
@@ -127,8 +127,8 @@ fn contents(path: &Path) -> std::io::Result<Bytes> {
     if file.metadata()?.len() < MAPPED {
         return Ok(fs_err::read(path)?.into());
     }
-    // SAFETY: an entry is never written in place. It is replaced by renaming, which leaves the mapped file
-    // as it is until it is let go of.
+    // SAFETY: an entry is never modified in place. It is replaced by a rename, which keeps the mapped file
+    // intact until it is unmapped.
     let map = unsafe { memmap2::Mmap::map(file.file()) }?;
     Ok(Bytes::from_owner(map))
 }

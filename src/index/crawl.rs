@@ -1,8 +1,8 @@
-//! Answers needs concurrently and reads ahead.
+//! Answers needs concurrently and prefetches.
 //!
-//! What the solver asks for next is mostly foreseeable: the newest release that fits, its METADATA,
-//! the pages of what that requires. The crawl follows this guess while answers arrive, so that a whole
-//! closure takes the time of its longest chain rather than one round trip per level and solve.
+//! The solver's next requests are mostly predictable: the newest matching release, its METADATA, the
+//! pages of its dependencies. The crawl follows this guess while responses arrive, so a whole closure
+//! takes the time of its longest dependency chain instead of one round trip per level and solve.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -24,20 +24,20 @@ use crate::model::project::{ProjectPage, RawFile, WheelFile};
 use crate::model::solution::Need;
 use crate::model::text::hex;
 
-/// Requests under way at once.
+/// Maximum number of concurrent requests.
 const CONCURRENCY: usize = 32;
-/// So many needs for METADATA of one project are answered one by one; then releases are read ahead too, twice as many
-/// each time.
-const WALK: u32 = 3;
-/// Releases that are read ahead at most.
+/// After this many needs for ever older releases of a project, METADATA of older releases is prefetched, twice as
+/// many each time.
+const BACKTRACK_PREFETCH_AFTER: u32 = 3;
+/// Maximum number of releases prefetched at once.
 const MAX_AHEAD: usize = 64;
-/// A page is not asked for again within this time, whatever the server allows.
+/// Maximum time in seconds for which a cached page is used without revalidation, even if the server allows more.
 const MAX_FRESH_S: u64 = 600;
 
 const ACCEPT: &str =
     "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.01";
 
-/// What a job came to.
+/// The result of a job.
 enum Done {
     Page(String, String, Option<Arc<ProjectPage>>, Vec<VersionSpecifiers>, Vec<ExtraName>),
     Metadata(String, Box<WheelFile>, Result<Arc<CoreMetadata>, String>, Vec<ExtraName>),
@@ -59,7 +59,7 @@ pub(super) fn run(
         done: 0,
     };
     crawl.start(needs)?;
-    // What the cache answers needs no runtime; often that is everything.
+    // The cache needs no runtime, and often answers everything.
     crawl.answer_from_cache(progress)?;
     if crawl.queue.is_empty() {
         return Ok(crawl.out);
@@ -105,23 +105,23 @@ impl Crawl<'_> {
         Ok(())
     }
 
-    /// What a search that goes back through the releases of a project will ask for next.
+    /// The older releases that a backtracking solver will need next.
     ///
-    /// Each answer costs a solve from the beginning: a hundred releases one by one are a hundred of them.
+    /// Each new METADATA restarts the solve: without prefetching, a hundred releases cost a hundred solves.
     fn read_ahead(&self, index: &str, project: &str, needed: &WheelFile) -> Vec<WheelFile> {
         let Some(guess) = self.guess else { return Vec::new() };
-        let Ok(mut walks) = self.client.walks.lock() else { return Vec::new() };
+        let Ok(mut backtracking) = self.client.backtracking.lock() else { return Vec::new() };
         let last = (needed.wheel.version.clone(), 0);
-        let (version, times) = walks.entry((index.to_owned(), project.to_owned())).or_insert(last);
-        // Only who asks for older and older releases is walking back.
+        let (version, times) = backtracking.entry((index.to_owned(), project.to_owned())).or_insert(last);
+        // Only needs for ever older releases mean backtracking.
         if needed.wheel.version >= *version {
             return Vec::new();
         }
         *times += 1;
         version.clone_from(&needed.wheel.version);
-        let Some(step) = times.checked_sub(WALK - 1) else { return Vec::new() };
+        let Some(step) = times.checked_sub(BACKTRACK_PREFETCH_AFTER - 1) else { return Vec::new() };
         let count = 2usize.saturating_pow(step + 1).min(MAX_AHEAD);
-        drop(walks);
+        drop(backtracking);
         let page = self.read_before(index, project);
         page.map(|page| guess.older(&page, needed, count)).unwrap_or_default()
     }
@@ -135,13 +135,13 @@ impl Crawl<'_> {
             .collect()
     }
 
-    /// The file that a metadata need names: its page was read before.
+    /// The file of a metadata need, from its project page, which was read before.
     fn find_file(&self, index: &str, project: &str, filename: &str) -> Result<WheelFile, IndexError> {
         let page = self.read_before(index, project);
         page.as_ref().and_then(|page| page.find(filename)).cloned().ok_or_else(|| IndexError::Request {
             what: crate::model::text::clean(filename, 120),
             index: index.to_owned(),
-            why: "its page was not read".to_owned(),
+            why: "the project page was not read".to_owned(),
         })
     }
 
@@ -160,7 +160,7 @@ impl Crawl<'_> {
         }
     }
 
-    /// Works through the queue as far as the cache goes; what is left needs the network.
+    /// Answers queued jobs from the cache; the remaining ones need the network.
     fn answer_from_cache(&mut self, progress: &mut dyn FnMut(usize, usize)) -> Result<(), IndexError> {
         let mut left = VecDeque::new();
         while let Some(job) = self.queue.pop_front() {
@@ -178,8 +178,7 @@ impl Crawl<'_> {
         let offline = self.client.config.offline;
         match job {
             Job::Page { index, project, specifiers, extras } => {
-                // One command reads a page once, whatever the server says of its age: else a page would change
-                // between two rounds of a solve.
+                // A run reads each page once: a page must not change between two rounds of a solve.
                 if let Some(page) = self.read_before(index, project) {
                     let (index, project) = (index.clone(), project.clone());
                     return Ok(Some(Done::Page(
@@ -248,7 +247,7 @@ impl Crawl<'_> {
             while running.len() < CONCURRENCY
                 && let Some(job) = self.queue.pop_front()
             {
-                // A job that the guess added later may be in the cache after all.
+                // A prefetch job added later may be in the cache.
                 match self.cached(&job)? {
                     Some(done) => self.finish(done),
                     None => running.push(async move { (fetch(client, http, &job).await, job) }),
@@ -260,14 +259,14 @@ impl Crawl<'_> {
             };
             match result {
                 Ok(done) => self.finish(done),
-                // A guess that fails is no failure; a need is.
+                // A failed prefetch is not an error.
                 Err(error) if self.is_needed(&job) => return Err(error),
                 Err(_) => self.done += 1,
             }
         }
     }
 
-    /// Takes an answer in and follows the guess from it.
+    /// Stores an answer, and queues prefetch jobs that follow from it.
     fn finish(&mut self, done: Done) {
         self.done += 1;
         match done {
@@ -367,24 +366,24 @@ async fn fetch_page(
             client.cache.store_page(&address, &entry);
             Ok(Some(Arc::new(entry.page)))
         }
-        // The pytorch index answers 403 for what it does not have.
+        // The pytorch index answers 403 for projects that it does not have.
         (404 | 410, _) => Ok(None),
         (403, _) if index.starts_with("pytorch/") => Ok(None),
         (401 | 403, _) => {
-            Err(failed(format!("the server answered {}: it wants other credentials", answer.status)))
+            Err(failed(format!("the server answered {}: check the credentials", answer.status)))
         }
         (status, _) => Err(failed(format!("the server answered {status}"))),
     }
 }
 
-/// A METADATA's identity in the cache: the index that vouches for it, and the wheel's hash, or its
-/// address where the index states none. One index cannot speak for another's file.
+/// The cache key of a wheel's METADATA: index, URL and hash, if the index states one. Includes the index, so that an
+/// index cannot supply the METADATA of another index's file.
 fn identity(index: &str, file: &WheelFile) -> String {
     format!("{index} {} {}", file.url, file.sha256.as_deref().unwrap_or(""))
 }
 
 impl IndexClient {
-    /// The cached METADATA of a wheel, if it is the one that the index states.
+    /// The cached METADATA of a wheel, if its hash matches the one that the index states.
     fn cached_metadata(&self, index: &str, file: &WheelFile) -> Option<CoreMetadata> {
         let cached = self.cache.metadata(&identity(index, file))?;
         file.metadata_sha256.as_ref().is_none_or(|stated| *stated == cached.sha256).then_some(cached)
@@ -403,7 +402,7 @@ async fn fetch_metadata(
         why,
     };
     let mut body = None;
-    // Mirrors often serve the METADATA files without saying so on the page: worth one try per index.
+    // Mirrors often serve METADATA files that their pages do not announce: try once per index.
     let untold = !file.has_metadata && client.serves_metadata(index);
     if (file.has_metadata || untold)
         && let Ok(url) = Url::parse(&format!("{}.metadata", file.url))
@@ -414,14 +413,14 @@ async fn fetch_metadata(
             .map_err(failed)?;
         let is_metadata = answer.status == 200 && answer.body.starts_with(b"Metadata-Version:");
         if untold && !is_metadata {
-            client.no_untold_metadata(index);
+            client.disable_unannounced_metadata(index);
         }
         if is_metadata || (answer.status == 200 && file.has_metadata) {
             let found = hex(&Sha256::digest(&answer.body));
             if let Some(expected) = &file.metadata_sha256
                 && *expected != found
             {
-                return Ok(Err("its SHA-256 is not the one the index states".to_owned()));
+                return Ok(Err("its SHA-256 differs from the index".to_owned()));
             }
             body = Some(answer.body);
         }
@@ -430,7 +429,7 @@ async fn fetch_metadata(
         Some(body) => body,
         None => match remote_wheel::metadata(http, &client.credentials, file).await {
             Ok(body) => body,
-            Err(remote_wheel::Failure::Content(what)) => return Ok(Err(format!("the server sent {what}"))),
+            Err(remote_wheel::Failure::Content(what)) => return Ok(Err(what.to_owned())),
             Err(remote_wheel::Failure::Transport(why)) => return Err(failed(why)),
         },
     };
@@ -445,7 +444,7 @@ async fn fetch_metadata(
     })
 }
 
-/// The sizes of files whose pages did not state them, by file name; what cannot be told is left out.
+/// See [`IndexClient::sizes`].
 pub(super) fn sizes(client: &IndexClient, files: &[Need]) -> HashMap<String, u64> {
     let mut found = HashMap::new();
     let mut unknown: Vec<(String, WheelFile)> = Vec::new();
@@ -479,8 +478,7 @@ pub(super) fn sizes(client: &IndexClient, files: &[Need]) -> HashMap<String, u64
     found
 }
 
-/// Size and SHA-256 of files whose index states no hash, by file name: each is read whole, one after
-/// the other.
+/// See [`IndexClient::measure`]. Downloads one file after the other.
 pub(super) fn measure(
     client: &IndexClient,
     files: &[Need],

@@ -1,5 +1,4 @@
-//! Credentials from the index's own address and from netrc; they go to their host only and are never
-//! printed or written.
+//! Credentials from index URLs and netrc. They are sent only to their host and never printed or written.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -13,19 +12,19 @@ pub(super) struct Login {
     pub password: String,
 }
 
-// A password must not reach a log through `{:?}`.
+// Keeps the password out of `{:?}` output.
 impl std::fmt::Debug for Login {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Login(..)")
     }
 }
 
-/// Where credentials come from.
+/// The sources of credentials.
 #[derive(Debug)]
 pub(super) struct Credentials {
     netrc: Option<PathBuf>,
-    /// Logins that stand in the addresses of configured indexes, for everything of their origin: the
-    /// files of a private index too.
+    /// Logins in the URLs of configured indexes. They apply to the whole origin, including the files of a
+    /// private index.
     indexes: Vec<(url::Origin, Login)>,
     entries: OnceLock<Vec<(Option<String>, Login)>>,
 }
@@ -40,7 +39,7 @@ impl Credentials {
         Credentials { netrc, indexes, entries: OnceLock::new() }
     }
 
-    /// The login for a URL: its own user part, else netrc's entry for the host.
+    /// The login for a URL: in the URL itself, else of an index with the same origin, else from netrc.
     pub fn login(&self, url: &Url) -> Option<Login> {
         if let Some(login) = own_login(url) {
             return Some(login);
@@ -64,13 +63,13 @@ impl Credentials {
     }
 }
 
-/// The login in an address itself.
+/// The login in a URL.
 fn own_login(url: &Url) -> Option<Login> {
     (!url.username().is_empty())
         .then(|| Login { user: decode(url.username()), password: decode(url.password().unwrap_or_default()) })
 }
 
-/// The address without user and password.
+/// The URL without user and password.
 pub(super) fn without_login(url: &Url) -> Url {
     let mut url = url.clone();
     let _ = url.set_username("");
@@ -82,7 +81,7 @@ fn decode(text: &str) -> String {
     percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
-/// netrc's `machine NAME login USER password WORD` entries; `default` has no machine.
+/// Entries `machine NAME login USER password WORD` of a netrc file; `default` has no machine.
 fn parse_netrc(text: &str) -> Vec<(Option<String>, Login)> {
     let mut entries: Vec<(Option<String>, Login)> = Vec::new();
     let text: Vec<&str> =

@@ -1,4 +1,4 @@
-//! What the solver will most probably ask for next: so that it is fetched meanwhile.
+//! Predicts what the solver will need next, to prefetch it.
 
 use pep440_rs::VersionSpecifiers;
 use pep508_rs::{ExtraName, MarkerEnvironment, VersionOrUrl};
@@ -14,7 +14,7 @@ pub(super) enum Job {
     Page {
         index: String,
         project: String,
-        /// Who needs it and how, for the guess; empty for a plain need.
+        /// The specifiers of those that need the project, to guess its release.
         specifiers: Vec<VersionSpecifiers>,
         extras: Vec<ExtraName>,
     },
@@ -25,27 +25,27 @@ pub(super) enum Job {
     },
 }
 
-/// What most probably will be asked next, so that it can be fetched ahead.
+/// The settings for predicting what the solver will need next.
 #[derive(Debug, Clone)]
 pub struct Guess {
-    /// The Python series to guess wheels for.
+    /// The Python version for which wheels are guessed.
     pub python: Python,
     /// The platform.
     pub platform: Platform,
     /// The C library.
     pub libc: Option<Libc>,
-    /// The marker environment of both.
+    /// The marker environment of Python and platform.
     pub environment: MarkerEnvironment,
-    /// Packages whose index is not known ahead: those that come from where their build is.
-    pub not_guessed: Vec<String>,
-    /// Indexes that own packages.
+    /// Packages that are not prefetched, because their index depends on the chosen build.
+    pub not_prefetched: Vec<String>,
+    /// Packages that come from a specific index.
     pub owners: Vec<crate::model::request::IndexOwner>,
-    /// Specifiers of the user's requirements and bounds by package, to guess releases with.
+    /// Package and specifiers of the user's requirements and constraints, to guess releases.
     pub wanted: Vec<(String, pep440_rs::VersionSpecifiers)>,
 }
 
 impl Guess {
-    /// The wheel of the newest release that fits the specifiers.
+    /// The wheel of the newest release that matches the specifiers.
     pub(super) fn file<'p>(
         &self,
         page: &'p ProjectPage,
@@ -57,7 +57,7 @@ impl Guess {
                 .rev()
                 .filter(|r| r.has_wheel && !r.yanked && (prereleases || !r.version.any_prerelease()))
                 .filter(|r| specifiers.iter().all(|s| s.contains(&r.version)))
-                // Old releases seldom become usable after a hundred newer ones that are not.
+                // If the newest hundred releases are unusable, older ones rarely help.
                 .take(100)
                 .find_map(|r| {
                     page.usable(r, self.python, self.platform, self.libc.as_ref()).into_iter().next()
@@ -66,7 +66,7 @@ impl Guess {
         fits(false).or_else(|| fits(true))
     }
 
-    /// The wheels that releases before a wheel's have for the same Python, newest first.
+    /// Wheels for the same Python from releases older than `needed`, newest first.
     pub(super) fn older(&self, page: &ProjectPage, needed: &WheelFile, count: usize) -> Vec<WheelFile> {
         let fits = |python: &Python| {
             needed.allows_python(*python)
@@ -86,14 +86,14 @@ impl Guess {
         files.take(count).collect()
     }
 
-    /// The pages that a METADATA leads to.
+    /// The page jobs for the requirements in a METADATA.
     pub(super) fn follow(&self, metadata: &CoreMetadata, extras: &[ExtraName]) -> Vec<Job> {
         metadata
             .requirements(&self.environment, extras)
             .filter_map(Result::ok)
             .filter_map(|(requirement, _)| {
                 let project = requirement.name.to_string();
-                if self.not_guessed.contains(&project) {
+                if self.not_prefetched.contains(&project) {
                     return None;
                 }
                 let index = crate::model::request::owner(&project, &self.owners).to_owned();

@@ -1,4 +1,4 @@
-//! One request: retries with backoff, redirects that keep credentials at home, bodies under limits.
+//! HTTP requests: retries with backoff, redirects that never send credentials to another origin, size limits.
 
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::PathBuf;
@@ -11,29 +11,29 @@ use super::credentials::{Credentials, without_login};
 use super::simple;
 
 const ATTEMPTS: u32 = 4;
-/// Whole wheels are larger than memory should hold: of them, this many bytes are.
+/// Response bodies of wheels are spooled to disk above this size, in bytes.
 const IN_MEMORY: usize = 16 << 20;
 const MAX_REDIRECTS: usize = 8;
 
 /// The HTTP client.
 pub(super) struct Http {
     client: reqwest::Client,
-    /// First pause between attempts; doubled each time.
+    /// Pause before the first retry; doubled each time.
     pause: Duration,
 }
 
-/// An answer whose body was read.
+/// A response with its body.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub status: u16,
     pub headers: HeaderMap,
-    /// The body; empty where it went to `file`.
+    /// The body; empty if it is in `file`.
     pub body: Vec<u8>,
     /// A body too large to hold in memory, rewound to its start.
     pub file: Option<std::fs::File>,
     /// The body's length.
     pub length: u64,
-    /// The address that answered, after redirects, without login.
+    /// The URL after redirects, without login.
     pub url: Url,
 }
 
@@ -45,7 +45,7 @@ impl Answer {
 
 impl Http {
     pub fn new(certificates: &[PathBuf], timeout_s: u64) -> Result<Http, String> {
-        // Fails only when a provider is installed already.
+        // Fails only if a provider is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("envlock/", env!("CARGO_PKG_VERSION")))
@@ -57,7 +57,7 @@ impl Http {
         for path in certificates {
             let pem = fs_err::read(path).map_err(|e| e.to_string())?;
             let bundle = reqwest::Certificate::from_pem_bundle(&pem)
-                .map_err(|_| format!("`{}` holds no certificates", path.display()))?;
+                .map_err(|_| format!("`{}` has no valid PEM certificates", path.display()))?;
             extra.extend(bundle);
         }
         if !extra.is_empty() {
@@ -67,10 +67,10 @@ impl Http {
         Ok(Http { client, pause: Duration::from_millis(200) })
     }
 
-    /// GET with retries on what may pass: connection failures, timeouts, 429 and 5xx, cut bodies.
+    /// GET with retries on transient failures: connection errors, timeouts, 429 and 5xx, truncated bodies.
     ///
     /// # Errors
-    /// One phrase about the last failure.
+    /// The last failure, one phrase.
     pub async fn get(
         &self,
         url: &Url,
@@ -94,10 +94,10 @@ impl Http {
                 Err(Failure::Passing(why)) => last = why,
             }
         }
-        Err(format!("{last}, {ATTEMPTS} times"))
+        Err(format!("{last} ({ATTEMPTS} attempts)"))
     }
 
-    /// The size of a file, by HEAD; `None` where the server does not tell.
+    /// The size of a file in bytes, by HEAD; `None` if the server does not send it.
     pub async fn size(&self, url: &Url, credentials: &Credentials) -> Option<u64> {
         for attempt in 0..ATTEMPTS {
             if attempt > 0 {
@@ -141,9 +141,9 @@ impl Http {
                     .to_str()
                     .ok()
                     .and_then(|t| current.join(t).ok())
-                    .ok_or_else(|| Failure::Final("a redirect to no address".to_owned()))?;
+                    .ok_or_else(|| Failure::Final("redirect to an invalid URL".to_owned()))?;
                 if current.scheme() == "https" && next.scheme() != "https" {
-                    return Err(Failure::Final("a redirect from https to http".to_owned()));
+                    return Err(Failure::Final("redirect from https to http refused".to_owned()));
                 }
                 current = without_login(&next);
                 continue;
@@ -154,21 +154,21 @@ impl Http {
     }
 }
 
-/// Reads a body: into memory where the limit is that of a page, else from [`IN_MEMORY`] on to disk.
+/// Reads a body. Bodies with a limit up to that of a page stay in memory; others go to disk above [`IN_MEMORY`].
 async fn read(mut response: reqwest::Response, url: Url, limit: u64) -> Result<Answer, Failure> {
     let status = response.status().as_u16();
     let headers = response.headers().clone();
     if response.content_length().is_some_and(|n| n > limit) {
-        return Err(Failure::Final(format!("a body of more than {} MB", limit >> 20)));
+        return Err(Failure::Final(format!("the response is larger than {} MB", limit >> 20)));
     }
     let in_memory = if limit <= simple::MAX_PAGE { usize::MAX } else { IN_MEMORY };
     let mut spool = tempfile::SpooledTempFile::new(in_memory);
     let mut length = 0u64;
-    let disk = |e: std::io::Error| Failure::Final(format!("a body that cannot be kept ({e})"));
+    let disk = |e: std::io::Error| Failure::Final(format!("cannot store the response ({e})"));
     while let Some(chunk) = response.chunk().await.map_err(|e| Failure::Passing(describe(&e)))? {
         length += chunk.len() as u64;
         if length > limit {
-            return Err(Failure::Final(format!("a body of more than {} MB", limit >> 20)));
+            return Err(Failure::Final(format!("the response is larger than {} MB", limit >> 20)));
         }
         spool.write_all(&chunk).map_err(disk)?;
     }
@@ -181,9 +181,9 @@ async fn read(mut response: reqwest::Response, url: Url, limit: u64) -> Result<A
 }
 
 enum Failure {
-    /// Worth another attempt.
+    /// Transient: worth a retry.
     Passing(String),
-    /// Will not change.
+    /// Permanent.
     Final(String),
 }
 
@@ -191,10 +191,10 @@ fn origin(url: &Url) -> (String, Option<String>, Option<u16>) {
     (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port_or_known_default())
 }
 
-/// An error of reqwest in a few words, without the address (which may hold credentials).
+/// A short text for a reqwest error, without the URL, which may contain credentials.
 fn describe(error: &reqwest::Error) -> String {
     if error.is_timeout() {
-        return "no answer in time".to_owned();
+        return "the request timed out".to_owned();
     }
     let mut innermost: &dyn std::error::Error = error;
     while let Some(source) = innermost.source() {
@@ -203,14 +203,14 @@ fn describe(error: &reqwest::Error) -> String {
     let what = if error.is_connect() {
         "cannot connect"
     } else if error.is_body() || error.is_decode() {
-        "the body broke off"
+        "the response was incomplete"
     } else {
         "the request failed"
     };
     format!("{what} ({})", crate::model::text::clean(&innermost.to_string(), 120))
 }
 
-/// Headers of one value each.
+/// A header map from names and values; invalid values are omitted.
 pub(super) fn headers(list: &[(header::HeaderName, &str)]) -> HeaderMap {
     list.iter().filter_map(|(name, value)| Some((name.clone(), HeaderValue::from_str(value).ok()?))).collect()
 }

@@ -1,30 +1,30 @@
-//! Where the index `pypi` is: configuration, never code.
+//! Finds the URL of the index `pypi` in the configuration.
 //!
 //! The order: `--index-url`, then `ENVLOCK_INDEX_URL`, `UV_DEFAULT_INDEX`, `UV_INDEX_URL`,
-//! `PIP_INDEX_URL`, then envlock.toml, then pip's and uv's configuration files, then the default baked
-//! in at build time from `ENVLOCK_DEFAULT_INDEX`, then the default that the nearest system Python's
-//! pip has, read as text (never run, never from the project's own environment).
+//! `PIP_INDEX_URL`, then envlock.toml, then pip's and uv's configuration files, then the default set at
+//! build time by `ENVLOCK_DEFAULT_INDEX`, then the default of the pip of the first system Python on PATH.
+//! pip's source is read as text, never run, and never from the project's environment.
 
 use std::path::{Path, PathBuf};
 
-/// An address and where it was found.
+/// An index URL and where it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Located {
-    /// The address of the simple API.
+    /// The URL of the simple API.
     pub url: String,
     /// Where it was found: `--index-url`, `PIP_INDEX_URL`, `/etc/pip.conf`.
     pub found_by: String,
 }
 
-/// The environment variables that name the index, in order.
+/// The environment variables that set the index URL, in order of precedence.
 pub const VARIABLES: [&str; 4] = ["ENVLOCK_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"];
 
-/// What the search looks at.
+/// The places that are searched.
 #[derive(Debug, Clone, Default)]
 pub struct Places<'a> {
     /// `--index-url`.
     pub flag: Option<&'a str>,
-    /// The address that envlock.toml gives for `pypi`, or for what replaces it.
+    /// The URL in envlock.toml for `pypi`, or for the index that replaces it.
     pub manifest: Option<&'a str>,
     /// The user's home folder.
     pub home: Option<PathBuf>,
@@ -32,11 +32,11 @@ pub struct Places<'a> {
     pub config_home: Option<PathBuf>,
     /// Folders of `PATH`.
     pub path: Vec<PathBuf>,
-    /// Folders whose Python is not to be looked at: active environments, the project.
+    /// Folders whose Python is ignored: active environments, the project.
     pub not_below: Vec<PathBuf>,
 }
 
-/// Finds the address of `pypi`. `variable` reads one environment variable.
+/// Finds the URL of `pypi`. `variable` reads one environment variable.
 pub fn pypi(places: &Places<'_>, variable: &dyn Fn(&str) -> Option<String>) -> Option<Located> {
     let located =
         |url: &str, found_by: &str| Located { url: url.trim().to_owned(), found_by: found_by.to_owned() };
@@ -45,7 +45,7 @@ pub fn pypi(places: &Places<'_>, variable: &dyn Fn(&str) -> Option<String>) -> O
     }
     for name in VARIABLES {
         if let Some(url) = variable(name).filter(|v| !v.trim().is_empty()) {
-            // uv lets `name=URL` stand in UV_DEFAULT_INDEX.
+            // uv accepts `name=URL` in UV_DEFAULT_INDEX.
             let url = url.split_once("=http").map_or(url.clone(), |(_, rest)| format!("http{rest}"));
             return Some(located(&url, name));
         }
@@ -93,7 +93,7 @@ fn configuration_files(places: &Places<'_>, variable: &dyn Fn(&str) -> Option<St
     files
 }
 
-/// `index-url` in the `[global]` or `[install]` section of a pip.conf.
+/// `index-url` in section `[global]` or `[install]` of a pip.conf.
 fn pip_conf_index(text: &str) -> Option<String> {
     let mut section = String::new();
     let mut found = None;
@@ -126,7 +126,7 @@ fn uv_toml_index(text: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// The address in pip's own source: the constant that names its default index.
+/// The default index in the source of a system pip.
 fn system_pip(places: &Places<'_>) -> Option<Located> {
     let mut seen = Vec::new();
     for folder in &places.path {
@@ -164,7 +164,7 @@ fn site_packages(root: &Path) -> Vec<PathBuf> {
     };
     below(root.join("lib"));
     below(root.join("local/lib"));
-    // Version managers keep their Pythons one folder deeper.
+    // Version managers install Pythons in `versions/NAME`.
     if let Ok(entries) = fs_err::read_dir(root.join("versions")) {
         let mut versions: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
         versions.sort();
@@ -175,7 +175,7 @@ fn site_packages(root: &Path) -> Vec<PathBuf> {
     sites
 }
 
-/// `PyPI = PackageIndex("https://...", ...)` -> that address and `/simple`.
+/// The URL in `PyPI = PackageIndex("https://...", ...)`, with `/simple` appended.
 fn pip_default(source: &str) -> Option<String> {
     let line = source.lines().find(|l| l.starts_with("PyPI = PackageIndex("))?;
     let start = line.find(['"', '\''])? + 1;
@@ -203,7 +203,7 @@ mod tests {
         )
         .unwrap();
         let from_files = |places: &Places<'_>| pypi(places, &none).map(|l| l.url);
-        // A pip.conf of this machine may name another index; then the last step cannot be seen.
+        // A pip.conf on this machine may set another index and hide the last step.
         if !Path::new("/etc/pip.conf").exists()
             || from_files(&places).is_some_and(|u| u.contains("default.example"))
         {

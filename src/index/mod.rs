@@ -1,8 +1,8 @@
-//! The package index as an edge: pages and wheel metadata in, plain values out.
+//! Client for package indexes: reads project pages and wheel metadata.
 //!
 //! Reads the simple API (PEP 503 HTML, PEP 691 JSON) and wheel METADATA (PEP 658, else by HTTP range
 //! from the wheel's tail, else the whole wheel), concurrently, with retries, a disk cache and an
-//! offline mode. Nothing here knows the solver: it answers [`Need`]s and reads ahead by a [`Guess`].
+//! offline mode. Independent of the solver: it answers [`Need`]s and prefetches by a [`Guess`].
 
 mod cache;
 mod crawl;
@@ -25,28 +25,28 @@ use crate::model::solution::Need;
 use cache::Cache;
 pub use guess::Guess;
 
-/// Where indexes are and how to reach them.
+/// Configuration of the index client.
 #[derive(Debug, Clone)]
 pub struct IndexConfig {
-    /// Address of the simple API of each index by name; `pytorch` is a base to which the variant is
-    /// added (`pytorch/cu126`).
+    /// Name and simple API URL of each index. For `pytorch`, the variant is appended to the URL
+    /// (`pytorch/cu126`).
     pub addresses: Vec<(String, String)>,
     /// The cache folder.
     pub cache_dir: PathBuf,
-    /// Answer from the cache alone.
+    /// Use only the cache.
     pub offline: bool,
     /// The netrc file, if any.
     pub netrc: Option<PathBuf>,
     /// Extra certificate authorities (PEM files).
     pub certificates: Vec<PathBuf>,
-    /// How long one request may take without a byte, in seconds.
+    /// Read timeout of a request, in seconds.
     pub timeout_s: u64,
 }
 
 /// An answered need.
 #[derive(Debug, Clone)]
 pub enum Fetched {
-    /// A page; `None` when the index has no such project.
+    /// A project page; `None` if the index does not have the project.
     Page {
         /// Index name.
         index: String,
@@ -55,7 +55,7 @@ pub enum Fetched {
         /// The page.
         page: Option<Arc<ProjectPage>>,
     },
-    /// A METADATA, or why it cannot be used.
+    /// METADATA of a wheel, or why it cannot be used.
     Metadata {
         /// Index name.
         index: String,
@@ -69,10 +69,10 @@ pub enum Fetched {
 /// Why the index could not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    /// No address is configured for the index.
-    #[error("no address is known for the index `{0}`")]
+    /// No URL is configured for the index.
+    #[error("no URL is configured for the index `{0}`")]
     NoAddress(String),
-    /// Not in the cache, and the network is off.
+    /// Not in the cache, and `--offline` is given.
     #[error("`{what}` is not in the cache, and `--offline` is given")]
     Offline {
         /// Project or file.
@@ -85,11 +85,11 @@ pub enum IndexError {
         what: String,
         /// Index name.
         index: String,
-        /// The last failure, without addresses' credentials.
+        /// The last failure, without credentials.
         why: String,
     },
-    /// The answer is not what the format says.
-    #[error("the index `{index}` answered {what} with {why}")]
+    /// The response does not have the expected format.
+    #[error("the index `{index}` returned an invalid response for {what}: {why}")]
     Format {
         /// Project or file.
         what: String,
@@ -98,13 +98,13 @@ pub enum IndexError {
         /// What is wrong.
         why: String,
     },
-    /// The cache or client could not be set up.
+    /// The client could not be set up, or a file could not be downloaded.
     #[error("{0}")]
     Setup(String),
 }
 
 impl IndexError {
-    /// The index that failed, where one did.
+    /// The index that failed, if the error is about one.
     pub fn index(&self) -> Option<&str> {
         match self {
             IndexError::NoAddress(index)
@@ -118,7 +118,7 @@ impl IndexError {
 /// Pages by index and project.
 type Pages = std::collections::HashMap<(String, String), Arc<ProjectPage>>;
 
-/// What talks to the network.
+/// The HTTP client and its runtime.
 struct Network {
     http: http::Http,
     runtime: Option<tokio::runtime::Runtime>,
@@ -126,37 +126,37 @@ struct Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        // A name look-up that nobody waits for any more may hang for seconds; the answer is there.
+        // An unneeded DNS lookup may still block for seconds: do not wait for it.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }
 }
 
-/// Reads indexes.
+/// Client for package indexes.
 pub struct IndexClient {
     config: IndexConfig,
     cache: Cache,
     credentials: credentials::Credentials,
     network: std::sync::OnceLock<Network>,
-    /// Pages of this run: a cache folder that cannot be written only makes things slower.
+    /// Pages read in this run. They do not depend on a writable cache folder.
     pages: std::sync::Mutex<Pages>,
-    /// The oldest release of a project whose METADATA was needed, and how often it was an older one than before: who
-    /// goes on so is walking back through its releases.
-    walks: std::sync::Mutex<HashMap<(String, String), (pep440_rs::Version, u32)>>,
-    /// Indexes that do not serve METADATA files unless their pages say so.
+    /// By index and project: the oldest release whose METADATA was needed, and how often the need was for an older
+    /// release than before. Shows that the solver is backtracking through the releases.
+    backtracking: std::sync::Mutex<HashMap<(String, String), (pep440_rs::Version, u32)>>,
+    /// Indexes that do not serve METADATA files which their pages do not announce.
     without_metadata: std::sync::Mutex<std::collections::BTreeSet<String>>,
 }
 
 impl IndexClient {
-    /// A client; touches neither network nor cache yet.
+    /// Creates a client without using network or cache.
     pub fn new(config: IndexConfig) -> IndexClient {
         IndexClient {
             cache: Cache::new(&config.cache_dir),
             credentials: credentials::Credentials::new(config.netrc.clone(), &config.addresses),
             network: std::sync::OnceLock::new(),
             pages: std::sync::Mutex::default(),
-            walks: std::sync::Mutex::default(),
+            backtracking: std::sync::Mutex::default(),
             without_metadata: std::sync::Mutex::default(),
             config,
         }
@@ -166,13 +166,13 @@ impl IndexClient {
         self.without_metadata.lock().is_ok_and(|set| !set.contains(index))
     }
 
-    fn no_untold_metadata(&self, index: &str) {
+    fn disable_unannounced_metadata(&self, index: &str) {
         if let Ok(mut set) = self.without_metadata.lock() {
             set.insert(index.to_owned());
         }
     }
 
-    /// The address of a project's page on an index.
+    /// The URL of a project's page on an index.
     fn page_url(&self, index: &str, project: &str) -> Result<url::Url, IndexError> {
         let (family, variant) = index.split_once('/').map_or((index, None), |(f, v)| (f, Some(v)));
         let base = self
@@ -188,17 +188,17 @@ impl IndexClient {
         };
         url::Url::parse(&text).map_err(|_| {
             IndexError::Setup(format!(
-                "the address of the index `{index}` is not a URL: `{}`",
+                "the URL of the index `{index}` is not valid: `{}`",
                 crate::model::text::without_logins(&crate::model::text::clean(&text, 200))
             ))
         })
     }
 
-    /// Answers needs, and what the guess says will be needed next. `progress` is told how many
-    /// requests are done and how many are known.
+    /// Answers needs, and prefetches what `guess` predicts. `progress` receives the number of finished
+    /// requests and of all requests so far.
     ///
     /// # Errors
-    /// The first need that could not be answered; what was only guessed never fails.
+    /// The first need that could not be answered. A failed prefetch is not an error.
     pub fn fetch(
         &self,
         needs: &[Need],
@@ -208,7 +208,7 @@ impl IndexClient {
         crawl::run(self, needs, guess, progress)
     }
 
-    /// The HTTP client and the runtime that its connections live on, set up when first needed.
+    /// The HTTP client and its runtime, set up at first use.
     fn http(&self) -> Result<(&http::Http, &tokio::runtime::Runtime), IndexError> {
         let network = match self.network.get() {
             Some(network) => network,
@@ -226,10 +226,10 @@ impl IndexClient {
         Ok((&network.http, runtime))
     }
 
-    /// A file at an address, whole, in a temporary file that is gone when it is closed.
+    /// Downloads a file into a temporary file that is deleted when closed.
     ///
     /// # Errors
-    /// Without a network, and when the server does not send it.
+    /// With `--offline`, and when the server does not send the file.
     pub fn download(&self, address: &str) -> Result<std::fs::File, IndexError> {
         let shown = crate::model::text::without_logins(&crate::model::text::clean(address, 200));
         let failed = |why: String| IndexError::Setup(format!("cannot read `{shown}`: {why}"));
@@ -243,7 +243,7 @@ impl IndexClient {
             .block_on(http.get(&url, &self.credentials, &headers, remote_wheel::MAX_WHEEL))
             .map_err(failed)?;
         if answer.status != 200 {
-            return Err(failed(format!("status {}", answer.status)));
+            return Err(failed(format!("the server answered {}", answer.status)));
         }
         match answer.file {
             Some(file) => Ok(file),
@@ -251,16 +251,16 @@ impl IndexClient {
         }
     }
 
-    /// The sizes in bytes of files whose pages do not state them, by file name: asked from the server,
-    /// or the cache. What cannot be told is left out.
+    /// Sizes in bytes, by file name, of files whose pages do not state them: from the cache, or by HEAD
+    /// requests. Unknown sizes are omitted.
     pub fn sizes(&self, files: &[Need]) -> std::collections::HashMap<String, u64> {
         crawl::sizes(self, files)
     }
 
-    /// Size and SHA-256 of files whose index states no hash, by file name: each is read whole.
+    /// Size and SHA-256, by file name, of files whose index states no hash. Downloads each file.
     ///
     /// # Errors
-    /// The first file that could not be read.
+    /// The first file that could not be downloaded.
     pub fn measure(
         &self,
         files: &[Need],
@@ -270,7 +270,7 @@ impl IndexClient {
     }
 }
 
-/// Bytes as an unnamed temporary file, at its start.
+/// Writes bytes to an unnamed temporary file and rewinds it.
 fn small_file(bytes: &[u8]) -> std::io::Result<std::fs::File> {
     use std::io::{Seek as _, Write as _};
     let mut file = tempfile::tempfile()?;

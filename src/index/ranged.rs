@@ -1,5 +1,5 @@
-//! A file on a server as something to read and seek in: what is read is fetched by ranges, in bounded memory. A
-//! server without ranges sends it whole, into a temporary file.
+//! `Read` and `Seek` for a file on a server, by HTTP range requests in bounded memory. If the server does not support
+//! ranges, the whole file is downloaded into a temporary file.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -12,17 +12,17 @@ use super::remote_wheel::{MAX_WHEEL, content_range};
 use super::{IndexClient, IndexError};
 use crate::model::text::{clean, without_logins};
 
-/// The first range asked for: a zip's directory stands at the end.
+/// Size of the first range in bytes: the end of the file, where the zip directory is.
 const TAIL: u64 = 256 << 10;
-/// What is asked for where reading begins anew; doubled while it goes on.
+/// Size of a range after a seek, in bytes; doubled while reading continues.
 const FIRST: u64 = 64 << 10;
-/// No larger piece is held.
+/// Maximum size of a range, in bytes.
 const LARGEST: u64 = 8 << 20;
 
 /// A file on a server.
 pub struct RemoteFile<'c> {
     source: Source<'c>,
-    /// Bytes that came over the network so far.
+    /// Bytes downloaded so far.
     fetched: u64,
 }
 
@@ -36,9 +36,9 @@ struct Ranges<'c> {
     url: Url,
     total: u64,
     position: u64,
-    /// The end of the file, kept.
+    /// The end of the file.
     tail: Piece,
-    /// What was fetched last.
+    /// The last range fetched.
     window: Piece,
     next: u64,
 }
@@ -61,10 +61,10 @@ impl Piece {
 }
 
 impl IndexClient {
-    /// Opens a file at an address.
+    /// Opens a file on a server.
     ///
     /// # Errors
-    /// Without a network, and when the server does not send it.
+    /// With `--offline`, and when the server does not send the file.
     pub fn open(&self, address: &str) -> Result<RemoteFile<'_>, IndexError> {
         let shown = without_logins(&clean(address, 200));
         let failed = |why: String| IndexError::Setup(format!("cannot read `{shown}`: {why}"));
@@ -77,7 +77,7 @@ impl IndexClient {
             206 => {
                 let (start, total) = content_range(&answer).map_err(|e| failed(e.to_string()))?;
                 if start + answer.body.len() as u64 != total {
-                    return Err(failed("other bytes than were asked for".to_owned()));
+                    return Err(failed("the server sent other bytes than the requested range".to_owned()));
                 }
                 let fetched = answer.body.len() as u64;
                 let tail = Piece { start, bytes: answer.body };
@@ -100,7 +100,7 @@ impl IndexClient {
                 };
                 Ok(RemoteFile { source: Source::Whole(file), fetched })
             }
-            status => Err(failed(format!("status {status}"))),
+            status => Err(failed(format!("the server answered {status}"))),
         }
     }
 
@@ -112,7 +112,7 @@ impl IndexClient {
 }
 
 impl RemoteFile<'_> {
-    /// The file's size in bytes, where ranges are served.
+    /// The file's size in bytes, if the server supports ranges.
     pub fn size(&self) -> Option<u64> {
         match &self.source {
             Source::Whole(_) => None,
@@ -120,16 +120,16 @@ impl RemoteFile<'_> {
         }
     }
 
-    /// Bytes that came over the network so far.
+    /// Bytes downloaded so far.
     pub fn fetched(&self) -> u64 {
         self.fetched
     }
 }
 
 impl Ranges<'_> {
-    /// Fetches the piece that begins at the position; how many bytes came.
+    /// Fetches a range from the current position and returns its length.
     fn fetch(&mut self) -> io::Result<u64> {
-        // Reading on asks for more at once, a jump for little.
+        // Sequential reads fetch more and more at once, a seek fetches little.
         self.next = if self.position == self.window.end() { (self.next * 2).min(LARGEST) } else { FIRST };
         let start = self.position;
         let end = (start + self.next).min(self.total) - 1;
@@ -137,13 +137,13 @@ impl Ranges<'_> {
             self.client.range(&self.url, &format!("bytes={start}-{end}")).map_err(io::Error::other)?;
         if answer.status != 206 {
             return Err(io::Error::other(format!(
-                "status {} to a range that it served before",
+                "the server answered {} to a range request after serving another",
                 answer.status
             )));
         }
         let (from, total) = content_range(&answer).map_err(|e| io::Error::other(e.to_string()))?;
         if from != start || total != self.total || answer.body.len() as u64 > end - start + 1 {
-            return Err(io::Error::other("the server sent other bytes than were asked for"));
+            return Err(io::Error::other("the server sent other bytes than the requested range"));
         }
         self.window = Piece { start, bytes: answer.body };
         Ok(self.window.bytes.len() as u64)
@@ -163,7 +163,7 @@ impl Read for RemoteFile<'_> {
             self.fetched += ranges.fetch()?;
         }
         let here = ranges.tail.at(ranges.position).or_else(|| ranges.window.at(ranges.position));
-        let here = here.ok_or_else(|| io::Error::other("an empty answer to a range"))?;
+        let here = here.ok_or_else(|| io::Error::other("the server sent an empty range"))?;
         let n = here.len().min(buffer.len());
         buffer[..n].copy_from_slice(&here[..n]);
         ranges.position += n as u64;

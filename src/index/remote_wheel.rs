@@ -1,5 +1,5 @@
-//! METADATA out of a wheel on a server: its tail by HTTP range, or the whole file where ranges are not
-//! served.
+//! Reads METADATA from a wheel on a server: from its tail by HTTP range requests, or from the whole file if the
+//! server does not support ranges.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -12,27 +12,27 @@ use super::http::{Http, headers};
 use crate::model::project::WheelFile;
 use crate::model::text::normalized_name;
 
-/// The first range asked for: the zip's directory and, mostly, the METADATA too.
+/// Size of the first range in bytes: contains the zip directory and usually METADATA.
 const TAIL: u64 = 64 << 10;
-/// No METADATA is larger.
+/// Maximum size of METADATA, in bytes.
 pub(super) const MAX_METADATA: u64 = 16 << 20;
-/// No more than this is read of one wheel by ranges.
+/// Maximum number of bytes read from one wheel by range requests.
 const MAX_RANGES: u64 = 64 << 20;
-/// A wheel read whole may have this size.
+/// Maximum size of a wheel that is downloaded completely, in bytes.
 pub(super) const MAX_WHEEL: u64 = 4 << 30;
 
 /// Why a wheel could not be read; one phrase each.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// The server did not answer as asked: another run may do better.
+    /// The request failed; a later run may succeed.
     Transport(String),
-    /// What it sent is no usable wheel: the release is unusable.
+    /// The server sent an invalid wheel: the release is unusable.
     Content(&'static str),
 }
 
 impl Failure {
     fn status(status: u16) -> Failure {
-        Failure::Transport(format!("status {status}"))
+        Failure::Transport(format!("the server answered {status}"))
     }
 }
 
@@ -60,7 +60,7 @@ pub(super) async fn metadata(
     credentials: &Credentials,
     file: &WheelFile,
 ) -> Result<Vec<u8>, Failure> {
-    let url = Url::parse(&file.url).map_err(|_| "no address".to_owned())?;
+    let url = Url::parse(&file.url).map_err(|_| "the wheel's URL is not valid".to_owned())?;
     let range = format!("bytes=-{TAIL}");
     let first = http
         .get(
@@ -94,11 +94,11 @@ async fn by_ranges(
     let mut size = TAIL;
     for _ in 0..16 {
         if sparse.missing.is_some_and(|at| at < start && Some(at) == directory) {
-            // The directory of a wheel with thousands of files is longer than the tail: get the rest
-            // of it in one piece.
+            // The zip directory of a wheel with thousands of files is longer than the tail: fetch the rest
+            // in one request.
             size = start - directory.unwrap_or(start);
             if size > MAX_RANGES {
-                return Err(Failure::Content("a wheel whose METADATA is spread too far"));
+                return Err(Failure::Content("the wheel's zip directory is too large"));
             }
             sparse.fetch(http, credentials, url, size).await?;
             size = TAIL;
@@ -115,14 +115,14 @@ async fn by_ranges(
             }
         }
     }
-    Err(Failure::Content("a wheel whose METADATA is spread too far"))
+    Err(Failure::Content("reading METADATA of the wheel needs too many requests"))
 }
 
 fn whole(mut answer: super::http::Answer, file: &WheelFile) -> Result<Vec<u8>, Failure> {
     if let Some(expected) = &file.sha256
         && digest(&mut answer)? != *expected
     {
-        return Err(Failure::Content("a wheel whose SHA-256 is not the one the index states"));
+        return Err(Failure::Content("the wheel's SHA-256 differs from the index"));
     }
     match answer.file {
         Some(spool) => extract(io::BufReader::new(spool), file),
@@ -132,8 +132,8 @@ fn whole(mut answer: super::http::Answer, file: &WheelFile) -> Result<Vec<u8>, F
 
 /// SHA-256 of a body.
 fn digest(answer: &mut super::http::Answer) -> Result<String, Failure> {
-    // The spool is a file of ours: that it cannot be read says nothing of the wheel.
-    let unreadable = |e: io::Error| Failure::Transport(format!("a body that cannot be read again ({e})"));
+    // A read error of the local temporary file is not a fault of the wheel.
+    let unreadable = |e: io::Error| Failure::Transport(format!("cannot read the downloaded file ({e})"));
     let mut hasher = Sha256::new();
     match &mut answer.file {
         None => hasher.update(&answer.body),
@@ -152,7 +152,7 @@ fn digest(answer: &mut super::http::Answer) -> Result<String, Failure> {
     Ok(crate::model::text::hex(&hasher.finalize()))
 }
 
-/// Size and SHA-256 of a whole wheel, for indexes that state no hash.
+/// Downloads a wheel for its size and SHA-256, for indexes that state no hash.
 ///
 /// # Errors
 /// See [`Failure`].
@@ -161,7 +161,7 @@ pub(super) async fn measure(
     credentials: &Credentials,
     file: &WheelFile,
 ) -> Result<(u64, String), Failure> {
-    let url = Url::parse(&file.url).map_err(|_| "no address".to_owned())?;
+    let url = Url::parse(&file.url).map_err(|_| "the wheel's URL is not valid".to_owned())?;
     let mut answer = http.get(&url, credentials, &header::HeaderMap::new(), MAX_WHEEL).await?;
     if answer.status != 200 {
         return Err(Failure::status(answer.status));
@@ -172,7 +172,7 @@ pub(super) async fn measure(
 /// The METADATA of the wheel's own `.dist-info` folder.
 fn extract<R: Read + Seek>(reader: R, file: &WheelFile) -> Result<Vec<u8>, Failure> {
     let mut archive =
-        zip::ZipArchive::new(reader).map_err(|_| Failure::Content("a wheel that is no zip archive"))?;
+        zip::ZipArchive::new(reader).map_err(|_| Failure::Content("the wheel is not a zip archive"))?;
     let wanted = normalized_name(&file.wheel.project);
     let name = archive
         .file_names()
@@ -184,34 +184,35 @@ fn extract<R: Read + Seek>(reader: R, file: &WheelFile) -> Result<Vec<u8>, Failu
                 .is_some_and(|(project, _)| normalized_name(project) == wanted)
         })
         .map(|n| n.to_string())
-        .ok_or(Failure::Content("a wheel without its METADATA"))?;
-    let entry = archive.by_name(&name).map_err(|_| Failure::Content("a METADATA that cannot be read"))?;
+        .ok_or(Failure::Content("the wheel has no METADATA"))?;
+    let entry =
+        archive.by_name(&name).map_err(|_| Failure::Content("the wheel's METADATA cannot be read"))?;
     if entry.size() > MAX_METADATA {
-        return Err(Failure::Content("a METADATA of unlikely size"));
+        return Err(Failure::Content("the wheel's METADATA is too large"));
     }
     let mut out = Vec::new();
     entry
         .take(MAX_METADATA)
         .read_to_end(&mut out)
-        .map_err(|_| Failure::Content("a METADATA that cannot be unpacked"))?;
+        .map_err(|_| Failure::Content("the wheel's METADATA cannot be decompressed"))?;
     Ok(out)
 }
 
-/// `bytes 100-199/200` -> (100, 200), checked against the body.
+/// Start and total of a Content-Range header: (100, 200) for `bytes 100-199/200`. Checks the length of the body.
 pub(super) fn content_range(answer: &super::http::Answer) -> Result<(u64, u64), Failure> {
-    let wrong = || Failure::Transport("a range answer that does not say what it holds".to_owned());
+    let wrong = || Failure::Transport("the server sent no valid Content-Range header".to_owned());
     let text = answer.header(header::CONTENT_RANGE).ok_or_else(wrong)?;
     let (span, total) = text.strip_prefix("bytes ").and_then(|t| t.split_once('/')).ok_or_else(wrong)?;
     let (start, end) = span.split_once('-').ok_or_else(wrong)?;
     let parse = |t: &str| t.trim().parse::<u64>().map_err(|_| wrong());
     let (start, end, total) = (parse(start)?, parse(end)?, parse(total)?);
     if end < start || end >= total || end - start + 1 != answer.body.len() as u64 {
-        return Err(Failure::Content("other bytes than were asked for"));
+        return Err(Failure::Content("the server sent other bytes than the requested range"));
     }
     Ok((start, total))
 }
 
-/// A file of which some parts are here. Reading elsewhere fails and notes what was missing.
+/// A partially fetched file. Reading another part fails and stores its position in `missing`.
 struct SparseFile {
     total: u64,
     position: u64,
@@ -220,7 +221,7 @@ struct SparseFile {
 }
 
 impl SparseFile {
-    /// Gets `size` bytes from where something was missing.
+    /// Fetches `size` bytes from the missing position.
     async fn fetch(
         &mut self,
         http: &Http,
@@ -231,7 +232,7 @@ impl SparseFile {
         let Some(from) = self.missing else { return Ok(()) };
         let end = (from + size - 1).min(self.total.saturating_sub(1));
         if self.chunks.iter().map(|c| c.1.len() as u64).sum::<u64>() > MAX_RANGES {
-            return Err(Failure::Content("a wheel whose METADATA is spread too far"));
+            return Err(Failure::Content("reading METADATA of the wheel needs too many bytes"));
         }
         let range = format!("bytes={from}-{end}");
         let answer = http
@@ -244,25 +245,25 @@ impl SparseFile {
             .await?;
         if answer.status != 206 {
             return Err(Failure::Transport(format!(
-                "status {} to a range that it served before",
+                "the server answered {} to a range request after serving another",
                 answer.status
             )));
         }
         let (start, total) = content_range(&answer)?;
         if start != from || total != self.total {
-            return Err(Failure::Content("other bytes than were asked for"));
+            return Err(Failure::Content("the server sent other bytes than the requested range"));
         }
         self.chunks.push((start, answer.body));
         Ok(())
     }
 }
 
-/// Where the zip's directory begins, by the record at the end of the file.
+/// The offset of the zip directory, from the record at the end of the file.
 fn directory_start(tail: &[u8]) -> Option<u64> {
     let at = tail.windows(4).rposition(|w| w == b"PK\x05\x06")?;
     let bytes: [u8; 4] = tail.get(at + 16..at + 20)?.try_into().ok()?;
     let offset = u32::from_le_bytes(bytes);
-    // All ones: the real offset is in a zip64 record; reading on finds it.
+    // All ones means zip64: the offset is in another record, which the zip reader finds.
     (offset != u32::MAX).then_some(u64::from(offset))
 }
 

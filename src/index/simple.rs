@@ -1,11 +1,11 @@
-//! The simple API: PEP 503's HTML and PEP 691's JSON, both into the same list of files.
+//! The simple API: parses PEP 503 HTML and PEP 691 JSON into a list of files.
 
 use serde::Deserialize;
 use url::Url;
 
 use crate::model::project::RawFile;
 
-/// Pages larger than this are refused.
+/// Maximum size of a project page, in bytes.
 pub(super) const MAX_PAGE: u64 = 200 << 20;
 
 #[derive(Deserialize)]
@@ -28,7 +28,7 @@ struct JsonFile<'a> {
     requires_python: Option<String>,
     #[serde(default)]
     yanked: Yanked,
-    // Three spellings of one thing; PyPI sends two of them at once.
+    // Three names of one key; PyPI sends two of them.
     #[serde(default)]
     core_metadata: CoreMetadataHint,
     #[serde(default)]
@@ -62,10 +62,10 @@ enum CoreMetadataHint {
     Absent,
 }
 
-/// Reads a page by its content type.
+/// Parses a page according to its content type.
 ///
 /// # Errors
-/// One phrase that says what is wrong with it.
+/// What is wrong with the page, one phrase.
 pub(super) fn parse(body: &[u8], content_type: &str, page: &Url) -> Result<Vec<RawFile>, String> {
     let kind = content_type.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
     if kind.ends_with("json") {
@@ -73,13 +73,13 @@ pub(super) fn parse(body: &[u8], content_type: &str, page: &Url) -> Result<Vec<R
     } else if kind.ends_with("html") || kind.is_empty() {
         parse_html(&String::from_utf8_lossy(body), page)
     } else {
-        Err(format!("the content type `{}`", crate::model::text::clean(&kind, 60)))
+        Err(format!("unsupported content type `{}`", crate::model::text::clean(&kind, 60)))
     }
 }
 
 fn parse_json(body: &[u8], page: &Url) -> Result<Vec<RawFile>, String> {
     let parsed: JsonPage<'_> = serde_json::from_slice(body)
-        .map_err(|e| format!("JSON that cannot be read (line {}, column {})", e.line(), e.column()))?;
+        .map_err(|e| format!("invalid JSON (line {}, column {})", e.line(), e.column()))?;
     Ok(parsed
         .files
         .into_iter()
@@ -107,8 +107,7 @@ fn parse_json(body: &[u8], page: &Url) -> Result<Vec<RawFile>, String> {
 }
 
 fn parse_html(text: &str, page: &Url) -> Result<Vec<RawFile>, String> {
-    let dom = tl::parse(text, tl::ParserOptions::default())
-        .map_err(|e| format!("HTML that cannot be read ({e})"))?;
+    let dom = tl::parse(text, tl::ParserOptions::default()).map_err(|e| format!("invalid HTML ({e})"))?;
     let mut base = page.clone();
     let mut files = Vec::new();
     let mut is_html = false;
@@ -146,10 +145,10 @@ fn parse_html(text: &str, page: &Url) -> Result<Vec<RawFile>, String> {
             metadata_sha256: digest(metadata.and_then(|m| m.strip_prefix("sha256=").map(str::to_owned))),
         });
     }
-    if is_html { Ok(files) } else { Err("a body that is no index page".to_owned()) }
+    if is_html { Ok(files) } else { Err("not an index page".to_owned()) }
 }
 
-/// A SHA-256 as 64 lower-case hexadecimal digits, or nothing.
+/// A SHA-256 in lower-case hexadecimal; `None` if the text is not one.
 fn digest(text: Option<String>) -> Option<String> {
     text.map(|t| t.to_ascii_lowercase()).filter(|t| t.len() == 64 && t.bytes().all(|b| b.is_ascii_hexdigit()))
 }
@@ -221,7 +220,7 @@ mod tests {
         assert!(parse(b"\x00\x01garbage", "text/html", &page()).is_err());
         assert!(parse(b"{\"files\": [", "application/json", &page()).is_err());
         assert!(parse(b"%PDF", "application/pdf", &page()).is_err());
-        // A hash of another length is no hash.
+        // A hash of the wrong length is ignored.
         let json = b"{\"files\": [{\"filename\": \"a-1-py3-none-any.whl\", \"url\": \"x\", \"hashes\": {\"sha256\": \"ab\"}, \"yanked\": false}]}";
         let files = parse(json, "application/json", &page()).unwrap();
         assert!(files[0].sha256.is_none() && !files[0].yanked);

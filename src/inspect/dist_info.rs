@@ -1,5 +1,4 @@
-//! Installed distributions: metadata, who installed them, and their recorded files held against the
-//! disk.
+//! Reads installed distributions: metadata, installer, and differences between RECORD and the files on disk.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,22 +13,22 @@ use super::record::{MAX_RECORD, encode, entries};
 use crate::model::installed::{Distribution, FileFault, Installed, InstalledVersion};
 use crate::model::metadata::CoreMetadata;
 
-/// METADATA files larger than this are not read.
+/// Maximum size of METADATA that is read, in bytes.
 const MAX_METADATA: u64 = 16 << 20;
 
-/// How closely files are looked at.
+/// How thoroughly files are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
     /// Existence and size.
     Sizes,
-    /// SHA-256 of every file.
+    /// Also the SHA-256 of every file.
     Hashes,
 }
 
 /// Reads an environment.
 ///
 /// # Errors
-/// When the folder is no Python environment.
+/// When the folder is not a Python environment.
 pub fn read(prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
     let (site, python) = site_packages(prefix)?;
     let mut folders: Vec<PathBuf> = Vec::new();
@@ -39,7 +38,7 @@ pub fn read(prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
         );
     }
     folders.sort();
-    // Big distributions first, so that the threads end together.
+    // Largest first, so that the threads finish at about the same time.
     let mut order: Vec<(u64, usize)> = folders
         .iter()
         .enumerate()
@@ -61,7 +60,7 @@ pub fn read(prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
                     if let (Ok(mut owners), Ok(mut shared)) = (owners.lock(), shared.lock()) {
                         for (path_key, hash_key, path) in owned {
                             match owners.get(&path_key) {
-                                // The same bytes recorded twice (nvidia/__init__.py) harm nobody.
+                                // Two packages may record the same content (nvidia/__init__.py).
                                 Some((other_hash, other)) if *other_hash != hash_key => {
                                     shared.push((i, *other, path));
                                 }
@@ -85,7 +84,7 @@ pub fn read(prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
     let mut shared = shared.into_inner().unwrap_or_default();
     shared.sort();
     for (a, b, path) in shared {
-        // Told at the later distribution, whichever thread saw it first.
+        // Always assigned to the later distribution, so that the result does not depend on thread order.
         let (later, earlier) = (a.max(b), a.min(b));
         done[later].1.faults.push(FileFault::OwnedTwice(path, names[earlier].clone()));
     }
@@ -102,7 +101,7 @@ pub fn read(prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
 }
 
 fn limited(path: &Path, limit: u64) -> Option<Vec<u8>> {
-    // To open a pipe is to wait for who writes into it.
+    // Opening a named pipe would block.
     if !std::fs::metadata(path).ok()?.is_file() {
         return None;
     }
@@ -141,7 +140,7 @@ fn header(folder: &Path, site: &Path) -> Distribution {
     distribution
 }
 
-/// The flavour in a package's own `version.py`: PyPI's METADATA does not say it.
+/// The CUDA variant in a package's `version.py`; METADATA on PyPI does not contain it.
 fn variant(path: &Path) -> Option<String> {
     let bytes = limited(path, 1 << 16)?;
     let text = String::from_utf8_lossy(&bytes);
@@ -153,8 +152,8 @@ fn variant(path: &Path) -> Option<String> {
 /// Path key, hash key and path of a recorded file.
 type Owned = (u64, u64, String);
 
-/// Holds the recorded files against the disk. Returns how many were looked at, and what the
-/// distribution owns.
+/// Compares the files on disk with RECORD. Returns the number of checked files, and the files that the
+/// distribution records with a hash.
 fn files(
     distribution: &mut Distribution,
     folder: &Path,
@@ -172,7 +171,7 @@ fn files(
     let mut path = PathBuf::new();
     for entry in entries(&text) {
         let relative = Path::new(entry.path.as_ref());
-        // A RECORD is not to make us look outside the environment.
+        // RECORD is untrusted: paths outside the environment are ignored.
         if relative.is_absolute() || leaves(relative, site, prefix) {
             continue;
         }
@@ -184,16 +183,17 @@ fn files(
         path.push(relative);
         seen += 1;
         let Ok(found) = std::fs::metadata(&path) else {
-            // Compiled files come and go; they are recorded without a hash.
+            // Python may delete and recreate .pyc files; RECORD has no hash for them.
             if !entry.path.ends_with(".pyc") {
                 distribution.faults.push(FileFault::Missing(entry.path.into_owned()));
             }
             continue;
         };
         if !found.is_file() {
-            distribution
-                .faults
-                .push(FileFault::Unreadable(entry.path.clone().into_owned(), "it is no file".to_owned()));
+            distribution.faults.push(FileFault::Unreadable(
+                entry.path.clone().into_owned(),
+                "not a regular file".to_owned(),
+            ));
         } else if let Some(size) = entry.size
             && found.len() != size
         {
@@ -231,7 +231,7 @@ fn leaves(relative: &Path, site: &Path, prefix: &Path) -> bool {
     false
 }
 
-/// The SHA-256 of a regular file, of no more than the size it had.
+/// The SHA-256 of a file in RECORD's format. Reads at most `size` + 1 bytes, in case the file grows.
 fn file_hash(path: &Path, size: u64) -> std::io::Result<String> {
     let mut file = std::fs::File::open(path)?.take(size.saturating_add(1));
     let mut hasher = Sha256::new();
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn flavours() {
+    fn variants() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("version.py");
         fs_err::write(

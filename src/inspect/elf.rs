@@ -1,5 +1,5 @@
-//! ELF files as the dynamic loader and we need them: names, search paths, symbols, sections. Mapped, not
-//! read: of a library of a gigabyte only the pages with headers are touched.
+//! Parses ELF files: names, search paths, symbols, sections. Files are memory-mapped: only the pages with headers of
+//! a large library are read.
 
 use std::path::Path;
 
@@ -11,15 +11,15 @@ use object::read::elf::{
 
 type Header = elf::FileHeader64<object::Endianness>;
 
-/// No loadable file has more sections; linkers make some dozens.
+/// Maximum number of sections; linkers create some dozens.
 const MAX_SECTIONS: usize = 65_536;
-/// No library needs more others.
+/// Maximum number of `DT_NEEDED` entries.
 const MAX_NEEDED: usize = 4_096;
-/// No library has more versions of symbols: libc has some hundred.
+/// Maximum number of symbol versions; libc has some hundred.
 const MAX_VERSIONS: usize = 4_096;
-/// No version of symbols has a longer name, in bytes.
+/// Maximum length of a symbol version, in bytes.
 const MAX_VERSION: usize = 256;
-/// No name or search path is longer, in bytes.
+/// Maximum length of a name or search path, in bytes.
 const MAX_STRING: usize = 64 << 10;
 
 /// Why a file could not be read.
@@ -28,36 +28,36 @@ pub enum ElfError {
     /// The file could not be opened or mapped.
     #[error("{0}")]
     Io(#[from] std::io::Error),
-    /// It is something else than a 64-bit ELF file.
-    #[error("it is no 64-bit ELF file")]
+    /// It is not a 64-bit ELF file.
+    #[error("not a 64-bit ELF file")]
     NotElf,
-    /// Its own figures contradict its size.
-    #[error("it is damaged: {0}")]
+    /// Its headers are invalid.
+    #[error("damaged ELF file: {0}")]
     Damaged(&'static str),
 }
 
-/// A file in memory.
+/// A memory-mapped file.
 pub(super) struct Mapped(Mmap);
 
 impl Mapped {
     /// Maps a file.
     ///
     /// # Errors
-    /// When it cannot be opened, or is no regular file: a pipe would be waited for, a folder is none.
+    /// When it cannot be opened, or is not a regular file.
     pub fn open(path: &Path) -> Result<Mapped, ElfError> {
-        // Asked before it is opened: to open a pipe is to wait for who writes into it.
+        // Checked before opening: opening a named pipe would block.
         let metadata = std::fs::metadata(path)?;
         if !metadata.is_file() {
-            return Err(ElfError::Io(std::io::Error::other("it is no regular file")));
+            return Err(ElfError::Io(std::io::Error::other("not a regular file")));
         }
         if metadata.len() < 64 {
             return Err(ElfError::NotElf);
         }
         let file = std::fs::File::open(path)?;
-        // SAFETY: the map is only read. A file that is cut off by somebody else meanwhile would end this
-        // process; libraries are replaced, not rewritten in place, by every installer.
+        // SAFETY: the map is read-only. Truncation of the file by another process would crash this one, but
+        // installers replace libraries instead of rewriting them in place.
         let map = unsafe { Mmap::map(&file) }?;
-        // Headers lie far apart; reading ahead would pull in a gigabyte.
+        // Headers are far apart: readahead would load large parts of the file.
         let _ = map.advise(Advice::Random);
         Ok(Mapped(map))
     }
@@ -68,13 +68,13 @@ impl Mapped {
     }
 }
 
-/// A parsed file.
+/// A parsed ELF file.
 pub(super) struct Elf<'d> {
     data: &'d [u8],
     endian: object::Endianness,
     header: &'d Header,
     sections: Option<SectionTable<'d, Header>>,
-    /// Name, search paths and needs, from the dynamic segment.
+    /// SONAME, search paths and dependencies, from the dynamic segment.
     pub dynamic: Dynamic,
 }
 
@@ -82,14 +82,14 @@ fn is_short(name: &[u8]) -> bool {
     name.len() <= MAX_VERSION
 }
 
-/// What the dynamic segment says.
+/// Values of the dynamic segment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Dynamic {
     pub soname: Option<String>,
     pub needed: Vec<String>,
     pub rpath: Vec<String>,
     pub runpath: Vec<String>,
-    /// `DF_1_NODEFLIB`: the default folders are not searched for what it needs.
+    /// `DF_1_NODEFLIB`: the default folders are not searched for its dependencies.
     pub no_default_folders: bool,
 }
 
@@ -101,7 +101,7 @@ impl<'d> Elf<'d> {
     pub fn parse(data: &'d [u8]) -> Result<Elf<'d>, ElfError> {
         let header = Header::parse(data).map_err(|_| ElfError::NotElf)?;
         let endian = header.endian().map_err(|_| ElfError::NotElf)?;
-        // A file whose section headers were stripped loads all the same.
+        // A library without section headers can still be loaded.
         let sections = header.sections(endian, data).ok().filter(|s| !s.is_empty());
         if sections.as_ref().is_some_and(|s| s.len() > MAX_SECTIONS) {
             return Err(ElfError::Damaged("too many sections"));
@@ -111,7 +111,7 @@ impl<'d> Elf<'d> {
         Ok(parsed)
     }
 
-    /// The processor it is for, `x86_64`.
+    /// The architecture, `x86_64`.
     pub fn machine(&self) -> String {
         match self.header.e_machine(self.endian) {
             elf::EM_X86_64 => "x86_64".to_owned(),
@@ -126,14 +126,14 @@ impl<'d> Elf<'d> {
         section.data(self.endian, self.data).ok()
     }
 
-    /// The four bytes that a defined data symbol stands for.
+    /// The value of a defined data symbol of four bytes.
     pub fn number(&self, symbol: &str) -> Option<u32> {
         let symbol = self.find(symbol.as_bytes())?;
         let bytes = self.at_address(symbol.st_value(self.endian), 4)?;
         Some(u32::from_le_bytes(*bytes.first_chunk()?))
     }
 
-    /// Whether it defines a symbol for others.
+    /// Whether it defines a dynamic symbol.
     pub fn defines(&self, symbol: &[u8]) -> bool {
         self.find(symbol).is_some()
     }
@@ -143,7 +143,7 @@ impl<'d> Elf<'d> {
         let symbols = sections.symbols(self.endian, self.data, elf::SHT_DYNSYM).ok()?;
         let defined =
             |symbol: &elf::Sym64<object::Endianness>| symbol.st_shndx(self.endian) != elf::SHN_UNDEF;
-        // A shift of 32 bits and more would overflow where the table is read; no linker writes one.
+        // A shift of 32 bits or more would overflow in the `object` crate; no linker writes one.
         let header = sections.gnu_hash_header(self.endian, self.data).ok()?;
         if header.is_some_and(|header| header.bloom_shift.get(self.endian) >= 32) {
             return None;
@@ -163,7 +163,7 @@ impl<'d> Elf<'d> {
         }
     }
 
-    /// The names of the symbols that others have to define for it; weak ones may stay undefined.
+    /// The names of its undefined global symbols. Weak symbols are omitted: they may stay undefined.
     pub fn undefined(&self) -> Vec<&'d [u8]> {
         let symbols = self
             .sections
@@ -178,13 +178,14 @@ impl<'d> Elf<'d> {
             .collect()
     }
 
-    /// The versions of symbols that it asks for, by the file that it expects them of; weak ones may be absent.
+    /// The required symbol versions, by the file that has to define them. Weak versions are omitted: they may be
+    /// missing.
     pub fn versions_needed(&self) -> Vec<(&'d [u8], Vec<&'d [u8]>)> {
         let mut out: Vec<(&[u8], Vec<&[u8]>)> = Vec::new();
         let Some(sections) = &self.sections else { return out };
         let Ok(Some((mut needs, link))) = sections.gnu_verneed(self.endian, self.data) else { return out };
         let Ok(strings) = sections.strings(self.endian, self.data, link) else { return out };
-        // One budget for all: entries may share their chains.
+        // One limit for all entries: in a malicious file they may share chains.
         let mut left = MAX_VERSIONS;
         while let Ok(Some((need, mut names))) = needs.next() {
             let mut versions = Vec::new();
@@ -205,7 +206,7 @@ impl<'d> Elf<'d> {
         out
     }
 
-    /// The versions of symbols that it defines.
+    /// The symbol versions that it defines.
     pub fn versions_defined(&self) -> Vec<&'d [u8]> {
         let mut out: Vec<&[u8]> = Vec::new();
         let Some(sections) = &self.sections else { return out };
@@ -215,7 +216,7 @@ impl<'d> Elf<'d> {
         let Ok(strings) = sections.strings(self.endian, self.data, link) else { return out };
         for _ in 0..MAX_VERSIONS {
             let Ok(Some((_, mut names))) = definitions.next() else { break };
-            // The first name is its own, the others are those that it follows.
+            // The first name is the version itself, the others are its parents.
             if let Ok(Some(name)) = names.next() {
                 out.extend(name.name(self.endian, strings).ok().filter(|name| is_short(name)));
             }
@@ -223,7 +224,7 @@ impl<'d> Elf<'d> {
         out
     }
 
-    /// Bytes by the address they are loaded at.
+    /// Bytes by their virtual address.
     fn at_address(&self, address: u64, length: u64) -> Option<&'d [u8]> {
         let segments = self.header.program_headers(self.endian, self.data).ok()?;
         segments

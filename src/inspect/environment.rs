@@ -1,4 +1,4 @@
-//! Which environment a command is about: one rule for `verify`, `run` and `diagnose --here`.
+//! Chooses the environment for a command: one rule for `verify`, `run` and `diagnose --here`.
 
 use std::path::{Path, PathBuf};
 
@@ -20,27 +20,27 @@ pub enum Chosen {
     ActiveVenv,
     /// Activated with conda, and not conda's base environment: `CONDA_PREFIX`.
     ActiveConda,
-    /// `.venv` in the project's folder; neither named nor active, so no code of it is executed unless asked for.
+    /// `.venv` in the project's folder. It is neither named nor active, so its code runs only on request.
     Found,
 }
 
 /// Why no environment was chosen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoEnvironment {
-    /// None is named, active or beside the lock.
+    /// No environment is named or active, and the project has no `.venv`.
     #[error("no environment is active, and there is no `.venv` beside envlock.lock")]
     None,
-    /// Only conda's base environment is active, which holds conda itself.
+    /// Only conda's base environment is active, which contains conda itself.
     #[error("only conda's base environment is active: `{0}`")]
     CondaBase(String),
 }
 
 impl Environment {
-    /// The environment that a command is about: the named one, else the active venv, else the active conda environment
-    /// unless it is conda's base, else `.venv` in the project's folder. `variable` reads one environment variable.
+    /// Chooses the environment: the named one, else the active venv, else the active conda environment unless it is
+    /// conda's base, else `.venv` in the project's folder. `variable` reads one environment variable.
     ///
     /// # Errors
-    /// Where there is none of these.
+    /// When there is no such environment.
     pub fn choose(
         named: Option<&Path>,
         project: &Path,
@@ -59,7 +59,7 @@ impl Environment {
             return Ok(Environment { prefix: prefix.clone(), chosen: Chosen::ActiveConda });
         }
         let beside = project.join(".venv");
-        // A venv is what has a pyvenv.cfg (PEP 405).
+        // PEP 405: a venv has a pyvenv.cfg.
         if beside.join("pyvenv.cfg").is_file() {
             return Ok(Environment { prefix: beside, chosen: Chosen::Found });
         }
@@ -69,14 +69,14 @@ impl Environment {
         })
     }
 
-    /// Whether somebody named or activated it.
-    pub fn is_meant(&self) -> bool {
+    /// Whether the user named or activated it.
+    pub fn is_explicit(&self) -> bool {
         self.chosen != Chosen::Found
     }
 }
 
-/// Whether a prefix is the environment that conda itself is installed in: conda says so by name, and only that one has
-/// `condabin`.
+/// Whether a prefix is conda's base environment: `CONDA_DEFAULT_ENV` is `base`, or it has `condabin`, which only the
+/// base environment has.
 fn is_conda_base(prefix: &Path, variable: &dyn Fn(&str) -> Option<String>) -> bool {
     variable("CONDA_DEFAULT_ENV").as_deref() == Some("base")
         || prefix.join("condabin").is_dir() && prefix.join("conda-meta").is_dir()
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn without_one_the_error_names_condas_base() {
+    fn error_names_condas_base_environment() {
         let (_dir, project, conda) = folders();
         let base = conda.display().to_string();
         let none = |_: &str| None;
@@ -132,7 +132,7 @@ mod tests {
             Environment::choose(None, &elsewhere, &variable),
             Err(NoEnvironment::CondaBase(base.clone()))
         );
-        // A folder of that name that is not a venv does not count.
+        // A `.venv` folder that is not a venv is ignored.
         fs_err::remove_file(project.join(".venv/pyvenv.cfg")).unwrap();
         assert_eq!(Environment::choose(None, &project, &none), Err(NoEnvironment::None));
     }

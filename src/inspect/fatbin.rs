@@ -1,9 +1,9 @@
-//! `.nv_fatbin`: the section with a library's GPU code, read as far as the headers go. Nothing is
-//! decompressed: the headers name the target of each piece.
+//! Parses the headers of `.nv_fatbin`, the section with a library's GPU code. Nothing is decompressed: the
+//! headers contain the target of each entry.
 //!
-//! The layout, little endian: containers, each a header of 16 bytes (magic `0xBA55ED50`, version, header
-//! size, body size) and entries one after another; an entry is a header (kind, header size, payload size,
-//! PTX ISA version, target as a decimal number, flags) and its payload.
+//! The layout, little endian: a sequence of fatbin containers. A container is a header of 16 bytes (magic
+//! `0xBA55ED50`, version, header size, body size) and entries. An entry is a header (kind, header size,
+//! payload size, PTX ISA version, target as a decimal number, flags) and its payload.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,22 +11,22 @@ use crate::model::capability::{CodeTarget, ComputeCapability, TargetScope};
 use crate::model::library::{DeviceCode, Shape};
 
 const MAGIC: [u8; 4] = [0x50, 0xed, 0x55, 0xba];
-/// The header of a container.
+/// Size of a container's header, in bytes.
 const CONTAINER_HEADER: usize = 16;
-/// The part of an entry's header that every release has.
+/// Size in bytes of the part of an entry's header that every release has.
 const ENTRY_HEADER: usize = 64;
-/// An `a` target: `sm_90a`.
+/// Flag of an architecture-specific target: `sm_90a`.
 const ARCHITECTURE_SPECIFIC: u64 = 0x0010_0000;
-/// An `f` target: `sm_100f`.
+/// Flag of a family-specific target: `sm_100f`.
 const FAMILY_SPECIFIC: u64 = 0x0020_0000;
-/// No library has more entries; the largest seen had 5,712.
+/// Maximum number of entries; the largest library seen had 5,712.
 const MAX_ENTRIES: usize = 1_000_000;
-/// No library has more distinct sets of targets.
+/// Maximum number of distinct sets of targets.
 const MAX_SHAPES: usize = 10_000;
-/// So far the next container is looked for where none follows directly; compilers pad by less than 8 bytes.
+/// Maximum gap in bytes between containers; compilers pad by less than 8 bytes.
 const MAX_GAP: usize = 1 << 20;
 
-/// Reads the content of the section.
+/// Parses the section. A defect is stored in `fault`, with the data read before it.
 pub fn read(section: &[u8]) -> DeviceCode {
     let mut reader = Reader { section, ..Reader::default() };
     if let Err(fault) = reader.containers() {
@@ -68,7 +68,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Where the next container starts: after the padding, or for want of one there, further on.
+    /// The start of the next container: after the padding, else within [`MAX_GAP`]; `None` at the end.
     fn next_container(&self, position: usize) -> Result<Option<usize>, &'static str> {
         let mut at = position.next_multiple_of(8);
         while field::<u64>(self.section, at) == Some(0) {
@@ -83,7 +83,7 @@ impl Reader<'_> {
                 return Ok(Some(candidate));
             }
         }
-        Err("what follows is no container")
+        Err("no container where one is expected")
     }
 
     fn entries(&mut self, mut at: usize, end: usize) -> Result<(), &'static str> {
@@ -116,7 +116,7 @@ impl Reader<'_> {
                         insert(&mut shape.ptx, target);
                     }
                     Some(2) => insert(&mut shape.sass, target),
-                    // Kinds that no loader uses as code.
+                    // Other kinds are not loadable code.
                     _ => {}
                 }
             }
@@ -138,7 +138,7 @@ fn insert(list: &mut Vec<CodeTarget>, target: CodeTarget) {
     }
 }
 
-/// The target out of its decimal number: the last digit is the minor.
+/// The target from its decimal number: the last digit is the minor version.
 fn target(number: u32, flags: u64) -> Option<CodeTarget> {
     let scope = if flags & ARCHITECTURE_SPECIFIC != 0 {
         TargetScope::Exact
@@ -223,7 +223,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_broken_is_said_and_the_rest_is_read() {
+    fn defects_are_reported_and_the_rest_is_read() {
         let good = container(&[entry(2, 80, 0x11, (1, 7))]);
         let mut long = good.clone();
         long[8..16].copy_from_slice(&u64::MAX.to_le_bytes());
@@ -242,7 +242,7 @@ pub(super) mod tests {
         }
         assert_eq!(read(&[]), DeviceCode::default());
         assert_eq!(read(&[0; 4096]), DeviceCode::default());
-        // Cut off anywhere it ends.
+        // Truncated input must not panic.
         for length in 0..good.len() {
             read(&good[..length]);
         }

@@ -1,4 +1,4 @@
-//! What files and folders look like from outside: whether any of them changed since they were looked at.
+//! Fingerprints of files and folders, to detect changes without reading them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,37 +7,37 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// Time stamps of a file system lag behind the clock by up to two ticks of the kernel.
+/// File timestamps may lag behind the clock by up to two kernel ticks.
 const CLOCK_STEP: Duration = Duration::from_millis(50);
 
-/// Size, times of change (of content and of metadata, in ns since 1970) and inode of files and folders.
+/// Size, mtime and ctime (in ns since 1970) and inode of files and folders.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
-    /// By path; nothing for a path where no file is.
+    /// By path; `None` if the file does not exist.
     files: BTreeMap<PathBuf, Option<Look>>,
 }
 
-/// One file's size, time of modification, time of change and inode.
+/// Size, mtime, ctime and inode of a file.
 type Look = (u64, i128, i128, u64);
 
 impl Fingerprint {
-    /// As the files are now.
+    /// The current fingerprint of files.
     pub fn of(paths: impl IntoIterator<Item = PathBuf>) -> Fingerprint {
         let files = paths.into_iter().map(|path| (path.clone(), look(&path))).collect();
         Fingerprint { files }
     }
 
-    /// Whether every file is as it was.
+    /// Whether no file changed since the fingerprint was taken.
     pub fn holds(&self) -> bool {
         self.files.iter().all(|(path, then)| look(path) == *then)
     }
 
-    /// Whether a path is part of it.
+    /// Whether the fingerprint includes a path.
     pub fn includes(&self, path: &Path) -> bool {
         self.files.contains_key(path)
     }
 
-    /// Whether a file was changed at a moment or after it. Files of `/proc` and `/sys` have no time of their own.
+    /// Whether a file was changed at or after `moment`. Ignores `/proc` and `/sys`, whose timestamps are meaningless.
     pub fn changed_since(&self, moment: SystemTime) -> bool {
         let since_1970 = moment.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let moment = i128::try_from(since_1970.saturating_sub(CLOCK_STEP).as_nanos()).unwrap_or(i128::MAX);
@@ -46,14 +46,14 @@ impl Fingerprint {
     }
 }
 
-/// Whether the kernel makes up the file's content when it is read.
+/// Whether the kernel generates the file's content on read.
 fn is_of_kernel(path: &Path) -> bool {
     path.starts_with("/sys") || path.starts_with("/proc")
 }
 
 fn look(path: &Path) -> Option<Look> {
     let metadata = std::fs::metadata(path).ok()?;
-    // It has no time of its own: its content is compared instead.
+    // Its timestamps are meaningless: compare the content.
     if is_of_kernel(path) {
         let text = std::fs::read(path).unwrap_or_default();
         let digest = Sha256::digest(&text);
@@ -63,7 +63,7 @@ fn look(path: &Path) -> Option<Look> {
     {
         use std::os::unix::fs::MetadataExt as _;
         let time = |seconds: i64, ns: i64| i128::from(seconds) * 1_000_000_000 + i128::from(ns);
-        // Unlike the time of modification, the time of change cannot be set back by a copy that keeps times.
+        // Unlike mtime, ctime cannot be set back by a copy that preserves times.
         Some((
             metadata.len(),
             time(metadata.mtime(), metadata.mtime_nsec()),

@@ -1,18 +1,18 @@
-//! `/etc/ld.so.cache`: the names that the loader knows from the system's folders (glibc's format 1.1).
+//! Parses `/etc/ld.so.cache`, the loader's index of system libraries (glibc's format 1.1).
 
 use std::path::PathBuf;
 
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
-/// The older format, in front of the newer one in files made by old glibc.
+/// The old format; files of old glibc have both, the old one first.
 const OLD_MAGIC: &[u8] = b"ld.so-1.7.0";
-/// Size of the newer format's header.
+/// Size of the new format's header, in bytes.
 const HEADER: usize = 48;
-/// Size of one of its entries.
+/// Size of an entry in the new format, in bytes.
 const ENTRY: usize = 24;
-/// No cache is larger, in bytes.
+/// Maximum size of the cache that is read, in bytes.
 pub(super) const MAX_CACHE: u64 = 64 << 20;
 
-/// One name of the cache.
+/// One entry of the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     /// The SONAME.
@@ -21,9 +21,9 @@ pub(super) struct Entry {
     pub path: PathBuf,
 }
 
-/// The entries for a processor, in the order of the file; nothing where it cannot be read.
+/// The entries for an architecture, in the order of the file; empty if the file cannot be parsed.
 pub(super) fn parse(bytes: &[u8], machine: &str) -> Vec<Entry> {
-    // The lower byte says glibc's ABI (3), the next the processor.
+    // Low byte: glibc's ABI (3); next byte: the architecture.
     let wanted: u32 = match machine {
         "x86_64" => 0x0303,
         "aarch64" => 0x0a03,
@@ -56,7 +56,7 @@ fn start(bytes: &[u8]) -> Option<usize> {
     if bytes.starts_with(MAGIC) {
         return Some(0);
     }
-    // The newer cache follows the older one's entries of 12 bytes each, aligned to 8.
+    // The new format follows the old entries of 12 bytes each, aligned to 8.
     let count =
         u32::from_le_bytes(*bytes.strip_prefix(OLD_MAGIC).and(bytes.get(12..))?.first_chunk()?) as usize;
     let at = count.checked_mul(12)?.checked_add(16)?.next_multiple_of(8);
@@ -67,7 +67,7 @@ fn start(bytes: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// A cache with one entry for each processor.
+    /// A cache with one entry for each architecture.
     fn cache() -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         out.extend(2u32.to_le_bytes());

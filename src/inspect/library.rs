@@ -1,4 +1,4 @@
-//! A library's file as a [`Library`]: names, search paths, device code, version. Nothing is loaded.
+//! Reads a library file into a [`Library`]: names, search paths, GPU code, version. Nothing is loaded.
 
 use std::path::Path;
 
@@ -11,33 +11,33 @@ use crate::model::library::Library;
 /// How much of a library is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
-    /// Names, search paths, versions that stand in one place.
+    /// Names, search paths, and versions at a fixed place.
     Headers,
-    /// The device code too.
+    /// Also the targets of the GPU code.
     Code,
-    /// Also what has to be searched for in the whole file: build numbers.
+    /// Also versions and build numbers that need a search in the whole file.
     All,
 }
 
 /// Reads a library.
 ///
 /// # Errors
-/// When it cannot be opened, or is no ELF file that a loader would take.
+/// When it cannot be opened, or is not an ELF file that the loader accepts.
 pub fn library(path: &Path, detail: Detail) -> Result<Library, ElfError> {
     let mapped = Mapped::open(path)?;
     let elf = Elf::parse(mapped.bytes())?;
     Ok(of_elf(&elf, path, detail))
 }
 
-/// Reads a library out of its bytes; `name` is what it is called.
+/// Reads a library from its bytes; `name` is its file name.
 ///
 /// # Errors
-/// When the bytes are no ELF file that a loader would take.
+/// When the bytes are not an ELF file that the loader accepts.
 pub fn library_of_bytes(bytes: &[u8], name: &str, detail: Detail) -> Result<Library, ElfError> {
     Ok(of_elf(&Elf::parse(bytes)?, Path::new(name), detail))
 }
 
-/// A parsed file as a library.
+/// Reads a library from a parsed ELF file.
 pub(super) fn of_elf(elf: &Elf<'_>, path: &Path, detail: Detail) -> Library {
     let device = (detail >= Detail::Code)
         .then(|| elf.section(".nv_fatbin").map(fatbin::read))
@@ -60,8 +60,8 @@ pub(super) fn of_elf(elf: &Elf<'_>, path: &Path, detail: Detail) -> Library {
     }
 }
 
-/// torch's list of what its kernels were compiled for, as it stands in `libtorch_python.so`: words like
-/// `sm_90` and `compute_90`, two or more, with a space between and a zero byte behind.
+/// torch's list of the targets of its kernels, a string in `libtorch_python.so`: two or more words like
+/// `sm_90` and `compute_90`, separated by spaces and NUL-terminated.
 fn arch_list(rodata: &[u8]) -> Option<CodeTargets> {
     let words =
         memchr::memmem::find_iter(rodata, b"sm_").chain(memchr::memmem::find_iter(rodata, b"compute_"));
@@ -100,7 +100,7 @@ mod tests {
             })
         };
         assert_eq!(listed(b"x\0sm_75 sm_80 sm_120\0y").as_deref(), Some("7.5 8.0 12.0"));
-        // The end of another string, and with a trailing space: both are seen in released files.
+        // Released files have lists at the end of another string, and lists with a trailing space.
         assert_eq!(listed(b"flags sm_70 sm_90a compute_90 \0").as_deref(), Some("7.0 9.0a 9.0"));
         assert_eq!(listed(b"sm_90\0"), None);
         assert_eq!(listed(b"sm_ sm_x compute_\0 sm_"), None);

@@ -1,18 +1,18 @@
-//! The version of a CUDA library, out of its own bytes. Their file names and SONAMEs in wheels say the major
-//! only; what says more differs from library to library.
+//! Reads the version of a CUDA library from its content. In wheels, file names and SONAMEs contain only the major
+//! version; the place of the full version depends on the library.
 
 use std::path::Path;
 
 use super::elf::Elf;
 use crate::model::library::LibraryVersion;
 
-/// Data symbols of cuDNN's parts: `major << 16 | minor << 8 | patch`.
+/// Data symbols of cuDNN's parts with the version: `major << 16 | minor << 8 | patch`.
 const CUDNN_NUMBERS: [&str; 4] =
     ["cudnn_graph_version", "cudnn_ops_infer_version", "cudnn_adv_infer_version", "cudnn_cnn_infer_version"];
-/// No digits of a version in a string are further from its name.
+/// Maximum length of a version in a string, in bytes.
 const MAX_TEXT: usize = 64;
 
-/// The version of a library, as far as it tells; `whole` searches the whole file for what stands in no fixed place.
+/// The version of a library, if known. `whole`: also search the whole file.
 pub(super) fn of(elf: &Elf<'_>, path: &Path, whole: bool) -> Option<LibraryVersion> {
     let soname = elf.dynamic.soname.as_deref().unwrap_or_default();
     if soname.starts_with("libcudnn") {
@@ -37,7 +37,7 @@ pub(super) fn of(elf: &Elf<'_>, path: &Path, whole: bool) -> Option<LibraryVersi
 fn cudnn(elf: &Elf<'_>, whole: bool) -> Option<LibraryVersion> {
     let (symbol, number) = CUDNN_NUMBERS.iter().find_map(|name| Some((*name, elf.number(name)?)))?;
     let short = format!("{}.{}.{}", number >> 16, number >> 8 & 0xff, number & 0xff);
-    // The build number stands in a string, in one of the parts.
+    // One of cuDNN's parts has a string with the build number.
     let long = || {
         let rodata = elf.section(".rodata").filter(|_| whole)?;
         let found = memchr::memmem::find(rodata, b"cudnn_version_")? + b"cudnn_version_".len();
@@ -50,7 +50,7 @@ fn cudnn(elf: &Elf<'_>, whole: bool) -> Option<LibraryVersion> {
     Some(LibraryVersion { text: long().unwrap_or(short), from: symbol })
 }
 
-/// `libcublas.so.12.8.4.1` where the SONAME says `libcublas.so.12`; links are followed.
+/// The version in the name of the symlink's target, `libcublas.so.12.8.4.1`, if it is longer than the SONAME's.
 fn in_file_name(path: &Path, soname: &str) -> Option<LibraryVersion> {
     let real = std::fs::canonicalize(path).ok()?;
     let name = real.file_name()?.to_str()?;
@@ -61,8 +61,8 @@ fn in_file_name(path: &Path, soname: &str) -> Option<LibraryVersion> {
         .then(|| LibraryVersion { text: version.to_owned(), from: "file name" })
 }
 
-/// libcudart answers `cudaRuntimeGetVersion` with a constant in one small function; the pattern of its
-/// instructions is in each release once. The number is `major * 1000 + minor * 10`.
+/// The version of libcudart. `cudaRuntimeGetVersion` returns a constant, `major * 1000 + minor * 10`, in a small
+/// function; its instruction pattern occurs once in each release.
 fn cudart(text: &[u8], machine: &str) -> Option<String> {
     let plausible = |n: u32| ((9_000..=20_000).contains(&n) && n.is_multiple_of(10)).then_some(n);
     let number = match machine {
@@ -90,12 +90,12 @@ fn cudart(text: &[u8], machine: &str) -> Option<String> {
     Some(format!("{}.{}", number / 1000, number % 1000 / 10))
 }
 
-/// The version that follows a phrase.
+/// The version after a phrase.
 fn after(bytes: &[u8], phrase: &[u8]) -> Option<String> {
     memchr::memmem::find_iter(bytes, phrase).find_map(|at| digits(&bytes[at + phrase.len()..], b"."))
 }
 
-/// Digits and one separator between them, from the start on.
+/// Digits with separators at the start of `bytes`, at least two numbers.
 fn digits(bytes: &[u8], separator: &[u8]) -> Option<String> {
     let is_part = |b: &&u8| b.is_ascii_digit() || separator.contains(b);
     let text: Vec<u8> = bytes.iter().take(MAX_TEXT).take_while(is_part).copied().collect();

@@ -1,9 +1,9 @@
-//! What the dynamic loader would pick: glibc's search, done on files and variables, without loading.
+//! Simulates glibc's dynamic loader: which file it takes for each name. Nothing is loaded.
 //!
-//! For a name without a slash the order is: what is loaded under that name already; `DT_RPATH` of who asks, of
-//! who loaded that one, and so on up to the program, unless the asking object has a `DT_RUNPATH`;
-//! `LD_LIBRARY_PATH`; `DT_RUNPATH` of who asks; the cache; the default folders. In each folder the
-//! subfolders for newer processors come first (`glibc-hwcaps`). A file for another processor is passed over.
+//! Search order for a name without a slash (ld.so(8)): an object already loaded under that name; `DT_RPATH` of the
+//! requesting object, of the object that loaded it, and so on up to the program, unless the requesting object has a
+//! `DT_RUNPATH`; `LD_LIBRARY_PATH`; `DT_RUNPATH` of the requesting object; the cache; the default folders. In each
+//! folder, subfolders for newer processors come first (`glibc-hwcaps`). Files for another architecture are skipped.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -13,27 +13,27 @@ use super::elf::{Dynamic, Elf, ElfError, Mapped};
 use super::ld_cache::{self, Entry, MAX_CACHE};
 use crate::model::process::{FindsBy, How, Missing, Object, Process};
 
-/// No process loads more objects.
+/// Maximum number of objects in a process.
 const MAX_OBJECTS: usize = 4_096;
-/// No variable lists more folders.
+/// Maximum number of folders read from a search path.
 const MAX_FOLDERS: usize = 1_024;
 
-/// What the loader goes by, beside the files.
+/// The loader's input other than the libraries.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {
-    /// Where `/etc` and the default folders are looked for: `/`, or a folder that stands for it in a test.
+    /// The root folder for `/etc` and the default folders: `/`, or another folder in a test.
     pub root: PathBuf,
     /// `LD_LIBRARY_PATH`.
     pub library_path: Option<String>,
     /// `LD_PRELOAD`.
     pub preload: Option<String>,
-    /// Folders with libraries of conda, where copies are looked for.
+    /// conda's library folders, which are searched for copies of CUDA libraries.
     pub conda: Vec<PathBuf>,
-    /// The folder in which the program is started: an empty entry of a search path means it.
+    /// The program's working folder: the meaning of an empty entry in a search path.
     pub working_folder: PathBuf,
 }
 
-/// Builds processes.
+/// Builds a [`Process`].
 pub struct Loader {
     root: PathBuf,
     library_path: Vec<PathBuf>,
@@ -45,9 +45,9 @@ pub struct Loader {
     machine: String,
     library_folder: &'static str,
     working_folder: PathBuf,
-    /// Headers of files that were looked at, so that none is read twice.
+    /// Cache of file headers; `None` for unreadable files.
     seen: HashMap<PathBuf, Option<Header>>,
-    /// Whether a folder exists: most of a search path does not have what is asked for.
+    /// Cache of which folders exist.
     folders: HashMap<PathBuf, bool>,
     process: Process,
     dynamics: Vec<Dynamic>,
@@ -62,12 +62,12 @@ struct Header {
 }
 
 impl Loader {
-    /// A process of a program, with what the program itself needs.
+    /// Starts a process with a program and the libraries that it needs.
     ///
     /// # Errors
     /// When the program's file cannot be read.
     pub fn start(program: &Path, around: &Surroundings) -> Result<Loader, ElfError> {
-        // The kernel tells the loader the program's real place, whatever link led there.
+        // `$ORIGIN` is the program's real folder: the kernel resolves symlinks.
         let program = std::fs::canonicalize(program)?;
         let header = read(&program)?;
         let machine = header.machine.clone();
@@ -127,17 +127,17 @@ impl Loader {
         let name = program.display().to_string();
         loader.add(program, name, None, How::Program, header);
         for name in loader.preload.clone() {
-            // One that is not there is said by the loader and left out.
+            // The loader only warns about a missing preload library.
             let _ = loader.find_and_add(&name, Some(0), true);
         }
         loader.needs_from(0);
         Ok(loader)
     }
 
-    /// Loads a file by its path, as an import or `dlopen` with a path does, with what it needs.
+    /// Loads a file by its path with its dependencies, as an import or `dlopen` with a path does.
     ///
     /// # Errors
-    /// When it is no library that the loader would take.
+    /// When the file is not a library that the loader accepts.
     pub fn open_file(&mut self, path: &Path) -> Result<usize, ElfError> {
         let real = std::fs::canonicalize(path)?;
         if let Some(at) = self.by_file.get(&real) {
@@ -151,7 +151,8 @@ impl Loader {
         Ok(at)
     }
 
-    /// Loads by name, as `dlopen` in an object does; what is not found goes among the missing.
+    /// Loads the first of `names` that is found, as `dlopen` in an object does. If none is found, the last name is
+    /// recorded as missing.
     pub fn open(&mut self, names: &[String], by: usize) -> Option<usize> {
         let next = self.process.objects.len();
         for name in names {
@@ -167,7 +168,7 @@ impl Loader {
         None
     }
 
-    /// Loads by name where it is found; that it is not is no fault.
+    /// Loads a library by name if it is found. A library that is not found is not recorded as missing.
     pub fn open_if_there(&mut self, name: &str, by: usize) -> Option<usize> {
         let next = self.process.objects.len();
         let at = self.find_and_add(name, Some(by), false)?;
@@ -175,7 +176,7 @@ impl Loader {
         Some(at)
     }
 
-    /// The names of the cache that start with a prefix, with their files.
+    /// The files of the cache entries whose names start with a prefix.
     pub fn cached(&self, prefix: &str) -> Vec<PathBuf> {
         self.cache.iter().filter(|e| e.name.starts_with(prefix)).map(|e| self.under_root(&e.path)).collect()
     }
@@ -185,12 +186,12 @@ impl Loader {
         &self.library_path
     }
 
-    /// The process as it is now.
+    /// The process so far.
     pub fn process(&self) -> &Process {
         &self.process
     }
 
-    /// Breadth first, as the loader goes: what each object from `first` on needs.
+    /// Loads the dependencies of each object from `first` on, breadth first as the loader does.
     fn needs_from(&mut self, first: usize) {
         let mut at = first;
         while at < self.process.objects.len() && self.process.objects.len() < MAX_OBJECTS {
@@ -219,7 +220,7 @@ impl Loader {
         };
         let real = std::fs::canonicalize(&path).ok()?;
         if let Some(at) = self.by_file.get(&real).copied() {
-            // The same file under another name is loaded once.
+            // A file is loaded once, even under several names.
             self.by_name.insert(name.to_owned(), at);
             return Some(at);
         }
@@ -245,7 +246,7 @@ impl Loader {
         at
     }
 
-    /// The first file that serves a name.
+    /// The file that the loader takes for a name.
     fn search(&mut self, name: &str, by: usize) -> Option<(PathBuf, How)> {
         self.places(name, by).into_iter().find_map(|(place, how)| {
             let found = match place {
@@ -256,13 +257,13 @@ impl Loader {
         })
     }
 
-    /// Where the loader looks for a name, in order.
+    /// The places where the loader searches for a name, in order.
     fn places(&self, name: &str, by: usize) -> Vec<(Place, How)> {
         let mut out = Vec::new();
         if self.dynamics[by].runpath.is_empty() {
             let mut at = Some(by);
             let mut reached_program = false;
-            // An object is loaded by an earlier one: the chain ends.
+            // Each object is loaded by an earlier one, so the chain ends.
             while let Some(object) = at {
                 out.extend(self.own_path(&self.dynamics[object].rpath, object, How::Rpath));
                 reached_program |= object == 0;
@@ -289,14 +290,14 @@ impl Loader {
         out
     }
 
-    /// The folders that an object names itself.
+    /// The folders in an object's RPATH or RUNPATH.
     fn own_path(&self, list: &[String], of: usize, how: fn(usize) -> How) -> Vec<(Place, How)> {
         let origin = self.origin(of);
         let entries = list.iter().take(MAX_FOLDERS);
         entries.map(|entry| (Place::Folder(self.expanded(entry, &origin)), how(of))).collect()
     }
 
-    /// Whether this processor can use what stands in a folder for newer ones.
+    /// Whether this processor supports the `glibc-hwcaps` level in a path, if there is one.
     fn suits(&self, path: &Path) -> bool {
         let mut parts = path.components().filter_map(|c| match c {
             Component::Normal(part) => part.to_str(),
@@ -341,7 +342,7 @@ impl Loader {
         self.usable(&path).then_some(path)
     }
 
-    /// Whether a file is there and for this processor.
+    /// Whether a file exists and is for this architecture.
     fn usable(&mut self, path: &Path) -> bool {
         self.header(path).is_some_and(|header| header.machine == self.machine)
     }
@@ -359,7 +360,7 @@ impl Loader {
         self.process.objects[of].path.parent().map(Path::to_path_buf).unwrap_or_default()
     }
 
-    /// An entry of a search path with `$ORIGIN`, `$LIB` and `$PLATFORM` put in. An empty one is the working
+    /// Expands `$ORIGIN`, `$LIB` and `$PLATFORM` in an entry of a search path. An empty entry is the working
     /// folder.
     fn expanded(&self, entry: &str, origin: &Path) -> PathBuf {
         if entry.is_empty() {
@@ -377,7 +378,7 @@ impl Loader {
                     return Some((*value, after.strip_prefix(name)?.strip_prefix('}')?));
                 }
                 let after = tail.strip_prefix(name)?;
-                // `$LIBRARY` is no `$LIB`.
+                // `$LIBRARY` is not `$LIB`.
                 let ends = !after.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
                 ends.then_some((*value, after))
             });
@@ -396,7 +397,7 @@ impl Loader {
         PathBuf::from(out)
     }
 
-    /// An absolute path of the machine, in a test under the folder that stands for its root.
+    /// An absolute path below the root folder.
     fn under_root(&self, path: &Path) -> PathBuf {
         if self.root == Path::new("/") || path.starts_with(&self.root) {
             return path.to_path_buf();
@@ -416,7 +417,7 @@ fn read(path: &Path) -> Result<Header, ElfError> {
     Ok(Header { machine: elf.machine(), dynamic: elf.dynamic })
 }
 
-/// The levels of x86-64 that this processor has, the highest first (psABI).
+/// The x86-64 levels of this processor (psABI), the highest first.
 fn hwcaps(machine: &str) -> Vec<String> {
     let mut levels: Vec<&str> = Vec::new();
     #[cfg(target_arch = "x86_64")]

@@ -1,4 +1,4 @@
-//! What is installed, read from files: nothing is imported, run or loaded.
+//! Reads installed packages and libraries from files. Nothing is imported, run or loaded.
 
 mod dist_info;
 mod elf;

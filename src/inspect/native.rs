@@ -1,4 +1,4 @@
-//! An environment's libraries, and the process that importing its frameworks would make of them.
+//! Reads an environment's libraries and simulates the process that imports its frameworks.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -12,9 +12,9 @@ use crate::model::native::{
     Copy, ForeignSymbols, FrameworkLoads, Native, Opened, OwnLibrary, Unreadable, UnreadableLibrary,
 };
 
-/// The kinds of library that are looked for outside the environment.
+/// Name prefixes of the libraries that are searched for outside the environment.
 const KINDS: [&str; 5] = ["libcudnn", "libcudart.so", "libcublas", "libnccl.so", "libnvJitLink.so"];
-/// Where toolkits and cuDNN are put, beside the loader's own folders.
+/// Usual folders of CUDA toolkits and cuDNN, in addition to the loader's folders.
 const USUAL_PLACES: [&str; 6] = [
     "usr/local/cuda/lib64",
     "usr/lib/x86_64-linux-gnu",
@@ -23,26 +23,26 @@ const USUAL_PLACES: [&str; 6] = [
     "usr/local/lib",
     "opt/conda/lib",
 ];
-/// No more copies are listed.
+/// Maximum number of copies listed.
 const MAX_COPIES: usize = 200;
-/// No more threads read libraries: they wait for the disk more than they work.
+/// Maximum number of threads that read libraries; the work is limited by the disk.
 const MAX_THREADS: usize = 8;
 
-/// What is known of what libraries load.
+/// Which libraries are loaded at import and at run time, from the registry.
 pub struct Loads<'r> {
-    /// What importing a framework loads.
+    /// The libraries that importing a framework loads.
     pub frameworks: &'r [FrameworkLoads],
-    /// What libraries open by name.
+    /// The libraries that other libraries open by name.
     pub opened: &'r [Opened],
 }
 
-/// Reads the libraries of an environment and builds its process.
+/// Reads the libraries of an environment and simulates its process.
 pub fn native(installed: &Installed, around: &loader::Surroundings, loads: &Loads<'_>) -> Native {
     let (own, unreadable) = own_libraries(installed);
     let mut native = Native { own, unreadable, ..Native::default() };
     let python = Path::new(&installed.prefix).join("bin/python");
-    native.interpreter_gone = python.is_symlink() && !python.exists();
-    // A framework without a library of its own, broken or none at all, is found by its files.
+    native.interpreter_missing = python.is_symlink() && !python.exists();
+    // Without a readable library of a framework there is no process; the file check reports damaged ones.
     let is_framework = |own: &OwnLibrary| loads.frameworks.iter().any(|row| row.package == own.package);
     if !native.own.iter().any(is_framework) {
         return native;
@@ -58,14 +58,14 @@ pub fn native(installed: &Installed, around: &loader::Surroundings, loads: &Load
         }
         Err(why) => native.not_done = Some(why),
     }
-    // Where a library of torch could not be read, what it defines is not known.
+    // If a library of torch cannot be read, the symbols that it defines are unknown.
     if !native.unreadable.iter().any(|library| library.package == "torch") {
         native.foreign = foreign_symbols(&native.own);
     }
     native
 }
 
-/// The version of a CUDA library; of others nobody asks.
+/// The version of a library in [`KINDS`]; `None` for other libraries.
 fn version_of(path: &Path) -> Option<crate::model::library::LibraryVersion> {
     let name = path.file_name()?.to_str()?;
     if !KINDS.iter().any(|kind| name.starts_with(kind)) {
@@ -79,7 +79,7 @@ fn own_libraries(installed: &Installed) -> (Vec<OwnLibrary>, Vec<UnreadableLibra
     for distribution in &installed.distributions {
         all.extend(distribution.libraries.iter().map(|path| (distribution.name.as_str(), path.as_str())));
     }
-    // The largest first, so that the threads end together.
+    // Largest first, so that the threads finish at about the same time.
     let size = |path: &str| std::fs::metadata(installed.site_packages.join(path)).map_or(0, |m| m.len());
     all.sort_by_cached_key(|(_, path)| std::cmp::Reverse(size(path)));
     let queue = Mutex::new(all.iter());
@@ -94,7 +94,7 @@ fn own_libraries(installed: &Installed) -> (Vec<OwnLibrary>, Vec<UnreadableLibra
                     let file = installed.site_packages.join(path);
                     let found = match library(&file, Detail::Code) {
                         Ok(found) => found,
-                        // One that is gone is missing, which is another thing than broken.
+                        // A missing file is reported as missing, not as unreadable.
                         Err(_) if !file.exists() => continue,
                         Err(why) => {
                             if let Ok(mut broken) = broken.lock() {
@@ -130,8 +130,8 @@ fn unreadable(error: &ElfError) -> Unreadable {
     }
 }
 
-/// The process of importing each framework, then of what its libraries open by name, then of the extensions that are
-/// built against torch.
+/// Simulates the process: imports of each framework, libraries that these open by name, then extensions built against
+/// torch.
 fn process(
     installed: &Installed,
     own: &[OwnLibrary],
@@ -144,7 +144,7 @@ fn process(
     let python = python.ok_or("the environment has no interpreter, so its process could not be built")?;
     let mut loader = Loader::start(&python, around)
         .map_err(|why| format!("the interpreter `{}` cannot be read: {why}", python.display()))?;
-    // torch first: beside it, the others meet what it has loaded.
+    // torch first: the other frameworks reuse the libraries that it loads.
     let (torch, others): (Vec<_>, Vec<_>) = loads.frameworks.iter().partition(|row| row.package == "torch");
     for row in torch.into_iter().chain(others) {
         import(&mut loader, installed, own, row);
@@ -156,7 +156,7 @@ fn process(
         .iter()
         .filter(|d| d.name != "torch")
         .filter(|d| d.requires.iter().any(|line| crate::model::text::requirement_name(line) == "torch"));
-    // Modules of Python; `libx_cuda118.so` and the like are opened by packages themselves, the one that fits.
+    // Only Python modules: of libraries like `libx_cuda118.so`, a package opens the suitable one itself.
     let is_module = |path: &&String| {
         let name = path.rsplit('/').next().unwrap_or(path);
         path.ends_with(".so") && !name.starts_with("lib")
@@ -167,10 +167,10 @@ fn process(
     Ok((loader, of_framework))
 }
 
-/// Loads what importing a framework loads itself.
+/// Loads the libraries that importing a framework loads.
 fn import(loader: &mut Loader, installed: &Installed, own: &[OwnLibrary], row: &FrameworkLoads) {
     let Some(distribution) = installed.distributions.iter().find(|d| d.name == row.package) else { return };
-    // NVIDIA's libraries of the environment whose names begin so, in the framework's order.
+    // The environment's NVIDIA libraries with the name `{start}.so*`.
     let of_nvidia = |start: &str| {
         let begins = |name: &str| name.strip_prefix(start).is_some_and(|rest| rest.starts_with(".so"));
         own.iter()
@@ -187,7 +187,7 @@ fn import(loader: &mut Loader, installed: &Installed, own: &[OwnLibrary], row: &
         distribution.libraries.iter().filter_map(|path| Some((row.place(path)?, path))).collect();
     starts.sort();
     for (_, path) in starts {
-        // A file that is gone or broken is found by its size.
+        // The file check reports a missing or damaged file.
         let _ = loader.open_file(&installed.site_packages.join(path));
     }
     if row.by_path {
@@ -199,14 +199,14 @@ fn import(loader: &mut Loader, installed: &Installed, own: &[OwnLibrary], row: &
     };
     let looking: Vec<usize> = row.from.iter().filter_map(named).collect();
     for library in row.opens.iter().flat_map(|start| of_nvidia(start)) {
-        // The name is the one that its own wheels were made for.
+        // The framework opens the SONAME for which it was built.
         let file = library.library.path.rsplit('/').next().unwrap_or(&library.library.path);
         let name = library.library.soname.as_deref().unwrap_or(file);
         let _ = looking.iter().find_map(|by| loader.open_if_there(name, *by));
     }
 }
 
-/// What the objects of a process open by name, and what these open in turn.
+/// Loads the libraries that the objects of a process open by name, and those that these open in turn.
 fn open_by_name(loader: &mut Loader, opened: &[Opened]) {
     let mut at = 0;
     while let Some(object) = loader.process().objects.get(at).cloned() {
@@ -230,13 +230,13 @@ fn open_by_name(loader: &mut Loader, opened: &[Opened]) {
     }
 }
 
-/// The names that are tried for a row: `libcudnn_ops.so.9.10.2`, `libcudnn_ops.so.9.10`, `libcudnn_ops.so.9`.
+/// The names tried for a row, in order: `libcudnn_ops.so.9.10.2`, `libcudnn_ops.so.9.10`, `libcudnn_ops.so.9`.
 fn names(row: &Opened, opener: &Path) -> Vec<String> {
     let plain = || vec![row.name.clone()];
     if !row.versioned {
         return plain();
     }
-    // cuDNN's main library does not say its version; the part that it opens first, beside it, does.
+    // cuDNN's main library does not contain its version; libcudnn_graph in the same folder does.
     let major = row.name.rsplit('.').next().unwrap_or_default();
     let beside = opener.with_file_name(format!("libcudnn_graph.so.{major}"));
     let Some(version) = version_of(opener).or_else(|| version_of(&beside)) else { return plain() };
@@ -248,7 +248,7 @@ fn names(row: &Opened, opener: &Path) -> Vec<String> {
     (1..=3).rev().map(|count| format!("{stem}.{}", parts[..count].join("."))).collect()
 }
 
-/// CUDA's and cuDNN's libraries outside the environment: on the loader's paths and in the usual places.
+/// CUDA and cuDNN libraries outside the environment: in the loader's folders and the usual places.
 fn copies(loader: &Loader, around: &loader::Surroundings, prefix: &Path) -> Vec<Copy> {
     let prefix = std::fs::canonicalize(prefix).unwrap_or_else(|_| prefix.to_path_buf());
     let mut files: Vec<PathBuf> = KINDS.iter().flat_map(|kind| loader.cached(kind)).collect();
@@ -267,7 +267,7 @@ fn copies(loader: &Loader, around: &loader::Surroundings, prefix: &Path) -> Vec<
             KINDS.iter().any(|kind| name.starts_with(kind)) && super::is_library(&name)
         }));
     }
-    // Links to one file are one copy.
+    // Symlinks to the same file count as one copy.
     let mut real: Vec<PathBuf> = files.iter().filter_map(|path| std::fs::canonicalize(path).ok()).collect();
     real.sort();
     real.dedup();
@@ -276,8 +276,8 @@ fn copies(loader: &Loader, around: &loader::Surroundings, prefix: &Path) -> Vec<
     real.into_iter().map(|path| Copy { version: version_of(&path), path }).collect()
 }
 
-/// Extensions outside torch that ask for symbols of torch's C++ interface which its libraries do not define:
-/// they were built against another torch, and their import fails.
+/// Extensions that require symbols of torch's C++ API which the installed torch does not define: they were built for
+/// another torch version, and their import fails.
 fn foreign_symbols(own: &[OwnLibrary]) -> Vec<ForeignSymbols> {
     let is_torch = |library: &&OwnLibrary| library.library.path.starts_with("torch/lib/");
     let needs_torch = |library: &&OwnLibrary| {
@@ -302,7 +302,7 @@ fn foreign_symbols(own: &[OwnLibrary]) -> Vec<ForeignSymbols> {
             .into_iter()
             .filter(of_torch)
             .filter(|name| !torch.iter().any(|library| library.defines(name)))
-            // A package may bring a library of its own with such symbols.
+            // Another library of the package may define the symbol.
             .filter(|name| !beside.iter().any(|l| defines(&l.file, name)))
             .collect();
         if let Some(first) = unknown.first() {
@@ -322,15 +322,15 @@ fn defines(file: &Path, name: &[u8]) -> bool {
     Elf::parse(mapped.bytes()).is_ok_and(|elf| elf.defines(name))
 }
 
-/// Whether a mangled name is of torch's namespaces: `c10`, `at`, `torch`, `caffe2`.
+/// Whether a mangled name belongs to torch's namespaces: `c10`, `at`, `torch`, `caffe2`.
 fn is_of_torch(name: &[u8]) -> bool {
     let Some(rest) = name.strip_prefix(b"_Z") else { return false };
-    // Tables and type information of classes: `_ZTVN5torch...`.
+    // Virtual tables and type information of classes: `_ZTVN5torch...`.
     let rest =
         [&b"TV"[..], b"TI", b"TS", b"TT"].iter().find_map(|kind| rest.strip_prefix(*kind)).unwrap_or(rest);
     let spelled: [&[u8]; 8] =
         [b"N3c10", b"NK3c10", b"N2at", b"NK2at", b"N5torch", b"NK5torch", b"N6caffe2", b"NK6caffe2"];
-    // The C++ side of torch's Python types has no namespace: `_Z16THPVariable_WrapN2at10TensorBaseE`.
+    // The C++ code of torch's Python types has no namespace: `_Z16THPVariable_WrapN2at10TensorBaseE`.
     let digits = rest.iter().take_while(|c| c.is_ascii_digit()).count();
     spelled.iter().any(|part| rest.starts_with(part)) || (digits > 0 && rest[digits..].starts_with(b"THP"))
 }

@@ -1,22 +1,22 @@
-//! Which of NVIDIA's packages records a library file, and as which release: most of CUDA's libraries say only their
-//! major themselves, and their wheels are versioned as they are.
+//! Finds the NVIDIA package that records a library file. Its version is the library's version: most CUDA libraries
+//! contain only their major version.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-/// No site-packages lies more folders above a library.
+/// Maximum depth of a library below site-packages.
 const MAX_DEPTH: usize = 12;
-/// No RECORD of these packages is longer, in bytes.
+/// Maximum size of a RECORD that is read, in bytes.
 const MAX_RECORD: u64 = 16 << 20;
-/// No environment has more packages of NVIDIA's.
+/// Maximum number of NVIDIA packages read in a folder.
 const MAX_PACKAGES: usize = 256;
 
-/// What NVIDIA's packages record, by site-packages folder; each is read once.
+/// The libraries recorded by NVIDIA packages, by site-packages folder. Each folder is read once.
 #[derive(Debug, Default)]
 pub struct Records(BTreeMap<PathBuf, HashMap<String, (String, String)>>);
 
 impl Records {
-    /// The package that records a file, and its version: `("nvidia-cublas-cu12", "12.8.4.1")`. Only NVIDIA's are asked.
+    /// The NVIDIA package that records a file, and its version: `("nvidia-cublas-cu12", "12.8.4.1")`.
     pub fn of(&mut self, file: &Path) -> Option<(String, String)> {
         let file = std::fs::canonicalize(file).ok()?;
         file.ancestors().skip(1).take(MAX_DEPTH).find_map(|folder| {
@@ -26,7 +26,7 @@ impl Records {
     }
 }
 
-/// The libraries that the packages in a folder record, each with its package and version.
+/// The libraries that NVIDIA packages in a folder record, with package and version.
 fn read(folder: &Path) -> HashMap<String, (String, String)> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let is_info = |name: &str| name.starts_with("nvidia_") && name.ends_with(".dist-info");

@@ -1,21 +1,21 @@
-//! A Python environment's folders: where its packages are, which Python it has.
+//! Finds a Python environment's site-packages and Python version.
 
 use std::path::{Path, PathBuf};
 
 use crate::model::wheel::Python;
 
-/// A folder that is no Python environment.
+/// Why a folder is not a Python environment.
 #[derive(Debug, thiserror::Error)]
 pub enum PrefixError {
-    /// Does not exist.
+    /// It does not exist or is not a folder.
     #[error("`{0}` is not a folder")]
     NoFolder(String),
-    /// Has no site-packages.
-    #[error("`{0}` is no Python environment: it has no site-packages")]
+    /// It has no site-packages.
+    #[error("`{0}` is not a Python environment: it has no site-packages")]
     NoSitePackages(String),
 }
 
-/// The site-packages folder and the Python series.
+/// The site-packages folder and the Python version, if known.
 pub(super) fn site_packages(prefix: &Path) -> Result<(PathBuf, Option<Python>), PrefixError> {
     let shown = || prefix.display().to_string();
     if !prefix.is_dir() {
@@ -35,7 +35,7 @@ pub(super) fn site_packages(prefix: &Path) -> Result<(PathBuf, Option<Python>), 
             };
             for packages in ["site-packages", "dist-packages"] {
                 let folder = entry.path().join(packages);
-                // conda keeps a link `python3.1` to the real folder, venvs link lib64 to lib.
+                // Skips symlinks: conda links `python3.1` to the real folder, venvs link lib64 to lib.
                 let linked = entry.path().is_symlink() || prefix.join(lib).is_symlink();
                 if folder.is_dir() && !linked {
                     found.push((minor, folder));
@@ -53,7 +53,7 @@ pub(super) fn site_packages(prefix: &Path) -> Result<(PathBuf, Option<Python>), 
         .ok_or_else(|| PrefixError::NoSitePackages(shown()))
 }
 
-/// The series that pyvenv.cfg states.
+/// The Python version in pyvenv.cfg.
 fn configured_python(prefix: &Path) -> Option<Python> {
     let text = fs_err::read_to_string(prefix.join("pyvenv.cfg")).ok()?;
     let version = text.lines().find_map(|l| {
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn venvs_and_what_is_none() {
+    fn environments_and_other_folders() {
         let dir = tempfile::tempdir().unwrap();
         assert!(matches!(site_packages(&dir.path().join("x")), Err(PrefixError::NoFolder(_))));
         assert!(matches!(site_packages(dir.path()), Err(PrefixError::NoSitePackages(_))));

@@ -1,8 +1,8 @@
-//! RECORD: the files a distribution owns, with hash and size (PEP 376, 627).
+//! RECORD: the files of a distribution, with hash and size (PEP 376, 627).
 
 use base64::Engine as _;
 
-/// RECORD files larger than this are not read.
+/// Maximum size of a RECORD that is read, in bytes.
 pub(super) const MAX_RECORD: u64 = 64 << 20;
 
 /// One line of a RECORD.
@@ -10,18 +10,18 @@ pub(super) const MAX_RECORD: u64 = 64 << 20;
 pub(super) struct Entry<'t> {
     /// Path relative to site-packages, with `/`.
     pub path: std::borrow::Cow<'t, str>,
-    /// `sha256=...` in URL-safe base64 without padding; empty when not stated.
+    /// `sha256=...` in URL-safe base64 without padding; may be empty.
     pub hash: &'t str,
     /// Size in bytes, when stated.
     pub size: Option<u64>,
 }
 
-/// The lines of a RECORD; unreadable ones are left out.
+/// The entries of a RECORD; invalid lines are skipped.
 pub(super) fn entries(text: &str) -> impl Iterator<Item = Entry<'_>> {
     text.lines().filter_map(|line| {
         let line = line.trim_end_matches('\r');
         let (path, rest) = if let Some(quoted) = line.strip_prefix('"') {
-            // CSV: a path with a comma or quote stands in quotes, quotes doubled.
+            // CSV: a path with a comma or quote is quoted, with doubled quotes.
             let end = quoted.find("\",")?;
             (std::borrow::Cow::Owned(quoted[..end].replace("\"\"", "\"")), &quoted[end + 2..])
         } else {
@@ -33,7 +33,7 @@ pub(super) fn entries(text: &str) -> impl Iterator<Item = Entry<'_>> {
     })
 }
 
-/// A SHA-256 as RECORD writes it.
+/// A SHA-256 in RECORD's format.
 pub(super) fn encode(digest: &[u8]) -> String {
     format!("sha256={}", base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(digest))
 }
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn base64_as_wheels_write_it() {
-        // SHA-256 of nothing.
+        // SHA-256 of empty input.
         let digest = <sha2::Sha256 as sha2::Digest>::digest(b"");
         assert_eq!(encode(&digest), "sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU");
     }

@@ -1,7 +1,7 @@
-//! Versions of symbols: what each object of a process asks for of the files that would serve it.
+//! Symbol versions that the objects of a process require but the files that the loader takes do not define.
 //!
-//! The loader checks this before a single function runs: `version 'GLIBCXX_3.4.29' not found (required by ...)` is what
-//! an older libstdc++ in front of the newer one ends with.
+//! The loader checks them at start. With an older libstdc++ before the newer one in the search path, it fails with
+//! `version 'GLIBCXX_3.4.29' not found (required by ...)`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::elf::{Elf, Mapped};
 use crate::model::native::MissingVersion;
 use crate::model::process::Process;
 
-/// What objects ask for and the file that was taken for the name does not define, an entry for each pair of them.
+/// The missing symbol versions: one entry for each pair of requiring object and file.
 pub(super) fn missing(process: &Process) -> Vec<MissingVersion> {
     let mut defined: BTreeMap<usize, Option<BTreeSet<Vec<u8>>>> = BTreeMap::new();
     let mut out = Vec::new();
@@ -26,7 +26,7 @@ pub(super) fn missing(process: &Process) -> Vec<MissingVersion> {
                 let defined = Elf::parse(mapped.bytes()).ok()?.versions_defined();
                 Some(defined.into_iter().map(<[u8]>::to_vec).collect())
             });
-            // A library without any versions serves all: the loader says so and goes on.
+            // For a library without versions, the loader only warns.
             let Some(known) = known.as_ref().filter(|known| !known.is_empty()) else { continue };
             let absent: Vec<&[u8]> =
                 versions.into_iter().filter(|version| !known.contains(*version)).collect();
@@ -43,10 +43,10 @@ pub(super) fn missing(process: &Process) -> Vec<MissingVersion> {
     out
 }
 
-/// The versions of symbols that a library asks for, by file, and those that it defines.
+/// The symbol versions that a library requires, by file, and those that it defines.
 ///
 /// # Errors
-/// When the bytes are no ELF file that a loader would take.
+/// When the bytes are not an ELF file that the loader accepts.
 pub fn of_bytes(bytes: &[u8]) -> Result<(Vec<(String, Vec<String>)>, Vec<String>), super::ElfError> {
     let elf = Elf::parse(bytes)?;
     let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
@@ -55,7 +55,7 @@ pub fn of_bytes(bytes: &[u8]) -> Result<(Vec<(String, Vec<String>)>, Vec<String>
     Ok((needed.collect(), elf.versions_defined().into_iter().map(text).collect()))
 }
 
-/// `GLIBCXX_3.4.9` comes before `GLIBCXX_3.4.30`.
+/// The sort key of a symbol version: `GLIBCXX_3.4.9` comes before `GLIBCXX_3.4.30`.
 fn numbers(version: &[u8]) -> Vec<u64> {
     let text = String::from_utf8_lossy(version);
     text.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()

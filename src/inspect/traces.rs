@@ -1,5 +1,5 @@
-//! What lies around an environment's packages: conda's own list, folders that Python looks at first, leftovers of
-//! installations, the toolkit that extensions would be built with.
+//! Reads what affects an environment's packages: conda's package list, folders that Python searches first, leftovers
+//! of installations, the CUDA toolkit for building extensions.
 
 use std::path::{Path, PathBuf};
 
@@ -10,14 +10,14 @@ use crate::model::installed::{
 };
 use crate::model::text::{clean, normalized_name};
 
-/// No conda environment has more packages.
+/// Maximum number of entries read from a folder.
 const MAX_ENTRIES: usize = 20_000;
-/// Files that name a version are small.
+/// Maximum size of a configuration or version file, in bytes.
 const MAX_FILE: u64 = 1 << 20;
-/// No RECORD is longer, in bytes; torch's has 2 MB.
+/// Maximum size of a RECORD, in bytes; torch's has 2 MB.
 const MAX_RECORD: u64 = 64 << 20;
 
-/// Looks around an environment. `variable` reads one environment variable.
+/// Reads the traces of an environment. `variable` reads one environment variable.
 pub fn traces(installed: &Installed, root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Traces {
     Traces {
         conda: conda(Path::new(&installed.prefix)),
@@ -43,7 +43,7 @@ fn conda(prefix: &Path) -> Vec<CondaPackage> {
         .take(MAX_ENTRIES)
         .filter(|file| file.path().extension().is_some_and(|e| e == "json"))
         .filter_map(|file| {
-            // conda lists each file of a package there: torch's record has some MB.
+            // The record lists every file of the package: torch's has several MB.
             let text = read(&file.path(), 64 << 20)?;
             let record: CondaRecord = serde_json::from_str(&text).ok()?;
             Some(CondaPackage {
@@ -57,14 +57,14 @@ fn conda(prefix: &Path) -> Vec<CondaPackage> {
     out
 }
 
-/// Packages in folders that Python looks at before site-packages: `PYTHONPATH`, and the user's own folder
-/// unless the environment is a closed one.
+/// Packages in folders that Python searches before site-packages: `PYTHONPATH`, and the user's site-packages
+/// unless a venv excludes it.
 fn shadowing(installed: &Installed, variable: &dyn Fn(&str) -> Option<String>) -> Vec<Shadowing> {
     let mut out = Vec::new();
     let named = variable("PYTHONPATH").unwrap_or_default();
     let site = std::fs::canonicalize(&installed.site_packages).ok();
     for folder in named.split(':').filter(|folder| !folder.is_empty()) {
-        // The environment's own folder, named once more, hides nothing.
+        // The environment's own site-packages shadows nothing.
         if std::fs::canonicalize(folder).ok() != site {
             out.extend(in_folder(Path::new(folder), SearchedFirst::PythonPath, installed));
         }
@@ -84,13 +84,13 @@ fn shadowing(installed: &Installed, variable: &dyn Fn(&str) -> Option<String>) -
     out
 }
 
-/// The packages of a folder that the environment has too.
+/// The packages in a folder that the environment also has.
 fn in_folder(folder: &Path, by: SearchedFirst, installed: &Installed) -> Vec<Shadowing> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_ENTRIES);
     let names: Vec<String> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
     let site = &installed.site_packages;
-    // Modules that the environment has too, by whatever package: few, so that their owners may be looked up. A folder
-    // without `__init__.py` loses to the environment's package.
+    // Modules that the environment also has: few, so that looking up their packages is cheap. A folder without
+    // `__init__.py` does not shadow the environment's package.
     let modules: Vec<String> = names
         .iter()
         .filter_map(|name| match name.strip_suffix(".py") {
@@ -105,7 +105,7 @@ fn in_folder(folder: &Path, by: SearchedFirst, installed: &Installed) -> Vec<Sha
     };
     let mut out = Vec::new();
     for distribution in &installed.distributions {
-        // A package by its metadata, or a module of it.
+        // The folder has the package's dist-info, or one of its modules.
         let with_metadata = names.iter().find_map(|name| {
             let (found, version) = name.strip_suffix(".dist-info")?.split_once('-')?;
             (normalized_name(found) == distribution.name).then(|| Some(version.into()))
@@ -124,17 +124,17 @@ fn in_folder(folder: &Path, by: SearchedFirst, installed: &Installed) -> Vec<Sha
     out
 }
 
-/// Libraries in the folders of CUDA's wheels and of torch that no package records: leftovers of another release, found
-/// by the loader all the same.
+/// Libraries in the folders of NVIDIA's wheels and torch that no RECORD lists: leftovers of another release, which
+/// the loader may take.
 fn unrecorded(installed: &Installed) -> Vec<String> {
     let site = &installed.site_packages;
-    // Where one RECORD is not read, what it lists would seem to be nobody's.
+    // With an unreadable RECORD, its libraries would look unrecorded.
     if installed.distributions.iter().any(|d| !d.record_readable) {
         return Vec::new();
     }
     let recorded: std::collections::HashSet<&str> =
         installed.distributions.iter().flat_map(|d| &d.libraries).map(String::as_str).collect();
-    // The folders that recorded libraries lie in; in others nobody's RPATH leads.
+    // Only folders with recorded libraries: no RPATH points to others.
     let folders: std::collections::BTreeSet<&str> = recorded
         .iter()
         .filter(|path| path.starts_with("nvidia/") || path.starts_with("torch/lib/"))
@@ -145,7 +145,7 @@ fn unrecorded(installed: &Installed) -> Vec<String> {
         let entries = std::fs::read_dir(site.join(folder)).into_iter().flatten().flatten().take(MAX_ENTRIES);
         for entry in entries {
             let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
-            // Links beside a library are made by hand, for linkers; they lead to what is recorded.
+            // Symlinks are made by users for the linker; they point to recorded libraries.
             let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
             if is_file && super::is_library(&path) && !recorded.contains(path.as_str()) {
                 out.push(clean(&path, 200));
@@ -156,7 +156,7 @@ fn unrecorded(installed: &Installed) -> Vec<String> {
     out
 }
 
-/// Folders that pip renamed before it removed a package, and did not get to remove: `~orch`.
+/// Folders that pip renamed while removing a package and did not delete: `~orch`.
 fn leftovers(site: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(site).into_iter().flatten().flatten();
     let mut out: Vec<String> = entries
@@ -169,7 +169,7 @@ fn leftovers(site: &Path) -> Vec<String> {
     out
 }
 
-/// The CUDA toolkit that building an extension would take.
+/// The CUDA toolkit that builds of extensions would use.
 fn toolkit(root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Option<Toolkit> {
     let named = ["CUDA_HOME", "CUDA_PATH"].iter().find_map(|name| {
         variable(name).filter(|v| !v.is_empty()).map(|v| ((*name).to_owned(), PathBuf::from(v)))
@@ -178,7 +178,7 @@ fn toolkit(root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Option<Too
     let by_compiler = || {
         let path = variable("PATH")?;
         let mut folders = path.split(':').filter(|folder| folder.starts_with('/')).map(|folder| {
-            // A test's root stands for the machine's.
+            // A test has another root.
             root.join(folder.trim_start_matches('/'))
         });
         let bin = folders.find(|folder| folder.join("nvcc").is_file())?;

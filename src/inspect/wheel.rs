@@ -1,5 +1,5 @@
-//! The shared libraries inside a wheel. Each is unpacked to a temporary file, because a library's headers
-//! stand at both of its ends and a wheel can only be read forwards; no more than one lies there at a time.
+//! Reads the shared libraries in a wheel. Each is unpacked to a temporary file, one at a time: a library has headers
+//! at both ends, and compressed data can only be read forwards.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -9,27 +9,27 @@ use super::library::{Detail, of_elf};
 use crate::model::library::Library;
 use crate::model::text::clean;
 
-/// No library in a wheel is larger, in bytes; torch's largest has 1.2 GB.
+/// Maximum size of a library in a wheel, in bytes; torch's largest has 1.2 GB.
 const MAX_LIBRARY: u64 = 8 << 30;
-/// No wheel's libraries are larger together.
+/// Maximum total size of a wheel's libraries, in bytes.
 const MAX_TOTAL: u64 = 64 << 30;
-/// A library is not packed better than this; wheels reach 8. More is a bomb.
+/// Maximum compression ratio; wheels reach 8. A higher ratio is treated as a zip bomb.
 const MAX_RATIO: u64 = 200;
-/// Below this size a bomb does no harm.
-const HARMLESS: u64 = 64 << 20;
-/// No wheel has more files; torch has 14,000.
+/// The compression ratio is not checked up to this size, in bytes.
+const RATIO_UNCHECKED_UP_TO: u64 = 64 << 20;
+/// Maximum number of files in a wheel; torch has 14,000.
 const MAX_MEMBERS: usize = 500_000;
 
 /// Why a wheel could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum WheelError {
-    /// The file could not be read, or no temporary file written.
+    /// The wheel could not be read, or a temporary file could not be written.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It is no wheel.
-    #[error("it is no wheel: {0}")]
+    /// It is not a valid wheel.
+    #[error("not a valid wheel: {0}")]
     NotAWheel(String),
-    /// A member contradicts itself.
+    /// A file in the wheel is invalid.
     #[error("`{member}` {why}")]
     Member {
         /// The file inside the wheel.
@@ -39,11 +39,11 @@ pub enum WheelError {
     },
 }
 
-/// Reads the shared libraries of a wheel whose names `wanted` admits. `progress` is told bytes unpacked and bytes in
-/// all.
+/// Reads the shared libraries of a wheel for which `wanted` returns true. `progress` receives the unpacked and total
+/// bytes.
 ///
 /// # Errors
-/// See [`WheelError`]. A member that is called a library and is none is left out.
+/// See [`WheelError`]. Files that have a library's name but are not ELF files are skipped.
 pub fn wheel<R: Read + Seek>(
     archive: &mut zip::ZipArchive<R>,
     wanted: &dyn Fn(&str) -> bool,
@@ -58,19 +58,19 @@ pub fn wheel<R: Read + Seek>(
     }
     let total = libraries.iter().fold(0u64, |sum, (_, size, ..)| sum.saturating_add(*size));
     let packed_in_all = libraries.iter().fold(0u64, |sum, (_, _, packed, _)| sum.saturating_add(*packed));
-    if total > MAX_TOTAL || (total > HARMLESS && total / packed_in_all.max(1) > MAX_RATIO) {
-        return Err(WheelError::NotAWheel("its libraries claim a size that no wheel has".to_owned()));
+    if total > MAX_TOTAL || (total > RATIO_UNCHECKED_UP_TO && total / packed_in_all.max(1) > MAX_RATIO) {
+        return Err(WheelError::NotAWheel("the declared size of its libraries is too large".to_owned()));
     }
     let mut out = Vec::new();
     let mut before = 0;
     for (index, size, packed, name) in libraries {
         let broken = |why| WheelError::Member { member: name.clone(), why };
-        if size > MAX_LIBRARY || (size > HARMLESS && size / packed.max(1) > MAX_RATIO) {
-            return Err(broken("claims a size that no library has"));
+        if size > MAX_LIBRARY || (size > RATIO_UNCHECKED_UP_TO && size / packed.max(1) > MAX_RATIO) {
+            return Err(broken("declares a size that is too large"));
         }
         let mut member = archive.by_index(index).map_err(|_| broken("cannot be unpacked"))?;
         let mut file = tempfile::NamedTempFile::new()?;
-        // Of what is no ELF file the first bytes are enough.
+        // Skips files without the ELF magic.
         let mut magic = [0; 4];
         if member.read_exact(&mut magic).is_err() || magic != *b"\x7fELF" {
             before += size;
@@ -82,7 +82,7 @@ pub fn wheel<R: Read + Seek>(
         });
         let written = written.map_err(|_| broken("cannot be unpacked"))?;
         if written + 4 != size {
-            return Err(broken("has another size than the wheel states"));
+            return Err(broken("differs in size from the wheel's directory"));
         }
         before += size;
         file.seek(SeekFrom::Start(0))?;
@@ -93,10 +93,10 @@ pub fn wheel<R: Read + Seek>(
     Ok(out)
 }
 
-/// Opens a wheel as the archive that it is.
+/// Opens a wheel as a zip archive.
 ///
 /// # Errors
-/// When it is none, or has more files than any wheel.
+/// When it is not a zip archive, or has too many files.
 pub fn open_wheel<R: Read + Seek>(reader: R) -> Result<zip::ZipArchive<R>, WheelError> {
     let not_a_wheel = |e: zip::result::ZipError| match e {
         zip::result::ZipError::Io(error) => WheelError::Io(error),
@@ -109,18 +109,18 @@ pub fn open_wheel<R: Read + Seek>(reader: R) -> Result<zip::ZipArchive<R>, Wheel
     Ok(archive)
 }
 
-/// Places and names of the libraries that `wanted` admits: by the directory alone, nothing else is read.
+/// Index and name of the libraries for which `wanted` returns true. Reads only the zip directory.
 fn libraries_of<R: Read + Seek>(
     archive: &zip::ZipArchive<R>,
     wanted: &dyn Fn(&str) -> bool,
 ) -> Vec<(usize, String)> {
     let names = archive.file_names().enumerate();
-    // A name that is no text is no library's either.
+    // Names that are not valid text are skipped.
     let known = names.filter_map(|(index, name)| Some((index, name.ok()?.into_owned())));
     known.filter(|(_, name)| is_library(name) && wanted(name)).collect()
 }
 
-/// How many libraries `wanted` admits, and their size as packed, in bytes.
+/// The number of libraries for which `wanted` returns true, and their compressed size in bytes.
 ///
 /// # Errors
 /// When a member cannot be found.
@@ -137,10 +137,10 @@ pub fn size_of_libraries<R: Read + Seek>(
     Ok((found.len(), packed))
 }
 
-/// A text file of a wheel, no longer than `limit` bytes; nothing where it has none of that name.
+/// A text file in a wheel; `None` if the wheel does not have it.
 ///
 /// # Errors
-/// When it is larger, or cannot be unpacked.
+/// When it is larger than `limit` bytes, or cannot be unpacked.
 pub fn text_of_wheel<R: Read + Seek>(
     archive: &mut zip::ZipArchive<R>,
     name: &str,
@@ -154,14 +154,14 @@ pub fn text_of_wheel<R: Read + Seek>(
         Err(_) => return Err(broken("cannot be unpacked")),
     };
     if member.size() > limit {
-        return Err(broken("is larger than any such file"));
+        return Err(broken("is too large"));
     }
     let mut bytes = Vec::new();
     member.take(limit).read_to_end(&mut bytes).map_err(|_| broken("cannot be unpacked"))?;
     Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
-/// Copies in pieces, telling how far it is.
+/// Copies in chunks and reports the bytes copied to `tell`.
 fn copy(from: &mut impl Read, to: &mut impl io::Write, mut tell: impl FnMut(u64)) -> io::Result<u64> {
     let mut buffer = vec![0; 1 << 20];
     let mut done = 0;
@@ -176,7 +176,7 @@ fn copy(from: &mut impl Read, to: &mut impl io::Write, mut tell: impl FnMut(u64)
     }
 }
 
-/// Whether a file's name is one of a shared library: `libx.so`, `libx.so.12`, `x.cpython-311-x86_64-linux-gnu.so`.
+/// Whether a file has the name of a shared library: `libx.so`, `libx.so.12`, `x.cpython-311-x86_64-linux-gnu.so`.
 pub fn is_library(name: &str) -> bool {
     let file = name.rsplit('/').next().unwrap_or(name);
     file.ends_with(".so")
@@ -216,8 +216,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_library_is_left_out_and_bombs_are_refused() {
-        let bomb = vec![0; HARMLESS as usize + 1];
+    fn other_files_are_skipped_and_bombs_are_refused() {
+        let bomb = vec![0; RATIO_UNCHECKED_UP_TO as usize + 1];
         let read = |members: &[(&str, &[u8])]| all(write(members).reopen().unwrap());
         assert_eq!(read(&[("a.py", b"x"), ("a.so", b"text"), ("b.so", b"\x7fELF")]).unwrap(), []);
         assert!(matches!(read(&[("../../b.so", &bomb)]), Err(WheelError::NotAWheel(_))));

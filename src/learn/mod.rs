@@ -1,5 +1,5 @@
-//! What a wheel says of itself, as a row of the registry: METADATA, `version.py`, and the code for GPUs in its
-//! libraries. A release enters the registry by reading the binary, not by believing a page.
+//! Reads compatibility data from a wheel, for a row of the registry: METADATA, `version.py`, and the GPU code in its
+//! libraries. The data comes from the wheel itself, not from release notes.
 
 mod row;
 mod store;
@@ -25,53 +25,53 @@ pub use row::{differences, file_of, file_of_release, render};
 pub use store::{Kept, Place, Row, Store};
 pub use unread::unread;
 
-/// No METADATA and no version.py is larger, in bytes.
+/// Maximum size of METADATA and version.py, in bytes.
 const MAX_TEXT: u64 = 16 << 20;
 
-/// Why nothing could be learned.
+/// Why no compatibility data could be read.
 #[derive(Debug, thiserror::Error)]
 pub enum LearnError {
     /// The wheel could not be read.
     #[error(transparent)]
     Wheel(#[from] WheelError),
-    /// Two parts of it say different things.
+    /// Two parts of the wheel contradict each other.
     #[error("the wheel contradicts itself: its {what} says `{says}`, its file name `{name}`")]
     Contradiction {
-        /// Which part.
+        /// The part that differs from the file name.
         what: &'static str,
-        /// What it says.
+        /// Its value.
         says: String,
-        /// What the name says.
+        /// The value in the file name.
         name: String,
     },
-    /// No library of the wheel has code for GPUs.
-    #[error("{0} has no code for GPUs: there is nothing to learn")]
+    /// No library of the wheel has GPU code.
+    #[error("{0} has no GPU code, so it has no compatibility data")]
     NoCode(String),
-    /// Something that every such wheel has is missing.
+    /// A required part is missing or cannot be read.
     #[error("{0}")]
     Missing(String),
 }
 
-/// What was learned of a release.
+/// Compatibility data of a release.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Learned {
     /// Normalized project name.
     pub project: String,
-    /// Plain version.
+    /// Version without local part.
     pub version: Version,
-    /// Flavour: `cu128`, `cpu`; nothing where the wheel names no CUDA.
+    /// CUDA variant: `cu128`, `cpu`; `None` if the wheel does not name one.
     pub variant: Option<String>,
-    /// CUDA it was built with, `12.8`.
+    /// The CUDA version that it was built with, `12.8`.
     pub cuda: Option<String>,
-    /// The exact version of NVIDIA's cuDNN that it pins.
+    /// The cuDNN version that it pins.
     pub cudnn: Option<String>,
-    /// The exact version of NCCL that it pins.
+    /// The NCCL version that it pins.
     pub nccl: Option<String>,
     /// Its requirement on triton, `==3.5.1`.
     pub triton: Option<String>,
     /// Its requirement on torch, `==2.9.1`.
     pub torch: Option<String>,
-    /// Code for GPUs: torch's own list, else what any of its libraries has.
+    /// Targets of the GPU code: torch's own list, else all targets in its libraries.
     pub targets: Option<CodeTargets>,
     /// Platform of the wheel.
     pub platform: Platform,
@@ -79,25 +79,25 @@ pub struct Learned {
     pub requires_python: Option<String>,
     /// The file that was read.
     pub file: String,
-    /// Its SHA-256, where it is known.
+    /// Its SHA-256, if known.
     pub sha256: Option<String>,
-    /// What the index says of all files of the release.
+    /// Facts from the names of all files of the release.
     pub files: FileFacts,
 }
 
-/// What the files of a release say by their names.
+/// Facts from the file names and sizes of a release.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileFacts {
     /// ABI tags: `cp312`, `cp313t`.
     pub pythons: Vec<String>,
     /// Lowest glibc, `2.28`.
     pub glibc: Option<String>,
-    /// Size of the largest, in bytes.
+    /// Size of the largest file, in bytes.
     pub bytes: Option<u64>,
 }
 
 impl FileFacts {
-    /// The facts of the files that a platform can install.
+    /// The facts of the files that can be installed on a platform.
     pub fn of<'f>(files: impl Iterator<Item = &'f WheelFile>, platform: Platform) -> FileFacts {
         let mut out = FileFacts::default();
         let mut glibc: Option<crate::model::version::DottedVersion> = None;
@@ -116,7 +116,7 @@ impl FileFacts {
     }
 
     fn add(&mut self, wheel: &WheelName) {
-        // `cp313-cp313t` is the build without the lock; `py3-none` has no ABI.
+        // ABI tag `cp313t` is the free-threaded build; `py3-none` has no ABI tag.
         let tags =
             if wheel.abis.iter().any(|abi| abi.starts_with("cp")) { &wheel.abis } else { &wheel.pythons };
         for tag in tags {
@@ -133,15 +133,15 @@ impl FileFacts {
     }
 }
 
-/// What is told while a wheel is read.
+/// Receives progress while a wheel is read.
 pub trait Progress {
-    /// So many bytes of the wheel will be read, of so many.
+    /// Called before reading: compressed size in bytes and number of the libraries.
     fn will_read(&mut self, packed: u64, members: usize);
-    /// Bytes unpacked, of so many.
+    /// Called while decompressing: bytes done and in total.
     fn unpacked(&mut self, done: u64, total: u64);
 }
 
-/// Reads a wheel. `file` is its name; sizes and tags of its siblings are for the caller to add.
+/// Reads a wheel. `file` is its name. The caller adds facts of the release's other files.
 ///
 /// # Errors
 /// See [`LearnError`].
@@ -159,7 +159,7 @@ pub fn read<R: Read + Seek>(
     let says = inspect::text_of_wheel(&mut archive, &format!("{module}/version.py"), MAX_TEXT)?;
     let says = says.map(|text| version_py::parse(&text)).unwrap_or_default();
     let plain = name.version.clone().without_local();
-    // A placeholder such as `dev` is no version.
+    // Ignores placeholders such as `dev`.
     if let Some(version) = &says.version
         && version.parse::<Version>().is_ok_and(|v| v.without_local() != plain)
     {
@@ -167,9 +167,9 @@ pub fn read<R: Read + Seek>(
     }
     let is_torch = project == "torch";
     if is_torch && says.version.is_none() {
-        return Err(LearnError::Missing("it has no torch/version.py: this is no wheel of torch".to_owned()));
+        return Err(LearnError::Missing("it has no torch/version.py: it is not a torch wheel".to_owned()));
     }
-    // `2.9.1+cu128` and `cuda = '12.8'` say the same, or one of them is wrong.
+    // `2.9.1+cu128` and `cuda = '12.8'` must agree.
     if let (Some(variant), Some(cuda)) = (says.variant(), &says.cuda)
         && variant != format!("cu{}", cuda.split('.').take(2).collect::<String>())
     {
@@ -183,7 +183,7 @@ pub fn read<R: Read + Seek>(
             "its libtorch_python.so has no list of GPU architectures".to_owned(),
         ));
     }
-    // What is built beside torch matters without such code too.
+    // torch's companions are recorded even without GPU code.
     if targets.is_none() && !is_torch && !COMPANIONS.contains(&project.as_str()) {
         return Err(LearnError::NoCode(format!("{project} {plain}")));
     }
@@ -263,19 +263,19 @@ fn specifier(requirement: &Requirement<VerbatimUrl>) -> Option<String> {
     }
 }
 
-/// Every target that some container has.
+/// All targets of any fatbin container.
 fn all_targets(code: &DeviceCode) -> CodeTargets {
     let of = |counts: Vec<(CodeTarget, usize)>| counts.into_iter().map(|(target, _)| target).collect();
     CodeTargets { sass: of(code.counts(|shape| &shape.sass)), ptx: of(code.counts(|shape| &shape.ptx)) }
 }
 
-/// torch's own list of architectures, or what any library of the wheel has.
+/// torch's own list of architectures, else all targets in the wheel's libraries.
 fn targets<R: Read + Seek>(
     archive: &mut zip::ZipArchive<R>,
     is_torch: bool,
     progress: &mut dyn Progress,
 ) -> Result<Option<CodeTargets>, LearnError> {
-    // What a wheel brings of others stands in a folder of its own, `torchvision.libs`.
+    // Bundled third-party libraries are in a separate folder, `torchvision.libs`.
     let wanted = |name: &str| match is_torch {
         true => name == "torch/lib/libtorch_python.so",
         false => !name.split('/').next().is_some_and(|folder| folder.ends_with(".libs")),
@@ -287,12 +287,14 @@ fn targets<R: Read + Seek>(
     if is_torch {
         return Ok(libraries.into_iter().find_map(|library| library.arch_list));
     }
-    // A GPU would be out for code that is there and could not be read.
+    // Incomplete data would exclude GPUs that the unread code supports.
     let fault = |library: &Library| Some((library.path.clone(), library.device.as_ref()?.fault.clone()?));
     if let Some((path, fault)) = libraries.iter().find_map(fault) {
-        return Err(LearnError::Missing(format!("the GPU code of `{path}` cannot be read whole: {fault}")));
+        return Err(LearnError::Missing(format!(
+            "the GPU code of `{path}` cannot be read completely: {fault}"
+        )));
     }
-    // Some packages have a library for each CUDA, of which one is loaded: a GPU is out where none has code for it.
+    // Some packages have one library for each CUDA version and load one of them, so the targets are merged.
     let with_code = libraries.iter().filter_map(|library| library.device.as_ref()).map(all_targets);
     Ok(with_code.reduce(|mut a, b| {
         for (mine, more) in [(&mut a.sass, b.sass), (&mut a.ptx, b.ptx)] {

@@ -1,4 +1,4 @@
-//! What was learned, as the block to append to a file of the registry.
+//! Renders compatibility data as a TOML block for a registry file.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::model::capability::CodeTarget;
 use crate::model::text::toml_string as quote;
 use crate::registry::{COMPANIONS, Registry};
 
-/// The block, with the file it belongs to and the wheel it was read from in a comment above.
+/// The TOML block. Comments above it name the wheel and the registry file.
 pub fn render(learned: &Learned) -> String {
     let mut out = String::new();
     let hash = learned.sha256.as_ref().map(|sha256| format!(", sha256 {sha256}")).unwrap_or_default();
@@ -22,12 +22,12 @@ pub fn render(learned: &Learned) -> String {
     out
 }
 
-/// The file of the registry that the row belongs to.
+/// The registry file of the row.
 pub fn file_of(learned: &Learned) -> String {
     file_of_release(&learned.project, &learned.version)
 }
 
-/// The file of the registry that the row of a release belongs to.
+/// The registry file of the row for a release.
 pub fn file_of_release(project: &str, version: &Version) -> String {
     if project != "torch" {
         return "companions.toml".to_owned();
@@ -36,7 +36,7 @@ pub fn file_of_release(project: &str, version: &Version) -> String {
     format!("torch/{}.toml", series.join("."))
 }
 
-/// What the registry's own row says differently, by key; nothing where it has none.
+/// The keys in which the registry's row differs; `None` if the registry has no row.
 pub fn differences(registry: &Registry, learned: &Learned) -> Option<Vec<&'static str>> {
     if learned.project != "torch" {
         let row = registry.companion(&learned.project, &learned.version)?;
@@ -91,7 +91,7 @@ fn companion(out: &mut String, learned: &Learned) {
     field(out, "package", Some(&learned.project));
     field(out, "version", Some(&learned.version.to_string()));
     field(out, "torch", learned.torch.as_deref());
-    // Only what is built beside torch has a flavour in a lock.
+    // In a lock, only torch's companions have a variant.
     field(
         out,
         "variant",

@@ -1,6 +1,6 @@
-//! Rows that were read from wheels, kept in a folder so that a wheel is read once.
+//! Stores rows that were read from wheels in a folder, so that each wheel is read once.
 //!
-//! The folder may hold anything: a text counts only where it is the one row of the release that its name states.
+//! The folder is untrusted: a file is used only if it contains exactly the row of the release in its name.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,19 +14,19 @@ use crate::registry::{self, Registry, STACK_PACKAGES};
 
 /// Limit on the size of a kept row, in bytes.
 const MAX_ROW: u64 = 64 << 10;
-/// What is kept for a wheel that was read and has no GPU code.
+/// Content of the file for a wheel without GPU code.
 const NO_CODE: &str = "# no code for GPUs\n";
 
-/// A row, with the file of the registry that it belongs to.
+/// A registry file and the row that belongs to it.
 pub type Row = (String, String);
 
-/// The folder of kept rows.
+/// The folder with stored rows.
 #[derive(Debug, Clone)]
 pub struct Store {
     folder: PathBuf,
 }
 
-/// The place of one release on one platform.
+/// The stored file of one release on one platform.
 #[derive(Debug, Clone)]
 pub struct Place<'r> {
     name: &'r str,
@@ -35,31 +35,31 @@ pub struct Place<'r> {
     path: PathBuf,
 }
 
-/// What is kept of a release.
+/// What is stored for a release.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Kept {
     /// Its row.
     Row(Row),
     /// Its wheel was read and has no GPU code.
     NoCode,
-    /// Nothing, or nothing valid.
+    /// Nothing valid.
     Nothing,
 }
 
 impl Store {
-    /// A store in a folder, which need not exist yet.
+    /// A store in a folder, which may not exist yet.
     pub fn new(folder: PathBuf) -> Store {
         Store { folder }
     }
 
-    /// The place of a release.
+    /// The stored file of a release.
     pub fn place<'r>(&self, name: &'r str, version: &'r Version, platform: Platform) -> Place<'r> {
         let path = self.folder.join(format!("{name}-{version}-{platform}.toml"));
         Place { name, version, platform, path }
     }
 
-    /// The kept rows of locked packages that the registry does not have: a question about a lock is answered with the
-    /// data that the lock was made with.
+    /// Stored rows of locked packages that the registry does not have, so that queries about a lock use the data with
+    /// which it was made.
     pub fn rows_of(&self, packages: &[ChosenPackage], platform: Platform, registry: &Registry) -> Vec<Row> {
         let mut rows: Vec<Row> = Vec::new();
         for package in packages {
@@ -67,7 +67,7 @@ impl Store {
             let version = package.version.clone().without_local();
             let is_unknown = match name {
                 "torch" => !registry.builds().iter().any(|b| b.version == version && b.platform == platform),
-                // Others have a row only where their code was read, or where they belong to torch.
+                // Other packages have a row only if their GPU code was read, or if they belong to the torch stack.
                 _ if package.targets.is_some() || STACK_PACKAGES.contains(&name) => {
                     !registry.companions().iter().any(|row| row.package == name && row.version == version)
                         && !registry.builds().iter().any(|b| b.companion(name) == Some(&version))
@@ -86,7 +86,7 @@ impl Store {
 }
 
 impl Place<'_> {
-    /// Reads it.
+    /// Reads the file.
     pub fn read(&self) -> Kept {
         match text(&self.path) {
             Some(text) if text == NO_CODE => Kept::NoCode,
@@ -97,7 +97,7 @@ impl Place<'_> {
         }
     }
 
-    /// The row, where there is one.
+    /// The row, if one is stored.
     pub fn row(&self) -> Option<Row> {
         match self.read() {
             Kept::Row(row) => Some(row),
@@ -105,7 +105,7 @@ impl Place<'_> {
         }
     }
 
-    /// Keeps a row, or that the wheel has no GPU code. A failure to write only makes the next run slower.
+    /// Stores a row, or that the wheel has no GPU code. Write errors are ignored: the next run is only slower.
     pub fn keep(&self, row: Option<&str>) {
         let _ = self.write(row.unwrap_or(NO_CODE));
     }
@@ -113,7 +113,7 @@ impl Place<'_> {
     fn write(&self, text: &str) -> std::io::Result<()> {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         fs_err::create_dir_all(folder)?;
-        // A name of its own, then renamed: a reader sees all of it or nothing.
+        // Written to a temporary file and renamed, so that readers never see a partial file.
         let mut file = tempfile::Builder::new().prefix(".envlock-").tempfile_in(folder)?;
         file.write_all(text.as_bytes())?;
         file.persist(&self.path)?;

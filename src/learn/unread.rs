@@ -1,14 +1,14 @@
-//! Which packages of a solution may have GPU code that nobody has read.
+//! Finds packages of a solution that may have GPU code without a row in the registry.
 
 use crate::model::solution::{ChosenFile, ChosenPackage, Edge, Solution};
 use crate::model::wheel::WheelName;
 use crate::registry::{Registry, STACK_PACKAGES};
 
-/// Limit on the size of a wheel that is read without being asked for, in bytes.
+/// Maximum size of a wheel that is read automatically, in bytes.
 const MAX_WHEEL: u64 = 64 << 20;
 
-/// The packages of a solution that use a GPU, depend on torch or NVIDIA's libraries, have a small wheel for one platform,
-/// and have no row.
+/// The packages of a solution for a GPU that depend on torch or NVIDIA's libraries, have a small platform wheel, and
+/// have no row.
 pub fn unread<'s>(solution: &'s Solution, registry: &Registry) -> impl Iterator<Item = &'s ChosenPackage> {
     let uses_gpu =
         solution.stack.as_ref().is_some_and(|s| s.cuda.is_some()) || !solution.frameworks.is_empty();

@@ -1,6 +1,6 @@
-//! `torch/version.py` and its like: a few assignments that a build writes.
+//! Parses `torch/version.py` and similar files: assignments that the build generates.
 
-/// What it says.
+/// Values of a `version.py`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct VersionPy {
     /// `__version__`, `2.9.1+cu128`.
@@ -10,7 +10,7 @@ pub(super) struct VersionPy {
 }
 
 impl VersionPy {
-    /// The flavour: by the local part of the version, else by CUDA.
+    /// The CUDA variant: from the version's local part, else from `cuda`.
     pub fn variant(&self) -> Option<String> {
         let local = self.version.as_ref().and_then(|v| v.split_once('+')).map(|(_, local)| local.to_owned());
         let known = |v: &String| v == "cpu" || v.strip_prefix("cu").is_some_and(|n| n.parse::<u32>().is_ok());
@@ -18,7 +18,7 @@ impl VersionPy {
     }
 }
 
-/// Reads the assignments; nothing is run.
+/// Parses the assignments without running the code.
 pub(super) fn parse(text: &str) -> VersionPy {
     let value = |names: &[&str]| {
         text.lines().find_map(|line| {

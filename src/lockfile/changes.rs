@@ -1,4 +1,4 @@
-//! What changed between two locks, as people ask for it: the stack, what it needs of a machine, packages.
+//! What changed between two locks: the stack, its requirements on the machine, packages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,22 +16,22 @@ pub struct TargetChanges {
     pub added: bool,
     /// Whether only the old lock has it.
     pub removed: bool,
-    /// torch and its flavour, python, platform, driver floor, glibc floor: `[what, old, new]`.
+    /// torch with its CUDA variant, cuDNN, other frameworks, python, platform, driver floor, glibc floor.
     pub stack: Vec<Change>,
-    /// Compute capabilities that the new lock serves and the old one does not.
+    /// Compute capabilities that the new lock supports and the old one does not.
     pub gains: Vec<String>,
-    /// Compute capabilities that the old lock serves and the new one does not.
+    /// Compute capabilities that the old lock supports and the new one does not.
     pub drops: Vec<String>,
-    /// Packages; absent on one side where added or removed.
+    /// Packages; `None` on one side if added or removed.
     pub packages: Vec<Change>,
-    /// Packages of the same version with other files or from another index.
+    /// Packages with the same version, but other files or another source.
     pub files: Vec<String>,
 }
 
-/// One thing and its two values.
+/// A changed value.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
-    /// What it is.
+    /// What changed.
     pub what: String,
     /// In the old lock.
     pub old: Option<String>,
@@ -40,7 +40,7 @@ pub struct Change {
 }
 
 impl TargetChanges {
-    /// Whether nothing that is looked at changed.
+    /// Whether nothing that is compared has changed.
     pub fn is_empty(&self) -> bool {
         !self.added
             && !self.removed
@@ -52,8 +52,8 @@ impl TargetChanges {
     }
 }
 
-/// What changed from one lock to another, for each target that either has; targets without changes are
-/// left out. A target that is alone in both locks is the same one, whatever it is called.
+/// What changed from one lock to another, for each target of either; targets without changes are left
+/// out. If both locks have one target, the two are compared even if their names differ.
 pub fn changes(old: &Lockfile, new: &Lockfile) -> Vec<TargetChanges> {
     if let ([before], [after]) = (old.targets.as_slice(), new.targets.as_slice()) {
         let changes = of_target(before, after);
@@ -116,7 +116,7 @@ fn of_target(old: &Target, new: &Target) -> TargetChanges {
     for name in names {
         let before = old_names.get(name).map(|i| &old.packages[*i]);
         let after = new_names.get(name).map(|i| &new.packages[*i]);
-        let version = |p: Option<&crate::model::solution::ChosenPackage>| p.map(|p| p.version_and_flavour());
+        let version = |p: Option<&crate::model::solution::ChosenPackage>| p.map(|p| p.version_with_variant());
         if version(before) != version(after) {
             packages.push(Change { what: name.clone(), old: version(before), new: version(after) });
         } else if let (Some(before), Some(after)) = (before, after)
@@ -136,8 +136,8 @@ fn of_target(old: &Target, new: &Target) -> TargetChanges {
     }
 }
 
-/// The two sides of a lock with merge conflicts, ours and theirs; `None` where there is none, or where a
-/// side is not whole.
+/// The two sides of a lock with merge conflicts, ours and theirs; `None` if there is no conflict, or if a
+/// side cannot be parsed.
 pub fn sides(text: &str) -> Option<(Lockfile, Lockfile)> {
     #[derive(PartialEq)]
     enum Part {
@@ -173,12 +173,12 @@ pub fn sides(text: &str) -> Option<(Lockfile, Lockfile)> {
     if conflicts == 0 || part != Part::Both {
         return None;
     }
-    // Where both sides changed different parts git merged them: neither side is one that was written.
+    // The checksums are not verified: git merged non-conflicting changes, so neither side is a file as written.
     Some((parse_unchecked(&ours).ok()?, parse_unchecked(&theirs).ok()?))
 }
 
-/// Ours, with what only theirs has, and theirs where it is newer: what a new solve of a merged lock is to
-/// keep where it fits.
+/// Merges two locks for the preferences of a new solve: ours, with the packages and targets that only theirs has,
+/// and theirs if its version of a package is newer.
 pub fn merged(mut ours: Lockfile, theirs: &Lockfile) -> Lockfile {
     for target in &mut ours.targets {
         let Some(other) = theirs.target(Some(&target.name)) else { continue };

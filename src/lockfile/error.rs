@@ -1,27 +1,27 @@
-//! Why a lockfile cannot be used, and what helps.
+//! Why a lockfile cannot be used, and how to fix it.
 
 /// A lockfile that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LockError {
     /// Made by a newer program.
-    #[error("the lock has format {found}, this envlock reads {understood}")]
+    #[error("the lock has format {found}, but this version of envlock reads {understood}")]
     Newer {
         /// Its format.
         found: String,
         /// What this program reads.
         understood: String,
     },
-    /// Conflict markers of a merge.
-    #[error("the lock holds a merge conflict (line {line})")]
+    /// It contains conflict markers of a merge.
+    #[error("the lock contains a merge conflict (line {line})")]
     MergeConflict {
         /// Line of the first marker.
         line: usize,
     },
-    /// No lockfile, or a broken one.
+    /// Not a lockfile, or a damaged one.
     #[error("the lock cannot be read: {0}")]
     Malformed(String),
     /// A part of the request that this program does not know.
-    #[error("the lock's request has the line `{0}`, which is not understood")]
+    #[error("the lock's request has the unknown line `{0}`")]
     RequestLine(String),
     /// The checksum differs.
     #[error("the lock was changed by hand or by a merge: its checksum does not match")]
@@ -29,18 +29,18 @@ pub enum LockError {
 }
 
 impl LockError {
-    /// The command or step that helps.
+    /// The command or step that fixes it.
     pub fn hint(&self) -> &'static str {
         match self {
             LockError::RequestLine(_) => {
-                "write an envlock.toml with `envlock init`, or take the committed lock back with `git checkout envlock.lock`"
+                "write an envlock.toml with `envlock init`, or restore the committed lock with `git checkout envlock.lock`"
             }
-            LockError::Newer { .. } => "update envlock, or make the lock again with `envlock resolve`",
+            LockError::Newer { .. } => "update envlock, or recreate the lock with `envlock resolve`",
             LockError::MergeConflict { .. } => {
-                "`envlock resolve` solves it anew and keeps both sides' versions where they fit"
+                "`envlock resolve` solves again and keeps the versions of both sides where they fit"
             }
             LockError::Malformed(_) | LockError::Edited => {
-                "take the committed one back with `git checkout envlock.lock`, or make it again: `envlock resolve --redetect` for this machine, or with `--gpu` and `--driver`"
+                "restore the committed lock with `git checkout envlock.lock`, or recreate it with `envlock resolve --redetect` for this machine, or with `--gpu` and `--driver`"
             }
         }
     }

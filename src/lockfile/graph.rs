@@ -1,4 +1,4 @@
-//! The locked packages of a target as a graph: who needs whom.
+//! The locked packages of a target as a dependency graph.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use petgraph::graphmap::DiGraphMap;
 use super::Target;
 use crate::model::solution::Edge;
 
-/// The packages of a target by name, with an arrow from each to what it needs.
+/// The packages of a target by name, with an edge from each package to each of its dependencies.
 fn graph(target: &Target) -> DiGraphMap<&str, ()> {
     let mut graph: DiGraphMap<&str, ()> = DiGraphMap::new();
     for package in &target.packages {
@@ -22,7 +22,7 @@ fn graph(target: &Target) -> DiGraphMap<&str, ()> {
     graph
 }
 
-/// Who needs a package, by name, with the requirement as written.
+/// The packages that require a package, sorted by name, with the requirement as written.
 pub fn needed_by<'t>(target: &'t Target, name: &str) -> Vec<(&'t str, &'t Edge)> {
     let mut out: Vec<(&str, &Edge)> = target
         .packages
@@ -34,8 +34,8 @@ pub fn needed_by<'t>(target: &'t Target, name: &str) -> Vec<(&'t str, &'t Edge)>
     out
 }
 
-/// The shortest way from a package that was asked for to `name`, both among it; `None` where nothing
-/// that was asked for leads there.
+/// The shortest path from a requested package to `name`, including both; `None` if no requested package
+/// depends on it.
 pub fn chain<'t>(target: &'t Target, asked: &BTreeSet<String>, name: &str) -> Option<Vec<&'t str>> {
     let graph = graph(target);
     let goal = target.package(name)?.name.as_str();

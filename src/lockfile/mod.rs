@@ -1,19 +1,19 @@
 //! The lockfile, `envlock.lock`.
 //!
 //! Goals, in this order:
-//! 1. **Complete**: what is needed to install without resolving, and to judge any machine without
+//! 1. **Complete**: everything needed to install without resolving, and to check any machine without
 //!    installing (the envelope).
-//! 2. **Byte-stable**: equal input gives equal bytes. No time stamps, everything sorted.
-//! 3. **Mirror-independent**: indexes by name, files by name and SHA-256; never the address that
-//!    happened to serve them.
+//! 2. **Byte-stable**: equal input gives equal bytes. No timestamps, everything sorted.
+//! 3. **Mirror-independent**: indexes by name, files by name and SHA-256; never the URL of the server
+//!    that was used.
 //! 4. **Readable, with small diffs**: TOML, one block per package, one line per file.
-//! 5. **Guarded against accidents**: a checksum notices edits and bad merges. It is no signature.
+//! 5. **Protected against accidents**: a checksum detects edits and bad merges. It is not a signature.
 //!
-//! Format history (semantic version; a reader takes any minor of its major):
+//! Format history (semantic version; a reader accepts any minor version of its major version):
 //! * 1.0.0: first.
-//! * 1.1.0: frameworks beside torch, `[[target.framework]]`. Written only where there are some.
+//! * 1.1.0: frameworks other than torch, `[[target.framework]]`. Written only if there are some.
 //! * 2.0.0: packages built from source (`build`, `metadata-from`, ...), direct references (`url`, `git`, `path`) and
-//!   `[[conda-package]]`. Written only where there are some: an older program would install the wrong thing.
+//!   `[[conda-package]]`. Written only if there are some: an older program would install the wrong packages.
 
 mod changes;
 mod error;
@@ -43,59 +43,59 @@ pub use render::{render, same_answer};
 pub use request::{read_request, request_lines};
 pub use satisfies::{Stale, stale};
 
-/// The first words of every lockfile, by which envlock knows its own.
+/// The start of every lockfile, by which envlock recognizes its own files.
 pub const MARK: &str = "# Written by envlock and committed with the project";
 
-/// The format this program writes where the lock needs no newer one.
+/// The format that is written if the lock needs no newer one.
 pub const FORMAT: semver::Version = semver::Version::new(1, 0, 0);
-/// The format from which on a lock can have frameworks beside torch.
+/// The first format in which a lock can have frameworks other than torch.
 pub const FORMAT_WITH_FRAMEWORKS: semver::Version = semver::Version::new(1, 1, 0);
-/// The format from which on a lock can have source distributions, direct references and conda packages.
+/// The first format in which a lock can have source distributions, direct references and conda packages.
 pub const FORMAT_WITH_SOURCES: semver::Version = semver::Version::new(2, 0, 0);
 
 /// A lockfile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lockfile {
-    /// Format version it was read with or will be written in.
+    /// The format version of the file.
     pub format: semver::Version,
-    /// SHA-256 of the registry that decided.
+    /// SHA-256 of the registry that it was solved with.
     pub registry_digest: String,
     /// That registry's date.
     pub registry_date: String,
     /// The request, one canonical line per part ([`request_lines`]).
     pub request: Vec<String>,
-    /// The targets, never none; the first is the default.
+    /// The targets, at least one; the first is the default.
     pub targets: Vec<Target>,
 }
 
-/// One kind of machine that the lock serves, and what is installed there. In the file, packages that
-/// several targets have in common stand once.
+/// A machine that the lock is for, and what is installed on it. In the file, a package that several
+/// targets share is written once.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
-    /// Its name; `default` for the machine at hand.
+    /// Its name; `default` if the manifest defines no targets.
     pub name: String,
     /// The Python series.
     pub python: Python,
     /// The platform.
     pub platform: Platform,
-    /// Whether the Python closure is locked or the stack only.
+    /// Whether all packages are locked or only the stack.
     pub level: Level,
     /// The framework build.
     pub stack: Option<Stack>,
-    /// Frameworks beside torch that use CUDA.
+    /// Frameworks other than torch that use CUDA.
     pub frameworks: Vec<Framework>,
-    /// What it takes to run it.
+    /// What it requires of any machine.
     pub envelope: Envelope,
     /// The machine it was solved for.
     pub host: Host,
     /// Every package, sorted by name.
     pub packages: Vec<ChosenPackage>,
-    /// Every package of a conda channel, sorted by name.
+    /// Every conda package, sorted by name.
     pub conda: Vec<CondaPackage>,
 }
 
 impl Target {
-    /// The target that a solution for a machine makes.
+    /// Creates a target from a solution for a machine.
     pub fn new(name: &str, solution: &Solution, host: &Host, level: Level) -> Target {
         let mut packages = solution.packages.clone();
         packages.sort_by(|a, b| a.name.cmp(&b.name));
@@ -113,7 +113,7 @@ impl Target {
         }
     }
 
-    /// The oldest format that can say all of it.
+    /// The oldest format that can represent the target.
     fn format(&self) -> semver::Version {
         let needs_sources =
             |p: &ChosenPackage| p.source.is_direct() || p.build.is_some() || !p.groups.is_empty();
@@ -143,7 +143,7 @@ impl Target {
 }
 
 impl Lockfile {
-    /// The lock of what was solved for a request.
+    /// Creates the lock of the targets that were solved for a request.
     pub fn new(
         request: &Request,
         registry_digest: &str,
@@ -159,7 +159,7 @@ impl Lockfile {
         }
     }
 
-    /// A target by name, the first without one.
+    /// A target by name; without a name, the first.
     pub fn target(&self, name: Option<&str>) -> Option<&Target> {
         match name {
             None => self.targets.first(),

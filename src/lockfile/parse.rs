@@ -1,4 +1,4 @@
-//! Reading a lockfile: format first, then shape, then the checksum.
+//! Reads a lockfile: checks the format first, then the checksum, then the structure.
 
 use std::collections::BTreeSet;
 
@@ -14,19 +14,19 @@ use crate::model::platform::Libc;
 use crate::model::solution::{ChosenFile, ChosenPackage, Coverage, Edge, Envelope, Framework, Stack};
 use crate::model::text::clean;
 
-/// More targets than any project has; each may hold every package.
+/// Limit of targets, above what any project has; each target may contain every package.
 const MAX_TARGETS: usize = 256;
 
 /// Reads a lockfile's text.
 ///
 /// # Errors
-/// See [`LockError`]; an edited lock is an error too, because nothing in it can be relied on.
+/// See [`LockError`]. An edited lock is also an error, because its content is not reliable.
 pub fn parse(text: &str) -> Result<Lockfile, LockError> {
     parse_with(text, true)
 }
 
-/// Reads a text that a merge put together: its checksum cannot hold. What it says is only a wish for a new
-/// solve.
+/// Reads a text that git merged, without verifying its checksum. The result is used only for the preferences of a
+/// new solve.
 pub(super) fn parse_unchecked(text: &str) -> Result<Lockfile, LockError> {
     parse_with(text, false)
 }
@@ -43,10 +43,9 @@ fn parse_with(text: &str, checked: bool) -> Result<Lockfile, LockError> {
         LockError::Malformed(format!("line {line}: {}", clean(e.message(), 120)))
     };
     let head: RawFormat = toml::from_str(text).map_err(|e| malformed(&e))?;
-    let format: semver::Version = head
-        .format
-        .parse()
-        .map_err(|_| LockError::Malformed(format!("`{}` is no format version", clean(&head.format, 40))))?;
+    let format: semver::Version = head.format.parse().map_err(|_| {
+        LockError::Malformed(format!("`{}` is not a format version", clean(&head.format, 40)))
+    })?;
     let understood = FORMAT.major..=FORMAT_WITH_SOURCES.major;
     if !understood.contains(&format.major) || !format.pre.is_empty() {
         return Err(LockError::Newer {
@@ -97,7 +96,7 @@ fn parse_with(text: &str, checked: bool) -> Result<Lockfile, LockError> {
     })
 }
 
-/// The positions of the targets that a package belongs to; all where it names none.
+/// The positions of the targets that a package belongs to; all if it names none.
 fn members(names: Option<Vec<String>>, targets: &[Target]) -> Result<Vec<usize>, LockError> {
     let Some(names) = names else { return Ok((0..targets.len()).collect()) };
     let find = |name: &String| {
@@ -109,17 +108,18 @@ fn members(names: Option<Vec<String>>, targets: &[Target]) -> Result<Vec<usize>,
 }
 
 fn target(raw: RawTarget) -> Result<Target, LockError> {
-    // These go into files that are written line by line.
+    // These texts are written to line-based files, so other characters could inject lines.
     let plain = |text: &str| {
         text.len() <= 120 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._+!-=<>,*".contains(&b))
     };
     let frameworks = raw.framework.iter().flat_map(|x| [&x.name, &x.package].into_iter().chain(&x.conda));
     let stack = raw.stack.iter().map(|s| &s.variant);
     if let Some(odd) = std::iter::once(&raw.name).chain(frameworks).chain(stack).find(|text| !plain(text)) {
-        return Err(LockError::Malformed(format!("`{}` is no name", clean(odd, 40))));
+        return Err(LockError::Malformed(format!("`{}` is not a valid name", clean(odd, 40))));
     }
-    let wrong =
-        |what: &str, value: &str| LockError::Malformed(format!("`{}` is no {what}", clean(value, 40)));
+    let wrong = |what: &str, value: &str| {
+        LockError::Malformed(format!("`{}` is not a valid {what}", clean(value, 40)))
+    };
     let level = match raw.level.as_str() {
         "full" => Level::Full,
         "stack" => Level::Stack,

@@ -1,4 +1,4 @@
-//! A lockfile as text. Written by hand rather than by serde, so that every byte is decided here.
+//! Writes a lockfile. It is formatted by hand instead of with serde, to control every byte.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use crate::model::solution::ChosenPackage;
 use crate::model::source::{CondaPackage, Source};
 use crate::model::text::toml_string as quote;
 
-/// The line before which nothing is covered by the checksum.
+/// The key of the checksum line. The checksum covers everything after this line.
 pub(super) const CHECKSUM_KEY: &str = "checksum = ";
 
 /// The file's text: header, checksum, then everything the checksum covers.
@@ -51,8 +51,8 @@ pub fn render(lock: &Lockfile) -> String {
     out
 }
 
-/// Whether two locks hold the same, whatever words they have for why: the locks of an older envlock have sentences
-/// where newer ones have codes.
+/// Whether two locks have the same content apart from the texts of reasons and sources: older versions of envlock
+/// wrote sentences instead of codes.
 pub fn same_answer(a: &Lockfile, b: &Lockfile) -> bool {
     let plain = |lock: &Lockfile| {
         let mut lock = lock.clone();
@@ -70,8 +70,7 @@ pub fn same_answer(a: &Lockfile, b: &Lockfile) -> bool {
     plain(a) == plain(b)
 }
 
-/// Whether two targets have the very same of a package. Why it was chosen may differ; the first one's reason stands for
-/// all.
+/// Whether two targets have the same package. The reasons may differ; the lock has the reason of the first target.
 fn is_same(a: &ChosenPackage, b: &ChosenPackage) -> bool {
     let plain = |p: &ChosenPackage| ChosenPackage { reason: Choice::Newest, ..p.clone() };
     plain(a) == plain(b)
@@ -293,7 +292,7 @@ fn field(out: &mut String, key: &str, value: Option<&str>) {
     }
 }
 
-/// An array with one item a line; on one line when there is nothing in it.
+/// An array with one item per line, or `[]`.
 fn list(out: &mut String, key: &str, items: impl Iterator<Item = String>) {
     let items: Vec<String> = items.collect();
     if items.is_empty() {

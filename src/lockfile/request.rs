@@ -1,7 +1,7 @@
-//! The request as canonical lines of the lock, written and read side by side.
+//! The request as canonical lines of the lock: writing and reading.
 //!
-//! A line is a key and its value: `package torch>=2.8`, `cuda >=12.6`. What was typed for one run only has
-//! `option` in front: a lock that heeded it answers a manifest that does not ask for it.
+//! A line is a key and its value: `package torch>=2.8`, `cuda >=12.6`. A limit from an option of one run is
+//! prefixed by `option`: such a lock is current for a manifest without that limit.
 
 use super::error::LockError;
 use crate::model::request::{IndexOwner, Limit, Origin, PythonRequest, Request, UserRequirement};
@@ -30,8 +30,7 @@ pub(super) fn is_option(line: &str) -> bool {
     line.split_once(' ').is_some_and(|(key, _)| key == OPTION)
 }
 
-/// The request as canonical lines, sorted: equal requests give equal lines, whatever order they were
-/// written in and wherever they stand.
+/// The request as canonical, sorted lines. Equal requests give equal lines, independent of order and origin.
 pub fn request_lines(request: &Request) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     lines.extend(request.requirements.iter().map(|r| format!("{PACKAGE} {}", r.requirement)));
@@ -74,11 +73,11 @@ pub fn request_lines(request: &Request) -> Vec<String> {
     lines
 }
 
-/// The request that lines say: [`request_lines`] of it are the same lines. What was an option of the run that
-/// wrote them is one again.
+/// Parses canonical lines: the inverse of [`request_lines`]. Limits from options of the run that wrote the lines keep
+/// that origin.
 ///
 /// # Errors
-/// The first line that is not understood.
+/// The first unknown line.
 pub fn read_request(lines: &[String]) -> Result<Request, LockError> {
     let mut request = Request::default();
     for line in lines {
@@ -87,7 +86,7 @@ pub fn read_request(lines: &[String]) -> Result<Request, LockError> {
     Ok(request)
 }
 
-/// Reads one line into a request; nothing where it is not understood.
+/// Reads one line into a request; `None` if the line is unknown.
 fn read_line(request: &mut Request, line: &str) -> Option<()> {
     let (key, value) = line.split_once(' ')?;
     let (key, value, origin) = match key {
@@ -124,7 +123,7 @@ fn read_line(request: &mut Request, line: &str) -> Option<()> {
     Some(())
 }
 
-/// The option that sets a limit for one run.
+/// The command-line option for a limit.
 fn option_of(key: &str) -> Option<&'static str> {
     Some(match key {
         PYTHON => "--python",

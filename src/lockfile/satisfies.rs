@@ -1,4 +1,4 @@
-//! Whether a lock answers a request: what `resolve --locked` asks.
+//! Whether a lock matches a request, for `resolve --locked`.
 
 use super::request::is_option;
 use super::{Lockfile, request_lines};
@@ -8,26 +8,26 @@ use crate::registry::Registry;
 /// Why a lock is not current.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Stale {
-    /// The request asks for something the lock does not answer.
-    #[error("the lock does not answer `{0}`")]
+    /// The request has a line that the lock does not have.
+    #[error("the request has `{0}`, which is not in the lock")]
     Asked(String),
-    /// The lock answers something that is no longer asked for.
-    #[error("the lock answers `{0}`, which is no longer asked for")]
+    /// The lock has a line that the request no longer has.
+    #[error("the lock has `{0}`, which is no longer requested")]
     NoLongerAsked(String),
     /// The registry withdrew a row that the lock uses.
     #[error("the registry withdrew torch {version} {variant}: {reason}")]
     Withdrawn {
         /// torch's version.
         version: String,
-        /// The flavour.
+        /// The CUDA variant.
         variant: String,
         /// The registry's reason.
         reason: String,
     },
 }
 
-/// Everything that keeps a lock from being current; empty when it is. Looks at no machine. A registry
-/// that merely grew does not make a lock stale.
+/// Why a lock is not current; empty if it is. Does not check the machine. A registry that only has new
+/// rows does not make a lock stale.
 pub fn stale(lock: &Lockfile, request: &Request, registry: &Registry) -> Vec<Stale> {
     let asked = request_lines(request);
     let mut out: Vec<Stale> =

@@ -1,4 +1,4 @@
-//! serde's mirror of the file, format 1.
+//! The file as serde reads it.
 
 use pep440_rs::Version;
 use serde::Deserialize;
@@ -105,7 +105,7 @@ pub(super) struct RawCoverage {
 #[serde(rename_all = "kebab-case")]
 pub(super) struct RawHost {
     pub driver: Option<DottedVersion>,
-    /// An active cuda-compat: without it a later run would solve for another machine.
+    /// An active cuda-compat; without it, a later run would solve for an older driver.
     pub driver_compat: Option<DottedVersion>,
     pub driver_found_by: Option<String>,
     pub gpus: Option<Vec<RawGpu>>,
@@ -126,7 +126,7 @@ pub(super) struct RawGpu {
 pub(super) struct RawPackage {
     pub name: String,
     pub version: Version,
-    /// One of these four says where it comes from.
+    /// Exactly one of these four keys is set: the source of the package.
     pub index: Option<String>,
     pub url: Option<String>,
     pub git: Option<RawGit>,
@@ -141,7 +141,7 @@ pub(super) struct RawPackage {
     pub build_needs: Vec<String>,
     #[serde(default)]
     pub build_requires: Vec<RawBuildRequirement>,
-    /// The targets it belongs to; all where the key is not there.
+    /// The targets that it belongs to; all if the key is absent.
     pub targets: Option<Vec<String>>,
     pub metadata: Option<String>,
     pub code: Option<Vec<CodeTarget>>,

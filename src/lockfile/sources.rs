@@ -1,15 +1,15 @@
-//! Format 2: where a package comes from when it is not an index's wheel, and packages of conda channels. Every text is
-//! checked when it is parsed, so that exports can write it as it is.
+//! Format 2: sources of packages that are not wheels from an index, and conda packages. Every text is validated
+//! when it is parsed, so that exports can write it without escaping.
 
 use super::error::LockError;
 use super::schema::{RawBuildRequirement, RawCondaPackage, RawPackage};
 use crate::model::source::{BuildRequirement, CondaPackage, Source, SourceBuild};
 use crate::model::text::{clean, normalized_name};
 
-/// Longer texts than this, in bytes, stand in no lock.
+/// Size limit of a text in a lock, in bytes.
 const MAX_TEXT: usize = 2000;
 
-/// Where a package comes from. `has_format_2`: whether the lock says that it may come from elsewhere than an index.
+/// The source of a package. `has_format_2`: whether the lock's format allows sources other than an index.
 pub(super) fn source(raw: &mut RawPackage, has_format_2: bool) -> Result<Source, LockError> {
     let stated = [raw.index.is_some(), raw.url.is_some(), raw.git.is_some(), raw.path.is_some()];
     if stated.iter().filter(|is_stated| **is_stated).count() != 1 {
@@ -41,7 +41,7 @@ pub(super) fn source(raw: &mut RawPackage, has_format_2: bool) -> Result<Source,
     if is_relative { Ok(Source::Path(path)) } else { Err(not(&path, "a relative path")) }
 }
 
-/// What is known of a package's build; nothing for wheels.
+/// The build data of a package; `None` for wheels.
 pub(super) fn build(raw: &mut RawPackage, has_format_2: bool) -> Result<Option<SourceBuild>, LockError> {
     let needs = std::mem::take(&mut raw.build_needs);
     let requires = std::mem::take(&mut raw.build_requires);
@@ -63,7 +63,7 @@ pub(super) fn build(raw: &mut RawPackage, has_format_2: bool) -> Result<Option<S
     }
 }
 
-/// The extras and dependency groups that brought a package.
+/// The extras and dependency groups that a package belongs to.
 pub(super) fn groups(raw: &mut RawPackage, has_format_2: bool) -> Result<Vec<String>, LockError> {
     let groups = std::mem::take(&mut raw.groups);
     if !groups.is_empty() {
@@ -101,7 +101,7 @@ pub(super) fn require_format_2(has_format_2: bool, name: &str) -> Result<(), Loc
     match has_format_2 {
         true => Ok(()),
         false => Err(LockError::Malformed(format!(
-            "`{}` has keys of format 2.0.0, and the lock says it is older",
+            "`{}` has keys of format 2.0.0, but the lock has an older format",
             clean(name, 60)
         ))),
     }
@@ -122,7 +122,7 @@ fn digest(text: String, digits: usize) -> Result<String, LockError> {
     }
 }
 
-/// An http or https address without credentials and without anything that ends a line or a word.
+/// An http or https URL without credentials, whitespace and control characters.
 fn address(text: &str) -> Result<String, LockError> {
     let parsed = url::Url::parse(text).ok().filter(|url| {
         ["http", "https"].contains(&url.scheme())
@@ -133,7 +133,7 @@ fn address(text: &str) -> Result<String, LockError> {
     let is_plain = text.len() <= MAX_TEXT && text.bytes().all(|b| b.is_ascii_graphic());
     match parsed {
         Some(_) if is_plain => Ok(text.to_owned()),
-        _ => Err(not(text, "an http or https address without credentials")),
+        _ => Err(not(text, "an http or https URL without credentials")),
     }
 }
 
@@ -148,7 +148,7 @@ fn name(text: String) -> Result<String, LockError> {
     if is_name { Ok(text) } else { Err(not(&text, "a normalized package name")) }
 }
 
-/// A word of conda's: names, versions, build strings, channels.
+/// A name, version, build string or channel of conda.
 fn word(text: String) -> Result<String, LockError> {
     let is_word = !text.is_empty()
         && text.len() <= 200
@@ -166,7 +166,7 @@ fn file_name(text: String) -> Result<String, LockError> {
     if is_file { Ok(text) } else { Err(not(&text, "a file name")) }
 }
 
-/// A dependency as conda states it: one line of graphic characters and spaces.
+/// A conda match specification: one line of printable ASCII characters.
 fn match_spec(text: String) -> Result<String, LockError> {
     let is_spec = !text.trim().is_empty()
         && text.len() <= MAX_TEXT

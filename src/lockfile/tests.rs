@@ -254,7 +254,7 @@ fn accidents_are_noticed() {
     let newer = text.replace("format = \"1.0.0\"", "format = \"3.0.0\"");
     assert_eq!(
         parse(&newer).unwrap_err().to_string(),
-        "the lock has format 3.0.0, this envlock reads 1.x and 2.x"
+        "the lock has format 3.0.0, but this version of envlock reads 1.x and 2.x"
     );
     let merged = format!("<<<<<<< ours\n{text}");
     assert_eq!(parse(&merged), Err(LockError::MergeConflict { line: 1 }));

@@ -1,7 +1,7 @@
 //! Compute capabilities and the code targets in a binary that cover them.
 //!
-//! The rules are those of the CUDA C++ Programming Guide (binary compatibility) and the
-//! compatibility guides; `docs/compatibility.md` names them one by one.
+//! The rules are from the CUDA C++ Programming Guide (binary compatibility) and the compatibility guides;
+//! `docs/compatibility.md` lists them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,9 +21,9 @@ use super::version::InvalidVersion;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ComputeCapability {
-    /// The generation: 7 Volta and Turing, 8 Ampere and Ada, 9 Hopper, 10 and 12 Blackwell.
+    /// The major version: 7 Volta and Turing, 8 Ampere and Ada, 9 Hopper, 10 and 12 Blackwell.
     pub major: u8,
-    /// The step inside the generation.
+    /// The minor version.
     pub minor: u8,
 }
 
@@ -81,12 +81,12 @@ impl<'de> Deserialize<'de> for ComputeCapability {
     }
 }
 
-/// What a target's machine code is bound to.
+/// The GPUs that a target's machine code runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TargetScope {
-    /// Plain `sm_90`: its own major, a minor not below its own.
+    /// Plain `sm_90`: the same major, the same or a higher minor.
     Generation,
-    /// `sm_100f`: its family, from its own minor up.
+    /// `sm_100f`: its family, the same or a higher minor.
     Family,
     /// `sm_90a`: this capability only.
     Exact,
@@ -94,7 +94,7 @@ pub enum TargetScope {
 
 /// One entry of device code in a binary: `9.0`, `9.0a`, `10.3f`.
 ///
-/// Whether it is machine code (SASS) or PTX is said by the list it stands in.
+/// The list that contains it determines whether it is machine code (SASS) or PTX.
 ///
 /// ```
 /// use envlock::model::capability::{CodeTarget, ComputeCapability};
@@ -106,15 +106,15 @@ pub enum TargetScope {
 pub struct CodeTarget {
     /// The capability it was compiled for.
     pub capability: ComputeCapability,
-    /// How far it reaches.
+    /// The GPUs that it runs on.
     pub scope: TargetScope,
 }
 
 impl CodeTarget {
-    /// Whether machine code of this target runs on `gpu`: same major, minor not below its own;
-    /// `a` covers its own capability only, `f` its family.
+    /// Whether machine code of this target runs on `gpu`: the same major, the same or a higher minor; `a` covers only
+    /// its own capability, `f` its family.
     ///
-    /// Tegra parts stand outside: see [`CodeTargets::covers`].
+    /// Does not handle Tegra: see [`CodeTargets::covers`].
     pub fn sass_covers(&self, gpu: ComputeCapability) -> bool {
         match self.scope {
             TargetScope::Exact => self.capability == gpu,
@@ -124,9 +124,8 @@ impl CodeTarget {
         }
     }
 
-    /// Whether PTX of this target can be compiled for `gpu` by a driver that is new enough: any
-    /// capability not below its own. PTX of an `a` target is for that capability alone, of an `f`
-    /// target for its family.
+    /// Whether a driver that is new enough can compile PTX of this target for `gpu`: the same or a higher capability.
+    /// PTX of an `a` target is only for that capability, of an `f` target for its family.
     pub fn ptx_covers(&self, gpu: ComputeCapability) -> bool {
         match self.scope {
             TargetScope::Generation => gpu >= self.capability,
@@ -172,13 +171,13 @@ impl<'de> Deserialize<'de> for CodeTarget {
     }
 }
 
-/// How a GPU is served by a set of code targets.
+/// How a set of code targets supports a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Via {
-    /// Compiled by the driver at first use; needs a driver as new as the toolkit that made it.
+    /// Compiled by the driver at first use. Needs a driver at least as new as the toolkit that generated it.
     Ptx,
-    /// Machine code that runs as it is.
+    /// Machine code that runs without compilation.
     Sass,
 }
 
@@ -201,8 +200,8 @@ impl fmt::Display for CodeTargets {
 }
 
 impl CodeTargets {
-    /// How `gpu` is served, machine code first. `is_tegra` tells the capabilities of Tegra parts:
-    /// code for discrete GPUs does not cover them, nor the other way round.
+    /// How the targets support `gpu`, preferring machine code. `is_tegra`: whether a capability is Tegra's. Code for
+    /// discrete GPUs does not run on Tegra, and vice versa.
     pub fn covers(
         &self,
         gpu: ComputeCapability,
@@ -246,7 +245,7 @@ mod tests {
             (&["10.0f"], &[], "12.0", None),
             (&[], &["9.0a"], "10.0", None),
             (&[], &["9.0"], "8.9", None),
-            // Code for discrete GPUs does not cover Tegra parts, nor the other way round.
+            // Code for discrete GPUs does not run on Tegra, and vice versa.
             (&["8.6"], &[], "8.7", None),
             (&["8.7"], &[], "8.9", None),
             (&["8.7"], &[], "8.7", Some(Via::Sass)),

@@ -7,45 +7,45 @@ use pep440_rs::Version;
 /// Why a package has the version it has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Choice {
-    /// The request names the version.
+    /// The request pins the version.
     Asked,
-    /// The newest that fits.
+    /// The newest compatible version.
     Newest,
-    /// The newest of those that the request's specifiers allow.
+    /// The newest version that the request's specifiers allow.
     NewestAllowed(String),
-    /// The newest that packages need.
+    /// The newest version that is compatible with the packages that require it.
     NewestFor {
         /// The first of them.
         package: String,
         /// How many more there are.
         others: usize,
     },
-    /// Another package names the version.
+    /// Another package pins the version.
     PinnedBy {
         /// The package.
         package: String,
-        /// How, where it names a series: `~=3.8.0`.
+        /// The specifier if it pins a series: `~=3.8.0`.
         series: Option<String>,
     },
-    /// The registry says that it was built beside this torch.
+    /// The registry has it as built with this torch.
     BuiltWithTorch(Version),
-    /// The newest whose wheel asks for this torch.
+    /// The newest version whose wheel accepts this torch.
     FitsTorch {
-        /// torch's version.
+        /// The torch version.
         torch: Version,
-        /// What the wheel asks for: `torch>=2.0`.
+        /// The wheel's requirement: `torch>=2.0`.
         needs: String,
     },
-    /// The newest; its wheel names no torch.
-    NamesNoTorch,
-    /// The lock held it, and it still fits.
+    /// The newest version; its wheel does not require torch.
+    NoTorchRequirement,
+    /// The locked version, which is still compatible.
     Kept,
-    /// What a lock of another envlock says.
+    /// The text in a lock that another envlock version wrote.
     Said(String),
 }
 
 impl Choice {
-    /// Whether nothing but its age decided for it.
+    /// Whether it is the newest compatible version.
     pub fn is_newest(&self) -> bool {
         matches!(
             self,
@@ -53,11 +53,11 @@ impl Choice {
                 | Choice::NewestAllowed(_)
                 | Choice::NewestFor { .. }
                 | Choice::FitsTorch { .. }
-                | Choice::NamesNoTorch
+                | Choice::NoTorchRequirement
         )
     }
 
-    /// The form in a lock: a kebab-case word, then what it is about.
+    /// The form in a lock: a kebab-case word and its arguments.
     pub fn code(&self) -> String {
         match self {
             Choice::Asked => "asked-for".to_owned(),
@@ -69,20 +69,20 @@ impl Choice {
             Choice::PinnedBy { package, series: Some(series) } => format!("pinned-by:{package}{series}"),
             Choice::BuiltWithTorch(version) => format!("built-with-torch:{version}"),
             Choice::FitsTorch { torch, needs } => format!("fits-torch:{torch}:{needs}"),
-            Choice::NamesNoTorch => "names-no-torch".to_owned(),
+            Choice::NoTorchRequirement => "names-no-torch".to_owned(),
             Choice::Kept => "kept".to_owned(),
             Choice::Said(text) => text.clone(),
         }
     }
 
-    /// Reads the form in a lock. What is none of this envlock's is kept as it is: older locks have sentences.
+    /// Parses the form in a lock. Unknown text is kept as is: older locks have sentences.
     pub fn of_code(code: &str) -> Choice {
         let read = || {
             let (word, about) = code.split_once(':').unwrap_or((code, ""));
             Some(match (word, about.is_empty()) {
                 ("asked-for", true) => Choice::Asked,
                 ("newest", true) => Choice::Newest,
-                ("names-no-torch", true) => Choice::NamesNoTorch,
+                ("names-no-torch", true) => Choice::NoTorchRequirement,
                 ("kept", true) => Choice::Kept,
                 ("newest-allowed", false) => Choice::NewestAllowed(about.to_owned()),
                 ("newest-for", false) => {
@@ -102,7 +102,7 @@ impl Choice {
                 _ => return None,
             })
         };
-        // A code that would be written otherwise is no code.
+        // Accept only the canonical form.
         read().filter(|choice| choice.code() == code).unwrap_or_else(|| Choice::Said(code.to_owned()))
     }
 }
@@ -110,16 +110,22 @@ impl Choice {
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Choice::Asked => f.write_str("asked for"),
-            Choice::Newest => f.write_str("newest that fits"),
-            Choice::NewestAllowed(specifiers) => write!(f, "newest that `{specifiers}` allows"),
-            Choice::NewestFor { package, others: 0 } => write!(f, "newest for {package}"),
-            Choice::NewestFor { package, others } => write!(f, "newest for {package} and {others} more"),
+            Choice::Asked => f.write_str("requested"),
+            Choice::Newest => f.write_str("newest compatible version"),
+            Choice::NewestAllowed(specifiers) => write!(f, "newest allowed by `{specifiers}`"),
+            Choice::NewestFor { package, others: 0 } => write!(f, "newest compatible with {package}"),
+            Choice::NewestFor { package, others } => {
+                write!(f, "newest compatible with {package} and {others} more")
+            }
             Choice::PinnedBy { package, series: None } => write!(f, "pinned by {package}"),
             Choice::PinnedBy { package, series: Some(series) } => write!(f, "pinned by {package} ({series})"),
             Choice::BuiltWithTorch(version) => write!(f, "built with torch {version}"),
-            Choice::FitsTorch { torch, needs } => write!(f, "newest for torch {torch} (needs {needs})"),
-            Choice::NamesNoTorch => f.write_str("newest that fits; its wheel names no torch"),
+            Choice::FitsTorch { torch, needs } => {
+                write!(f, "newest compatible with torch {torch} (requires {needs})")
+            }
+            Choice::NoTorchRequirement => {
+                f.write_str("newest compatible version; its wheel does not require torch")
+            }
             Choice::Kept => f.write_str("kept from the lock"),
             Choice::Said(text) => f.write_str(text),
         }
@@ -143,7 +149,7 @@ mod tests {
             Choice::PinnedBy { package: package(), series: Some("~=3.8.0".to_owned()) },
             Choice::BuiltWithTorch("2.9.1".parse().unwrap()),
             Choice::FitsTorch { torch: "2.9.1".parse().unwrap(), needs: "torch>=2.0".to_owned() },
-            Choice::NamesNoTorch,
+            Choice::NoTorchRequirement,
             Choice::Kept,
             Choice::Said("newest that fits".to_owned()),
             Choice::Said("pinned by torch".to_owned()),

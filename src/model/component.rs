@@ -1,4 +1,4 @@
-//! The component that a failure is blamed on: a closed list, fixed by the contract.
+//! The component at fault of a failure: a closed list with stable names.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ macro_rules! components {
         pub enum Component { $($(#[$doc])* $variant,)* }
 
         impl Component {
-            /// The word that other programs rely on.
+            /// The stable name, for other programs.
             pub fn as_str(self) -> &'static str {
                 match self { $(Component::$variant => $text,)* }
             }
@@ -36,7 +36,7 @@ components! {
     Driver = "driver",
     /// The GPU's compute capability, for which there is no code.
     GpuArch = "gpu-arch",
-    /// The framework's build: its CUDA variant, or a build for the CPU.
+    /// The framework's build: its CUDA variant, or a CPU build.
     TorchBuild = "torch-build",
     /// CUDA's run-time libraries.
     CudaRuntime = "cuda-runtime",
@@ -44,17 +44,17 @@ components! {
     Cudnn = "cudnn",
     /// NCCL.
     Nccl = "nccl",
-    /// torch and a torchvision that was built for another.
+    /// A torchvision that was built for another torch.
     TorchvisionPairing = "torchvision-pairing",
     /// The Python interpreter or its series.
     Python = "python",
     /// The C library.
     Glibc = "glibc",
-    /// The container and what it was given.
+    /// The container or its configuration.
     Container = "container",
-    /// A library or package found in front of the right one.
+    /// A library or package that is found before the correct one.
     PathShadowing = "path-shadowing",
-    /// Packages of several releases or installers.
+    /// A mix of packages from different releases or installers.
     InstallMix = "install-mix",
     /// An extension built for another torch.
     ExtensionAbi = "extension-abi",

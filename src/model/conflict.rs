@@ -1,4 +1,4 @@
-//! Why a request cannot be met, and which changes were solved and work.
+//! Why a request has no solution, and which changes resolve it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,18 +15,18 @@ use super::wheel::Python;
 /// Why there is no solution.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Conflict {
-    /// The first line.
+    /// The headline.
     #[serde(skip)]
     pub headline: String,
-    /// The target it is about.
+    /// The target without a solution.
     pub target: String,
-    /// The facts, two to seven.
+    /// Two to seven facts.
     pub reasons: Vec<Reason>,
     /// Changes that were solved and work.
     pub would_work_if: Vec<WayOut>,
 }
 
-/// Who is concerned by a fact, or would have to change.
+/// A component that a fact is about, or that a change affects.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Party {
     /// The NVIDIA driver.
@@ -35,9 +35,9 @@ pub enum Party {
     Gpu,
     /// The C library.
     Glibc,
-    /// Operating system and processor.
+    /// Operating system and processor architecture.
     Platform,
-    /// Python's series.
+    /// The Python series.
     Python,
     /// The CUDA release of a build.
     Cuda,
@@ -45,7 +45,7 @@ pub enum Party {
     Cudnn,
     /// NCCL.
     Nccl,
-    /// The CUDA variant that was pinned.
+    /// The pinned CUDA variant.
     Variant,
     /// The index that packages come from.
     Index,
@@ -59,12 +59,12 @@ impl Party {
         Party::Package(name.into())
     }
 
-    /// Whether it is a part of the machine, or the Python on it.
-    pub fn is_of_machine(&self) -> bool {
+    /// Whether it is part of the machine, including its Python.
+    pub fn is_machine_fact(&self) -> bool {
         matches!(self, Party::Driver | Party::Gpu | Party::Glibc | Party::Platform | Party::Python)
     }
 
-    /// The word that the contract has for it.
+    /// The stable name in JSON.
     pub fn as_str(&self) -> &str {
         match self {
             Party::Driver => "driver",
@@ -97,29 +97,29 @@ impl Serialize for Party {
 /// One fact of a conflict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reason {
-    /// What kind of fact it is.
+    /// The kind of fact.
     #[serde(skip)]
     pub kind: ReasonKind,
     /// One sentence.
     pub text: String,
-    /// Who is concerned.
+    /// The parties that the fact is about.
     pub parties: Vec<Party>,
-    /// Where the fact comes from.
+    /// The source of the fact.
     pub source: String,
 }
 
-/// What kind of fact a reason is.
+/// The kind of a reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReasonKind {
-    /// True of builds, packages or the machine, whatever is asked.
+    /// A fact about builds, packages or the machine, independent of the request.
     Fact,
-    /// Which releases of a package there are.
+    /// The available releases of a package.
     Available,
     /// A part of the request.
     Asked {
         /// Where it was written.
         origin: Origin,
-        /// Whether it excludes releases newer than some.
+        /// Whether it has an upper bound.
         bounds_above: bool,
     },
 }
@@ -129,18 +129,18 @@ pub enum ReasonKind {
 pub struct WayOut {
     /// The change.
     pub change: Change,
-    /// Who has to change.
+    /// The party that has to change.
     pub party: Party,
-    /// How far it was solved.
+    /// How much of the graph was solved.
     pub level: Level,
-    /// The stack it gives.
+    /// The resulting stack.
     pub stack: BTreeMap<String, String>,
-    /// The release of the party that it gives, where the party is a package.
+    /// The resulting release of the party, if the party is a package.
     #[serde(skip)]
     pub release: Option<Version>,
-    /// The environment variable that makes the change, where one does.
+    /// The environment variable setting that makes the change, if there is one.
     pub set: Option<String>,
-    /// What it gives, in a few words.
+    /// A short summary of the result.
     #[serde(skip)]
     pub gives: String,
 }
@@ -157,7 +157,7 @@ pub enum Change {
         /// The kernel driver's branch.
         branch: u32,
     },
-    /// Releases of a package below one.
+    /// A lower release of a package.
     Below {
         /// The package.
         package: String,
@@ -194,9 +194,9 @@ pub enum Change {
     },
     /// The request without a package.
     WithoutRequest(String),
-    /// The request without a constraint, as it was written.
+    /// The request without a constraint, as written.
     WithoutConstraint(String),
-    /// The request without a limit of the stack: `cuda`, `>=12.6`.
+    /// The request without a limit on the stack: `cuda`, `>=12.6`.
     WithoutLimit {
         /// What is limited.
         what: &'static str,
@@ -207,20 +207,20 @@ pub enum Change {
     Variant(String),
     /// Any CUDA variant but one.
     OtherVariant(String),
-    /// Minor-version compatibility allowed: `driver-policy = "minor"`.
+    /// Minor-version compatibility is allowed: `driver-policy = "minor"`.
     AllowCompatibilityMode,
     /// A Python series.
     Python(Python),
     /// Packages from one more index.
     AllowIndex(String),
-    /// Some of the machine's GPUs alone.
+    /// Only some of the machine's GPUs.
     OnlyGpus {
-        /// NVML's indexes.
+        /// NVML indexes.
         indexes: Vec<u32>,
-        /// What they are called.
+        /// Their labels.
         labels: Vec<String>,
     },
-    /// A GPU of another compute capability: the lowest and the highest that would do.
+    /// A GPU with another compute capability: the lowest and the highest that work.
     OtherGpu(ComputeCapability, ComputeCapability),
     /// A glibc of at least this version.
     Glibc(DottedVersion),
@@ -240,7 +240,7 @@ impl fmt::Display for Change {
             Change::WithoutConstraint(text) => write!(f, "without the constraint {text}"),
             Change::WithoutLimit { what, value } => write!(f, "without {what} {value}"),
             Change::Variant(name) => write!(f, "variant {name}"),
-            Change::OtherVariant(name) => write!(f, "another variant than {name}"),
+            Change::OtherVariant(name) => write!(f, "a variant other than {name}"),
             Change::AllowCompatibilityMode => f.write_str("driver-policy = \"minor\""),
             Change::Python(python) => write!(f, "Python {python}"),
             Change::AllowIndex(index) => write!(f, "allow the {index} index"),
@@ -249,8 +249,8 @@ impl fmt::Display for Change {
                 let numbers: Vec<String> = indexes.iter().map(ToString::to_string).collect();
                 write!(f, "GPU{s} {} alone ({})", numbers.join(", "), labels.join(", "))
             }
-            Change::OtherGpu(low, high) if low == high => write!(f, "a GPU of {low}"),
-            Change::OtherGpu(low, high) => write!(f, "a GPU of {low} to {high}"),
+            Change::OtherGpu(low, high) if low == high => write!(f, "a GPU with compute capability {low}"),
+            Change::OtherGpu(low, high) => write!(f, "a GPU with compute capability {low} to {high}"),
             Change::Glibc(floor) => write!(f, "glibc >= {floor}"),
         }
     }

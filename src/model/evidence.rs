@@ -1,8 +1,8 @@
-//! How sure a fact is.
+//! The reliability of a fact.
 
 use serde::{Deserialize, Serialize};
 
-/// How a registry row came to be known, weakest first.
+/// The evidence for a registry row, weakest first.
 ///
 /// ```
 /// use envlock::model::evidence::Evidence;
@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Evidence {
-    /// Concluded from other facts; the thing itself was not looked at.
+    /// Concluded from other facts, without examining the file itself.
     Inferred,
-    /// Written down by the maker (release notes, build scripts, support matrices).
+    /// Documented by the publisher (release notes, build scripts, support matrices).
     Documented,
     /// Read from the file itself.
     Measured,

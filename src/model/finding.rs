@@ -8,17 +8,17 @@ use super::fix::Fix;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing; leaves the verdict alone.
+    /// Information; does not affect the verdict.
     Info,
-    /// Suspicious; leaves the verdict alone.
+    /// A possible problem; does not affect the verdict.
     Warning,
-    /// The environment or the machine is not what the lock needs.
+    /// The environment or the machine does not meet the lock's requirements.
     Error,
 }
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident = $text:literal,)*) => {
-        /// What was found, as a kebab-case word that other programs can rely on.
+        /// The kind of finding, with a stable kebab-case name for other programs.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Code { $($(#[$doc])* $variant,)* }
 
@@ -26,7 +26,7 @@ macro_rules! codes {
             /// Every code, in the order of docs/diagnostics.md.
             pub const ALL: &'static [Code] = &[$(Code::$variant,)*];
 
-            /// The code's word.
+            /// The stable name.
             pub fn as_str(self) -> &'static str {
                 match self { $(Code::$variant => $text,)* }
             }
@@ -37,81 +37,81 @@ macro_rules! codes {
 codes! {
     /// A locked package is not installed.
     MissingPackage = "missing-package",
-    /// A package is installed in another version than locked.
+    /// The installed version of a package differs from the locked one.
     WrongVersion = "wrong-version",
-    /// A build of another CUDA flavour than locked is installed.
+    /// The installed build has another CUDA variant than the locked one.
     WrongVariant = "wrong-variant",
-    /// A package is installed that the lock does not have.
+    /// An installed package is not in the lock.
     ExtraPackage = "extra-package",
-    /// The installed METADATA is not the locked file's.
+    /// The installed METADATA differs from that of the locked file.
     WrongMetadata = "wrong-metadata",
     /// A package is installed twice.
     DuplicatePackage = "duplicate-package",
-    /// A file that an installed package records is gone.
+    /// A file in a package's RECORD is missing.
     MissingFile = "missing-file",
-    /// A file's size or hash is not the recorded one.
+    /// A file's size or hash differs from RECORD.
     AlteredFile = "altered-file",
     /// Two packages own one file.
     FileOwnedTwice = "file-owned-twice",
     /// A package's RECORD is missing or cannot be read.
     UnreadableRecord = "unreadable-record",
-    /// Python would import a package from elsewhere.
+    /// Python would import a package from another directory.
     ShadowedPackage = "shadowed-package",
     /// conda and pip installed the same package.
     MixedInstallers = "mixed-installers",
-    /// An installer left a folder behind.
+    /// An installer left a temporary directory behind.
     LeftoverFolder = "leftover-folder",
-    /// The CUDA toolkit is of another major than torch's CUDA.
+    /// The CUDA toolkit has another major version than torch's CUDA.
     ToolkitMismatch = "toolkit-mismatch",
-    /// A package needs another that is not installed, or in another version.
+    /// A requirement of a package is not installed, or has another version.
     BrokenRequirement = "broken-requirement",
     /// The Python series differs from the locked one.
     WrongPython = "wrong-python",
     /// The platform differs from the locked one.
     WrongPlatform = "wrong-platform",
-    /// The C library is older than the lock needs.
+    /// The C library is older than the lock requires.
     LibcTooOld = "libc-too-old",
-    /// The driver is below the floor.
+    /// The driver is older than the lock requires.
     DriverTooOld = "driver-too-old",
-    /// The driver no longer knows the GPU.
+    /// The driver no longer supports the GPU.
     DriverTooNew = "driver-too-new",
     /// The driver runs this lock in compatibility mode.
     CompatibilityMode = "compatibility-mode",
     /// The lock has no code for a GPU.
     GpuNotCovered = "gpu-not-covered",
-    /// The loader would take a library from outside the environment instead of the environment's own.
+    /// The loader would load a library from outside the environment instead of the environment's own.
     ShadowedLibrary = "shadowed-library",
-    /// A library that is needed is nowhere the loader looks.
+    /// The loader does not find a required library.
     MissingLibrary = "missing-library",
     /// A library of a package cannot be read.
     UnreadableLibrary = "unreadable-library",
-    /// The environment's interpreter is gone.
+    /// The environment's interpreter is missing.
     MissingInterpreter = "missing-interpreter",
-    /// Parts of two releases of cuDNN would meet in one process.
+    /// A process would load libraries of two cuDNN releases.
     MixedCudnn = "mixed-cudnn",
-    /// The toolkit's stub would be taken for the driver's library.
+    /// The loader would load the toolkit's stub instead of the driver's library.
     StubLibrary = "stub-library",
-    /// The driver's library and its kernel module are of different releases.
+    /// The driver's library and its kernel module have different versions.
     DriverMismatch = "driver-mismatch",
-    /// The files through which a program reaches the driver are missing.
+    /// The driver's device files are missing.
     NoDeviceFiles = "no-device-files",
-    /// NVSwitches are there and their manager does not run.
+    /// The machine has NVSwitches, but the fabric manager is not running.
     FabricManager = "fabric-manager",
-    /// A card's compute mode keeps programs away.
+    /// A GPU's compute mode prohibits programs.
     ComputeMode = "compute-mode",
-    /// A card's memory has had errors that could not be corrected.
+    /// A GPU's memory had uncorrectable errors.
     MemoryErrors = "memory-errors",
-    /// A card is split into MIG instances.
+    /// A GPU is split into MIG instances.
     MigEnabled = "mig-enabled",
-    /// A card's memory is nearly full.
+    /// A GPU's memory is nearly full.
     LittleMemory = "little-memory",
-    /// The driver is loaded anew for each program.
+    /// The driver is reloaded for each program, because persistence mode is off.
     PersistenceOff = "persistence-off",
-    /// Docker cannot hand GPUs to containers.
+    /// Docker cannot pass GPUs to containers.
     ContainersWithoutGpus = "containers-without-gpus",
-    /// More copies of CUDA's libraries are on the machine.
+    /// There are other copies of CUDA libraries on the machine.
     OtherCopies = "other-copies",
-    /// A library asks for versions of symbols that the file taken for it does not define.
+    /// A library requires symbol versions that the loaded file does not define.
     MissingSymbolVersion = "missing-symbol-version",
     /// An extension was built for another torch.
     ExtensionAbi = "extension-abi",
@@ -119,27 +119,27 @@ codes! {
     NoKernelImage = "no-kernel-image",
     /// A library has only PTX for a GPU of the machine.
     CompiledAtFirstUse = "compiled-at-first-use",
-    /// A library beside torch's own has no code for a GPU of the machine.
+    /// A library other than torch's own has no code for a GPU of the machine.
     GpuCodeHole = "gpu-code-hole",
-    /// A library's GPU code could not be read whole.
+    /// A library's GPU code could not be read completely.
     UnreadableGpuCode = "unreadable-gpu-code",
-    /// A variable hides GPUs from programs.
+    /// An environment variable hides GPUs from programs.
     HiddenGpus = "hidden-gpus",
-    /// Packages that are known not to work together.
+    /// Installed packages are known to be incompatible.
     KnownIncompatible = "known-incompatible",
-    /// The machine changed since the lock was made.
+    /// The machine changed since the lock was written.
     Drift = "drift",
-    /// The lock has no hashes: it was made from the registry alone.
+    /// The lock has no hashes, because it was solved from the registry alone.
     StackOnlyLock = "stack-only-lock",
     /// The smoke test failed.
     SmokeFailed = "smoke-failed",
-    /// cuDNN is switched on and does nothing.
+    /// cuDNN is enabled, but not used.
     CudnnNotUsed = "cudnn-not-used",
     /// The smoke test crashed.
     SmokeCrashed = "smoke-crashed",
-    /// The smoke test did not end in time.
+    /// The smoke test timed out.
     SmokeTimeout = "smoke-timeout",
-    /// Something could not be judged on this machine.
+    /// A check could not be run on this machine.
     NotJudged = "not-judged",
 }
 
@@ -158,7 +158,7 @@ pub struct Finding {
     pub severity: Severity,
     /// One or two sentences.
     pub message: String,
-    /// What mends it.
+    /// The fix.
     pub fix: Option<Fix>,
     /// The file, package or device it is about.
     pub r#where: Option<String>,

@@ -1,26 +1,26 @@
-//! What mends something: a command to copy into a shell, or advice.
+//! A fix: a shell command, or advice.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// What mends something.
+/// A fix for a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fix {
     /// A command line that can be copied into a shell.
     Command {
         /// The command line.
         command: String,
-        /// What it gives, or what to look at, in a few words.
+        /// A short note on its effect or on what to check.
         why: Option<String>,
     },
     /// A sentence about what to do.
     Advice(String),
 }
 
-/// The mark in front of a command in the registry's data, as in a terminal session.
+/// The prefix of a command in the registry's data, as in a terminal session.
 const MARK: &str = "$ ";
-/// What separates a command from what it gives.
+/// The separator between a command and its note.
 const WHY: &str = "   # ";
 
 impl Fix {
@@ -29,17 +29,17 @@ impl Fix {
         Fix::Command { command: command.into(), why: None }
     }
 
-    /// A command line, and what it gives.
+    /// A command line with a note.
     pub fn command_that(command: impl Into<String>, why: impl Into<String>) -> Fix {
         Fix::Command { command: command.into(), why: Some(why.into()) }
     }
 
-    /// A sentence.
+    /// Advice, as a sentence.
     pub fn advice(text: impl Into<String>) -> Fix {
         Fix::Advice(text.into())
     }
 
-    /// A fix as the registry's data write it: `$ pip install x   # brings it`, or a sentence.
+    /// Parses a fix in the registry's data: `$ pip install x   # installs it`, or a sentence.
     pub fn parse(text: &str) -> Fix {
         match text.strip_prefix(MARK) {
             None => Fix::advice(text),
@@ -50,7 +50,7 @@ impl Fix {
         }
     }
 
-    /// The same with another text in place of each part; nothing where one of them has none.
+    /// Replaces each part with the result of `text`; `None` if `text` returns `None` for one of them.
     pub fn map(&self, mut text: impl FnMut(&str) -> Option<String>) -> Option<Fix> {
         Some(match self {
             Fix::Advice(advice) => Fix::Advice(text(advice)?),

@@ -1,4 +1,4 @@
-//! What a machine is: driver, GPUs, platform, C library. Probed, or described.
+//! A machine: driver, GPUs, platform, C library; detected or described by the user.
 
 use std::fmt;
 
@@ -9,38 +9,37 @@ use super::host_note::HostNote;
 use super::platform::{Libc, Platform};
 use super::version::DottedVersion;
 
-/// A machine. A fact that is unknown is absent, and absent never means "none": a host without a
-/// GPU says so with `gpus: Some(vec![])`.
+/// A machine. `None` means that a fact is unknown; a host without GPUs has `gpus: Some(vec![])`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Host {
     /// The NVIDIA driver, when known.
     pub driver: Option<Driver>,
-    /// The NVIDIA GPUs: `None` unknown, empty none.
+    /// The NVIDIA GPUs: `None` if unknown, empty if there are none.
     pub gpus: Option<Vec<Gpu>>,
     /// Operating system, processor, C library.
     pub system: System,
-    /// What was seen on the way and is worth saying (an AMD GPU, a filter by `CUDA_VISIBLE_DEVICES`).
+    /// Notes from the detection (an AMD GPU, a filter by `CUDA_VISIBLE_DEVICES`).
     pub notes: Vec<HostNote>,
 }
 
 /// How a fact of a machine was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FoundBy {
-    /// By a source that a word names: `nvml`, `nvidia-smi`, `/proc/driver/nvidia/version`, `--driver`, a file.
+    /// A named source: `nvml`, `nvidia-smi`, `/proc/driver/nvidia/version`, `--driver`, a file.
     Source(String),
-    /// `CONDA_OVERRIDE_CUDA` says it.
+    /// `CONDA_OVERRIDE_CUDA`.
     CondaOverride,
-    /// A driver of which only the CUDA version was known: the first that runs it natively.
+    /// Only the CUDA version was known: the driver is the first that supports it natively.
     InferredFromCuda {
         /// The CUDA version, `12.2`.
         cuda: DottedVersion,
-        /// How that was found.
+        /// How the CUDA version was found.
         of: Box<FoundBy>,
     },
 }
 
 impl FoundBy {
-    /// The form in a lock: `nvml`, `cuda-12.2:nvidia-smi` for what was inferred.
+    /// The form in a lock: `nvml`, or `cuda-12.2:nvidia-smi` for an inferred driver.
     pub fn code(&self) -> String {
         match self {
             FoundBy::InferredFromCuda { cuda, of } => format!("cuda-{cuda}:{}", of.code()),
@@ -48,7 +47,7 @@ impl FoundBy {
         }
     }
 
-    /// Reads the form in a lock. Older locks have sentences, which are kept as they are.
+    /// Parses the form in a lock. Older locks have sentences, which are kept as is.
     pub fn of_code(code: &str) -> FoundBy {
         let inferred = || {
             let (cuda, of) = code.strip_prefix("cuda-")?.split_once(':')?;
@@ -85,7 +84,7 @@ impl fmt::Display for FoundBy {
 pub struct Driver {
     /// The kernel module's version, `535.129.03`.
     pub version: DottedVersion,
-    /// The newest CUDA the user-mode driver runs natively, `12.2`.
+    /// The newest CUDA that the user-mode driver supports natively, `12.2`.
     pub cuda: Option<DottedVersion>,
     /// The version of an active cuda-compat package.
     pub compat: Option<DottedVersion>,
@@ -94,20 +93,20 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// The version of the user-mode driver, which decides what CUDA runs: an active cuda-compat's where it
-    /// is newer than the kernel module's.
+    /// The version of the user-mode driver, which determines the supported CUDA: that of an active cuda-compat
+    /// package if it is newer than the kernel module.
     pub fn user_mode(&self) -> &DottedVersion {
         self.compat.as_ref().filter(|compat| **compat > self.version).unwrap_or(&self.version)
     }
 
-    /// The release of a driver's library by its file's name: `libcuda.so.535.129.03`. Names that are no release's, as
-    /// `libcuda.so.1` and WSL's `libcuda.so.1.1`, say none: branches have three digits.
+    /// The driver release in a library's file name: `libcuda.so.535.129.03`. `None` for names without a release, such as
+    /// `libcuda.so.1` and WSL's `libcuda.so.1.1`: driver branches have three digits.
     pub fn release_of_library(name: &str) -> Option<DottedVersion> {
         let version: DottedVersion = name.strip_prefix("libcuda.so.")?.parse().ok()?;
         (version.major() >= 100 && version.as_str().contains('.')).then_some(version)
     }
 
-    /// The placeholder of a driver of which only the CUDA version is known.
+    /// The placeholder version of a driver of which only the CUDA version is known.
     pub fn unknown_version() -> DottedVersion {
         "0".parse().expect("a constant")
     }
@@ -116,7 +115,7 @@ impl Driver {
 /// One NVIDIA GPU of a host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gpu {
-    /// NVML's index (not CUDA's).
+    /// The NVML index (not CUDA's).
     pub index: u32,
     /// The product name, `NVIDIA A100-SXM4-80GB`.
     pub name: Option<String>,
@@ -133,13 +132,13 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// The GPU as a person names it: `NVIDIA A100 (8.0)`.
+    /// The GPU for messages: `NVIDIA A100 (8.0)`.
     pub fn label(&self) -> String {
         match (&self.name, self.capability) {
             (Some(name), Some(capability)) => format!("{name} ({capability})"),
             (Some(name), None) => name.clone(),
-            (None, Some(capability)) => format!("a GPU of {capability}"),
-            (None, None) => "a GPU of unknown kind".to_owned(),
+            (None, Some(capability)) => format!("a GPU with compute capability {capability}"),
+            (None, None) => "an unknown GPU".to_owned(),
         }
     }
 }
@@ -147,7 +146,7 @@ impl Gpu {
 /// Operating system, processor and C library.
 #[derive(Debug, Clone, PartialEq)]
 pub struct System {
-    /// Operating system and processor.
+    /// Operating system and processor architecture.
     pub platform: Platform,
     /// The C library, when known.
     pub libc: Option<Libc>,
@@ -156,7 +155,7 @@ pub struct System {
 }
 
 impl Host {
-    /// A host of which only the platform is given; everything else is open.
+    /// A host with only a platform; all other facts are unknown.
     pub fn open(platform: Platform, found_by: &str) -> Host {
         Host {
             driver: None,
@@ -187,7 +186,7 @@ impl Host {
     }
 }
 
-/// A host as JSON (`probe --json`): the shape in the contract.
+/// A host as JSON (`probe --json`).
 #[derive(Debug, Serialize)]
 pub struct HostJson {
     driver: Option<DriverJson>,

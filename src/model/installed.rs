@@ -1,4 +1,4 @@
-//! What is installed in a Python environment, as its files say.
+//! The packages installed in a Python environment, read from its files.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -12,54 +12,54 @@ use super::wheel::Python;
 /// A Python environment on disk.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Installed {
-    /// The environment's folder.
+    /// The environment's directory.
     pub prefix: String,
     /// Its site-packages.
     pub site_packages: std::path::PathBuf,
-    /// Its Python series, where it can be told without running it.
+    /// Its Python series, if it can be determined without running it.
     pub python: Option<Python>,
     /// The installed distributions, sorted by name.
     pub distributions: Vec<Distribution>,
-    /// Number of recorded files that were looked at.
+    /// Number of recorded files that were checked.
     pub files_seen: usize,
 }
 
-/// One installed distribution (a `.dist-info` folder).
+/// One installed distribution (a `.dist-info` directory).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Distribution {
     /// Normalized name.
     pub name: String,
-    /// Version as METADATA states it, else as the folder's name does.
+    /// Version in METADATA, otherwise in the directory name.
     pub version: InstalledVersion,
-    /// The `.dist-info` folder's name.
+    /// The name of the `.dist-info` directory.
     pub dist_info: String,
     /// SHA-256 of the METADATA file.
     pub metadata_sha256: Option<String>,
     /// The requirements that apply without extras: `Requires-Dist` lines as written.
     pub requires: Vec<String>,
-    /// The flavour by the package's own `version.py` (`cu128`, `cpu`), for torch and its companions.
+    /// The variant in the package's `version.py` (`cu128`, `cpu`), for torch and its companions.
     pub variant: Option<String>,
-    /// Who installed it (`pip`, `uv`, `conda`).
+    /// The installer (`pip`, `uv`, `conda`).
     pub installer: Option<String>,
-    /// The shared libraries that it records, relative to site-packages.
+    /// The shared libraries in its RECORD, relative to site-packages.
     pub libraries: Vec<String>,
-    /// What is wrong with its recorded files.
+    /// Faults of its recorded files.
     pub faults: Vec<FileFault>,
-    /// Whether RECORD was there and readable.
+    /// Whether RECORD exists and is readable.
     pub record_readable: bool,
 }
 
-/// A version as an installed package states it.
+/// The version of an installed package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InstalledVersion {
-    /// A version by PEP 440.
+    /// A valid PEP 440 version.
     Valid(Version),
-    /// A text that is not one; it is only shown.
+    /// Any other text, used only for display.
     Invalid(String),
 }
 
 impl InstalledVersion {
-    /// The version, where it is one.
+    /// The version, if it is valid.
     pub fn valid(&self) -> Option<&Version> {
         match self {
             InstalledVersion::Valid(version) => Some(version),
@@ -101,55 +101,55 @@ impl fmt::Display for InstalledVersion {
     }
 }
 
-/// A recorded file that is not as recorded.
+/// A file that differs from RECORD.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileFault {
-    /// The file is gone.
+    /// The file is missing.
     Missing(String),
     /// The size differs: path, recorded, found.
     Size(String, u64, u64),
     /// The hash differs.
     Hash(String),
-    /// It is there and cannot be read: path, why.
+    /// It exists but cannot be read: path, reason.
     Unreadable(String, String),
-    /// The file is recorded by another distribution too: path, the other's name.
+    /// Another distribution also records the file: path, its name.
     OwnedTwice(String, String),
 }
 
-/// What lies around an environment's packages.
+/// Other contents of an environment that affect its packages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Traces {
     /// Packages that conda installed, sorted by name.
     pub conda: Vec<CondaPackage>,
     /// Packages that Python would find before the environment's own.
     pub shadowing: Vec<Shadowing>,
-    /// Folders that an installer left behind, `~orch`.
+    /// Temporary directories that an installer left behind, `~orch`.
     pub leftovers: Vec<String>,
-    /// Libraries beside recorded ones of CUDA and torch that no package records.
+    /// Libraries in the directories of CUDA and torch libraries that no package records.
     pub unrecorded: Vec<String>,
-    /// The CUDA toolkit that extensions would be built with.
+    /// The CUDA toolkit that would be used to build extensions.
     pub toolkit: Option<Toolkit>,
 }
 
-/// A package in a folder that Python looks at before site-packages.
+/// A package in a directory that Python searches before site-packages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shadowing {
     /// The package.
     pub name: String,
-    /// Its version there; absent where it is a folder without metadata.
+    /// Its version there; `None` if it has no metadata.
     pub version: Option<InstalledVersion>,
-    /// The folder.
+    /// The directory.
     pub folder: String,
-    /// What makes Python look there.
+    /// Why Python searches it.
     pub by: SearchedFirst,
 }
 
-/// Why Python looks at a folder before the environment's site-packages.
+/// Why Python searches a directory before the environment's site-packages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SearchedFirst {
-    /// The variable `PYTHONPATH` names it.
+    /// It is in `PYTHONPATH`.
     PythonPath,
-    /// It is the user's own site-packages (PEP 370), and the environment does not switch that off.
+    /// It is the user site-packages (PEP 370), which the environment does not disable.
     UserSite,
 }
 
@@ -157,28 +157,28 @@ impl fmt::Display for SearchedFirst {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             SearchedFirst::PythonPath => "PYTHONPATH",
-            SearchedFirst::UserSite => "the user's own site-packages",
+            SearchedFirst::UserSite => "the user site-packages",
         })
     }
 }
 
-/// A package as conda's own record states it (`conda-meta/*.json`).
+/// A package in conda's records (`conda-meta/*.json`).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CondaPackage {
-    /// conda's name for it: `pytorch`.
+    /// The conda package name: `pytorch`.
     pub name: String,
     /// Its version, in conda's syntax.
     pub version: String,
-    /// The build string, `py3.12_cuda12.4_cudnn9.1.0_0`; empty where the record has none.
+    /// The build string, `py3.12_cuda12.4_cudnn9.1.0_0`; empty if the record has none.
     pub build: String,
 }
 
 /// A CUDA toolkit with its compiler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Toolkit {
-    /// What names it: a variable, or the usual folder.
+    /// How it was found: an environment variable, or the default directory.
     pub by: String,
-    /// Its folder.
+    /// Its directory.
     pub home: String,
     /// Its CUDA version, `12.8.1`.
     pub version: DottedVersion,

@@ -1,53 +1,52 @@
-//! What a shared library says of itself: its names, where it looks for others, its device code.
+//! Properties of a shared library: names, search paths, device code.
 
 use super::capability::{CodeTarget, CodeTargets, ComputeCapability, Via};
 
-/// A shared library or executable, as its file says.
+/// A shared library or executable, read from its file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Library {
-    /// Where the file is, or its name inside a wheel.
+    /// The path of the file, or its name inside a wheel.
     pub path: String,
-    /// `DT_SONAME`: the name under which others ask for it.
+    /// `DT_SONAME`: the name by which other libraries load it.
     pub soname: Option<String>,
-    /// `DT_NEEDED`: what it cannot be loaded without, in order.
+    /// `DT_NEEDED`: the libraries that it requires, in order.
     pub needed: Vec<String>,
-    /// `DT_RPATH`, entry by entry, `$ORIGIN` unexpanded; empty where there is a `DT_RUNPATH` too, because
-    /// the loader then ignores it.
+    /// The entries of `DT_RPATH`, `$ORIGIN` unexpanded; empty if there is also a `DT_RUNPATH`, because the loader
+    /// then ignores `DT_RPATH`.
     pub rpath: Vec<String>,
-    /// `DT_RUNPATH`, likewise.
+    /// The entries of `DT_RUNPATH`, `$ORIGIN` unexpanded.
     pub runpath: Vec<String>,
-    /// The processor, `x86_64`, `aarch64`, or its ELF number.
+    /// The architecture: `x86_64`, `aarch64`, or its ELF machine number.
     pub machine: String,
-    /// Its own version as far as its content tells, `9.10.2.36061468`, and how.
+    /// Its version, if found in the file: `9.10.2.36061468`.
     pub version: Option<LibraryVersion>,
-    /// GPU code; nothing where it has none.
+    /// GPU code; `None` if it has none.
     pub device: Option<DeviceCode>,
-    /// The list that `torch.cuda.get_arch_list()` returns, where the file carries it (`libtorch_python.so`).
+    /// The result of `torch.cuda.get_arch_list()`, if it is in the file (`libtorch_python.so`).
     pub arch_list: Option<CodeTargets>,
 }
 
-/// A version that was read out of a library.
+/// A version that was read from a library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LibraryVersion {
-    /// `9.10.2`, or only `12.9` where the patch level is nowhere in the file.
+    /// `9.10.2`, or only `12.9` if the file does not contain the patch level.
     pub text: String,
-    /// What said it: `cudnn_graph_version`, `file name`, `code`.
+    /// Where it was found: `cudnn_graph_version`, `file name`, `code`.
     pub from: &'static str,
 }
 
-/// The GPU code of a library: containers, one for each compiled unit, with the same kernels once for each
-/// target.
+/// The GPU code of a library: one container for each compilation unit, with the same kernels for each target.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeviceCode {
     /// Number of containers.
     pub containers: usize,
     /// Number of entries in them.
     pub entries: usize,
-    /// The distinct sets of targets, the most common first, each with how many containers have it.
+    /// The distinct sets of targets with the number of containers that have them, the most common first.
     pub shapes: Vec<(Shape, usize)>,
-    /// The newest PTX ISA version, `8.7`, for each PTX target: it says how new the driver has to be.
+    /// The newest PTX ISA version, `8.7`, for each PTX target. It determines the required driver.
     pub ptx_isa: Vec<(CodeTarget, (u16, u16))>,
-    /// What could not be read, in one phrase: the rest is true all the same.
+    /// What could not be read. The other fields are still valid.
     pub fault: Option<String>,
 }
 
@@ -60,14 +59,14 @@ pub struct Shape {
     pub ptx: Vec<CodeTarget>,
 }
 
-/// How the containers of a library serve a GPU.
+/// How the containers of a library support a GPU.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Served {
     /// Containers with machine code for it.
     pub sass: usize,
-    /// Containers with PTX for it and no machine code.
+    /// Containers with PTX for it but no machine code.
     pub ptx: usize,
-    /// Containers with neither: what they hold fails with `no kernel image` where it is called.
+    /// Containers with neither: calling their kernels fails with `no kernel image`.
     pub none: usize,
 }
 
@@ -83,7 +82,7 @@ impl DeviceCode {
         counts.into_iter().collect()
     }
 
-    /// How many of the containers serve a GPU, and how. `is_tegra` as in [`CodeTargets::covers`].
+    /// Counts the containers that support a GPU. `is_tegra` as in [`CodeTargets::covers`].
     pub fn serves(&self, gpu: ComputeCapability, is_tegra: &dyn Fn(ComputeCapability) -> bool) -> Served {
         let mut served = Served::default();
         for (shape, count) in &self.shapes {

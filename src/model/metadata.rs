@@ -1,4 +1,4 @@
-//! The METADATA file of a wheel (core metadata): the few headers a solve needs.
+//! The METADATA file of a wheel (core metadata): the headers that a solve needs.
 
 use std::sync::OnceLock;
 
@@ -15,10 +15,10 @@ pub enum InvalidMetadata {
     #[error("the METADATA has no `{0}` header")]
     Missing(&'static str),
     /// The version does not parse.
-    #[error("the METADATA has the version `{0}`, which is no PEP 440 version")]
+    #[error("the METADATA version `{0}` is not a valid PEP 440 version")]
     Version(String),
     /// The name does not parse.
-    #[error("the METADATA has the name `{0}`, which is no package name")]
+    #[error("the METADATA name `{0}` is not a valid package name")]
     Name(String),
 }
 
@@ -27,7 +27,7 @@ pub enum InvalidMetadata {
 pub struct CoreMetadata {
     /// The package's normalized name.
     pub name: PackageName,
-    /// The version as the metadata states it (PyPI's torch says `2.9.1`, not `2.9.1+cu128`).
+    /// The version in the metadata (for PyPI's torch `2.9.1`, not `2.9.1+cu128`).
     pub version: Version,
     /// SHA-256 of the METADATA file, 64 hexadecimal digits.
     pub sha256: String,
@@ -36,7 +36,7 @@ pub struct CoreMetadata {
     extras: Vec<ExtraName>,
 }
 
-/// One `Requires-Dist` line, parsed when it is looked at.
+/// One `Requires-Dist` line, parsed on first use.
 #[derive(Debug)]
 pub struct RequiresDist {
     /// The line as written.
@@ -46,10 +46,10 @@ pub struct RequiresDist {
 }
 
 impl CoreMetadata {
-    /// Reads the headers; the description after them is ignored.
+    /// Parses the headers; the description after them is ignored.
     ///
     /// # Errors
-    /// When name or version are missing or unreadable.
+    /// If name or version is missing or invalid.
     pub fn parse(text: &str, sha256: String) -> Result<CoreMetadata, InvalidMetadata> {
         let mut name = None;
         let mut version = None;
@@ -61,7 +61,7 @@ impl CoreMetadata {
                 break;
             }
             if line.starts_with([' ', '\t']) {
-                // A folded header goes on.
+                // Continuation line of a folded header.
                 if in_requires && let Some(last) = requires.last_mut() {
                     last.push(' ');
                     last.push_str(line.trim());
@@ -105,12 +105,13 @@ impl CoreMetadata {
         })
     }
 
-    /// The extras that the release has.
+    /// The extras of the release.
     pub fn extras(&self) -> impl Iterator<Item = &str> {
         self.extras.iter().map(AsRef::as_ref)
     }
 
-    /// Whether the release has an extra: by its header, or, where old tools wrote none, by a requirement's marker.
+    /// Whether the release has an extra, by `Provides-Extra` or by a requirement's marker (old tools did not write the
+    /// header).
     pub fn has_extra(&self, extra: &ExtraName) -> bool {
         let in_marker = |line: &RequiresDist| {
             let marker = line.text.split_once(';').map_or("", |(_, marker)| marker);
@@ -121,7 +122,7 @@ impl CoreMetadata {
         self.extras.contains(extra) || self.requires.iter().any(in_marker)
     }
 
-    /// The headers that [`CoreMetadata::parse`] reads, for a cache that need not keep the rest.
+    /// The headers that [`CoreMetadata::parse`] reads, without the description. For the cache.
     pub fn headers(text: &str) -> &str {
         match text.find("\n\n").or_else(|| text.find("\r\n\r\n")) {
             Some(end) => &text[..end + 1],
@@ -129,8 +130,8 @@ impl CoreMetadata {
         }
     }
 
-    /// The requirements that apply in `environment` with the given extras, each with its text.
-    /// A line that cannot be read is an error naming it.
+    /// The requirements that apply in `environment` with the given extras, each with its text. A line that cannot be
+    /// parsed is an error with its text.
     pub fn requirements<'a>(
         &'a self,
         environment: &'a MarkerEnvironment,
@@ -138,7 +139,7 @@ impl CoreMetadata {
     ) -> impl Iterator<Item = Result<(&'a Requirement<VerbatimUrl>, &'a str), String>> {
         self.requires
             .iter()
-            // Most lines of a big package belong to extras that nobody asked for.
+            // Most lines of a large package belong to extras that are not requested.
             .filter(move |line| !line.mentions_extra || !extras.is_empty())
             .filter_map(move |line| {
                 let parsed = line.parsed.get_or_init(|| {
@@ -164,7 +165,7 @@ impl CoreMetadata {
 
 /// The marker environment of a CPython series on a platform.
 ///
-/// A series without a patch release evaluates `python_full_version` as its `.0`, as uv does.
+/// A series without a patch release has `.0` as `python_full_version`, as in uv.
 pub fn marker_environment(python: Python, platform: Platform) -> MarkerEnvironment {
     let (os_name, sys_platform, system) = match platform.os {
         Os::Linux => ("posix", "linux", "Linux"),

@@ -1,7 +1,7 @@
-//! The field's words as types: versions, capabilities, hosts, wheels, requests, solutions.
+//! The domain types: versions, compute capabilities, hosts, wheels, requests, solutions.
 //!
-//! This module imports nothing of ours and touches nothing outside the process. Every other
-//! module speaks in these types, so the core and the edges can meet without knowing each other.
+//! This module does not depend on other modules of the crate and does no I/O. All other modules use these types, so
+//! that the core and the I/O layers are independent of each other.
 
 pub mod capability;
 pub mod choice;

@@ -1,5 +1,4 @@
-//! The native side of an environment: its libraries, the process they would make, and what else of their kind
-//! lies on the machine.
+//! Native code of an environment: its libraries, the process that would load them, and other copies on the machine.
 
 use std::path::PathBuf;
 
@@ -7,61 +6,60 @@ use super::library::{Library, LibraryVersion};
 use super::process::Process;
 use super::version::DottedVersion;
 
-/// What of an environment's native side was read.
+/// Native code of an environment, as far as it was read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Native {
-    /// The libraries that installed packages own.
+    /// The libraries of installed packages.
     pub own: Vec<OwnLibrary>,
-    /// The process that importing the framework would make; nothing where there is no framework or no
-    /// interpreter.
+    /// The process after importing the framework; `None` without a framework or interpreter.
     pub process: Option<Process>,
-    /// How many objects and missing names are of the framework itself; the rest come with extensions, which may be
-    /// for other machines and never be imported.
+    /// The numbers of objects and missing names of the framework itself. The rest belong to extensions, which may be for
+    /// other machines and never be imported.
     pub of_framework: (usize, usize),
     /// Libraries of packages that could not be read, sorted by package and path.
     pub unreadable: Vec<UnreadableLibrary>,
-    /// The interpreter is a link that leads nowhere.
-    pub interpreter_gone: bool,
-    /// For each object of the process, its version, where its file tells.
+    /// The interpreter is a dangling symbolic link.
+    pub interpreter_missing: bool,
+    /// The version of each object of the process, if found in its file.
     pub versions: Vec<Option<LibraryVersion>>,
     /// Libraries of CUDA and cuDNN on the machine, outside the environment.
     pub copies: Vec<Copy>,
-    /// Extensions that ask for symbols which the installed torch does not define.
+    /// Extensions that require symbols which the installed torch does not define.
     pub foreign: Vec<ForeignSymbols>,
-    /// Versions of symbols that an object asks for and the file taken for the name does not define.
+    /// Symbol versions that an object requires but the loaded file does not define.
     pub missing_versions: Vec<MissingVersion>,
-    /// What could not be done, one phrase.
+    /// What could not be checked, as one phrase.
     pub not_done: Option<String>,
 }
 
-/// A library that a package owns.
+/// A library of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnLibrary {
     /// The package.
     pub package: String,
     /// The file on disk.
     pub file: PathBuf,
-    /// What it says; its path is relative to site-packages.
+    /// Its properties; the path is relative to site-packages.
     pub library: Library,
 }
 
-/// A file of a package that is called a library and cannot be read as one.
+/// A file of a package that is named like a library but cannot be read as one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnreadableLibrary {
     /// The package.
     pub package: String,
     /// The file, relative to site-packages.
     pub path: String,
-    /// Why not.
+    /// The reason.
     pub why: Unreadable,
 }
 
 /// Why a library cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unreadable {
-    /// It is not a 64-bit ELF file: a text for the linker, another system's.
+    /// It is not a 64-bit ELF file: a linker script, or a library for another system.
     NotElf,
-    /// It is one, and broken, or could not be opened: why.
+    /// The ELF file is damaged or could not be opened, with the reason.
     Damaged(String),
 }
 
@@ -70,7 +68,7 @@ pub enum Unreadable {
 pub struct Copy {
     /// The file.
     pub path: PathBuf,
-    /// Its version, where the file tells.
+    /// Its version, if found in the file.
     pub version: Option<LibraryVersion>,
 }
 
@@ -81,57 +79,57 @@ pub struct ForeignSymbols {
     pub package: String,
     /// The extension, relative to site-packages.
     pub path: String,
-    /// How many symbols nobody defines.
+    /// The number of undefined symbols.
     pub count: usize,
     /// One of them, as the linker writes it.
     pub example: String,
 }
 
-/// A version of symbols that nobody defines.
+/// A symbol version that the loaded library does not define.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingVersion {
-    /// Who asks for it, by place in the process.
+    /// The index of the object that requires it.
     pub by: usize,
-    /// The file that was taken for the name, by place in the process.
+    /// The index of the loaded library.
     pub of: usize,
-    /// The last of them, `GLIBCXX_3.4.30`.
+    /// The last missing version, `GLIBCXX_3.4.30`.
     pub version: String,
-    /// How many of that file's are missing.
+    /// The number of missing versions of that library.
     pub count: usize,
 }
 
-/// A library that another opens by name while it runs: it stands in no `DT_NEEDED`.
+/// A library that another library opens by name at run time (`dlopen`); it is not in `DT_NEEDED`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Opened {
-    /// SONAME of who opens.
+    /// SONAME of the opener.
     pub by: String,
-    /// The name that is opened.
+    /// The opened name.
     pub name: String,
-    /// From this version of the opener on.
+    /// The first opener version that opens it.
     pub from: Option<DottedVersion>,
-    /// Whether it fails without.
+    /// Whether the opener fails without it.
     pub required: bool,
-    /// Whether the name with the opener's whole version is tried before.
+    /// Whether the opener tries the name with its full version first.
     pub versioned: bool,
 }
 
-/// What importing a framework loads.
+/// The libraries that importing a framework loads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrameworkLoads {
     /// The package: `torch`, `jax-cuda13-pjrt`.
     pub package: String,
-    /// Its own libraries that Python loads first, below site-packages; `*` stands for any text inside a name.
+    /// Its own libraries that Python loads first, relative to site-packages; `*` matches any text in a name.
     pub starts: Vec<String>,
-    /// How names begin of CUDA's libraries that it opens itself, in order.
+    /// Name prefixes of the CUDA libraries that it opens itself, in order.
     pub opens: Vec<String>,
-    /// Whether it names the files in NVIDIA's wheels; else the loader looks for them by name.
+    /// Whether it opens the files in NVIDIA's wheels by path; otherwise the loader searches for them by name.
     pub by_path: bool,
-    /// How names begin of those of its libraries that look by name.
+    /// Name prefixes of its libraries that open CUDA libraries by name.
     pub from: Vec<String>,
 }
 
 impl FrameworkLoads {
-    /// Which of [`FrameworkLoads::starts`] a path below site-packages is.
+    /// The index in [`FrameworkLoads::starts`] that matches a path relative to site-packages.
     pub fn place(&self, path: &str) -> Option<usize> {
         self.starts.iter().position(|pattern| match pattern.split_once('*') {
             Some((head, tail)) => {

@@ -1,4 +1,4 @@
-//! Operating systems, processors and C libraries.
+//! Operating systems, processor architectures and C libraries.
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,7 +27,7 @@ pub enum Arch {
     X86_64,
 }
 
-/// Operating system and processor, written `linux-x86_64`.
+/// Operating system and processor architecture, written `linux-x86_64`.
 ///
 /// ```
 /// use envlock::model::platform::Platform;
@@ -44,10 +44,10 @@ pub struct Platform {
 }
 
 impl Platform {
-    /// The platform that describing another machine defaults to.
+    /// The default platform for a described machine.
     pub const LINUX_X86_64: Platform = Platform { os: Os::Linux, arch: Arch::X86_64 };
 
-    /// The operating system's word: `linux`, `macos`, `windows`.
+    /// The name of the operating system: `linux`, `macos`, `windows`.
     pub fn os_name(&self) -> &'static str {
         match self.os {
             Os::Linux => "linux",
@@ -56,7 +56,7 @@ impl Platform {
         }
     }
 
-    /// The processor's word: `x86_64`, `aarch64`, and `arm64` on macOS.
+    /// The name of the architecture: `x86_64`, `aarch64`, and `arm64` on macOS.
     pub fn arch_name(&self) -> &'static str {
         match (self.arch, self.os) {
             (Arch::X86_64, _) => "x86_64",
@@ -109,7 +109,7 @@ impl<'de> Deserialize<'de> for Platform {
     }
 }
 
-/// The C library (or macOS release) that decides which binary wheels load.
+/// The C library (or macOS release), which determines the compatible binary wheels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Libc {
     /// GNU libc, `2.35`.
@@ -129,7 +129,7 @@ impl Libc {
         }
     }
 
-    /// The version of whichever it is.
+    /// The version.
     pub fn version(&self) -> &DottedVersion {
         match self {
             Libc::Glibc(v) | Libc::Musl(v) | Libc::Macos(v) => v,

@@ -1,11 +1,11 @@
-//! A process as the dynamic loader would build it: which file it takes for each name, and why that one.
+//! A simulated process: which file the dynamic loader loads for each name, and why.
 
 use std::path::PathBuf;
 
-/// The objects of a process in the order of their loading, and what would be missing.
+/// The objects of a process in load order, and the names that are not found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Process {
-    /// The program first, then what it and the others need.
+    /// The program first, then its direct and indirect dependencies.
     pub objects: Vec<Object>,
     /// Names for which no file is found.
     pub missing: Vec<Missing>,
@@ -16,49 +16,49 @@ pub struct Process {
 pub struct Object {
     /// The file, as it was found.
     pub path: PathBuf,
-    /// The file behind all links.
+    /// The file with all symbolic links resolved.
     pub file: PathBuf,
-    /// The name under which it was asked for: a SONAME, or a path.
+    /// The name by which it was loaded: a SONAME, or a path.
     pub name: String,
     /// `DT_SONAME`.
     pub soname: Option<String>,
-    /// Who asked for it first, by place in [`Process::objects`]; nobody for the program.
+    /// The index in [`Process::objects`] of the first object that required it; `None` for the program.
     pub by: Option<usize>,
-    /// What led to this file.
+    /// How the loader found this file.
     pub how: How,
-    /// By which of its own paths it finds others.
+    /// The kind of search path that it has.
     pub finds_by: FindsBy,
 }
 
-/// The search path that an object names itself.
+/// The search path of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FindsBy {
-    /// `DT_RPATH`, which is looked at before `LD_LIBRARY_PATH`.
+    /// `DT_RPATH`, which is searched before `LD_LIBRARY_PATH`.
     Rpath,
-    /// `DT_RUNPATH`, which is looked at after it.
+    /// `DT_RUNPATH`, which is searched after `LD_LIBRARY_PATH`.
     Runpath,
-    /// It names none.
+    /// It has none.
     Nothing,
 }
 
-/// What made the loader take a file.
+/// How the loader found a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum How {
     /// It is the program.
     Program,
-    /// It was asked for by path.
+    /// It was loaded by path.
     Path,
-    /// `LD_PRELOAD` or `/etc/ld.so.preload` names it.
+    /// It is in `LD_PRELOAD` or `/etc/ld.so.preload`.
     Preload,
-    /// `DT_RPATH` of an object, by place in [`Process::objects`].
+    /// `DT_RPATH` of an object, by index in [`Process::objects`].
     Rpath(usize),
-    /// A folder of `LD_LIBRARY_PATH`.
+    /// A directory in `LD_LIBRARY_PATH`.
     LibraryPath(PathBuf),
-    /// `DT_RUNPATH` of who asked.
+    /// `DT_RUNPATH` of the object that required it, by index in [`Process::objects`].
     Runpath(usize),
     /// `/etc/ld.so.cache`.
     Cache,
-    /// A default folder.
+    /// A default directory.
     Default(PathBuf),
 }
 
@@ -67,8 +67,8 @@ pub enum How {
 pub struct Missing {
     /// The name.
     pub name: String,
-    /// Who asks for it, by place in [`Process::objects`].
+    /// The index in [`Process::objects`] of the object that requires it.
     pub by: Option<usize>,
-    /// Whether it is opened later, by `dlopen`: then the failure comes with the first use.
+    /// Whether it is opened with `dlopen`, so that the first use fails instead of the import.
     pub later: bool,
 }

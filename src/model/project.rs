@@ -1,8 +1,8 @@
 //! A project's page on an index: its releases and their files.
 //!
-//! A page is kept in a compact text form: a table of its releases, then one line a file. A release's
-//! files are parsed only when somebody asks: a solve looks at a handful of the hundreds of releases a page
-//! lists, and of a page that is mapped from a cache the rest is never read.
+//! A page is stored in a compact text form: a table of its releases, then one line for each file. The files of a
+//! release are parsed on first use: a solve uses only a few of the hundreds of releases of a page, and the rest of a
+//! page that is memory-mapped from the cache is never read.
 
 use std::fmt::Write as _;
 use std::sync::OnceLock;
@@ -19,7 +19,7 @@ use super::wheel::{Fit, WheelName};
 pub struct ProjectPage {
     /// The compact form.
     text: Bytes,
-    /// The wheels' lines in it.
+    /// The lines of the wheels in `text`.
     lines: Bytes,
     releases: Vec<Release>,
 }
@@ -29,7 +29,7 @@ pub struct ProjectPage {
 pub struct Release {
     /// The version.
     pub version: Version,
-    /// Whether the index has a source distribution of it.
+    /// Whether it has a source distribution.
     pub has_sdist: bool,
     /// Whether it has any wheel.
     pub has_wheel: bool,
@@ -39,35 +39,35 @@ pub struct Release {
     files: OnceLock<Vec<WheelFile>>,
 }
 
-/// One wheel as the index lists it.
+/// One wheel on an index page.
 #[derive(Debug, Clone)]
 pub struct WheelFile {
     /// The file name.
     pub filename: String,
     /// The parsed name.
     pub wheel: WheelName,
-    /// SHA-256 as the index states it, 64 hexadecimal digits.
+    /// SHA-256 from the index, 64 hexadecimal digits.
     pub sha256: Option<String>,
-    /// Size in bytes, where the index says it.
+    /// Size in bytes, if the index has it.
     pub size: Option<u64>,
-    /// PEP 592: do not take unless pinned.
+    /// PEP 592: do not select unless pinned.
     pub yanked: bool,
-    /// `Requires-Python`, as the index repeats it.
+    /// `Requires-Python` from the index.
     pub requires_python: Option<VersionSpecifiers>,
-    /// PEP 658: the METADATA file can be had alone.
+    /// PEP 658: the METADATA file can be fetched separately.
     pub has_metadata: bool,
-    /// The METADATA file's SHA-256, where the index says it.
+    /// The METADATA file's SHA-256, if the index has it.
     pub metadata_sha256: Option<String>,
-    /// Where the file is.
+    /// The URL of the file.
     pub url: String,
 }
 
-/// A file as read from an index, before it is sorted into a page.
+/// A file from an index, before it is added to a page.
 #[derive(Debug, Clone, Default)]
 pub struct RawFile {
     /// The file name.
     pub filename: String,
-    /// Absolute address.
+    /// Absolute URL.
     pub url: String,
     /// SHA-256, 64 hexadecimal digits.
     pub sha256: Option<String>,
@@ -79,13 +79,13 @@ pub struct RawFile {
     pub yanked: bool,
     /// PEP 658.
     pub has_metadata: bool,
-    /// PEP 658's digest.
+    /// SHA-256 of the METADATA file (PEP 658).
     pub metadata_sha256: Option<String>,
 }
 
 impl ProjectPage {
-    /// Sorts the files of an index page into releases. Files that are neither wheels nor source
-    /// distributions of a PEP 440 version are left out, as pip does.
+    /// Groups the files of an index page by release. Files that are neither wheels nor source distributions with a
+    /// PEP 440 version are ignored, as in pip.
     pub fn from_files(project: &str, files: impl IntoIterator<Item = RawFile>) -> ProjectPage {
         let mut rows: Vec<(Version, bool, RawFile)> = Vec::new();
         for file in files {
@@ -94,7 +94,7 @@ impl ProjectPage {
                 continue;
             }
             if file.filename.ends_with(".whl") {
-                // A wheel of another project has no business on the page.
+                // Ignore wheels of other projects.
                 if let Ok(name) = file.filename.parse::<WheelName>()
                     && normalized_name(&name.project) == normalized_name(project)
                 {
@@ -131,8 +131,8 @@ impl ProjectPage {
         ProjectPage::parse(text.into()).expect("the compact form just written")
     }
 
-    /// Reads the compact form: the number of releases, a line for each of them, then the lines of their
-    /// wheels, which are left alone until asked for. `None` if it is not one (a damaged cache entry).
+    /// Parses the compact form: the number of releases, a line for each release, then the lines of their wheels, which
+    /// are parsed on first use. `None` if it is invalid (a damaged cache entry).
     pub fn parse(text: Bytes) -> Option<ProjectPage> {
         let mut rest: &[u8] = &text;
         let mut line = || {
@@ -158,7 +158,7 @@ impl ProjectPage {
             });
             position = end;
         }
-        // An entry that was cut is damaged, wherever it was cut.
+        // A truncated entry is damaged.
         (rest.len() == position).then_some(())?;
         let lines = text.slice(text.len() - position..);
         Some(ProjectPage { text, lines, releases })
@@ -177,13 +177,13 @@ impl ProjectPage {
     /// The wheels of a release.
     pub fn files<'a>(&'a self, release: &'a Release) -> &'a [WheelFile] {
         release.files.get_or_init(|| {
-            // Text that is no UTF-8 is of a damaged cache: a release without files.
+            // Invalid UTF-8 means a damaged cache: treat it as a release without files.
             let lines = std::str::from_utf8(&self.lines[release.range.clone()]).unwrap_or_default();
             lines.lines().filter_map(parse_line).collect()
         })
     }
 
-    /// A wheel by its file name, looked for in its release alone: the others are not parsed for it.
+    /// Finds a wheel by its file name. Parses only the files of its release.
     pub fn find(&self, filename: &str) -> Option<&WheelFile> {
         let version = filename.parse::<super::wheel::WheelName>().ok()?.version;
         self.releases
@@ -260,7 +260,7 @@ impl WheelFile {
 
 /// Whether some patch release of the series satisfies the specifiers; the named patch, if any.
 ///
-/// A series stands for whichever patch gets installed, so `>=3.9.1` and `!=3.9.7` accept `3.9`.
+/// A series stands for any patch release, so `>=3.9.1` and `!=3.9.7` accept `3.9`.
 pub fn specifiers_allow(specifiers: &VersionSpecifiers, python: super::wheel::Python) -> bool {
     let version = |patch: u32| Version::new([3, u64::from(python.minor), u64::from(patch)]);
     match python.patch {
@@ -269,7 +269,7 @@ pub fn specifiers_allow(specifiers: &VersionSpecifiers, python: super::wheel::Py
     }
 }
 
-/// One wheel as a line.
+/// Writes one wheel as a line of the compact form.
 fn write_line(out: &mut String, f: &RawFile) {
     let requires: String =
         f.requires_python.iter().flat_map(|r| r.chars()).filter(|c| !c.is_control()).collect();
@@ -303,7 +303,7 @@ fn parse_line(line: &str) -> Option<WheelFile> {
         sha256: text(sha256),
         size: size.parse().ok(),
         yanked: flags.contains('y'),
-        // A Requires-Python that does not parse is ignored, as pip does.
+        // An invalid Requires-Python is ignored, as in pip.
         requires_python: if requires_python.is_empty() { None } else { requires_python.parse().ok() },
         has_metadata: flags.contains('m'),
         metadata_sha256: text(metadata_sha256),
@@ -311,7 +311,7 @@ fn parse_line(line: &str) -> Option<WheelFile> {
     })
 }
 
-/// The version of a source distribution's file name, if it is one of `project`.
+/// The version in a file name, if it is a source distribution of `project`.
 fn sdist_version(project: &str, filename: &str) -> Option<Version> {
     let stem = [".tar.gz", ".zip", ".tar.bz2", ".tgz", ".tar.xz"]
         .iter()

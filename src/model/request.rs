@@ -1,4 +1,4 @@
-//! What the user asks for, settled: requirements, stack limits, which indexes may be used.
+//! The user's request: requirements, limits on the stack, allowed indexes.
 
 use std::fmt;
 
@@ -10,14 +10,14 @@ use super::text::clean;
 use super::version::{DottedRange, InvalidVersion, SemverRange};
 use super::wheel::Python;
 
-/// A request to solve, settled from command line, manifest and defaults.
+/// A request to solve, merged from command line, manifest and defaults.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
-    /// Packages asked for, stack packages among them.
+    /// Required packages, including stack packages.
     pub requirements: Vec<UserRequirement>,
-    /// Bounds that ask for nothing.
+    /// Constraints: version bounds that do not require the package.
     pub constraints: Vec<UserRequirement>,
-    /// The Python series allowed.
+    /// The allowed Python versions.
     pub python: Option<PythonRequest>,
     /// Limit on the CUDA version of the stack.
     pub cuda: Option<Limit<SemverRange>>,
@@ -25,19 +25,19 @@ pub struct Request {
     pub cudnn: Option<Limit<DottedRange>>,
     /// Limit on NCCL.
     pub nccl: Option<Limit<DottedRange>>,
-    /// A pinned flavour, `cu126` or `cpu`.
+    /// The pinned CUDA variant, `cu126` or `cpu`.
     pub variant: Option<Limit<String>>,
-    /// Refuse compatibility mode.
+    /// If set, minor-version compatibility is not allowed.
     pub native_driver_only: Option<Limit<()>>,
-    /// Take packages from this index only.
+    /// The only allowed index.
     pub only_index: Option<Limit<String>>,
-    /// One torch for all targets, however far one of them has to go back.
+    /// Whether all targets must have the same torch version.
     pub same_torch: bool,
-    /// Machines that the manifest describes, one canonical line each.
+    /// The machines in the manifest, one canonical line each.
     pub targets: Vec<String>,
-    /// GPUs that are no party, by product name or compute capability: a display card beside the others.
+    /// GPUs to ignore, by product name or compute capability, such as a display GPU.
     pub ignored_gpus: Vec<String>,
-    /// Indexes that own packages by name pattern, beside `pypi` and `pytorch`.
+    /// Indexes other than `pypi` and `pytorch` that own packages by name pattern.
     pub owners: Vec<IndexOwner>,
 }
 
@@ -52,12 +52,12 @@ pub enum Origin {
     File(String),
     /// `envlock.lock`, where there is no manifest.
     Lock,
-    /// A question that envlock asks itself, as `why` does; it is not a reason for anything.
+    /// A query by envlock itself, as in `why`; it is not reported as a reason.
     Question,
 }
 
 impl Origin {
-    /// Whether it holds for one run only.
+    /// Whether it applies only to one run.
     pub fn is_option(&self) -> bool {
         matches!(self, Origin::Option(_))
     }
@@ -92,7 +92,7 @@ impl Serialize for Origin {
 pub struct UserRequirement {
     /// The requirement.
     pub requirement: Requirement<VerbatimUrl>,
-    /// Where it stands: `command line`, `envlock.toml`.
+    /// Where it was written: `command line`, `envlock.toml`.
     pub origin: Origin,
 }
 
@@ -101,18 +101,18 @@ pub struct UserRequirement {
 pub struct Limit<T> {
     /// The limit itself.
     pub value: T,
-    /// Where it stands.
+    /// Where it was written.
     pub origin: Origin,
 }
 
-/// Which Pythons are allowed.
+/// The allowed Python versions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PythonRequest {
-    /// Specifiers of `requires-python` form, or one exact series.
+    /// Specifiers as in `Requires-Python`, or one exact series.
     pub allowed: PythonAllowed,
     /// As written.
     pub text: String,
-    /// Where it stands.
+    /// Where it was written.
     pub origin: Origin,
 }
 
@@ -125,37 +125,37 @@ pub enum PythonAllowed {
     Exact(Python),
 }
 
-/// A requirement or a limit that cannot be read; the message names it.
+/// An invalid requirement or limit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRequest {
-    /// No requirement by PEP 508.
-    #[error("`{text}` is no requirement: {why}{}", meant.as_ref().map(|m| format!(" (did you mean `{m}`?)")).unwrap_or_default())]
+    /// Not a valid PEP 508 requirement.
+    #[error("`{text}` is not a valid requirement: {why}{}", meant.as_ref().map(|m| format!(" (did you mean `{m}`?)")).unwrap_or_default())]
     Requirement {
         /// As written.
         text: String,
-        /// What is wrong with it.
+        /// The parse error.
         why: String,
-        /// The requirement that was probably meant, `torch==2.8` for conda's `torch=2.8`.
+        /// The suggested requirement: `torch==2.8` for conda's `torch=2.8`.
         meant: Option<String>,
     },
-    /// A URL, a repository or a folder.
+    /// A URL, a repository or a directory.
     #[error(
-        "`{0}` is a direct URL, git or local requirement, which cannot be locked yet; name a released version"
+        "`{0}` is a direct URL, git or local requirement, which is not supported; require a released version"
     )]
     Direct(String),
     /// Neither a Python series nor a specifier.
-    #[error("`{0}` is no Python series such as `3.11` and no specifier such as `>=3.11,<3.14`")]
+    #[error("`{0}` is not a valid Python series such as `3.11` or specifier such as `>=3.11,<3.14`")]
     Python(String),
     /// A version that does not parse.
     #[error(transparent)]
     Version(#[from] InvalidVersion),
     /// An unknown driver policy.
-    #[error("`driver-policy` is `minor` or `native`, not `{0}`")]
+    #[error("`driver-policy` must be `minor` or `native`, not `{0}`")]
     DriverPolicy(String),
 }
 
 impl UserRequirement {
-    /// Reads one requirement; URLs, repositories and folders are refused.
+    /// Parses one requirement. URLs, repositories and directories are rejected.
     ///
     /// # Errors
     /// See [`InvalidRequest`].
@@ -177,12 +177,12 @@ impl UserRequirement {
         Ok(UserRequirement { requirement, origin })
     }
 
-    /// Whether it excludes releases that are newer than some.
+    /// Whether it has an upper bound or otherwise excludes newer releases.
     pub fn bounds_above(&self) -> bool {
         self.specifiers().is_some_and(bounds_above)
     }
 
-    /// Its version specifiers, where it has some.
+    /// Its version specifiers, if any.
     pub fn specifiers(&self) -> Option<&VersionSpecifiers> {
         match &self.requirement.version_or_url {
             Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers),
@@ -191,13 +191,13 @@ impl UserRequirement {
     }
 }
 
-/// Whether specifiers exclude releases that are newer than some.
+/// Whether any specifier excludes newer releases.
 fn bounds_above(specifiers: &VersionSpecifiers) -> bool {
     let opens = |operator: &Operator| matches!(operator, Operator::GreaterThan | Operator::GreaterThanEqual);
     specifiers.iter().any(|specifier| !opens(specifier.operator()))
 }
 
-/// conda's `torch=2.8` and the shell's `torch 2.8`, as PEP 508 writes them.
+/// The PEP 508 form of `torch=2.8` (conda's syntax) or `torch 2.8`.
 fn exact_was_meant(text: &str) -> Option<String> {
     let (name, version) = text.split_once(['=', ' '])?;
     let meant = format!("{}=={}", name.trim(), version.trim());
@@ -205,7 +205,7 @@ fn exact_was_meant(text: &str) -> Option<String> {
 }
 
 impl PythonRequest {
-    /// Whether it excludes series that are newer than some.
+    /// Whether it excludes newer series.
     pub fn bounds_above(&self) -> bool {
         match &self.allowed {
             PythonAllowed::Exact(_) => true,
@@ -213,7 +213,7 @@ impl PythonRequest {
         }
     }
 
-    /// Reads `>=3.11,<3.14`, or one series `3.12`.
+    /// Parses `>=3.11,<3.14`, or one series `3.12`.
     ///
     /// # Errors
     /// See [`InvalidRequest`].
@@ -228,12 +228,12 @@ impl PythonRequest {
     }
 }
 
-/// An index that owns the packages matching its patterns: they come from it and nowhere else.
+/// An index that owns the packages matching its patterns: they are taken only from this index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexOwner {
     /// The index's name in envlock.toml.
     pub index: String,
-    /// Package names, `*` at the end matches any rest.
+    /// Package names; `*` at the end matches any suffix.
     pub patterns: Vec<String>,
 }
 
@@ -248,14 +248,14 @@ impl IndexOwner {
     }
 }
 
-/// The index that a package comes from: the first owner whose patterns match, else `pypi`.
+/// The index of a package: the first owner whose patterns match, otherwise `pypi`.
 pub fn owner<'o>(package: &str, owners: &'o [IndexOwner]) -> &'o str {
     let owned = package.parse().ok().and_then(|name| owners.iter().find(|o| o.owns(&name)));
     owned.map_or("pypi", |o| &o.index)
 }
 
 impl Request {
-    /// Lays the options of another request's run over this one.
+    /// Overrides this request with the command-line options of another one.
     pub fn with_options_of(mut self, other: &Request) -> Request {
         let own = |origin: &Origin| origin.is_option();
         if let Some(python) = other.python.as_ref().filter(|p| own(&p.origin)) {
@@ -273,7 +273,7 @@ impl Request {
         self
     }
 
-    /// The request without what was typed for one run only.
+    /// The request without command-line options, which apply only to one run.
     pub fn without_options(mut self) -> Request {
         self.python = self.python.filter(|python| !python.origin.is_option());
         self.cuda = self.cuda.filter(|limit| !limit.origin.is_option());
@@ -282,16 +282,16 @@ impl Request {
         self
     }
 
-    /// The requirement on `package`, if it was asked for.
+    /// The requirement on `package`, if there is one.
     pub fn find(&self, package: &str) -> Option<&UserRequirement> {
         self.requirements.iter().find(|r| r.requirement.name.as_ref() as &str == package)
     }
 }
 
-/// The versions and files that an earlier lock holds, preferred while they still fit.
+/// The versions in an earlier lock, which are preferred while they are compatible.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Preferences {
-    /// Package name to version.
+    /// Versions by package name.
     pub versions: std::collections::BTreeMap<String, pep440_rs::Version>,
     /// The Python series.
     pub python: Option<Python>,

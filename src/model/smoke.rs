@@ -1,11 +1,11 @@
-//! What the smoke test runs, and what it came to.
+//! The smoke test and its results.
 
 use serde::{Deserialize, Serialize};
 
-/// Which devices to run on.
+/// The devices to run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Devices {
-    /// Every GPU, or the CPU where there is none.
+    /// Every GPU, or the CPU if there is none.
     Auto,
     /// The CPU.
     Cpu,
@@ -13,7 +13,7 @@ pub enum Devices {
     Cuda,
 }
 
-/// A framework whose convolution is run.
+/// A framework that the smoke test supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framework {
     /// PyTorch.
@@ -25,7 +25,7 @@ pub enum Framework {
 }
 
 impl Framework {
-    /// Every framework, by the name of its package.
+    /// All frameworks by package name.
     pub const ALL: [(&str, Framework); 5] = [
         ("torch", Framework::Torch),
         ("tensorflow", Framework::Tensorflow),
@@ -35,7 +35,7 @@ impl Framework {
     ];
 }
 
-/// How the name of a check begins that says whether cuDNN does the work.
+/// The name prefix of checks that cuDNN is used, by its speed.
 pub const SPEED: &str = "speed-";
 
 /// One check that ran.
@@ -49,21 +49,21 @@ pub struct Check {
     pub device: String,
     /// Whether it passed.
     pub passed: bool,
-    /// What was measured, for people.
+    /// The measurement as text.
     pub detail: String,
-    /// The figure that decided: a relative error, how many times faster with cuDNN, cuDNN's version as an integer.
+    /// The deciding number: a relative error, the speed-up with cuDNN, or cuDNN's version as an integer.
     #[serde(default)]
     pub figure: Option<f64>,
 }
 
-/// What the smoke test came to.
+/// The result of the smoke test.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SmokeOutcome {
     /// The checks that ran, in order.
     pub checks: Vec<Check>,
     /// How it ended.
     pub end: End,
-    /// What cuDNN's own log said of a failure.
+    /// cuDNN's own log message about a failure.
     pub cudnn_says: Option<String>,
 }
 
@@ -74,27 +74,27 @@ impl SmokeOutcome {
     }
 }
 
-/// How the chain of layers ended.
+/// How the smoke test ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// It ran through, or a check failed.
+    /// It completed, or a check failed.
     Done,
-    /// It stopped in a layer: an exception (the last line of the traceback) or a signal.
+    /// It crashed in a layer, by an exception or a signal.
     Crashed {
         /// The layer that was reached.
         layer: String,
-        /// What was seen.
+        /// The last line of the traceback, or the signal.
         what: String,
     },
-    /// It did not end in time.
+    /// It timed out.
     TimedOut {
         /// The layer that was reached.
         layer: String,
         /// The limit in seconds.
         seconds: u64,
     },
-    /// Nothing could be started.
+    /// It could not be started, with the reason.
     NotStarted(String),
-    /// A signal came for this program, and the layer was ended with it.
+    /// envlock received this signal and terminated the test.
     Interrupted(i32),
 }

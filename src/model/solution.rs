@@ -1,4 +1,4 @@
-//! What a solve answers: a solution, a conflict with ways out, or a list of what it must know first.
+//! The results of a solve: a solution, a conflict, or the list of metadata to fetch first.
 
 use std::collections::BTreeMap;
 
@@ -14,22 +14,22 @@ use super::source::{Source, SourceBuild};
 use super::version::DottedVersion;
 use super::wheel::Python;
 
-/// The answer of one call of the solver.
+/// The result of one call of the solver.
 #[derive(Debug)]
 pub enum Answer {
-    /// It can be done, like this.
+    /// A solution.
     Solution(Box<Solution>),
-    /// It cannot be done, because.
+    /// A conflict: there is no solution.
     Conflict(Box<Conflict>),
-    /// Some pages or metadata are needed first; solve again when they are there.
+    /// These pages or metadata must be fetched first; then solve again.
     NeedMetadata(Vec<Need>),
     /// The search exceeded its step limit.
     TooLong,
-    /// It cannot be done; with these pages and metadata more ways out could be checked.
+    /// A conflict. With these pages and metadata, more changes that resolve it could be checked.
     ConflictSoFar(Box<Conflict>, Vec<Need>),
 }
 
-/// Something the solver must know and does not.
+/// A page or METADATA that the solver needs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Need {
     /// A project's page.
@@ -51,7 +51,7 @@ pub enum Need {
 }
 
 impl Need {
-    /// The index that is to be asked.
+    /// The index to fetch from.
     pub fn index(&self) -> &str {
         match self {
             Need::Page { index, .. } | Need::Metadata { index, .. } => index,
@@ -59,31 +59,31 @@ impl Need {
     }
 }
 
-/// A complete choice for one target.
+/// A complete solution for one target.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Solution {
     /// The Python series.
     pub python: Python,
-    /// The platform it is for.
+    /// The platform.
     pub platform: Platform,
-    /// The framework build, where a stack package was asked for.
+    /// The torch stack, if a stack package is required.
     pub stack: Option<Stack>,
-    /// Frameworks beside torch that use CUDA, by package.
+    /// Frameworks other than torch that use CUDA, by package.
     pub frameworks: Vec<Framework>,
-    /// What any host must have.
+    /// The requirements on any host.
     pub envelope: Envelope,
     /// Every package, sorted by name.
     pub packages: Vec<ChosenPackage>,
-    /// What the user should know, one sentence each.
+    /// Notes for the user, one sentence each.
     pub notes: Vec<Note>,
 }
 
-/// Something worth saying about a solution.
+/// A note about a solution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Note {
     /// The sentence.
     pub text: String,
-    /// Where the fact comes from, if from outside.
+    /// The source of the fact, if it is external.
     pub source: Option<String>,
 }
 
@@ -92,98 +92,97 @@ pub struct Note {
 pub struct Stack {
     /// The framework, `torch`.
     pub framework: String,
-    /// Its plain version, `2.9.1`.
+    /// Its public version, `2.9.1`.
     pub version: Version,
-    /// The flavour, `cu128` or `cpu`.
+    /// The CUDA variant, `cu128` or `cpu`.
     pub variant: String,
-    /// The CUDA version, absent for `cpu`.
+    /// The CUDA version; `None` for `cpu`.
     pub cuda: Option<semver::Version>,
-    /// cuDNN, where known.
+    /// The cuDNN version, if known.
     pub cudnn: Option<DottedVersion>,
-    /// NCCL, where known.
+    /// The NCCL version, if known.
     pub nccl: Option<DottedVersion>,
-    /// triton's requirement as the registry has it.
+    /// The requirement on triton in the registry.
     pub triton: Option<String>,
     /// Companions by name: torchvision, torchaudio.
     pub companions: BTreeMap<String, Version>,
-    /// The index it comes from.
+    /// Its index.
     pub index: String,
     /// The weakest evidence among the facts that decided.
     pub evidence: Evidence,
-    /// How the host's driver relates to the toolkit; `None` where the driver is open or none is needed.
+    /// How the host's driver supports the toolkit; `None` if the driver is unknown or not needed.
     pub driver_mode: Option<DriverMode>,
-    /// The driver from which on everything works (native mode), where known.
+    /// The lowest driver for native mode, if known.
     pub native_driver: Option<DottedVersion>,
-    /// The largest wheel's size in bytes, where known.
+    /// The size of the largest wheel in bytes, if known.
     pub wheel_bytes: Option<u64>,
 }
 
-/// A framework beside torch that uses CUDA.
+/// A framework other than torch that uses CUDA.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Framework {
     /// The framework: `tensorflow`, `jax`.
     pub name: String,
-    /// The package with its code for GPUs: `tensorflow`, `jax-cuda12-plugin`.
+    /// The package with its GPU code: `tensorflow`, `jax-cuda12-plugin`.
     pub package: String,
     /// The package's version.
     pub version: Version,
     /// CUDA it was built with.
     pub cuda: semver::Version,
-    /// cuDNN it was built with: it runs with this minor of the major and newer ones.
+    /// cuDNN it was built with. It also runs with newer minors of the same major.
     pub cudnn: Option<DottedVersion>,
-    /// Whether CUDA and cuDNN have to be on the machine, for no package brings them.
+    /// Whether CUDA and cuDNN must be installed on the machine, because no package contains them.
     pub cuda_from_system: bool,
-    /// conda-forge's packages that bring them then: `cudatoolkit=11.2`.
+    /// The conda-forge packages that provide them in that case: `cudatoolkit=11.2`.
     pub conda: Vec<String>,
     /// The weakest evidence among the facts that decided.
     pub evidence: Evidence,
-    /// How the host's driver relates to its CUDA; `None` where the driver is open or none is needed.
+    /// How the host's driver supports its CUDA; `None` if the driver is unknown or not needed.
     #[serde(skip)]
     pub driver_mode: Option<DriverMode>,
-    /// The driver from which on everything works, where known.
+    /// The lowest driver for native mode, if known.
     pub native_driver: Option<DottedVersion>,
 }
 
-/// Releases of a framework beside torch as the registry alone knows them: what they were built for, and not which
-/// releases there are.
+/// A series of releases of a framework other than torch, from the registry alone. The registry does not list the
+/// individual releases.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Series {
     /// The framework: `tensorflow`, `jax`.
     pub name: String,
-    /// The package with its code for GPUs.
+    /// The package with its GPU code.
     pub package: String,
     /// The releases: `2.9.*`, `>=0.6, <0.7.1`.
     pub releases: String,
-    /// How one asks for them with CUDA, where the request does not.
+    /// The requirement that installs them with CUDA, if the request does not.
     pub ask: Option<String>,
     /// CUDA they were built with.
     pub cuda: semver::Version,
-    /// cuDNN they were built with: they run with this minor of the major and newer ones.
+    /// cuDNN they were built with. They also run with newer minors of the same major.
     pub cudnn: Option<DottedVersion>,
-    /// Whether CUDA and cuDNN have to be on the machine, for no package brings them.
+    /// Whether CUDA and cuDNN must be installed on the machine, because no package contains them.
     pub cuda_from_system: bool,
-    /// conda-forge's packages that bring them then: `cudatoolkit=11.2`.
+    /// The conda-forge packages that provide them in that case: `cudatoolkit=11.2`.
     pub conda: Vec<String>,
-    /// How the row is known.
+    /// The evidence of the registry row.
     pub evidence: Evidence,
-    /// How the host's driver relates to their CUDA; `None` where the driver is open or none is needed.
+    /// How the host's driver supports their CUDA; `None` if the driver is unknown or not needed.
     #[serde(skip)]
     pub driver_mode: Option<DriverMode>,
-    /// The driver from which on everything works, where known.
+    /// The lowest driver for native mode, if known.
     pub native_driver: Option<DottedVersion>,
-    /// What any machine must have.
+    /// The requirements on any host.
     #[serde(skip)]
     pub envelope: Envelope,
 }
 
-/// How a driver relates to a toolkit.
+/// How a driver supports a toolkit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DriverMode {
     /// At least the toolkit's own driver: machine code and PTX run.
     Native,
-    /// Above the floor of minor-version compatibility only: machine code runs, that toolkit's PTX
-    /// does not.
+    /// Minor-version compatibility: the toolkit's machine code runs, its PTX does not.
     Compatibility,
 }
 
@@ -196,20 +195,20 @@ impl std::fmt::Display for DriverMode {
     }
 }
 
-/// What a lock needs of any host.
+/// The requirements of a lock on any host.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Envelope {
     /// The lowest driver of all coverage rows.
     pub driver: Option<DottedVersion>,
-    /// Per compute capability, what it takes.
+    /// The requirements for each supported compute capability.
     pub coverage: Vec<Coverage>,
-    /// The lowest glibc, where a wheel states one.
+    /// The lowest glibc, if any wheel requires one.
     pub glibc: Option<DottedVersion>,
     /// The platform.
     pub platform: Platform,
 }
 
-/// One compute capability that a lock serves.
+/// A compute capability that a lock supports.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Coverage {
     /// The capability.
@@ -218,7 +217,7 @@ pub struct Coverage {
     pub via: Via,
     /// The lowest driver.
     pub driver_min: Option<DottedVersion>,
-    /// The first driver branch that no longer knows the GPU.
+    /// The first driver branch that no longer supports the GPU.
     pub driver_below: Option<DottedVersion>,
 }
 
@@ -227,32 +226,32 @@ pub struct Coverage {
 pub struct ChosenPackage {
     /// Normalized name.
     pub name: String,
-    /// Version as the index has it (a local version only where the file carries one).
+    /// Version on the index (with a local version only if the file has one).
     pub version: Version,
     /// Where its files come from.
     pub source: Source,
     /// What is known of its build, for a package that has to be built.
     pub build: Option<SourceBuild>,
-    /// The extras and dependency groups that brought it, where not every installation needs it.
+    /// The extras and dependency groups that require it, if it is not part of every installation.
     pub groups: Vec<String>,
-    /// Usable files, the chosen one first. Empty in a stack-only solution.
+    /// Compatible files, the selected one first. Empty in a stack-only solution.
     pub files: Vec<ChosenFile>,
-    /// Digest of the chosen file's METADATA.
+    /// SHA-256 of the selected file's METADATA.
     pub metadata_sha256: Option<String>,
-    /// Requirements on other packages, `(name, as written)`.
+    /// Requirements on other packages.
     pub requires: Vec<Edge>,
-    /// Why this version.
+    /// Why this version was chosen.
     pub reason: Choice,
-    /// Device code, where known.
+    /// Device code, if known.
     pub targets: Option<(CodeTargets, Evidence)>,
-    /// The flavour, for packages built per CUDA version.
+    /// The CUDA variant, for packages with a build for each CUDA version.
     pub variant: Option<String>,
 }
 
 impl ChosenPackage {
-    /// The version with its flavour, `2.9.1+cu128`: builds of PyPI do not carry it in their version, those
-    /// of the pytorch index do.
-    pub fn version_and_flavour(&self) -> String {
+    /// The version with its variant, `2.9.1+cu128`. Versions on PyPI do not include the variant, those on the pytorch
+    /// index do.
+    pub fn version_with_variant(&self) -> String {
         match &self.variant {
             Some(variant) if !self.version.is_local() => format!("{}+{variant}", self.version),
             _ => self.version.to_string(),
@@ -263,7 +262,7 @@ impl ChosenPackage {
 /// An edge of the locked graph.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Edge {
-    /// The package that is needed.
+    /// The required package.
     pub to: String,
     /// The requirement as written.
     pub requirement: String,
@@ -274,10 +273,10 @@ pub struct Edge {
 pub struct ChosenFile {
     /// File name.
     pub name: String,
-    /// SHA-256; absent only where the index states none.
+    /// SHA-256; `None` only if the index has none.
     pub sha256: Option<String>,
-    /// Whether the hash was computed from the file, because the index states none.
+    /// Whether the hash was computed from the file because the index has none.
     pub hash_computed: bool,
-    /// Size in bytes, where it is known.
+    /// Size in bytes, if known.
     pub size: Option<u64>,
 }

@@ -1,11 +1,11 @@
-//! Surroundings that a text gives away: the system, the installer, the container a program ran in.
+//! Surroundings that a log indicates: the operating system, the installer, the container.
 
 use std::fmt;
 use std::str::FromStr;
 
 macro_rules! surroundings {
     ($($(#[$doc:meta])* $variant:ident = $text:literal,)*) => {
-        /// What kind of surroundings words of a log speak of.
+        /// The surroundings that words in a log indicate.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Surrounding { $($(#[$doc])* $variant,)* }
 
@@ -13,7 +13,7 @@ macro_rules! surroundings {
             /// All of them.
             pub const ALL: &'static [Surrounding] = &[$(Surrounding::$variant,)*];
 
-            /// The word that registry/errors.toml uses.
+            /// The name in registry/errors.toml.
             pub fn as_str(self) -> &'static str {
                 match self { $(Surrounding::$variant => $text,)* }
             }
@@ -22,7 +22,7 @@ macro_rules! surroundings {
 }
 
 surroundings! {
-    /// Linux under Windows.
+    /// Windows Subsystem for Linux.
     Wsl = "wsl",
     /// Windows itself.
     Windows = "windows",
@@ -32,25 +32,25 @@ surroundings! {
     Jetson = "jetson",
     /// A container.
     Container = "container",
-    /// conda is at work.
+    /// conda is used.
     Conda = "conda",
-    /// uv is at work.
+    /// uv is used.
     Uv = "uv",
-    /// An AMD card or ROCm.
+    /// An AMD GPU or ROCm.
     Rocm = "rocm",
     /// MIG instances.
     Mig = "mig",
-    /// `LD_LIBRARY_PATH` is spoken of.
+    /// `LD_LIBRARY_PATH` is mentioned.
     LibraryPath = "library-path",
-    /// cuda-compat is spoken of.
+    /// cuda-compat is mentioned.
     Compat = "compat",
-    /// An installer exchanged one torch for another.
+    /// An installer replaced the installed torch.
     TorchReplaced = "torch-replaced",
-    /// An extension with GPU code of its own is at work: vLLM, detectron2, flash-attention.
+    /// An extension with its own GPU code is used: vLLM, detectron2, flash-attention.
     Extension = "extension",
-    /// TensorFlow speaks.
+    /// TensorFlow is used.
     Tensorflow = "tensorflow",
-    /// JAX speaks.
+    /// JAX is used.
     Jax = "jax",
 }
 

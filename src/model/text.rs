@@ -1,9 +1,9 @@
-//! Text from outside: made safe to print, and compared as its standard says.
+//! Functions on untrusted text: sanitizing for output, and normalization by standards.
 
 /// `text` without control characters and cut to `limit` characters, for messages.
 ///
-/// Names, summaries and versions come from indexes and files that others wrote; a terminal escape
-/// in them must not reach the terminal.
+/// Names, summaries and versions come from untrusted indexes and files; escape sequences in them must not reach the
+/// terminal.
 ///
 /// ```
 /// use envlock::model::text::clean;
@@ -23,7 +23,7 @@ fn is_format_control(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
-/// A TOML basic string, for the files that are written byte by byte.
+/// Encodes a TOML basic string.
 ///
 /// ```
 /// assert_eq!(envlock::model::text::toml_string("a\"b"), "\"a\\\"b\"");
@@ -45,8 +45,8 @@ pub fn toml_string(text: &str) -> String {
     out
 }
 
-/// `text` as one word of a shell's command line, quoted where it has to be: names of files and versions of packages
-/// come from others, and what is offered for pasting must do nothing but what it says.
+/// `text` as one shell word, quoted if necessary. File names and package versions are untrusted and must not inject
+/// commands into suggested command lines.
 ///
 /// ```
 /// use envlock::model::text::shell_word;
@@ -55,9 +55,9 @@ pub fn toml_string(text: &str) -> String {
 /// assert_eq!(shell_word("1.0; rm -rf ~"), "'1.0; rm -rf ~'");
 /// ```
 pub fn shell_word(text: &str) -> String {
-    // Without control characters there is no zero byte, which no shell could take.
+    // `clean` also removes NUL bytes, which a shell argument cannot contain.
     let text = clean(text, 4_096);
-    // `==` is nothing to a shell inside a word, and a requirement reads better without quotes.
+    // `=` inside a word is not special to a shell, and requirements are more readable without quotes.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./:=+@%-".contains(c);
     if !text.is_empty() && !text.starts_with(['=', '-']) && text.chars().all(is_plain) {
         return text;
@@ -65,8 +65,7 @@ pub fn shell_word(text: &str) -> String {
     shlex::try_quote(&text).map(std::borrow::Cow::into_owned).unwrap_or_default()
 }
 
-/// `text` with the user part of every address in it cut out: `https://me:pw@host/` becomes
-/// `https://host/`.
+/// `text` without the credentials in URLs: `https://me:pw@host/` becomes `https://host/`.
 ///
 /// ```
 /// use envlock::model::text::without_logins;
@@ -78,7 +77,7 @@ pub fn without_logins(text: &str) -> String {
     while let Some(at) = rest.find("://") {
         let (head, tail) = rest.split_at(at + 3);
         out.push_str(head);
-        // A password may hold anything but these; the last `@` ends it.
+        // A password can contain any other character; the last `@` ends it.
         let end = tail.find(|c: char| c.is_whitespace() || c == '"' || c == '\'').unwrap_or(tail.len());
         let (address, after) = tail.split_at(end);
         out.push_str(address.rsplit_once('@').map_or(address, |(_, host)| host));
@@ -88,7 +87,7 @@ pub fn without_logins(text: &str) -> String {
     out
 }
 
-/// A project's name as names are compared (PEP 503): lower case, runs of `-`, `_` and `.` as one `-`.
+/// A normalized project name (PEP 503): lower case, runs of `-`, `_` and `.` replaced by one `-`.
 ///
 /// ```
 /// assert_eq!(envlock::model::text::normalized_name("Zope.Interface__x"), "zope-interface-x");
@@ -117,7 +116,7 @@ pub fn requirement_name(text: &str) -> String {
     normalized_name(&text[..end])
 }
 
-/// Lower-case hexadecimal digits.
+/// Encodes bytes as lower-case hexadecimal digits.
 ///
 /// ```
 /// assert_eq!(envlock::model::text::hex(&[0x0a, 0xff]), "0aff");

@@ -1,8 +1,7 @@
 //! Dotted versions of drivers, cuDNN and libc, and three-part CUDA versions.
 //!
-//! Python packages use PEP 440 ([`pep440_rs::Version`]); CUDA toolkits fit semantic versions
-//! ([`semver::Version`]); drivers (`535.104.05`) and cuDNN (`8.9.2.26`) fit neither and are
-//! [`DottedVersion`]s.
+//! Python packages use PEP 440 ([`pep440_rs::Version`]). CUDA toolkits use semantic versions
+//! ([`semver::Version`]). Drivers (`535.104.05`) and cuDNN (`8.9.2.26`) use neither and are [`DottedVersion`]s.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -14,16 +13,16 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a {kind}")]
 pub struct InvalidVersion {
-    /// What was given.
+    /// The invalid text.
     pub text: String,
-    /// What was expected, for the message.
+    /// The expected format, for the message.
     pub kind: &'static str,
 }
 
 /// A version of dot-separated numbers, compared number by number; the text is kept as written.
 ///
-/// Used for drivers (`535.129.03`), cuDNN (`9.10.2.21`) and libc (`2.35`). A missing part counts
-/// as zero, and leading zeros have no meaning: `450.80.02` equals `450.80.2`.
+/// Used for drivers (`535.129.03`), cuDNN (`9.10.2.21`) and libc (`2.35`). A missing part counts as zero, and leading
+/// zeros are ignored: `450.80.02` equals `450.80.2`.
 ///
 /// ```
 /// use envlock::model::version::DottedVersion;
@@ -49,12 +48,12 @@ impl DottedVersion {
         self.parts.get(1).copied().unwrap_or(0)
     }
 
-    /// The version as it was written.
+    /// The version as written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The same numbers as a Python package's release: NVIDIA's wheels are versioned as their libraries are.
+    /// The version of a Python package's release: NVIDIA's wheels have the versions of their libraries.
     ///
     /// ```
     /// use envlock::model::version::DottedVersion;
@@ -141,7 +140,7 @@ impl<'de> Deserialize<'de> for DottedVersion {
     }
 }
 
-/// The plain part of a Python package's version: without a local segment.
+/// The public version of a Python package: without the local version.
 pub fn public(version: &pep440_rs::Version) -> pep440_rs::Version {
     version.clone().without_local()
 }
@@ -164,7 +163,7 @@ pub fn cuda_version(text: &str) -> Result<semver::Version, InvalidVersion> {
     Ok(semver::Version::new(part(0), part(1), part(2)))
 }
 
-/// A CUDA version as people write it: `12.8`, and `12.8.1` only where there is a patch.
+/// A CUDA version for messages: `12.8`, or `12.8.1` if the patch is not zero.
 pub fn cuda_short(version: &semver::Version) -> String {
     if version.patch == 0 { format!("{}.{}", version.major, version.minor) } else { version.to_string() }
 }
@@ -318,8 +317,8 @@ impl fmt::Display for DottedRange {
     }
 }
 
-/// cuDNN's version as `cudnnGetVersion` gives it: up to 8 thousand times the major, hundred times the minor; from 9 on
-/// ten thousand times the major (cuDNN 9.0 release notes). `8907` is 8.9.7, `91002` is 9.10.2.
+/// Decodes `cudnnGetVersion`: `1000 * major + 100 * minor + patch` up to cuDNN 8, `10000 * major + 100 * minor + patch`
+/// from 9 on (cuDNN 9.0 release notes). `8907` is 8.9.7, `91002` is 9.10.2.
 pub fn cudnn_of_integer(number: u32) -> Option<String> {
     let (major, rest) = match number {
         4_000..9_000 => (number / 1_000, number % 1_000),

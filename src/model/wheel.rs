@@ -1,4 +1,4 @@
-//! Wheel file names and the tags that say where a wheel installs (PEP 427, 425, 600, 656).
+//! Wheel file names and compatibility tags (PEP 427, 425, 600, 656).
 
 use std::cmp::Reverse;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use pep440_rs::Version;
 use super::platform::{Arch, Libc, Os, Platform};
 use super::version::DottedVersion;
 
-/// A file name that is not a wheel's.
+/// An invalid wheel file name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a wheel file name")]
 pub struct InvalidWheelName(pub String);
@@ -27,7 +27,7 @@ pub struct WheelName {
     pub project: String,
     /// The version.
     pub version: Version,
-    /// The build tag: a number and a suffix. Among files of one version and tag the higher wins.
+    /// The build tag: a number and a suffix. Among files with the same version and tags, the highest is preferred.
     pub build: Option<(u64, String)>,
     /// Python tags.
     pub pythons: Vec<String>,
@@ -42,7 +42,7 @@ impl FromStr for WheelName {
 
     fn from_str(file: &str) -> Result<Self, Self::Err> {
         let invalid = || InvalidWheelName(super::text::clean(file, 120));
-        // Names go into files that are written line by line.
+        // File names are stored in line-based files.
         if !file.bytes().all(|b| b.is_ascii_graphic()) {
             return Err(invalid());
         }
@@ -76,14 +76,14 @@ impl FromStr for WheelName {
     }
 }
 
-/// A CPython series, `3.12`, with the patch release when it was named.
+/// A CPython series, `3.12`, optionally with the patch release.
 ///
-/// Builds with the global interpreter lock only; free-threaded builds (`cp313t`) are not chosen.
+/// Only builds with the global interpreter lock; free-threaded builds (`cp313t`) are not selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Python {
     /// The minor number: 12 of `3.12`.
     pub minor: u32,
-    /// The patch release, when it was named.
+    /// The patch release, if given.
     pub patch: Option<u32>,
 }
 
@@ -121,8 +121,8 @@ impl FromStr for Python {
     }
 }
 
-/// How well a wheel fits, greater is better: the specificity of its tags as pip orders them, then
-/// its build tag.
+/// The preference among compatible wheels, greater is better: the specificity of the tags as in pip, then the build
+/// tag.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fit {
     python: u32,
@@ -130,8 +130,7 @@ pub struct Fit {
     build: (u64, String),
 }
 
-/// Libc need as an ordering key: newest first where the host's libc is known, oldest first where
-/// it is open.
+/// The libc requirement as an ordering key: newest first if the host's libc is known, oldest first if not.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum DottedVersionOrder {
     Oldest(Reverse<DottedVersion>),
@@ -139,7 +138,7 @@ enum DottedVersionOrder {
 }
 
 impl WheelName {
-    /// The CPython series (minor numbers) that this wheel's tags accept, among `minors`.
+    /// The specificity of the tags for CPython `3.minor`, greater is better; `None` if they do not accept it.
     pub fn accepts_python(&self, minor: u32) -> Option<u32> {
         let mut best = None;
         for python in &self.pythons {
@@ -150,13 +149,13 @@ impl WheelName {
         best
     }
 
-    /// Whether any of the platform tags fits `platform` at all, whatever the libc version.
+    /// The lowest libc that a tag for `platform` requires; inner `None` without a requirement, `None` if no tag matches.
     pub fn libc_need(&self, platform: Platform, libc: Option<&Libc>) -> Option<Option<DottedVersion>> {
         self.platforms.iter().filter_map(|tag| platform_tag(tag, platform, libc)).min()
     }
 
-    /// How well the wheel fits a Python series on a platform; `None` if it does not install there.
-    /// A libc that is not known limits nothing (glibc is then assumed on Linux).
+    /// The preference of the wheel for a Python series on a platform; `None` if it is incompatible. An unknown libc is
+    /// not checked (on Linux, glibc is assumed).
     pub fn fit(&self, minor: u32, platform: Platform, libc: Option<&Libc>) -> Option<Fit> {
         let python = self.accepts_python(minor)?;
         let best = self
@@ -181,7 +180,7 @@ fn zero() -> DottedVersion {
     "0".parse().expect("a constant")
 }
 
-/// How specific a (python, abi) tag pair is for CPython `3.minor`, greater is better.
+/// The specificity of a (python, abi) tag pair for CPython `3.minor`, greater is better.
 fn python_specificity(python: &str, abi: &str, minor: u32) -> Option<u32> {
     let digits = |rest: &str| -> Option<(u32, Option<u32>)> {
         if rest.is_empty() || !rest.bytes().all(|b| b.is_ascii_digit()) {
@@ -201,7 +200,7 @@ fn python_specificity(python: &str, abi: &str, minor: u32) -> Option<u32> {
             "none" if tag_minor == minor => Some(700),
             _ if tag_minor == minor => {
                 let own = format!("cp3{minor}");
-                // Until 3.7 the ABI carried an `m` (pymalloc).
+                // Up to 3.7 the ABI tag has an `m` (pymalloc).
                 let matches = abi == own || (minor <= 7 && abi == format!("{own}m"));
                 matches.then_some(900)
             }
@@ -221,7 +220,7 @@ fn python_specificity(python: &str, abi: &str, minor: u32) -> Option<u32> {
     }
 }
 
-/// `None`: another platform. `Some(None)`: fits without a libc need. `Some(Some(v))`: needs libc `v`.
+/// `None`: another platform. `Some(None)`: compatible without a libc requirement. `Some(Some(v))`: requires libc `v`.
 fn platform_tag(tag: &str, platform: Platform, libc: Option<&Libc>) -> Option<Option<DottedVersion>> {
     if tag == "any" {
         return Some(None);

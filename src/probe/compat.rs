@@ -1,17 +1,17 @@
-//! cuda-compat: the user-mode driver of a newer release, put in front of the one that came with the kernel module.
+//! Detects cuda-compat: a newer user-mode driver that takes precedence over the one of the kernel module.
 //!
-//! Programs find it by `LD_LIBRARY_PATH`, which is how NVIDIA's containers and conda's package put it there. Whether it
-//! serves this GPU and this kernel module is the registry's to say.
+//! Programs find it by `LD_LIBRARY_PATH`, which NVIDIA's containers and conda's package set. The registry tells
+//! whether it supports a GPU and kernel module.
 
 use std::path::{Path, PathBuf};
 
 use super::Surroundings;
 use crate::model::version::DottedVersion;
 
-/// No more folders of `LD_LIBRARY_PATH` are looked at.
+/// Maximum number of folders of `LD_LIBRARY_PATH` that are searched.
 const MAX_FOLDERS: usize = 256;
 
-/// The release of the first `libcuda.so.1` in `LD_LIBRARY_PATH`, by the name of the file behind the link.
+/// The version of the first `libcuda.so.1` in `LD_LIBRARY_PATH`, from the name of the symlink's target.
 pub(super) fn release(around: &Surroundings<'_>) -> Option<DottedVersion> {
     let list = (around.variable)("LD_LIBRARY_PATH")?;
     let library = list
@@ -23,7 +23,7 @@ pub(super) fn release(around: &Surroundings<'_>) -> Option<DottedVersion> {
     of_file(&std::fs::canonicalize(library).ok()?)
 }
 
-/// `libcuda.so.580.65.06` is of release 580.65.06; WSL's `libcuda.so.1.1` says none.
+/// The version in a file name: 580.65.06 for `libcuda.so.580.65.06`, `None` for WSL's `libcuda.so.1.1`.
 fn of_file(file: &Path) -> Option<DottedVersion> {
     let name = file.file_name()?.to_str()?;
     crate::model::host::Driver::release_of_library(name)

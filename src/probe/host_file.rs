@@ -1,4 +1,4 @@
-//! `host.toml`: a machine written down, by `probe --save` or by hand.
+//! `host.toml`: a machine description, written by `probe --save` or by hand.
 
 use serde::Deserialize;
 
@@ -59,14 +59,14 @@ fn default_arch() -> String {
 /// The first line of a host file that envlock wrote.
 pub const MARK: &str = "# Written by `envlock probe --save`.";
 
-/// Reads a host file. A missing key is unknown; `gpu = []` is "none".
+/// Parses a host file. A missing key means unknown; `gpu = []` means no GPU.
 ///
 /// # Errors
-/// The line and what is wrong with it.
+/// The message, with file name and line.
 pub fn parse(text: &str, name: &str) -> Result<Host, String> {
     let raw: RawHost = toml::from_str(text).map_err(|e| format!("{name}: {}", e.to_string().trim_end()))?;
     if raw.schema != 1 {
-        return Err(format!("{name}: schema {} is not one this envlock reads (1)", raw.schema));
+        return Err(format!("{name}: unsupported schema {} (supported: 1)", raw.schema));
     }
     let optional = |text: &str| -> Result<Option<DottedVersion>, String> {
         if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(|e| format!("{name}: {e}")) }
@@ -84,7 +84,7 @@ pub fn parse(text: &str, name: &str) -> Result<Host, String> {
         None => None,
         Some(d) => {
             let (cuda, compat) = (optional(&d.cuda)?, optional(&d.compat)?);
-            // A driver known only by its CUDA: the version is inferred by whoever has the registry.
+            // Without a version, the caller infers it from the CUDA version and the registry.
             let version = d.version.or_else(|| cuda.as_ref().map(|_| Driver::unknown_version()));
             version.map(|version| Driver { version, cuda, compat, found_by: name.into() })
         }
@@ -118,7 +118,7 @@ pub fn parse(text: &str, name: &str) -> Result<Host, String> {
     })
 }
 
-/// A host as a host file.
+/// Renders a host as a host file.
 pub fn render(host: &Host) -> String {
     let mut out = format!("{MARK}\nschema = 1\n");
     let mut line = |text: String| {
@@ -160,7 +160,8 @@ pub fn render(host: &Host) -> String {
     out
 }
 
-/// A UUID as the driver writes it, `GPU-...` or `MIG-...`: it may end in a line for a shell.
+/// Whether the text is a UUID as the driver writes it, `GPU-...` or `MIG-...`. Checked because UUIDs can become part
+/// of a shell command.
 fn is_uuid(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 100

@@ -1,9 +1,8 @@
-//! What this machine is: driver, GPUs, platform, C library, each fact with how it was found.
+//! Detects the machine: driver, GPUs, platform, C library, each fact with its source.
 //!
-//! The order for NVIDIA: NVML, else `nvidia-smi`, else `/sys/module/nvidia` and `/proc/driver/nvidia`
-//! (containers), WSL's folder among the places; the PCI bus tells of GPUs whose driver is not loaded.
-//! A fact that could not be read is unknown, never "none": a machine has no GPU only when nothing of
-//! NVIDIA's is there at all.
+//! Sources for NVIDIA, in order: NVML, `nvidia-smi` (both also in WSL's folder), `/sys/module/nvidia` and
+//! `/proc/driver/nvidia` (containers), the PCI bus (GPUs without a loaded driver). A fact that could not be
+//! read is unknown, never "none": a machine has no GPU only if there is no trace of an NVIDIA GPU or driver.
 
 mod compat;
 pub mod host_file;
@@ -24,7 +23,7 @@ pub use sampler::{Sample, Sampler};
 pub use state::state;
 pub use system::system;
 
-/// What the probe may look at; tests give a made-up root and environment.
+/// The file system and environment that the probe reads; tests pass their own.
 pub struct Surroundings<'a> {
     /// The root of the file system, `/`.
     pub root: PathBuf,
@@ -32,7 +31,7 @@ pub struct Surroundings<'a> {
     pub variable: &'a dyn Fn(&str) -> Option<String>,
 }
 
-/// Looks at the machine.
+/// Detects the machine.
 pub fn probe(around: &Surroundings<'_>) -> Host {
     let mut host = Host { driver: None, gpus: None, system: system(), notes: Vec::new() };
     let wsl = procfs::is_wsl(around);
@@ -59,11 +58,11 @@ pub fn probe(around: &Surroundings<'_>) -> Host {
     }
     let in_proc = procfs::gpus(around);
     let on_bus = procfs::pci_gpus(around);
-    // NVML counts what this process may open. Of a machine that has GPUs it is not true that it has none.
+    // NVML counts only GPUs that this process may open; /proc and the PCI bus may show more.
     if host.has_no_gpu()
         && let Some(here) = [&in_proc, &on_bus].into_iter().flatten().find(|list| !list.is_empty())
     {
-        host.notes.push(HostNote::NotGranted { here: here.len() });
+        host.notes.push(HostNote::NoAccess { here: here.len() });
         host.gpus = Some(here.clone());
     }
     if host.gpus.is_none() {
@@ -79,7 +78,7 @@ pub fn probe(around: &Surroundings<'_>) -> Host {
                 host.gpus = Some(list);
             }
             None if host.driver.is_none() && !wsl && !around.root.join("proc/driver/nvidia").exists() => {
-                // No PCI bus to look at (macOS, some virtual machines) and no trace of a driver.
+                // No PCI bus (macOS, some virtual machines) and no trace of a driver.
                 host.gpus = Some(Vec::new());
             }
             _ => {}
@@ -93,7 +92,7 @@ pub fn probe(around: &Surroundings<'_>) -> Host {
     host
 }
 
-/// What one source of NVIDIA facts told.
+/// Facts from one source about NVIDIA's driver and GPUs.
 #[derive(Debug, Default, PartialEq)]
 struct NvidiaFacts {
     driver: Option<Driver>,

@@ -1,4 +1,4 @@
-//! `nvidia-smi`: fetching its text and reading it are apart, so that captured outputs are the tests.
+//! Facts from `nvidia-smi`. Running and parsing are separate, so that tests can use captured outputs.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -8,16 +8,16 @@ use super::{NvidiaFacts, Surroundings};
 use crate::model::host::{Driver, Gpu};
 use crate::model::text::clean;
 
-/// How long it may take; a broken driver lets it hang.
+/// Time limit: with a broken driver it hangs.
 const LIMIT: Duration = Duration::from_secs(10);
-/// No more of its output is read.
+/// Maximum size of its output, in bytes.
 const MAX_OUTPUT: u64 = 1 << 20;
 
 const QUERY: &str = "--query-gpu=index,name,uuid,memory.total,driver_version,pci.device_id,compute_cap";
-/// Without the field that drivers before 510 do not know.
+/// The query without `compute_cap`, which drivers before 510 do not support.
 const OLD_QUERY: &str = "--query-gpu=index,name,uuid,memory.total,driver_version,pci.device_id";
 
-/// Runs it. `Err` holds why it could not answer; empty when it is not installed.
+/// Runs `nvidia-smi`. `Err` is the reason why it failed; empty if it is not installed.
 pub(super) fn look(around: &Surroundings<'_>) -> Result<NvidiaFacts, String> {
     let wsl = around.root.join("usr/lib/wsl/lib/nvidia-smi");
     let program = if wsl.exists() { wsl.into_os_string() } else { "nvidia-smi".into() };
@@ -64,7 +64,7 @@ fn run(program: &std::ffi::OsStr, arguments: &[&str]) -> Result<(bool, String), 
     }
 }
 
-/// Reads the banner (old and new labels: they changed at driver 610) and the CSV rows.
+/// Parses the banner (its labels changed with driver 610) and the CSV rows.
 fn parse(banner: &str, table: Option<&str>) -> NvidiaFacts {
     let after = |labels: &[&str]| {
         labels.iter().find_map(|label| {
@@ -83,7 +83,7 @@ fn parse(banner: &str, table: Option<&str>) -> NvidiaFacts {
     }
 }
 
-/// One CSV row: the GPU, and the driver version that stands in it.
+/// Parses a CSV row: the GPU and the driver version.
 fn row(line: &str) -> Option<(Gpu, String)> {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
     let known = |text: &str| (!text.is_empty() && !text.starts_with('[')).then(|| clean(text, 96));

@@ -1,4 +1,4 @@
-//! NVML, NVIDIA's own library: the best source where it loads.
+//! Facts from NVML, NVIDIA's management library: the preferred source.
 
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
@@ -8,7 +8,7 @@ use crate::model::capability::ComputeCapability;
 use crate::model::host::{Driver, Gpu};
 use crate::model::host_note::HostNote;
 
-/// Asks NVML. `Err` holds why it could not answer; empty when it is simply not installed.
+/// Reads the facts from NVML. `Err` is the reason why it failed; empty if NVML is not installed.
 pub(super) fn look(around: &Surroundings<'_>) -> Result<NvidiaFacts, String> {
     let nvml = match open(&around.root) {
         Ok(nvml) => nvml,
@@ -17,12 +17,12 @@ pub(super) fn look(around: &Surroundings<'_>) -> Result<NvidiaFacts, String> {
         Err(error) => return Err(format!("NVML: {}", crate::model::text::clean(&error.to_string(), 120))),
     };
     let facts = read(&nvml);
-    // Shutting down would look up a symbol that a reduced library may lack, and the process ends soon.
+    // Not dropped: `nvmlShutdown` may be missing in a reduced library, and the process ends soon.
     std::mem::forget(nvml);
     Ok(facts)
 }
 
-/// Opens the library: by its name, or where WSL has it.
+/// Opens the library by its name, else in WSL's folder.
 pub(super) fn open(root: &std::path::Path) -> Result<Nvml, NvmlError> {
     let wsl = root.join("usr/lib/wsl/lib/libnvidia-ml.so.1");
     Nvml::init().or_else(|error| {
@@ -39,7 +39,7 @@ fn read(nvml: &Nvml) -> NvidiaFacts {
         compat: None,
         found_by: "nvml".into(),
     });
-    // A count that cannot be read is unknown, not zero.
+    // If the count cannot be read, the GPUs are unknown, not none.
     let Ok(count) = nvml.device_count() else {
         facts.notes.push(HostNote::NotCounted);
         return facts;
@@ -83,7 +83,7 @@ fn unknown(index: u32) -> Gpu {
     }
 }
 
-/// 12020 -> `12.2`; implausible numbers are refused.
+/// The CUDA version from its integer, `12.2` from 12020; `None` for implausible numbers.
 fn cuda_text(number: i32) -> Option<String> {
     let (major, minor) = (number / 1000, number % 1000 / 10);
     ((5..100).contains(&major) && (0..100).contains(&minor)).then(|| format!("{major}.{minor}"))

@@ -6,7 +6,7 @@ use crate::model::host::{FoundBy, Gpu, Host};
 use crate::model::host_note::{HostNote, VisibleDevices};
 use crate::model::text::clean;
 
-/// Applies them, each with a note.
+/// Applies the variables and adds a note for each.
 pub(super) fn apply(around: &Surroundings<'_>, host: &mut Host) {
     if let Some(visible) = (around.variable)("CUDA_VISIBLE_DEVICES") {
         let pci_order = (around.variable)("CUDA_DEVICE_ORDER").is_some_and(|o| o == "PCI_BUS_ID");
@@ -21,9 +21,9 @@ pub(super) fn apply(around: &Surroundings<'_>, host: &mut Host) {
         if cuda.is_empty() {
             host.driver = None;
             host.gpus = Some(Vec::new());
-            host.notes.push(HostNote::OverriddenAway);
+            host.notes.push(HostNote::CudaOverrideEmpty);
         } else if let Ok(version) = cuda.parse() {
-            // The driver that goes with it is inferred by whoever has the registry.
+            // The caller infers the driver version from the registry.
             host.driver = Some(crate::model::host::Driver {
                 version: crate::model::host::Driver::unknown_version(),
                 cuda: Some(version),
@@ -36,10 +36,10 @@ pub(super) fn apply(around: &Surroundings<'_>, host: &mut Host) {
     }
 }
 
-/// The GPUs that CUDA programs will see, and what to say about it.
+/// The GPUs that CUDA programs see, and a note.
 ///
 /// CUDA numbers devices fastest first unless `CUDA_DEVICE_ORDER=PCI_BUS_ID`; NVML numbers them by
-/// bus. Indices therefore only pick a card where the order is known or all cards are alike.
+/// PCI bus. So an index identifies a GPU only if the order is known or all GPUs are alike.
 fn visible_devices(value: &str, pci_order: bool, gpus: Vec<Gpu>) -> (Vec<Gpu>, Option<HostNote>) {
     let note = |effect| Some(HostNote::VisibleDevices { value: clean(value, 80), effect });
     let items: Vec<&str> = value.split(',').map(str::trim).collect();
@@ -61,7 +61,7 @@ fn visible_devices(value: &str, pci_order: bool, gpus: Vec<Gpu>) -> (Vec<Gpu>, O
             }
             gpus.get(index)
         } else {
-            // A UUID may be cut short as long as it is unique.
+            // A UUID may be abbreviated if the prefix is unique.
             let mut matching = gpus.iter().filter(|g| g.uuid.as_ref().is_some_and(|u| u.starts_with(item)));
             let first = matching.next();
             if matching.next().is_some() { None } else { first }
@@ -113,7 +113,7 @@ mod tests {
             assert_eq!(kept, *expected, "{value}");
             assert!(note.is_some());
         }
-        // CUDA's order is not NVML's: an index among unlike cards picks nothing for sure.
+        // CUDA's order differs from NVML's: with different GPUs, an index is ambiguous.
         assert_eq!(visible_devices("1", false, unlike()).0.len(), 2);
         assert_eq!(visible_devices("1", false, alike()).0.len(), 1);
     }

@@ -1,4 +1,4 @@
-//! What the kernel shows of NVIDIA and of other GPUs: `/sys` and `/proc`.
+//! Facts about NVIDIA and other GPUs from `/sys` and `/proc`.
 
 use std::path::Path;
 
@@ -67,7 +67,7 @@ pub(super) fn gpus(around: &Surroundings<'_>) -> Option<Vec<Gpu>> {
     Some(gpus)
 }
 
-/// NVIDIA display controllers on the PCI bus; `None` where there is no bus to look at.
+/// NVIDIA display controllers on the PCI bus; `None` if there is no PCI bus.
 pub(super) fn pci_gpus(around: &Surroundings<'_>) -> Option<Vec<Gpu>> {
     let devices = display_controllers(around)?;
     Some(
@@ -88,13 +88,13 @@ pub(super) fn pci_gpus(around: &Surroundings<'_>) -> Option<Vec<Gpu>> {
     )
 }
 
-/// GPUs of other makers.
+/// Notes about GPUs of other vendors.
 pub(super) fn other_gpus(around: &Surroundings<'_>) -> Vec<HostNote> {
     let mut notes = Vec::new();
     let devices = display_controllers(around).unwrap_or_default();
     for (id, maker) in [("0x1002", "AMD"), ("0x8086", "Intel")] {
         if devices.iter().any(|(vendor, _)| vendor == id) {
-            notes.push(HostNote::OtherMaker(maker));
+            notes.push(HostNote::OtherVendor(maker));
         }
     }
     if cfg!(all(target_os = "macos", target_arch = "aarch64")) {
@@ -113,7 +113,7 @@ fn display_controllers(around: &Surroundings<'_>) -> Option<Vec<(String, Option<
     Some(
         paths
             .iter()
-            // 0x03: display controllers, of which 0x0302 are compute cards without a display.
+            // Class 0x03: display controllers, including 0x0302, 3D controllers without a display.
             .filter(|p| read(p, "class").starts_with("0x03"))
             .map(|p| (read(p, "vendor"), pci_device(p)))
             .collect(),
@@ -126,7 +126,7 @@ fn pci_device(path: &Path) -> Option<String> {
     (id.len() == 4 && id.bytes().all(|b| b.is_ascii_hexdigit())).then_some(id)
 }
 
-/// Whether this is Windows' Linux.
+/// Whether this is WSL.
 pub(super) fn is_wsl(around: &Surroundings<'_>) -> bool {
     fs_err::read_to_string(around.root.join("proc/version"))
         .is_ok_and(|text| text.to_lowercase().contains("microsoft"))
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(gpus[0].name.as_deref(), Some("NVIDIA A100-PCIE-40GB"));
         assert_eq!(gpus[0].pci_id.as_deref(), Some("20f1"));
         assert_eq!(pci_gpus(&around).unwrap().len(), 1);
-        assert_eq!(other_gpus(&around)[0], HostNote::OtherMaker("AMD"));
+        assert_eq!(other_gpus(&around)[0], HostNote::OtherVendor("AMD"));
         assert!(!is_wsl(&around));
     }
 

@@ -1,38 +1,38 @@
-//! What the GPUs are doing, moment by moment, by NVML.
+//! Samples GPU utilization, memory, power and clocks by NVML.
 
 use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, EccCounter, MemoryError};
 use serde::Serialize;
 
-/// One look at one card. What its library does not tell is absent.
+/// One sample of one GPU. Values that NVML does not provide are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Sample {
     /// Seconds since the start.
     pub seconds: f64,
     /// NVML's index.
     pub gpu: u32,
-    /// How much of the time some kernel ran, in percent.
+    /// Percentage of time in which a kernel ran.
     pub sm_percent: Option<u32>,
-    /// How much of the time memory was read or written, in percent.
+    /// Percentage of time in which memory was read or written.
     pub memory_percent: Option<u32>,
     /// Memory in use in MiB.
     pub memory_used_mib: Option<u64>,
-    /// Memory in all in MiB.
+    /// Total memory in MiB.
     pub memory_total_mib: Option<u64>,
     /// Power in watts.
     pub power_watts: Option<f64>,
-    /// The processors' clock in MHz.
+    /// SM clock in MHz.
     pub sm_mhz: Option<u32>,
-    /// The memory's clock in MHz.
+    /// Memory clock in MHz.
     pub memory_mhz: Option<u32>,
     /// Uncorrected memory errors since the driver was loaded.
     pub uncorrected_errors: Option<u64>,
-    /// What keeps the clock down.
+    /// Reasons for clock throttling.
     pub throttled_by: Vec<String>,
 }
 
-/// Reasons that are worth a word, as a person knows them.
+/// The throttle reasons that are reported, with their text.
 const REASONS: [(ThrottleReasons, &str); 5] = [
     (ThrottleReasons::SW_POWER_CAP, "power cap"),
     (ThrottleReasons::HW_SLOWDOWN, "hardware slowdown"),
@@ -41,16 +41,16 @@ const REASONS: [(ThrottleReasons, &str); 5] = [
     (ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN, "power brake"),
 ];
 
-/// Looks at the cards.
+/// Samples the GPUs.
 pub struct Sampler(Nvml);
 
 impl Sampler {
-    /// Nothing where NVML is not there.
+    /// Opens NVML; `None` if it is not available.
     pub fn new() -> Option<Sampler> {
         super::nvml::open(std::path::Path::new("/")).ok().map(Sampler)
     }
 
-    /// One look at every card.
+    /// One sample of every GPU.
     pub fn sample(&self, seconds: f64) -> Vec<Sample> {
         let count = self.0.device_count().unwrap_or_default().min(256);
         let look = |gpu: u32| {

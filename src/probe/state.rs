@@ -1,4 +1,4 @@
-//! What the machine is doing now: NVML's figures, device files, NVSwitches, containers.
+//! The current state of the machine: NVML values, device files, NVSwitches, containers.
 
 use std::path::Path;
 
@@ -13,20 +13,20 @@ use super::Surroundings;
 use crate::model::machine_state::{CardState, ComputeMode, Container, DeviceFiles, Fabric, MachineState};
 use crate::model::text::clean;
 
-/// No machine has more cards.
+/// Maximum number of GPUs read.
 const MAX_CARDS: u32 = 256;
-/// Of the programs on a card so many are named.
+/// Maximum number of programs named for a GPU.
 const MAX_NAMES: usize = 4;
-/// No more processes are looked at for the fabric manager.
+/// Maximum number of processes searched for the fabric manager.
 const MAX_PROCESSES: usize = 200_000;
 
-/// Looks at the machine's state.
+/// Reads the machine's state.
 pub fn state(around: &Surroundings<'_>) -> MachineState {
     let mut state = MachineState { container: container(around), ..MachineState::default() };
     match super::nvml::open(&around.root) {
         Ok(nvml) => {
             state.cards = cards(&nvml);
-            // As in the probe: a reduced library may lack what shutting down looks up.
+            // Not dropped: `nvmlShutdown` may be missing in a reduced library, as in `nvml::look`.
             std::mem::forget(nvml);
         }
         Err(NvmlError::LibRmVersionMismatch) => state.library_and_module_disagree = true,
@@ -45,7 +45,7 @@ fn cards(nvml: &Nvml) -> Vec<CardState> {
     let count = nvml.device_count().unwrap_or_default().min(MAX_CARDS);
     let card = |index: u32| {
         let device = nvml.device_by_index(index).ok()?;
-        // Pages are retired up to Turing, rows remapped from Ampere on: a card knows one of the two.
+        // Up to Turing, GPUs retire pages; from Ampere on, they remap rows.
         let [remap_pending, remapping_failed] = remapped(&device);
         let retire_pending = device.are_pages_pending_retired().ok();
         let pids: Vec<u32> =
@@ -57,7 +57,7 @@ fn cards(nvml: &Nvml) -> Vec<CardState> {
                 Some(format!("{} ({pid})", clean(name.rsplit('/').next().unwrap_or(&name), 40)))
             })
             .collect();
-        // Of programs in another container only the number is known.
+        // Programs in other containers are counted, but have no name.
         let is_server = |name: &String| name.starts_with("nvidia-cuda-mps-server");
         let may_be_mps = named.len() < pids.len() || named.iter().any(is_server);
         let programs = named.into_iter().take(MAX_NAMES).collect();
@@ -83,7 +83,7 @@ fn cards(nvml: &Nvml) -> Vec<CardState> {
     (0..count).filter_map(card).collect()
 }
 
-/// Whether rows wait to be remapped, and whether that failed; nothing where the card does not remap.
+/// Whether row remapping is pending, and whether it failed; `None` if the GPU does not remap rows.
 fn remapped(device: &nvml_wrapper::Device<'_>) -> [Option<bool>; 2] {
     let fields = [FieldId(NVML_FI_DEV_REMAPPED_PENDING), FieldId(NVML_FI_DEV_REMAPPED_FAILURE)];
     let values = device.field_values_for(&fields).unwrap_or_default();
@@ -112,20 +112,20 @@ fn device_files(root: &Path) -> DeviceFiles {
     }
 }
 
-/// NVSwitches, by the driver's own list of them.
+/// The state of NVSwitches, from the driver's list.
 fn fabric(around: &Surroundings<'_>, in_container: bool) -> Option<Fabric> {
     let devices = around.root.join("proc/driver/nvidia-nvswitch/devices");
     let has_switches = std::fs::read_dir(devices).is_ok_and(|mut list| list.next().is_some());
     if !has_switches {
         return None;
     }
-    // A container sees its own processes only.
+    // A container sees only its own processes.
     if in_container {
         return Some(Fabric { manager_runs: None });
     }
     let processes = std::fs::read_dir(around.root.join("proc")).ok()?;
     let runs = processes.flatten().take(MAX_PROCESSES).any(|entry| {
-        // The kernel keeps 15 letters of a program's name.
+        // The kernel truncates process names to 15 bytes.
         std::fs::read_to_string(entry.path().join("comm"))
             .is_ok_and(|name| name.starts_with("nv-fabricmanage"))
     });
@@ -135,7 +135,7 @@ fn fabric(around: &Surroundings<'_>, in_container: bool) -> Option<Fabric> {
 fn container(around: &Surroundings<'_>) -> Option<Container> {
     let marks = [".dockerenv", "run/.containerenv"];
     let marked = marks.iter().any(|mark| around.root.join(mark).exists());
-    // Pods of containerd and CRI-O have no such file, nor has Apptainer.
+    // containerd and CRI-O pods and Apptainer have none of these files.
     let named = ["container", "KUBERNETES_SERVICE_HOST", "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"];
     let is_named = named.iter().any(|name| (around.variable)(name).is_some_and(|v| !v.is_empty()));
     let layered = || {
@@ -147,8 +147,8 @@ fn container(around: &Surroundings<'_>) -> Option<Container> {
     })
 }
 
-/// Whether a line of `/proc/self/mountinfo` is the root of an image's layers, as Docker, containerd and CRI-O put it
-/// together; nodes without disks have a root of layers too, of other folders.
+/// Whether a line of `/proc/self/mountinfo` is the overlay root of a container of Docker, containerd or CRI-O.
+/// Diskless nodes have an overlay root too, with other folders.
 fn is_image(line: &str) -> bool {
     let engines = ["/docker/", "containerd", "/containers/"];
     line.split(' ').nth(4) == Some("/")
@@ -157,7 +157,7 @@ fn is_image(line: &str) -> bool {
             .is_some_and(|(_, of)| engines.iter().any(|engine| of.contains(engine)))
 }
 
-/// Whether Docker knows NVIDIA's runtime, or a CDI description of the GPUs is there; nothing without Docker.
+/// Whether Docker has the NVIDIA runtime or a CDI specification; `None` without Docker.
 fn docker(root: &Path) -> Option<bool> {
     if !root.join("etc/docker").is_dir() && !root.join("usr/bin/dockerd").exists() {
         return None;

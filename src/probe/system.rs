@@ -29,7 +29,7 @@ fn libc() -> (Option<Libc>, String) {
 fn libc() -> (Option<Libc>, String) {
     let output = |program: &str, arguments: &[&str]| {
         let out = std::process::Command::new(program).args(arguments).output().ok()?;
-        // musl's ldd writes its version to stderr and fails.
+        // musl's ldd prints its version to stderr and exits with an error.
         let text = [out.stdout, out.stderr].concat();
         Some(String::from_utf8_lossy(&text).into_owned())
     };

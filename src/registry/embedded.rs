@@ -1,4 +1,4 @@
-//! The files of `registry/`, as part of the program. A test holds this list against the folder.
+//! The files of `registry/`, embedded in the program. A test compares this list with the directory.
 
 pub(super) const FILES: &[(&str, &str)] = &[
     ("advisories/magma.toml", include_str!("../../registry/advisories/magma.toml")),

@@ -1,4 +1,4 @@
-//! Checks of the registry's data: everything wrong with it at once, each with file and line.
+//! Checks the registry's data and reports all problems with file and line.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,17 +14,17 @@ use crate::model::capability::ComputeCapability;
 use crate::model::native::{FrameworkLoads, Opened};
 use crate::model::version::DottedVersion;
 
-/// One thing wrong with the registry.
+/// One problem in the registry.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
     /// The file, inside the registry.
     pub path: String,
     /// The line of the row, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The description.
     pub text: String,
-    /// Whether it is the look alone that is wrong: rows are sorted when they are read, so that one out of
-    /// order misleads the people who read the file, and nothing else.
+    /// Whether it affects only readability: rows are sorted when loaded, so a row that is out of order has no
+    /// other effect.
     pub harmless: bool,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All problems of a registry, sorted by file and line; empty when it is sound.
+/// All problems of a registry, sorted by file and line; empty if it is valid.
 pub fn check(registry: &Registry) -> Vec<Problem> {
     let mut linter = Linter::default();
     linter.sources(registry);
@@ -56,15 +56,15 @@ pub fn check(registry: &Registry) -> Vec<Problem> {
 #[derive(Default)]
 struct Linter {
     problems: Vec<Problem>,
-    /// Nothing where sources.toml cannot be read: that is reported, and not each row that cites a source.
+    /// `None` if sources.toml cannot be parsed: then citations are not checked.
     known_sources: Option<BTreeSet<String>>,
-    /// Where each source is cited that is not known.
+    /// The rows that cite each unknown source.
     unknown_sources: BTreeMap<String, Vec<(String, usize)>>,
     cited: BTreeSet<String>,
     files_seen: BTreeSet<String>,
 }
 
-/// A row and where it stands.
+/// A row with its position.
 struct Placed<T> {
     row: T,
     path: String,
@@ -156,7 +156,7 @@ impl Linter {
         }
     }
 
-    /// Sources that rows cite and that are not in sources.toml, each once, at the first row that cites it.
+    /// Reports cited sources that are not in sources.toml, each once, at the first row that cites it.
     fn unknown_sources(&mut self) {
         for (id, mut places) in std::mem::take(&mut self.unknown_sources) {
             places.sort();
@@ -169,7 +169,7 @@ impl Linter {
         }
     }
 
-    /// Rows of one file: none stands twice, and they are in order.
+    /// Checks that the rows of a file are unique and in order.
     fn ordered<T, K: Ord>(&mut self, rows: &[Placed<T>], key: impl Fn(&T) -> K) {
         let mut seen = BTreeSet::new();
         let mut highest: Option<K> = None;
@@ -182,7 +182,7 @@ impl Linter {
                 highest = Some(key(&row.row));
             }
             if !seen.insert(key_of_row) {
-                self.problem(&row.path, row.line, "the row stands twice");
+                self.problem(&row.path, row.line, "duplicate row");
             }
         }
     }
@@ -220,7 +220,7 @@ impl Linter {
         numbers
     }
 
-    /// Holds architectures against driver branches; the capabilities that have one.
+    /// Checks that the branches of architectures exist. Returns the capabilities that belong to an architecture.
     fn architectures_against_branches(
         &mut self,
         registry: &Registry,
@@ -268,7 +268,7 @@ impl Linter {
         let cudnn: BTreeMap<&DottedVersion, &CudnnRelease> = cudnn.iter().map(|r| (&r.version, r)).collect();
         let files: Vec<RegistryFile> = registry.texts("torch/").cloned().collect();
         if files.is_empty() {
-            self.problem("torch", 1, "no torch builds");
+            self.problem("torch", 1, "there are no torch builds");
         }
         for file in &files {
             let series = file.path.trim_start_matches("torch/").trim_end_matches(".toml");
@@ -276,7 +276,7 @@ impl Linter {
             self.ordered(&rows, |b| (b.version.clone(), b.platform.to_string(), b.cuda.clone()));
             for Placed { row, path, line } in rows {
                 if !row.version.to_string().starts_with(&format!("{series}.")) {
-                    self.problem(&path, line, format!("torch {} does not belong here", row.version));
+                    self.problem(&path, line, format!("torch {} does not belong in this file", row.version));
                 }
                 self.build(&row, cuda, &cudnn, &path, line);
                 versions.insert(row.version);
@@ -294,7 +294,7 @@ impl Linter {
         line: usize,
     ) {
         if row.targets.is_some() != row.targets_evidence.is_some() {
-            self.problem(path, line, "`targets` and `targets_evidence` come together");
+            self.problem(path, line, "`targets` and `targets_evidence` must be set together");
         }
         if let Some(version) = &row.cudnn {
             match cudnn.get(version) {
@@ -346,7 +346,7 @@ impl Linter {
         let mut seen = BTreeSet::new();
         for Placed { row, path, line } in rows {
             if !seen.insert((row.package.clone(), row.version.clone())) {
-                self.problem(&path, line, "the row stands twice");
+                self.problem(&path, line, "duplicate row");
             }
             if let Some(specifier) = &row.torch
                 && !torch.iter().any(|v| specifier.contains(v))
@@ -369,7 +369,9 @@ impl Linter {
                     Ok(capability) => {
                         known.insert(capability);
                     }
-                    Err(_) => self.problem("gpus.toml", 1, format!("`{text}` is no compute capability")),
+                    Err(_) => {
+                        self.problem("gpus.toml", 1, format!("`{text}` is not a valid compute capability"))
+                    }
                 }
             }
         }
@@ -382,14 +384,14 @@ impl Linter {
                 self.problem(&path, line, text);
             }
             if !seen.insert((row.name.clone(), row.capability)) {
-                self.problem(&path, line, "the row stands twice");
+                self.problem(&path, line, "duplicate row");
             }
             for pci in &row.pci {
                 if pci.len() != 4 || !pci.bytes().all(|b| b.is_ascii_hexdigit()) {
-                    self.problem(&path, line, format!("`{pci}` is no PCI device id"));
+                    self.problem(&path, line, format!("`{pci}` is not a valid PCI device id"));
                 }
                 if by_pci.insert(pci.clone(), row.capability).is_some_and(|c| c != row.capability) {
-                    self.problem(&path, line, format!("the PCI id {pci} has two capabilities"));
+                    self.problem(&path, line, format!("the PCI id {pci} has two compute capabilities"));
                 }
             }
         }
@@ -406,13 +408,13 @@ impl Linter {
             let mut seen = BTreeSet::new();
             for Placed { row, path, line } in rows {
                 if !seen.insert(row.id.clone()) {
-                    self.problem(&path, line, format!("the id `{}` stands twice", row.id));
+                    self.problem(&path, line, format!("duplicate id `{}`", row.id));
                 }
                 for condition in row.cases.iter().flat_map(|case| &case.conditions) {
                     if let Predicate::Seen(id) = &condition.predicate
                         && !ids.contains(id)
                     {
-                        self.problem(&path, line, format!("`seen:{id}`: there is no such rule"));
+                        self.problem(&path, line, format!("`seen:{id}`: unknown rule"));
                     }
                 }
             }
@@ -449,7 +451,8 @@ impl Linter {
         for file in &containers {
             let rows: Vec<Placed<Image>> = self.rows(file, |f: ContainersFile| f.image, |r| &r.source);
             self.ordered(&rows, |r| (r.repository.clone(), r.tag.clone()));
-            let never: Vec<Placed<NeverImage>> = self.rows(file, |f: ContainersFile| f.never, |r| &r.source);
+            let never: Vec<Placed<NonexistentImage>> =
+                self.rows(file, |f: ContainersFile| f.never, |r| &r.source);
             self.ordered(&never, |r| (r.repository.clone(), r.tag.clone()));
         }
         let mut ids = BTreeSet::new();
@@ -458,7 +461,7 @@ impl Linter {
             let rows: Vec<Placed<Advisory>> = self.rows(file, |f: AdvisoriesFile| f.advisory, |r| &r.source);
             for Placed { row, path, line } in rows {
                 if !ids.insert(row.id.clone()) {
-                    self.problem(&path, line, format!("the id `{}` stands twice", row.id));
+                    self.problem(&path, line, format!("duplicate id `{}`", row.id));
                 }
             }
         }
@@ -467,7 +470,7 @@ impl Linter {
     fn unknown_files(&mut self, registry: &Registry) {
         for file in registry.files() {
             if !self.files_seen.contains(file.path.as_ref()) {
-                self.problem(&file.path, 1, "the registry has no such file");
+                self.problem(&file.path, 1, "unknown registry file");
             }
         }
         let known = self.known_sources.clone().unwrap_or_default();

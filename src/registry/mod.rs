@@ -1,10 +1,10 @@
-//! The compatibility world as data: what was built, for which CUDA, GPUs, drivers and Pythons.
+//! Compatibility data: builds with their CUDA, GPUs, drivers and Pythons.
 //!
-//! Rows live in `registry/*.toml`, embedded in the binary; `--registry DIR` replaces them. Each row
-//! has its source and its evidence. Nothing here touches a file: the caller hands over texts.
+//! The rows are in `registry/*.toml`, embedded in the binary; `--registry DIR` replaces them. Each row has its source
+//! and evidence. This module does no I/O: the caller passes the texts.
 //!
-//! Parts are parsed when first asked for, because a command that only compares versions should not
-//! pay for a thousand GPUs. Data from outside is checked whole before use ([`Registry::from_files`]).
+//! Each part is parsed on first use, because a command that only compares versions should not parse a thousand GPUs.
+//! External data is checked completely before use ([`Registry::from_files`]).
 
 mod embedded;
 pub mod lint;
@@ -25,11 +25,11 @@ pub use queries::{GpuLookupError, GpuMatch, is_same_gpu_name};
 pub use rows::{
     Advisory, Architecture, Branch, Build, COMPANIONS, Companion, Condition, CudaFrom, CudnnFloor,
     CudnnRelease, Effect, ErrorAnswer, ErrorCase, ErrorRule, ForwardCompatibility, FrameworkBuild, GpuRow,
-    Image, Mechanics, MinorVersionCompatibility, NeverImage, Offer, Predicate, PtxIsa, STACK_PACKAGES,
+    Image, Mechanics, MinorVersionCompatibility, NonexistentImage, Offer, Predicate, PtxIsa, STACK_PACKAGES,
     SameFile, SurroundingWords, Tegra, ToolkitDriver, ToolkitTargets,
 };
 
-/// The registry: texts, and what was parsed of them so far.
+/// The registry: texts, and the parts that were parsed so far.
 #[derive(Debug)]
 pub struct Registry {
     files: Vec<RegistryFile>,
@@ -51,8 +51,7 @@ pub struct Registry {
     sources: OnceLock<std::collections::BTreeMap<String, String>>,
 }
 
-/// Whether a text is one row of torch or of a companion, and of this release and platform: what lies in a cache may be
-/// anything.
+/// Whether a text is exactly one row of torch or a companion, for this release and platform. Validates cached rows.
 pub fn is_row_of(row: &str, name: &str, version: &pep440_rs::Version, platform: Platform) -> bool {
     if name == "torch" {
         let Ok(file) = toml::from_str::<schema::TorchFile>(row) else { return false };
@@ -78,7 +77,7 @@ pub struct RegistryFile {
 }
 
 impl Registry {
-    /// The registry that is part of this program.
+    /// The registry that is embedded in this program.
     pub fn embedded() -> Registry {
         Registry::unchecked(
             embedded::FILES
@@ -88,10 +87,10 @@ impl Registry {
         )
     }
 
-    /// A registry from somewhere else, checked whole. The order of its rows is of no account.
+    /// An external registry, checked completely. The order of its rows does not matter.
     ///
     /// # Errors
-    /// Every problem found, each with file and line.
+    /// All problems, each with file and line.
     pub fn from_files(files: Vec<RegistryFile>) -> Result<Registry, Vec<Problem>> {
         let registry = Registry::unchecked(files);
         let mut problems = lint::check(&registry);
@@ -99,11 +98,11 @@ impl Registry {
         if problems.is_empty() { Ok(registry) } else { Err(problems) }
     }
 
-    /// The registry with rows more: each with the file that it is appended to. That a row names a cuDNN or a CUDA
-    /// that has no row of its own yet is no fault here, as it is for `registry lint`: new releases come together.
+    /// The registry with additional rows, each with the file to append it to. Unlike in `registry lint`, a row may refer
+    /// to a cuDNN or CUDA release without a row, because new releases appear together.
     ///
     /// # Errors
-    /// What is wrong with a row by itself.
+    /// A row is invalid.
     pub fn with_rows(&self, rows: &[(String, String)]) -> Result<Registry, String> {
         let mut files = self.files.clone();
         for (path, row) in rows {
@@ -150,7 +149,7 @@ impl Registry {
         &self.files
     }
 
-    /// SHA-256 over all files, 64 hexadecimal digits: changes with any row.
+    /// SHA-256 over all files, 64 hexadecimal digits. Changes with any row.
     pub fn digest(&self) -> &str {
         self.digest.get_or_init(|| {
             let mut hasher = Sha256::new();

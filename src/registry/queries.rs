@@ -1,4 +1,4 @@
-//! Questions to the registry, each answered from its rows.
+//! Queries on the registry's rows.
 
 use std::collections::BTreeMap;
 
@@ -23,33 +23,33 @@ pub struct GpuMatch {
     pub name: String,
     /// Its capability.
     pub capability: ComputeCapability,
-    /// Its class, where known.
+    /// Its class, if known.
     pub class: Option<String>,
 }
 
-/// A GPU name that does not name one capability.
+/// A GPU name without a unique compute capability.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GpuLookupError {
-    /// No such product.
-    #[error("no GPU is called `{name}`")]
+    /// Unknown product.
+    #[error("unknown GPU `{name}`")]
     Unknown {
         /// As given.
         name: String,
         /// The nearest names.
         nearest: Vec<String>,
     },
-    /// Products of different capabilities carry the name.
-    #[error("`{name}` names GPUs of different compute capabilities: {}", readings.join(", "))]
+    /// Products with different compute capabilities match the name.
+    #[error("`{name}` matches GPUs with different compute capabilities: {}", readings.join(", "))]
     Ambiguous {
         /// As given.
         name: String,
-        /// Each reading, `GeForce GTX 860M (5.0)`.
+        /// The matching products, `GeForce GTX 860M (5.0)`.
         readings: Vec<String>,
     },
 }
 
 impl Registry {
-    /// The newest release of torch, torchvision or torchaudio that a row speaks of; of torch on a platform.
+    /// The newest release of torch, torchvision or torchaudio in the registry; for torch, on a platform.
     pub fn newest_release(&self, package: &str, platform: Platform) -> Option<Version> {
         if package == "torch" {
             let builds = self.builds().iter().filter(|b| b.platform == platform);
@@ -60,12 +60,12 @@ impl Registry {
         rows.map(|row| row.version.clone()).chain(beside).max()
     }
 
-    /// Texts of the files whose path starts with `prefix`.
+    /// The files whose path starts with `prefix`.
     pub(super) fn texts<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a super::RegistryFile> {
         self.files.iter().filter(move |f| f.path.starts_with(prefix))
     }
 
-    /// Rows of checked files. Embedded data is checked by a test, other data by `from_files`.
+    /// The rows of checked files. Embedded data is checked by a test, external data by `from_files`.
     fn rows<F: DeserializeOwned, R, T>(&self, prefix: &str, rows: impl Fn(F) -> Vec<Spanned<R>>) -> Vec<T>
     where
         for<'a> T: TryFrom<&'a R, Error = String>,
@@ -102,7 +102,7 @@ impl Registry {
         })
     }
 
-    /// Packages that are built beside torch.
+    /// Packages that are released with torch.
     pub fn companions(&self) -> &[Companion] {
         self.companions.get_or_init(|| {
             let mut rows: Vec<Companion> =
@@ -112,7 +112,7 @@ impl Registry {
         })
     }
 
-    /// What TensorFlow, JAX and the like were built for, in the order of package and CUDA.
+    /// The builds of TensorFlow, JAX and similar frameworks, sorted by package and CUDA.
     pub fn frameworks(&self) -> &[FrameworkBuild] {
         self.frameworks.get_or_init(|| {
             let mut rows: Vec<FrameworkBuild> = self.rows("frameworks/", |f: schema::FrameworkFile| f.build);
@@ -135,7 +135,7 @@ impl Registry {
             let (images, never) = file.map_or_else(Default::default, |file| (file.image, file.never));
             ContainerRows {
                 images: sorted(images, |r: &Image| (r.repository.clone(), r.tag.clone())),
-                never: sorted(never, |r: &NeverImage| (r.repository.clone(), r.tag.clone())),
+                never: sorted(never, |r: &NonexistentImage| (r.repository.clone(), r.tag.clone())),
             }
         })
     }
@@ -145,8 +145,8 @@ impl Registry {
         &self.container_rows().images
     }
 
-    /// Tags that people name and that never existed.
-    pub fn images_that_never_were(&self) -> &[NeverImage] {
+    /// Tags that are mentioned in articles but never existed.
+    pub fn nonexistent_images(&self) -> &[NonexistentImage] {
         &self.container_rows().never
     }
 
@@ -189,8 +189,8 @@ impl Registry {
         self.gpus.get_or_init(|| self.rows("gpus.toml", |f: schema::GpusFile| f.gpu))
     }
 
-    /// The rows of gpus.toml whose name is `wanted` after normalization, without parsing the others:
-    /// most look-ups name a product exactly, and the table has hundreds.
+    /// The rows of gpus.toml whose normalized name is `wanted`. Does not parse the other rows: most look-ups
+    /// have an exact name, and the table has hundreds of rows.
     fn gpus_named(&self, wanted: &str) -> Vec<GpuRow> {
         let text = self.texts("gpus.toml").next().map_or("", |f| &f.text);
         text.split("[[gpu]]\n")
@@ -209,12 +209,12 @@ impl Registry {
         &self.cuda().compatibility
     }
 
-    /// Toolkits and their own drivers, oldest first.
+    /// Toolkits with their drivers, oldest first.
     pub fn toolkits(&self) -> &[ToolkitDriver] {
         &self.cuda().toolkits
     }
 
-    /// What toolkits can compile for.
+    /// The compute capabilities that toolkits can compile for.
     pub fn toolkit_targets(&self) -> &[ToolkitTargets] {
         &self.cuda().targets
     }
@@ -234,7 +234,7 @@ impl Registry {
         &self.cudnn().releases
     }
 
-    /// Python series (minor numbers) that a solve may choose, oldest first.
+    /// Python series (minor numbers) that a solve can choose, oldest first.
     pub fn pythons(&self) -> &[u32] {
         self.pythons.get_or_init(|| {
             let mut minors = self.rows("python.toml", |f: schema::PythonsFile| f.python);
@@ -261,24 +261,23 @@ impl Registry {
         ids.first().and_then(|id| self.sources().get(id)).cloned().unwrap_or_default()
     }
 
-    /// What is known of Tegra (Jetson) parts.
+    /// The data on Tegra (Jetson).
     pub fn tegra(&self) -> &Tegra {
         self.tegra.get_or_init(|| {
-            // The table stands at the top of gpus.toml, before the rows; the rest of the file
-            // is not worth parsing for seven numbers.
+            // The table is at the top of gpus.toml, before the rows: do not parse the rest of the file.
             let text = self.texts("gpus.toml").next().map_or("", |f| &f.text);
             let head = text.find("[[gpu]]").map_or(text, |end| &text[..end]);
             toml::from_str::<schema::GpusFile>(head).map(|f| Tegra::from(f.tegra)).unwrap_or_default()
         })
     }
 
-    /// Whether a capability is a Tegra (Jetson) part's.
+    /// Whether a capability is that of a Tegra (Jetson).
     pub fn is_tegra(&self, capability: ComputeCapability) -> bool {
         self.tegra().capabilities.contains(&capability)
     }
 
-    /// The lowest driver on which machine code made by a toolkit runs, and where that is said:
-    /// the minor-version floor of the major, or the toolkit's own driver where there is none.
+    /// The lowest driver that runs machine code built with a toolkit, and its sources: the minor-version compatibility
+    /// floor of the major, or the toolkit's own driver if there is none.
     pub fn driver_floor(&self, cuda: &Semver, os: Os) -> Option<(DottedVersion, &[String])> {
         let by_major = self.minor_version_compatibility().iter().find(|row| row.cuda_major == cuda.major);
         match (by_major, os) {
@@ -288,7 +287,7 @@ impl Registry {
         }
     }
 
-    /// The first driver of a toolkit series (`12.8`): from here on its PTX runs too.
+    /// The first driver of a toolkit series (`12.8`), the lowest that also runs its PTX, and its sources.
     pub fn native_driver(&self, cuda: &Semver, os: Os) -> Option<(DottedVersion, &[String])> {
         self.toolkits()
             .iter()
@@ -300,8 +299,8 @@ impl Registry {
             })
     }
 
-    /// Whether the cuda-compat of a release serves a kernel module: its row names the module's branch.
-    pub fn compat_serves(&self, compat: &DottedVersion, kernel: &DottedVersion) -> bool {
+    /// Whether a cuda-compat release supports a kernel module: its row has the module's branch.
+    pub fn compat_supports(&self, compat: &DottedVersion, kernel: &DottedVersion) -> bool {
         let Some(cuda) = self.cuda_of_driver(compat) else { return false };
         let rows = self.forward_compatibility().iter();
         rows.filter(|row| (row.cuda.major, row.cuda.minor) == (cuda.major, cuda.minor))
@@ -335,12 +334,12 @@ impl Registry {
         })
     }
 
-    /// What lines of a log mean, sorted by id.
+    /// The rules for log lines, sorted by id.
     pub fn errors(&self) -> &[ErrorRule] {
         &self.error_rows().rules
     }
 
-    /// The words that give surroundings away.
+    /// The words that indicate surroundings.
     pub fn surroundings(&self) -> &[SurroundingWords] {
         &self.error_rows().surroundings
     }
@@ -350,46 +349,46 @@ impl Registry {
         &self.loading().same_file
     }
 
-    /// The newest version of the PTX language that is known.
+    /// The newest known PTX ISA version.
     pub fn newest_ptx_isa(&self) -> Option<&PtxIsa> {
         self.loading().ptx_isa.last()
     }
 
-    /// What importing a framework loads, by package.
+    /// The libraries that importing a framework loads, by package.
     pub fn framework_loads(&self) -> &[FrameworkLoads] {
         &self.loading().frameworks
     }
 
-    /// What libraries open by name while they run.
+    /// The libraries that other libraries open by name at run time.
     pub fn opened_by_name(&self) -> &[Opened] {
         &self.loading().opens
     }
 
-    /// The CUDA release from which on a driver compiles PTX of a version; nothing where it is not known.
+    /// The first CUDA release whose driver compiles a PTX ISA version; `None` if unknown.
     pub fn cuda_of_ptx_isa(&self, isa: (u16, u16)) -> Option<&Semver> {
         self.loading().ptx_isa.iter().find(|row| row.isa == isa).map(|row| &row.cuda)
     }
 
-    /// The architecture a capability belongs to.
+    /// The architecture of a compute capability.
     pub fn architecture(&self, capability: ComputeCapability) -> Option<&Architecture> {
         self.architectures().iter().find(|a| a.capabilities.contains(&capability))
     }
 
-    /// Whether any architecture, Tegra part or product has a capability.
+    /// Whether any architecture, Tegra or product has a compute capability.
     pub fn knows_capability(&self, capability: ComputeCapability) -> bool {
         self.architecture(capability).is_some()
             || self.is_tegra(capability)
             || self.gpus().iter().any(|g| g.capability == capability)
     }
 
-    /// The first driver branch that no longer knows a capability, where a last one is documented.
+    /// The first driver branch that no longer supports a capability, if the last one is documented.
     pub fn driver_below(&self, capability: ComputeCapability) -> Option<DottedVersion> {
         let last = self.architecture(capability)?.last_branch?;
         let next = self.branches().iter().map(|b| b.branch).filter(|b| *b > last).min().unwrap_or(last + 1);
         next.to_string().parse().ok()
     }
 
-    /// The newest CUDA that a driver branch runs natively.
+    /// The newest CUDA that a driver supports natively.
     pub fn cuda_of_driver(&self, driver: &DottedVersion) -> Option<&Semver> {
         self.branches().iter().rev().find(|b| b.branch <= driver.major()).map(|b| &b.cuda)
     }
@@ -404,7 +403,7 @@ impl Registry {
         })
     }
 
-    /// The drivers of a system that cuda.toml names, oldest first.
+    /// The drivers in cuda.toml for an operating system, oldest first.
     fn known_drivers(&self, os: Os) -> Vec<&DottedVersion> {
         let by_major = self.minor_version_compatibility().iter();
         let by_major = by_major.filter_map(|row| match os {
@@ -421,10 +420,10 @@ impl Registry {
         all
     }
 
-    /// The oldest release of a driver branch that cuda.toml names: what a bare `535` means.
+    /// The oldest release of a driver branch in cuda.toml: the meaning of a bare `535`.
     ///
     /// # Errors
-    /// Where no release of the branch is known: the nearest branches below and above that have one.
+    /// If no release of the branch is known: the nearest known branches below and above.
     pub fn oldest_of_branch(&self, branch: u32, os: Os) -> Result<DottedVersion, Vec<u32>> {
         let known = self.known_drivers(os);
         if let Some(oldest) = known.iter().find(|driver| driver.major() == branch) {
@@ -435,22 +434,22 @@ impl Registry {
         Err(below.into_iter().chain(above).collect())
     }
 
-    /// The lowest capability a cuDNN release serves, and where that is said.
+    /// The lowest compute capability that a cuDNN release supports, with its sources.
     pub fn cudnn_floor(&self, version: &DottedVersion) -> Option<&CudnnFloor> {
         self.cudnn().floors.iter().filter(|f| &f.from <= version).max_by(|a, b| a.from.cmp(&b.from))
     }
 
-    /// The flavour and device code of a companion's PyPI wheel.
+    /// The variant and device code of a companion's PyPI wheel.
     pub fn companion(&self, package: &str, version: &Version) -> Option<&Companion> {
         self.companions().iter().find(|c| c.package == package && &c.version == version)
     }
 
-    /// The build of an exact version, flavour and platform.
+    /// The build with an exact version, variant and platform.
     pub fn build(&self, version: &Version, variant: &str, platform: Platform) -> Option<&Build> {
         self.builds().iter().find(|b| &b.version == version && b.variant == variant && b.platform == platform)
     }
 
-    /// What a release of a framework beside torch was built for.
+    /// The build of a release of a framework other than torch.
     pub fn framework(&self, package: &str, version: &Version, platform: Platform) -> Option<&FrameworkBuild> {
         self.frameworks().iter().find(|row| row.platform == platform && row.is_of(package, version))
     }
@@ -476,16 +475,16 @@ impl Registry {
         }
     }
 
-    /// Finds a GPU by product name, without regard to case and to the prefixes NVIDIA, Tesla and
-    /// GeForce. A part of a name is enough where all products that carry it agree.
+    /// Finds a GPU by product name, ignoring case and the prefixes NVIDIA, Tesla and GeForce. A part of a name
+    /// suffices if all matching products have the same compute capability.
     ///
     /// # Errors
-    /// Unknown names, with the nearest ones; names that stand for several capabilities.
+    /// The name is unknown, or matches products with different compute capabilities.
     pub fn find_gpu(&self, name: &str) -> Result<GpuMatch, GpuLookupError> {
         self.known_gpu(name).unwrap_or_else(|| Err(self.unknown_gpu(name)))
     }
 
-    /// Like [`Registry::find_gpu`], without a search for the nearest names; nothing where no product is called so.
+    /// Like [`Registry::find_gpu`], but returns `None` for unknown names without searching for the nearest names.
     pub fn known_gpu(&self, name: &str) -> Option<Result<GpuMatch, GpuLookupError>> {
         let wanted = normalize_gpu(name);
         let found = |rows: Vec<&GpuRow>| -> Result<GpuMatch, GpuLookupError> {
@@ -508,7 +507,7 @@ impl Registry {
             return Some(found(exact.iter().collect()));
         }
         let words: Vec<&str> = wanted.split(' ').filter(|w| !w.is_empty()).collect();
-        // A lone word such as `RTX` would match half the table; one with a digit names a product.
+        // A word such as `RTX` would match half of the table; require a word with a digit.
         let specific = words.iter().any(|w| w.bytes().any(|b| b.is_ascii_digit()));
         let partial: Vec<&GpuRow> = self
             .gpus()
@@ -522,11 +521,11 @@ impl Registry {
         (!partial.is_empty()).then(|| found(partial))
     }
 
-    /// The refusal of a name, with those that are nearest to it.
+    /// The error for an unknown name, with the nearest names.
     fn unknown_gpu(&self, name: &str) -> GpuLookupError {
         let wanted = normalize_gpu(name);
         let words: Vec<&str> = wanted.split(' ').filter(|w| !w.is_empty()).collect();
-        // A name with all the words asked for is nearer than any that only looks alike.
+        // A name with all the words is nearer than one with a small edit distance.
         let mut nearest: Vec<(bool, usize, &str)> = self
             .gpus()
             .iter()
@@ -543,8 +542,8 @@ impl Registry {
         }
     }
 
-    /// Whether a product is of the data-centre class: by its own row, or where that does not say, by all
-    /// products of its name that do (`NVIDIA A100` by `A100 PCIe 40GB` and the others). Unknown is no.
+    /// Whether a product is in the data-centre class: by its own row, or if that has no class, by all products whose
+    /// name starts with its name (`NVIDIA A100` by `A100 PCIe 40GB` and others). False if unknown.
     pub fn is_data_centre(&self, name: &str) -> bool {
         let Ok(found) = self.find_gpu(name) else { return false };
         let data_centre = |class: &str| class == "datacenter";
@@ -564,8 +563,8 @@ impl Registry {
         }) && any
     }
 
-    /// Whether a product is known to be a consumer's: cuda-compat does not serve those. Of others (workstation cards are
-    /// served in part, and not every row states a class) it is not known here.
+    /// Whether a product is known to be a consumer GPU, which cuda-compat does not support. False if unknown: some
+    /// workstation GPUs are supported, and not every row has a class.
     pub fn is_consumer(&self, name: &str) -> bool {
         let class = self.find_gpu(name).ok().and_then(|found| found.class);
         class.is_some_and(|class| ["geforce", "mining"].contains(&class.as_str()))
@@ -578,7 +577,7 @@ impl Registry {
     }
 }
 
-/// Whether two product names are the same, as names are compared: whatever the case and the maker's prefix.
+/// Whether two product names are equal, ignoring case and vendor prefix.
 ///
 /// ```
 /// assert!(envlock::registry::is_same_gpu_name("GT 1030", "NVIDIA GeForce GT 1030"));
@@ -587,7 +586,7 @@ pub fn is_same_gpu_name(a: &str, b: &str) -> bool {
     normalize_gpu(a) == normalize_gpu(b)
 }
 
-/// A product name as names are compared: lower case, `-` as a space, no maker's prefix.
+/// A normalized product name: lower case, `-` and `_` as spaces, without vendor prefixes.
 fn normalize_gpu(name: &str) -> String {
     let lower = name.to_lowercase().replace(['-', '_'], " ");
     let mut words: Vec<&str> = lower.split_whitespace().collect();
@@ -597,7 +596,7 @@ fn normalize_gpu(name: &str) -> String {
     words.join(" ")
 }
 
-/// The rows in the order of a key, whatever their order in the file.
+/// The rows sorted by a key.
 fn sorted<R, T, K: Ord>(rows: Vec<Spanned<R>>, key: impl Fn(&T) -> K) -> Vec<T>
 where
     for<'a> T: TryFrom<&'a R, Error = String>,
@@ -607,7 +606,7 @@ where
     rows
 }
 
-/// Raw rows as rows that cannot be wrong.
+/// Converts checked raw rows.
 fn convert<R, T>(rows: Vec<Spanned<R>>) -> Vec<T>
 where
     for<'a> T: TryFrom<&'a R, Error = String>,

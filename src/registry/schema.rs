@@ -1,13 +1,13 @@
-//! The registry's files as they are written: serde's mirror of the TOML, nothing judged yet.
+//! The serde types of the registry's TOML files, before validation.
 
-#![allow(dead_code, reason = "the format has fields that no query asks for yet; lint reads them all")]
+#![allow(dead_code, reason = "the format has fields that no query uses yet; lint reads them all")]
 
 use serde::Deserialize;
 use toml::Spanned;
 
 use crate::model::evidence::Evidence;
 
-/// A list of rows under one key, each with its place in the file.
+/// A list of rows under one key, each with its position in the file.
 pub(super) type Rows<T> = Vec<Spanned<T>>;
 
 #[derive(Debug, Deserialize)]

@@ -1,12 +1,12 @@
-//! `registry show`: the rows about one thing, as text.
+//! `registry show`: formats rows as text.
 
 use std::fmt::Write as _;
 
 use super::Registry;
 use super::rows::Build;
 
-/// The rows of a torch version (all of a series when only `2.9` is given), one paragraph a row.
-/// Empty when there is none.
+/// The rows of a torch version, or of all versions of a series such as `2.9`; one paragraph for each row.
+/// Empty if there are none.
 pub fn torch(registry: &Registry, version: Option<&str>) -> String {
     let mut out = String::new();
     for build in registry.builds() {
@@ -65,8 +65,7 @@ fn describe(registry: &Registry, b: &Build, out: &mut String) {
     out.push('\n');
 }
 
-/// What the registry knows of a GPU: capability, class, driver branches, and the torch builds that
-/// have code for it.
+/// The registry's data on a GPU: compute capability, class, driver branches, and the torch builds that have code for it.
 pub fn gpu(registry: &Registry, found: &super::GpuMatch) -> String {
     let mut out = format!("{}  compute capability {}\n", found.name, found.capability);
     if let Some(class) = &found.class {
@@ -100,7 +99,7 @@ pub fn gpu(registry: &Registry, found: &super::GpuMatch) -> String {
     out
 }
 
-/// Driver branches: their CUDA and end of life.
+/// The driver branches with their CUDA and end of life.
 pub fn drivers(registry: &Registry, branch: Option<&str>) -> String {
     let mut out = String::new();
     for b in registry.branches() {

@@ -1,4 +1,4 @@
-//! One layer in a process of its own: started, watched, and read afterwards, however it ended.
+//! Runs one layer in a child process with a time limit and reads its result, however it ended.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,13 +8,13 @@ use super::Document;
 use super::speed::Compared;
 use crate::model::smoke::{Check, End};
 
-/// No more of the child's error output is kept, in bytes.
+/// Maximum size of the kept error output of the child, in bytes.
 const MAX_OUTPUT: usize = 64 << 10;
-/// No list of checks is longer, in bytes.
+/// Maximum size of the child's JSON document, in bytes.
 const MAX_DOCUMENT: usize = 1 << 20;
 
-/// The signals that end this program: while a child runs, they end it first. A child in a group of its own does not get
-/// what is typed at the terminal, and would hold the card.
+/// Watches for signals that end this program, so that the child is killed first. The child has its own process group:
+/// it does not receive Ctrl-C from the terminal and would keep using the GPU.
 pub(super) struct Interrupts {
     #[cfg(unix)]
     seen: std::sync::Arc<std::sync::atomic::AtomicUsize>,
@@ -23,14 +23,14 @@ pub(super) struct Interrupts {
 }
 
 impl Interrupts {
-    /// Watches from now on, until this is dropped. What whoever started us has us ignore (`nohup`) stays ignored.
+    /// Watches until dropped. Signals that are already ignored (`nohup`) stay ignored.
     #[cfg(unix)]
     pub fn watch() -> Interrupts {
         use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
         let seen = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let watch = |signal: &i32| {
             let value = usize::try_from(*signal).ok()?;
-            // Where it cannot be watched the signal does what it did.
+            // If registering fails, the signal keeps its action.
             signal_hook::flag::register_usize(*signal, std::sync::Arc::clone(&seen), value).ok()
         };
         let mut watched = vec![SIGHUP, SIGINT, SIGTERM];
@@ -43,7 +43,7 @@ impl Interrupts {
         Interrupts {}
     }
 
-    /// The signal that came, if one did.
+    /// The signal received, if any.
     pub fn came(&self) -> Option<i32> {
         #[cfg(unix)]
         {
@@ -59,7 +59,7 @@ impl Interrupts {
 impl Drop for Interrupts {
     fn drop(&mut self) {
         for signal in &self.watched {
-            // SAFETY: sets a signal back to what it does by itself.
+            // SAFETY: restores the default action of a signal.
             unsafe { libc::signal(*signal, libc::SIG_DFL) };
         }
     }
@@ -67,14 +67,14 @@ impl Drop for Interrupts {
 
 #[cfg(unix)]
 fn is_ignored(signal: i32) -> bool {
-    // SAFETY: asks only: the new action is none, and the old one is written into a value of ours, made of zeros as C does.
+    // SAFETY: a null new action only queries; the old one is written to `now`, for which all zeros is a valid value.
     unsafe {
         let mut now: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, std::ptr::null(), &raw mut now) == 0 && now.sa_sigaction == libc::SIG_IGN
     }
 }
 
-/// What a child left behind.
+/// The result of a child.
 pub(super) struct Left {
     pub checks: Vec<Check>,
     pub compared: Vec<Compared>,
@@ -83,7 +83,7 @@ pub(super) struct Left {
     pub stderr: String,
 }
 
-/// Runs a command that writes its checks to `out`, in `folder`, for no longer than `limit`.
+/// Runs a command in `folder` for at most `limit` and reads the checks that it writes to `out`.
 pub(super) fn run(
     mut command: Command,
     folder: &Path,
@@ -119,10 +119,10 @@ pub(super) fn run(
                 std::thread::sleep(Duration::from_millis(5))
             }
             _ => {
-                // With all that it started itself.
+                // Kills the whole process group.
                 #[cfg(unix)]
                 if let Ok(group) = i32::try_from(child.id()) {
-                    // SAFETY: a signal to the group that was made for this child, which was not waited for yet.
+                    // SAFETY: the group belongs to this child, whose id is not reused before `wait`.
                     unsafe { libc::kill(-group, libc::SIGKILL) };
                 }
                 let _ = child.kill();
@@ -144,7 +144,7 @@ pub(super) fn run(
         None => End::TimedOut { layer: reached, seconds: limit.as_secs() },
         Some(status) if status.success() && done => End::Done,
         Some(status) => {
-            let what = last_words(&stderr).unwrap_or_else(|| format!("{status}"));
+            let what = last_nonblank_line(&stderr).unwrap_or_else(|| format!("{status}"));
             End::Crashed { layer: reached, what }
         }
     };
@@ -155,7 +155,7 @@ fn tail(path: &Path) -> String {
     String::from_utf8_lossy(&ends(path, MAX_OUTPUT).unwrap_or_default()).into_owned()
 }
 
-/// The end of a file, whatever its size.
+/// The last `limit` bytes of a file.
 fn ends(path: &Path, limit: usize) -> Option<Vec<u8>> {
     use std::io::{Read as _, Seek as _, SeekFrom};
     let mut file = std::fs::File::open(path).ok()?;
@@ -166,7 +166,7 @@ fn ends(path: &Path, limit: usize) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The last line that says something.
-fn last_words(text: &str) -> Option<String> {
+/// The last line that is not blank.
+fn last_nonblank_line(text: &str) -> Option<String> {
     text.lines().rev().find(|l| !l.trim().is_empty()).map(|l| crate::model::text::clean(l.trim(), 200))
 }

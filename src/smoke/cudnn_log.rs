@@ -1,6 +1,6 @@
-//! cuDNN's own log: what makes it speak, and what it says of the call that failed.
+//! cuDNN's log: the variables that enable it, and the failing call in it.
 
-/// What makes cuDNN say which call failed: version 9's variables, then 8's.
+/// Environment variables that make cuDNN log errors: those of version 9, then of version 8.
 pub(super) const VARIABLES: [(&str, &str); 4] = [
     ("CUDNN_LOGLEVEL_DBG", "2"),
     ("CUDNN_LOGDEST_DBG", "stderr"),
@@ -8,8 +8,8 @@ pub(super) const VARIABLES: [(&str, &str); 4] = [
     ("CUDNN_LOGWARN_DBG", "1"),
 ];
 
-/// What cuDNN's log says of the failing call: the function and its status. cuDNN 9 writes the function a line before the
-/// status, and rejections of single engines before the error that counts: the last one is it.
+/// The failing call in cuDNN's log: the function and its status. cuDNN 9 logs the function before the status, and
+/// rejections of single engines before the final error. So the last error is used.
 pub(super) fn failing_call(log: &str) -> Option<String> {
     let lines: Vec<&str> = log.lines().map(str::trim).collect();
     let has_status = |line: &str| line.to_lowercase().contains("cudnn_status");
@@ -33,10 +33,10 @@ pub(super) fn failing_call(log: &str) -> Option<String> {
     Some(crate::model::text::clean(&text, 300))
 }
 
-/// The function's line stands at most so many before the status.
+/// The function is logged at most this many lines before the status.
 const FUNCTION_WITHIN: usize = 8;
 
-/// The function of cuDNN's interface that a line of its log names: `cudnnConvolutionForward`.
+/// The cuDNN API function that a line of the log names: `cudnnConvolutionForward`.
 fn function_of(line: &str) -> Option<&str> {
     let mut rest = line;
     while let Some(at) = rest.find("cudnn") {
@@ -62,7 +62,7 @@ mod tests {
             failing_call(log).unwrap(),
             "cudnnConvolutionForward(): e! Error: CUDNN_STATUS_NOT_SUPPORTED; Reason: no engine"
         );
-        // An engine that is passed over is not what failed.
+        // A rejected engine is not the failure.
         let two = format!(
             "E! CuDNN (v91002) function cudnnBackendFinalize() called:\ne! Error: CUDNN_STATUS_BAD_PARAM\n{log}"
         );

@@ -1,9 +1,8 @@
-//! The smoke test: layer by layer from the driver up to a convolution of the framework and a compiled kernel,
-//! each in a child process with a time limit. The first layer that fails ends the chain and is named.
+//! The smoke test: layers from the driver up to a convolution of the framework and a compiled kernel, each in a child
+//! process with a time limit. The first layer that fails ends the test.
 //!
-//! A crash, an abort or a hang is an outcome, never this program's own failure. The layers below the framework
-//! are this program itself, started anew ([`native::run`]); those above are scripts for the environment's
-//! Python.
+//! A crash, an abort or a hang of a layer is an outcome, not a failure of envlock. The layers below the framework run
+//! envlock itself ([`native::run`]); the others run scripts in the environment's Python.
 
 mod child;
 mod cudnn_log;
@@ -18,47 +17,48 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::smoke::{Check, Devices, End, Framework, SPEED, SmokeOutcome};
 
-/// What every script starts with.
+/// The common start of all scripts.
 const SKELETON: &str = include_str!("scripts/skeleton.py");
-/// The frameworks' own parts, run in the environment.
+/// The scripts of the frameworks, run in the environment.
 const TORCH: &str = include_str!("scripts/torch.py");
 const TENSORFLOW: &str = include_str!("scripts/tensorflow.py");
 const JAX: &str = include_str!("scripts/jax.py");
 /// The layer of compiled kernels.
 const COMPILE: &str = include_str!("scripts/compile.py");
+
 /// What to run.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The environment.
     pub prefix: PathBuf,
-    /// Its Python series' minor, where known.
+    /// The minor version of its Python, if known.
     pub python: Option<u32>,
-    /// How long one layer may take.
+    /// Time limit of one layer.
     pub limit: Duration,
-    /// This program's own file: it is started for the native layers.
+    /// envlock's executable, which runs the native layers.
     pub program: PathBuf,
-    /// The environment's own libcudart, where it has one.
+    /// The environment's libcudart, if it has one.
     pub runtime: Option<PathBuf>,
-    /// The environment's own libcublas.
+    /// The environment's libcublas, if it has one.
     pub cublas: Option<PathBuf>,
-    /// The environment's own libcudnn.
+    /// The environment's libcudnn, if it has one.
     pub cudnn: Option<PathBuf>,
-    /// The frameworks that are installed, each with where it has to run: one built for the CPU may stand beside one
-    /// built for CUDA.
+    /// The installed frameworks, each with the devices that it has to use: one may be built for the CPU and another
+    /// for CUDA.
     pub frameworks: Vec<(Framework, Devices)>,
-    /// Whether torch compiles kernels by Triton here.
+    /// Whether torch can compile kernels with Triton.
     pub triton: bool,
-    /// What `CUDA_VISIBLE_DEVICES` has to be, where not every GPU is meant.
+    /// The value for `CUDA_VISIBLE_DEVICES`, if not every GPU is tested.
     pub visible: Option<String>,
 }
 
-/// A layer that hung is given so long with cuDNN's log on.
-const AGAIN: Duration = Duration::from_secs(60);
+/// Time limit for the second run of a failed layer, with cuDNN's log enabled.
+const RETRY_LIMIT: Duration = Duration::from_secs(60);
 
-/// The variable that tells CUDA which GPUs there are.
+/// The variable that limits which GPUs CUDA shows.
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
-/// Puts the layer's name before the step that was reached in it: `torch, conv-fp32 on cuda:0`.
+/// Prefixes the reached step with the layer's name: `torch, conv-fp32 on cuda:0`.
 fn within(mut end: End, name: &str) -> End {
     if let End::Crashed { layer, .. } | End::TimedOut { layer, .. } = &mut end
         && layer.split(' ').next() != Some(name)
@@ -68,7 +68,7 @@ fn within(mut end: End, name: &str) -> End {
     end
 }
 
-/// What a child writes as it goes: a crash leaves what was reached.
+/// The document that a child rewrites after each step, so that a crash preserves the state.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Document {
     checks: Vec<Check>,
@@ -83,7 +83,7 @@ struct Reached {
     device: Option<String>,
 }
 
-/// A layer, from below.
+/// The layers, in the order in which they run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layer {
     Driver,
@@ -94,7 +94,7 @@ enum Layer {
     Compile,
 }
 
-/// The Python of an environment.
+/// The Python interpreter of an environment.
 pub fn interpreter(prefix: &Path) -> Option<PathBuf> {
     ["bin/python", "bin/python3", "python.exe", "Scripts/python.exe"]
         .iter()
@@ -102,10 +102,10 @@ pub fn interpreter(prefix: &Path) -> Option<PathBuf> {
         .find(|p| p.exists())
 }
 
-/// Runs the layers. `tell` is given the name of each before it starts.
+/// Runs the layers. `tell` receives the name of each layer before it starts.
 pub fn run(plan: &Plan, tell: &mut dyn FnMut(&str)) -> SmokeOutcome {
     let mut outcome = SmokeOutcome { checks: Vec::new(), end: End::Done, cudnn_says: None };
-    // Made absolute: the test runs in a folder of its own, where a relative prefix leads nowhere.
+    // The test runs in another folder, so a relative prefix must become absolute.
     let prefix = std::path::absolute(&plan.prefix).unwrap_or_else(|_| plan.prefix.clone());
     let Some(python) = interpreter(&prefix) else {
         outcome.end = End::NotStarted(format!("`{}` has no Python", plan.prefix.display()));
@@ -114,7 +114,7 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(&str)) -> SmokeOutcome {
     let interrupts = child::Interrupts::watch();
     for layer in layers(plan) {
         tell(layer.name());
-        // A fresh folder: nothing of the current one can shadow torch.
+        // In a new folder, no file can shadow torch.
         let folder = match tempfile::Builder::new().prefix("envlock-smoke-").tempdir() {
             Ok(folder) => folder,
             Err(error) => {
@@ -133,7 +133,7 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(&str)) -> SmokeOutcome {
         };
         let mut left = child::run(command, folder.path(), &out, plan.limit, &interrupts);
         left.checks.extend(left.compared.drain(..).filter_map(speed_check));
-        // A child says which step it was at; what the reader is told is the layer.
+        // The child records the step; the report needs the layer.
         left.checks.iter_mut().for_each(|check| layer.name().clone_into(&mut check.layer));
         let failed = left.end != End::Done || left.checks.iter().any(|check| !check.passed);
         if failed
@@ -142,7 +142,7 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(&str)) -> SmokeOutcome {
             && let Ok(mut command) = again()
         {
             command.envs(cudnn_log::VARIABLES);
-            let second = child::run(command, folder.path(), &out, plan.limit.min(AGAIN), &interrupts);
+            let second = child::run(command, folder.path(), &out, plan.limit.min(RETRY_LIMIT), &interrupts);
             outcome.cudnn_says = cudnn_log::failing_call(&second.stderr);
         }
         outcome.checks.extend(left.checks);
@@ -151,7 +151,7 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(&str)) -> SmokeOutcome {
             break;
         }
     }
-    // One that came as the last child ended is not lost.
+    // A signal may have arrived while the last child ended.
     if let Some(signal) = interrupts.came() {
         outcome.end = End::Interrupted(signal);
     }
@@ -217,12 +217,12 @@ impl Layer {
         let file = folder.join("envlock_smoke.py");
         fs_err::write(&file, format!("{SKELETON}\n{script}"))?;
         let mut command = Command::new(python);
-        // -P keeps the script's folder off sys.path; Pythons before 3.11 do not have it, and the folder
-        // holds nothing else.
+        // -P keeps the script's folder off sys.path. Python before 3.11 does not have it; the folder contains no
+        // other module.
         if plan.python.is_none_or(|minor| minor >= 11) {
             command.arg("-P");
         }
-        // JAX and TensorFlow take most of a card's memory at the start; whoever trains beside us has it already.
+        // By default, JAX and TensorFlow allocate most of the GPU's memory, which fails beside a running training.
         command.env("XLA_PYTHON_CLIENT_PREALLOCATE", "false").env("TF_FORCE_GPU_ALLOW_GROWTH", "true");
         if let Some(list) = &plan.visible {
             command.env(VISIBLE, list);
@@ -236,7 +236,7 @@ impl Layer {
     }
 }
 
-/// A comparison with cuDNN and without it as a check; `None` where it has no times.
+/// The check for a comparison with and without cuDNN; `None` if it has no times.
 fn speed_check(compared: speed::Compared) -> Option<Check> {
     let compared = compared.bounded();
     let judged = compared.judge()?;
@@ -244,13 +244,13 @@ fn speed_check(compared: speed::Compared) -> Option<Check> {
         name: format!("{SPEED}{}", compared.case),
         layer: String::new(),
         passed: judged.verdict != speed::Verdict::NotUsed,
-        detail: compared.told(&judged),
+        detail: compared.describe(&judged),
         figure: Some(judged.ratio).filter(|ratio| ratio.is_finite()),
         device: compared.device,
     })
 }
 
-/// Whether a failure is in cuDNN or in what uses it.
+/// Whether a failure may involve cuDNN.
 fn concerns_cudnn(left: &child::Left) -> bool {
     let words = |text: &str| text.to_lowercase().contains("cudnn") || text.contains("conv");
     match &left.end {

@@ -1,16 +1,16 @@
-//! Does cuDNN do the work? The same convolution timed with cuDNN and without it, and the kernels that ran.
+//! Detects whether cuDNN is used: compares time and kernels of a convolution with and without cuDNN.
 //!
-//! No fixed ratio would be right for every card and every release: torch's own kernels have beaten cuDNN on a
-//! healthy V100 (pytorch/pytorch#32370). So the threshold is measured with the ratio. Batches with and without
-//! cuDNN take turns, and how far batches of one kind lie apart is what a ratio has to exceed to mean anything. The
-//! kernels are the second witness, and only both together convict: the same kernels in the same time.
+//! No fixed ratio is right for every GPU and release: torch's own kernels have beaten cuDNN on a healthy V100
+//! (pytorch/pytorch#32370). So the threshold is measured: batches with and without cuDNN alternate, and a ratio is
+//! significant if it exceeds the spread between batches of one kind. A failure needs both signs: the same kernels and
+//! the same time.
 
 use serde::{Deserialize, Serialize};
 
-/// What no more is kept of: batches of a case, kernels of a case.
+/// Maximum number of batches and of kernel names kept for a case.
 const MAX_ENTRIES: usize = 64;
 
-/// A convolution that was run with cuDNN and without it, in turns.
+/// A convolution that was run alternately with and without cuDNN.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Compared {
@@ -22,35 +22,35 @@ pub(super) struct Compared {
     pub with: Vec<f64>,
     /// Seconds of each batch without it.
     pub without: Vec<f64>,
-    /// The names of the kernels that ran with cuDNN; empty where the profiler saw none.
+    /// Names of the kernels that ran with cuDNN; empty if the profiler recorded none.
     pub kernels_with: Vec<String>,
-    /// The same without it.
+    /// Names of the kernels that ran without cuDNN; empty if the profiler recorded none.
     pub kernels_without: Vec<String>,
 }
 
-/// What a comparison says.
+/// The result of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Verdict {
-    /// cuDNN's kernels ran, or the time can only be explained by them.
+    /// cuDNN is used: other kernels ran, or the run with cuDNN was significantly faster.
     Used,
-    /// The same kernels in the same time: switched on, cuDNN changes nothing.
+    /// cuDNN is not used: the same kernels ran in the same time.
     NotUsed,
-    /// The time is the same and nothing says which kernels ran.
+    /// Undecided: the time is the same, and the kernels are unknown.
     Open,
 }
 
-/// A comparison in figures.
+/// The verdict on a comparison, with the figures.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Judged {
     pub verdict: Verdict,
-    /// How many times as long it takes without cuDNN, by the medians.
+    /// Median time without cuDNN divided by median time with cuDNN.
     pub ratio: f64,
-    /// The measured threshold: the largest ratio of two batches of one kind.
+    /// The threshold for `ratio`: the largest ratio of two batches of one kind.
     pub spread: f64,
 }
 
 impl Compared {
-    /// Judges the comparison; `None` where the times are none.
+    /// The verdict; `None` if the times are missing or invalid.
     pub(super) fn judge(&self) -> Option<Judged> {
         let (with, without) = (Times::of(&self.with)?, Times::of(&self.without)?);
         let ratio = without.median / with.median;
@@ -66,8 +66,8 @@ impl Compared {
         Some(Judged { verdict, ratio, spread })
     }
 
-    /// The comparison in words, for a check's detail.
-    pub(super) fn told(&self, judged: &Judged) -> String {
+    /// The comparison as text, for a check's detail.
+    pub(super) fn describe(&self, judged: &Judged) -> String {
         let Judged { verdict, ratio, spread } = judged;
         let kernels = |names: &[String]| {
             let mut text = names.iter().take(3).map(|name| brief(name)).collect::<Vec<_>>().join(", ");
@@ -85,17 +85,17 @@ impl Compared {
                 )
             }
             Verdict::NotUsed => format!(
-                "cuDNN changes nothing: with it and without it the same kernels run ({}) in the same time \
-                 ({ratio:.2}x, while batches of one kind differ by up to {spread:.2}x)",
+                "cuDNN changes nothing: the same kernels run with and without it ({}), in the same time \
+                 ({ratio:.2}x; batches of one kind differ by up to {spread:.2}x)",
                 kernels(&self.kernels_with)
             ),
             Verdict::Open => format!(
-                "cuDNN {ratio:.2}x, not told apart from a spread of {spread:.2}x, and the profiler saw no kernels"
+                "cuDNN {ratio:.2}x, within the spread of {spread:.2}x; the profiler recorded no kernels"
             ),
         }
     }
 
-    /// Bounds what a child may make us keep.
+    /// Truncates the lists: the child's output is untrusted.
     pub(super) fn bounded(mut self) -> Compared {
         for times in [&mut self.with, &mut self.without] {
             times.truncate(MAX_ENTRIES);
@@ -107,17 +107,17 @@ impl Compared {
     }
 }
 
-/// Batches of one kind.
+/// Statistics of the batches of one kind.
 struct Times {
     median: f64,
-    /// The longest by the shortest.
+    /// Longest time divided by shortest.
     spread: f64,
 }
 
 impl Times {
     fn of(seconds: &[f64]) -> Option<Times> {
         let mut sorted = seconds.to_vec();
-        // Also turns away what is no number.
+        // Also rejects NaN.
         if sorted.is_empty() || !sorted.iter().all(|s| s.is_finite() && *s > 0.0) {
             return None;
         }
@@ -133,7 +133,8 @@ fn sorted(names: &[String]) -> std::collections::BTreeSet<&str> {
     names.iter().map(String::as_str).collect()
 }
 
-/// A kernel's name without its types: `void at::native::im2col_kernel<float>(long, ...)` is `im2col_kernel`.
+/// A kernel's name without namespaces and types: `im2col_kernel` for
+/// `void at::native::im2col_kernel<float>(long, ...)`.
 fn brief(name: &str) -> String {
     let name = name.strip_prefix("void ").unwrap_or(name);
     let end = name.find(['<', '(']).unwrap_or(name.len());
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn both_witnesses_convict() {
+    fn not_used_needs_same_kernels_and_same_time() {
         let cudnn: &[&str] = &["sm80_xmma_fprop_implicit_gemm_f32f32"];
         let own: &[&str] = &["void at::native::im2col_kernel<float>(long)", "ampere_sgemm_128x64_nn"];
         // Seconds with and without, kernels with and without, the verdict.
@@ -166,13 +167,13 @@ mod tests {
         let table: [Row<'_>; 8] = [
             (&[1.0, 1.1, 1.0], &[9.0, 9.1, 9.2], [cudnn, own], Verdict::Used),
             (&[9.0, 9.1, 9.2], &[9.1, 9.0, 9.2], [own, own], Verdict::NotUsed),
-            // In another order they are the same kernels.
+            // The order of kernels does not matter.
             (&[9.0], &[9.0], [own, &["ampere_sgemm_128x64_nn", own[0]]], Verdict::NotUsed),
-            // cuDNN that is slow is cuDNN that is used.
+            // A slow cuDNN is still used.
             (&[9.0, 9.1], &[3.0, 3.1], [cudnn, own], Verdict::Used),
-            // Much faster with the same names: whatever they are called, something else ran.
+            // Much faster with the same kernel names: other kernels ran.
             (&[1.0, 1.1], &[9.0, 9.1], [own, own], Verdict::Used),
-            // Twice as fast on a machine that wavers by three says nothing.
+            // A factor of 2 with a spread of 3 is not significant.
             (&[1.0, 3.0, 1.0], &[2.0, 2.1, 2.0], [own, own], Verdict::NotUsed),
             (&[1.0, 1.1], &[9.0, 9.1], [&[], &[]], Verdict::Used),
             (&[9.0, 9.1], &[9.0, 9.1], [&[], own], Verdict::Open),
@@ -191,11 +192,11 @@ mod tests {
         let own: &[&str] = &["void at::native::im2col_kernel<float>(long)", "ampere_sgemm_128x64_nn"];
         let same = compared(&[2.0, 2.1], &[2.0, 2.0], [own, own]);
         assert_eq!(
-            same.told(&same.judge().unwrap()),
-            "cuDNN changes nothing: with it and without it the same kernels run (im2col_kernel, \
-             ampere_sgemm_128x64_nn) in the same time (0.98x, while batches of one kind differ by up to 1.05x)"
+            same.describe(&same.judge().unwrap()),
+            "cuDNN changes nothing: the same kernels run with and without it (im2col_kernel, \
+             ampere_sgemm_128x64_nn), in the same time (0.98x; batches of one kind differ by up to 1.05x)"
         );
         let used = compared(&[1.0], &[4.1], [&["a", "b", "c", "d"], own]);
-        assert_eq!(used.told(&used.judge().unwrap()), "cuDNN 4.1x (spread 1.00x): a, b, c and 1 more");
+        assert_eq!(used.describe(&used.judge().unwrap()), "cuDNN 4.1x (spread 1.00x): a, b, c and 1 more");
     }
 }

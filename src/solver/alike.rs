@@ -1,49 +1,48 @@
-//! Versions of torch that a proof cannot tell apart.
+//! Groups of equivalent torch versions.
 //!
-//! The search for a proof takes up candidates one by one, and most releases of torch differ from their
-//! neighbours in nothing that a solve from the registry alone looks at: the same flavours on the same
-//! indexes for the same GPUs and Pythons. Of such versions only the newest is taken up; what holds of it
-//! holds of all, and the sentences speak of all.
+//! The search for a proof visits candidates one by one. Most torch releases are equivalent in a solve from the
+//! registry alone: they have the same variants on the same indexes for the same GPUs and Pythons. Only the newest
+//! version of each group is visited; the result holds for the whole group, and the messages name the whole group.
 
 use std::collections::HashMap;
 
 use pep508_rs::VersionOrUrl;
 
 use super::node::Node;
-use super::problem::{Alike, Problem};
+use super::problem::{EquivalentVersions, Problem};
 use super::tables::{BuildRow, Set, is_stack_package};
 use crate::registry::STACK_PACKAGES;
 
-/// All that a solve from the registry alone looks at in a build.
+/// The properties of a build that a solve from the registry alone uses.
 #[derive(PartialEq, Eq, Hash)]
 struct BuildKey {
     variant: u32,
     index: u32,
     cudnn: u32,
-    /// Bit `n` is set where GPU number `n` is not served.
+    /// Bit `n` is set if the build does not support GPU number `n`.
     excluded: u64,
-    /// Bit `n` is set where Python 3.n has a wheel.
+    /// Bit `n` is set if Python 3.n has a wheel.
     pythons: u64,
     glibc: bool,
     nccl: bool,
 }
 
-/// All that it looks at in a version.
+/// The properties of a version that a solve from the registry alone uses.
 #[derive(PartialEq, Eq, Hash)]
 struct VersionKey {
     builds: Vec<BuildKey>,
     /// Whether each requirement in the problem admits it.
     admitted: Vec<bool>,
-    /// The user's bounds.
+    /// Whether the user's constraints exclude it; `None` without constraints.
     bound: Option<bool>,
-    /// The sides of advisories that it is on.
+    /// The advisories that apply, each with its side (see [`Node::Advisory`]).
     advisories: Vec<(Node, bool)>,
 }
 
-impl Alike {
-    /// Compares the versions of torch in a problem; `None` where that is not sound, or where torch is not
-    /// asked for itself: then it is others that the proof must speak of.
-    pub fn of(problem: &Problem<'_>) -> Option<Alike> {
+impl EquivalentVersions {
+    /// Groups the torch versions of a problem. `None` if grouping is not sound, or if torch itself is not required:
+    /// then the proof is about other packages.
+    pub fn of(problem: &Problem<'_>) -> Option<EquivalentVersions> {
         let p = problem;
         p.asked.request.find("torch")?;
         let asked: Vec<_> = p
@@ -57,7 +56,7 @@ impl Alike {
                 _ => None,
             })
             .collect();
-        // `torch==2.9.1+cu128` and patch releases of Python look at more than the keys hold.
+        // Not sound for `torch==2.9.1+cu128` and for Python patch releases: they use more than the keys contain.
         if asked.iter().any(|(_, specifiers)| specifiers.iter().any(|s| s.version().is_local()))
             || p.pythons.series.iter().any(|python| python.patch.is_some())
             || p.machine.gpus.len() > 64
@@ -78,7 +77,7 @@ impl Alike {
         sets.sort_by_key(ToString::to_string);
         sets.dedup();
         let mut newest: HashMap<VersionKey, u32> = HashMap::new();
-        let mut stands_for = vec![0; torch.versions.len()];
+        let mut representative_of = vec![0; torch.versions.len()];
         for version in (0..torch.versions.len() as u32).rev() {
             let number = &torch.versions[version as usize];
             let mut advisories = Vec::new();
@@ -89,9 +88,9 @@ impl Alike {
                 bound: p.bound("torch", number).map(|set| set.is_empty()),
                 advisories: advisories.into_iter().map(|(node, side)| (node, side.contains(&1))).collect(),
             };
-            stands_for[version as usize] = *newest.entry(key).or_insert(version);
+            representative_of[version as usize] = *newest.entry(key).or_insert(version);
         }
-        Some(Alike { stands_for })
+        Some(EquivalentVersions { representative_of })
     }
 }
 

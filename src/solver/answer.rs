@@ -1,4 +1,4 @@
-//! From the chosen candidates to a solution.
+//! Converts the selected candidates to a solution.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::model::source::Source;
 use crate::model::version::{DottedVersion, public};
 use crate::registry::{COMPANIONS, CudaFrom, Effect};
 
-/// How good the framework build of a selection is.
+/// The rank of a selection's framework build.
 pub(super) fn stack_quality(problem: &Problem<'_>, selected: &Selected) -> Option<StackQuality> {
     let ordinal = *selected.get(&Node::build("torch"))?;
     let build = &problem.stack["torch"].builds[ordinal as usize];
@@ -31,7 +31,7 @@ pub(super) fn stack_quality(problem: &Problem<'_>, selected: &Selected) -> Optio
     })
 }
 
-/// The solution that a selection stands for.
+/// Converts a selection to a solution.
 pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
     let python = problem.pythons.series[0];
     let mut packages: Vec<ChosenPackage> = selected
@@ -88,7 +88,7 @@ fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) 
     let version = match (&candidate, &build) {
         (Some(candidate), _) => candidate.release.version.clone(),
         (None, Some((_, build))) => build.version_on_index(variant.as_deref()),
-        // At this depth only packages of the stack are decided.
+        // At stack depth only stack packages are decided.
         (None, None) => return None,
     };
     let extras: Vec<_> = selected
@@ -131,10 +131,10 @@ fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) 
     })
 }
 
-/// The lowest glibc that some usable file of a package needs.
+/// The lowest glibc that any usable file of a package needs.
 fn glibc_need(problem: &Problem<'_>, package: &ChosenPackage) -> Option<DottedVersion> {
     if package.files.is_empty() {
-        // Without files the registry's row says it.
+        // Without files, use the registry row.
         let plain = public(&package.version);
         return problem
             .registry
@@ -151,7 +151,7 @@ fn glibc_need(problem: &Problem<'_>, package: &ChosenPackage) -> Option<DottedVe
         .flatten()
 }
 
-/// The driver from which on everything made with a CUDA release works.
+/// The lowest driver on which all code built with a CUDA release works, PTX included.
 fn native_driver(problem: &Problem<'_>, cuda: &semver::Version) -> Option<DottedVersion> {
     required_driver(problem.registry, cuda, problem.machine.os(), Policy::Native).map(|driver| driver.value)
 }
@@ -195,7 +195,7 @@ fn stack(problem: &Problem<'_>, selected: &Selected) -> Option<Stack> {
     })
 }
 
-/// The frameworks beside torch that use CUDA.
+/// The frameworks other than torch that use CUDA.
 fn frameworks(problem: &Problem<'_>, selected: &Selected, packages: &[ChosenPackage]) -> Vec<Framework> {
     let mut out: Vec<Framework> = selected
         .iter()
@@ -220,7 +220,7 @@ fn frameworks(problem: &Problem<'_>, selected: &Selected, packages: &[ChosenPack
                 cudnn: build.cudnn.clone(),
                 cuda_from_system: match build.cuda_from {
                     CudaFrom::System => true,
-                    // `jax[cuda12-local]` brings the plugin and no CUDA.
+                    // `jax[cuda12-local]` installs the plugin without CUDA.
                     CudaFrom::Packages => !packages.iter().any(|p| p.name.starts_with("nvidia-cuda-runtime")),
                     CudaFrom::Extra(_) => false,
                 },
@@ -235,7 +235,7 @@ fn frameworks(problem: &Problem<'_>, selected: &Selected, packages: &[ChosenPack
     out
 }
 
-/// What the user should know of frameworks: that one is locked without CUDA, or that a release is not known.
+/// Notes about frameworks: one is locked without CUDA, or a release is not in the registry.
 fn framework_notes(problem: &Problem<'_>, selected: &Selected, frameworks: &[Framework]) -> Vec<Note> {
     let mut notes: Vec<Note> = Vec::new();
     if problem.prefers_cpu() || problem.asked.depth == Depth::Stack {
@@ -255,18 +255,18 @@ fn framework_notes(problem: &Problem<'_>, selected: &Selected, frameworks: &[Fra
         if selected.contains_key(&Node::Runtime(package.into())) {
             continue;
         }
-        // Without its extra, or a release or a platform that no row speaks of.
+        // Required without its extra, or the registry has no row for this release and platform.
         let row = problem.registry.framework(package, &version, problem.machine.platform);
         let text = match row.and_then(|row| row.ask.as_deref()) {
-            Some(ask) => format!("{package} {version} is locked without CUDA: `{ask}` brings it"),
+            Some(ask) => format!("{package} {version} is locked without CUDA; to use a GPU, require `{ask}`"),
             None => format!(
-                "what {package} {version} needs of driver and GPU on {} is not in the registry: it was not judged",
+                "driver and GPU compatibility of {package} {version} on {} was not checked: it is not in the registry",
                 problem.machine.platform
             ),
         };
         notes.push(Note { text, source: None });
     }
-    // JAX has its CUDA in packages of other names: none of them, no CUDA.
+    // JAX has its CUDA support in other packages; without any of them it has no CUDA.
     let mut entries: Vec<&str> =
         rows.iter().filter(|row| row.package != row.framework).map(|row| row.framework.as_str()).collect();
     entries.dedup();
@@ -277,24 +277,27 @@ fn framework_notes(problem: &Problem<'_>, selected: &Selected, frameworks: &[Fra
         let mut asks: Vec<&str> = of_entry().filter_map(|row| row.ask.as_deref()).collect();
         asks.sort_unstable();
         asks.dedup();
-        let text = format!("{entry} {version} is locked without CUDA: `{}` brings it", asks.join("` or `"));
+        let text = format!(
+            "{entry} {version} is locked without CUDA; to use a GPU, require `{}`",
+            asks.join("` or `")
+        );
         notes.push(Note { text, source: None });
     }
     for framework in frameworks.iter().filter(|framework| framework.cuda_from_system) {
         let cudnn = framework.cudnn.as_ref().map(|v| format!(" and cuDNN {v}")).unwrap_or_default();
         let place = match framework.conda.is_empty() {
             true => "install them on the system",
-            false => "conda's environment.yml has them, else install them",
+            false => "environment.yml lists them for conda; without conda, install them on the system",
         };
         let cuda = crate::model::version::cuda_short(&framework.cuda);
         let text =
-            format!("{} opens CUDA {cuda}{cudnn} by name and brings neither: {place}", framework.package);
+            format!("{} loads CUDA {cuda}{cudnn} from outside its packages: {place}", framework.package);
         notes.push(Note { text, source: None });
     }
     notes
 }
 
-/// What the user should know about a selection.
+/// The notes of a solution.
 fn notes(
     problem: &Problem<'_>,
     selected: &Selected,
@@ -317,7 +320,7 @@ fn notes(
         }
     }
     for gpu in problem.machine.host.gpus.iter().flatten().filter(|g| g.capability.is_none()) {
-        say(format!("the compute capability of {} is unknown, so it decided nothing", gpu.label()), None);
+        say(format!("{} is ignored: its compute capability is unknown", gpu.label()), None);
     }
     notes.extend(framework_notes(problem, selected, frameworks));
     let Some(stack) = stack else {
@@ -327,7 +330,7 @@ fn notes(
     if stack.evidence == Evidence::Inferred {
         say(
             format!(
-                "torch {} {} is inferred: its facts were not read from the wheel",
+                "the data for torch {} {} is inferred, not read from the wheel",
                 stack.version, stack.variant
             ),
             None,

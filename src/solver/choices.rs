@@ -1,4 +1,4 @@
-//! Why each package of a solution has its version.
+//! Explains why each package of a solution has its version.
 
 use pep440_rs::{Operator, VersionSpecifier, VersionSpecifiers};
 use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
@@ -11,7 +11,7 @@ use crate::model::choice::Choice;
 use crate::model::solution::{ChosenPackage, Edge};
 use crate::registry::COMPANIONS;
 
-/// Says of each package why it has this version.
+/// Sets the reason of each package.
 pub(super) fn of_requirements(problem: &Problem<'_>, packages: &mut [ChosenPackage]) {
     let snapshot: Vec<(String, Vec<Edge>)> =
         packages.iter().map(|p| (p.name.clone(), p.requires.clone())).collect();
@@ -26,7 +26,7 @@ pub(super) fn of_requirements(problem: &Problem<'_>, packages: &mut [ChosenPacka
         let dependents: Vec<(&str, &str)> = graph
             .edges_directed(&package.name, Direction::Incoming)
             .map(|(from, _, requirement)| (from, *requirement))
-            // A companion follows torch, not torch it.
+            // A companion is chosen for torch, not the other way round.
             .filter(|(from, _)| package.name != "torch" || !COMPANIONS.contains(from))
             .collect();
         let pinned_by = dependents.iter().find_map(|(from, requirement)| {
@@ -42,7 +42,7 @@ pub(super) fn of_requirements(problem: &Problem<'_>, packages: &mut [ChosenPacka
             .collect();
         let asked: Vec<_> = requested.iter().filter_map(|user| specifiers(&user.requirement)).collect();
         let allowed = asked.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-        let names_one = asked.iter().flat_map(|specifiers| specifiers.iter()).any(names_release);
+        let names_one = asked.iter().flat_map(|specifiers| specifiers.iter()).any(pins_release);
         package.reason = match pinned_by {
             _ if names_one => Choice::Asked,
             Some(pinned) => pinned,
@@ -56,7 +56,7 @@ pub(super) fn of_requirements(problem: &Problem<'_>, packages: &mut [ChosenPacka
     }
 }
 
-/// The versions that a requirement allows, where it says so.
+/// The version specifiers of a requirement, if any.
 fn specifiers(requirement: &Requirement<VerbatimUrl>) -> Option<&VersionSpecifiers> {
     match &requirement.version_or_url {
         Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers),
@@ -64,24 +64,24 @@ fn specifiers(requirement: &Requirement<VerbatimUrl>) -> Option<&VersionSpecifie
     }
 }
 
-/// Whether a specifier leaves one release, or one series with `==2.9.*`.
-fn names_release(specifier: &VersionSpecifier) -> bool {
+/// Whether a specifier pins one release, or one series with `==2.9.*`.
+fn pins_release(specifier: &VersionSpecifier) -> bool {
     use pep440_rs::Operator::{Equal, EqualStar, ExactEqual};
     matches!(specifier.operator(), Equal | EqualStar | ExactEqual)
 }
 
-/// Whether a requirement, as a package states it, pins; the inner value is the series of `~=`.
+/// Whether a package's requirement pins a version; the inner value is the specifier of `~=`.
 fn pin(requirement: &str) -> Option<Option<String>> {
     let requirement: Requirement<VerbatimUrl> = requirement.parse().ok()?;
     let specifiers = specifiers(&requirement)?;
-    if specifiers.iter().any(names_release) {
+    if specifiers.iter().any(pins_release) {
         return Some(None);
     }
     let series = specifiers.iter().find(|s| *s.operator() == Operator::TildeEqual)?;
     Some(Some(series.to_string()))
 }
 
-/// What ties a companion to torch: that it was built beside it, what its wheel asks for, or nothing.
+/// Sets the reason of companions: built with this torch, compatible by its wheel's requirement, or no requirement.
 pub(super) fn of_companions(problem: &Problem<'_>, selected: &Selected, packages: &mut [ChosenPackage]) {
     let Some(torch) = selected.get(&Node::build("torch")) else { return };
     let torch = &problem.stack["torch"].builds[*torch as usize];
@@ -99,7 +99,7 @@ pub(super) fn of_companions(problem: &Problem<'_>, selected: &Selected, packages
             Some(requirement) => {
                 Choice::FitsTorch { torch: torch.version.clone(), needs: requirement.to_string() }
             }
-            None => Choice::NamesNoTorch,
+            None => Choice::NoTorchRequirement,
         };
     }
 }

@@ -10,7 +10,7 @@ use version_ranges::Ranges;
 use super::inputs::Depth;
 use super::node::{Node, Selected};
 use super::problem::{Candidate, Problem};
-use super::tables::{FOLLOWS_BUILD, Set, fact, is_stack_package, ordinals};
+use super::tables::{Set, TRITON_PACKAGE, fact, is_stack_package, ordinals};
 use crate::model::metadata::CoreMetadata;
 use crate::model::project::{ProjectPage, WheelFile};
 use crate::model::request::UserRequirement;
@@ -20,25 +20,25 @@ use crate::model::wheel::Python;
 use crate::registry::Effect;
 use crate::registry::STACK_PACKAGES;
 
-/// What is missing before the search can go on; the list is in [`Problem::needs`].
+/// The search needs more metadata to continue; the list is in [`Problem::needs`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("metadata is needed first")]
+#[error("metadata must be fetched first")]
 pub(super) struct Missing;
 
-/// Why a candidate cannot be used at all.
+/// Why a candidate cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Unusable {
     /// The index has no such project or version.
     NotOnIndex(String),
-    /// No wheel for the platform.
+    /// The release has no wheel for the platform.
     NoWheel,
     /// The metadata cannot be read or contradicts its file.
     Metadata(String),
-    /// A requirement of a kind that is not supported (URL, git).
+    /// The release has a direct URL requirement, which is not supported.
     Refused(String),
     /// The index is not allowed.
     IndexNotAllowed(String),
-    /// It has no extra of this name, and the user asks for it.
+    /// It lacks an extra that the user requires.
     NoExtra(String),
 }
 
@@ -50,26 +50,26 @@ impl std::fmt::Display for Unusable {
             Unusable::Metadata(why) => write!(f, "has unusable metadata: {why}"),
             Unusable::NoExtra(extra) => write!(f, "has no extra `{extra}`"),
             Unusable::Refused(what) => {
-                write!(f, "asks for `{what}`, a kind of requirement that is not supported")
+                write!(f, "requires `{what}`; URL requirements are not supported")
             }
             Unusable::IndexNotAllowed(index) => {
-                write!(f, "would come from the index {index}, which is not allowed")
+                write!(f, "is on the index {index}, which is not allowed")
             }
         }
     }
 }
 
-/// What a candidate depends on.
+/// The dependencies of a candidate.
 pub(super) type Dependencies = Vec<(Node, Set)>;
 
 impl<'a> Problem<'a> {
-    /// Whether `--only-index` lets packages come from an index.
+    /// Whether `--only-index` allows an index.
     pub fn index_allowed(&self, index: &str) -> bool {
         let family = index.split('/').next().unwrap_or(index);
         self.asked.request.only_index.as_ref().is_none_or(|only| only.value == index || only.value == family)
     }
 
-    /// A page; records the need when it is not here yet.
+    /// A project page; records the need if it was not fetched yet.
     fn page(&self, index: &str, name: &str) -> Result<Option<&'a Arc<ProjectPage>>, Missing> {
         self.universe.page(index, name).ok_or_else(|| {
             self.memo
@@ -80,8 +80,8 @@ impl<'a> Problem<'a> {
         })
     }
 
-    /// The candidates of an ordinary package, oldest first: listed once for a problem, for the search
-    /// asks again and again.
+    /// The candidates of an ordinary package, oldest first. The list is cached, because the search asks for it
+    /// repeatedly.
     pub fn candidates(&self, name: &str) -> Result<Rc<[Candidate<'a>]>, Missing> {
         if let Some(known) = self.memo.listed.borrow().get(name) {
             return Ok(known.clone());
@@ -97,7 +97,7 @@ impl<'a> Problem<'a> {
         let mut add = |index: &'a str, page: &'a Arc<ProjectPage>| {
             out.extend(page.releases().iter().map(|release| Candidate { index, page, release }));
         };
-        if name == FOLLOWS_BUILD && owner == "pypi" {
+        if name == TRITON_PACKAGE && owner == "pypi" {
             let mut here: Vec<&'a str> = self.universe.indexes_with(name).collect();
             here.sort_unstable();
             if here.is_empty() && self.universe.page("pypi", name).is_none() {
@@ -120,9 +120,9 @@ impl<'a> Problem<'a> {
         Ok(out)
     }
 
-    /// The candidates that a specifier accepts, by PEP 440's own test. Pre-releases count where the
-    /// specifier names one or nothing else fits; yanked releases only where pinned (PEP 592);
-    /// releases without any wheel never.
+    /// The candidates that a specifier accepts, by PEP 440's `contains`. Pre-releases count if the specifier
+    /// names one or nothing else matches. Yanked releases count only if pinned (PEP 592). Releases without
+    /// wheels never count.
     pub fn matching(&self, name: &str, specifiers: Option<&VersionSpecifiers>) -> Result<Set, Missing> {
         let key = (Arc::from(name), specifiers.map(ToString::to_string).unwrap_or_default());
         if let Some(table) = self.stack.get(name) {
@@ -142,7 +142,7 @@ impl<'a> Problem<'a> {
         }
         let set = {
             let candidates = self.candidates(name)?;
-            // What the user pins or names as a pre-release is admitted whoever else asks.
+            // A yanked release or pre-release that the user names is also admitted for other requirements.
             let users: Vec<&VersionSpecifiers> = self.users_specifiers(name).collect();
             let accepts = |c: &Candidate<'_>| {
                 let version = &c.release.version;
@@ -163,12 +163,12 @@ impl<'a> Problem<'a> {
                 ordinals(candidates.len(), |i| finals(&candidates[i]))
             }
         };
-        // "All candidates" must stay a set of known candidates: a page may gain rows next round.
+        // Store explicit candidates even if all match: a page may gain releases in the next round.
         self.memo.sets.borrow_mut().insert(key, set.clone());
         Ok(set)
     }
 
-    /// The specifiers of the user's own requirements and bounds on a package.
+    /// The specifiers of the user's requirements and constraints on a package.
     fn users_specifiers<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s VersionSpecifiers> {
         self.asked
             .request
@@ -182,7 +182,7 @@ impl<'a> Problem<'a> {
             })
     }
 
-    /// The dependencies that one requirement stands for.
+    /// The dependencies of one requirement.
     pub fn requirement(
         &self,
         requirement: &Requirement<VerbatimUrl>,
@@ -201,7 +201,7 @@ impl<'a> Problem<'a> {
             && let Some(table) = self.stack.get(name)
             && specifiers.iter().any(|s| s.version().is_local())
         {
-            // `torch==2.9.1+cu128` names a build: the flavour counts as the local version.
+            // `torch==2.9.1+cu128` names a build: compare the variant as the local version.
             let builds = ordinals(table.builds.len(), |i| {
                 let build = &table.builds[i];
                 let local = format!("{}+{}", build.version, self.variants[build.variant as usize].name);
@@ -217,7 +217,7 @@ impl<'a> Problem<'a> {
         Ok(Ok(out))
     }
 
-    /// Where a package's requirement lines of one release come from: its best wheel's METADATA.
+    /// The METADATA of a release: that of its best wheel.
     pub fn metadata_of(
         &self,
         candidate: &Candidate<'_>,
@@ -238,11 +238,11 @@ impl<'a> Problem<'a> {
             Some(Err(why)) => Ok(Err(Unusable::Metadata(why.to_owned()))),
             Some(Ok(metadata)) => {
                 if (metadata.name.as_ref() as &str) != name {
-                    return Ok(Err(Unusable::Metadata(format!("it says it is `{}`", metadata.name))));
+                    return Ok(Err(Unusable::Metadata(format!("its name is `{}`", metadata.name))));
                 }
                 if public(&metadata.version) != public(&candidate.release.version) {
                     return Ok(Err(Unusable::Metadata(format!(
-                        "{} says it is version {}",
+                        "{} contains version {}",
                         file.filename, metadata.version
                     ))));
                 }
@@ -251,7 +251,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// The wheel that would be installed: the best for the newest series in question.
+    /// The wheel that would be installed: the best wheel for the newest Python of the problem that has one.
     pub fn representative<'p>(&self, candidate: &Candidate<'p>) -> Option<&'p WheelFile> {
         self.pythons.series.iter().rev().find_map(|p| self.usable(candidate, *p).into_iter().next())
     }
@@ -260,7 +260,7 @@ impl<'a> Problem<'a> {
         candidate.page.usable(candidate.release, python, self.machine.platform, self.machine.libc.as_ref())
     }
 
-    /// The series for which a candidate has a wheel.
+    /// The Python series for which a candidate has a wheel.
     pub fn candidate_pythons(&self, candidate: &Candidate<'_>) -> Set {
         ordinals(self.pythons.series.len(), |i| self.has_usable(candidate, self.pythons.series[i]))
     }
@@ -303,13 +303,13 @@ impl<'a> Problem<'a> {
         let version = &candidate.release.version;
         let mut out = self.runtime_dependencies(name, version, extra);
         if !self.machine_allows_runtime(name, version, extra) {
-            // The machine says no already: no METADATA has to be fetched for that.
+            // Already excluded by the machine: do not fetch METADATA.
             return Ok(Ok(out));
         }
         if extra.is_none() {
             self.wheel_dependencies(&candidate, &mut out);
-            if name == FOLLOWS_BUILD && self.indexes.iter().any(|i| i == candidate.index) {
-                // A build without CUDA brings no triton of its own: PyPI's fits beside it.
+            if name == TRITON_PACKAGE && self.indexes.iter().any(|i| i == candidate.index) {
+                // CPU builds have no triton on their sub-index: PyPI's triton is compatible with them.
                 let set = ordinals(self.indexes.len(), |i| {
                     let index = &self.indexes[i];
                     index == candidate.index || (candidate.index == "pypi" && index.ends_with("/cpu"))
@@ -329,7 +329,7 @@ impl<'a> Problem<'a> {
         }))
     }
 
-    /// What a release's METADATA asks for, in the environments in question.
+    /// The requirements in a release's METADATA that apply in the problem's environments.
     pub fn required_by(
         &self,
         candidate: &Candidate<'_>,
@@ -345,8 +345,8 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Whether a release lacks an extra that the user asks for by name: `jax[cuda13]` is no wish for a release
-    /// from before there was one. What packages ask of each other in vain is let pass, as installers do.
+    /// Whether a release lacks an extra that the user requires: `jax[cuda13]` excludes releases without that extra.
+    /// Missing extras in the requirements of packages are ignored, as installers do.
     fn lacks_extra(&self, metadata: &CoreMetadata, name: &str, extra: &str) -> bool {
         let Ok(extra) = extra.parse::<ExtraName>() else { return false };
         let mut users = self.asked.request.requirements.iter().map(|user| &user.requirement);
@@ -359,7 +359,7 @@ impl<'a> Problem<'a> {
         if pythons == Set::full() {
             return;
         }
-        // No wheel under this libc, but one under a newer: then libc is the party.
+        // There are wheels for a newer libc only: then libc is the party.
         let any_libc = ordinals(self.pythons.series.len(), |i| {
             candidate.page.has_usable(candidate.release, self.pythons.series[i], self.machine.platform, None)
         });
@@ -370,8 +370,8 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// The requirements of a METADATA in the environments in question. A requirement whose marker
-    /// differs between them counts as absent: that only happens in the search for a proof.
+    /// The requirements of a METADATA file that apply in all environments of the problem. There is more than one
+    /// environment only in the search for a proof.
     fn metadata_dependencies(
         &self,
         metadata: &CoreMetadata,
@@ -392,7 +392,7 @@ impl<'a> Problem<'a> {
                 let requirement = match line {
                     Ok((requirement, _)) => requirement,
                     Err(text) => {
-                        return Ok(Err(Unusable::Metadata(format!("`{text}` is no requirement"))));
+                        return Ok(Err(Unusable::Metadata(format!("`{text}` is not a valid requirement"))));
                     }
                 };
                 if without.contains(&std::ptr::from_ref(requirement)) {
@@ -419,14 +419,14 @@ impl<'a> Problem<'a> {
         if missing { Err(Missing) } else { Ok(Ok(out)) }
     }
 
-    /// The user's bounds on a package: everything, nothing, or no bound at all.
+    /// Whether the user's constraints admit a version, as a full or empty set; `None` without constraints.
     pub fn bound(&self, name: &str, version: &Version) -> Option<Set> {
         let mut bounds = self.bounds_on(name).peekable();
         bounds.peek()?;
         Some(fact(bounds.all(|(_, specifiers)| specifiers.contains(version))))
     }
 
-    /// The user's bounds on a package that apply in the environments in question.
+    /// The user's constraints on a package that apply in all environments of the problem.
     pub fn bounds_on<'s>(
         &'s self,
         name: &'s str,
@@ -443,7 +443,7 @@ impl<'a> Problem<'a> {
             })
     }
 
-    /// Both sides of the advisories that keep packages apart.
+    /// Adds the dependencies of a package on advisories, for both packages of each advisory.
     pub fn advisory_dependencies(&self, name: &str, version: &Version, out: &mut Dependencies) {
         for (i, advisory) in self.advisories.iter().enumerate() {
             if advisory.package == name && advisory.versions.contains(version) {
@@ -459,7 +459,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// The user's requirements that apply in the environments in question.
+    /// The user's requirements that apply in all environments of the problem.
     pub fn user_requirements(&self) -> impl Iterator<Item = &UserRequirement> {
         self.asked.request.requirements.iter().filter(|r| {
             (self.asked.depth == Depth::Full
@@ -469,8 +469,8 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// That a requested package be the newest release that any of the series could have; nothing where it
-/// is of the stack, locked, or of a page that is not here yet.
+/// Restricts a requested package to the newest release that any of the Python series could have. `None` if it is a
+/// stack package, locked, or its page was not fetched yet.
 pub(super) fn only_newest(
     problem: &Problem<'_>,
     request: &UserRequirement,
@@ -494,8 +494,8 @@ pub(super) fn only_newest(
     newest.map(|(i, _)| (Node::package(name), Ranges::singleton(i as u32)))
 }
 
-/// How far the requested packages had to step back from the newest release that any allowed Python
-/// could have, in releases; and pages that must be known to tell.
+/// The number of releases that the requested packages are behind the newest release that any allowed Python could
+/// have, and the pages that must be fetched to know.
 pub(super) fn steps_back(
     problem: &Problem<'_>,
     selected: &Selected,
@@ -534,13 +534,13 @@ pub(super) fn steps_back(
     (steps, problem.memo.needs.take().into_iter().collect())
 }
 
-/// Whether specifiers pin one version, which is what lets a yanked release be taken.
+/// Whether specifiers pin one version, which allows a yanked release (PEP 592).
 fn pins(specifiers: &VersionSpecifiers) -> bool {
     specifiers.iter().any(|s| matches!(s.operator(), Operator::Equal | Operator::ExactEqual))
 }
 
-/// `contains` for a plain version of which several local builds exist: `==2.7.1+cu118` is about
-/// 2.7.1 (the build is chosen elsewhere).
+/// `contains` for a public version that has several builds: `==2.7.1+cu118` matches 2.7.1, and the build is selected
+/// elsewhere.
 fn plain_specifiers_contain(specifiers: &VersionSpecifiers, version: &Version) -> bool {
     specifiers.iter().all(|s| {
         if s.version().is_local() {

@@ -1,4 +1,4 @@
-//! The envelope of what a search selected.
+//! The envelope (minimum host requirements) of a selection.
 
 use super::node::{Node, Selected};
 use super::problem::Problem;
@@ -6,7 +6,7 @@ use crate::compatibility::{both, envelope_of, envelope_of_framework};
 use crate::model::solution::Envelope;
 use crate::model::version::DottedVersion;
 
-/// The envelope of the chosen torch build and of the frameworks beside it, or of neither.
+/// The envelope of the selected torch build and of other frameworks, if any.
 pub(super) fn of_selection(
     problem: &Problem<'_>,
     selected: &Selected,

@@ -1,4 +1,4 @@
-//! Sets of candidates as people say them: `torch 2.6.0 to 2.15.0`, `CUDA 12.4 to 13.2`.
+//! Formats sets of candidates for messages: `torch 2.6.0 to 2.15.0`, `CUDA 12.4 to 13.2`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::tables::{Set, is_stack_package};
 use crate::compatibility::{Policy, required_driver};
 use crate::model::version::{DottedVersion, cuda_short};
 
-/// A list as first and last, or its few members.
+/// A list as `first to last`, or all members if there are at most two.
 pub(super) fn span<T: ToString>(items: &[T]) -> String {
     match items {
         [] => "nothing".to_owned(),
@@ -25,7 +25,7 @@ fn sorted(ordinals: impl Iterator<Item = u32>) -> Vec<u32> {
 }
 
 impl Problem<'_> {
-    /// The ordinals of a node's candidates that are in a set, and of those that they stand for.
+    /// The ordinals of a node's candidates in a set, including the versions that a representative stands for.
     pub fn members(&self, node: &Node, set: &Set) -> Vec<u32> {
         let count = match node {
             Node::Python => self.pythons.series.len(),
@@ -99,7 +99,7 @@ impl Problem<'_> {
         if versions.is_empty() { name } else { format!("{name} {}", span(&versions)) }
     }
 
-    /// The CUDA versions of a set of flavours, oldest first.
+    /// The CUDA versions of a set of variants, oldest first.
     pub fn cuda_versions(&self, set: &Set) -> Vec<String> {
         self.members(&Node::Variant, set)
             .iter()
@@ -110,7 +110,7 @@ impl Problem<'_> {
             .collect()
     }
 
-    /// The driver floors of CUDA releases: majors by floor, `CUDA 12 needs driver >= ...`.
+    /// The minimum drivers of CUDA releases as text, grouped by driver (`CUDA 12 needs driver >= ...`), and the source.
     pub fn driver_floors(&self, releases: &[&semver::Version]) -> (String, String) {
         let mut floors: BTreeMap<DottedVersion, Vec<String>> = BTreeMap::new();
         let mut source = String::new();

@@ -1,4 +1,4 @@
-//! What a solve looks at.
+//! The inputs of a solve.
 
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ use crate::registry::Registry;
 /// How much of the graph to solve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
-    /// Hardware, CUDA, cuDNN, builds and companions: from the registry alone.
+    /// Hardware, CUDA, cuDNN, builds and companions, from the registry alone.
     Stack,
     /// The whole Python closure too.
     Full,
@@ -27,13 +27,13 @@ pub struct Catalogue<'r> {
 }
 
 impl<'r> Catalogue<'r> {
-    /// Numbers what the registry has for a platform.
+    /// Numbers the registry's candidates for a platform.
     pub fn new(registry: &'r Registry, platform: Platform) -> Catalogue<'r> {
         Catalogue { registry, platform, tables: Tables::new(registry, platform) }
     }
 }
 
-/// Everything a solve looks at.
+/// The inputs of a solve.
 #[derive(Debug, Clone, Copy)]
 pub struct Inputs<'a> {
     /// The compatibility data, for the host's platform.
@@ -42,8 +42,8 @@ pub struct Inputs<'a> {
     pub universe: &'a Universe,
     /// The machine to solve for.
     pub host: &'a Host,
-    /// What is asked.
+    /// The request.
     pub request: &'a Request,
-    /// What an earlier lock holds.
+    /// Preferred versions from an earlier lock.
     pub preferences: &'a Preferences,
 }

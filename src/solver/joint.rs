@@ -13,7 +13,7 @@ use crate::model::solution::{Answer, Note, Solution};
 use crate::registry::Registry;
 
 /// How far one torch for all targets may take a target back, in minor releases of torch.
-const MAX_LINES_BACK: usize = 2;
+const MAX_MINOR_VERSIONS_BACK: usize = 2;
 
 /// One of the targets.
 #[derive(Debug, Clone)]
@@ -126,10 +126,11 @@ impl Joint<'_> {
         Ok(JointAnswer::Solved(solutions))
     }
 
-    /// Whether one torch for all takes no target back further than [`MAX_LINES_BACK`], or the manifest asks for it
+    /// Whether one torch for all takes no target back further than [`MAX_MINOR_VERSIONS_BACK`], or the manifest asks for it
     /// whatever it costs.
     fn is_near(&self, common: &Version, alone: &[Version]) -> bool {
-        self.request.same_torch || alone.iter().all(|alone| self.lines_back(common, alone) <= MAX_LINES_BACK)
+        self.request.same_torch
+            || alone.iter().all(|alone| self.lines_back(common, alone) <= MAX_MINOR_VERSIONS_BACK)
     }
 
     /// How many minor releases of torch (`2.9`, `2.10`) lie between two releases.
@@ -209,7 +210,7 @@ impl Joint<'_> {
         let Some(first) = back.first() else { return };
         let could: Vec<String> = back
             .iter()
-            .filter_map(|i| Some(format!("`{}` could have {}", self.members[*i].name, alone[*i].as_ref()?)))
+            .filter_map(|i| Some(format!("`{}` could use {}", self.members[*i].name, alone[*i].as_ref()?)))
             .collect();
         let newest = back.iter().filter_map(|i| alone[*i].as_ref()).max().unwrap_or(common);
         let why = (0..self.members.len()).find_map(|other| {
@@ -217,7 +218,7 @@ impl Joint<'_> {
             Some(format!("; `{}` cannot: {reason}", self.members[other].name))
         });
         let text =
-            format!("torch {common} for all targets; alone {}{}", could.join(", "), why.unwrap_or_default());
+            format!("torch {common} for all targets; alone, {}{}", could.join(", "), why.unwrap_or_default());
         solutions[*first].notes.push(Note { text, source: None });
     }
 
@@ -232,9 +233,11 @@ impl Joint<'_> {
             let why = why.map(|w| format!(": {w}")).unwrap_or_default();
             let name = self.members[i].name;
             let text = match common {
-                None => format!("no torch serves all targets: `{name}` has {version}, not {highest}{why}"),
+                None => format!(
+                    "no torch version runs on all targets: `{name}` has {version}, not {highest}{why}"
+                ),
                 Some(common) => format!(
-                    "torch differs between targets: `{name}` has {version}, not {highest}{why}; {common} would serve all, {} minor lines back (`same = true` under `[stack]`)",
+                    "torch differs between targets: `{name}` has {version}, not {highest}{why}; {common} would run on all, {} minor versions back (set `same = true` under `[stack]`)",
                     self.lines_back(common, &highest)
                 ),
             };
@@ -245,7 +248,7 @@ impl Joint<'_> {
     /// The fact that keeps a target from a torch, by the registry; a machine's before a package's.
     fn why_not(&self, i: usize, torch: (&str, &Version)) -> Option<String> {
         let Answer::Conflict(conflict) = self.stack_answer(i, Some(torch)) else { return None };
-        let of_machine = |parties: &[Party]| parties.iter().any(Party::is_of_machine);
+        let of_machine = |parties: &[Party]| parties.iter().any(Party::is_machine_fact);
         let reasons = &conflict.reasons;
         reasons.iter().find(|r| of_machine(&r.parties)).or(reasons.first()).map(|r| r.text.clone())
     }

@@ -1,18 +1,18 @@
 //! The solver: one graph of driver, GPUs, libc, CUDA, cuDNN, framework builds and the whole Python
 //! closure.
 //!
-//! [`solve`] is a function of values. It never fetches: when it must know a page or a METADATA that
-//! the [`Universe`] does not hold, it answers [`Answer::NeedMetadata`], the caller fetches the list
-//! and calls again. `benches/solve.rs` says what a solve costs.
+//! [`solve`] is a pure function. It never fetches: if it needs a page or METADATA that is not in the
+//! [`Universe`], it returns [`Answer::NeedMetadata`]; the caller fetches the list and calls again.
+//! `benches/solve.rs` measures a solve.
 //!
-//! How it works (measured choices: see `docs/architecture.md`):
-//! * every candidate of a package is an ordinal, and requirements are turned into sets of ordinals
-//!   by PEP 440's own `contains` (`tables`);
-//! * a framework is split into its plain version, its CUDA flavour and its build, so that "this
+//! How it works (see `docs/architecture.md` for the measurements):
+//! * every candidate of a package is an ordinal, and requirements become sets of ordinals by PEP 440's
+//!   `contains` (`tables`);
+//! * a framework is split into its public version, its CUDA variant and its build, so that "this
 //!   version with that CUDA" fails with three facts instead of one per build;
-//! * the order of preference is ours (`rank`), pubgrub only searches (`provider`);
-//! * when nothing fits, an unranked pass finds the shortest proof (`conflict`) and one relaxation
-//!   per request and host fact finds the ways out (`relax`).
+//! * the order of preference is defined in `rank`; pubgrub only searches (`provider`);
+//! * if there is no solution, an unranked pass finds a short proof (`conflict`), and relaxing each
+//!   requirement and host fact in turn finds changes that work (`relax`).
 
 mod alike;
 mod answer;
@@ -59,17 +59,17 @@ pub use series::{NoSeries, newest_series};
 pub use together::newest_common;
 pub use universe::Universe;
 
-use problem::{Alike, Problem};
+use problem::{EquivalentVersions, Problem};
 use pythons::Outcome;
 use search::Found;
 use tables::Tables;
 
 /// Solves a request for a host.
 ///
-/// The order of preference: what the old lock holds if it still fits; newest torch; at equal torch
-/// the build that PyPI carries, then native before compatibility mode, then the newest CUDA; the
-/// newest Python on which no requested package has to step back for want of a wheel; the newest of
-/// the rest.
+/// The order of preference: locked versions if they are still compatible; the newest torch; for equal
+/// torch versions the build on PyPI, then native before compatibility mode, then the newest CUDA; the
+/// newest Python on which no requested package falls back to an older release because of a missing
+/// wheel; the newest release of all other packages.
 ///
 /// ```
 /// use envlock::model::{host::Host, platform::Platform, request::*, solution::Answer};
@@ -101,7 +101,7 @@ pub fn solve(inputs: &Inputs<'_>, depth: Depth) -> Answer {
     let tables = if inputs.catalogue.platform == inputs.host.system.platform {
         &inputs.catalogue.tables
     } else {
-        // Never the case in this program; then the catalogue is only a shortcut that does not apply.
+        // Does not happen in envlock itself: the catalogue is for another platform, so build the tables again.
         other = Tables::new(inputs.catalogue.registry, inputs.host.system.platform);
         &other
     };
@@ -117,7 +117,7 @@ pub fn solve(inputs: &Inputs<'_>, depth: Depth) -> Answer {
     }
 }
 
-/// Solves the stack of a request from the registry alone: no page and no METADATA is asked for.
+/// Solves the stack of a request from the registry alone, without pages and METADATA.
 pub fn solve_stack(registry: &Registry, host: &Host, request: &Request, preferences: &Preferences) -> Answer {
     let inputs = Inputs {
         catalogue: &Catalogue::new(registry, host.system.platform),
@@ -129,20 +129,20 @@ pub fn solve_stack(registry: &Registry, host: &Host, request: &Request, preferen
     solve(&inputs, Depth::Stack)
 }
 
-/// The shortest proof that nothing fits, the ways out, and what must be known to check more of them.
-/// The error is the answer where there is no proof to tell.
+/// The conflict with the changes that resolve it, and the metadata that must be fetched to check more changes.
+/// The error is the answer if there is no proof.
 fn explain_failure<'a>(
     inputs: &Inputs<'a>,
     tables: &Rc<Tables<'a>>,
     depth: Depth,
 ) -> Result<(Conflict, Vec<Need>), Answer> {
-    // An old lock says what is kept where it can be; it must not decide what counts as a way out.
+    // The lock only sets preferences; it must not affect which changes are offered.
     let nothing_kept = Preferences::default();
     let inputs = &Inputs { preferences: &nothing_kept, ..*inputs };
     let pythons = pythons::allowed(inputs.catalogue.registry, inputs.request);
-    // The shortest first: the stack alone, then the closure; all series at once, then each. The graph
-    // of all series is a little too permissive (a marker that differs between them counts as absent);
-    // then the proof for the newest series that fails speaks for all.
+    // Try the shortest proofs first: the stack alone, then the closure; all Python series at once, then each. The
+    // graph of all series is slightly too permissive (a requirement whose marker differs between them counts as
+    // absent); if it has no conflict, the proof for the newest series that fails is reported.
     let mut series: Vec<Vec<Python>> = vec![pythons.clone()];
     series.extend(pythons.iter().rev().map(|p| vec![*p]));
     let mut tries = vec![(Level::Stack, Depth::Stack, pythons.clone())];
@@ -153,7 +153,7 @@ fn explain_failure<'a>(
     for (level, depth, series) in tries {
         let mut problem = Problem::new(inputs, tables, depth, series);
         if depth == Depth::Stack {
-            problem.alike = Alike::of(&problem);
+            problem.alike = EquivalentVersions::of(&problem);
         }
         match search::unranked(&problem) {
             Found::Need(needs) => return Err(Answer::NeedMetadata(needs)),

@@ -1,4 +1,4 @@
-//! What is newer than a lock: stacks that the machine could run, and packages that could move.
+//! Newer stacks and packages than those in a lock.
 
 use std::collections::BTreeSet;
 
@@ -13,11 +13,11 @@ use crate::model::solution::{Answer, ChosenPackage, Solution, Stack};
 use crate::model::version::DottedVersion;
 use crate::registry::Registry;
 
-/// Stacks newer than a locked one, from the registry alone. Each is there only where it is newer than those
-/// before it.
+/// Stacks newer than the locked one, from the registry alone. A field is `None` if the result is already the locked
+/// stack or an earlier field.
 #[derive(Debug, Clone, Default)]
 pub struct NewerStacks {
-    /// Fits the request and the machine as they are.
+    /// Satisfies the request and runs on the machine.
     pub allowed: Option<Solution>,
     /// Runs on the machine, with any version, CUDA and index.
     pub on_this_machine: Option<Solution>,
@@ -26,13 +26,13 @@ pub struct NewerStacks {
 }
 
 impl NewerStacks {
-    /// Whether there is none.
+    /// Whether there is no newer stack.
     pub fn is_empty(&self) -> bool {
         self.allowed.is_none() && self.on_this_machine.is_none() && self.with_newer_driver.is_none()
     }
 }
 
-/// Looks for stacks that are newer than `locked` on a machine: another flavour of the same version counts too.
+/// Finds stacks newer than `locked` for a machine. Another variant of the same version also counts.
 pub fn newer_stacks(registry: &Registry, host: &Host, request: &Request, locked: &Stack) -> NewerStacks {
     let newest = |host: &Host, request: &Request| -> Option<Solution> {
         match solve_stack(registry, host, request, &Preferences::default()) {
@@ -44,7 +44,7 @@ pub fn newer_stacks(registry: &Registry, host: &Host, request: &Request, locked:
     let any_driver = Host { driver: None, ..host.clone() };
     let mut told = vec![(locked.version.clone(), locked.variant.clone())];
     let mut once = |found: Option<Solution>| {
-        // The lock may hold a release that this registry does not know: an older one is no news.
+        // The lock may contain a release that is not in this registry: skip older stacks.
         let found = found.filter(|solution| {
             let stack = solution.stack.as_ref();
             stack.is_some_and(|s| {
@@ -63,7 +63,7 @@ pub fn newer_stacks(registry: &Registry, host: &Host, request: &Request, locked:
     }
 }
 
-/// The request without any limit on the stack.
+/// The request without limits on the stack.
 fn without_limits(request: &Request) -> Request {
     let mut free =
         Request { cuda: None, cudnn: None, nccl: None, variant: None, only_index: None, ..request.clone() };
@@ -86,19 +86,19 @@ pub fn driver_for_gpus(solution: &Solution, host: &Host) -> Option<DottedVersion
     floors.max().or_else(|| solution.envelope.driver.clone())
 }
 
-/// A package that could be taken in another version than the locked one.
+/// A package with a newer version than the locked one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Upgrade<'p> {
     /// The package.
     pub name: &'p str,
-    /// In the lock.
+    /// The locked version.
     pub locked: &'p Version,
-    /// In a solve that keeps nothing.
+    /// The version in a solve without the lock's preferences.
     pub available: &'p Version,
 }
 
-/// The packages that a solve which keeps nothing takes newer. Packages of the stack, and those that it pins, move
-/// with the stack alone: they are not in the list.
+/// The packages that are newer in a solve without the lock's preferences. Stack packages, and packages that they pin,
+/// are excluded: they change only with the stack.
 pub fn upgrades<'p>(locked: &'p [ChosenPackage], available: &'p [ChosenPackage]) -> Vec<Upgrade<'p>> {
     let pinned: BTreeSet<String> = locked
         .iter()
@@ -123,7 +123,7 @@ pub fn upgrades<'p>(locked: &'p [ChosenPackage], available: &'p [ChosenPackage])
         .collect()
 }
 
-/// Whether a requirement leaves one release, or one line of releases: `triton==3.5.1`, `triton~=3.9.0`.
+/// Whether a requirement pins one release or one series: `triton==3.5.1`, `triton~=3.9.0`.
 fn pins(requirement: &str) -> bool {
     let Ok(requirement) = requirement.parse::<Requirement<VerbatimUrl>>() else { return false };
     match requirement.version_or_url {

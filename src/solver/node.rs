@@ -1,4 +1,4 @@
-//! The packages of the graph, virtual ones among them.
+//! The nodes of the dependency graph: packages and virtual packages.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::model::conflict::Party;
 
-/// What the solver decides on. Each has candidates numbered from zero; see [`super::tables`].
+/// A node of the graph. Its candidates are numbered from zero; see [`super::tables`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Node {
     /// The request.
@@ -19,25 +19,26 @@ pub(super) enum Node {
     Glibc,
     /// The Python series.
     Python,
-    /// The CUDA flavour shared by all builds of the stack.
+    /// The CUDA variant shared by all builds of the stack.
     Variant,
     /// The cuDNN release; candidate 0 is "none or unknown".
     Cudnn,
-    /// Where the stack's wheels come from: `pypi` or a pytorch sub-index.
+    /// The index of the stack's wheels: `pypi` or a pytorch sub-index.
     StackIndex,
-    /// A build (version, flavour, index) of a stack package.
+    /// A build (version, variant, index) of a stack package.
     Build(Arc<str>),
-    /// A package: for stack packages its plain version, else a release of its index page.
+    /// A package: for stack packages its public version, otherwise a release on its index page.
     Package(Arc<str>),
     /// A package with an extra.
     Extra(Arc<str>, Arc<str>),
-    /// The user's bounds on a package: one candidate.
+    /// The user's constraints on a package: one candidate.
     Bound(Arc<str>),
-    /// What a framework beside torch was built for: a row of the registry.
+    /// The registry row of a framework other than torch.
     Runtime(Arc<str>),
     /// A file that several packages install: candidate `n` is the `n`th package.
     SameFile(usize),
-    /// An advisory that keeps two packages apart: candidate 0 "not limited", 1 "limited".
+    /// An advisory that constrains one package if another is selected. Candidate 0: the constraint is violated;
+    /// candidate 1: the advisory's package is selected.
     Advisory(usize),
 }
 
@@ -53,7 +54,7 @@ impl Node {
         Node::Build(Arc::from(name))
     }
 
-    /// Who it is in a conflict.
+    /// The party of a conflict that the node represents.
     pub(super) fn party(&self) -> Option<Party> {
         Some(match self {
             Node::Root | Node::Advisory(_) | Node::SameFile(_) => return None,

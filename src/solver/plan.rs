@@ -1,4 +1,4 @@
-//! Every torch build of the registry, judged for one machine: what it can run, and why not the rest.
+//! Checks every torch build of the registry for one machine: which run, and why the others do not.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -16,12 +16,12 @@ use crate::model::evidence::Evidence;
 use crate::model::solution::DriverMode;
 use crate::model::version::{DottedVersion, cuda_short};
 
-/// The stacks that a machine can run, newest torch first, and the builds that it cannot.
+/// The torch builds that a machine can run, newest first, and those that it cannot.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Plan {
     /// Builds that run.
     pub runs: Vec<PlanRow>,
-    /// Builds that do not, by the reason that rules them out; the reason with the most builds first.
+    /// Builds that do not run, grouped by reason; the reason with the most builds first.
     pub out: Vec<PlanOut>,
 }
 
@@ -30,48 +30,48 @@ pub struct Plan {
 pub struct PlanRow {
     /// torch's version.
     pub torch: String,
-    /// The CUDA flavour.
+    /// The CUDA variant.
     pub variant: String,
     /// CUDA it was built with, `12.8`.
     pub cuda: Option<String>,
     /// cuDNN it was built with.
     pub cudnn: Option<DottedVersion>,
-    /// The index that carries it.
+    /// Its index.
     pub index: String,
-    /// How the machine's driver runs it; nothing where the driver is open or unused.
+    /// How the machine's driver runs it; `None` if the driver is unknown or not used.
     pub driver_mode: Option<DriverMode>,
-    /// The driver from which on it runs on these GPUs.
+    /// The lowest driver that runs it on these GPUs.
     pub driver_min: Option<DottedVersion>,
-    /// How well the row is known.
+    /// The evidence of the row.
     pub evidence: Evidence,
 }
 
-/// Builds that one fact rules out.
+/// Builds that do not run for the same reason.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PlanOut {
-    /// The fact, after "it": `has no code for 7.0`.
+    /// The reason, as a predicate: `has no code for 7.0`.
     pub reason: String,
-    /// Who is concerned: `gpu`, `driver`, `cudnn`, `glibc`, `python`, `index`.
+    /// The component: `gpu`, `driver`, `cudnn`, `glibc`, `python`, `index`.
     pub party: Party,
-    /// Where the fact comes from.
+    /// The source of the fact.
     pub source: String,
-    /// Flavours and the versions of torch, newest first.
+    /// Variants with their torch versions, newest first.
     pub builds: Vec<PlanOutBuild>,
 }
 
-/// One flavour's versions of torch.
+/// The torch versions of one variant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PlanOutBuild {
-    /// The CUDA flavour.
+    /// The CUDA variant.
     pub variant: String,
     /// torch's versions, newest first.
     pub torch: Vec<String>,
-    /// The same as ranges, oldest and newest of each: a version of the flavour that runs breaks a range.
+    /// The versions as ranges (oldest, newest). A version of the variant that runs splits a range.
     pub spans: Vec<(String, String)>,
 }
 
-/// Judges every build that the request does not leave out. Of several facts against a build the first
-/// counts, in the order GPU, cuDNN, driver, libc, Python, index.
+/// Checks every build that the request admits. Of several reasons against a build the first is reported, in the order
+/// GPU, cuDNN, driver, libc, Python, index.
 pub fn plan(inputs: &Inputs<'_>) -> Plan {
     let tables = Rc::clone(&inputs.catalogue.tables);
     let pythons = allowed(inputs.catalogue.registry, inputs.request);
@@ -83,7 +83,7 @@ pub fn plan(inputs: &Inputs<'_>) -> Plan {
         std::cmp::Reverse((build.version_ordinal, problem.build_rank("torch", *i)))
     });
     let asked =
-        problem.matching("torch", asked_versions(inputs)).unwrap_or_else(|_| super::tables::Set::full());
+        problem.matching("torch", torch_specifiers(inputs)).unwrap_or_else(|_| super::tables::Set::full());
     let mut plan = Plan::default();
     let mut out: BTreeMap<(Party, String), (String, Vec<(Version, String)>)> = BTreeMap::new();
     for build in order.into_iter().map(|i| &torch.builds[i as usize]) {
@@ -113,15 +113,15 @@ pub fn plan(inputs: &Inputs<'_>) -> Plan {
     plan
 }
 
-/// What the request asks of torch's version.
-fn asked_versions<'a>(inputs: &Inputs<'a>) -> Option<&'a pep440_rs::VersionSpecifiers> {
+/// The request's specifiers on torch.
+fn torch_specifiers<'a>(inputs: &Inputs<'a>) -> Option<&'a pep440_rs::VersionSpecifiers> {
     match &inputs.request.find("torch")?.requirement.version_or_url {
         Some(pep508_rs::VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers),
         _ => None,
     }
 }
 
-/// Builds, newest first, by flavour.
+/// Groups builds by variant, newest first.
 fn by_variant(builds: Vec<(Version, String)>, runs: &[PlanRow]) -> Vec<PlanOutBuild> {
     let mut out: Vec<(PlanOutBuild, Version)> = Vec::new();
     for (version, variant) in builds {
@@ -146,7 +146,7 @@ fn by_variant(builds: Vec<(Version, String)>, runs: &[PlanRow]) -> Vec<PlanOutBu
 }
 
 impl Problem<'_> {
-    /// The first fact against a torch build: who, what, and where it comes from.
+    /// The first reason against a torch build: party, text and source.
     fn against(&self, build: &BuildRow<'_>) -> Option<(Party, String, String)> {
         let torch = build.torch?;
         let source = |ids: &[String]| self.registry.source_text(ids);
@@ -155,26 +155,29 @@ impl Problem<'_> {
             Needs::of_torch(torch).violations(self.registry, self.machine.host, self.machine.policy);
         for violation in violations {
             return Some(match violation {
-                // The machine may be meant to compute on the CPU.
+                // CPU builds are acceptable if the machine has no GPU.
                 Violation::CpuBuild if self.prefers_cpu() => continue,
-                // Which wheels there are decides, below.
+                // Checked below, by the available wheels.
                 Violation::Platform | Violation::LibcTooOld(_) => continue,
                 Violation::CpuBuild => (Party::Gpu, "is a CPU build".to_owned(), own()),
-                Violation::CodeUnknown(_) => (Party::Gpu, "is of unknown code targets".to_owned(), own()),
+                Violation::CodeUnknown(_) => (Party::Gpu, "has unknown code targets".to_owned(), own()),
                 Violation::NoCode(gpu) | Violation::PtxTooNew(gpu) => {
                     (Party::Gpu, format!("has no code for {}", gpu.label()), own())
                 }
-                Violation::CudnnDropsGpu(_, min, ids) => {
-                    (Party::Cudnn, format!("has a cuDNN that serves GPUs from {min} on"), source(ids))
-                }
+                Violation::CudnnDropsGpu(_, min, ids) => (
+                    Party::Cudnn,
+                    format!("has a cuDNN that requires compute capability >= {min}"),
+                    source(ids),
+                ),
                 Violation::NoDriverForGpu(gpu) => {
-                    (Party::Driver, format!("needs a driver that no longer knows {}", gpu.label()), own())
+                    (Party::Driver, format!("needs a driver that no longer supports {}", gpu.label()), own())
                 }
                 Violation::DriverTooOld(floor, ids) => {
                     (Party::Driver, format!("needs driver >= {floor}"), source(ids))
                 }
                 Violation::DriverUnknown(cuda) => {
-                    let text = format!("is made with CUDA {}, whose driver is unknown", cuda_short(&cuda));
+                    let text =
+                        format!("is built with CUDA {}, whose minimum driver is unknown", cuda_short(&cuda));
                     (Party::Driver, text, String::new())
                 }
             });
@@ -182,7 +185,7 @@ impl Problem<'_> {
         self.elsewhere(build)
     }
 
-    /// Facts that have nothing to do with GPUs.
+    /// The first reason that does not involve the GPU: glibc, Python, index.
     fn elsewhere(&self, build: &BuildRow<'_>) -> Option<(Party, String, String)> {
         let torch = build.torch?;
         if let Some(need) = torch.glibc.as_ref().filter(|need| !self.machine.glibc_suffices(need)) {
@@ -203,7 +206,7 @@ impl Problem<'_> {
         None
     }
 
-    /// The lowest driver that runs a build on the GPUs in question.
+    /// The lowest driver that runs a build on the machine's GPUs.
     fn driver_min(&self, build: &BuildRow<'_>) -> Option<DottedVersion> {
         let torch = build.torch?;
         if self.machine.gpus.is_empty() {

@@ -1,4 +1,4 @@
-//! A problem ready to search: what is asked, the machine, and the candidates of both.
+//! A problem ready to search: the request, the machine and the candidates.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -28,32 +28,32 @@ pub(super) struct Candidate<'p> {
     pub release: &'p Release,
 }
 
-/// In the search for a proof: which version of torch stands for which, because nothing in the problem tells them
-/// apart.
-pub(super) struct Alike {
-    /// For each version the newest that is like it.
-    pub stands_for: Vec<u32>,
+/// Groups of torch versions that are equivalent in a problem, each with its representative. Used in the search for a
+/// proof.
+pub(super) struct EquivalentVersions {
+    /// For each version, the newest equivalent version.
+    pub representative_of: Vec<u32>,
 }
 
-impl Alike {
-    /// The versions that stand for all.
+impl EquivalentVersions {
+    /// The representatives of all groups.
     pub fn representatives(&self) -> Set {
-        ordinals(self.stands_for.len(), |v| self.stands_for[v] == v as u32)
+        ordinals(self.representative_of.len(), |v| self.representative_of[v] == v as u32)
     }
 
-    /// The versions that a version stands for, itself among them.
+    /// The versions that a representative stands for, including itself.
     pub fn all(&self, version: u32) -> impl Iterator<Item = u32> {
-        (0..self.stands_for.len() as u32)
-            .filter(move |v| *v == version || self.stands_for[*v as usize] == version)
+        (0..self.representative_of.len() as u32)
+            .filter(move |v| *v == version || self.representative_of[*v as usize] == version)
     }
 }
 
-/// What is asked for, and how far it is solved.
+/// The request, the preferences and the depth of the solve.
 pub(super) struct Asked<'a> {
     pub request: &'a Request,
     pub preferences: &'a Preferences,
     pub depth: Depth,
-    /// Requested packages must be the newest that any of these series could have.
+    /// If set, requested packages must be the newest release that any of these series could have.
     pub newest_on: Option<&'a [Python]>,
 }
 
@@ -63,14 +63,14 @@ pub(super) struct Pythons {
     pub environments: Vec<MarkerEnvironment>,
 }
 
-/// What was computed once and is asked for again, and what the search found missing.
+/// Cached results, and the needs that the search found.
 #[derive(Default)]
 pub(super) struct Memo<'a> {
     /// Sets of candidates by package and specifiers.
     pub sets: RefCell<HashMap<(Arc<str>, String), Set>>,
     /// Candidates by package.
     pub listed: RefCell<HashMap<String, Rc<[Candidate<'a>]>>>,
-    /// Pages and METADATA that the search needs and the universe does not hold.
+    /// Pages and METADATA that the search needs and that are not in the universe.
     pub needs: RefCell<BTreeSet<Need>>,
 }
 
@@ -81,9 +81,9 @@ pub(super) struct Problem<'a> {
     pub asked: Asked<'a>,
     pub machine: Machine<'a>,
     pub pythons: Pythons,
-    /// In the search for a proof: versions of torch of which one stands for several.
-    pub alike: Option<Alike>,
-    /// What frameworks beside torch were built for.
+    /// Equivalent torch versions, in the search for a proof.
+    pub alike: Option<EquivalentVersions>,
+    /// The registry rows of frameworks other than torch.
     pub runtimes: Vec<RuntimeRow<'a>>,
     /// Advisories that constrain.
     pub advisories: Vec<&'a Advisory>,
@@ -133,26 +133,25 @@ impl<'a> Problem<'a> {
 }
 
 impl Problem<'_> {
-    /// Whether the machine is known to have no GPU, or the CPU flavour is pinned: then a CPU build
-    /// is preferred.
+    /// Whether a CPU build is preferred: the machine is known to have no GPU, or the CPU variant is pinned.
     pub fn prefers_cpu(&self) -> bool {
         self.machine.host.has_no_gpu() || self.asked.request.variant.as_ref().is_some_and(|v| v.value == CPU)
     }
 
-    /// Whether a CPU build would be no answer: GPUs or a driver are known to be there.
+    /// Whether a CPU build is not acceptable: the machine is known to have GPUs or a driver.
     pub fn wants_gpu_build(&self) -> bool {
         !self.prefers_cpu() && (!self.machine.gpus.is_empty() || self.machine.host.driver.is_some())
     }
 
-    /// Whether every driver that a flavour needs is too new for a GPU: only asked where the driver
-    /// is open, else the host itself is impossible.
-    pub fn driver_outlives_gpu(&self, variant: u32, capability: ComputeCapability) -> bool {
+    /// Whether every driver that supports a variant is too new for a GPU. Only relevant if the driver is unknown; a
+    /// known driver was already checked against the GPUs.
+    pub fn driver_too_new_for_gpu(&self, variant: u32, capability: ComputeCapability) -> bool {
         let cuda = self.variants[variant as usize].cuda.as_ref();
-        cuda.is_some_and(|cuda| self.machine.cuda_outlives_gpu(cuda, capability))
+        cuda.is_some_and(|cuda| self.machine.cuda_too_new_for_gpu(cuda, capability))
     }
 
-    /// Whether GPU number `gpu` is a party against this build: torch's own kernels decide always, a
-    /// companion's where its targets are known. Unknown targets serve none knowingly.
+    /// Whether a build does not support GPU number `gpu`. Unknown targets exclude the GPU for torch, but not for
+    /// companions.
     pub fn gpu_excludes(&self, build: &BuildRow<'_>, gpu: usize) -> bool {
         if self.variants[build.variant as usize].cuda.is_none() {
             return build.torch.is_some() && !self.prefers_cpu();
@@ -167,7 +166,7 @@ impl Problem<'_> {
         }
     }
 
-    /// Whether driver, GPUs, cuDNN, libc, allowed indexes and Pythons leave a torch build possible.
+    /// Whether a torch build is compatible with driver, GPUs, cuDNN, libc, allowed indexes and Pythons.
     pub fn machine_allows(&self, build: &BuildRow<'_>) -> bool {
         let cpu = self.variants[build.variant as usize].cuda.is_none();
         self.machine.driver_suffices(build.variant)
@@ -176,8 +175,8 @@ impl Problem<'_> {
             && (0..self.machine.gpus.len()).all(|i| {
                 let capability = self.machine.gpus[i].1;
                 !self.gpu_excludes(build, i)
-                    && self.machine.cudnn_serves(self.cudnn[build.cudnn as usize].as_ref(), capability)
-                    && !self.driver_outlives_gpu(build.variant, capability)
+                    && self.machine.cudnn_supports(self.cudnn[build.cudnn as usize].as_ref(), capability)
+                    && !self.driver_too_new_for_gpu(build.variant, capability)
             })
             && build.torch.and_then(|t| t.glibc.as_ref()).is_none_or(|need| self.machine.glibc_suffices(need))
             && self.pythons.series.iter().any(|p| build.pythons >> p.minor.min(63) & 1 == 1)
@@ -188,7 +187,7 @@ impl Problem<'_> {
         ordinals(self.pythons.series.len(), |i| {
             let python = self.pythons.series[i];
             let by_series = build.pythons >> python.minor.min(63) & 1 == 1;
-            // A named patch release is held against requires-python itself.
+            // A patch release is compared with Requires-Python itself.
             by_series
                 && (python.patch.is_none()
                     || build

@@ -1,4 +1,4 @@
-//! The problem as pubgrub asks for it.
+//! Implements pubgrub's `DependencyProvider` for a problem.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -11,16 +11,16 @@ use super::closure::{Missing, Unusable};
 use super::inputs::Depth;
 use super::node::Node;
 use super::problem::Problem;
-use super::tables::{FOLLOWS_BUILD, Set, fact, is_stack_package, ordinals};
+use super::tables::{Set, TRITON_PACKAGE, fact, is_stack_package, ordinals};
 use crate::model::solution::Need;
 
-/// More decisions than any real request takes; a guard against hostile metadata.
+/// The maximum number of solver steps. Real requests take far fewer; it guards against hostile metadata.
 const DECISION_LIMIT: u32 = 200_000;
 
-/// How many releases are fetched ahead of a package whose newest ones conflicted.
+/// The maximum number of older releases whose metadata is prefetched for a package with conflicts.
 const LOOK_AHEAD: u32 = 16;
 
-/// Asks the problem, ranked for the answer or unranked for the shortest proof.
+/// The dependency provider: ranked for the answer, unranked for a short proof.
 pub(super) struct Provider<'p, 'a> {
     pub problem: &'p Problem<'a>,
     pub ranked: bool,
@@ -30,9 +30,9 @@ pub(super) struct Provider<'p, 'a> {
 /// Why the search stopped without an answer.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum Stop {
-    #[error("metadata is needed first")]
+    #[error("metadata must be fetched first")]
     Missing,
-    #[error("the search took more than {DECISION_LIMIT} steps")]
+    #[error("resolution exceeded the limit of {DECISION_LIMIT} steps")]
     TooLong,
 }
 
@@ -42,7 +42,7 @@ impl From<Missing> for Stop {
     }
 }
 
-/// Reason for an unusable candidate, as pubgrub carries it.
+/// The reason for an unusable candidate, as pubgrub's custom incompatibility.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Why(pub Unusable);
 
@@ -57,8 +57,8 @@ impl<'p, 'a> Provider<'p, 'a> {
         Provider { problem, ranked, steps: Cell::new(0) }
     }
 
-    /// Notes what will be asked for next, so that one round fetches a whole level of the graph.
-    /// Where choices have failed before, the next ones are fetched along: else each would cost a round.
+    /// Records the metadata that is needed next, so that one round fetches a whole level of the graph. For packages
+    /// with conflicts, the next candidates are recorded too; otherwise each would take a round.
     fn look_ahead(&self, node: &Node, set: &Set, conflicts: u32) {
         let Node::Package(name) = node else { return };
         if is_stack_package(name) {
@@ -89,7 +89,7 @@ impl<'p, 'a> Provider<'p, 'a> {
                         out.extend(super::closure::only_newest(p, user, pythons));
                     }
                 }
-                // Refused before the search; nothing to add here.
+                // Invalid requirements were rejected before the search.
                 Ok(Err(_)) => {}
                 Err(Missing) => missing = true,
             }
@@ -100,7 +100,7 @@ impl<'p, 'a> Provider<'p, 'a> {
         out.push((Node::Python, Set::full()));
         let stack = out.iter().any(|(n, _)| matches!(n, Node::Package(name) if is_stack_package(name)));
         if stack && self.ranked {
-            // Companions come with torch, and its version is decided before theirs.
+            // Companions require torch, and its version is decided before theirs.
             out.push((Node::package("torch"), Set::full()));
         }
         if let Some(alike) = &p.alike {
@@ -137,8 +137,8 @@ impl<'p, 'a> Provider<'p, 'a> {
         Ok(out)
     }
 
-    /// The plain version of a stack package: redundant facts about all its builds, which shorten
-    /// proofs, and the builds themselves.
+    /// The dependencies of a stack package's public version: its builds, and redundant facts about all of them, which
+    /// shorten proofs.
     fn stack_version(&self, name: &str, version: u32) -> Vec<(Node, Set)> {
         let p = self.problem;
         let table = &p.stack[name];
@@ -188,7 +188,7 @@ impl<'p, 'a> Provider<'p, 'a> {
             && p.machine.gpus.is_empty()
             && p.variants[build.variant as usize].cuda.is_none()
         {
-            // A driver was named, so a GPU is there: a CPU build is no answer.
+            // A driver implies a GPU, so a CPU build is not acceptable.
             out.push((Node::Driver, Set::empty()));
         }
         if let Some(set) = &build.torch_set {
@@ -196,7 +196,7 @@ impl<'p, 'a> Provider<'p, 'a> {
         }
         if let Some(torch) = build.torch {
             if !self.within_limits(build) {
-                // Where torch is asked for, the limits stand at the request; here it came along with
+                // If torch is required, the limits are in the root's dependencies. Here torch is a dependency of
                 // another package.
                 out.push((Node::Variant, Set::empty()));
             }
@@ -211,7 +211,7 @@ impl<'p, 'a> Provider<'p, 'a> {
                 out.push((Node::Python, pythons));
             }
         }
-        // A build from an index that is not allowed conflicts already; its page is not asked for.
+        // A build from an index that is not allowed already conflicts; do not fetch its page.
         if p.asked.depth == Depth::Full && p.index_allowed(&p.indexes[build.index as usize]) {
             let Some(candidate) = p.build_candidate(name, ordinal as usize)? else {
                 return Ok(Err(Unusable::NotOnIndex(p.indexes[build.index as usize].clone())));
@@ -224,11 +224,11 @@ impl<'p, 'a> Provider<'p, 'a> {
                 // triton comes from the same sub-index: its page must be known before the
                 // requirement is turned into candidates.
                 let index = &p.indexes[build.index as usize];
-                if p.universe.page(index, FOLLOWS_BUILD).is_none() {
+                if p.universe.page(index, TRITON_PACKAGE).is_none() {
                     p.memo
                         .needs
                         .borrow_mut()
-                        .insert(Need::Page { index: index.clone(), project: FOLLOWS_BUILD.to_owned() });
+                        .insert(Need::Page { index: index.clone(), project: TRITON_PACKAGE.to_owned() });
                     return Err(Stop::Missing);
                 }
             }
@@ -273,7 +273,7 @@ impl<'p, 'a> Provider<'p, 'a> {
         let mut out = vec![(Node::build(name), Ranges::singleton(ordinal))];
         let index = &p.indexes[p.stack[name].builds[ordinal as usize].index as usize];
         if !p.index_allowed(index) {
-            // The build says so too; its page is not asked for.
+            // The build conflicts for the same reason; do not fetch its page.
             return Ok(Err(Unusable::IndexNotAllowed(index.clone())));
         }
         if p.asked.depth == Depth::Full {
@@ -299,14 +299,16 @@ impl<'p, 'a> Provider<'p, 'a> {
                     out.push((Node::Driver, Set::empty()));
                 }
                 for (i, (_, capability)) in p.machine.gpus.iter().enumerate() {
-                    if p.driver_outlives_gpu(version, *capability) {
+                    if p.driver_too_new_for_gpu(version, *capability) {
                         out.push((Node::Gpu(i), Set::empty()));
                     }
                 }
                 out
             }
             Node::Cudnn => (0..p.machine.gpus.len())
-                .filter(|i| !p.machine.cudnn_serves(p.cudnn[version as usize].as_ref(), p.machine.gpus[*i].1))
+                .filter(|i| {
+                    !p.machine.cudnn_supports(p.cudnn[version as usize].as_ref(), p.machine.gpus[*i].1)
+                })
                 .map(|i| (Node::Gpu(i), Set::empty()))
                 .collect(),
             Node::Runtime(_) => p.row_dependencies(version),
@@ -344,7 +346,7 @@ impl DependencyProvider for Provider<'_, '_> {
         let conflicts = stats.conflict_count();
         let left = range.iter().count();
         if !self.ranked {
-            // A requirement that nothing satisfies ends the search at once.
+            // Decide a requirement without candidates first: it ends the search at once.
             let dead = matches!(self.problem.choose(package, range, false), Ok(None));
             return (if dead { 255 } else { 0 }, conflicts, Reverse(left), Reverse(package.clone()));
         }
@@ -361,7 +363,7 @@ impl DependencyProvider for Provider<'_, '_> {
             Ok(list) => {
                 let mut constraints: BTreeMap<Node, Set> = BTreeMap::new();
                 for (node, set) in list {
-                    // A package that names itself through an extra (`pkg[all]`) adds nothing.
+                    // A package can require itself through an extra (`pkg[all]`).
                     if node == *package {
                         continue;
                     }

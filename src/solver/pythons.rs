@@ -1,4 +1,4 @@
-//! Which Python: series by series, the one on which the best stack is to be had and no requested package steps back.
+//! Chooses the Python series: the one with the best stack on which no requested package falls back to an older release.
 
 use std::cmp::Reverse;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use crate::model::solution::{Need, Solution};
 use crate::model::wheel::Python;
 use crate::registry::Registry;
 
-/// What one attempt came to, without a proof.
+/// The result of one attempt, without a proof.
 pub(super) enum Outcome {
     Solved(Box<Solution>),
     Need(Vec<Need>),
@@ -22,14 +22,14 @@ pub(super) enum Outcome {
     Impossible,
 }
 
-/// How good a solution is, before the newest of the rest: greater is better. The locked Python comes
-/// before the steps that requested packages had to take back, the newest Python after them.
+/// The quality of a solution, greater is better: the stack, whether Python is the locked one, how few releases the
+/// requested packages fall back, the newest Python.
 type Quality = (Option<StackQuality>, bool, Reverse<usize>, Python);
 
 /// Solves Python series by series and keeps the best.
 ///
-/// The registry alone tells cheaply what build a series can have at most. The series that can have the
-/// best one are tried first, the locked one before the newest; most requests end with the first.
+/// A solve from the registry alone gives a cheap upper bound for the build of a series. The series with the best bound
+/// are tried first, the locked one before the newest; most requests end with the first.
 pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) -> Outcome {
     let pythons = allowed(inputs.catalogue.registry, inputs.request);
     let is_locked = |p: &Python| inputs.preferences.python.is_some_and(|q| q.minor == p.minor);
@@ -37,7 +37,7 @@ pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: D
     order.sort_by_key(|p| Reverse((is_locked(p), *p)));
     let asks_for_stack =
         inputs.request.requirements.iter().any(|r| is_stack_package(r.requirement.name.as_ref()));
-    // `None`: no stack is asked for. An error: nothing fits, whatever the rest of the closure says.
+    // `None`: no stack is required. An error: no stack exists, whatever the rest of the closure is.
     let promise = |series: Vec<Python>| -> Result<Option<StackQuality>, ()> {
         if !asks_for_stack {
             return Ok(None);
@@ -51,9 +51,8 @@ pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: D
     let Ok(ceiling) = promise(pythons.clone()) else {
         return Outcome::Impossible;
     };
-    // First with every requested package at its newest: a series on which that holds and the build is
-    // the best possible is the answer, and one on which it does not is left without walking through
-    // years of old releases.
+    // First require every requested package at its newest release. A series that satisfies this with the best
+    // possible build is the answer. One that does not is skipped without searching through years of old releases.
     if depth == Depth::Full {
         for python in &order {
             if promise(vec![*python]).is_ok_and(|bound| bound >= ceiling) {
@@ -83,7 +82,7 @@ pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: D
                 }
                 Ok(bound) => (bound, python),
             },
-            // The series that promise less, best promise first.
+            // Then the series with a lower bound, the best bound first.
             None => {
                 later.sort();
                 match later.pop() {
@@ -93,7 +92,7 @@ pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: D
             }
         };
         if best.as_ref().is_some_and(|(quality, _)| quality.0 > bound) {
-            // Neither this series nor a later one can reach the build that was found.
+            // Neither this series nor a later one can have the build that was found.
             break;
         }
         let problem = Problem::new(inputs, tables, depth, vec![python]);

@@ -1,4 +1,4 @@
-//! Which candidate is preferred, and what is decided first. Both orders are ours, not the search's.
+//! The order of preference of candidates, and the order of decisions.
 
 use std::ops::Bound;
 
@@ -11,29 +11,29 @@ use crate::compatibility::CPU;
 use crate::model::version::public;
 use crate::registry::Effect;
 
-/// How good a build is among the builds of one version, greater is better.
+/// The rank of a build among the builds of one version, greater is better.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct BuildRank {
-    /// The flavour that the old lock holds.
+    /// It has the locked variant.
     locked: bool,
-    /// A CPU build where a CPU is what there is, a GPU build elsewhere.
+    /// It is a CPU build if the machine has no GPU, a CUDA build otherwise.
     fits_machine: bool,
-    /// No second index is needed.
+    /// It is on PyPI, so no second index is needed.
     on_pypi: bool,
-    /// The driver is the toolkit's own or newer.
+    /// The driver supports the toolkit natively.
     native: bool,
-    /// The newest CUDA.
+    /// The CUDA version, newer is better.
     cuda: Option<semver::Version>,
 }
 
-/// How good the framework build of a solution is, greater is better.
+/// The rank of a solution's framework build, greater is better.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct StackQuality {
-    /// The version that the old lock holds.
+    /// It has the locked version.
     pub locked: bool,
     /// Newer is better.
     pub version: u32,
-    /// The build among the builds of the version.
+    /// The rank among the builds of the version.
     pub build: BuildRank,
 }
 
@@ -50,9 +50,8 @@ impl Problem<'_> {
         }
     }
 
-    /// The preferred candidate of a node within a set. With `possible`, versions of torch that the
-    /// machine rules out do not count: the answer needs no proof, while the search for one meets the
-    /// same facts one by one.
+    /// The preferred candidate of a node within a set. With `possible`, versions that the machine cannot run
+    /// are skipped. That is for the answer; a proof has to state these facts one by one.
     pub fn choose(&self, node: &Node, set: &Set, possible: bool) -> Result<Option<u32>, Missing> {
         let contained = |count: usize| within(set, count);
         Ok(match node {
@@ -112,7 +111,7 @@ impl Problem<'_> {
         })
     }
 
-    /// The class of a node: greater is decided first.
+    /// The priority class of a node: greater is decided first.
     pub fn class(&self, node: &Node) -> u8 {
         match node {
             Node::Root => 12,
@@ -125,7 +124,7 @@ impl Problem<'_> {
                 }
             }
             Node::Package(name) if name.as_ref() == "torch" => 10,
-            // Before the flavour: which flavour is best depends on who carries the build.
+            // Before the variant: which variant is best depends on the index of the build.
             Node::Build(name) if name.as_ref() == "torch" => 9,
             Node::Variant | Node::Cudnn | Node::StackIndex | Node::Runtime(_) => 8,
             Node::Build(_) => 6,
@@ -151,7 +150,7 @@ impl Problem<'_> {
     }
 }
 
-/// The ordinals below `count` that are in a set, greatest first; looks only between the set's ends.
+/// The ordinals below `count` that are in a set, greatest first.
 fn within(set: &Set, count: usize) -> impl DoubleEndedIterator<Item = u32> {
     let (start, end) = match set.bounding_range() {
         None => (0, 0),

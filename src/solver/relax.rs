@@ -1,5 +1,5 @@
-//! Ways out of a conflict: each request and each host fact is let go of once, and what then solves is
-//! offered. Nothing is offered that was not solved.
+//! Finds changes that resolve a conflict: relaxes each requirement and each host fact in turn and solves again.
+//! Only changes that were solved are offered.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -21,8 +21,8 @@ use crate::model::solution::{Need, Solution};
 use crate::model::version::{DottedVersion, cuda_short};
 use crate::model::wheel::Python;
 
-/// Solves each relaxation and keeps those that work; the second list is what must be known to judge
-/// the others.
+/// Solves each relaxation and returns those that work. The second list is the metadata that must be fetched
+/// to check the others.
 pub(super) fn ways_out<'a>(
     inputs: &Inputs<'a>,
     tables: &Rc<Tables<'a>>,
@@ -110,7 +110,7 @@ impl Relaxer<'_, '_> {
             let s = if count == 1 { "" } else { "s" };
             gives = format!("{count} package{s} on Python {}", solution.python);
         }
-        // Where GPUs or a driver are there, a framework without CUDA is less than was asked for.
+        // With a GPU or a driver, a framework without CUDA is less than what was requested.
         let wants_gpu = self.inputs.host.driver.is_some() && !self.inputs.host.has_no_gpu();
         if wants_gpu && solution.stack.is_none() && solution.frameworks.is_empty() {
             gives.push_str(", without CUDA");
@@ -124,7 +124,7 @@ impl Relaxer<'_, '_> {
         self.found.push(WayOut { change, party, release, level: self.level, stack, gives, set: None });
     }
 
-    /// The lowest newer driver that helps; never one that the host's GPUs are too old for.
+    /// Offers the lowest newer driver that helps and still supports the host's GPUs.
     fn driver(&mut self) {
         let Some(driver) = &self.inputs.host.driver else {
             return;
@@ -158,8 +158,8 @@ impl Relaxer<'_, '_> {
         }
     }
 
-    /// The oldest cuda-compat package that helps: where the kernel driver's branch is one of its bases and
-    /// every GPU is known to be one that may use it.
+    /// Offers the oldest cuda-compat package that helps, if it supports the kernel driver's branch and every GPU is
+    /// known to be a data-centre GPU (forward compatibility is limited to these).
     fn forward_compatibility(&mut self) {
         let registry = self.inputs.catalogue.registry;
         let host = self.inputs.host;
@@ -187,7 +187,7 @@ impl Relaxer<'_, '_> {
         }
     }
 
-    /// The first driver branches that know the host's GPUs.
+    /// The first driver branches that support the host's GPUs.
     fn first_branches(&self) -> Vec<DottedVersion> {
         let registry = self.inputs.catalogue.registry;
         let gpus = self.inputs.host.gpus.iter().flatten();
@@ -226,7 +226,7 @@ impl Relaxer<'_, '_> {
             if self.inputs.request.requirements.len() > 1 {
                 let mut request = self.inputs.request.clone();
                 request.requirements.remove(i);
-                // A stack without a stack is no answer of the registry.
+                // At stack depth, a solution without a stack is not useful.
                 if let Some(solution) = self.solve(self.inputs.host, &request)
                     && (self.depth == Depth::Full || solution.stack.is_some())
                 {
@@ -236,7 +236,7 @@ impl Relaxer<'_, '_> {
         }
     }
 
-    /// The extras that bring a framework another CUDA than those that are asked for: `jax[cuda12]` for `jax[cuda13]`.
+    /// The extras that select a different CUDA than the requested ones: `jax[cuda12]` for `jax[cuda13]`.
     fn other_extras(&self, requirement: &Requirement<VerbatimUrl>) -> Vec<Vec<ExtraName>> {
         let name: &str = requirement.name.as_ref();
         let rows = self.inputs.catalogue.registry.frameworks().iter().filter(|row| row.framework == name);
@@ -290,7 +290,7 @@ impl Relaxer<'_, '_> {
             add(Change::AllowCompatibilityMode, Party::Driver, &|r| r.native_driver_only = None);
         }
         if original.python.is_some() {
-            // Which Python it is, the solution says.
+            // A placeholder: replaced by the Python of the solution.
             add(Change::Python(Python::new(0)), Party::Python, &|r| r.python = None);
         }
         if let Some(limit) = &original.only_index {
@@ -309,13 +309,13 @@ impl Relaxer<'_, '_> {
         }
     }
 
-    /// GPUs that exclude each other: the largest sets of them that work together. One kind of GPU: the
-    /// kinds that would do in its place.
+    /// With several compute capabilities, offers the largest subsets of GPUs that work together. With one, offers the
+    /// capabilities that would work.
     fn gpus(&mut self) {
         let Some(gpus) = &self.inputs.host.gpus else {
             return;
         };
-        // GPUs of one capability are served or not together.
+        // GPUs of the same capability have the same support.
         let mut kinds: Vec<Option<ComputeCapability>> = gpus.iter().map(|g| g.capability).collect();
         kinds.sort();
         kinds.dedup();
@@ -324,7 +324,7 @@ impl Relaxer<'_, '_> {
             1 => self.another_gpu(),
             n => {
                 let mut found: Vec<u32> = Vec::new();
-                for set in subsets(n.min(MOST_KINDS)) {
+                for set in subsets(n.min(MAX_GPU_KINDS)) {
                     if found.iter().any(|larger| larger & set == set) {
                         continue;
                     }
@@ -338,7 +338,7 @@ impl Relaxer<'_, '_> {
         }
     }
 
-    /// Whether it works with some of the GPUs alone; if so it is offered.
+    /// Solves with a subset of the GPUs only. Returns whether that works, and offers it if so.
     fn only_gpus(&mut self, keep: impl Fn(&Gpu) -> bool) -> bool {
         let mut host = self.inputs.host.clone();
         let kept: Vec<Gpu> = host.gpus.iter().flatten().filter(|g| keep(g)).cloned().collect();
@@ -350,7 +350,7 @@ impl Relaxer<'_, '_> {
         labels.dedup();
         let indexes = kept.iter().map(|g| g.index).collect();
         self.offer(Change::OnlyGpus { indexes, labels }, Party::Gpu, &solution);
-        // By UUID: numbers mean other cards to CUDA than to the driver's tools.
+        // By UUID: CUDA and NVML can number GPUs differently.
         let uuids: Option<Vec<&str>> = kept.iter().map(|g| g.uuid.as_deref()).collect();
         if let (Some(uuids), Some(way)) = (uuids, self.found.last_mut()) {
             way.set = Some(format!("CUDA_VISIBLE_DEVICES={}", uuids.join(",")));
@@ -362,7 +362,7 @@ impl Relaxer<'_, '_> {
         let mut host = self.inputs.host.clone();
         host.gpus = None;
         if let Some(solution) = self.solve(&host, self.inputs.request) {
-            // Only those that this driver runs: a GPU whose code is PTX may need a newer one.
+            // Only capabilities that this driver runs: PTX may need a newer driver.
             let driver = self.inputs.host.driver.as_ref().map(crate::model::host::Driver::user_mode);
             let runs = |c: &&crate::model::solution::Coverage| match (driver, &c.driver_min, &c.driver_below)
             {
@@ -394,18 +394,18 @@ impl Relaxer<'_, '_> {
     }
 }
 
-/// More kinds of GPU than this in one machine are not combined.
-const MOST_KINDS: usize = 10;
+/// The maximum number of compute capabilities in a machine for which subsets are tried.
+const MAX_GPU_KINDS: usize = 10;
 
-/// The sets of some, but not all, of `n` things as bits, the largest first.
+/// The non-empty proper subsets of `n` items as bit masks, the largest first.
 fn subsets(n: usize) -> Vec<u32> {
     let mut sets: Vec<u32> = (1..(1u32 << n) - 1).collect();
     sets.sort_by_key(|set| (std::cmp::Reverse(set.count_ones()), *set));
     sets
 }
 
-/// `torch <2.6` where the request was `>=2.6`; else the release that works. Where it is no longer needed at all, the
-/// request without it.
+/// `torch <2.6` if the requirement was `>=2.6`, otherwise the release that works. If the solution does not contain the
+/// package, the request without it.
 fn other_version(name: &str, asked: Option<&VersionOrUrl>, solution: &Solution) -> Change {
     let package = name.to_owned();
     if let Some(VersionOrUrl::VersionSpecifier(specifiers)) = asked {

@@ -1,5 +1,5 @@
-//! Frameworks beside torch as parties: which CUDA a release of TensorFlow or of JAX's plugin uses, and what that
-//! asks of driver and GPUs. And packages that cannot stand beside each other, for they install the same file.
+//! Frameworks other than torch in the graph: the CUDA that a release of TensorFlow or of JAX's plugin uses, and its
+//! driver and GPU requirements. Also packages that exclude each other because they install the same file.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::model::capability::Via;
 use crate::model::version::DottedVersion;
 use crate::registry::{CudaFrom, CudnnFloor, SameFile};
 
-/// The name in front of the major in NVIDIA's packages of cuDNN.
+/// The name of NVIDIA's cuDNN packages, without the CUDA major.
 const CUDNN_PACKAGES: &str = "nvidia-cudnn-cu";
 
 impl<'a> Problem<'a> {
-    /// The row that a release falls under, with one of its extras or without any; nothing where it uses no CUDA so.
+    /// The registry row of a release with one extra or without extras; `None` if it does not use CUDA.
     fn runtime_row(&self, package: &str, version: &Version, extra: Option<&str>) -> Option<u32> {
         if self.prefers_cpu() {
             return None;
@@ -35,7 +35,7 @@ impl<'a> Problem<'a> {
         self.runtimes.iter().position(fits).map(|i| i as u32)
     }
 
-    /// What a release of any package asks of the machine, and of packages that install the same files.
+    /// The machine requirements of a package release, and its conflicts with packages that install the same files.
     pub fn runtime_dependencies(
         &self,
         package: &str,
@@ -64,7 +64,7 @@ impl<'a> Problem<'a> {
         out
     }
 
-    /// The lowest capability that a package of cuDNN serves.
+    /// The lowest compute capability that a cuDNN package supports.
     pub fn cudnn_package_floor(&self, package: &str, version: &Version) -> Option<&'a CudnnFloor> {
         if !package.starts_with(CUDNN_PACKAGES) {
             return None;
@@ -73,8 +73,8 @@ impl<'a> Problem<'a> {
         self.registry.cudnn_floor(&version)
     }
 
-    /// Whether a package beside the frameworks is known to have no code at all for GPU number `gpu`. Which CUDA its
-    /// PTX is of is not known: that any driver may compile it is not held against it.
+    /// Whether a package that is not a framework is known to have no code for GPU number `gpu`. The CUDA version of its
+    /// PTX is unknown, so PTX counts as supported on any driver.
     pub fn package_excludes(&self, package: &str, version: &Version, gpu: usize) -> bool {
         if self.prefers_cpu() || self.registry.framework(package, version, self.machine.platform).is_some() {
             return false;
@@ -84,12 +84,12 @@ impl<'a> Problem<'a> {
         targets.is_some_and(|(targets, _)| served(self.registry, &targets, capability).is_none())
     }
 
-    /// Whether the machine leaves a release possible, as far as it uses CUDA, with one of its extras or without any.
+    /// Whether the machine satisfies the CUDA requirements of a release with one extra or without extras.
     pub fn machine_allows_runtime(&self, package: &str, version: &Version, extra: Option<&str>) -> bool {
         self.runtime_row(package, version, extra).is_none_or(|row| self.row_dependencies(row).is_empty())
     }
 
-    /// What a row asks of the machine that the machine does not have.
+    /// The requirements of a row that the machine does not satisfy.
     pub fn row_dependencies(&self, row: u32) -> Vec<(Node, Set)> {
         let runtime = &self.runtimes[row as usize];
         let mut out = Vec::new();
@@ -97,15 +97,15 @@ impl<'a> Problem<'a> {
             out.push((Node::Driver, Set::empty()));
         }
         let outlived = (0..self.machine.gpus.len())
-            .filter(|i| self.machine.cuda_outlives_gpu(&runtime.build.cuda, self.machine.gpus[*i].1));
+            .filter(|i| self.machine.cuda_too_new_for_gpu(&runtime.build.cuda, self.machine.gpus[*i].1));
         out.extend(outlived.map(|i| (Node::Gpu(i), Set::empty())));
         let excluded = (0..self.machine.gpus.len()).filter(|i| self.runtime_excludes(row, *i));
         out.extend(excluded.map(|i| (Node::Gpu(i), Set::empty())));
         out
     }
 
-    /// Whether GPU number `gpu` is a party against a row: by its code, or by the cuDNN it was built with, of which
-    /// it takes no older one.
+    /// Whether a row does not support GPU number `gpu`: it has no code for it, or cuDNN does not support it. The cuDNN
+    /// that the row was built with is the oldest that it accepts.
     pub fn runtime_excludes(&self, row: u32, gpu: usize) -> bool {
         let runtime = &self.runtimes[row as usize];
         let by_code = match runtime.coverage[gpu] {
@@ -116,14 +116,14 @@ impl<'a> Problem<'a> {
         by_code || self.runtime_cudnn_excludes(row, gpu)
     }
 
-    /// Whether the cuDNN that a row was built with no longer serves a GPU.
+    /// Whether the cuDNN that a row was built with no longer supports a GPU.
     pub fn runtime_cudnn_excludes(&self, row: u32, gpu: usize) -> bool {
         let cudnn = self.runtimes[row as usize].build.cudnn.as_ref();
         cudnn_drops(self.registry, cudnn, self.machine.gpus[gpu].1).is_some()
     }
 }
 
-/// The place of a package among those that install a file.
+/// The index of a package among those that install a file.
 fn place_in(row: &SameFile, package: &str, version: &Version) -> Option<usize> {
     row.packages.iter().position(|requirement| {
         requirement.name.as_ref() as &str == package

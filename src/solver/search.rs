@@ -1,4 +1,4 @@
-//! One search with pubgrub, ranked or not.
+//! Runs pubgrub on a problem, ranked or unranked.
 
 use pubgrub::{DerivationTree, PubGrubError};
 
@@ -8,10 +8,10 @@ use super::provider::{Provider, Stop, Why};
 use super::tables::Set;
 use crate::model::solution::Need;
 
-/// The proof that nothing fits.
+/// The proof that there is no solution.
 pub(super) type Proof = DerivationTree<Node, Set, Why>;
 
-/// What a search came to.
+/// The result of a search.
 pub(super) enum Found {
     Selected(Selected),
     Impossible(Box<Proof>),
@@ -20,12 +20,12 @@ pub(super) enum Found {
     TooLong,
 }
 
-/// The search for the answer: decisions in the order of preference.
+/// Searches for the answer: decisions in the order of preference.
 pub(super) fn ranked(problem: &Problem<'_>) -> Found {
     run(problem, true)
 }
 
-/// The search for a short proof: most constrained first.
+/// Searches for a short proof: the most constrained nodes first.
 pub(super) fn unranked(problem: &Problem<'_>) -> Found {
     run(problem, false)
 }

@@ -1,7 +1,7 @@
-//! The candidates of a problem: what the registry, the host and the request offer, numbered.
+//! The numbered candidates of a problem, from the registry, the host and the request.
 //!
-//! Virtual facts (driver, GPU, libc) have exactly one candidate, so a dependency on one is either
-//! everything or nothing; everything else is a list in ascending order.
+//! Virtual facts (driver, GPU, libc) have exactly one candidate, so a dependency on one is either the full or the
+//! empty set. The candidates of all other nodes are in ascending order.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -24,14 +24,14 @@ use crate::registry::{Build, COMPANIONS, FrameworkBuild, Registry, STACK_PACKAGE
 /// A set of candidate ordinals.
 pub(super) type Set = Ranges<u32>;
 
-/// Packages that come from the pytorch sub-index together with a build from there.
-pub(super) const FOLLOWS_BUILD: &str = "triton";
+/// The package that is taken from the same pytorch sub-index as the torch build.
+pub(super) const TRITON_PACKAGE: &str = "triton";
 
 pub(super) fn is_stack_package(name: &str) -> bool {
     STACK_PACKAGES.contains(&name)
 }
 
-/// One CUDA flavour.
+/// One CUDA variant.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct VariantRow {
     pub name: String,
@@ -42,28 +42,28 @@ pub(super) struct VariantRow {
 #[derive(Debug, Clone)]
 pub(super) struct BuildRow<'a> {
     pub version: Version,
-    /// Ordinal of the version among the package's versions.
+    /// The ordinal of the version among the package's versions.
     pub version_ordinal: u32,
     pub variant: u32,
     pub index: u32,
     pub on_pypi: bool,
-    /// Ordinal of its cuDNN; 0 for none.
+    /// The ordinal of its cuDNN; 0 for none.
     pub cudnn: u32,
-    /// torch's own row.
+    /// The registry row; torch only.
     pub torch: Option<&'a Build>,
     /// A companion's requirement on torch, as ordinals of torch versions.
     pub torch_set: Option<Set>,
     pub torch_requirement: Option<String>,
     pub targets: Option<CodeTargets>,
-    /// Which of [`Tables::kinds`] the targets are; builds share few lists of targets.
+    /// The index of the targets in [`Tables::kinds`]; most builds share their list of targets.
     pub kind: usize,
-    /// Bit `n` is set where Python 3.n has a wheel, by tags and requires-python.
+    /// Bit `n` is set if Python 3.n has a wheel, by tags and Requires-Python.
     pub pythons: u64,
     pub source: Vec<String>,
 }
 
 impl BuildRow<'_> {
-    /// The version as its index has it: the pytorch index says the flavour in a local segment, PyPI does not.
+    /// The version on its index: the pytorch index has the variant as local version, PyPI does not.
     pub fn version_on_index(&self, variant: Option<&str>) -> Version {
         let local = variant.filter(|_| !self.on_pypi);
         let full = local.and_then(|variant| format!("{}+{variant}", self.version).parse().ok());
@@ -101,7 +101,7 @@ impl<'a> StackTable<'a> {
     }
 }
 
-/// The candidates that only the registry and the platform decide: numbered once, shared by all the
+/// The candidates that depend only on the registry and the platform. They are numbered once and shared by all
 /// problems of a solve (one per Python series, one per relaxation) and by all solves of a command.
 #[derive(Debug, Default)]
 pub(super) struct Tables<'a> {
@@ -116,7 +116,7 @@ pub(super) struct Tables<'a> {
 }
 
 impl<'a> Tables<'a> {
-    /// Numbers what the registry has for a platform.
+    /// Numbers the registry's candidates for a platform.
     pub fn new(registry: &'a Registry, platform: Platform) -> Rc<Tables<'a>> {
         let rows: Vec<&Build> =
             registry.builds().iter().filter(|b| b.platform == platform && b.yanked.is_none()).collect();
@@ -172,8 +172,7 @@ impl<'a> Tables<'a> {
         })
     }
 
-    /// A companion's builds: those PyPI carries, and those built beside the torch builds of the
-    /// pytorch index.
+    /// Adds a companion's builds: those on PyPI, and those released with the torch builds of the pytorch index.
     fn number_companion(
         &mut self,
         registry: &'a Registry,
@@ -252,7 +251,7 @@ impl<'a> Tables<'a> {
 
 /// The Python series of a torch row as bits.
 fn python_bits(row: &Build, all: &[&Build]) -> u64 {
-    // Builds of one version share their requires-python; a row that does not say it borrows it.
+    // Builds of one version share their Requires-Python; a row without it takes it from another build.
     let sibling = || all.iter().find(|b| b.version == row.version && b.requires_python.is_some());
     let requires = row.requires_python.as_ref().or_else(|| sibling()?.requires_python.as_ref());
     (0..64u32)
@@ -263,7 +262,7 @@ fn python_bits(row: &Build, all: &[&Build]) -> u64 {
         .fold(0, |bits, minor| bits | 1 << minor)
 }
 
-/// The ordinals below `count` for which `keep` holds, as intervals; everything when all do.
+/// The ordinals below `count` for which `keep` holds, as intervals; the full set if it holds for all.
 pub(super) fn ordinals(count: usize, mut keep: impl FnMut(usize) -> bool) -> Set {
     let mut intervals: Vec<(Bound<u32>, Bound<u32>)> = Vec::new();
     let mut start = None;
@@ -281,7 +280,7 @@ pub(super) fn ordinals(count: usize, mut keep: impl FnMut(usize) -> bool) -> Set
     if count > 0 && intervals == [all] { Set::full() } else { intervals.into_iter().collect() }
 }
 
-/// Everything or nothing: a dependency on a fact that has one candidate.
+/// The full set if `holds`, otherwise the empty set: a dependency on a fact, which has one candidate.
 pub(super) fn fact(holds: bool) -> Set {
     if holds { Set::full() } else { Set::empty() }
 }
@@ -290,16 +289,16 @@ fn position<T: PartialEq>(list: &[T], item: &T) -> u32 {
     list.iter().position(|i| i == item).unwrap_or(0) as u32
 }
 
-/// What releases of a framework were built for, beside the machine.
+/// A framework's registry row with its compatibility with the machine.
 #[derive(Debug)]
 pub(super) struct RuntimeRow<'a> {
     pub build: &'a FrameworkBuild,
     pub flavour: DriverFit,
-    /// How its code serves each GPU.
+    /// How its code supports each GPU; `None` without code.
     pub coverage: Vec<Option<Via>>,
 }
 
-/// The rows for the host's platform.
+/// The framework rows for the host's platform.
 pub(super) fn runtime_rows<'a>(
     registry: &'a Registry,
     host: &Host,

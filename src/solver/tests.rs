@@ -1,4 +1,4 @@
-//! The answers the solver must give from the registry alone, as a table.
+//! Tests of solves from the registry alone.
 
 use super::*;
 use crate::compatibility::check_host;
@@ -132,7 +132,7 @@ fn an_old_driver_is_named_with_its_ways_out() {
             "torch 2.6.0 to 2.15.0 on PyPI are built for CUDA 12.4 to 13.2",
             "CUDA 12 needs driver >= 525.60.13, CUDA 13 >= 580.65.06",
             "the driver is 470.129.06",
-            "you ask for torch>=2.6",
+            "you require torch>=2.6",
             "only the index pypi may be used",
         ]
     );
@@ -150,7 +150,7 @@ fn an_old_driver_is_named_with_its_ways_out() {
 #[test]
 fn parties_of_conflicts() {
     let table: &[(&[&str], Option<&str>, Request, &[&str])] = &[
-        // No build of CUDA 13 has code below 7.5, and cuDNN from 9.11 on has none either.
+        // CUDA 13 builds and cuDNN 9.11 and newer have no code below 7.5.
         (
             &["V100"],
             Some("580.65.06"),
@@ -209,13 +209,16 @@ fn parties_of_conflicts() {
 fn a_driver_older_than_the_gpu() {
     let c = conflict(&host(Some(&["RTX 5090"]), Some("535.54.03")), &ask(&["torch"]));
     assert!(
-        c.reasons.iter().any(|r| r.text.contains("known to drivers from branch 570 on (inferred)")),
+        c.reasons.iter().any(|r| r.text.contains("supported by driver branch 570 and newer (inferred)")),
         "{c:#?}"
     );
     assert_eq!(c.would_work_if[0].change.to_string(), "driver >= 570");
-    // The way out by another GPU does not name the one that failed.
+    // The offered capabilities do not include the one that failed.
     let c = conflict(&host(Some(&["RTX 5090"]), Some("580.65.06")), &ask(&["torch<2.6"]));
-    assert!(c.would_work_if.iter().any(|w| w.change.to_string() == "a GPU of 5.0 to 9.0"), "{c:#?}");
+    assert!(
+        c.would_work_if.iter().any(|w| w.change.to_string() == "a GPU with compute capability 5.0 to 9.0"),
+        "{c:#?}"
+    );
 }
 
 #[test]
@@ -232,7 +235,10 @@ fn a_companion_is_called_built_with_torch_only_where_the_registry_says_so() {
     };
     assert_eq!(reasons("torch==2.13.0", "torchvision"), "built with torch 2.13.0");
     assert_eq!(reasons("torch==2.10.0", "torchaudio"), "built with torch 2.10.0");
-    assert_eq!(reasons("torch==2.13.0", "torchaudio"), "newest that fits; its wheel names no torch");
+    assert_eq!(
+        reasons("torch==2.13.0", "torchaudio"),
+        "newest compatible version; its wheel does not require torch"
+    );
 }
 
 #[test]
@@ -254,7 +260,7 @@ fn mixed_machines_and_companions() {
 fn impossible_hosts() {
     let registry = Registry::embedded();
     let bad = check_host(&registry, &host(Some(&["V100"]), Some("595.45.04"))).unwrap_err().to_string();
-    assert!(bad.contains("Volta ended with driver branch 580"), "{bad}");
+    assert!(bad.contains("the last branch for Volta is 580"), "{bad}");
     check_host(&registry, &host(Some(&["V100"]), Some("580.159.04"))).unwrap();
     check_host(&registry, &host(Some(&["K80"]), Some("495.29.05"))).unwrap_err();
 }
@@ -276,13 +282,13 @@ fn an_open_fact_limits_nothing() {
     assert!(
         covered.contains(&ComputeCapability::new(7, 5)) && !covered.contains(&ComputeCapability::new(7, 0))
     );
-    // The driver is open, but it cannot be one that has left the GPU behind.
+    // The driver is unknown, but drivers that no longer support the GPU are excluded.
     let v100 = solved(&host(Some(&["V100"]), None), &ask(&["torch"]));
     let volta = v100.envelope.coverage.iter().find(|c| c.compute_capability.to_string() == "7.0").unwrap();
     assert_eq!(volta.driver_below.as_ref().unwrap().to_string(), "590");
 }
 
-/// What versions that stand for others save must not change what is told.
+/// Grouping equivalent torch versions must not change the conflict.
 #[test]
 fn a_proof_over_representatives_tells_the_same() {
     let registry = Registry::embedded();
@@ -318,7 +324,7 @@ fn a_proof_over_representatives_tells_the_same() {
             let told = |alike: bool| {
                 let pythons = pythons::allowed(&registry, request);
                 let mut problem = Problem::new(&inputs, &catalogue.tables, Depth::Stack, pythons);
-                problem.alike = alike.then(|| Alike::of(&problem)).flatten();
+                problem.alike = alike.then(|| EquivalentVersions::of(&problem)).flatten();
                 match search::unranked(&problem) {
                     Found::Impossible(tree) => Some(conflict::describe(&problem, &tree)),
                     _ => None,
@@ -341,10 +347,10 @@ fn cuda_compat_is_offered_to_data_centre_gpus_alone() {
     };
     assert_eq!(offered("A100", "535.129.03"), ["cuda-compat-13-0 on driver 535"]);
     assert_eq!(offered("NVIDIA H200", "570.26"), ["cuda-compat-13-0 on driver 570"]);
-    // GeForce never; a New Feature branch is no base; a branch that the matrix does not name is unknown.
+    // Not for GeForce, not on a New Feature branch, not on a branch that is missing in the matrix.
     assert_eq!(offered("RTX 3090", "535.129.03"), [""; 0]);
     assert_eq!(offered("A100", "560.28.03"), [""; 0]);
-    // Where it is active, it is what runs CUDA, and natively.
+    // An active cuda-compat runs its CUDA natively.
     let mut with = host(Some(&["A100"]), Some("535.129.03"));
     if let Some(driver) = &mut with.driver {
         driver.compat = Some("580.65.06".parse().unwrap());

@@ -1,12 +1,12 @@
-//! One torch for several targets: how far each has to come down until all have the same.
+//! Finds the newest torch version that all targets of a lock can have.
 
 use pep440_rs::Version;
 
-/// The newest version that every target can have, coming down from what each would take alone.
+/// The newest version that every target can have. `alone` has the version of each target solved alone.
 ///
-/// `at_most` solves the target of an index again with an upper bound and answers the version it gets
-/// then; `None` where it cannot be solved so. Only targets above the lowest are asked, and each answer is
-/// lower than the one before, so it ends.
+/// `at_most` solves the target with this index again with an upper bound and returns its version; `None` if there is
+/// no solution. Only targets above the lowest version are solved again, and each result is lower than the one before,
+/// so the loop ends.
 ///
 /// ```
 /// use envlock::solver::newest_common;
@@ -31,7 +31,7 @@ pub fn newest_common<E>(
             return Ok(Some(lowest));
         };
         match at_most(above, &lowest)? {
-            // An answer above its bound is none: it would go round for ever.
+            // A version above the bound is invalid and would loop forever.
             Some(version) if version <= lowest => now[above] = version,
             _ => return Ok(None),
         }
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against the intersection of what the targets can have.
+        /// Compares with the intersection of the targets' versions.
         #[test]
         fn the_newest_of_what_all_have(
             choices in prop::collection::vec(prop::collection::btree_set(0u64..12, 1..8), 1..5)

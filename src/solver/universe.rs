@@ -1,4 +1,4 @@
-//! What has been fetched so far: pages and metadata by index.
+//! The pages and metadata fetched so far, by index.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use crate::model::metadata::CoreMetadata;
 use crate::model::project::ProjectPage;
 use crate::model::solution::Need;
 
-/// Pages and metadata, as the index module handed them over. An absent entry is "not asked yet"; a
-/// `None` page is "the index has no such project".
+/// Fetched pages and metadata. An absent entry was not fetched yet; a `None` page means that the index does not
+/// have the project.
 #[derive(Debug, Default, Clone)]
 pub struct Universe {
     pages: HashMap<(String, String), Option<Arc<ProjectPage>>>,
@@ -16,7 +16,7 @@ pub struct Universe {
 }
 
 impl Universe {
-    /// Adds a project's page; `None` when the index has no such project.
+    /// Adds a project's page; `None` if the index does not have the project.
     pub fn add_page(&mut self, index: &str, project: &str, page: Option<Arc<ProjectPage>>) {
         self.pages.insert((index.to_owned(), project.to_owned()), page);
     }
@@ -26,19 +26,19 @@ impl Universe {
         self.metadata.insert((index.to_owned(), filename.to_owned()), metadata);
     }
 
-    /// A page, if it was asked for: inner `None` when the index has no such project.
+    /// A page, if it was fetched: inner `None` if the index does not have the project.
     pub fn page(&self, index: &str, project: &str) -> Option<Option<&Arc<ProjectPage>>> {
         self.pages.get(&(index.to_owned(), project.to_owned())).map(Option::as_ref)
     }
 
-    /// A wheel's metadata, if it was asked for.
+    /// A wheel's metadata, if it was fetched.
     pub fn metadata(&self, index: &str, filename: &str) -> Option<Result<&Arc<CoreMetadata>, &str>> {
         self.metadata
             .get(&(index.to_owned(), filename.to_owned()))
             .map(|r| r.as_ref().map_err(String::as_str))
     }
 
-    /// Whether a need is already answered.
+    /// Whether a need was already fetched.
     pub fn has(&self, need: &Need) -> bool {
         match need {
             Need::Page { index, project } => self.page(index, project).is_some(),
@@ -46,7 +46,7 @@ impl Universe {
         }
     }
 
-    /// The sub-indexes whose page of `project` is here.
+    /// The indexes whose page of `project` was fetched.
     pub fn indexes_with<'a>(&'a self, project: &str) -> impl Iterator<Item = &'a str> {
         self.pages
             .iter()

@@ -1,11 +1,10 @@
-//! What changed on the machine since the lock was made for it: worth knowing, never wrong by itself.
+//! What changed on the machine since the lock was made: informational, never an error.
 
 use super::{Area, AreaKind, findings};
 use crate::lockfile::Target;
 use crate::model::host::{Gpu, Host};
 
-/// Compares the machine that a target was locked for with the one at hand; facts that either does not know are
-/// left out.
+/// Compares the machine that a target was locked for with the current one. Facts unknown on either side are skipped.
 pub(super) fn check(target: &Target, host: &Host, loaded_cudnn: Option<&str>) -> Option<Area> {
     let locked = &target.host;
     let mut changes: Vec<String> = Vec::new();
@@ -14,7 +13,7 @@ pub(super) fn check(target: &Target, host: &Host, loaded_cudnn: Option<&str>) ->
     {
         changes.push(format!("driver {} when locked, {} now", then.version, now.version));
     }
-    // That a machine has no GPU at all is said by the host's own check.
+    // The host check reports a machine without GPUs.
     if let (Some(then), Some(now)) = (&locked.gpus, host.gpus.as_ref().filter(|now| !now.is_empty())) {
         let labels = |gpus: &[Gpu]| {
             let mut labels: Vec<String> = gpus.iter().map(Gpu::label).collect();
@@ -29,7 +28,7 @@ pub(super) fn check(target: &Target, host: &Host, loaded_cudnn: Option<&str>) ->
         };
         let names = |gpus: &[Gpu]| gpus.iter().filter_map(|gpu| gpu.name.clone()).collect::<Vec<_>>();
         let (known_then, known_now) = (names(then), names(now));
-        // Names are compared as far as both say them: `NVIDIA A100` and `A100-SXM4-80GB` are one product.
+        // One name may be more specific: `NVIDIA A100` and `A100-SXM4-80GB` are the same product.
         let renamed = !known_then.is_empty()
             && known_now.iter().any(|name| !known_then.iter().any(|other| may_be_same(name, other)));
         if capabilities(then) != capabilities(now) || renamed || then.len() > 1 && then.len() != now.len() {
@@ -42,7 +41,7 @@ pub(super) fn check(target: &Target, host: &Host, loaded_cudnn: Option<&str>) ->
     {
         changes.push(format!("{then} when locked, {now} now"));
     }
-    // What the packages say may be as locked, and what would be loaded something else.
+    // The installed packages may match the lock while the loader takes another cuDNN.
     if let (Some(then), Some(now)) = (target.stack.as_ref().and_then(|s| s.cudnn.as_ref()), loaded_cudnn)
         && !(then.as_str() == now || then.as_str().starts_with(&format!("{now}.")))
     {
@@ -59,7 +58,7 @@ pub(super) fn check(target: &Target, host: &Host, loaded_cudnn: Option<&str>) ->
     })
 }
 
-/// Whether two names may be one product's, one of them said more exactly.
+/// Whether two names may mean the same product, one of them more specific.
 fn may_be_same(a: &str, b: &str) -> bool {
     let words = |name: &str| -> String {
         let name = name.to_lowercase();

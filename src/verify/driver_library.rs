@@ -1,4 +1,4 @@
-//! The driver's own library, `libcuda.so.1`: is it there, and is it the kernel module's?
+//! The driver's library, `libcuda.so.1`: whether it is found, and whether it matches the kernel module.
 
 use super::findings::{self, Mismatch, Missing};
 use super::paths::{file_name, folder, shown};
@@ -7,16 +7,16 @@ use crate::model::host::{Driver, Host};
 use crate::model::process::{How, Object, Process};
 use crate::registry::Registry;
 
-/// What the loader takes for the driver's own library.
+/// Checks the file that the loader takes for `libcuda.so.1`.
 pub(super) fn loaded(object: &Object, host: &Host, registry: &Registry, found: &mut Vec<Finding>) {
     if object.path.components().any(|c| c.as_os_str() == "stubs") {
         found.push(findings::stub_library(&shown(&object.path), &folder(&object.file)));
         return;
     }
-    // The file behind the link names the release: libcuda.so.535.129.03.
+    // The name of the symlink's target has the version: libcuda.so.535.129.03.
     let release = Driver::release_of_library(&file_name(&object.file));
     let (Some(release), Some(driver)) = (release, &host.driver) else { return };
-    // cuda-compat's library of a newer driver is meant, where nothing is known against it.
+    // A newer library from cuda-compat is intended; `compat` is set only for a supported one.
     if release == driver.version || Some(&release) == driver.compat.as_ref() {
         return;
     }
@@ -27,8 +27,8 @@ pub(super) fn loaded(object: &Object, host: &Host, registry: &Registry, found: &
     let in_compat =
         object.file.components().any(|part| part.as_os_str().to_string_lossy().contains("compat"));
     let take_out = || match &object.how {
-        How::LibraryPath(_) => format!("take {} out of LD_LIBRARY_PATH", folder(&object.path)),
-        _ => format!("take {path} out of the loader's cache, or start the container without it"),
+        How::LibraryPath(_) => format!("remove {} from LD_LIBRARY_PATH", folder(&object.path)),
+        _ => format!("remove {path} from the loader's cache, or start the container without it"),
     };
     let consumer = consumer.map(|name| crate::model::text::clean(name, 60));
     let release = release.to_string();
@@ -42,13 +42,13 @@ pub(super) fn loaded(object: &Object, host: &Host, registry: &Registry, found: &
     found.push(Finding { r#where: Some(path), ..findings::driver_mismatch(mismatch) });
 }
 
-/// A GPU and its kernel module are here, CUDA's runtime would be loaded, and the driver's library is nowhere.
-pub(super) fn absent(process: &Process, host: &Host, driver_is_due: bool) -> Option<Finding> {
+/// Reports a missing `libcuda.so.1` on a machine with a GPU and kernel module, when the process uses CUDA.
+pub(super) fn absent(process: &Process, host: &Host, expect_driver_library: bool) -> Option<Finding> {
     let has_gpu = host.driver.is_some() && host.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty());
     let loaded = |start: &str| process.objects.iter().any(|o| file_name(&o.path).starts_with(start));
     let needed = process.missing.iter().any(|missing| missing.name.starts_with("libcuda.so"));
     let uses_cuda = needed || loaded("libcudart.so");
-    if !driver_is_due || !has_gpu || !uses_cuda || loaded("libcuda.so") {
+    if !expect_driver_library || !has_gpu || !uses_cuda || loaded("libcuda.so") {
         return None;
     }
     Some(findings::missing_library(Severity::Error, Missing::Driver))

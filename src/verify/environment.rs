@@ -1,5 +1,4 @@
-//! An environment against itself: do the requirements of what is installed agree, and is anything
-//! there that is known not to work together?
+//! Checks installed packages against each other: unmet requirements and known incompatibilities.
 
 use std::collections::BTreeMap;
 
@@ -47,8 +46,8 @@ pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platfo
             && applies
             && !specifiers.contains(have)
         {
-            let would_do = requirement.to_string();
-            found.push(findings::known_incompatible(&advisory.text, name, have, &would_do));
+            let required = requirement.to_string();
+            found.push(findings::known_incompatible(&advisory.text, name, have, &required));
         }
     }
     let agree = if found.is_empty() { ", their requirements agree" } else { "" };

@@ -1,14 +1,14 @@
-//! Recorded files against the disk.
+//! Compares the files on disk with RECORD.
 
 use super::findings::{self, FileGroup};
 use super::{Area, AreaKind};
 use crate::model::installed::{FileFault, Installed};
 use crate::model::text::clean;
 
-/// No more files are named in one finding; the rest is counted.
-const MOST: usize = 3;
+/// Maximum number of files named in one finding; the rest are counted.
+const MAX_NAMED: usize = 3;
 
-/// `locked` tells whether a package is in the lock: of two that own a file, the other one goes.
+/// `locked`: whether a package is in the lock. Of two packages that record a file, the fix keeps the locked one.
 pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Area {
     let mut found = Vec::new();
     let mut wrong = 0;
@@ -26,12 +26,10 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
             match fault {
                 FileFault::Missing(path) => missing.add(path, String::new()),
                 FileFault::Size(path, recorded, found) => {
-                    altered.add(path, format!(" has {found} bytes, {recorded} are recorded"));
+                    altered.add(path, format!(" has {found} bytes, RECORD says {recorded}"));
                 }
                 FileFault::Unreadable(path, why) => altered.add(path, format!(" cannot be read: {why}")),
-                FileFault::Hash(path) => {
-                    altered.add(path, " has another SHA-256 than is recorded".to_owned())
-                }
+                FileFault::Hash(path) => altered.add(path, " has a different SHA-256 than RECORD".to_owned()),
                 FileFault::OwnedTwice(path, other) => {
                     other_owner = Some(other.clone());
                     twice.add(path, String::new());
@@ -39,25 +37,26 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
             }
         }
         wrong += missing.0.len() + altered.0.len();
-        let missing = missing.told(name, "gone");
+        let missing = missing.message(name, "missing");
         found.extend(missing.map(|group| findings::missing_file(group, name, installed)));
-        let altered = altered.told(name, "not as recorded");
+        let altered = altered.message(name, "different from RECORD");
         found.extend(altered.map(|group| findings::altered_file(group, name, installed)));
         if let Some(other) = other_owner {
-            let (stays, goes) = if locked(name) && !locked(&other) { (name, &other) } else { (&other, name) };
-            let twice = twice.told(name, &format!("also {other}'s, so one overwrote the other"));
-            found.extend(twice.map(|group| findings::file_owned_twice(group, stays, goes, installed)));
+            let (keep, remove) =
+                if locked(name) && !locked(&other) { (name, &other) } else { (&other, name) };
+            let twice = twice.message(name, &format!("also recorded by {other} (one overwrote the other)"));
+            found.extend(twice.map(|group| findings::file_owned_twice(group, keep, remove, installed)));
         }
     }
     let summary = if wrong == 0 {
         format!("{} present, sizes as recorded", thousands(installed.files_seen))
     } else {
-        format!("{} looked at, {} not as recorded", thousands(installed.files_seen), thousands(wrong))
+        format!("{} checked, {} missing or altered", thousands(installed.files_seen), thousands(wrong))
     };
     Area { kind: AreaKind::Files, findings: found, summary }
 }
 
-/// Files with the same fault, and what is to say of each.
+/// Files with the same fault, each with a detail for the message.
 #[derive(Default)]
 struct Group(Vec<(String, String)>);
 
@@ -66,16 +65,17 @@ impl Group {
         self.0.push((clean(path, 160), detail));
     }
 
-    /// One sentence about them, libraries first, and the first file; nothing where there is none.
-    fn told(mut self, package: &str, what: &str) -> Option<FileGroup> {
+    /// One message for all files, libraries first; `None` for an empty group.
+    fn message(mut self, package: &str, what: &str) -> Option<FileGroup> {
         self.0.sort_by_key(|(path, _)| !path.contains(".so"));
         let first = self.0.first()?.0.clone();
         let text = match self.0.as_slice() {
             [(path, detail)] if detail.is_empty() => format!("{path} of {package} is {what}"),
             [(path, detail)] => format!("{path} of {package}{detail}"),
             many => {
-                let named: Vec<String> = many.iter().take(MOST).map(|(p, d)| format!("{p}{d}")).collect();
-                let more = many.len().saturating_sub(MOST);
+                let named: Vec<String> =
+                    many.iter().take(MAX_NAMED).map(|(p, d)| format!("{p}{d}")).collect();
+                let more = many.len().saturating_sub(MAX_NAMED);
                 let tail = if more > 0 { format!(", and {more} more") } else { String::new() };
                 format!("{} files of {package} are {what}: {}{tail}", many.len(), named.join("; "))
             }
@@ -114,7 +114,7 @@ mod tests {
         };
         let area = check(&installed, &|_| true);
         assert_eq!(area.findings.len(), 1);
-        assert_eq!(area.findings[0].message, "10 files of a are gone: f0; f1; f2, and 7 more");
+        assert_eq!(area.findings[0].message, "10 files of a are missing: f0; f1; f2, and 7 more");
         assert_eq!(thousands(1234567), "1,234,567");
     }
 }

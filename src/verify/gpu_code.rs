@@ -1,4 +1,4 @@
-//! The machine code in the environment's libraries against the GPUs of the machine.
+//! Checks whether the environment's libraries have GPU code for the machine's GPUs.
 
 use super::findings::{self, CodeHole, Hole, HoleEffect, NoKernel, PtxTooNew};
 use super::{Area, AreaKind};
@@ -11,10 +11,11 @@ use crate::model::native::{Native, OwnLibrary};
 use crate::model::version::cuda_short;
 use crate::registry::Registry;
 
-/// Of so many containers or more, code for a GPU in one alone is a helper, not the library: torch 2.15.0's MAGMA
-/// has 7.5 in 1 of 33 and fails on it, cuSPARSELt 0.7.1 in 1 of 795. Real support starts at 3 in 100 (cuBLASLt
-/// 12.8, 6.1). A library with fewer containers may keep its kernels in a form of its own (cuFFT has one, for 5.2).
-const CONTAINERS_THAT_TELL: usize = 10;
+/// In a library with at least this many fatbin containers, code for a GPU in only one container is a helper, not
+/// support. Measured: torch 2.15.0's MAGMA has 7.5 in 1 of 33 and fails on it, cuSPARSELt 0.7.1 in 1 of 795; real
+/// support starts at 3 in 100 (cuBLASLt 12.8, 6.1). A library with fewer containers may store its kernels in its own
+/// format (cuFFT has one container, for 5.2).
+const MIN_CONTAINERS_TO_JUDGE: usize = 10;
 
 pub(super) fn check(native: &Native, host: &Host, registry: &Registry) -> Area {
     let mut area = Area::of(AreaKind::GpuCode);
@@ -37,7 +38,7 @@ pub(super) fn check(native: &Native, host: &Host, registry: &Registry) -> Area {
     }
     let mut told: Vec<ComputeCapability> = Vec::new();
     for (gpu, capability) in gpus {
-        // One of several equal cards speaks for all.
+        // GPUs of one compute capability give the same findings.
         if told.contains(&capability) {
             continue;
         }
@@ -58,13 +59,13 @@ pub(super) fn check(native: &Native, host: &Host, registry: &Registry) -> Area {
         let all: Vec<String> = told.iter().map(ToString::to_string).collect();
         area.summary = match with_code.len() {
             0 => String::new(),
-            n => format!("{n} libraries of {} packages looked at for {}", packages.len(), all.join(", ")),
+            n => format!("{n} libraries of {} packages checked for {}", packages.len(), all.join(", ")),
         };
     }
     area
 }
 
-/// What torch's own kernels were compiled for: the list in `libtorch_python.so`, else the usual targets of
+/// The targets of torch's own kernels: the list in `libtorch_python.so`, else the most frequent set of targets in
 /// `libtorch_cuda.so`.
 fn torch_targets(native: &Native) -> Option<CodeTargets> {
     let own =
@@ -79,7 +80,7 @@ fn torch_targets(native: &Native) -> Option<CodeTargets> {
     })
 }
 
-/// What the library of a framework beside torch that has the most code has it for.
+/// The targets of the library with the most fatbin containers, NVIDIA's excluded: for a framework other than torch.
 fn of_largest(with_code: &[&OwnLibrary]) -> Option<String> {
     let own = with_code.iter().filter(|own| !own.package.starts_with("nvidia-"));
     let own = own.max_by_key(|own| own.library.device.as_ref().map(|code| code.containers))?;
@@ -113,7 +114,7 @@ impl Judge<'_> {
         }
     }
 
-    /// The PTX that a library has for the GPU, where this driver is older than its compiler.
+    /// The library's PTX for the GPU, if the driver is too old to compile it.
     fn too_new(&self, library: &str, code: &DeviceCode) -> Option<PtxTooNew> {
         let fits = code.ptx_isa.iter().filter(|(target, _)| target.ptx_covers(self.capability));
         let isa = fits.map(|(_, isa)| *isa).min()?;
@@ -121,21 +122,23 @@ impl Judge<'_> {
         let newest =
             || self.registry.newest_ptx_isa().filter(|known| isa > known.isa).map(|known| &known.cuda);
         let needs = match (self.registry.cuda_of_ptx_isa(isa), newest()) {
-            (Some(needs), _) if (has.major, has.minor) < (needs.major, needs.minor) => cuda_short(needs),
-            // A language newer than every one that is known is compiled by newer drivers alone.
+            (Some(needs), _) if (has.major, has.minor) < (needs.major, needs.minor) => {
+                format!("{} or newer", cuda_short(needs))
+            }
+            // Only drivers newer than the registry compile a PTX version that the registry does not know.
             (None, Some(known)) if (has.major, has.minor) <= (known.major, known.minor) => {
-                format!("after {}", cuda_short(known))
+                format!("newer than {}", cuda_short(known))
             }
             _ => return None,
         };
         Some(PtxTooNew { library: library.to_owned(), needs, has: cuda_short(has) })
     }
 
-    /// A library beside torch's own kernels.
+    /// Checks a library other than torch's own.
     fn library(&self, own: &OwnLibrary) -> Option<Finding> {
         let code = own.library.device.as_ref()?;
         let path = &own.library.path;
-        // torch's own are judged by its list; what is read of them here is a union.
+        // torch's other libraries are checked by the list of targets; MAGMA's targets differ from it.
         if own.package == "torch" && !path.ends_with("libtorch_cuda_linalg.so") || code.containers == 0 {
             return None;
         }
@@ -147,18 +150,18 @@ impl Judge<'_> {
         if !of_nvidia && own.package != "torch" && served.sass == 0 && served.ptx > 0 {
             let library = format!("{name} of {}", own.package);
             return Some(match self.too_new(&library, code) {
-                // It runs, after a while.
                 None => findings::compiled_at_first_use(&library, &label, false),
                 Some(ptx) if own.package == "torchvision" => {
                     findings::no_kernel_image(&label, &NoKernel::PtxTooNew(ptx))
                 }
-                // Whether anybody calls it is not known.
+                // It is unknown whether the program uses this library.
                 Some(ptx) => findings::gpu_code_hole(&label, &Hole::PtxTooNew(ptx)),
             });
         }
-        // An extension of a package is its code, however little; NVIDIA's libraries are many things.
+        // For an extension, no code at all is conclusive even with few containers. NVIDIA's libraries may have other
+        // forms of code.
         let is_extension = !of_nvidia && own.package != "torch" && covered == 0;
-        if !is_extension && (covered > 1 || code.containers < CONTAINERS_THAT_TELL) {
+        if !is_extension && (covered > 1 || code.containers < MIN_CONTAINERS_TO_JUDGE) {
             return None;
         }
         let decides = own.package == "torchvision" && path.starts_with("torchvision/") && is_extension;
@@ -170,7 +173,7 @@ impl Judge<'_> {
             effect: match own.package == "torch" {
                 true => HoleEffect::LinearAlgebra,
                 false if is_extension => HoleEffect::NoKernelImage,
-                false => HoleEffect::NotMadeForIt,
+                false => HoleEffect::NotBuiltForGpu,
             },
         };
         Some(match decides {
@@ -185,8 +188,7 @@ mod tests {
     use super::*;
     use crate::model::platform::Platform;
 
-    /// PTX of a language that is newer than every known one is compiled by drivers newer than the newest known, and by
-    /// none before.
+    /// PTX with an ISA version newer than the registry's needs a driver newer than every known one.
     #[test]
     fn ptx_newer_than_what_is_known() {
         let registry = Registry::embedded();

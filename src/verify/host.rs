@@ -1,4 +1,4 @@
-//! The machine against the envelope: platform, C library, driver, GPUs.
+//! Checks the machine against the envelope in the lock: platform, C library, driver, GPUs.
 
 use super::findings::{self, DriverTooNew, NotJudged};
 use super::{Area, AreaKind};
@@ -9,7 +9,7 @@ use crate::model::platform::Libc;
 use crate::model::solution::Envelope;
 use crate::model::version::DottedVersion;
 
-/// Judges a machine by what a stack needs. `native` is the driver from which on its PTX runs too.
+/// Checks whether a machine meets an envelope. `native` is the first driver that also runs the stack's PTX.
 pub fn check(
     envelope: &Envelope,
     uses_cuda: bool,
@@ -54,7 +54,7 @@ fn gpus(
         }
         Some(gpus) => gpus,
     };
-    // What runs CUDA is the user-mode driver; what knows the GPU is the kernel module.
+    // The user-mode driver determines the CUDA version, the kernel module which GPUs are supported.
     let driver = host.driver.as_ref().map(crate::model::host::Driver::user_mode);
     let kernel = host.driver.as_ref().map(|d| &d.version);
     if driver.is_none() {
@@ -97,12 +97,12 @@ fn gpus(
     }
 }
 
-/// What the probe noted of the GPUs that programs will not see, or not as one would think.
+/// Findings for the probe's notes about hidden or unusable GPUs.
 pub(super) fn notes(host: &Host) -> Vec<Finding> {
     let of = |note: &HostNote| match note {
         HostNote::VisibleDevices { .. } => Some(findings::hidden_gpus(note, host.has_no_gpu())),
-        HostNote::NotGranted { .. } => Some(findings::hidden_gpus(note, true)),
-        HostNote::DriverNotLoaded | HostNote::CompatDoesNotServe { .. } => {
+        HostNote::NoAccess { .. } => Some(findings::hidden_gpus(note, true)),
+        HostNote::DriverNotLoaded | HostNote::CompatUnsupported { .. } => {
             Some(findings::not_judged(NotJudged::Note(note.clone()), false))
         }
         _ => None,

@@ -1,11 +1,11 @@
-//! How an environment was installed: by two hands, over an older one, behind other packages.
+//! Checks how the environment was installed: mixed installers, leftovers, shadowed packages, toolkit.
 
 use super::findings::{self, Leftover};
 use super::{Area, AreaKind};
 use crate::model::finding::Finding;
 use crate::model::installed::{Installed, Traces};
 
-/// conda's names of what pip calls otherwise.
+/// Packages whose conda name differs from the name on PyPI.
 const CONDA_NAMES: [(&str, &str); 4] = [
     ("pytorch", "torch"),
     ("pytorch-gpu", "torch"),
@@ -13,7 +13,7 @@ const CONDA_NAMES: [(&str, &str); 4] = [
     ("tensorflow-base", "tensorflow"),
 ];
 
-/// `locked` tells whether a package is in the lock; without a lock, any is.
+/// `locked`: whether a package is in the lock; true for every package without a lock.
 pub(super) fn check(
     installed: &Installed,
     traces: &Traces,
@@ -22,19 +22,19 @@ pub(super) fn check(
 ) -> Area {
     let mut area = Area::of(AreaKind::Install);
     shadowing(installed, traces, locked, &mut area.findings);
-    two_hands(installed, traces, &mut area.findings);
+    conda_and_pip(installed, traces, &mut area.findings);
     let site = &installed.site_packages;
     let renamed = traces.leftovers.iter().map(|name| (Leftover::Renamed, name));
     let unrecorded = traces.unrecorded.iter().map(|path| (Leftover::Unrecorded, path));
     let left = renamed.chain(unrecorded);
     area.findings.extend(left.map(|(kind, path)| findings::leftover_folder(kind, path, site)));
     toolkit(traces, torch_cuda, &mut area.findings);
-    area.summary = by_whom(installed);
+    area.summary = installer_counts(installed);
     area
 }
 
-/// `55 by pip, 3 by conda`
-fn by_whom(installed: &Installed) -> String {
+/// The number of packages by installer: `55 by pip, 3 by conda`.
+fn installer_counts(installed: &Installed) -> String {
     let mut counts: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
     for distribution in &installed.distributions {
         *counts.entry(distribution.installer.as_deref().unwrap_or("an unknown installer")).or_default() += 1;
@@ -55,13 +55,13 @@ fn shadowing(
     }
 }
 
-/// One package installed by conda and by pip: each overwrote some of the other's files.
-fn two_hands(installed: &Installed, traces: &Traces, found: &mut Vec<Finding>) {
+/// Finds packages that both conda and pip installed.
+fn conda_and_pip(installed: &Installed, traces: &Traces, found: &mut Vec<Finding>) {
     for package in &traces.conda {
         let name = &package.name;
         let pip_name = CONDA_NAMES.iter().find(|(conda, _)| conda == name).map(|(_, pip)| (*pip).to_owned());
         let pip_name = pip_name.unwrap_or_else(|| crate::model::text::normalized_name(name));
-        if super::FURNITURE.contains(&pip_name.as_str()) {
+        if super::PREINSTALLED_PACKAGES.contains(&pip_name.as_str()) {
             continue;
         }
         let own = installed.distributions.iter().find(|d| d.name == pip_name);
@@ -72,7 +72,7 @@ fn two_hands(installed: &Installed, traces: &Traces, found: &mut Vec<Finding>) {
     }
 }
 
-/// The toolkit that extensions would be built with, beside the CUDA that torch was built with.
+/// Compares the CUDA toolkit for building extensions with torch's CUDA version.
 fn toolkit(traces: &Traces, torch_cuda: Option<&semver::Version>, found: &mut Vec<Finding>) {
     let (Some(toolkit), Some(cuda)) = (&traces.toolkit, torch_cuda) else { return };
     if u64::from(toolkit.version.major()) != cuda.major {

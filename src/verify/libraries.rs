@@ -1,4 +1,5 @@
-//! The process that importing the frameworks would make: does it consist of the environment's own libraries?
+//! Checks the libraries that importing the frameworks would load: whether they are found, come from the environment,
+//! and match each other.
 
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
@@ -17,25 +18,25 @@ use crate::model::text::clean;
 use crate::model::version::DottedVersion;
 use crate::registry::Registry;
 
-/// The libraries of torch and CUDA by the start of their names: of others a system's copy does as well.
+/// Prefixes of the library names of torch and CUDA. For other libraries, the system's copy is as good.
 const OURS: [&str; 7] = ["libcu", "libnv", "libnccl", "libtorch", "libc10", "libcaffe2", "libshm"];
-/// No more copies are named.
+/// Maximum number of copies named in the finding.
 const MOST_COPIES: usize = 3;
 
-/// `driver_is_due` tells whether the driver's library has to be on this machine where a GPU is.
+/// `expect_driver_library`: whether a machine with a GPU must have the driver's library.
 pub(super) fn check(
     native: &Native,
     installed: &Installed,
     host: &Host,
-    driver_is_due: bool,
+    expect_driver_library: bool,
     registry: &Registry,
 ) -> Area {
     let mut area = Area::of(AreaKind::Libraries);
     if let Some(why) = &native.not_done {
         area.findings.push(findings::not_judged(NotJudged::Libraries(why.clone()), false));
-        area.summary = "not judged".to_owned();
+        area.summary = "not checked".to_owned();
     }
-    if native.interpreter_gone {
+    if native.interpreter_missing {
         area.findings.push(findings::missing_interpreter());
     }
     unreadable(native, installed, &mut area.findings);
@@ -55,9 +56,9 @@ pub(super) fn check(
         }
     }
     area.findings.extend(judge.missing());
-    area.findings.extend(driver_library::absent(process, host, driver_is_due));
+    area.findings.extend(driver_library::absent(process, host, expect_driver_library));
     area.findings.extend(judge.missing_versions());
-    // One cause is told once.
+    // A shadowed library already explains mixed releases of cuDNN.
     let told = |f: &Finding| f.code == Code::ShadowedLibrary && f.severity == Severity::Error;
     if !area.findings.iter().any(told) {
         area.findings.extend(judge.mixed_cudnn(&of_cudnn));
@@ -67,7 +68,7 @@ pub(super) fn check(
     area
 }
 
-/// Libraries that cannot be read. One whose size or hash is wrong is told with the files.
+/// Reports libraries that cannot be read, except those that the file check reports.
 fn unreadable(native: &Native, installed: &Installed, found: &mut Vec<Finding>) {
     for UnreadableLibrary { package, path, why } in &native.unreadable {
         let distribution = installed.distributions.iter().find(|d| d.name == *package);
@@ -81,7 +82,7 @@ fn unreadable(native: &Native, installed: &Installed, found: &mut Vec<Finding>) 
             })
         });
         match why {
-            // What is called a library may be a text for the linker.
+            // A `.so` file may be a linker script.
             Unreadable::NotElf => {}
             Unreadable::Damaged(_) if told => {}
             Unreadable::Damaged(why) => found.push(findings::unreadable_library(path, package, why)),
@@ -96,14 +97,14 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Whether the environment has a library of that name, and the loader takes another.
+    /// Reports an object that the loader takes although the environment has a library of that name.
     fn shadowed(&self, at: usize, object: &Object, name: &str) -> Option<Finding> {
-        // By the name that others ask for it: a file may carry its whole version.
+        // Also compares SONAMEs: a file name may have the full version.
         let serves = |own: &&OwnLibrary| {
             file_name(&own.file) == name || (object.soname.is_some() && own.library.soname == object.soname)
         };
         let mut own: Vec<_> = self.native.own.iter().filter(serves).collect();
-        // What is asked for by its path is what is meant.
+        // A library loaded by path is intended.
         if own.is_empty() || object.how == How::Path || !OURS.iter().any(|kind| name.starts_with(kind)) {
             return None;
         }
@@ -113,7 +114,7 @@ impl Judge<'_> {
         own.sort_by_key(|own| own.library.path.clone());
         let own = own[0];
         let there = self.native.versions.get(at).and_then(Option::as_ref).map(short);
-        // NVIDIA's wheels are versioned as their libraries are.
+        // NVIDIA's wheels have the version of their library.
         let here = own.library.version.as_ref().map(short).or_else(|| {
             let package = self.installed.distributions.iter().find(|d| d.name == own.package)?;
             package.name.starts_with("nvidia-").then(|| first_three(&package.version.to_string()))
@@ -121,7 +122,7 @@ impl Judge<'_> {
         let numbers = |text: &String| text.parse::<DottedVersion>().ok();
         let order =
             there.as_ref().and_then(numbers).zip(here.as_ref().and_then(numbers)).map(|(a, b)| a.cmp(&b));
-        // A whole cuDNN of another release is no mixture: it runs, but under a torch that was built with a newer one.
+        // A complete cuDNN of another release works, unless torch was built with a newer one.
         let is_cudnn = name.starts_with("libcudnn");
         let whole = is_cudnn && self.cudnn_is_elsewhere();
         let of_torch = self.installed.distributions.iter().any(|d| d.name == "torch");
@@ -130,7 +131,7 @@ impl Judge<'_> {
             Some(Ordering::Less) if whole && !of_torch => Severity::Warning,
             Some(Ordering::Greater) if whole => Severity::Warning,
             Some(Ordering::Less) => Severity::Error,
-            // A newer library of the same major serves what was built for an older one; parts of cuDNN do not.
+            // A newer library of the same major version is compatible, except for single parts of cuDNN.
             Some(Ordering::Greater) if is_cudnn => Severity::Error,
             Some(Ordering::Greater) | None => Severity::Warning,
         };
@@ -155,20 +156,20 @@ impl Judge<'_> {
         Some(findings::shadowed_library(severity, shadow))
     }
 
-    /// Why the loader takes a file, and what mends it.
+    /// Why the loader takes a file, and the fix.
     fn cause(&self, object: &Object, name: &str, own: Option<&str>) -> (String, Option<Fix>) {
         let by = object.by.and_then(|by| self.process.objects.get(by));
         let by_name = by.map_or_else(|| "the program".to_owned(), |by| file_name(&by.path));
         match &object.how {
             How::LibraryPath(folder) => {
                 let folder = shown(folder);
-                let whole = own.map(|own| format!("asks for {name} before {own}")).unwrap_or_default();
+                let whole = own.map(|own| format!("tries {name} before {own}")).unwrap_or_default();
                 let way = match by.map(|by| by.finds_by) {
                     _ if own.is_some_and(|own| own != name) && object.name == name => whole.as_str(),
-                    _ if own.is_none() => "looks there before the system's folders",
-                    Some(FindsBy::Runpath) => "finds others by RUNPATH, which loses to LD_LIBRARY_PATH",
-                    Some(FindsBy::Rpath) => "has an RPATH that does not lead to it",
-                    _ => "has no path of its own to it",
+                    _ if own.is_none() => "searches it before the system folders",
+                    Some(FindsBy::Runpath) => "has a RUNPATH, which LD_LIBRARY_PATH overrides",
+                    Some(FindsBy::Rpath) => "has an RPATH without the environment's folder",
+                    _ => "has neither RPATH nor RUNPATH",
                 };
                 (
                     format!("LD_LIBRARY_PATH has {folder}, and {by_name} {way}"),
@@ -182,16 +183,17 @@ impl Judge<'_> {
             How::Rpath(of) | How::Runpath(of) => {
                 let kind = if matches!(object.how, How::Rpath(_)) { "RPATH" } else { "RUNPATH" };
                 let of = self.process.objects.get(*of).map(|o| shown(&o.path)).unwrap_or_default();
-                (format!("the {kind} of {of} leads there"), None)
+                (format!("the {kind} of {of} points there"), None)
             }
-            How::Cache | How::Default(_) => {
-                (format!("{by_name} has no path to the environment's own, and the system has {name}"), None)
-            }
-            How::Path | How::Program => ("it was asked for by its path".to_owned(), None),
+            How::Cache | How::Default(_) => (
+                format!("{by_name} has no search path to the environment's copy, and the system has {name}"),
+                None,
+            ),
+            How::Path | How::Program => ("it is loaded by its path".to_owned(), None),
         }
     }
 
-    /// A file that serves a name and is too old for who asks: told once for each such file.
+    /// Files that lack symbol versions which others require; one finding for each file.
     fn missing_versions(&self) -> Vec<Finding> {
         let mut out: Vec<(usize, Finding)> = Vec::new();
         for missing in &self.native.missing_versions {
@@ -225,23 +227,23 @@ impl Judge<'_> {
         let mut out: Vec<Finding> = Vec::new();
         let mut told: Vec<&str> = Vec::new();
         for (place, missing) in self.process.missing.iter().enumerate() {
-            // One library that is gone is one fault, however many ask for it: the first, of the framework, speaks.
+            // One finding for each missing library, for the first that requires it: the framework's come first.
             if told.contains(&missing.name.as_str()) {
                 continue;
             }
             told.push(&missing.name);
             let others =
                 self.process.missing.iter().skip(place + 1).filter(|m| m.name == missing.name).count();
-            // The driver's library is no package's, and without a driver it is missing by right.
+            // libcuda.so.1 is provided by the driver, not by a wheel: `driver_library::absent` reports it.
             if missing.name.starts_with("libcuda.so") {
                 continue;
             }
-            // One that is there and broken is told as such.
+            // A damaged library is reported as unreadable.
             let broken = |library: &UnreadableLibrary| library.path.rsplit('/').next() == Some(&missing.name);
             if self.native.unreadable.iter().any(broken) {
                 continue;
             }
-            // What an extension misses matters when it is imported, which one for another FFmpeg never is.
+            // A missing library matters only if the extension is imported. Builds for another FFmpeg never are.
             let of_framework = place < self.native.of_framework.1;
             let severity = match (of_framework, OURS.iter().any(|kind| missing.name.starts_with(kind))) {
                 (true, _) => Severity::Error,
@@ -251,7 +253,7 @@ impl Judge<'_> {
             let by = missing.by.and_then(|by| self.process.objects.get(by));
             let by_name = by.map_or_else(|| "the program".to_owned(), |by| file_name(&by.path));
             let own = self.native.own.iter().find(|own| file_name(&own.file) == missing.name);
-            // Whose RECORD has it brings it back; the one that asks for it only with what it needs.
+            // Reinstall the package whose RECORD lists the library, else the package that requires it.
             let records = |d: &&crate::model::installed::Distribution| {
                 d.faults.iter().any(|fault| matches!(fault, FileFault::Missing(path) if path.rsplit('/').next() == Some(&missing.name)))
             };
@@ -263,14 +265,14 @@ impl Judge<'_> {
                     lost.map(|lost| Fix::command(findings::reinstall(self.installed, &lost.name)))
                 }
                 (true, Some(owner)) => {
-                    // With what it needs: the package that has the library may be gone whole.
+                    // With dependencies: the package that provides the library may be missing.
                     let command = findings::reinstall(self.installed, &owner.package);
                     Some(Fix::command(command.replace(" --no-deps", "")))
                 }
                 (true, None) => None,
-                // No wheel brings the system's libraries.
+                // A system library: no wheel provides it.
                 (false, _) => Some(Fix::advice(format!(
-                    "install the system package that has {} (`apt-file search {0}`, `dnf provides '*/{0}'`)",
+                    "install the system package that provides {} (`apt-file search {0}`, `dnf provides '*/{0}'`)",
                     clean(&missing.name, 100)
                 ))),
             };
@@ -290,18 +292,18 @@ impl Judge<'_> {
         out
     }
 
-    /// Whether no part of cuDNN would come from the environment: then it is another's, and whole.
+    /// Whether all parts of cuDNN come from outside the environment.
     fn cudnn_is_elsewhere(&self) -> bool {
         let of_cudnn = self.process.objects.iter().filter(|o| file_name(&o.path).starts_with("libcudnn"));
         of_cudnn.into_iter().all(|object| self.native.own.iter().all(|own| own.file != object.file))
     }
 
-    /// cuDNN is one release, whatever the number of its files.
+    /// Reports parts of cuDNN from different releases of one major version.
     fn mixed_cudnn(&self, of_cudnn: &[usize]) -> Option<Finding> {
         let mut seen: Vec<(String, PathBuf)> = Vec::new();
         for at in of_cudnn {
             let object = &self.process.objects[*at];
-            // Two majors have different names and live side by side.
+            // Different major versions have different file names and can be loaded together.
             let Some(version) = self.native.versions.get(*at).and_then(Option::as_ref) else { continue };
             let major = |text: &str| text.split('.').next().map(str::to_owned);
             let version = short(version);
@@ -316,7 +318,7 @@ impl Judge<'_> {
         None
     }
 
-    /// Copies that lie about and which of them matter: mostly none.
+    /// Reports copies of CUDA libraries outside the environment that the process does not use.
     fn other_copies(&self) -> Option<Finding> {
         let is_used = |path: &Path| self.process.objects.iter().any(|o| o.file == path);
         let idle: Vec<String> = self
@@ -347,11 +349,11 @@ impl Judge<'_> {
             (Some(version), n) if n > 1 => format!("cuDNN {}, from {n} folders; ", version.text),
             _ => String::new(),
         };
-        format!("{cudnn}{} would be loaded", self.native.of_framework.0.saturating_sub(1))
+        format!("{cudnn}{} libraries would be loaded", self.native.of_framework.0.saturating_sub(1))
     }
 }
 
-/// `9.10.2` of `9.10.2.21`: build numbers are not in every file.
+/// The first three parts of a version, `9.10.2` of `9.10.2.21`: not every file has a build number.
 fn short(version: &LibraryVersion) -> String {
     first_three(&version.text)
 }

@@ -1,24 +1,24 @@
-//! The state of the machine: what would keep a program from running on it today.
+//! Checks the current state of the machine: what prevents a program from running.
 
 use super::findings::{self, DeviceFilesGone, MemoryFault, Mismatch, NotJudged};
 use super::{Area, AreaKind};
 use crate::model::finding::Finding;
 use crate::model::machine_state::{CardState, ComputeMode, DeviceFiles, MachineState};
 
-/// Of a card with less than this share of its memory free, most programs will not get enough.
+/// Percentage of free GPU memory below which a warning is given.
 const LITTLE_FREE: u64 = 10;
 
-/// Judges the state of a machine that has GPUs. `needs_gpu` tells whether anything here would use them, `require_gpu`
-/// whether that they cannot be used is a fault.
+/// Checks the state of a machine. `needs_gpu`: whether something installed or locked uses GPUs; `require_gpu`:
+/// whether a missing GPU is an error.
 pub(super) fn check(state: &MachineState, needs_gpu: bool, require_gpu: bool) -> Area {
     let mut area = Area::of(AreaKind::Machine);
     let found = &mut area.findings;
     if state.library_and_module_disagree {
-        found.push(findings::driver_mismatch(Mismatch::SaidByNvml));
+        found.push(findings::driver_mismatch(Mismatch::ReportedByNvml));
     }
     let missing = state.device_files.map(|files| missing_files(&files)).unwrap_or_default();
-    if state.was_given_no_gpu() {
-        // The driver is the host's. A container that is built, or that only resolves, needs none of its GPUs.
+    if state.container_has_no_devices() {
+        // /sys and /proc show the host's driver. A container that is being built or only resolves needs no GPU.
         found.push(match require_gpu {
             true => findings::no_device_files(DeviceFilesGone::ContainerGivenNone),
             false => findings::not_judged(NotJudged::ContainerWithoutGpus, false),
@@ -27,10 +27,10 @@ pub(super) fn check(state: &MachineState, needs_gpu: bool, require_gpu: bool) ->
         let in_container = state.container.is_some();
         found.push(findings::no_device_files(DeviceFilesGone::Some { missing, in_container }));
     }
-    // Where there is no device file at all this was said.
+    // A container without any device file is already reported.
     if let Some(devices) = state.container.as_ref().and_then(|c| c.visible_devices.as_deref())
         && ["void", "none"].contains(&devices)
-        && !state.was_given_no_gpu()
+        && !state.container_has_no_devices()
     {
         found.push(findings::no_device_files(DeviceFilesGone::SwitchedOff(devices.to_owned())));
     }
@@ -66,7 +66,7 @@ fn card(card: &CardState, found: &mut Vec<Finding>) {
     };
     match (card.compute_mode, card.processes.unwrap_or_default()) {
         (Some(ComputeMode::Prohibited), _) => found.push(findings::compute_mode(&name, false)),
-        // NVIDIA's own advice for MPS: its server has the card, and shares it.
+        // NVIDIA recommends exclusive mode for MPS: the MPS server shares the GPU.
         (Some(ComputeMode::Exclusive), _) if card.may_be_mps => {}
         (Some(ComputeMode::Exclusive), n) if n > 0 => found.push(findings::compute_mode(&name, true)),
         _ => {}
@@ -75,7 +75,7 @@ fn card(card: &CardState, found: &mut Vec<Finding>) {
         found.push(findings::memory_errors(&name, MemoryFault::NoSpareRows));
     }
     if let Some(errors) = card.uncorrected_errors.filter(|n| *n > 0) {
-        // From Ampere on an error ends the program that had it, and its row is replaced: the next one runs.
+        // From Ampere on, an error ends only the affected program, and the row is remapped.
         let contained = card.remapping_failed.is_some();
         found.push(findings::memory_errors(&name, MemoryFault::Uncorrected { errors, contained }));
     }
@@ -167,7 +167,7 @@ mod tests {
             let codes: Vec<Code> = check(&state, true, true).findings.iter().map(|f| f.code).collect();
             assert_eq!(codes, expected, "{state:?}");
         }
-        // What a container without GPUs is called, by what is asked of it.
+        // A container without GPUs, by requirement.
         let given_none = MachineState {
             device_files: Some(DeviceFiles { control: false, unified_memory: false, cards: 0 }),
             container: Some(Container { visible_devices: None }),
@@ -186,7 +186,7 @@ mod tests {
             let found = check(state, needs_gpu, require_gpu).findings;
             assert_eq!(found.first().map(|f| (f.code, f.severity)), expected, "{state:?}");
         }
-        // An error in memory ends a program; only without spare rows it stays.
+        // A contained memory error is a warning.
         let contained = card(&|c| (c.uncorrected_errors, c.remapping_failed) = (Some(1), Some(false)));
         assert_eq!(check(&contained, true, false).findings[0].severity, Severity::Warning);
     }

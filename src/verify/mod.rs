@@ -1,6 +1,6 @@
-//! Verify: what is installed and the machine, held against the lock, or against each other.
+//! Verify: compares the environment and the machine with the lock, or with each other.
 //!
-//! Each check is a function of values that returns findings; files were read before, by `inspect`.
+//! Each check is a pure function that returns findings; `inspect` and `probe` read the files before.
 
 mod drift;
 mod driver_library;
@@ -16,7 +16,7 @@ mod packages;
 mod paths;
 pub mod smoke;
 
-pub use packages::FURNITURE;
+pub use packages::PREINSTALLED_PACKAGES;
 
 use std::fmt;
 
@@ -32,28 +32,28 @@ use crate::model::solution::Envelope;
 use crate::model::version::DottedVersion;
 use crate::registry::{CudaFrom, Registry};
 
-/// What a part of the report is about, in the order of the report.
+/// The subject of a part of the report, in the order of the report.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AreaKind {
-    /// What the machine is: platform, driver, GPUs.
+    /// The machine's hardware and software: platform, driver, GPUs.
     Host,
-    /// What the machine is doing.
+    /// The machine's current state.
     Machine,
     /// Installed packages.
     Packages,
-    /// Recorded files.
+    /// Files that RECORD lists.
     Files,
     /// How the environment was installed.
     Install,
-    /// What the loader would pick.
+    /// Libraries that the loader would take.
     Libraries,
-    /// Machine code for the GPUs.
+    /// Code for the machine's GPUs.
     GpuCode,
     /// What changed since the lock was made.
     Drift,
-    /// What really ran.
+    /// The smoke test.
     Smoke,
-    /// A machine that a file describes, by the file.
+    /// A machine that a host file describes; the file's path.
     HostFile(String),
 }
 
@@ -74,19 +74,19 @@ impl fmt::Display for AreaKind {
     }
 }
 
-/// The findings of one area, for the report's lines.
+/// The findings about one subject: one line of the report.
 #[derive(Debug, Clone)]
 pub struct Area {
-    /// What it is about.
+    /// The subject.
     pub kind: AreaKind,
-    /// What was found.
+    /// The findings.
     pub findings: Vec<Finding>,
-    /// One phrase about what is well.
+    /// A summary for the line in the report.
     pub summary: String,
 }
 
 impl Area {
-    /// An area in which nothing was found yet.
+    /// An area without findings.
     pub fn of(kind: AreaKind) -> Area {
         Area { kind, findings: Vec::new(), summary: String::new() }
     }
@@ -97,7 +97,7 @@ impl Area {
     }
 }
 
-/// Holds an environment and a machine against a target of a lock.
+/// Compares an environment and a machine with a target of a lock.
 pub fn against_lock(target: &Target, host: &Host, installed: &Installed, require_gpu: bool) -> Vec<Area> {
     vec![
         check_host(target, host, require_gpu),
@@ -106,33 +106,32 @@ pub fn against_lock(target: &Target, host: &Host, installed: &Installed, require
     ]
 }
 
-/// Holds the environment's libraries against the machine: what would be loaded, and whether it has code for the
-/// GPUs.
+/// Checks the environment's libraries: which ones would be loaded, and whether they have code for the GPUs.
 ///
-/// `driver_is_due` tells whether a driver's library has to be found: the host is the machine that the files were read on,
-/// and no container that was given no GPU.
+/// `expect_driver_library`: whether `libcuda.so.1` must be found. False for a described machine and for a container without
+/// GPUs.
 pub fn native(
     native: &Native,
     installed: &Installed,
     host: &Host,
-    driver_is_due: bool,
+    expect_driver_library: bool,
     registry: &Registry,
 ) -> Vec<Area> {
-    // An environment without a framework has no process to speak of.
+    // Without a framework there are no libraries to check.
     if native.process.is_none()
         && native.not_done.is_none()
         && native.unreadable.is_empty()
-        && !native.interpreter_gone
+        && !native.interpreter_missing
     {
         return Vec::new();
     }
     vec![
-        libraries::check(native, installed, host, driver_is_due, registry),
+        libraries::check(native, installed, host, expect_driver_library, registry),
         gpu_code::check(native, host, registry),
     ]
 }
 
-/// Judges how the environment was installed. `locked` tells whether a package is in the lock.
+/// Checks how the environment was installed. `locked`: whether a package is in the lock.
 pub fn install(
     installed: &Installed,
     traces: &Traces,
@@ -140,7 +139,7 @@ pub fn install(
     locked: &dyn Fn(&str) -> bool,
 ) -> Area {
     let torch = installed.distributions.iter().find(|d| d.name == "torch");
-    // `cu128` is CUDA 12.8; what the registry does not know has no build of its own.
+    // Maps `cu128` to CUDA 12.8; a variant that the registry does not know is not compared.
     let cuda = torch.and_then(|d| {
         let variant = d.variant.as_deref()?;
         let build = registry.builds().iter().find(|b| b.variant == variant)?;
@@ -149,15 +148,14 @@ pub fn install(
     install::check(installed, traces, cuda.as_ref(), locked)
 }
 
-/// The release of the driver's library that would be loaded, where its file's name says one.
+/// The version of the driver's library that would be loaded, from its file name.
 pub fn driver_release(native: &Native) -> Option<DottedVersion> {
     let mut objects = native.process.iter().flat_map(|process| &process.objects);
     let driver = objects.find(|object| paths::file_name(&object.path).starts_with("libcuda.so"))?;
     crate::model::host::Driver::release_of_library(&paths::file_name(&driver.file))
 }
 
-/// Puts what there is to say of the GPUs that programs see here where it belongs: to the host, which is an area of its
-/// own even where nothing else was judged of it.
+/// Adds the findings about GPUs that programs do not see to the host area. Creates that area if it is missing.
 pub fn add_notes(areas: &mut Vec<Area>, host: &Host) {
     let notes = host::notes(host);
     if notes.is_empty() {
@@ -169,8 +167,7 @@ pub fn add_notes(areas: &mut Vec<Area>, host: &Host) {
     }
 }
 
-/// What changed since the lock was made; nothing where nothing did.
-/// `loaded_cudnn` is the release that would be loaded, `9.10.2`.
+/// What changed since the lock was made; `None` if nothing did.
 pub fn drift(target: &Target, host: &Host, native: &Native) -> Option<Area> {
     let objects = native.process.iter().flat_map(|process| &process.objects).zip(&native.versions);
     let of_cudnn = objects.filter(|(object, _)| {
@@ -182,16 +179,16 @@ pub fn drift(target: &Target, host: &Host, native: &Native) -> Option<Area> {
     drift::check(target, host, release.into_iter().next().as_deref())
 }
 
-/// Judges what the machine is doing now; nothing where nothing of NVIDIA's is there. `needs_gpu` tells whether anything
-/// here would use a GPU.
+/// Checks the current state of the machine; `None` if there are neither NVIDIA GPUs nor findings. `needs_gpu`:
+/// whether something installed or locked uses a GPU.
 pub fn machine(state: &MachineState, needs_gpu: bool, require_gpu: bool) -> Option<Area> {
     let area = machine::check(state, needs_gpu, require_gpu);
     (!state.cards.is_empty() || !area.findings.is_empty()).then_some(area)
 }
 
-/// Holds a machine against the envelope of a target.
+/// Checks a machine against the envelope of a target.
 pub fn check_host(target: &Target, host: &Host, require_gpu: bool) -> Area {
-    // The newest of the toolkits: below its driver some part runs in compatibility mode.
+    // Below the driver of the newest toolkit, some part runs by minor-version compatibility.
     let toolkits = target.frameworks.iter().filter_map(|x| x.native_driver.as_ref());
     let native = target.stack.iter().filter_map(|s| s.native_driver.as_ref()).chain(toolkits).max();
     let by_torch = target.stack.as_ref().is_some_and(|s| is_cuda(&s.variant));
@@ -199,14 +196,13 @@ pub fn check_host(target: &Target, host: &Host, require_gpu: bool) -> Area {
     host::check(&target.envelope, uses_cuda, native, host, require_gpu)
 }
 
-/// The target that an environment was most probably installed from: the first with the most packages
-/// as they are installed.
+/// The target that an environment was most likely installed from: the first one with the most matching packages.
 pub fn installed_target<'l>(lock: &'l Lockfile, installed: &Installed) -> Option<&'l Target> {
-    // Of equals, `max_by_key` takes the last.
+    // `max_by_key` returns the last maximum, hence `rev`.
     lock.targets.iter().rev().max_by_key(|target| packages::count_as_locked(target, installed))
 }
 
-/// Holds an environment against the machine and itself, without a lock.
+/// Checks an environment against the machine, and its packages against each other, without a lock.
 pub fn without_lock(registry: &Registry, host: &Host, installed: &Installed, require_gpu: bool) -> Vec<Area> {
     let platform = host.system.platform;
     let (envelopes, toolkits): (Vec<_>, Vec<_>) = needs_of_installed(registry, installed, platform)
@@ -225,8 +221,8 @@ pub fn without_lock(registry: &Registry, host: &Host, installed: &Installed, req
     areas
 }
 
-/// What the installed frameworks need of a machine, as far as the registry knows their builds and their files say that
-/// CUDA is used.
+/// What the installed frameworks need from a machine. Skips builds that the registry does not know and builds that do
+/// not use CUDA.
 fn needs_of_installed<'r>(
     registry: &'r Registry,
     installed: &'r Installed,
@@ -243,7 +239,7 @@ fn needs_of_installed<'r>(
         let uses_cuda = match row.cuda_from {
             CudaFrom::Packages => true,
             CudaFrom::Extra(_) => brings_cuda,
-            // It runs on the CPU where the system has no CUDA, and that is as meant.
+            // Without CUDA on the system it runs on the CPU, as intended.
             CudaFrom::System => false,
         };
         uses_cuda.then(|| Needs::of_framework(row))

@@ -1,4 +1,4 @@
-//! Installed packages against the locked ones: versions, flavours, missing, extra, metadata.
+//! Compares installed packages with the lock: versions, CUDA variants, METADATA, missing and extra packages.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use crate::lockfile::Target;
 use crate::model::installed::{Distribution, Installed, InstalledVersion};
 use crate::model::level::Level;
 
-/// Packages that come with an environment and are nobody's mistake.
-pub const FURNITURE: [&str; 4] = ["pip", "setuptools", "wheel", "uv"];
+/// Packages that are preinstalled in environments, so they are not reported as extra.
+pub const PREINSTALLED_PACKAGES: [&str; 4] = ["pip", "setuptools", "wheel", "uv"];
 
 pub(super) fn check(target: &Target, installed: &Installed) -> Area {
     let mut found = Vec::new();
@@ -57,7 +57,10 @@ pub(super) fn check(target: &Target, installed: &Installed) -> Area {
         }
     }
     for name in by_name.keys() {
-        if target.package(name).is_none() && !FURNITURE.contains(name) && target.level == Level::Full {
+        if target.package(name).is_none()
+            && !PREINSTALLED_PACKAGES.contains(name)
+            && target.level == Level::Full
+        {
             found.push(findings::extra_package(name));
         }
     }
@@ -65,7 +68,8 @@ pub(super) fn check(target: &Target, installed: &Installed) -> Area {
     Area { kind: AreaKind::Packages, findings: found, summary }
 }
 
-/// How many packages of a target are installed in its version and flavour, and its Python as one more.
+/// Number of packages of a target that are installed with the locked version and variant; a matching Python counts as
+/// one.
 pub(super) fn count_as_locked(target: &Target, installed: &Installed) -> usize {
     let found: BTreeMap<&str, &Distribution> =
         installed.distributions.iter().map(|d| (d.name.as_str(), d)).collect();
@@ -78,7 +82,7 @@ pub(super) fn count_as_locked(target: &Target, installed: &Installed) -> usize {
     packages.count() + usize::from(installed.python.is_some_and(|p| p.minor == target.python.minor))
 }
 
-/// Equal as PEP 440 has it; a local version counts only where the lock names one.
+/// PEP 440 equality; local versions are compared only if the lock has one.
 fn same_version(locked: &Version, installed: &InstalledVersion) -> bool {
     installed.valid().is_some_and(|installed| {
         locked == installed || (!locked.is_local() && *locked == installed.clone().without_local())

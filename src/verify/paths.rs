@@ -1,4 +1,4 @@
-//! Paths in messages: files of an environment may be called anything.
+//! Paths for messages. File names in an environment are untrusted.
 
 use std::path::Path;
 

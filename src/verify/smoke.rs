@@ -1,4 +1,4 @@
-//! The smoke test: where each framework has to run, and what its outcome means.
+//! The smoke test: the device that each framework has to use, and findings from the outcome.
 
 use super::findings::{self, Stopped};
 use super::{Area, AreaKind};
@@ -9,10 +9,10 @@ use crate::model::installed::{Distribution, Installed};
 use crate::model::smoke::{Check, Devices, End, Framework, SPEED, SmokeOutcome};
 use crate::model::version::{DottedVersion, cudnn_of_integer};
 
-/// What a person wants the smoke test to run on.
+/// The devices that the user requests for the smoke test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// Every GPU, the CPU where there is none.
+    /// Every GPU, or the CPU if there is none.
     Auto,
     /// The CPU.
     Cpu,
@@ -20,8 +20,8 @@ pub enum Wanted {
     Cuda,
 }
 
-/// Where each installed framework has to run. `locked` are the packages with the frameworks' code for GPUs that the
-/// lock has, torch's aside.
+/// The devices that each installed framework has to use. `locked`: the locked packages that contain GPU code of a
+/// framework other than torch.
 pub fn plan(
     installed: &Installed,
     locked: &[String],
@@ -35,7 +35,7 @@ pub fn plan(
     devices(&built, wanted, has_gpus)
 }
 
-/// The frameworks that are installed, each once.
+/// The installed frameworks, without duplicates.
 pub fn frameworks(installed: &Installed) -> Vec<Framework> {
     let mut found = Vec::new();
     for (package, framework) in Framework::ALL {
@@ -46,7 +46,7 @@ pub fn frameworks(installed: &Installed) -> Vec<Framework> {
     found
 }
 
-/// What a framework was built for, as far as its files tell.
+/// What a framework was built for, according to its files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Built {
     Cuda,
@@ -54,7 +54,7 @@ enum Built {
     Unknown,
 }
 
-/// `locked` are the packages with the frameworks' code for GPUs that the lock has, torch's aside.
+/// What a framework was built for. `locked` as in [`plan`].
 fn built(framework: Framework, installed: &Installed, locked: &[String]) -> Built {
     let has = |wanted: &dyn Fn(&str) -> bool| installed.distributions.iter().any(|d| wanted(&d.name));
     match framework {
@@ -64,31 +64,31 @@ fn built(framework: Framework, installed: &Installed, locked: &[String]) -> Buil
                 |d: &Distribution| d.libraries.iter().any(|path| path.ends_with("/libtorch_cuda.so"));
             match torch.map(|d| (d.variant.as_deref(), has_cuda(d))) {
                 Some((Some(variant), _)) if is_cuda(variant) => Built::Cuda,
-                // A build of somebody's own says no flavour.
+                // A custom build has no variant.
                 Some((None, true)) => Built::Cuda,
                 Some((Some(CPU), _)) => Built::Cpu,
                 _ => Built::Unknown,
             }
         }
-        // One package serves both; what the lock says of it is what is meant.
+        // `tensorflow` supports CPU and CUDA; the lock tells which one is intended.
         Framework::Tensorflow if has(&|name| name == "tensorflow-gpu") => Built::Cuda,
         Framework::Tensorflow if has(&|name| name == "tensorflow-cpu") => Built::Cpu,
         Framework::Tensorflow if locked.iter().any(|name| name == "tensorflow") => Built::Cuda,
         Framework::Tensorflow => Built::Unknown,
-        // Its code for GPUs is a package of its own.
+        // JAX's GPU code is in separate packages.
         Framework::Jax if has(&|name| name.starts_with("jax-cuda")) => Built::Cuda,
         Framework::Jax => Built::Cpu,
     }
 }
 
-/// Where each framework has to run. A GPU that is here and that a framework built for it does not see is a finding, not
-/// a reason to compute on the CPU; a framework built for the CPU does so by right.
+/// The devices that each framework has to use. A framework built for CUDA must not fall back to the CPU on a machine
+/// with GPUs.
 fn devices(built: &[(Framework, Built)], choice: Wanted, has_gpus: bool) -> Vec<(Framework, Devices)> {
     let any_for_gpu = built.iter().any(|(_, built)| *built != Built::Cpu);
     let of = |built: Built| match (choice, built) {
         (Wanted::Cpu, _) => Devices::Cpu,
         (Wanted::Cuda, Built::Cpu) if any_for_gpu => Devices::Cpu,
-        // Of builds for the CPU alone, that they see no GPU is the answer.
+        // If all builds are for the CPU, the request for CUDA has to fail: they see no GPU.
         (Wanted::Cuda, _) => Devices::Cuda,
         (_, Built::Cpu) => Devices::Cpu,
         (_, Built::Cuda) if has_gpus => Devices::Cuda,
@@ -97,16 +97,16 @@ fn devices(built: &[(Framework, Built)], choice: Wanted, has_gpus: bool) -> Vec<
     built.iter().map(|(framework, built)| (*framework, of(*built))).collect()
 }
 
-/// That torch ran with another cuDNN than the lock has: whatever the files say, this one was loaded.
+/// A message if torch loaded another cuDNN than the locked one.
 fn other_cudnn(outcome: &SmokeOutcome, locked: &DottedVersion) -> Option<String> {
     let check = outcome.checks.iter().find(|check| check.name == "cudnn" && check.layer == "torch")?;
     let loaded: DottedVersion = cudnn_of_integer(check.figure? as u32)?.parse().ok()?;
-    // The lock has four parts, the library says three.
+    // The locked version has four parts, the library's has three.
     let same = locked.starts_with(&loaded);
-    (!same).then(|| format!("torch ran with cuDNN {loaded}, and the lock has {locked}"))
+    (!same).then(|| format!("torch loaded cuDNN {loaded}, the lock has {locked}"))
 }
 
-/// What asks a framework itself why a check failed.
+/// The command that makes a framework show why a check failed.
 fn what_to_ask(check: &Check) -> Option<Fix> {
     let command = match (check.name.as_str(), check.layer.as_str()) {
         ("device", "torch") => "python -c 'import torch; torch.cuda.init()'",
@@ -151,8 +151,8 @@ fn failed(check: &Check) -> Finding {
     }
 }
 
-/// What ran, a sentence for each framework: `torch 2.9.1+cu128: conv forward+backward on cuda:0, fp32 error 3e-06,
-/// cuDNN 4.1x`. What went wrong is said by the findings.
+/// One sentence for each framework: `torch 2.9.1+cu128: conv forward+backward on cuda:0, fp32 error 3e-06,
+/// cuDNN 4.1x`.
 fn summary(outcome: &SmokeOutcome) -> String {
     let mut sentences: Vec<String> = Vec::new();
     for import in outcome.checks.iter().filter(|check| check.name == "import") {
@@ -233,7 +233,7 @@ mod tests {
         use Built::{Cpu, Cuda, Unknown};
         let (torch, jax) = (Framework::Torch, Framework::Jax);
         let table = [
-            // What torch and JAX were built for, the choice, whether GPUs are here; where they run.
+            // Builds of torch and JAX, the user's choice, whether there are GPUs; expected devices of torch and JAX.
             (Cuda, Cpu, Wanted::Auto, true, Devices::Cuda, Devices::Cpu),
             (Cuda, Cuda, Wanted::Auto, true, Devices::Cuda, Devices::Cuda),
             (Cpu, Cuda, Wanted::Auto, true, Devices::Cpu, Devices::Cuda),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn cudnn_that_was_loaded_is_held_against_the_lock() {
+    fn loaded_cudnn_is_compared_with_the_lock() {
         let outcome = |figure: Option<f64>| SmokeOutcome {
             checks: vec![Check {
                 name: "cudnn".into(),

@@ -238,9 +238,9 @@ fn fixes_fit_the_setup() {
         (old.to_owned(), "update the NVIDIA driver on the host to 580.65.06 or newer"),
         (
             format!("{old}microsoft-standard-WSL2\n"),
-            "update the NVIDIA driver of Windows to 580.65.06 or newer",
+            "update the NVIDIA driver on Windows to 580.65.06 or newer",
         ),
-        (format!("{old}docker run me\n"), "update the NVIDIA driver of the host to 580.65.06 or newer"),
+        (format!("{old}docker run me\n"), "update the NVIDIA driver on the host to 580.65.06 or newer"),
     ] {
         let json = diagnose(&context, &text, &["--json"]).json();
         let fixes: Vec<&str> =

@@ -99,9 +99,9 @@ fn wheels_that_cannot_be_believed() {
         (
             wheel("extension", "1.0").tags(TAGS[0]).bytes("extension/_C.so", &broken),
             "extension",
-            "the GPU code of `extension/_C.so` cannot be read whole",
+            "the GPU code of `extension/_C.so` cannot be read completely",
         ),
-        (wheel("requests", "2.32.5"), "requests", "has no code for GPUs: there is nothing to learn"),
+        (wheel("requests", "2.32.5"), "requests", "has no GPU code, so it has no compatibility data"),
         (wheel("requests", "2.32.5"), "requests==9.*", "no release of requests that `requests==9.*` allows"),
     ];
     for (wheel, asked, expected) in cases {
@@ -114,7 +114,7 @@ fn wheels_that_cannot_be_believed() {
     let server = served(vec![plain()], Shape { wrong_range: true, ..Shape::default() });
     let run = TestContext::with_index(&server).run(&["registry", "learn", "torch"]);
     assert!(run.code != 0 && run.stdout.is_empty(), "{}", run.shown());
-    assert!(run.flat().contains("other bytes than were asked for"), "{}", run.shown());
+    assert!(run.flat().contains("other bytes than the requested range"), "{}", run.shown());
     for asked in ["torch @ https://example.org/x", "!!", "missing.whl"] {
         TestContext::with_index(&server).run(&["registry", "learn", asked]).expect(2);
     }

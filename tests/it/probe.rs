@@ -107,7 +107,7 @@ fn visible_devices_are_honoured_and_said() {
     context.set("CUDA_VISIBLE_DEVICES", "GPU-111");
     let run = context.run(&["probe"]).expect(0);
     assert!(run.stdout.contains("RTX 3090") && !run.stdout.contains("A100"), "{}", run.shown());
-    assert!(run.stderr.contains("leaves 1 of 2 GPUs"), "{}", run.shown());
+    assert!(run.stderr.contains("selects 1 of 2 GPUs"), "{}", run.shown());
     context.set("CUDA_VISIBLE_DEVICES", "1");
     let run = context.run(&["probe"]).expect(0);
     assert!(run.stdout.contains("A100"), "an index among unlike cards picks none for sure: {}", run.shown());
@@ -251,8 +251,7 @@ fn cuda_compat_raises_the_driver_where_it_serves() {
     let run = context.run(&torch).expect(1);
     let probe = context.run(&["probe"]).expect(0).flat();
     assert!(
-        probe.contains("cuda-compat of 580.65.06")
-            && probe.contains("does not serve NVIDIA GeForce RTX 4090"),
+        probe.contains("cuda-compat 580.65.06") && probe.contains("does not support NVIDIA GeForce RTX 4090"),
         "{probe} {}",
         run.shown()
     );
@@ -272,7 +271,7 @@ fn what_hides_gpus_is_named() {
     context.set("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
     context.set("CUDA_VISIBLE_DEVICES", "0");
     let told = context.run(&arguments).flat();
-    assert!(told.contains("info[hidden-gpus]: CUDA_VISIBLE_DEVICES=`0` leaves 1 of 2 GPUs"), "{told}");
+    assert!(told.contains("info[hidden-gpus]: CUDA_VISIBLE_DEVICES=`0` selects 1 of 2 GPUs"), "{told}");
 }
 
 /// NVML counts what this process may open: a device cgroup, a Slurm step without GPUs.
@@ -290,7 +289,7 @@ fn gpus_that_are_not_granted_are_still_there() {
     let run = context.run(&["probe"]).expect(0);
     assert!(run.stdout.contains("(8.0)"), "{}", run.shown());
     assert!(
-        run.flat().contains("2 NVIDIA GPUs are on this machine, none granted to this process"),
+        run.flat().contains("this machine has 2 NVIDIA GPUs, but this process has no access to them"),
         "{}",
         run.shown()
     );

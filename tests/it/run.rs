@@ -94,7 +94,7 @@ fn a_signal_reaches_the_command_and_the_watch_says_what_it_saw() {
     assert_eq!(status.signal(), Some(15), "as it ends without being watched");
     assert!(env.context.read("m.csv").starts_with("seconds,gpu,sm_percent"));
     let watched = run(&env, &["--monitor", "--", "true"]).expect(0);
-    assert!(watched.stderr.contains("NVML is not there"), "{}", watched.shown());
+    assert!(watched.stderr.contains("NVML is not available"), "{}", watched.shown());
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn the_snippet_knows_the_last_driver_of_a_gpu() {
         String::from_utf8_lossy(&good.stderr)
     );
     let text = String::from_utf8_lossy(&run("595.45.04").unwrap().stderr).into_owned();
-    assert!(text.contains("error[driver-too-new]: driver 595.45.04 no longer knows V100 (7.0)"), "{text}");
+    assert!(text.contains("error[driver-too-new]: driver 595.45.04 no longer supports V100 (7.0)"), "{text}");
     let text = String::from_utf8_lossy(&run("470.57.02").unwrap().stderr).into_owned();
     assert!(text.contains("error[driver-too-old]"), "{text}");
 }

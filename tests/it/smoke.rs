@@ -180,15 +180,15 @@ fn every_layer_in_order() {
 fn the_first_layer_that_fails_ends_the_chain() {
     // What is wrong, the last layer that runs, a word of the message.
     let table = [
-        ("#define FAIL_INIT", "driver", "cuInit gave 802 (CUDA_ERROR_SYSTEM_NOT_READY)"),
+        ("#define FAIL_INIT", "driver", "cuInit returned 802 (CUDA_ERROR_SYSTEM_NOT_READY)"),
         ("#define WRONG_KERNEL", "runtime", "ptx on cuda:0"),
         (
             "#define NO_HANDLE",
             "runtime",
-            "stopped at cublas on cuda:0: cublasCreate_v2 gave 1 (the library was not initialized)",
+            "stopped at cublas on cuda:0: cublasCreate_v2 returned 1 (the library was not initialized)",
         ),
         ("#define WRONG_AXPY", "cublas", "axpy on cuda:0: cuBLAS 12.8.4"),
-        ("#define REFUSES", "cudnn", "cudnnConvolutionForward gave 9 (CUDNN_STATUS_NOT_SUPPORTED)"),
+        ("#define REFUSES", "cudnn", "cudnnConvolutionForward returned 9 (CUDNN_STATUS_NOT_SUPPORTED)"),
         ("#define WRONG_SUM", "cudnn", "conv-native on cuda:0: relative error 1.0e-2"),
     ];
     for (defines, layer, message) in table {

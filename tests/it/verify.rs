@@ -121,7 +121,7 @@ fn without_torch_there_is_no_smoke_test() {
     std::fs::create_dir_all(&site).unwrap();
     install(&site, &wheel("filelock", "3.20.0").file("filelock/__init__.py", "lock = 1\n"));
     let run = context.run(&["verify", "--prefix", "../env"]).expect(0);
-    assert!(run.stdout.contains("no framework here: no smoke test"), "{}", run.shown());
+    assert!(run.stdout.contains("smoke test not run: no framework installed"), "{}", run.shown());
 }
 
 /// What a fix offers for pasting does what it says and no more, whatever files are called.
@@ -212,7 +212,7 @@ fn deep_finds_what_sizes_do_not() {
     std::fs::write(laid.site.join("torch/lib/libtorch.so"), "MACHINE CODE\n").unwrap();
     assert!(!laid.codes().contains(&"altered-file".to_owned()));
     let run = laid.verify(&["--deep"]).expect(1);
-    assert!(run.stdout.contains("another SHA-256"), "{}", run.shown());
+    assert!(run.stdout.contains("different SHA-256"), "{}", run.shown());
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn annotations_for_ci() {
     let run = laid.verify(&["--format", "github"]).expect(1);
     assert!(run.stdout.starts_with("::"), "{}", run.shown());
     assert!(
-        run.stdout.contains("::error title=envlock missing-file::torch/lib/libtorch.so of torch is gone"),
+        run.stdout.contains("::error title=envlock missing-file::torch/lib/libtorch.so of torch is missing"),
         "{}",
         run.shown()
     );

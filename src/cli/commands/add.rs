@@ -35,7 +35,7 @@ pub(super) fn remove(global: &GlobalArgs, args: &AddArgs, printer: &Printer) -> 
                 stack(document).as_table_like_mut().is_some_and(|table| table.remove(&name).is_some());
             let in_list = remove_from(dependencies(document)?, &name);
             if !in_stack && !in_list {
-                return Err(CliError::usage(format!("envlock.toml does not ask for `{name}`")));
+                return Err(CliError::usage(format!("`{name}` is not in envlock.toml")));
             }
         }
         Ok(())
@@ -60,7 +60,7 @@ fn edit(
     change(&mut document)?;
     let after = document.to_string();
     let project = Project::with_manifest(folder, name, &after)?;
-    // The manifest is written with the lock, when it is known that it can be solved.
+    // The manifest is written together with the lock, after a successful solve.
     super::resolve::run_in(global, &project, &[], &args.solve, Some((path, after)), printer)
 }
 
@@ -74,13 +74,14 @@ fn stack(document: &mut DocumentMut) -> &mut Item {
 
 fn dependencies(document: &mut DocumentMut) -> Result<&mut Array, CliError> {
     let project = document.entry("project").or_insert(toml_edit::table());
-    let project =
-        project.as_table_like_mut().ok_or_else(|| CliError::input("envlock.toml: `project` is no table"))?;
+    let project = project
+        .as_table_like_mut()
+        .ok_or_else(|| CliError::input("envlock.toml: `project` is not a table"))?;
     project
         .entry("dependencies")
         .or_insert(Item::Value(Value::Array(Array::new())))
         .as_array_mut()
-        .ok_or_else(|| CliError::input("envlock.toml: `dependencies` is no list"))
+        .ok_or_else(|| CliError::input("envlock.toml: `dependencies` is not an array"))
 }
 
 fn remove_from(list: &mut Array, name: &str) -> bool {

@@ -12,7 +12,7 @@ pub(super) fn run(global: &GlobalArgs, command: &CacheCommand, printer: &Printer
         CacheCommand::Dir if printer.json => printer.json(&serde_json::json!({ "dir": folder })),
         CacheCommand::Dir => printer.out(&folder.display().to_string()),
         CacheCommand::Clean => {
-            // Only what envlock lays out there, should the folder be somebody's home by mistake.
+            // Only envlock's own subfolder, in case the cache folder is a home folder by mistake.
             let ours = folder.join("index");
             match fs_err::remove_dir_all(&ours) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),

@@ -1,4 +1,4 @@
-//! `envlock diagnose [FILE|-]`: the cause in a log or a dump, and what fixes it.
+//! `envlock diagnose [FILE|-]`: finds the cause of a failure in a log or a dump, and the fix.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -11,13 +11,13 @@ use crate::cli::exit;
 use crate::cli::printer::{DIM, ERROR, GOOD, Printer, wrap};
 use crate::cli::settings::{self, Project};
 use crate::cli::{host, lock};
-use crate::diagnose::{self, Around, Cause, Diagnosis, Facts, Matcher, Reader};
+use crate::diagnose::{self, Cause, DiagnoseContext, Diagnosis, Facts, Matcher, Reader};
 use crate::model::finding::Finding;
 use crate::model::fix::Fix;
 use crate::model::host::Host;
 use crate::registry::Registry;
 
-/// A line is kept no further than this, in bytes; the rest of it is skipped.
+/// Size limit of a line in bytes; the rest of a longer line is skipped.
 const MAX_LINE: u64 = 8 << 10;
 
 pub(super) fn run(global: &GlobalArgs, args: &DiagnoseArgs, printer: &Printer) -> Result<u8, CliError> {
@@ -36,7 +36,7 @@ pub(super) fn run(global: &GlobalArgs, args: &DiagnoseArgs, printer: &Printer) -
     let here = if args.here { Some(Here::look(global, &mut facts, &registry)?) } else { None };
     let findings: Vec<&Finding> = here.iter().flat_map(|here| &here.findings).collect();
     let pytorch_index = settings::pytorch_index();
-    let around = Around {
+    let around = DiagnoseContext {
         host: here.as_ref().map(|here| &here.host),
         findings: &findings,
         pytorch_index: &pytorch_index,
@@ -99,7 +99,7 @@ fn skip_line(input: &mut impl BufRead) -> std::io::Result<()> {
     }
 }
 
-/// What this machine and the active environment are.
+/// This machine, and the findings about the active environment.
 struct Here {
     host: Host,
     /// What `verify` finds without running anything.
@@ -107,7 +107,7 @@ struct Here {
 }
 
 impl Here {
-    /// Looks, and takes what the text did not state into the facts.
+    /// Inspects the machine and the environment, and adds the facts that the text did not state.
     fn look(global: &GlobalArgs, facts: &mut Facts, registry: &Registry) -> Result<Here, CliError> {
         // Without an environment the machine alone is looked at.
         let Ok(environment) = verify::environment(None, global) else {
@@ -182,9 +182,9 @@ fn print_text(p: &Printer, diagnosis: &Diagnosis) {
     let line = |label: &str, text: &str| p.out(&format!("{}{}", name(label), wrap(text, INDENT)));
     let Some((first, others)) = diagnosis.causes.split_first() else {
         match diagnosis.healthy {
-            true => p.out(&format!("{} nothing in it is at fault", p.paint(GOOD, "healthy"))),
+            true => p.out(&format!("{} no problem found", p.paint(GOOD, "healthy"))),
             false => {
-                p.out("unknown: nothing in it names a cause that envlock knows");
+                p.out("unknown: no known cause found");
                 p.hint("add the output of `python -m torch.utils.collect_env` and `nvidia-smi`");
             }
         }
@@ -209,7 +209,7 @@ fn print_text(p: &Printer, diagnosis: &Diagnosis) {
     for (i, fix) in first.fix.iter().enumerate() {
         let label = if i == 0 { "fix" } else { "" };
         match fix {
-            // A command stays on one line, to be copied; what explains it stands below.
+            // A command stays on one line so that it can be copied; its explanation follows below.
             Fix::Command { command, why } => {
                 p.out(&format!("{}{command}", name(label)));
                 if let Some(why) = why {

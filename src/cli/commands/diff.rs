@@ -17,8 +17,8 @@ pub(super) fn run(_global: &GlobalArgs, args: &DiffArgs, printer: &Printer) -> R
         [old, new] => (old, new),
         [_, old, _, _, new, _, _, ..] => (old, new),
         _ => {
-            return Err(CliError::usage("`diff` compares two locks").hint(
-                "for example `git show HEAD:envlock.lock > old.lock; envlock diff old.lock envlock.lock`",
+            return Err(CliError::usage("`diff` needs two locks").hint(
+                "for example, `git show HEAD:envlock.lock > old.lock; envlock diff old.lock envlock.lock`",
             ));
         }
     };
@@ -32,7 +32,7 @@ pub(super) fn run(_global: &GlobalArgs, args: &DiffArgs, printer: &Printer) -> R
     if printer.json {
         printer.json(&serde_json::json!({ "targets": changes }));
     } else if changes.is_empty() {
-        printer.out("nothing that is installed, and nothing that it needs, has changed");
+        printer.out("no change in packages or in requirements on the machine");
     } else {
         let several = changes.len() > 1 || [&old, &new].into_iter().flatten().any(|l| l.targets.len() > 1);
         for change in &changes {
@@ -42,7 +42,7 @@ pub(super) fn run(_global: &GlobalArgs, args: &DiffArgs, printer: &Printer) -> R
     Ok(if args.exit_code && !changes.is_empty() { exit::NO } else { exit::YES })
 }
 
-/// A lock; nothing for git's `/dev/null`, which stands for a file that is not there.
+/// Reads a lock; `None` for `/dev/null`, which git passes for a missing file.
 fn read(path: &Path) -> Result<Option<Lockfile>, CliError> {
     if path == Path::new("/dev/null") {
         return Ok(None);
@@ -58,7 +58,7 @@ fn read(path: &Path) -> Result<Option<Lockfile>, CliError> {
     }
 }
 
-/// A lock that is new or gone as a whole.
+/// The changes when a whole lock was added or removed.
 fn only(lock: &Lockfile, removed: bool) -> Vec<TargetChanges> {
     let change = |name: &str| TargetChanges {
         name: name.to_owned(),
@@ -72,8 +72,8 @@ fn only(lock: &Lockfile, removed: bool) -> Vec<TargetChanges> {
 fn show(printer: &Printer, change: &TargetChanges, several: bool) {
     if several || change.added || change.removed {
         let what = match (change.added, change.removed) {
-            (true, _) => " is new",
-            (_, true) => " is gone",
+            (true, _) => " added",
+            (_, true) => " removed",
             _ => "",
         };
         printer.out(&format!("target {}{what}", clean(&change.name, 60)));
@@ -105,7 +105,7 @@ fn show(printer: &Printer, change: &TargetChanges, several: bool) {
         printer.out(&format!("{}{} {}", label(printer, &head), clean(&row.what, 60), arrow(row)));
     }
     if !change.files.is_empty() {
-        let list = format!("of the same version, from elsewhere: {}", change.files.join(", "));
+        let list = format!("same version, other files or index: {}", change.files.join(", "));
         printer.out(&format!("{}{}", label(printer, "files"), wrap(&list, 15)));
     }
 }

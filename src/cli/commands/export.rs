@@ -32,7 +32,7 @@ pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> 
         ExportFormat::Pylock => pylock(global, args, &project, target, printer)?,
         ExportFormat::Dockerfile => {
             let base = args.base.as_deref();
-            warn_of_base(base, target, printer);
+            warn_about_base_image(base, target, printer);
             export::dockerfile(target, base)?
         }
     };
@@ -53,24 +53,25 @@ pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> 
     Ok(exit::YES)
 }
 
-/// A base with cuDNN of its own would be found before the wheels' where anything looks on the loader's path.
-fn warn_of_base(base: Option<&str>, target: &Target, printer: &Printer) {
+/// Warns about a base image with its own cuDNN, which the loader may find first, with another Python, or without
+/// a digest.
+fn warn_about_base_image(base: Option<&str>, target: &Target, printer: &Printer) {
     let Some(base) = base else { return };
     if base.contains("cudnn") && target.frameworks.iter().all(|x| !x.cuda_from_system) {
-        printer.warning("the wheels bring their own cuDNN, and that of the base would stand beside it");
-        printer.hint("take a base without `cudnn` in its tag, or Python's own");
+        printer.warning("the base image contains cuDNN, and the wheels install a second copy");
+        printer.hint("use a base image without `cudnn` in its tag, or omit `--base`");
     }
     let python = base.strip_prefix("python:").and_then(|tag| tag.split(['-', '@']).next());
     let series = target.python.to_string();
     if python.is_some_and(|found| found != series && !found.starts_with(&format!("{series}."))) {
-        printer.warning(&format!("the lock is for Python {series}, and the base has another"));
+        printer.warning(&format!("the lock is for Python {series}, but the base image has another"));
     }
     if !base.contains("@sha256:") {
-        printer.note("a base named by tag can change; `IMAGE@sha256:...` cannot");
+        printer.note("a tag can change; pin the base image with `IMAGE@sha256:...`");
     }
 }
 
-/// pylock.toml states addresses: they are asked from the index, or its cache.
+/// pylock.toml contains URLs, which the lock does not have: they are read from the index or its cache.
 fn pylock(
     global: &GlobalArgs,
     args: &ExportArgs,
@@ -84,7 +85,7 @@ fn pylock(
         .iter()
         .filter_map(|p| Some(Need::Page { index: p.source.index()?.to_owned(), project: p.name.clone() }))
         .collect();
-    let bar = printer.progress("asking the index for addresses");
+    let bar = printer.progress("reading URLs from the index");
     let fetched = client
         .fetch(&needs, None, &mut |done, total| {
             bar.set_length(total as u64);

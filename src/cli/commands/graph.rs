@@ -27,15 +27,16 @@ pub(super) fn run(global: &GlobalArgs, args: &GraphArgs, printer: &Printer) -> R
         GraphFormat::Mermaid => mermaid(&drawing),
         GraphFormat::Svg => svg(&drawing),
         GraphFormat::Text => {
-            return Err(CliError::usage("a tree is printed, not written").hint("use `envlock tree > FILE`"));
+            return Err(CliError::usage("`--format text` does not support `--output`")
+                .hint("use `envlock tree > FILE`"));
         }
     };
     match &args.output {
         None => printer.raw(&text),
         Some(path) => {
-            // A drawing carries no mark of ours: an older one is replaced only when asked to.
+            // A drawing has no mark of envlock, so an existing file is replaced only with `--force`.
             if path.exists() && !args.force {
-                return Err(CliError::files(format!("`{}` exists", path.display()))
+                return Err(CliError::files(format!("`{}` already exists", path.display()))
                     .hint("pass `--force` to replace it"));
             }
             files::write(path, &text)?;

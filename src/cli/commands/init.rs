@@ -16,7 +16,7 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
     };
     let path = folder.join(files::MANIFEST);
     if path.exists() && !args.force {
-        return Err(CliError::files(format!("`{}` exists", path.display()))
+        return Err(CliError::files(format!("`{}` already exists", path.display()))
             .hint("edit it, or pass `--force` to replace it"));
     }
     let from = match (&args.from, &args.from_prefix) {
@@ -26,7 +26,7 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
     };
     for what in &from.left_out {
         printer.warning(&format!(
-            "`{what}` has no place in envlock.toml and is left out; indexes go into `[[index]]`"
+            "`{what}` is not supported in envlock.toml and is skipped; configure indexes under `[[index]]`"
         ));
     }
     let mut stack: Vec<(String, String)> = Vec::new();
@@ -78,7 +78,7 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
             limited.push(key);
         }
     }
-    // What is written must be what can be read.
+    // The written manifest must be readable.
     manifest::parse(&text, files::MANIFEST)?;
     files::write(&path, &text)?;
     if args.from_prefix.is_none() || args.no_lock {
@@ -86,7 +86,7 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
         printer.hint("run `envlock resolve`");
         return Ok(exit::YES);
     }
-    // The manifest stays where it cannot be locked: it says what is there all the same.
+    // The manifest is kept even if it cannot be locked: it still lists what is installed.
     printer.note(&format!("wrote {}", path.display()));
     let project = Project::with_manifest(folder, files::MANIFEST, &text)?;
     let solve = SolveArgs {

@@ -1,4 +1,5 @@
-//! `envlock inspect PATH...`: what libraries and wheels say of themselves, read and never loaded.
+//! `envlock inspect PATH...`: reads names, search paths, versions and GPU code of libraries and wheels, without
+//! loading them.
 
 use std::path::{Path, PathBuf};
 
@@ -15,9 +16,9 @@ use crate::model::capability::CodeTarget;
 use crate::model::library::{DeviceCode, Library};
 use crate::model::text::clean;
 
-/// No folder has more libraries.
+/// Maximum number of libraries that are read from a folder.
 const MAX_FILES: usize = 100_000;
-/// Targets in this share of the containers are the library's own; the others are told apart.
+/// Targets in more than this share of the containers are common and listed first.
 const MOST: f64 = 0.5;
 
 pub(super) fn run(global: &GlobalArgs, args: &InspectArgs, printer: &Printer) -> Result<u8, CliError> {
@@ -34,7 +35,7 @@ pub(super) fn run(global: &GlobalArgs, args: &InspectArgs, printer: &Printer) ->
             Err(error) => failure = Some(error),
         }
     }
-    // With one document to print, half of an answer would look like the whole.
+    // A partial JSON document would look complete.
     if printer.json
         && let Some(error) = failure
     {
@@ -55,7 +56,7 @@ pub(super) fn run(global: &GlobalArgs, args: &InspectArgs, printer: &Printer) ->
         return Err(error);
     }
     if libraries.is_empty() {
-        printer.note("no shared library is there");
+        printer.note("no shared library found");
     }
     Ok(exit::YES)
 }
@@ -65,7 +66,7 @@ fn local(path: &Path, printer: &Printer) -> Result<Vec<Library>, CliError> {
         CliError::input(format!("cannot read `{}`: {why}", clean(&path.display().to_string(), 300)))
     };
     if path.is_dir() {
-        // What is no library in a folder is nobody's mistake.
+        // Files in a folder that are not libraries are not errors.
         let mut found: Vec<PathBuf> = Vec::new();
         walk(path, &mut found, 0);
         found.sort();
@@ -84,7 +85,8 @@ fn local(path: &Path, printer: &Printer) -> Result<Vec<Library>, CliError> {
         return wheel(file, printer).map_err(|why| unreadable(path, why));
     }
     inspect::library(path, Detail::All).map(|library| vec![library]).map_err(|e| {
-        unreadable(path, e.to_string()).hint("it takes shared libraries, folders of them, and wheels")
+        unreadable(path, e.to_string())
+            .hint("`inspect` reads shared libraries, folders with libraries, and wheels")
     })
 }
 
@@ -101,11 +103,11 @@ fn wheel(file: std::fs::File, printer: &Printer) -> Result<Vec<Library>, String>
     libraries.map_err(|e| e.to_string())
 }
 
-/// A wheel on a server: read whole, once, into a temporary file.
+/// Downloads a wheel into a temporary file and reads it.
 fn remote(global: &GlobalArgs, url: &str, printer: &Printer) -> Result<Vec<Library>, CliError> {
     if !url.split(['?', '#']).next().is_some_and(|path| path.ends_with(".whl")) {
-        return Err(CliError::usage(format!("`{}` is no wheel's address", clean(url, 200)))
-            .hint("an address ends in `.whl`"));
+        return Err(CliError::usage(format!("`{}` is not the URL of a wheel", clean(url, 200)))
+            .hint("the URL of a wheel ends in `.whl`"));
     }
     let client = fetch::client_of_addresses(global);
     let bar = printer.progress("downloading");
@@ -119,7 +121,7 @@ fn remote(global: &GlobalArgs, url: &str, printer: &Printer) -> Result<Vec<Libra
 fn walk(folder: &Path, found: &mut Vec<PathBuf>, depth: usize) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
-        // Links are not followed: they lead in circles, or to files that are seen anyway.
+        // Symlinks are not followed: they can form cycles, or lead to files that are read anyway.
         let Ok(kind) = entry.file_type() else { continue };
         if kind.is_dir() && depth < 64 {
             walk(&entry.path(), found, depth + 1);
@@ -132,8 +134,8 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>, depth: usize) {
     }
 }
 
-/// The package that recorded a library and its version, and whether the library says the same of itself; it may say less:
-/// 12.8 of 12.8.90.
+/// The package whose RECORD lists a library, its version, and whether the library's own version agrees. One of the
+/// two may have fewer components: 12.8 agrees with 12.8.90.
 fn recorded(library: &Library, records: &mut Records) -> Option<(String, String, bool)> {
     let (package, version) = records.of(Path::new(&library.path))?;
     let begins = |longer: &str, shorter: &str| {
@@ -149,7 +151,7 @@ fn version(library: &Library, records: &mut Records) -> String {
     match (&library.version, recorded(library, records)) {
         (None, None) => String::new(),
         (Some(own), None) => format!("{} (by {})", own.text, own.from),
-        (None, Some((package, version, _))) => format!("{version} (by {package}, which recorded it)"),
+        (None, Some((package, version, _))) => format!("{version} (by the RECORD of {package})"),
         (Some(own), Some((_, version, true))) if own.text == version => {
             format!("{version} (by {})", own.from)
         }
@@ -158,7 +160,7 @@ fn version(library: &Library, records: &mut Records) -> String {
         }
         (Some(own), Some((package, version, false))) => {
             format!(
-                "{} (by {}), but {package} {version} recorded it: the file was exchanged",
+                "{} (by {}), but it is in the RECORD of {package} {version}: the file was replaced",
                 own.text, own.from
             )
         }
@@ -223,7 +225,7 @@ fn show(printer: &Printer, library: &Library, records: &mut Records) {
             line("gpu code", &machine_code(code));
             line("ptx", &ptx(code));
             if let Some(fault) = &code.fault {
-                line("not read", &format!("{fault}: there may be more"));
+                line("not read", &format!("{fault}: there may be more code"));
             }
         }
         None => line("gpu code", "none"),

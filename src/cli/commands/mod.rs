@@ -1,4 +1,4 @@
-//! One file per command: gather, call the core, print.
+//! One file per command. A command collects its input, calls the core and prints the result.
 
 mod add;
 mod cache;
@@ -26,7 +26,7 @@ use super::error::CliError;
 use super::exit;
 use super::printer::Printer;
 
-/// Runs the command that was typed.
+/// Runs the command of the command line.
 pub(super) fn dispatch(args: &Args, printer: &Printer) -> Result<u8, CliError> {
     let global = &args.global;
     match &args.command {

@@ -1,5 +1,5 @@
-//! `envlock outdated`: what newer stack the locked machine could run, what a driver update would unlock,
-//! and which packages are newer.
+//! `envlock outdated`: newer stacks that the locked machine can run, stacks that need a newer driver, and newer
+//! packages.
 
 use serde_json::json;
 
@@ -68,14 +68,15 @@ pub(super) fn run(global: &GlobalArgs, args: &OutdatedArgs, printer: &Printer) -
 
 fn show_packages(printer: &Printer, packages: &[Upgrade<'_>]) {
     if packages.is_empty() {
-        printer.out(&format!("{}all as new as the request lets them be", label(printer, "packages")));
+        printer
+            .out(&format!("{}all at the newest version that the request allows", label(printer, "packages")));
         return;
     }
     for (i, package) in packages.iter().enumerate() {
         let label = label(printer, if i == 0 { "packages" } else { "" });
         printer.out(&format!("{label}{} {} -> {}", package.name, package.locked, package.available));
     }
-    printer.hint("take them with `envlock resolve --upgrade`, or one with `--upgrade=NAME`");
+    printer.hint("upgrade all with `envlock resolve --upgrade`, or one with `--upgrade=NAME`");
 }
 
 fn show_stacks(p: &Printer, newer: &NewerStacks, target: &Target, several: bool) {
@@ -91,14 +92,14 @@ fn show_stacks(p: &Printer, newer: &NewerStacks, target: &Target, several: bool)
         let why = wrap(&format!("{why}{mode}"), 30);
         p.out(&format!("{}{}  {why}", label(p, ""), p.paint(GOOD, &name)));
     };
-    let machine = if several { "this target, seen alone" } else { "this machine" };
+    let machine = if several { "this target alone" } else { "this machine" };
     say(&newer.allowed, &format!("fits the request and {machine}"));
     say(&newer.on_this_machine, "would run here, but the request limits torch, CUDA or the index");
     let driver = newer.with_newer_driver.as_ref().and_then(|s| driver_for_gpus(s, &target.host));
     let driver = driver.map_or_else(|| "unknown".to_owned(), |v| v.to_string());
     say(&newer.with_newer_driver, &format!("would run with driver >= {driver}"));
     if newer.is_empty() {
-        p.out(&format!("{}nothing newer runs on this machine, with any driver", label(p, "")));
+        p.out(&format!("{}no newer build runs on this machine with any driver", label(p, "")));
     }
 }
 

@@ -1,4 +1,4 @@
-//! `envlock plan`: every stack that a machine can run, from the registry alone.
+//! `envlock plan`: every torch build that a machine can run, from the registry only.
 
 use serde_json::json;
 
@@ -44,12 +44,12 @@ pub(super) fn run(global: &GlobalArgs, args: &PlanArgs, printer: &Printer) -> Re
     Ok(if found.runs.is_empty() { exit::NO } else { exit::YES })
 }
 
-/// What is inside an image, and whether the machine can run it.
+/// Prints what an image contains and whether the machine can run it.
 fn image(name: &str, host: &Host, registry: &Registry, printer: &Printer) -> Result<u8, CliError> {
     let image = match containers::find(registry, name) {
         Ok(image) => image,
         Err(error @ NameError::NotAName(_)) => return Err(CliError::usage(error.to_string())),
-        // That is no answer about the image.
+        // The registry cannot answer for this image, so this is an error.
         Err(error @ NameError::UnknownRepository { .. }) => {
             return Err(CliError::registry(error.to_string()));
         }
@@ -95,15 +95,15 @@ fn image(name: &str, host: &Host, registry: &Registry, printer: &Printer) -> Res
     };
     line("host", &report::host_line(host, registry));
     line("image", &format!("{}:{}", image.repository, image.tag));
-    let unknown = || "not known".to_owned();
+    let unknown = || "unknown".to_owned();
     line("inside", &format!("{} {}", image.framework, image.version.clone().unwrap_or_else(unknown)));
     line("", &format!("CUDA {}", image.cuda.as_ref().map_or_else(unknown, ToString::to_string)));
     line("", &format!("cuDNN {}", image.cudnn.as_ref().map_or_else(unknown, ToString::to_string)));
     line("source", &registry.source_text(&image.source));
     let (style, verdict) = match judged.verdict {
-        Verdict::Runs => (GOOD, "it runs here"),
-        Verdict::DoesNotRun => (ERROR, "it does not run here"),
-        Verdict::Unknown => (WARN, "not all of it can be judged"),
+        Verdict::Runs => (GOOD, "this machine can run it"),
+        Verdict::DoesNotRun => (ERROR, "this machine cannot run it"),
+        Verdict::Unknown => (WARN, "unknown: not everything could be checked"),
     };
     printer.out("");
     printer.out(&printer.paint(style, verdict));
@@ -119,7 +119,7 @@ fn request(args: &PlanArgs, registry: &Registry) -> Result<Request, CliError> {
     let torch = settings::requirement(args.torch.as_deref().unwrap_or("torch"))?;
     if torch.requirement.name.as_ref() as &str != "torch" {
         let name = torch.requirement.name.to_string();
-        return Err(usage(format!("`plan` knows the builds of torch, not `{name}`")));
+        return Err(usage(format!("`plan` lists builds of torch, not of `{name}`")));
     }
     request.requirements.push(torch);
     if let Some(text) = &args.python {
@@ -138,15 +138,19 @@ fn show(printer: &Printer, plan: &Plan, host: &Host, registry: &Registry) {
     printer.out(&format!("host   {}", wrap(&report::host_line(host, registry), 7)));
     printer.out("");
     if plan.runs.is_empty() {
-        printer.out("no build of torch runs on it");
+        printer.out("no build of torch runs on this machine");
     } else {
         rows(printer, &plan.runs);
     }
     printer.out("");
-    // That a machine with a GPU has no use for CPU builds need not be said.
+    // It is obvious that CPU builds are excluded on a machine with a GPU.
     let told = plan.out.iter().filter(|out| !out.builds.iter().all(|b| b.variant == "cpu"));
     for (i, out) in told.enumerate() {
-        printer.out(&format!("{}{}", report::label(printer, if i == 0 { "out" } else { "" }), why_out(out)));
+        printer.out(&format!(
+            "{}{}",
+            report::label(printer, if i == 0 { "excluded" } else { "" }),
+            why_out(out)
+        ));
     }
     let tegra = registry.tegra();
     if host.gpus.iter().flatten().any(|g| g.capability.is_some_and(|c| tegra.capabilities.contains(&c))) {
@@ -154,7 +158,7 @@ fn show(printer: &Printer, plan: &Plan, host: &Host, registry: &Registry) {
     }
 }
 
-/// The table; without `-v` the newest build of each version, as far as a screen goes.
+/// Prints the table; without `-v`, the newest build of each version and at most [`SHOWN`] rows.
 fn rows(printer: &Printer, runs: &[PlanRow]) {
     let mut shown: Vec<&PlanRow> = Vec::new();
     for row in runs {
@@ -187,7 +191,7 @@ fn rows(printer: &Printer, runs: &[PlanRow]) {
         printer.out(&if i == 0 { printer.paint(DIM, &line) } else { line });
     }
     if shown.len() < runs.len() {
-        let text = format!("  and {} more builds; `-v` shows all, `--json` too", runs.len() - shown.len());
+        let text = format!("  and {} more builds; `-v` or `--json` shows all", runs.len() - shown.len());
         printer.out(&printer.paint(DIM, &text));
     }
 }

@@ -1,4 +1,4 @@
-//! `envlock tree`: the locked packages below what was asked for, the machine on top.
+//! `envlock tree`: the machine, then the requested packages with their dependencies.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub(super) fn run(global: &GlobalArgs, args: &TreeArgs, printer: &Printer) -> Re
     let request = settings::request_of_lock(&project, &lock, &registry)?;
     let mut roots: Vec<&str> =
         target.packages.iter().map(|p| p.name.as_str()).filter(|name| request.find(name).is_some()).collect();
-    // The framework first: it is what the machine decides.
+    // The framework comes first, because the machine constrains it.
     roots.sort_by_key(|name| (*name != "torch", *name));
     if printer.json {
         let packages: Vec<_> = target
@@ -52,10 +52,10 @@ pub(super) fn run(global: &GlobalArgs, args: &TreeArgs, printer: &Printer) -> Re
 struct Tree<'t> {
     target: &'t Target,
     printer: &'t Printer,
-    /// What was shown with its own dependencies.
+    /// Packages that were shown with their dependencies.
     seen: BTreeSet<&'t str>,
     depth: usize,
-    /// Whether something was not shown a second time.
+    /// Whether the dependencies of a repeated package were left out.
     cut: bool,
 }
 
@@ -77,7 +77,7 @@ impl<'t> Tree<'t> {
             "{}{} {}{mark}",
             self.printer.paint(DIM, &format!("{indent}{branch}")),
             clean(&package.name, 80),
-            clean(&package.version_and_flavour(), 60)
+            clean(&package.version_with_variant(), 60)
         ));
         self.cut |= again;
         if again || depth >= self.depth {

@@ -1,4 +1,4 @@
-//! conda's environment.yml and pixi.toml: conda's names and specifiers as PyPI's.
+//! conda's environment.yml and pixi.toml: converts conda names and specifiers to those of PyPI.
 
 use std::collections::BTreeMap;
 
@@ -100,7 +100,7 @@ pub(super) fn pixi(text: &str, name: &str) -> Result<Imported, CliError> {
     Ok(out)
 }
 
-/// A match specification as name and version: the channel and the build are conda's alone.
+/// Splits a match specification into name and version. Channel and build string have no counterpart on PyPI.
 fn split(spec: &str) -> (&str, &str) {
     let spec = spec.rsplit_once("::").map_or(spec, |(_, rest)| rest).trim();
     let spec = spec.split('[').next().unwrap_or(spec);
@@ -108,7 +108,7 @@ fn split(spec: &str) -> (&str, &str) {
     (spec[..end].trim(), spec[end..].trim())
 }
 
-/// One conda package. What is CUDA or cuDNN there is a limit of the stack here, for they come with torch.
+/// Imports one conda package. CUDA and cuDNN packages become limits of the stack, because torch's wheels need them.
 fn conda(out: &mut Imported, package: &str, version: &str, name: &str) -> Result<(), CliError> {
     let Some(specifier) = specifier(version) else {
         out.leave_out(&format!("{package} {version}"));
@@ -130,7 +130,7 @@ fn conda(out: &mut Imported, package: &str, version: &str, name: &str) -> Result
     Ok(())
 }
 
-/// conda's version specifiers as PEP 440's; `None` for alternatives (`|`), which PEP 440 does not have.
+/// Converts conda version specifiers to PEP 440; `None` for alternatives (`|`), which PEP 440 does not have.
 fn specifier(text: &str) -> Option<String> {
     let text = text.trim();
     if text.contains('|') {

@@ -1,4 +1,4 @@
-//! What other tools' files ask for, and what an environment holds, for `init --from` and `--from-prefix`.
+//! Imports requirements from other tools' files and from environments, for `init --from` and `--from-prefix`.
 
 mod conda;
 pub(super) mod prefix;
@@ -12,18 +12,18 @@ use super::files;
 use crate::model::request::UserRequirement;
 use crate::model::text::clean;
 
-/// What a file asks for, as envlock.toml would.
+/// Imported requirements, in the terms of envlock.toml.
 #[derive(Debug, Default)]
 pub(super) struct Imported {
     /// The limit on Python.
     pub python: Option<String>,
     /// Requirements, as written and parsed.
     pub requirements: Vec<(String, UserRequirement)>,
-    /// Bounds that ask for nothing.
+    /// Constraints: they limit versions, but do not require a package.
     pub constraints: Vec<String>,
     /// Limits of the stack: `cuda`, `cudnn`, `variant`.
     pub limits: Vec<(&'static str, String)>,
-    /// What has no place in a manifest.
+    /// Items that envlock.toml does not support.
     pub left_out: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ impl Imported {
     }
 }
 
-/// Reads a file by what it is called.
+/// Reads a file in the format that its name implies.
 pub(super) fn read(file: &Path) -> Result<Imported, CliError> {
     let name = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let extension = file.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default();
@@ -50,8 +50,8 @@ pub(super) fn read(file: &Path) -> Result<Imported, CliError> {
         ("pixi.toml", _) => conda::pixi(&text(file)?, &name),
         (_, "toml") => pyproject::read(&text(file)?, &name),
         (_, "yml" | "yaml") => conda::environment(&text(file)?, &name),
-        _ => Err(CliError::usage(format!("`{}` is of no kind that is read", clean(&name, 80))).hint(
-            "these are: requirements.txt, pyproject.toml (PEP 621, uv, poetry), environment.yml, pixi.toml",
+        _ => Err(CliError::usage(format!("`{}` has an unsupported format", clean(&name, 80))).hint(
+            "supported are requirements.txt, pyproject.toml (PEP 621, uv, poetry), environment.yml, pixi.toml",
         )),
     }
 }

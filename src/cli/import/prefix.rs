@@ -1,5 +1,5 @@
-//! An installed environment, for `init --from-prefix`: what nothing else needs is asked for, the rest is
-//! bounded to what is there.
+//! Imports an installed environment, for `init --from-prefix`. Packages that no other package requires become
+//! requirements; the others become constraints to their installed version.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,9 +9,9 @@ use crate::cli::error::CliError;
 use crate::inspect;
 use crate::model::text::requirement_name;
 use crate::registry::STACK_PACKAGES;
-use crate::verify::FURNITURE;
+use crate::verify::PREINSTALLED_PACKAGES;
 
-/// Reads an environment; nothing of it is run.
+/// Reads an environment without running anything.
 pub(in crate::cli) fn read(folder: &Path) -> Result<Imported, CliError> {
     let installed = inspect::read(folder, inspect::Depth::Sizes).map_err(|error| {
         CliError::input(error.to_string()).hint("name the folder of a venv or a conda environment")
@@ -28,10 +28,10 @@ pub(in crate::cli) fn read(folder: &Path) -> Result<Imported, CliError> {
     let mut out = Imported { python: installed.python.map(|p| p.to_string()), ..Imported::default() };
     for distribution in &installed.distributions {
         let name = distribution.name.as_str();
-        if FURNITURE.contains(&name) && !needed.contains(name) {
+        if PREINSTALLED_PACKAGES.contains(&name) && !needed.contains(name) {
             continue;
         }
-        // The flavour is asked for once, as the stack's.
+        // The CUDA variant is imported once, as a limit of the stack.
         let pinned = match distribution.version.valid() {
             Some(version) => format!("{name}=={}", version.clone().without_local()),
             None => format!("{name}=={}", distribution.version),

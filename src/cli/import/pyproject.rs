@@ -1,4 +1,4 @@
-//! pyproject.toml: PEP 621, what uv adds to it, and poetry's own tables.
+//! pyproject.toml: PEP 621, and the tables of uv and poetry.
 
 use std::collections::BTreeMap;
 
@@ -106,7 +106,7 @@ fn poetry(out: &mut Imported, package: &str, value: &toml::Value, name: &str) ->
     out.push(&format!("{package}{extras}{specifier}{marker}"), name)
 }
 
-/// poetry's specifiers as PEP 440's: `^1.2` is `>=1.2,<2`, `~1.2` is `>=1.2,<1.3`, a bare version is exact.
+/// Converts poetry's specifiers to PEP 440: `^1.2` is `>=1.2,<2`, `~1.2` is `>=1.2,<1.3`, a bare version is exact.
 fn specifier(text: &str) -> String {
     let parts: Vec<String> = text.split(',').map(|part| one(part.trim())).filter(|p| !p.is_empty()).collect();
     parts.join(",")
@@ -114,7 +114,7 @@ fn specifier(text: &str) -> String {
 
 fn one(part: &str) -> String {
     let numbers = |version: &str| -> Vec<u64> { version.split('.').map_while(|n| n.parse().ok()).collect() };
-    // The first version that is out: the digit at `place` one higher.
+    // The exclusive upper bound: the component at `place`, plus one.
     let below = |list: &[u64], place: usize| {
         let mut upper: Vec<u64> = list[..=place].to_vec();
         upper[place] += 1;

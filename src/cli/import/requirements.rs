@@ -6,8 +6,8 @@ use super::{Imported, text};
 use crate::cli::error::CliError;
 use crate::model::text::clean;
 
-/// Files that include each other deeper than this include themselves.
-const DEEPEST: usize = 8;
+/// Includes that are nested deeper than this are treated as a cycle.
+const MAX_INCLUDE_DEPTH: usize = 8;
 
 pub(super) fn read(file: &Path) -> Result<Imported, CliError> {
     let mut out = Imported::default();
@@ -18,7 +18,7 @@ pub(super) fn read(file: &Path) -> Result<Imported, CliError> {
 /// Reads a file, and those that it includes with `-r` and `-c`.
 fn read_into(out: &mut Imported, file: &Path, constraints: bool, depth: usize) -> Result<(), CliError> {
     let name = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    if depth > DEEPEST {
+    if depth > MAX_INCLUDE_DEPTH {
         return Err(CliError::input(format!("`{}` includes itself", clean(&name, 80))));
     }
     for line in text(file)?.replace("\\\r\n", " ").replace("\\\n", " ").lines() {

@@ -1,4 +1,4 @@
-//! `envlock.toml`, or the same in a `pyproject.toml`: what the project asks for.
+//! `envlock.toml`, or the same in a `pyproject.toml`: the requirements of the project.
 
 mod pyproject;
 mod stack;
@@ -24,13 +24,13 @@ use target::{TargetTable, target_row};
 pub(super) struct Manifest {
     pub name: Option<String>,
     pub request: Request,
-    /// Addresses by index name.
+    /// Index names and their URLs.
     pub indexes: Vec<(String, String)>,
-    /// The address that replaces `pypi`'s.
+    /// The URL that replaces `pypi`'s.
     pub pypi: Option<String>,
-    /// Built-in indexes that the manifest gives another address.
+    /// Built-in indexes whose URL the manifest replaces.
     pub redefined: Vec<String>,
-    /// Described machines by name, in the order they stand.
+    /// Described machines, in the order of the file.
     pub targets: Vec<TargetRow>,
 }
 
@@ -67,7 +67,7 @@ struct RawIndex {
     packages: Vec<String>,
 }
 
-/// Where things stand in a text, for messages.
+/// A manifest's name and text, to report positions in messages.
 struct Source<'t> {
     name: &'t str,
     text: &'t str,
@@ -83,7 +83,7 @@ impl Source<'_> {
         format!("{}:{}", self.name, self.line(offset))
     }
 
-    /// An error that shows the line it is about.
+    /// An error that shows its line.
     fn error(&self, offset: usize, message: &str) -> CliError {
         let line = self.line(offset);
         let shown = without_logins(&clean(self.text.lines().nth(line - 1).unwrap_or("").trim_end(), 100));
@@ -127,7 +127,7 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
         manifest.request.same_torch = same
             .as_ref()
             .as_bool()
-            .ok_or_else(|| source.error(same.span().start, "`same` is `true` or `false`"))?;
+            .ok_or_else(|| source.error(same.span().start, "`same` must be `true` or `false`"))?;
     }
     for (key, item) in &raw.stack {
         stack_value(key, item.as_ref())
@@ -138,7 +138,7 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
         index_row(&mut manifest, index.as_ref()).map_err(|m| source.error(index.span().start, &m))?;
     }
     let mut targets: Vec<_> = raw.target.into_iter().collect();
-    // The first in the file is the default; a map has lost that order.
+    // The first target in the file is the default, and the map does not keep the order of the file.
     targets.sort_by_key(|(_, table)| table.span().start);
     for (target, table) in targets {
         let start = table.span().start;
@@ -163,7 +163,10 @@ fn python_request(text: &str, origin: &str) -> Result<PythonRequest, String> {
 fn index_row(manifest: &mut Manifest, row: &RawIndex) -> Result<(), String> {
     let scheme_ok = ["http://", "https://"].iter().any(|s| row.url.starts_with(s));
     if !scheme_ok {
-        return Err(format!("the address of the index `{}` is no http(s) URL", clean(&row.name, 40)));
+        return Err(format!(
+            "the URL of the index `{}` must start with `http://` or `https://`",
+            clean(&row.name, 40)
+        ));
     }
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if row.name.is_empty() || row.name.len() > 60 || !row.name.chars().all(is_name) {
@@ -275,16 +278,19 @@ replaces = "pypi"
             ("[project]\nname = 3\n", "envlock.toml:2: "),
             ("[project]\nnam = \"x\"\n", "unknown field `nam`"),
             ("[stack]\ncuda = \"~12\"\n", "envlock.toml:2: `~12` is not a version range"),
-            ("[stack]\ntorch = \">=two\"\n", "envlock.toml:2: `torch>=two` is no requirement"),
+            ("[stack]\ntorch = \">=two\"\n", "envlock.toml:2: `torch>=two` is not a valid requirement"),
             (
                 "[project]\ndependencies = [\n  \"numpy\",\n  \"a @ https://x/y.whl\",\n]\n",
                 "envlock.toml:4: `a @ https://x/y.whl` is a direct URL",
             ),
-            ("[stack]\ntorch = 3\n", "envlock.toml:2: `torch` is a specifier such as"),
-            ("[stack]\ndriver-policy = \"old\"\n", "`driver-policy` is `minor` or `native`"),
+            ("[stack]\ntorch = 3\n", "envlock.toml:2: `torch` must be a specifier such as"),
+            ("[stack]\ndriver-policy = \"old\"\n", "`driver-policy` must be `minor` or `native`"),
             ("[[index]]\nname = \"x\"\nurl = \"https://x/\"\n", "is never used"),
             ("[[index]]\nname = \"x y\"\nurl = \"https://x/\"\n", "`x y` is not a valid index name"),
-            ("[[index]]\nname = \"x\"\nurl = \"ftp://x/\"\npackages = [\"a\"]\n", "no http(s) URL"),
+            (
+                "[[index]]\nname = \"x\"\nurl = \"ftp://x/\"\npackages = [\"a\"]\n",
+                "must start with `http://`",
+            ),
             ("not toml", "envlock.toml:1: "),
         ];
         for (text, expected) in table {

@@ -1,4 +1,4 @@
-//! `pyproject.toml` as a manifest: PEP 621's `[project]`, and ours under `[tool.envlock]`.
+//! `pyproject.toml` as a manifest: `[project]` of PEP 621, and envlock's tables under `[tool.envlock]`.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ struct RawPyproject {
     tool: RawTool,
 }
 
-/// The part of PEP 621 that matters here; the rest is other tools'.
+/// The part of PEP 621 that envlock reads.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 struct RawPep621 {
@@ -31,11 +31,11 @@ struct RawTool {
     envlock: RawEnvlock,
 }
 
-/// The tables of envlock.toml; what `[project]` holds there is PEP 621's here, but for the bounds.
+/// The tables of envlock.toml. `[project]` is PEP 621's here, except for the keys `python` and `constraints`.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 struct RawEnvlock {
-    /// A narrower Python than the project's own.
+    /// Replaces the project's `requires-python`.
     python: Option<Spanned<String>>,
     #[serde(default)]
     constraints: Vec<Spanned<String>>,

@@ -1,4 +1,4 @@
-//! `[stack]`: framework, companions, and limits on CUDA, cuDNN, NCCL, flavour and driver.
+//! `[stack]`: framework, companions, and limits on CUDA, cuDNN, NCCL, CUDA variant and driver.
 
 use pep508_rs::VersionOrUrl;
 
@@ -14,10 +14,12 @@ pub(super) struct StackItem {
     extras: Vec<String>,
 }
 
-/// Reads one value of `[stack]` by hand: serde's message for "one of two shapes" helps nobody.
+/// Reads one value of `[stack]` by hand, because serde's message for an untagged enum is not helpful.
 pub(super) fn stack_value(key: &str, value: &toml::Value) -> Result<StackItem, String> {
     let wrong = || {
-        format!("`{key}` is a specifier such as `\">=2.8\"`, or `{{ version = \"...\", extras = [...] }}`")
+        format!(
+            "`{key}` must be a specifier such as `\">=2.8\"`, or `{{ version = \"...\", extras = [...] }}`"
+        )
     };
     match value {
         toml::Value::String(spec) => Ok(StackItem { spec: spec.clone(), extras: Vec::new() }),
@@ -43,7 +45,7 @@ pub(super) fn stack_value(key: &str, value: &toml::Value) -> Result<StackItem, S
 pub(super) fn gpu_names(value: &toml::Value) -> Result<Vec<String>, String> {
     let names =
         value.as_array().and_then(|list| list.iter().map(|v| v.as_str().map(str::to_owned)).collect());
-    names.ok_or_else(|| "`ignore-gpus` is a list of product names or compute capabilities".to_owned())
+    names.ok_or_else(|| "`ignore-gpus` must be a list of product names or compute capabilities".to_owned())
 }
 
 pub(super) fn stack_item(
@@ -67,7 +69,7 @@ pub(super) fn stack_item(
         "cudnn" => request.cudnn = Some(limit(spec, origin)?),
         "nccl" => request.nccl = Some(limit(spec, origin)?),
         "nvcc" => {
-            return Err("`nvcc` cannot be locked yet: envlock installs no compiler".to_owned());
+            return Err("`nvcc` cannot be locked yet: envlock does not install compilers".to_owned());
         }
         "variant" => {
             request.variant = Some(Limit { value: spec.trim().to_owned(), origin: origin.clone() });
@@ -76,7 +78,10 @@ pub(super) fn stack_item(
             "minor" => {}
             "native" => request.native_driver_only = Some(Limit { value: (), origin: origin.clone() }),
             other => {
-                return Err(format!("`driver-policy` is `minor` or `native`, not `{}`", clean(other, 40)));
+                return Err(format!(
+                    "`driver-policy` must be `minor` or `native`, not `{}`",
+                    clean(other, 40)
+                ));
             }
         },
         package => {
@@ -101,8 +106,8 @@ pub(super) fn stack_item(
     Ok(())
 }
 
-/// Lays a limit on the stack that is written like a requirement, `cuda>=13`, over a request; the party that
-/// is limited. `None` where the text is about something else.
+/// Adds a limit on the stack that is written like a requirement, `cuda>=13`, to a request. Returns the party that
+/// is limited; `None` if the text is about something else.
 pub(in crate::cli) fn stack_limit(
     request: &mut Request,
     text: &str,
@@ -110,7 +115,7 @@ pub(in crate::cli) fn stack_limit(
 ) -> Option<Result<Party, String>> {
     let end = text.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(text.len());
     let (name, rest) = (text[..end].to_lowercase(), text[end..].trim());
-    // `==13` is the bare `13` of `[stack]`: all of 13.
+    // `==13` means the same as a bare `13` in `[stack]`: any version of 13.
     let spec = rest.strip_prefix("==").unwrap_or(rest).trim();
     let party = match name.as_str() {
         "cuda" => Party::Cuda,
@@ -128,8 +133,8 @@ pub(in crate::cli) fn stack_limit(
     Some(limited.map(|()| party))
 }
 
-/// The specifier that `[stack]` can hold for a requirement, `*` for none; nothing where it is of another
-/// package, or has an extra or a marker, which stand among the dependencies.
+/// The specifier under `[stack]` for a requirement, `*` if it has none. `None` if the requirement is on another
+/// package or has an extra or a marker: such requirements belong to the dependencies.
 pub(in crate::cli) fn stack_specifier(requirement: &UserRequirement) -> Option<String> {
     let requirement = &requirement.requirement;
     let name: &str = requirement.name.as_ref();

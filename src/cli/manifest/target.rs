@@ -1,4 +1,4 @@
-//! `[target.NAME]`: a machine to lock for that is not this one.
+//! `[target.NAME]`: a described machine to lock for.
 
 use serde::Deserialize;
 
@@ -29,13 +29,13 @@ pub(in crate::cli) struct TargetRow {
     pub place: String,
 }
 
-/// A name that can stand in a file name, `environment.NAME.yml`.
+/// Whether a name can be part of a file name, `environment.NAME.yml`.
 fn is_target_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     !name.is_empty() && name.len() <= 60 && name.chars().all(allowed) && !name.starts_with('.')
 }
 
-/// The limit on Python of a target: the project's and its own at once.
+/// The limit on Python of a target: the project's limit combined with its own.
 fn narrowed(
     project: Option<&PythonRequest>,
     own: Option<PythonRequest>,
@@ -86,7 +86,7 @@ impl TargetTable {
     }
 }
 
-/// Checks a table and settles its limit on Python with the project's.
+/// Checks a table and combines its limit on Python with the project's.
 pub(super) fn target_row(
     request: &Request,
     target: String,
@@ -96,13 +96,13 @@ pub(super) fn target_row(
 ) -> Result<TargetRow, String> {
     if !is_target_name(&target) {
         return Err(format!(
-            "`{}` is no name of a target: letters, digits, `-`, `_` and `.` make one",
+            "`{}` is not a valid target name: use letters, digits, `-`, `_` and `.`",
             clean(&target, 60)
         ));
     }
     if table.gpus.as_ref().is_some_and(Vec::is_empty) {
         return Err(format!(
-            "the target `{target}` names no GPU: `gpus = [\"none\"]` is a machine without one, and without the key any GPU will do"
+            "the target `{target}` names no GPU: set `gpus = [\"none\"]` for a machine without a GPU, or remove the key to allow any GPU"
         ));
     }
     let own = table.python.as_ref().map(|text| python_request(text, origin)).transpose()?;

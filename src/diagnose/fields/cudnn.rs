@@ -1,10 +1,10 @@
-//! cuDNN as a program found it at run time: never the system's copies that a collector lists.
+//! The cuDNN version at run time, not the system copies that a collector lists.
 
 use super::{digits, version_in};
 use crate::diagnose::facts::Facts;
 use crate::model::version::cudnn_of_integer;
 
-/// Takes cuDNN's version from torch's and TensorFlow's messages, and from what Python printed.
+/// Reads cuDNN's version from torch's and TensorFlow's messages, and from Python output.
 pub(super) fn read(lower: &str, facts: &mut Facts) {
     if facts.cudnn.is_some() || !lower.contains("cudnn") {
         return;

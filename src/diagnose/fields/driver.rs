@@ -1,10 +1,10 @@
-//! The driver: nvidia-smi's banner, the kernel's line, sentences, integers.
+//! The driver version: from nvidia-smi's banner, the kernel module's line, sentences and integers.
 
 use super::{digits, short, version_in};
 use crate::diagnose::facts::Facts;
 use crate::diagnose::integers;
 
-/// nvidia-smi's banner, the kernel's line about its module, and sentences such as `driver 470.57.02`.
+/// Reads nvidia-smi's banner, the kernel module's line, and sentences such as `driver 470.57.02`.
 pub(super) fn read(text: &str, lower: &str, facts: &mut Facts) {
     let speaks_of_it = ["driver", "nvidia-", "kernel module"].iter().any(|word| lower.contains(word));
     if !speaks_of_it && !lower.contains("found version ") {
@@ -43,7 +43,7 @@ pub(super) fn read(text: &str, lower: &str, facts: &mut Facts) {
     }
 }
 
-/// Takes a driver version, the first that is one.
+/// Sets the driver version, if it is valid and the first.
 pub(super) fn set(version: &str, facts: &mut Facts) {
     if facts.driver.is_none() && is_driver(version) {
         facts.driver = Some(version.to_owned());

@@ -1,10 +1,10 @@
-//! GPUs: names in lists and tables, capabilities in sentences.
+//! GPU names in lists and tables, and compute capabilities in sentences.
 
 use super::digits;
 use crate::diagnose::facts::Facts;
 use crate::model::text::clean;
 
-/// Takes the GPUs and the capability that a line names.
+/// Reads the GPUs and the compute capability in a line.
 pub(super) fn read(text: &str, lower: &str, facts: &mut Facts) {
     names(text, lower, facts);
     capability(lower, facts);

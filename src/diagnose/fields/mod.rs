@@ -1,4 +1,4 @@
-//! One line to facts: the keys of dumps, the tables of tools, the words of sentences.
+//! Reads facts from one line: keys of dumps, tables of tools, sentences.
 
 mod cudnn;
 mod driver;
@@ -9,7 +9,7 @@ use super::facts::Facts;
 use crate::compatibility::{CPU, is_cuda};
 use crate::model::text::clean;
 
-/// Takes what one line states.
+/// Reads the facts in one line.
 pub(super) fn read(text: &str, lower: &str, facts: &mut Facts) {
     named(text, lower, facts);
     keyed(text, lower, facts);
@@ -19,17 +19,17 @@ pub(super) fn read(text: &str, lower: &str, facts: &mut Facts) {
     packages::read(text, facts);
 }
 
-/// Indexes that an installer was pointed to, and libraries that stand in a folder.
+/// Reads variants in index URLs, and libraries with an absolute path.
 fn named(text: &str, lower: &str, facts: &mut Facts) {
     if let Some(at) = lower.find("/whl/") {
         let tail = &lower[at + 5..];
         let end = tail.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(tail.len());
         let variant = tail[..end].to_owned();
         if variant.starts_with("cu")
-            && !facts.asked_variants.contains(&variant)
-            && facts.asked_variants.len() < 16
+            && !facts.index_variants.contains(&variant)
+            && facts.index_variants.len() < 16
         {
-            facts.asked_variants.push(variant);
+            facts.index_variants.push(variant);
         }
     }
     if !lower.contains(".so")
@@ -50,12 +50,12 @@ fn named(text: &str, lower: &str, facts: &mut Facts) {
     }
 }
 
-/// `Key: value` of the collectors and of vendor tables.
+/// Reads `Key: value` lines of collectors and vendor tables.
 fn keyed(text: &str, lower: &str, facts: &mut Facts) {
     let head = lower.trim_start_matches(|c: char| !c.is_alphanumeric());
     let value = |keys: &[&str]| -> Option<String> {
         keys.iter().find_map(|key| {
-            // A key stands at the start of a line, or behind a bracket of another layout.
+            // A key is at the start of a line, after leading punctuation.
             let tail = head.strip_prefix(key)?;
             let rest = text.get(text.len().checked_sub(tail.len())?..)?.trim_start();
             let rest = rest.strip_prefix([':', '=']).unwrap_or(rest).trim();
@@ -75,7 +75,7 @@ fn keyed(text: &str, lower: &str, facts: &mut Facts) {
             facts.torch = Some(version);
         }
     }
-    // Printed alone, a version with a flavour is torch's: `2.9.1+cu128`.
+    // A line that is only a version with a variant is torch's: `2.9.1+cu128`.
     if facts.torch.is_none()
         && let Some((plain, local)) = text.split_once('+')
         && plain.split('.').count() == 3
@@ -116,7 +116,7 @@ fn keyed(text: &str, lower: &str, facts: &mut Facts) {
     {
         facts.python = version_in(&v);
     }
-    // `tf.version`, and what `jax.print_environment_info()` prints.
+    // `tf.version`, and the output of `jax.print_environment_info()`.
     for (keys, package) in [
         (&["tensorflow version", "tf version", "tf.__version__", "tensorflow:"][..], "tensorflow"),
         (&["jaxlib:"], "jaxlib"),
@@ -133,7 +133,7 @@ fn keyed(text: &str, lower: &str, facts: &mut Facts) {
     }
 }
 
-/// The first version in a text, with a local part: `2.9.1+cu128`.
+/// The first version in a text, with its local part: `2.9.1+cu128`.
 fn version_in(text: &str) -> Option<String> {
     let start = text.find(|c: char| c.is_ascii_digit())?;
     let tail = &text[start..];

@@ -1,10 +1,10 @@
-//! Packages: lists of pip and conda, requirements in sentences.
+//! Packages in lists of pip and conda, and requirements in sentences.
 
 use super::version_in;
 use crate::diagnose::facts::Facts;
 use crate::model::text::clean;
 
-/// No more packages are kept.
+/// The maximum number of packages kept.
 const MAX_PACKAGES: usize = 2_000;
 
 /// `[pip3] torch==1.13.0+cu117`, `[conda] pytorch 1.0.0 py3.7_cuda90 pytorch`, `torch   2.4.0  pypi_0  pypi`.
@@ -15,7 +15,7 @@ pub(super) fn read(text: &str, facts: &mut Facts) {
     let body =
         ["[pip]", "[pip3]", "[conda]"].iter().find_map(|tag| text.strip_prefix(tag)).unwrap_or(text).trim();
     let body = body.trim_start_matches(['-', '+', '~', '*', ' ']);
-    // Most lines of a long log name no package.
+    // Most lines of a long log have no package.
     let words = body.contains("==").then(|| body.split([' ', ',', ';', '"', '\'', '`', '(', ')']));
     for word in words.into_iter().flatten() {
         if let Some((name, version)) = word.split_once("==")
@@ -37,7 +37,8 @@ pub(super) fn read(text: &str, facts: &mut Facts) {
     }
 }
 
-/// Names that are taken out of tables; any sentence might start with another word and a number.
+/// Packages that are read from tables. Other names are ignored, because a sentence can also start with a word and a
+/// number.
 const WATCHED: [&str; 12] = [
     "torch",
     "pytorch",

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{Drawing, Kind};
 
-/// The drawing as Graphviz's language: `envlock graph --format dot | dot -Tsvg`.
+/// The drawing in Graphviz's DOT language: `envlock graph --format dot | dot -Tsvg`.
 pub fn dot(drawing: &Drawing) -> String {
     let mut out =
         String::from("digraph envlock {\n  rankdir=LR;\n  node [shape=box, fontname=\"monospace\"];\n");

@@ -1,4 +1,4 @@
-//! Mermaid, which forges draw in Markdown.
+//! Mermaid, which GitHub and GitLab render in Markdown.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::{Drawing, Kind};
 pub fn mermaid(drawing: &Drawing) -> String {
     let mut out = String::from("flowchart LR\n");
     for (i, node) in drawing.nodes.iter().enumerate() {
-        // Quotes end a label; the entity is Mermaid's way to write one.
+        // A quote would end the label; Mermaid escapes it with this entity.
         let label = node.label.replace('"', "#quot;");
         let class = match node.kind {
             Kind::Machine => ":::machine",

@@ -1,4 +1,4 @@
-//! The locked graph as a drawing: the machine on top, what was asked for below it, then what that needs.
+//! The locked graph as a drawing: the machine, then the requested packages, then their dependencies.
 
 mod dot;
 mod mermaid;
@@ -21,22 +21,22 @@ pub use svg::svg;
 pub enum Kind {
     /// Driver, GPU, C library.
     Machine,
-    /// torch and what is built beside it.
+    /// torch, its companions, triton and other frameworks.
     Stack,
-    /// Any other package that was asked for.
+    /// Any other requested package.
     Asked,
-    /// What came along.
+    /// A dependency.
     Package,
 }
 
 /// A node of the drawing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// What stands on it.
+    /// Its text.
     pub label: String,
     /// What it stands for.
     pub kind: Kind,
-    /// How far down it stands; the machine right before torch.
+    /// Its layer, counted from the top; the machine is one layer above torch.
     pub layer: usize,
 }
 
@@ -45,12 +45,12 @@ pub struct Node {
 pub struct Drawing {
     /// The nodes, by layer and name.
     pub nodes: Vec<Node>,
-    /// From the one that needs to the one that is needed. Arrows that a longer way implies are left out.
+    /// From dependent to dependency. Edges that a longer path implies are left out.
     pub edges: Vec<(usize, usize)>,
 }
 
 impl Drawing {
-    /// Draws a target; `asked` are the packages that were asked for.
+    /// Draws a target; `asked` are the requested packages.
     pub fn new(target: &Target, asked: &BTreeSet<String>) -> Drawing {
         let mut needs: DiGraphMap<&str, ()> = DiGraphMap::new();
         for package in &target.packages {
@@ -64,7 +64,7 @@ impl Drawing {
         let layers = layers(&needs);
         let machine = machine(target);
         let stack = target.stack.as_ref();
-        // The machine stands right before what it decides, whatever else needs that.
+        // The machine is one layer above the frameworks that it constrains, even if packages depend on these.
         let decided: Vec<&str> = stack
             .map(|s| s.framework.as_str())
             .into_iter()
@@ -95,7 +95,7 @@ impl Drawing {
                 _ => Kind::Package,
             };
             index.insert(name, nodes.len());
-            let label = clean(&format!("{name} {}", package.version_and_flavour()), 60);
+            let label = clean(&format!("{name} {}", package.version_with_variant()), 60);
             nodes.push(Node { label, kind, layer: layer + below });
         }
         for decided in decided.iter().filter_map(|name| index.get(name)) {
@@ -109,7 +109,7 @@ impl Drawing {
     }
 }
 
-/// What the lock knows of the machine, one label each.
+/// Labels for the parts of the machine that the lock knows.
 fn machine(target: &Target) -> Vec<String> {
     let host = &target.host;
     let mut out = Vec::new();
@@ -130,11 +130,10 @@ fn machine(target: &Target) -> Vec<String> {
     out
 }
 
-/// How far each package is from the top: the longest way down to it; packages that need each other stand
-/// side by side.
+/// The layer of each package: the length of the longest path from the top. Packages in a cycle share a layer.
 fn layers<'n>(needs: &DiGraphMap<&'n str, ()>) -> BTreeMap<&'n str, usize> {
     let mut layers: BTreeMap<&str, usize> = BTreeMap::new();
-    // Tarjan gives dependencies first; from the other end every dependent is known.
+    // Tarjan's algorithm yields dependencies first. In reverse, all dependents come before a package.
     for group in tarjan_scc(needs).into_iter().rev() {
         let outside = |name: &&str| !group.contains(name);
         let layer = group
@@ -149,7 +148,7 @@ fn layers<'n>(needs: &DiGraphMap<&'n str, ()>) -> BTreeMap<&'n str, usize> {
     layers
 }
 
-/// Whether a longer way leads from one package to another that it needs.
+/// Whether a longer path leads from a package to one of its dependencies.
 fn implied(needs: &DiGraphMap<&str, ()>, from: &str, to: &str) -> bool {
     needs.neighbors(from).filter(|next| *next != to && *next != from).any(|next| {
         has_path_connecting(needs, next, to, None) && !has_path_connecting(needs, next, from, None)

@@ -1,4 +1,4 @@
-//! SVG by our own layout: a column for each layer, names under each other, arrows from left to right.
+//! SVG with its own layout: one column per layer, arrows from left to right.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ const BOX: f64 = 20.0;
 const GAP: f64 = 110.0;
 const MARGIN: f64 = 20.0;
 const CHARACTER: f64 = 7.3;
-/// How often the columns are sorted by what they are tied to.
+/// How often the columns are sorted by the positions of their neighbours.
 const SWEEPS: usize = 8;
 
 /// The drawing as an SVG document.
@@ -71,8 +71,8 @@ pub fn svg(drawing: &Drawing) -> String {
     out
 }
 
-/// The nodes of each layer, ordered so that what is tied together stands close: each column is sorted by
-/// the middle of its neighbours, to and fro.
+/// The nodes of each layer, ordered so that connected nodes are close: each column is sorted by the mean position
+/// of its neighbours, alternately of those on the left and on the right.
 fn columns(drawing: &Drawing) -> Vec<Vec<usize>> {
     let count = drawing.nodes.iter().map(|n| n.layer + 1).max().unwrap_or(0);
     let mut columns: Vec<Vec<usize>> = vec![Vec::new(); count];
@@ -101,7 +101,7 @@ fn columns(drawing: &Drawing) -> Vec<Vec<usize>> {
                     n => neighbours.iter().sum::<f64>() / n as f64,
                 }
             };
-            // Of equals the order by name stays.
+            // The sort is stable: ties keep the order by name.
             column.sort_by(|a, b| middle(*a).total_cmp(&middle(*b)));
         }
     }

@@ -1,4 +1,4 @@
-//! What is true and no metadata says.
+//! Advisories: known incompatibilities that no metadata declares.
 
 use pep440_rs::VersionSpecifiers;
 use pep508_rs::{Requirement, VerbatimUrl};
@@ -9,31 +9,31 @@ use crate::model::capability::ComputeCapability;
 use crate::model::evidence::Evidence;
 use crate::model::platform::Platform;
 
-/// What an advisory does.
+/// The effect of an advisory.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Limits another package where both are chosen.
+    /// Constrains another package if both are selected.
     Constrain(Box<Requirement<VerbatimUrl>>),
-    /// Is said.
+    /// Only a warning.
     Warn,
 }
 
-/// Something true that no metadata says.
+/// A known incompatibility that no metadata declares.
 #[derive(Debug, Clone)]
 pub struct Advisory {
     /// Id.
     pub id: String,
-    /// What it does.
+    /// Its effect.
     pub effect: Effect,
     /// The package it is about.
     pub package: String,
-    /// Its versions.
+    /// The affected versions.
     pub versions: VersionSpecifiers,
-    /// Only there.
+    /// The affected platform; `None`: all.
     pub platform: Option<Platform>,
-    /// Only for these capabilities; empty: all.
+    /// The affected compute capabilities; empty: all.
     pub capabilities: Vec<ComputeCapability>,
-    /// The sentence.
+    /// The message.
     pub text: String,
     /// Evidence.
     pub evidence: Evidence,
@@ -48,7 +48,7 @@ impl TryFrom<&RawAdvisory> for Advisory {
         let effect = match (raw.effect.as_str(), &raw.requires) {
             ("constrain", Some(text)) => Effect::Constrain(Box::new(parse("requires", text)?)),
             ("warn", None) => Effect::Warn,
-            _ => return Err("`effect` is `warn`, or `constrain` with `requires`".to_owned()),
+            _ => return Err("`effect` must be `warn`, or `constrain` with `requires`".to_owned()),
         };
         Ok(Advisory {
             id: raw.id.clone(),

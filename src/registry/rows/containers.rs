@@ -1,4 +1,4 @@
-//! Container images, and tags that never were.
+//! Container images, and tags that never existed.
 
 use super::super::schema::{RawImage, RawNever};
 use super::{RowError, parse, parse_option};
@@ -6,7 +6,7 @@ use crate::model::capability::ComputeCapability;
 use crate::model::evidence::Evidence;
 use crate::model::version::DottedVersion;
 
-/// A container image, and what is inside.
+/// A container image and its contents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Image {
     /// `pytorch/pytorch`, `nvcr.io/nvidia/pytorch`.
@@ -15,36 +15,36 @@ pub struct Image {
     pub tag: String,
     /// `torch` or `tensorflow`.
     pub framework: String,
-    /// The framework's version, `2.4.0a0+07cecf4168` where NVIDIA built it.
+    /// The framework's version; `2.4.0a0+07cecf4168` for NVIDIA's builds.
     pub version: Option<String>,
-    /// CUDA, `12.4`.
+    /// The CUDA version, `12.4`.
     pub cuda: Option<DottedVersion>,
-    /// cuDNN, or its major alone.
+    /// The cuDNN version, or only its major.
     pub cudnn: Option<DottedVersion>,
     /// `runtime` or `devel`.
     pub kind: Option<String>,
-    /// The lowest driver that the maker names.
+    /// The lowest documented driver.
     pub driver_min: Option<DottedVersion>,
-    /// The driver branch that the release notes demand on every GPU.
+    /// The driver branch that the release notes require for all GPUs.
     pub driver_branch: Option<u32>,
-    /// Older drivers that data-centre GPUs may have, by forward compatibility: each the lowest of its branch.
+    /// Older drivers that are supported on data-centre GPUs by forward compatibility: the lowest of each branch.
     pub data_centre_drivers: Vec<DottedVersion>,
-    /// The lowest compute capability that the release notes name.
+    /// The lowest compute capability in the release notes.
     pub capability_min: Option<ComputeCapability>,
-    /// How the row is known.
+    /// Evidence.
     pub evidence: Evidence,
     /// Source ids.
     pub source: Vec<String>,
 }
 
-/// A tag that people name and that never existed.
+/// A tag that is mentioned in articles but never existed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NeverImage {
+pub struct NonexistentImage {
     /// The repository.
     pub repository: String,
     /// The tag.
     pub tag: String,
-    /// Why not.
+    /// Why it does not exist.
     pub reason: String,
     /// Source ids.
     pub source: Vec<String>,
@@ -53,7 +53,7 @@ pub struct NeverImage {
 #[derive(Debug)]
 pub(in crate::registry) struct ContainerRows {
     pub images: Vec<Image>,
-    pub never: Vec<NeverImage>,
+    pub never: Vec<NonexistentImage>,
 }
 
 impl TryFrom<&RawImage> for Image {
@@ -79,11 +79,11 @@ impl TryFrom<&RawImage> for Image {
     }
 }
 
-impl TryFrom<&RawNever> for NeverImage {
+impl TryFrom<&RawNever> for NonexistentImage {
     type Error = RowError;
 
     fn try_from(raw: &RawNever) -> Result<Self, RowError> {
-        Ok(NeverImage {
+        Ok(NonexistentImage {
             repository: raw.repository.clone(),
             tag: raw.tag.clone(),
             reason: raw.reason.clone(),

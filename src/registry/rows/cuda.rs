@@ -1,4 +1,4 @@
-//! CUDA toolkits: the drivers they come with and need, and the machine code they make.
+//! CUDA toolkits: their own and their minimum drivers, and the targets that they compile for.
 
 use semver::Version as Semver;
 
@@ -8,7 +8,7 @@ use crate::model::capability::{CodeTarget, ComputeCapability};
 use crate::model::evidence::Evidence;
 use crate::model::version::DottedVersion;
 
-/// The driver from which on machine code of a CUDA major runs.
+/// The lowest driver that runs machine code of a CUDA major (minor-version compatibility).
 #[derive(Debug, Clone)]
 pub struct MinorVersionCompatibility {
     /// CUDA major.
@@ -21,14 +21,14 @@ pub struct MinorVersionCompatibility {
     pub source: Vec<String>,
 }
 
-/// A toolkit release and its own driver.
+/// A toolkit release with its own driver.
 #[derive(Debug, Clone)]
 pub struct ToolkitDriver {
     /// Three-part version.
     pub version: Semver,
-    /// Driver branch it came with.
+    /// Branch of its driver.
     pub driver_branch: u32,
-    /// Linux driver, where a number is stated.
+    /// Linux driver, if documented.
     pub linux: Option<DottedVersion>,
     /// Windows driver.
     pub windows: Option<DottedVersion>,
@@ -38,7 +38,7 @@ pub struct ToolkitDriver {
     pub source: Vec<String>,
 }
 
-/// What a toolkit series can compile for.
+/// The compute capabilities that a toolkit series can compile for.
 #[derive(Debug, Clone)]
 pub struct ToolkitTargets {
     /// Series, `12.8`.
@@ -47,7 +47,7 @@ pub struct ToolkitTargets {
     pub min: ComputeCapability,
     /// Highest capability.
     pub max: ComputeCapability,
-    /// The full list, where measured.
+    /// The full list, if measured.
     pub targets: Option<Vec<CodeTarget>>,
     /// Evidence.
     pub evidence: Evidence,

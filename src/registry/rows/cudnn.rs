@@ -1,14 +1,14 @@
-//! cuDNN: releases, and the capabilities they serve.
+//! cuDNN releases and the compute capabilities that they support.
 
 use super::super::schema::{RawFloor, RawRelease};
 use super::{RowError, parse};
 use crate::model::capability::ComputeCapability;
 use crate::model::version::DottedVersion;
 
-/// From a cuDNN release on, the lowest capability.
+/// The lowest compute capability from a cuDNN release on.
 #[derive(Debug, Clone)]
 pub struct CudnnFloor {
-    /// First release it holds for.
+    /// First release that it applies to.
     pub from: DottedVersion,
     /// Lowest capability.
     pub min: ComputeCapability,
@@ -21,7 +21,7 @@ pub struct CudnnFloor {
 pub struct CudnnRelease {
     /// Four-part version.
     pub version: DottedVersion,
-    /// CUDA majors it is built for; empty unknown.
+    /// CUDA majors that it is built for; empty: unknown.
     pub cuda_majors: Vec<u64>,
     /// Source ids.
     pub source: Vec<String>,

@@ -1,4 +1,4 @@
-//! Driver branches, the GPUs they know and the CUDA they run, with cuda-compat too.
+//! Driver branches with the GPUs and the CUDA that they support, and cuda-compat packages.
 
 use semver::Version as Semver;
 
@@ -12,9 +12,9 @@ use crate::model::evidence::Evidence;
 pub struct ForwardCompatibility {
     /// `cuda-compat-12-4`.
     pub package: String,
-    /// The CUDA whose programs run with it, natively.
+    /// The CUDA that it supports natively.
     pub cuda: Semver,
-    /// The branches of kernel drivers that it runs on.
+    /// The kernel driver branches that it supports.
     pub bases: Vec<u32>,
     /// Evidence.
     pub evidence: Evidence,
@@ -27,7 +27,7 @@ pub struct ForwardCompatibility {
 pub struct Branch {
     /// Number: 535.
     pub branch: u32,
-    /// Newest CUDA it runs natively.
+    /// Newest CUDA that it supports natively.
     pub cuda: Semver,
     /// `LTS`, `production`, `new feature`.
     pub kind: Option<String>,
@@ -37,16 +37,16 @@ pub struct Branch {
     pub source: Vec<String>,
 }
 
-/// A GPU architecture and the driver branches that know it.
+/// A GPU architecture and the driver branches that support it.
 #[derive(Debug, Clone)]
 pub struct Architecture {
     /// `Volta`.
     pub name: String,
     /// Its capabilities.
     pub capabilities: Vec<ComputeCapability>,
-    /// First branch; where known, `inferred`.
+    /// First branch, inferred; `None`: unknown.
     pub first_branch: Option<u32>,
-    /// Last branch, documented.
+    /// Last branch, documented; `None`: unknown or not ended.
     pub last_branch: Option<u32>,
     /// Source ids.
     pub source: Vec<String>,
@@ -92,7 +92,7 @@ impl TryFrom<&RawArchitecture> for Architecture {
 
     fn try_from(raw: &RawArchitecture) -> Result<Self, RowError> {
         if raw.first_branch.is_some() != raw.first_branch_evidence.is_some() {
-            return Err("`first_branch` and `first_branch_evidence` come together".to_owned());
+            return Err("`first_branch` and `first_branch_evidence` must be set together".to_owned());
         }
         Ok(Architecture {
             name: raw.name.clone(),

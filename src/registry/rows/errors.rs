@@ -1,4 +1,4 @@
-//! Lines of logs and what they mean, and the words that give surroundings away.
+//! Rules for log lines, and the words that indicate surroundings.
 
 use std::str::FromStr;
 
@@ -8,7 +8,7 @@ use crate::model::component::Component;
 use crate::model::fix::Fix;
 use crate::model::surroundings::Surrounding;
 
-/// What the text of a cause or a fix may leave open, in braces: it is filled in from the facts.
+/// The placeholders in texts of causes and fixes, which are replaced with facts.
 const PLACEHOLDERS: [&str; 10] = [
     "torch",
     "cuda",
@@ -22,117 +22,117 @@ const PLACEHOLDERS: [&str; 10] = [
     "extension",
 ];
 
-/// What a line of a log means.
+/// A rule for log lines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ErrorRule {
-    /// A word for programs: the cause's code.
+    /// The code of the cause, for programs.
     pub id: String,
-    /// Ways to say it; of each, the pieces stand in this order in one line, in lower case.
+    /// Alternative patterns. The pieces of one must occur in this order in a line, in lower case.
     pub alternatives: Vec<Vec<String>>,
-    /// What it means when nothing else is known.
+    /// The meaning if no case applies.
     pub answer: ErrorAnswer,
-    /// What it means beside other facts: the first case that holds counts.
+    /// Meanings that depend on other facts; the first case that holds applies.
     pub cases: Vec<ErrorCase>,
-    /// What the same line may mean besides, less probably.
+    /// Less probable alternative meanings.
     pub others: Vec<ErrorAnswer>,
-    /// What tells the possible causes apart.
+    /// A command that distinguishes the possible causes.
     pub check: Option<String>,
 }
 
-/// A meaning.
+/// A possible cause of a line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ErrorAnswer {
     /// The component at fault, one of a closed list (docs/diagnostics.md).
     pub component: Component,
-    /// The cause, one sentence.
+    /// The cause, as one sentence.
     pub cause: String,
-    /// What helps, with placeholders.
+    /// Fixes, with placeholders.
     pub fix: Vec<Fix>,
-    /// What is to be worked out and offered besides.
+    /// Additional fixes that are computed.
     pub offer: Vec<Offer>,
-    /// How sure it is, between 0 and 1.
+    /// The confidence, between 0 and 1.
     pub weight: f64,
 }
 
-/// What is offered as a fix beside fixed commands.
+/// A fix that is computed from the facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offer {
-    /// A torch that the GPUs and the driver of the facts can run.
+    /// Install a torch that runs on the GPUs and the driver of the facts.
     Torch,
-    /// A newer driver.
+    /// Update the driver.
     Driver,
 }
 
-/// A meaning beside other facts; what is absent stays as in the rule.
+/// A meaning that depends on other facts. Absent fields are those of the rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ErrorCase {
-    /// All of them hold.
+    /// All conditions must hold.
     pub conditions: Vec<Condition>,
-    /// The component instead.
+    /// Replaces the component.
     pub component: Option<Component>,
-    /// The sentence instead.
+    /// Replaces the cause.
     pub cause: Option<String>,
-    /// What helps instead.
+    /// Replaces the fixes.
     pub fix: Option<Vec<Fix>>,
-    /// The offers instead.
+    /// Replaces the offers.
     pub offer: Option<Vec<Offer>>,
-    /// The weight instead.
+    /// Replaces the weight.
     pub weight: Option<f64>,
 }
 
-/// Something that holds or not, written `wsl` or `!wsl`.
+/// A condition, written `wsl` or `!wsl`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
-    /// It holds where the predicate does not.
+    /// It holds if the predicate does not.
     pub negated: bool,
-    /// What is asked.
+    /// The predicate.
     pub predicate: Predicate,
 }
 
-/// What a condition asks of the facts.
+/// A predicate on the facts.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Predicate {
-    /// The text speaks of such surroundings.
+    /// The text indicates these surroundings.
     Surrounding(Surrounding),
-    /// `seen:ID`: another rule knows a line.
+    /// `seen:ID`: another rule matches a line.
     Seen(String),
-    /// `says:WORDS`: a line that a rule knows has these words, in lower case.
+    /// `says:WORDS`: a line that matches a rule contains these words, in lower case.
     Says(String),
-    /// A question that the compatibility data answers.
+    /// A check against the compatibility data.
     Mechanics(Mechanics),
 }
 
-/// Questions that the compatibility data answers about the facts.
+/// Checks of the facts against the compatibility data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mechanics {
     /// torch's own kernels have code for every GPU.
     CodeForGpu,
-    /// They have none for one of them.
+    /// They have no code for at least one GPU.
     NoCodeForGpu,
-    /// They have none, and another flavour of the same series has.
-    OtherFlavourHasCode,
-    /// Another flavour of the same series has code for newer GPUs.
-    OtherFlavourIsNewer,
-    /// A GPU or a capability is named.
+    /// They have no code for a newer GPU, but another variant of the same series has.
+    OtherVariantHasCode,
+    /// Another variant of the same series has code for newer GPUs.
+    OtherVariantIsNewer,
+    /// A GPU or a compute capability is known.
     GpuKnown,
     /// Packages for two CUDA majors are installed.
     TwoCudaMajors,
-    /// A library that is missed is named elsewhere with its folder.
+    /// A library that is reported missing has an absolute path elsewhere in the text.
     LibraryIsThere,
-    /// torch is a build for the CPU.
+    /// torch is a CPU build.
     CpuTorch,
-    /// torch is a build for CUDA.
+    /// torch is a CUDA build.
     CudaTorch,
 }
 
-/// The words that give one kind of surroundings away.
+/// The words that indicate surroundings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SurroundingWords {
-    /// What they give away.
+    /// The surroundings.
     pub surrounding: Surrounding,
-    /// Any of them in a line, in lower case.
+    /// Words of which one must be in a line, in lower case.
     pub words: Vec<String>,
-    /// None of these in the same line: `ROCM used to build PyTorch: N/A`.
+    /// Words that must not be in the same line: `ROCM used to build PyTorch: N/A`.
     pub unless: Vec<String>,
 }
 
@@ -147,7 +147,7 @@ impl Offer {
         match text {
             "torch" => Ok(Offer::Torch),
             "driver" => Ok(Offer::Driver),
-            _ => Err(format!("`{text}` is nothing to offer")),
+            _ => Err(format!("`{text}` is not a valid offer: expected `torch` or `driver`")),
         }
     }
 
@@ -167,8 +167,8 @@ impl FromStr for Condition {
         let mechanics = match name {
             "code-for-gpu" => Some(Mechanics::CodeForGpu),
             "no-code-for-gpu" => Some(Mechanics::NoCodeForGpu),
-            "other-flavour-has-code" => Some(Mechanics::OtherFlavourHasCode),
-            "other-flavour-is-newer" => Some(Mechanics::OtherFlavourIsNewer),
+            "other-flavour-has-code" => Some(Mechanics::OtherVariantHasCode),
+            "other-flavour-is-newer" => Some(Mechanics::OtherVariantIsNewer),
             "gpu-known" => Some(Mechanics::GpuKnown),
             "two-cuda-majors" => Some(Mechanics::TwoCudaMajors),
             "library-is-there" => Some(Mechanics::LibraryIsThere),
@@ -181,29 +181,29 @@ impl FromStr for Condition {
             (_, Some(("seen", id)), _) => Predicate::Seen(id.to_owned()),
             (_, Some(("says", words)), _) if !words.is_empty() => Predicate::Says(words.to_lowercase()),
             (.., Ok(surrounding)) => Predicate::Surrounding(surrounding),
-            _ => return Err(format!("`{text}` is no condition")),
+            _ => return Err(format!("`{text}` is not a valid condition")),
         };
         Ok(Condition { negated, predicate })
     }
 }
 
 fn component(text: &str) -> Result<Component, RowError> {
-    text.parse().map_err(|()| format!("`{text}` is no component"))
+    text.parse().map_err(|()| format!("`{text}` is not a valid component"))
 }
 
 fn weight(value: f64) -> Result<f64, RowError> {
     match (0.0..=1.0).contains(&value) {
         true => Ok(value),
-        false => Err("`weight` is between 0 and 1".to_owned()),
+        false => Err("`weight` must be between 0 and 1".to_owned()),
     }
 }
 
-/// A text whose placeholders are all known ones.
+/// Checks that all placeholders of a text are known.
 fn template(text: &str) -> Result<String, RowError> {
     for piece in text.split('{').skip(1) {
         let name = piece.split('}').next().unwrap_or_default();
         if !PLACEHOLDERS.contains(&name) {
-            return Err(format!("`{{{name}}}` is no placeholder"));
+            return Err(format!("`{{{name}}}` is not a valid placeholder"));
         }
     }
     Ok(text.to_owned())
@@ -232,7 +232,7 @@ impl TryFrom<&RawErrorCase> for ErrorCase {
 
     fn try_from(raw: &RawErrorCase) -> Result<Self, RowError> {
         if raw.conditions.is_empty() {
-            return Err("`if` names no condition".to_owned());
+            return Err("`if` has no condition".to_owned());
         }
         Ok(ErrorCase {
             conditions: raw.conditions.iter().map(|text| text.parse()).collect::<Result<_, _>>()?,
@@ -255,7 +255,7 @@ impl TryFrom<&RawErrorRule> for ErrorRule {
             .map(|text| text.to_lowercase().split(" ... ").map(str::to_owned).collect())
             .collect();
         if alternatives.is_empty() || alternatives.iter().flatten().any(String::is_empty) {
-            return Err("`match` has nothing to look for".to_owned());
+            return Err("`match` has an empty pattern".to_owned());
         }
         Ok(ErrorRule {
             id: raw.id.clone(),
@@ -278,9 +278,10 @@ impl TryFrom<&RawSurroundings> for SurroundingWords {
     type Error = RowError;
 
     fn try_from(raw: &RawSurroundings) -> Result<Self, RowError> {
-        let surrounding = raw.name.parse().map_err(|()| format!("`{}` are no surroundings", raw.name))?;
+        let surrounding =
+            raw.name.parse().map_err(|()| format!("`{}` is not a valid name of surroundings", raw.name))?;
         if raw.words.is_empty() || raw.words.iter().any(String::is_empty) {
-            return Err("`words` has nothing to look for".to_owned());
+            return Err("`words` is empty or has an empty word".to_owned());
         }
         let lower = |words: &[String]| words.iter().map(|word| word.to_lowercase()).collect();
         Ok(SurroundingWords { surrounding, words: lower(&raw.words), unless: lower(&raw.unless) })

@@ -1,4 +1,4 @@
-//! Frameworks beside torch that use CUDA: TensorFlow, JAX's plugins. And files that several packages bring.
+//! Frameworks other than torch that use CUDA (TensorFlow, JAX's plugins), and files that several packages install.
 
 use pep440_rs::{Version, VersionSpecifiers};
 use pep508_rs::{Requirement, VerbatimUrl};
@@ -11,61 +11,61 @@ use crate::model::evidence::Evidence;
 use crate::model::platform::Platform;
 use crate::model::version::DottedVersion;
 
-/// What releases of a package that uses CUDA were built for.
+/// What releases of a package that uses CUDA were built with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FrameworkBuild {
     /// The framework: `tensorflow`, `jax`.
     pub framework: String,
-    /// The package with the code for GPUs: `tensorflow`, `jax-cuda12-plugin`.
+    /// The package with the GPU code: `tensorflow`, `jax-cuda12-plugin`.
     pub package: String,
-    /// The releases that the row speaks of.
+    /// The releases of the row.
     pub versions: VersionSpecifiers,
     /// Platform of the wheels.
     pub platform: Platform,
     /// CUDA it was built with.
     pub cuda: Semver,
-    /// cuDNN it was built with: the lowest minor of its major that it runs with.
+    /// cuDNN it was built with, which is the lowest minor of its major that it runs with.
     pub cudnn: Option<DottedVersion>,
-    /// Where CUDA and cuDNN come from.
+    /// The origin of CUDA and cuDNN.
     pub cuda_from: CudaFrom,
-    /// conda-forge's packages that bring them, where the system is to have them: `cudatoolkit=11.2`.
+    /// The conda-forge packages that provide them if they must be on the system: `cudatoolkit=11.2`.
     pub conda: Vec<String>,
-    /// How one asks for it with CUDA, `tensorflow[and-cuda]`, where that is not the package's bare name.
+    /// The requirement that installs it with CUDA, if not the bare package name: `tensorflow[and-cuda]`.
     pub ask: Option<String>,
-    /// Device code of its own kernels; `None` unknown.
+    /// Device code of its own kernels; `None`: unknown.
     pub targets: Option<CodeTargets>,
-    /// How the targets are known.
+    /// Evidence of the targets.
     pub targets_evidence: Option<Evidence>,
-    /// How the row is known.
+    /// Evidence of the row.
     pub evidence: Evidence,
     /// Source ids.
     pub source: Vec<String>,
 }
 
-/// Where a framework's CUDA comes from.
+/// The origin of a framework's CUDA.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CudaFrom {
-    /// From the machine or from conda: the libraries are opened by name.
+    /// The system or conda: the libraries are opened by name.
     System,
-    /// From packages that an extra asks for; without it the framework runs on the CPU.
+    /// Packages that an extra requires; without the extra the framework runs on the CPU.
     Extra(String),
-    /// From packages that it asks for itself, or that stand beside it.
+    /// Packages that it requires, or that are installed with it.
     Packages,
 }
 
 impl FrameworkBuild {
-    /// Whether the row speaks of a release of a package.
+    /// Whether the row is about a release of a package.
     pub fn is_of(&self, package: &str, version: &Version) -> bool {
         self.package == package && self.versions.contains(version)
     }
 }
 
-/// A file that several packages install: only one of them can be there.
+/// A file that several packages install, so that they exclude each other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SameFile {
-    /// The file, below site-packages.
+    /// The file, relative to site-packages.
     pub file: String,
-    /// The packages, with the versions that have it.
+    /// The packages, with the versions that install it.
     pub packages: Vec<Requirement<VerbatimUrl>>,
     /// Source ids.
     pub source: Vec<String>,
@@ -83,13 +83,17 @@ impl TryFrom<&RawFrameworkBuild> for FrameworkBuild {
             Some(sass) => Some(CodeTargets { sass: list("targets", sass)?, ptx: list("ptx", &raw.ptx)? }),
         };
         if targets.is_some() != raw.targets_evidence.is_some() {
-            return Err("`targets` and `targets_evidence` come together".to_owned());
+            return Err("`targets` and `targets_evidence` must be set together".to_owned());
         }
         let cuda_from = match (raw.cuda_from.as_str(), &raw.extra) {
             ("system", None) => CudaFrom::System,
             ("packages", None) => CudaFrom::Packages,
             ("extra", Some(extra)) => CudaFrom::Extra(extra.clone()),
-            (other, _) => return Err(format!("`cuda_from = \"{other}\"` is not understood here")),
+            (other, _) => {
+                return Err(format!(
+                    "invalid `cuda_from = \"{other}\"`: expected `system` or `packages`, or `extra` with `extra`"
+                ));
+            }
         };
         Ok(FrameworkBuild {
             framework: raw.framework.clone(),
@@ -116,7 +120,7 @@ impl TryFrom<&RawSameFile> for SameFile {
         let packages: Vec<Requirement<VerbatimUrl>> =
             raw.packages.iter().map(|text| parse("packages", text)).collect::<Result<_, _>>()?;
         if packages.len() < 2 {
-            return Err("`packages` names fewer than two".to_owned());
+            return Err("`packages` must have at least two packages".to_owned());
         }
         Ok(SameFile { file: raw.file.clone(), packages, source: raw.source.clone() })
     }

@@ -1,17 +1,17 @@
-//! GPU products and their capabilities.
+//! GPU products and their compute capabilities.
 
 use super::super::schema::{RawGpu, RawTegra};
 use super::{RowError, parse};
 use crate::model::capability::ComputeCapability;
 
-/// What is known of Tegra (Jetson) parts.
+/// Data on Tegra (Jetson).
 #[derive(Debug, Clone, Default)]
 pub struct Tegra {
-    /// Their capabilities.
+    /// The compute capabilities.
     pub capabilities: Vec<ComputeCapability>,
-    /// Which builds there are for them and which there are not, for people.
+    /// A note on available builds, for messages.
     pub note: String,
-    /// Where the note comes from.
+    /// Source ids of the note.
     pub note_source: Vec<String>,
 }
 
@@ -20,7 +20,7 @@ pub struct Tegra {
 pub struct GpuRow {
     /// Product name.
     pub name: String,
-    /// Capability.
+    /// Compute capability.
     pub capability: ComputeCapability,
     /// `datacenter`, `geforce`, `workstation`, `jetson`, `mining`.
     pub class: Option<String>,

@@ -1,4 +1,4 @@
-//! What libraries do when they are loaded.
+//! Data on what libraries load at run time.
 
 use semver::Version as Semver;
 
@@ -7,7 +7,7 @@ use super::{RowError, SameFile, parse, parse_option};
 use crate::model::native::{FrameworkLoads, Opened};
 use crate::model::version::cuda_version;
 
-/// A version of the PTX language, and the CUDA release from which on drivers compile it.
+/// A PTX ISA version, and the first CUDA release whose driver compiles it.
 #[derive(Debug, Clone)]
 pub struct PtxIsa {
     /// Major and minor, `(8, 7)`.
@@ -16,7 +16,7 @@ pub struct PtxIsa {
     pub cuda: Semver,
 }
 
-/// What libraries do when they are loaded.
+/// The rows of loading.toml.
 #[derive(Debug, Clone, Default)]
 pub(in crate::registry) struct LoadingRows {
     pub opens: Vec<Opened>,
@@ -44,10 +44,10 @@ impl TryFrom<&RawFrameworkLoads> for FrameworkLoads {
 
     fn try_from(raw: &RawFrameworkLoads) -> Result<Self, RowError> {
         if raw.starts.is_empty() {
-            return Err("`starts` names no library".into());
+            return Err("`starts` is empty".into());
         }
         if raw.starts.iter().any(|pattern| pattern.matches('*').count() > 1) {
-            return Err("a pattern of `starts` has one `*` at most".into());
+            return Err("a pattern in `starts` can have at most one `*`".into());
         }
         Ok(FrameworkLoads {
             package: raw.package.clone(),
@@ -63,7 +63,7 @@ impl TryFrom<&RawPtxIsa> for PtxIsa {
     type Error = RowError;
 
     fn try_from(raw: &RawPtxIsa) -> Result<Self, RowError> {
-        let (major, minor) = raw.isa.split_once('.').ok_or("`isa` is like `8.7`")?;
+        let (major, minor) = raw.isa.split_once('.').ok_or("`isa` must have the form `8.7`")?;
         Ok(PtxIsa {
             isa: (parse("isa", major)?, parse("isa", minor)?),
             cuda: cuda_version(&raw.cuda).map_err(|e| format!("`cuda`: {e}"))?,

@@ -1,5 +1,5 @@
-//! Rows that cannot be wrong: each raw row of [`super::schema`] parsed into the field's types. A file of the
-//! registry has its namesake here.
+//! Validated rows: each raw row of [`super::schema`] parsed into the domain types. Each file of the registry has a
+//! module of the same name.
 
 mod advisories;
 mod containers;
@@ -19,7 +19,7 @@ use crate::model::version::cuda_version;
 
 pub use advisories::{Advisory, Effect};
 pub(super) use containers::ContainerRows;
-pub use containers::{Image, NeverImage};
+pub use containers::{Image, NonexistentImage};
 pub(super) use cuda::CudaRows;
 pub use cuda::{MinorVersionCompatibility, ToolkitDriver, ToolkitTargets};
 pub(super) use cudnn::CudnnRows;
@@ -41,15 +41,15 @@ pub use torch::{Build, COMPANIONS, Companion, STACK_PACKAGES};
 pub struct Meta {
     /// Format version of the rows.
     pub schema: Semver,
-    /// The day up to which releases were looked at, `2026-11-21`.
+    /// The day up to which releases are included, `2026-11-21`.
     pub date: String,
 }
 
-/// The text of what is wrong with a row.
+/// The error message for an invalid row.
 pub(super) type RowError = String;
 
 fn parse<T: std::str::FromStr>(field: &str, text: &str) -> Result<T, RowError> {
-    text.parse().map_err(|_| format!("`{field}`: `{}` does not parse", crate::model::text::clean(text, 80)))
+    text.parse().map_err(|_| format!("`{field}`: `{}` is invalid", crate::model::text::clean(text, 80)))
 }
 
 fn parse_option<T: std::str::FromStr>(field: &str, text: Option<&str>) -> Result<Option<T>, RowError> {
@@ -67,10 +67,13 @@ impl TryFrom<&MetaFile> for Meta {
         let schema: Semver = parse("schema", &raw.schema)?;
         let understood = semver::VersionReq::parse("^1").expect("a constant");
         if !understood.matches(&schema) {
-            return Err(format!("the registry has format {schema}, this program reads {understood}"));
+            return Err(format!("the registry has format {schema}, but this program supports {understood}"));
         }
         if raw.date.len() != 10 {
-            return Err(format!("`date`: `{}` is not a day", crate::model::text::clean(&raw.date, 40)));
+            return Err(format!(
+                "`date`: `{}` is not a valid date",
+                crate::model::text::clean(&raw.date, 40)
+            ));
         }
         Ok(Meta { schema, date: raw.date.clone() })
     }

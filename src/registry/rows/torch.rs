@@ -1,4 +1,4 @@
-//! Builds of torch and of what is built beside it.
+//! Builds of torch and of its companions.
 
 use pep440_rs::{Version, VersionSpecifiers};
 use semver::Version as Semver;
@@ -10,16 +10,16 @@ use crate::model::evidence::Evidence;
 use crate::model::platform::Platform;
 use crate::model::version::DottedVersion;
 
-/// One build of torch: a version for a platform and a CUDA flavour.
+/// One build of torch: a version for a platform and a CUDA variant.
 #[derive(Debug, Clone)]
 pub struct Build {
-    /// Plain version.
+    /// Public version.
     pub version: Version,
-    /// Flavour: `cpu`, `cu128`.
+    /// CUDA variant: `cpu`, `cu128`.
     pub variant: String,
     /// Platform of the wheels.
     pub platform: Platform,
-    /// Whether PyPI carries it (else a sub-index of the pytorch index).
+    /// Whether it is on PyPI (otherwise on a sub-index of the pytorch index).
     pub on_pypi: bool,
     /// Whether the pytorch index lists it.
     pub on_pytorch_index: bool,
@@ -31,11 +31,11 @@ pub struct Build {
     pub nccl: Option<DottedVersion>,
     /// Its requirement on triton.
     pub triton: Option<String>,
-    /// Device code of its own kernels; `None` unknown.
+    /// Device code of its own kernels; `None`: unknown.
     pub targets: Option<CodeTargets>,
-    /// How the targets are known.
+    /// Evidence of the targets.
     pub targets_evidence: Option<Evidence>,
-    /// CPython minors with a wheel (with the global interpreter lock); `None` unknown.
+    /// CPython minors with a wheel (with the global interpreter lock); `None`: unknown.
     pub pythons: Option<Vec<u32>>,
     /// `Requires-Python`.
     pub requires_python: Option<VersionSpecifiers>,
@@ -43,11 +43,11 @@ pub struct Build {
     pub glibc: Option<DottedVersion>,
     /// Size of the largest wheel in bytes.
     pub wheel_bytes: Option<u64>,
-    /// torchvision built beside it.
+    /// The torchvision built for it.
     pub torchvision: Option<Version>,
-    /// torchaudio built beside it.
+    /// The torchaudio built for it.
     pub torchaudio: Option<Version>,
-    /// How the build's existence is known.
+    /// Evidence of the build's existence.
     pub evidence: Evidence,
     /// Source ids.
     pub source: Vec<String>,
@@ -56,12 +56,12 @@ pub struct Build {
 }
 
 impl Build {
-    /// The index the build is taken from: `pypi`, or the variant's sub-index `pytorch/cu126`.
+    /// The index of the build: `pypi`, or the variant's sub-index `pytorch/cu126`.
     pub fn index(&self) -> String {
         if self.on_pypi { "pypi".to_owned() } else { format!("pytorch/{}", self.variant) }
     }
 
-    /// The release of a companion that was built beside this torch, by its package name.
+    /// The companion release that was built for this torch, by package name.
     pub fn companion(&self, package: &str) -> Option<&Version> {
         match package {
             "torchaudio" => self.torchaudio.as_ref(),
@@ -70,7 +70,7 @@ impl Build {
         }
     }
 
-    /// The weakest evidence among the facts that decide: existence, and targets where GPUs matter.
+    /// The weaker evidence of existence and, if `gpus_matter`, targets.
     pub fn weakest_evidence(&self, gpus_matter: bool) -> Evidence {
         match self.targets_evidence {
             Some(targets) if gpus_matter => targets.min(self.evidence),
@@ -79,28 +79,28 @@ impl Build {
     }
 }
 
-/// The packages that are built beside torch, release by release.
+/// The packages that are released with each torch release.
 pub const COMPANIONS: [&str; 2] = ["torchaudio", "torchvision"];
 
-/// The packages whose builds differ by CUDA variant and that the registry knows build by build.
+/// The packages with one build per CUDA variant, all of which are in the registry.
 pub const STACK_PACKAGES: [&str; 3] = ["torch", "torchaudio", "torchvision"];
 
-/// A package built beside torch.
+/// A release of a companion package.
 #[derive(Debug, Clone)]
 pub struct Companion {
     /// `torchvision`, `torchaudio`.
     pub package: String,
-    /// Plain version.
+    /// Public version.
     pub version: Version,
-    /// The torch it asks for.
+    /// The torch that it requires.
     pub torch: Option<VersionSpecifiers>,
-    /// The flavour of the wheel on PyPI.
+    /// The CUDA variant of the wheel on PyPI.
     pub variant: Option<String>,
-    /// Device code, where read.
+    /// Device code, if read.
     pub targets: Option<CodeTargets>,
-    /// Platform the row was read on.
+    /// Platform that the row was read for.
     pub platform: Platform,
-    /// Why it is withdrawn.
+    /// Why the row was withdrawn.
     pub yanked: Option<String>,
     /// Evidence.
     pub evidence: Evidence,
@@ -138,7 +138,7 @@ impl TryFrom<&RawBuild> for Build {
             return Err(format!("`variant`: `{}` is neither `cpu` nor `cuNNN`", raw.variant));
         }
         if (raw.variant == "cpu") != raw.cuda.is_none() {
-            return Err("`cuda` stands exactly where the variant is not `cpu`".to_owned());
+            return Err("`cuda` must be set if and only if the variant is not `cpu`".to_owned());
         }
         let pythons = raw.python.as_ref().map(|tags| {
             tags.iter().filter_map(|t| t.strip_prefix("cp3")).filter_map(|minor| minor.parse().ok()).collect()

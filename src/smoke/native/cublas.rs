@@ -1,7 +1,7 @@
-//! Machine code that is not ours to fake: the environment's own cuBLAS computes `y = 2 x + y`.
+//! The environment's cuBLAS computes `y = 2 x + y`.
 //!
-//! The PTX of the layer below is compiled by the driver for whatever GPU is there. This runs what the library carries
-//! for the GPU; where it carries nothing, this is where "no kernel image" is first seen.
+//! The runtime layer's PTX compiles for any GPU. This layer runs machine code from the library; without code for the
+//! GPU, it fails with "no kernel image".
 
 use std::ffi::{c_int, c_void};
 use std::path::Path;
@@ -38,15 +38,15 @@ pub(super) fn run(log: &mut Log, runtime: &Path, cublas: &Path) -> Result<(), St
             y.address => *mut c_void, 1 => c_int
         ))?;
         call!(runtime, "cudaGetErrorString", cudaDeviceSynchronize())?;
-        // Whole numbers below 2^24: fp32 has them exactly, so the result is equal or wrong.
+        // Integers below 2^24 are exact in fp32, so the result must be equal.
         let right = y.read(COUNT)?.iter().zip(&data).all(|(got, x)| *got == 2.0 * x + 1.0);
         log.check("axpy", &device, right, format!("cuBLAS {}", release(version)));
     }
     Ok(())
 }
 
-/// `120804` is 12.8.4: cublas_api.h has major * 10000 + minor * 100 + patch from 11.9 on, and major * 1000 before:
-/// `11605` is 11.6.5.
+/// The version of cuBLAS from its integer. cublas_api.h: major * 10000 + minor * 100 + patch from 11.9 on (`120804`
+/// is 12.8.4), major * 1000 before (`11605` is 11.6.5).
 fn release(version: c_int) -> String {
     let (major, rest) = match version {
         100_000.. => (version / 10_000, version % 10_000),

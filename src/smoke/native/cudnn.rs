@@ -1,4 +1,4 @@
-//! Layer 3, the environment's own cuDNN: one convolution by its C interface, against our own in float64.
+//! Layer 3, the environment's cuDNN: one convolution by its C API, compared with a float64 reference.
 
 use std::ffi::{c_int, c_void};
 use std::path::Path;
@@ -11,11 +11,11 @@ use super::{Log, Opened, call};
 const NCHW: c_int = 0;
 const FLOAT: c_int = 0;
 const CROSS_CORRELATION: c_int = 1;
-/// `CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM`: in every release, for every GPU, without workspace to speak of.
+/// `CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM`: in every release, for every GPU, with almost no workspace.
 const IMPLICIT_GEMM: c_int = 0;
-/// `CUDNN_FMA_MATH`: no TF32, so that the error is fp32's.
+/// `CUDNN_FMA_MATH`: fp32 without TF32.
 const FMA_MATH: c_int = 3;
-/// Sums of 27 products in fp32: 1e-5 leaves a digit to spare.
+/// Allowed relative error: a margin of one digit for sums of 27 products in fp32.
 const ALLOWED: f64 = 1e-5;
 
 /// Input 1 x 3 x 32 x 32, 8 filters of 3 x 3, padding 1.
@@ -28,7 +28,7 @@ pub(super) fn run(log: &mut Log, runtime: &Path, cudnn: &Path) -> Result<(), Str
     log.layer("cudnn", None);
     let runtime = Opened::new(runtime)?;
     let cudnn = Opened::new(cudnn)?;
-    // SAFETY: takes nothing and gives a number.
+    // SAFETY: the function takes no arguments and returns a number.
     let version = unsafe { cudnn.function::<unsafe extern "C" fn() -> usize>("cudnnGetVersion")?() };
     log.check("version", "cuda", true, format!("cuDNN {version}"));
     let mut count: c_int = 0;
@@ -50,7 +50,7 @@ pub(super) fn run(log: &mut Log, runtime: &Path, cudnn: &Path) -> Result<(), Str
     Ok(())
 }
 
-/// Numbers between -1 and 1 that are the same everywhere.
+/// Input and filter: pseudo-random numbers between -1 and 1, the same on every machine.
 fn problem() -> (Vec<f32>, Vec<f32>) {
     let mut state = 20u32;
     let mut next = || {
@@ -62,7 +62,7 @@ fn problem() -> (Vec<f32>, Vec<f32>) {
     (input, filter)
 }
 
-/// The convolution in float64, by its definition.
+/// The reference convolution in float64.
 fn reference(input: &[f32], filter: &[f32]) -> Vec<f64> {
     let mut out = Vec::with_capacity(FILTERS * SIDE * SIDE);
     for f in 0..FILTERS {
@@ -94,7 +94,7 @@ fn relative_error(got: &[f32], expected: &[f64]) -> f64 {
     let largest = expected.iter().fold(0f64, |a, b| a.max(b.abs()));
     let worst = got.iter().zip(expected).fold(0f64, |worst, (a, b)| {
         let error = (f64::from(*a) - b).abs();
-        // What is no number at all is the worst.
+        // `max` would ignore NaN.
         if error.is_nan() { f64::INFINITY } else { worst.max(error) }
     });
     worst / largest
@@ -154,13 +154,13 @@ mod tests {
 
     #[test]
     fn our_own_convolution() {
-        // A filter of one in the middle of one channel gives that channel back.
+        // A filter with a 1 in the middle of one channel returns that channel.
         let (input, _) = problem();
         let mut filter = vec![0f32; FILTERS * CHANNELS * KERNEL * KERNEL];
         filter[KERNEL + 1] = 1.0;
         let out = reference(&input, &filter);
         assert!((0..SIDE * SIDE).all(|i| out[i] == f64::from(input[i])));
-        // The corner of a filter of ones sees four of nine.
+        // At the corner, a 3 x 3 filter of ones covers four inputs.
         filter[..9].fill(1.0);
         let corner = reference(&input, &filter)[0];
         let expected: f64 = [0, 1, SIDE, SIDE + 1].iter().map(|i| f64::from(input[*i])).sum();

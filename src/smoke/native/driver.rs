@@ -1,11 +1,11 @@
-//! Layer 1, the driver: `cuInit`, its version, its devices.
+//! Layer 1, the driver: `cuInit`, version, devices.
 
 use std::ffi::{c_char, c_int};
 use std::path::Path;
 
 use super::{Log, Opened, call};
 
-/// What `cuDeviceGetAttribute` calls the capability's parts.
+/// The attributes of `cuDeviceGetAttribute` for the compute capability.
 const MAJOR: c_int = 75;
 const MINOR: c_int = 76;
 
@@ -43,18 +43,18 @@ pub(super) fn run(log: &mut Log) -> Result<(), String> {
     Ok(())
 }
 
-/// The driver gives a status's name through a pointer, unlike the others.
+/// Adds the name of the status. Unlike the other libraries, the driver returns it through an output pointer.
 fn named(driver: &Opened, why: String) -> String {
     let Some(status) = why.rsplit(' ').next().and_then(|n| n.parse::<c_int>().ok()) else { return why };
     type GetName = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
     let Ok(function) = driver.function::<GetName>("cuGetErrorName") else { return why };
     let mut text: *const c_char = std::ptr::null();
-    // SAFETY: the pointer is ours, and is set to a constant text, or left alone.
+    // SAFETY: `text` is a valid output pointer; the function stores a constant string or nothing.
     let found = unsafe { function(status, &raw mut text) };
     if found != 0 || text.is_null() {
         return why;
     }
-    // SAFETY: not null, and ended by a zero byte, as C has it.
+    // SAFETY: not null, and a NUL-terminated C string.
     let text = unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy();
     format!("{why} ({})", crate::model::text::clean(&text, 100))
 }

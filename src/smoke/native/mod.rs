@@ -1,5 +1,5 @@
-//! The layers below the framework, on the child's side: the driver, the environment's own CUDA runtime, cuBLAS
-//! and cuDNN, each by its C interface. Only ever called in a child process: these libraries may abort.
+//! The layers below the framework: driver, and the environment's CUDA runtime, cuBLAS and cuDNN, each called by its C
+//! API. They run only in a child process, because these libraries may abort.
 
 mod cublas;
 mod cudnn;
@@ -14,14 +14,14 @@ use libloading::{Library, Symbol};
 use super::{Document, Reached};
 use crate::model::smoke::Check;
 
-/// The word that starts a layer instead of a command; nobody types it.
+/// The hidden subcommand that runs a layer.
 pub const COMMAND: &str = "__smoke";
 
-/// A layer of this program as a child. Takes the arguments after [`COMMAND`]: the layer, the file for the
-/// checks, libcudart and the library that the layer is about.
+/// Runs a layer in the child process. `arguments` are those after [`COMMAND`]: the layer, the file for the checks,
+/// libcudart and the library that the layer tests.
 ///
 /// # Errors
-/// What failed, one line.
+/// One line about the call that failed.
 pub fn run(arguments: &[std::ffi::OsString]) -> Result<(), String> {
     let [layer, out, libraries @ ..] = arguments else { return Err("no layer".to_owned()) };
     let paths: Vec<PathBuf> = libraries.iter().map(PathBuf::from).collect();
@@ -37,7 +37,7 @@ pub fn run(arguments: &[std::ffi::OsString]) -> Result<(), String> {
     Ok(())
 }
 
-/// The checks so far, on disk after each: a crash must leave them.
+/// The checks so far. They are written to disk after each step, so that a crash preserves them.
 struct Log {
     out: PathBuf,
     document: Document,
@@ -69,7 +69,7 @@ impl Log {
     }
 }
 
-/// A library that is opened to be called.
+/// A loaded library.
 struct Opened {
     library: Library,
     name: String,
@@ -77,7 +77,7 @@ struct Opened {
 
 impl Opened {
     fn new(path: &Path) -> Result<Opened, String> {
-        // SAFETY: loading runs the library's constructors. This is a child process made for nothing else.
+        // SAFETY: loading runs the library's constructors. This child process exists only for that.
         let library = unsafe { Library::new(path) }
             .map_err(|error| format!("cannot load `{}`: {error}", path.display()))?;
         Ok(Opened { library, name: path.display().to_string() })
@@ -85,38 +85,38 @@ impl Opened {
 
     /// A function by name. The caller states its type.
     fn function<T>(&self, name: &str) -> Result<Symbol<'_, T>, String> {
-        // SAFETY: the types are those of the vendor's headers, which have kept them since CUDA 8 and cuDNN 7.
+        // SAFETY: callers use the types of the vendor's headers, unchanged since CUDA 8 and cuDNN 7.
         unsafe { self.library.get(name.as_bytes()) }
             .map_err(|_| format!("`{}` has no function `{name}`", self.name))
     }
 }
 
-/// The text that a library gives for a status: `fn(status) -> const char *`.
+/// The library's text for a status, from `fn(status) -> const char *`.
 fn status_text(library: &Opened, function: &str, status: c_int) -> String {
     let Ok(describe) = library.function::<unsafe extern "C" fn(c_int) -> *const c_char>(function) else {
         return String::new();
     };
-    // SAFETY: the function takes any number and gives a constant text, or nothing.
+    // SAFETY: the function accepts any number and returns a constant string or null.
     let text = unsafe { describe(status) };
     if text.is_null() {
         return String::new();
     }
-    // SAFETY: not null, and ended by a zero byte, as C has it.
+    // SAFETY: not null, and a NUL-terminated C string.
     let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
     format!(" ({})", crate::model::text::clean(&text, 120))
 }
 
-/// Calls a function of a library with the C types given, and turns its status into an error that names it.
+/// Calls a function of a library with the given C types. A nonzero status becomes an error that names the function.
 macro_rules! call {
     ($library:expr, $describe:literal, $name:ident ( $($argument:expr => $kind:ty),* )) => {{
         let function = $library.function::<unsafe extern "C" fn($($kind),*) -> std::ffi::c_int>(stringify!($name))?;
-        // SAFETY: the types are those of the vendor's header; pointers live through the call.
+        // SAFETY: the types are those of the vendor's header; pointers are valid during the call.
         let status = unsafe { function($($argument),*) };
         if status == 0 {
             Ok(())
         } else {
             let text = $crate::smoke::native::status_text(&$library, $describe, status);
-            Err(format!("{} gave {status}{text}", stringify!($name)))
+            Err(format!("{} returned {status}{text}", stringify!($name)))
         }
     }};
 }

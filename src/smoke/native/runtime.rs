@@ -1,4 +1,4 @@
-//! Layer 2, the environment's own CUDA runtime: memory there and back, and a kernel that the driver compiles.
+//! Layer 2, the environment's CUDA runtime: copies memory to the device and back, and runs a kernel from PTX.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::path::Path;
@@ -6,15 +6,15 @@ use std::ptr::null_mut;
 
 use super::{Log, Opened, call};
 
-/// Floats that are copied and added to.
+/// Number of floats that are copied and incremented.
 const COUNT: usize = 4096;
 const THREADS: c_uint = 256;
 /// `cudaMemcpyHostToDevice`, `cudaMemcpyDeviceToHost`.
 pub(super) const TO_DEVICE: c_int = 1;
 pub(super) const TO_HOST: c_int = 2;
 
-/// Adds one to each float. PTX of an old version and target: every driver from CUDA 9 on compiles it for every GPU that
-/// it knows, Kepler's included. (`ptxas` of 12.8, 12.9 and 13.5 makes code of it for 7.5 to 12.1.)
+/// Adds one to each float. The PTX version and target are old: every driver from CUDA 9 on compiles it for every GPU
+/// that it supports, including Kepler. (`ptxas` of 12.8, 12.9 and 13.5 compiles it for 7.5 to 12.1.)
 const PTX: &[u8] = b".version 6.0
 .target sm_30
 .address_size 64
@@ -53,18 +53,18 @@ pub(super) fn run(log: &mut Log, runtime: &Path) -> Result<(), String> {
         let data: Vec<f32> = (0..COUNT).map(|i| i as f32).collect();
         let memory = Memory::of(&runtime, &data)?;
         let back = memory.read(COUNT)?;
-        log.check("copy", &device, back == data, format!("{} KiB there and back", (COUNT * 4) >> 10));
+        log.check("copy", &device, back == data, format!("{} KiB to the device and back", (COUNT * 4) >> 10));
         log.layer("ptx", Some(&device));
         compiled(&memory)?;
         call!(runtime, "cudaGetErrorString", cudaDeviceSynchronize())?;
         let added = memory.read(COUNT)?;
         let right = added.iter().zip(&data).all(|(a, b)| *a == b + 1.0);
-        log.check("ptx", &device, right, "a kernel that the driver compiled".to_owned());
+        log.check("ptx", &device, right, "a kernel compiled from PTX by the driver".to_owned());
     }
     Ok(())
 }
 
-/// Compiles the kernel by the driver and starts it on the memory.
+/// Makes the driver compile the PTX, and launches the kernel on the memory.
 fn compiled(memory: &Memory<'_>) -> Result<(), String> {
     let driver = Opened::new(Path::new("libcuda.so.1"))?;
     let (mut module, mut function): (*mut c_void, *mut c_void) = (null_mut(), null_mut());
@@ -86,21 +86,21 @@ fn compiled(memory: &Memory<'_>) -> Result<(), String> {
     ))
 }
 
-/// Memory of a device; freed with the process.
+/// Device memory; freed when the process ends.
 pub(super) struct Memory<'r> {
     runtime: &'r Opened,
     pub address: *mut c_void,
 }
 
 impl<'r> Memory<'r> {
-    /// Room for bytes.
+    /// Allocates memory of this size.
     pub fn new(runtime: &'r Opened, bytes: usize) -> Result<Memory<'r>, String> {
         let mut address: *mut c_void = null_mut();
         call!(runtime, "cudaGetErrorString", cudaMalloc(&raw mut address => *mut *mut c_void, bytes.max(1) => usize))?;
         Ok(Memory { runtime, address })
     }
 
-    /// A copy of floats.
+    /// Allocates memory and copies `data` to it.
     pub fn of(runtime: &'r Opened, data: &[f32]) -> Result<Memory<'r>, String> {
         let memory = Memory::new(runtime, size_of_val(data))?;
         call!(runtime, "cudaGetErrorString", cudaMemcpy(
@@ -112,7 +112,7 @@ impl<'r> Memory<'r> {
         Ok(memory)
     }
 
-    /// Its floats.
+    /// Copies the first `count` floats to the host.
     pub fn read(&self, count: usize) -> Result<Vec<f32>, String> {
         let mut out = vec![0f32; count];
         call!(self.runtime, "cudaGetErrorString", cudaMemcpy(

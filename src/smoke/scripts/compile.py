@@ -1,4 +1,4 @@
-# Compiled kernels: one function through torch.compile, which builds it with Triton.
+# Compiled kernels: torch.compile builds one function with Triton.
 layer("compile", "cuda:0")
 import os
 import shutil
@@ -8,7 +8,7 @@ import torch
 
 
 def not_run(why):
-    # Nothing is wrong where torch says itself that it does not compile here.
+    # If torch reports that it cannot compile here, that is not a failure.
     add("triton", "cuda:0", True, "not run: " + why)
     layer("done", None)
     sys.exit()
@@ -17,19 +17,19 @@ def not_run(why):
 try:
     from torch.utils._triton import has_triton
 except ImportError:
-    # A torch before 2.1 does not say; its Triton makes kernels from 7.0 on (torch/_inductor of 2.0).
+    # torch before 2.1 has no has_triton; its Triton supports 7.0 and newer (torch/_inductor of 2.0).
     def has_triton():
         return torch.cuda.get_device_capability(0) >= (7, 0)
 
 
 if not torch.cuda.is_available() or not has_triton():
-    not_run("torch says that its Triton does not serve this GPU")
-# What Triton's runtime/build.py looks for, and what its launcher includes.
+    not_run("torch reports that its Triton does not support this GPU")
+# The compilers that Triton's runtime/build.py looks for; its launcher includes Python.h.
 compilers = [os.environ.get("CC", "").split(" ")[0], "gcc", "clang"]
 if not any(name and shutil.which(name) for name in compilers):
-    not_run("Triton builds its launcher with a C compiler, and none is here")
+    not_run("Triton needs a C compiler to build its launcher, and none was found")
 if not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")):
-    not_run("Triton builds its launcher with Python's headers, and they are not here (python3-dev)")
+    not_run("Triton needs Python's headers to build its launcher, and they are not installed (python3-dev)")
 
 
 def function(x):

@@ -1,4 +1,4 @@
-# JAX: convolutions, forward and backward, and a matrix product, held against float64 in NumPy.
+# JAX: convolutions, forward and backward, and a matrix product, compared with float64 in NumPy.
 layer("import", "cpu")
 import numpy
 
@@ -15,7 +15,7 @@ except RuntimeError as failed:
     gpus = []
     add("device", "cuda", False, str(failed)[:200])
 if wanted == "cuda" and not any(check["name"] == "device" for check in checks):
-    # JAX says in its log which library it did not find, and goes on without a GPU.
+    # JAX logs which library it did not find, and continues without a GPU.
     add("device", "cuda", bool(gpus), "%d visible" % len(gpus))
 devices = gpus or jax.devices("cpu")[:1]
 
@@ -58,7 +58,7 @@ for index, device in enumerate(devices):
     convolution("conv-bf16", name, device, BF16, "bfloat16", None)
     if gpus:
         convolution("conv-fp16", name, device, FP16, "float16", None)
-        # What JAX does unless it is told otherwise: TF32 where the GPU has it.
+        # JAX's default: TF32 if the GPU supports it.
         convolution("conv-tf32", name, device, TF32, "float32", jax.lax.Precision.DEFAULT)
 if len(gpus) > 1:
     layer("nccl", "cuda")

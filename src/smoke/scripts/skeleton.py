@@ -1,6 +1,6 @@
-# The skeleton of envlock's smoke scripts; a framework's own part follows it. It writes one JSON document to the file
-# named by the first argument, anew after each step: a crash leaves what was reached. The second argument is auto,
-# cpu or cuda. Any Python 3 that a framework ever ran on runs it, with any NumPy.
+# The common start of envlock's smoke scripts; the framework's part follows. It rewrites a JSON document, the file
+# named by the first argument, after each step, so that a crash preserves the state. The second argument is auto, cpu
+# or cuda. It runs on every Python 3 that a framework supported, with every NumPy.
 import json
 import sys
 import time
@@ -24,7 +24,7 @@ def layer(name, device):
 
 
 def add(name, device, passed, detail, figure=None):
-    # JSON has no word for what is no number.
+    # JSON has neither NaN nor infinity.
     figure = figure if figure is None or abs(figure) < float("inf") else None
     check = {"name": name, "layer": state["layer"], "device": device, "passed": bool(passed), "detail": detail}
     checks.append(dict(check, figure=figure))
@@ -32,42 +32,42 @@ def add(name, device, passed, detail, figure=None):
 
 
 def first_line(error):
-    """What an exception says, without the advice that frameworks print below it."""
+    """The first line of an exception's text, without the advice that frameworks add below it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return "%s: %s" % (type(error).__name__, lines[0]) if lines else type(error).__name__
 
 
-def told(kind, error, trace):
-    # The last line is the one that envlock quotes.
+def print_error(kind, error, trace):
+    # envlock quotes the last line.
     traceback.print_exception(kind, error, trace)
     sys.stderr.write(first_line(error) + "\n")
 
 
-sys.excepthook = told
+sys.excepthook = print_error
 
 
 def judged(name, device, worst, tolerance):
-    # Not a number is larger than nothing: said the other way round it would pass.
+    # NaN must fail: `not worst > tolerance` would pass.
     add(name, device, worst <= tolerance, "relative error %.1e, allowed %.0e" % (worst, tolerance), worst)
 
 
 def largest(errors):
-    """The largest; what is no number is larger than all, which max() forgets unless it comes first."""
+    """The largest error, or NaN if any is NaN: max() ignores NaN unless it comes first."""
     errors = list(errors)
     return next((e for e in errors if e != e), max(errors))
 
 
 def worst_of(pairs):
-    """The largest relative error of arrays of NumPy's kind against float64."""
+    """The largest relative error of arrays, compared with float64."""
     import numpy
 
     return largest(float(numpy.abs(numpy.asarray(a, numpy.float64) - b).max() / numpy.abs(b).max()) for a, b in pairs)
 
 
 def problem():
-    """An image, filters, their convolution and its gradients, in float64 by NumPy: 1 x 3 x 64 x 64, 8 filters of 3 x 3.
+    """An image (1 x 3 x 64 x 64), 8 filters of 3 x 3, their convolution and its gradients, in float64 by NumPy.
 
-    The gradients are those of the sum of squares, by image and by filters.
+    The gradients are those of the sum of squares, with respect to image and filters.
     """
     import numpy
 
@@ -83,7 +83,7 @@ def problem():
     return x, w, y, dx[:, :, 1:-1, 1:-1], dw
 
 
-# fp32 sums 147 products forward and up to 12544 backward: 1e-4 leaves two digits to spare.
-# TF32 and fp16 keep 10 bits of a fraction: 2**-10 is 1e-3, and 1e-2 leaves a digit to spare. bf16 keeps 7:
-# 2**-7 is 8e-3, and 8e-2 leaves a digit to spare.
+# Tolerances. fp32 sums 147 products forward and up to 12544 backward: 1e-4 is a margin of two digits.
+# TF32 and fp16 have a 10-bit fraction: 2**-10 is 1e-3, and 1e-2 is a margin of one digit. bf16 has 7 bits: 2**-7 is
+# 8e-3, and 8e-2 is a margin of one digit.
 FP32, TF32, FP16, BF16 = 1e-4, 1e-2, 1e-2, 8e-2

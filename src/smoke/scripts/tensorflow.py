@@ -1,4 +1,4 @@
-# TensorFlow: convolutions, forward and backward, and a matrix product, held against float64 in NumPy.
+# TensorFlow: convolutions, forward and backward, and a matrix product, compared with float64 in NumPy.
 layer("import", "cpu")
 import numpy
 
@@ -9,9 +9,9 @@ add("import", "cpu", True, "tensorflow " + tf.__version__)
 layer("device", "cuda")
 gpus = [] if wanted == "cpu" else tf.config.list_physical_devices("GPU")
 if wanted == "cuda":
-    # TensorFlow says in its log which library it did not find, and goes on without a GPU.
+    # TensorFlow logs which library it did not find, and continues without a GPU.
     add("device", "cuda", bool(gpus), "%d visible" % len(gpus))
-# TensorFlow before 2.4 has no such switch, and no TF32.
+# TensorFlow before 2.4 has neither this switch nor TF32.
 tf32 = getattr(tf.config.experimental, "enable_tensor_float_32_execution", lambda on: None)
 tf32(False)
 
@@ -46,7 +46,7 @@ for index in range(max(len(gpus), 1)):
         product = tf.linalg.matmul(a.astype("float32"), a.T.astype("float32"))
         judged("matmul-fp32", name, worst_of([(product.numpy(), a @ a.T)]), FP32)
         if gpus:
-            # The CPU's kernels know neither this layout nor, in older releases, these types.
+            # The CPU kernels do not support this layout or, in older releases, these types.
             convolution("conv-channels-first", name, FP32, channels_last=False)
             convolution("conv-fp16", name, FP16, "float16")
             tf32(True)

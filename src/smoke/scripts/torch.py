@@ -1,4 +1,4 @@
-# torch: convolutions and a matrix product, forward and backward, held against float64 on the CPU.
+# torch: convolutions, forward and backward, and a matrix product, compared with float64 on the CPU.
 layer("import", "cpu")
 import torch
 
@@ -13,7 +13,7 @@ def problem(device, dtype, channels_last=False):
     x = x.to(device=device, dtype=dtype).contiguous(memory_format=layout).requires_grad_(True)
     w = w.to(device=device, dtype=dtype).contiguous(memory_format=layout).requires_grad_(True)
     y = torch.nn.functional.conv2d(x, w, stride=2, padding=3)
-    # The gradients of a sum of squares; scaled so that half precision holds them.
+    # The gradients of a sum of squares, scaled to the range of half precision.
     (y.float() * y.float() / 1024.0 if dtype in (torch.float16, torch.bfloat16) else y * y / 1024.0).sum().backward()
     if device != "cpu":
         torch.cuda.synchronize(device)
@@ -44,9 +44,9 @@ def product(name, device, tolerance):
     judged(name, device, worst, tolerance)
 
 
-# What is timed with cuDNN and without it: the first layer of a network, and one of its middle in training.
+# The convolutions timed with and without cuDNN: a network's first layer, and a middle layer in training.
 CASES = (("first-layer", (32, 3, 224, 224), (64, 3, 3, 3), False), ("training", (32, 128, 56, 56), (128, 128, 3, 3), True))
-# Batches of each kind, and calls in a batch.
+# Number of batches of each kind, and of calls in a batch.
 BATCHES, CALLS = 7, 5
 
 
@@ -60,7 +60,7 @@ def kernels(once, device):
     with profile(activities=[ProfilerActivity.CUDA]) as recorded:
         once()
         torch.cuda.synchronize(device)
-    # The calls that launch them are events of the CPU.
+    # The launches are CPU events; only CUDA events are kernels.
     return sorted({e.key for e in recorded.key_averages() if str(e.device_type).endswith("CUDA")})
 
 
@@ -83,11 +83,11 @@ def with_and_without_cudnn(device):
                 torch.cuda.synchronize(device)
                 return (time.perf_counter() - start) / CALLS
 
-        # The first batch of each kind chooses algorithms and loads code.
+        # Warm-up: the first batch of each kind chooses algorithms and loads code.
         batch(True), batch(False)
         case = {"case": name, "device": device, "with": [], "without": []}
         for _ in range(BATCHES):
-            # In turns: what the machine does besides meets both kinds.
+            # Alternate, so that other load on the machine affects both kinds.
             case["with"].append(batch(True))
             case["without"].append(batch(False))
         try:
@@ -95,7 +95,7 @@ def with_and_without_cudnn(device):
                 with cudnn_is(on):
                     case[key] = kernels(once, device)
         except Exception:
-            # The profiler needs rights that a container may lack: a witness that may be absent.
+            # The profiler needs permissions that a container may lack; the kernels stay unknown.
             pass
         compared.append(case)
         save()
@@ -103,7 +103,7 @@ def with_and_without_cudnn(device):
 
 def all_reduce(count):
     layer("nccl", "cuda")
-    # One process for all cards: the oldest of NCCL's interfaces, without ports and ranks.
+    # One process for all GPUs: needs no ports and ranks.
     tensors = [torch.full((1024,), float(i + 1), device="cuda:%d" % i) for i in range(count)]
     torch.cuda.nccl.all_reduce(tensors)
     for i in range(count):
@@ -140,7 +140,7 @@ if available:
             convolution("conv-without-cudnn", device, FP32)
         product("matmul-fp32", device, FP32)
         convolution("conv-fp16", device, FP16, dtype=torch.float16)
-        # Below 8.0 bf16 is emulated, or not there.
+        # Below 8.0, bf16 is emulated or unsupported.
         if capability >= (8, 0):
             convolution("conv-bf16", device, BF16, dtype=torch.bfloat16)
         torch.backends.cudnn.allow_tf32 = True

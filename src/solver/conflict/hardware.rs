@@ -1,4 +1,4 @@
-//! What the machine and the builds say: flavours, drivers, GPUs, cuDNN, libc, Python.
+//! Conflict reasons about hardware and builds: CUDA variants, drivers, GPUs, cuDNN, libc, Python.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::solver::node::Node;
 use crate::solver::tables::{BuildRow, Set, is_stack_package};
 
 impl Telling<'_, '_> {
-    /// What the builds of torch were made for, and where they are.
+    /// The CUDA versions that the stack builds were built for, and their index.
     pub(super) fn builds(&mut self) {
         let p = self.problem;
         for name in STACK_PACKAGES {
@@ -20,10 +20,10 @@ impl Telling<'_, '_> {
                 continue;
             }
             let table = &p.stack[name];
-            let of_flavour = self.leaves.needs.keys().any(|(parent, d)| {
+            let uses_variant = self.leaves.needs.keys().any(|(parent, d)| {
                 *d == Node::Variant && (*parent == Node::package(name) || *parent == Node::build(name))
             });
-            if !of_flavour && !self.involves(&Node::Driver) {
+            if !uses_variant && !self.involves(&Node::Driver) {
                 continue;
             }
             let by_index = self.involves(&Node::StackIndex) && p.asked.request.only_index.is_some();
@@ -92,7 +92,8 @@ impl Telling<'_, '_> {
                 && let Some(first) = a.first_branch
                 && driver.version.major() < first
             {
-                let text = format!("{} is known to drivers from branch {first} on (inferred)", gpu.label());
+                let text =
+                    format!("{} is supported by driver branch {first} and newer (inferred)", gpu.label());
                 self.say(
                     Order::DriverFloors,
                     text,
@@ -108,7 +109,7 @@ impl Telling<'_, '_> {
             self.say(Order::Driver, text, &[Party::Driver], driver.found_by.to_string());
         }
         if let Some(limit) = &p.asked.request.native_driver_only {
-            let text = "you refuse compatibility mode (driver-policy = \"native\")".to_owned();
+            let text = "minor-version compatibility is disabled (driver-policy = \"native\")".to_owned();
             self.asked(Order::Limits, text, Party::Driver, &limit.origin, true);
         }
     }
@@ -131,7 +132,7 @@ impl Telling<'_, '_> {
                             .registry
                             .architecture(*capability)
                             .and_then(|a| a.last_branch)
-                            .map(|b| format!("; {} ends with driver branch {b}", gpu.label()))
+                            .map(|b| format!("; the last driver branch for {} is {b}", gpu.label()))
                             .unwrap_or_default();
                         self.say(
                             Order::Gpus,
@@ -151,7 +152,7 @@ impl Telling<'_, '_> {
                             self.say(
                                 Order::Gpus,
                                 format!(
-                                    "cuDNN {} serves GPUs from {} on; {} is below",
+                                    "cuDNN {} requires compute capability >= {}; the GPU is {}",
                                     span(&versions),
                                     floor.min,
                                     gpu.label()
@@ -170,7 +171,7 @@ impl Telling<'_, '_> {
         }
     }
 
-    /// That builds of a stack package have no code for a GPU, and which code they have.
+    /// Reports that builds of a stack package have no code for a GPU, and which code they have.
     pub(super) fn no_code(&mut self, name: &str, gpu_index: usize) {
         let p = self.problem;
         let gpu = p.machine.gpus[gpu_index].0;
@@ -181,7 +182,7 @@ impl Telling<'_, '_> {
             .iter()
             .filter(|b| versions.contains(&b.version_ordinal) && p.gpu_excludes(b, gpu_index))
             .collect();
-        // Those that may be used are worth telling first, builds for GPUs before those for none.
+        // Report builds from allowed indexes if there are any, then CUDA builds rather than CPU builds.
         let narrow = |list: &mut Vec<&BuildRow<'_>>, keep: &dyn Fn(&BuildRow<'_>) -> bool| {
             if list.iter().any(|b| keep(b)) {
                 list.retain(|b| keep(b));
@@ -195,7 +196,7 @@ impl Telling<'_, '_> {
             let has = if shown.len() == 1 { "has" } else { "have" };
             self.say(
                 Order::Gpus,
-                format!("{name} {} {has} only CPU builds for {} here", span(&shown), gpu.label()),
+                format!("{name} {} {has} only CPU builds; none runs on {}", span(&shown), gpu.label()),
                 &[Party::package(name), Party::Gpu],
                 p.registry.source_text(&last.source),
             );
@@ -228,7 +229,7 @@ impl Telling<'_, '_> {
             _ => String::new(),
         };
         let have = if shown.len() == 1 { "has" } else { "have" };
-        // Where another flavour of one of these versions has code, it is the flavours that are told.
+        // If another variant of one of these versions has code, name the variants that do not.
         let other = table.builds.iter().any(|b| {
             shown.contains(&b.version)
                 && p.variants[b.variant as usize].cuda.is_some()
@@ -286,8 +287,8 @@ impl Telling<'_, '_> {
         }
     }
 
-    /// The series, among those in question, for which some candidate of a set has a wheel: two digits
-    /// each, so that they sort.
+    /// The Python minors of the problem for which a candidate in the set has a wheel, as two digits each so that they
+    /// sort.
     fn series_with_wheels(&self, name: &str, node: &Node, set: &Set) -> BTreeSet<String> {
         let p = self.problem;
         let candidates = p.candidates(name).unwrap_or_default();
@@ -341,7 +342,7 @@ impl Telling<'_, '_> {
         if self.involves(&Node::Python)
             && let Some(python) = &p.asked.request.python
         {
-            let text = format!("you ask for Python {}", python.text);
+            let text = format!("you require Python {}", python.text);
             self.asked(Order::Limits, text, Party::Python, &python.origin, python.bounds_above());
         }
     }

@@ -1,7 +1,7 @@
-//! From pubgrub's proof to two to seven sentences.
+//! Explains a conflict: turns pubgrub's proof into two to seven sentences.
 //!
-//! The leaves of the proof become a graph of parties; leaves that say the same of several versions
-//! are one sentence, and structure that only exists inside the solver is left out.
+//! The leaves of the proof become a graph of parties. Leaves that state the same fact about several versions
+//! are merged into one sentence. Nodes that exist only inside the solver are omitted.
 
 mod hardware;
 mod packages;
@@ -21,13 +21,13 @@ use super::tables::{Set, is_stack_package};
 use crate::model::conflict::{Conflict, Party, Reason, ReasonKind};
 use crate::model::request::Origin;
 
-/// No conflict is told in more sentences than this.
-const MOST_REASONS: usize = 7;
+/// The maximum number of reasons in a conflict.
+const MAX_REASONS: usize = 7;
 
-/// The leaves of a proof: who needs whom, which candidates do not exist, which are unusable.
+/// The leaves of a proof: dependencies, missing candidates and unusable candidates.
 #[derive(Default)]
 struct Leaves {
-    /// For each (parent, dependency) the parent's candidates concerned.
+    /// For each (parent, dependency), the candidates of the parent that have the dependency.
     needs: BTreeMap<(Node, Node), Set>,
     missing: BTreeMap<Node, Set>,
     unusable: BTreeMap<Node, Vec<(Set, Unusable)>>,
@@ -37,7 +37,7 @@ impl Leaves {
     fn collect(tree: &Proof) -> Leaves {
         let mut leaves = Leaves::default();
         let mut stack = vec![tree];
-        // A proof is a graph with shared parts; each shared part is walked once.
+        // Subtrees of a proof can be shared; visit each shared subtree once.
         let mut seen = BTreeSet::new();
         while let Some(tree) = stack.pop() {
             match tree {
@@ -79,39 +79,39 @@ impl Leaves {
     }
 }
 
-/// The order in which a conflict is told: facts first, what was asked last.
+/// The order of the reasons in a conflict: facts first, the request last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Order {
-    /// What builds were made for.
+    /// The CUDA versions that builds were built for.
     Builds,
-    /// The drivers that CUDA releases need.
+    /// The minimum drivers of CUDA releases.
     DriverFloors,
     /// The machine's driver.
     Driver,
-    /// What GPUs, code and cuDNN say of each other.
+    /// Which GPUs have code and are supported by cuDNN.
     Gpus,
-    /// For which Pythons, C libraries and platforms there are wheels.
+    /// The Pythons, C libraries and platforms that have wheels.
     Wheels,
-    /// What packages need of each other, and which releases there are.
+    /// Requirements between packages, and available releases.
     Packages,
-    /// What could have been pinned instead.
+    /// Valid values for a pin.
     Choices,
     /// Limits of the request.
     Limits,
-    /// What is asked for.
+    /// The user's requirements.
     Requests,
-    /// Which index may be used.
+    /// The allowed index.
     Index,
 }
 
-/// The sentences being gathered, in the order they are told.
+/// Collects the reasons of a conflict.
 struct Telling<'p, 'a> {
     problem: &'p Problem<'a>,
     leaves: Leaves,
     reasons: Vec<(Order, Reason)>,
 }
 
-/// Tells a proof.
+/// Describes a proof as a conflict.
 pub(super) fn describe(problem: &Problem<'_>, tree: &Proof) -> Conflict {
     let leaves = Leaves::collect(tree);
     let mut telling = Telling { problem, leaves, reasons: Vec::new() };
@@ -128,18 +128,18 @@ pub(super) fn describe(problem: &Problem<'_>, tree: &Proof) -> Conflict {
 }
 
 impl Telling<'_, '_> {
-    /// A fact.
+    /// Adds a fact.
     fn say(&mut self, order: Order, text: String, parties: &[Party], source: impl Into<String>) {
         self.add(order, ReasonKind::Fact, text, parties, source.into());
     }
 
-    /// Which releases of a package there are.
+    /// Adds the available releases of a package.
     fn available(&mut self, text: String, package: &str) {
         let source = if is_stack_package(package) { "registry" } else { "index" };
         self.add(Order::Packages, ReasonKind::Available, text, &[Party::package(package)], source.to_owned());
     }
 
-    /// A part of the request. `bounds_above` tells whether it excludes newer releases.
+    /// Adds a part of the request. `bounds_above`: whether it excludes newer releases.
     fn asked(&mut self, order: Order, text: String, party: Party, origin: &Origin, bounds_above: bool) {
         let kind = ReasonKind::Asked { origin: origin.clone(), bounds_above };
         self.add(order, kind, text, &[party], origin.to_string());
@@ -160,7 +160,7 @@ impl Telling<'_, '_> {
         self.leaves.needs.keys().any(|(_, d)| matches!(d, Node::Gpu(_)))
     }
 
-    /// The versions of a stack package that the proof speaks of.
+    /// The ordinals of the versions of a stack package that the proof refers to.
     fn stack_versions(&self, name: &str) -> Vec<u32> {
         let p = self.problem;
         let table = &p.stack[name];
@@ -175,7 +175,7 @@ impl Telling<'_, '_> {
                     .extend(p.members(parent, set).iter().map(|i| table.builds[*i as usize].version_ordinal));
             }
         }
-        // A request narrows what is worth telling.
+        // Report only versions that the request admits.
         if let Some(user) = p.asked.request.find(name)
             && self.leaves.needs.contains_key(&(Node::Root, package.clone()))
             && let Ok(Ok(list)) = p.requirement(&user.requirement)
@@ -191,10 +191,10 @@ impl Telling<'_, '_> {
 
     fn finish(mut self) -> Conflict {
         self.reasons.sort_by_key(|(order, _)| *order);
-        // What was asked stands last and is never cut off; facts beyond the limit are.
-        while self.reasons.len() > MOST_REASONS {
+        // Drop facts beyond the limit, never parts of the request.
+        while self.reasons.len() > MAX_REASONS {
             let cut =
-                self.reasons.iter().rposition(|(order, _)| *order < Order::Limits).unwrap_or(MOST_REASONS);
+                self.reasons.iter().rposition(|(order, _)| *order < Order::Limits).unwrap_or(MAX_REASONS);
             self.reasons.remove(cut);
         }
         let parties = self.leaves.graph();
@@ -251,7 +251,7 @@ impl Telling<'_, '_> {
                 format!("no {asked} runs on driver {version}")
             }
             (Some(asked), false, Some(gpu)) => format!("no {asked} runs on {gpu}"),
-            _ => "the request cannot be met".to_owned(),
+            _ => "the requirements cannot be satisfied".to_owned(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What packages say of each other, and what is not there or cannot be used.
+//! Conflict reasons about packages: requirements between them, and missing or unusable releases.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use crate::solver::explain::span;
 use crate::solver::node::Node;
 use crate::solver::tables::{Set, is_stack_package};
 
-/// No more extras are listed.
-const MOST_EXTRAS: usize = 12;
+/// The maximum number of extras in a message.
+const MAX_LISTED_EXTRAS: usize = 12;
 
 impl Telling<'_, '_> {
-    /// Requirements between packages, the user's bounds, advisories.
+    /// Adds requirements between packages, the user's constraints and advisories.
     pub(super) fn packages(&mut self) {
         let p = self.problem;
         let pairs: Vec<(Node, Node, Set)> =
@@ -33,8 +33,8 @@ impl Telling<'_, '_> {
                         &[Party::package(&**from), Party::package(&**to)],
                         "its metadata",
                     );
-                    if self.needs_nothing(&parent, &set, to) {
-                        let text = self.why_nothing(to);
+                    if self.requires_missing_version(&parent, &set, to) {
+                        let text = self.available_text(to);
                         self.available(text, to);
                     }
                 }
@@ -43,14 +43,14 @@ impl Telling<'_, '_> {
                         if bound.origin == Origin::Question {
                             continue;
                         }
-                        let text = format!("you limit {from} to {specifiers}");
+                        let text = format!("you constrain {from} to {specifiers}");
                         let above = bound.bounds_above();
                         self.asked(Order::Limits, text, Party::package(&**from), &bound.origin, above);
                     }
                 }
                 Node::Advisory(i) => {
                     let advisory = p.advisories[*i];
-                    let text = format!("{} (so it needs {})", advisory.text, p.advisory_requirement(*i));
+                    let text = format!("{} (requires {})", advisory.text, p.advisory_requirement(*i));
                     self.say(
                         Order::Packages,
                         text,
@@ -85,8 +85,8 @@ impl Telling<'_, '_> {
         }
     }
 
-    /// Whether no candidate at all is what the newest version of a set needs of a package.
-    fn needs_nothing(&self, parent: &Node, set: &Set, to: &str) -> bool {
+    /// Whether the newest version in a set requires a package in a version that does not exist.
+    fn requires_missing_version(&self, parent: &Node, set: &Set, to: &str) -> bool {
         let p = self.problem;
         let (Node::Package(name) | Node::Extra(name, _)) = parent else { return false };
         let (Some(newest), false) = (p.members(parent, set).last().copied(), is_stack_package(name)) else {
@@ -103,7 +103,7 @@ impl Telling<'_, '_> {
         })
     }
 
-    /// The requirement as the newest version of a set writes it.
+    /// The requirement as written in the metadata of the newest version in a set.
     pub(super) fn requirement_text(&self, parent: &Node, set: &Set, to: &str) -> String {
         let p = self.problem;
         let newest = p.members(parent, set).last().copied();
@@ -134,14 +134,14 @@ impl Telling<'_, '_> {
         text.unwrap_or_else(|| to.to_owned())
     }
 
-    /// Candidates that do not exist or cannot be used.
+    /// Adds candidates that do not exist or cannot be used.
     pub(super) fn absent(&mut self) {
         let p = self.problem;
         let unusable: Vec<(Node, Vec<(Set, Unusable)>)> =
             self.leaves.unusable.iter().map(|(n, l)| (n.clone(), l.clone())).collect();
         for (node, list) in unusable {
             let Some(party) = node.party() else { continue };
-            // What is said of several releases in the same words is said once.
+            // Merge releases with the same reason.
             let mut told: Vec<(Set, Unusable)> = Vec::new();
             for (set, why) in list.into_iter().rev() {
                 match told.iter_mut().find(|(_, known)| *known == why) {
@@ -171,7 +171,7 @@ impl Telling<'_, '_> {
         for (node, set) in missing {
             let Node::Package(name) = &node else { continue };
             let members = p.members(&node, &set);
-            // Where a candidate is there and cannot be used for another reason, that was said.
+            // Candidates that are unusable for another reason were reported above.
             if is_stack_package(name) || members.is_empty() || self.leaves.unusable.contains_key(&node) {
                 continue;
             }
@@ -188,7 +188,7 @@ impl Telling<'_, '_> {
         }
     }
 
-    /// That releases lack an extra, and which ones the newest of them has.
+    /// Reports that releases lack an extra, and lists the extras of the newest of them.
     fn no_extra(&mut self, node: &Node, set: &Set, extra: &str) {
         let p = self.problem;
         let (Node::Package(name) | Node::Extra(name, _)) = node else { return };
@@ -198,9 +198,9 @@ impl Telling<'_, '_> {
         let candidates = p.candidates(name).unwrap_or_default();
         let newest = p.members(&plain, set).last().and_then(|i| candidates.get(*i as usize).copied());
         if let Some(Ok(Ok(metadata))) = newest.map(|candidate| p.metadata_of(&candidate, name)) {
-            let offered: Vec<&str> = metadata.extras().take(MOST_EXTRAS).collect();
+            let offered: Vec<&str> = metadata.extras().take(MAX_LISTED_EXTRAS).collect();
             if !offered.is_empty() {
-                text.push_str(&format!("; the newest has {}", offered.join(", ")));
+                text.push_str(&format!("; its extras: {}", offered.join(", ")));
             }
         }
         self.say(Order::Packages, text, &[Party::package(&**name)], "its metadata");
@@ -214,14 +214,14 @@ impl Telling<'_, '_> {
             .is_some_and(|c| self.problem.pythons.series.iter().any(|py| self.problem.has_usable(c, *py)))
     }
 
-    pub(super) fn why_nothing(&self, name: &str) -> String {
+    pub(super) fn available_text(&self, name: &str) -> String {
         let p = self.problem;
         if let Some(table) = p.stack.get(name) {
             return match (table.versions.first(), table.versions.last()) {
                 (Some(first), Some(last)) => {
-                    format!("the registry knows {name} {first} to {last} for {}", p.machine.platform)
+                    format!("the registry has {name} {first} to {last} for {}", p.machine.platform)
                 }
-                _ => format!("the registry knows no {name} for {}", p.machine.platform),
+                _ => format!("the registry has no {name} build for {}", p.machine.platform),
             };
         }
         let candidates = p.candidates(name).unwrap_or_default();
@@ -233,7 +233,9 @@ impl Telling<'_, '_> {
                     crate::model::request::owner(name, &p.asked.request.owners)
                 )
             }
-            (false, None, _) => format!("`{name}` exists only as source, and envlock never builds"),
+            (false, None, _) => {
+                format!("`{name}` has only source distributions, which envlock does not build")
+            }
             (false, Some(first), Some(last)) => {
                 if p.pythons.series.iter().any(|py| with_wheels.iter().any(|c| p.has_usable(c, *py))) {
                     let ends = if first.release.version == last.release.version {
@@ -241,16 +243,16 @@ impl Telling<'_, '_> {
                     } else {
                         vec![&first.release.version, &first.release.version, &last.release.version]
                     };
-                    format!("{name} exists as {}", span(&ends))
+                    format!("available versions of {name}: {}", span(&ends))
                 } else {
                     format!(
-                        "no {name} has a wheel for Python {} on {}",
+                        "no version of {name} has a wheel for Python {} on {}",
                         span(&p.pythons.series),
                         p.machine.platform
                     )
                 }
             }
-            _ => format!("nothing of {name} fits"),
+            _ => format!("no version of {name} is usable"),
         }
     }
 }

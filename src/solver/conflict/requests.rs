@@ -1,4 +1,4 @@
-//! What the user asked for.
+//! Conflict reasons from the user's request.
 
 use pep508_rs::VersionOrUrl;
 
@@ -10,7 +10,7 @@ use crate::solver::node::Node;
 use crate::solver::tables::is_stack_package;
 
 impl Telling<'_, '_> {
-    /// What the user asked for, last.
+    /// Adds the parts of the request that the proof refers to.
     pub(super) fn requests(&mut self) {
         let p = self.problem;
         let asked: Vec<Node> = self
@@ -25,15 +25,15 @@ impl Telling<'_, '_> {
                 Node::Package(name) | Node::Build(name) | Node::Extra(name, _) => {
                     if let Some(user) = p.asked.request.find(name) {
                         let text = crate::model::text::clean(&user.requirement.to_string(), 100);
-                        let text = format!("you ask for {text}");
+                        let text = format!("you require {text}");
                         let party = Party::package(&**name);
                         self.asked(Order::Requests, text, party, &user.origin, user.bounds_above());
-                        self.empty_request(name);
+                        self.unsatisfiable_request(name);
                     }
                     if matches!(node, Node::Build(_))
                         && let Some(limit) = &p.asked.request.nccl
                     {
-                        let text = format!("you ask for NCCL {}", limit.value);
+                        let text = format!("you require NCCL {}", limit.value);
                         let party = Party::package(&**name);
                         let above = limit.value.bounds_above();
                         self.asked(Order::Requests, text, party, &limit.origin, above);
@@ -41,7 +41,7 @@ impl Telling<'_, '_> {
                 }
                 Node::Variant => {
                     if let Some(limit) = &p.asked.request.cuda {
-                        let text = format!("you ask for CUDA {}", limit.value);
+                        let text = format!("you require CUDA {}", limit.value);
                         let above = limit.value.bounds_above();
                         self.asked(Order::Requests, text, Party::Cuda, &limit.origin, above);
                     }
@@ -61,7 +61,7 @@ impl Telling<'_, '_> {
                 }
                 Node::Cudnn => {
                     if let Some(limit) = &p.asked.request.cudnn {
-                        let text = format!("you ask for cuDNN {}", limit.value);
+                        let text = format!("you require cuDNN {}", limit.value);
                         let above = limit.value.bounds_above();
                         self.asked(Order::Requests, text, Party::Cudnn, &limit.origin, above);
                     }
@@ -77,7 +77,7 @@ impl Telling<'_, '_> {
         }
     }
 
-    /// That all releases which a request admits were withdrawn.
+    /// The message if releases that a request admits are yanked.
     fn only_yanked(&self, user: &UserRequirement) -> Option<String> {
         let name: &str = user.requirement.name.as_ref();
         let specifiers = match &user.requirement.version_or_url {
@@ -94,14 +94,14 @@ impl Telling<'_, '_> {
         let verb = if yanked.len() == 1 { "is" } else { "are" };
         (!yanked.is_empty()).then(|| {
             format!(
-                "{name} {} {verb} yanked: withdrawn by its maintainers, taken only where pinned",
+                "{name} {} {verb} yanked; a yanked release is used only if pinned with `==`",
                 span(&yanked)
             )
         })
     }
 
-    /// A request that no version satisfies says what there is.
-    pub(super) fn empty_request(&mut self, name: &str) {
+    /// For a request that no version satisfies, adds the available versions or variants.
+    pub(super) fn unsatisfiable_request(&mut self, name: &str) {
         let p = self.problem;
         let Some(user) = p.asked.request.find(name) else { return };
         let Ok(Ok(list)) = p.requirement(&user.requirement) else { return };
@@ -109,7 +109,7 @@ impl Telling<'_, '_> {
             match self.only_yanked(user) {
                 Some(text) => self.say(Order::Packages, text, &[Party::package(name)], "index"),
                 None => {
-                    let text = self.why_nothing(name);
+                    let text = self.available_text(name);
                     self.available(text, name);
                 }
             }
@@ -125,7 +125,7 @@ impl Telling<'_, '_> {
                 }
             }
             let text = format!(
-                "{} is built as {} for {}",
+                "{} is available as {} for {}",
                 p.name_versions(&Node::package(name), versions),
                 flavours.join(", "),
                 p.machine.platform

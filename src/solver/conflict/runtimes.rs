@@ -1,4 +1,4 @@
-//! What frameworks beside torch were built for, and packages that install the same file.
+//! Conflict reasons about frameworks other than torch, and about packages that install the same file.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::solver::node::Node;
 use crate::solver::tables::{Set, is_stack_package};
 
 impl Telling<'_, '_> {
-    /// Which CUDA frameworks use, what that asks of driver and GPUs, and who cannot stand beside whom.
+    /// Adds the CUDA versions of frameworks, GPUs without code, and packages that overwrite each other's files.
     pub(super) fn runtimes(&mut self) {
         let needs: Vec<(Node, Node, Set)> =
             self.leaves.needs.iter().map(|((a, b), set)| (a.clone(), b.clone(), set.clone())).collect();
@@ -34,7 +34,7 @@ impl Telling<'_, '_> {
         self.same_files(&needs);
     }
 
-    /// The rows of a set.
+    /// The registry rows in a set.
     fn rows(&self, node: &Node, set: &Set) -> Vec<&FrameworkBuild> {
         self.problem.members(node, set).iter().map(|i| self.problem.runtimes[*i as usize].build).collect()
     }
@@ -71,7 +71,7 @@ impl Telling<'_, '_> {
         {
             let cudnn = build.cudnn.as_ref().map(ToString::to_string).unwrap_or_default();
             let text = format!(
-                "cuDNN {cudnn}, which {name} needs, serves GPUs from {} on; {label} is below",
+                "cuDNN {cudnn}, which {name} needs, requires compute capability >= {}; the GPU is {label}",
                 floor.min
             );
             self.say(Order::Gpus, text, &[Party::Cudnn, Party::Gpu, Party::package(name)], source);
@@ -93,7 +93,7 @@ impl Telling<'_, '_> {
             .as_ref()
             .is_some_and(|targets| served(p.registry, targets, p.machine.gpus[gpu].1).is_some());
         let text = match by_ptx {
-            true => format!("{name} has only PTX for {label}{code}, which needs the driver of its own CUDA"),
+            true => format!("{name} has only PTX for {label}{code}; the driver is too old to compile it"),
             false => format!("{name}{code} has no code for {label}"),
         };
         self.say(Order::Gpus, text, &[Party::package(name), Party::Gpu], source);
@@ -111,9 +111,9 @@ impl Telling<'_, '_> {
             self.say(Order::Gpus, text, &[Party::package(name), Party::Gpu], source);
             return;
         };
-        let verb = if versions.len() == 1 { "serves" } else { "serve" };
+        let verb = if versions.len() == 1 { "requires" } else { "require" };
         let text = format!(
-            "{} {verb} GPUs from {} on; {} is below",
+            "{} {verb} compute capability >= {}; the GPU is {}",
             p.name_versions(node, set),
             floor.min,
             p.machine.gpus[gpu].0.label()
@@ -138,11 +138,8 @@ impl Telling<'_, '_> {
             if names.len() < 2 {
                 continue;
             }
-            let text = format!(
-                "{} install the same file, {}: one would overwrite the other",
-                names.join(" and "),
-                row.file
-            );
+            let text =
+                format!("{} both install {}: one would overwrite the other", names.join(" and "), row.file);
             let parties: Vec<Party> = names.iter().map(|name| Party::package(*name)).collect();
             self.say(Order::Wheels, text, &parties, p.registry.source_text(&row.source));
         }

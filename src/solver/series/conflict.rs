@@ -1,4 +1,4 @@
-//! Why a machine runs no series that is asked for, and what would help.
+//! Explains why none of the requested series runs on a machine, and finds changes that help.
 
 use super::{Asked, series_name};
 use crate::compatibility::{
@@ -12,7 +12,7 @@ use crate::model::version::{DottedVersion, cuda_short};
 use crate::registry::FrameworkBuild;
 
 impl<'a> Asked<'a> {
-    /// Why the machine runs none of `asked`, told of the newest of them; the ways out are held against `rows`.
+    /// Why none of `asked` runs on the machine, explained for `newest`. Alternatives are chosen from `rows`.
     pub(super) fn conflict(
         &self,
         newest: &FrameworkBuild,
@@ -40,16 +40,16 @@ impl<'a> Asked<'a> {
         reasons.dedup_by(|a, b| a.text == b.text);
         if asked.len() > 1 {
             let text = match asked.len() {
-                2 => "the older series that is asked for does not run here either".to_owned(),
-                n => format!("the {} older series that are asked for do not run here either", n - 1),
+                2 => "the older requested series does not run on this machine either".to_owned(),
+                n => format!("the {} older requested series do not run on this machine either", n - 1),
             };
             reasons.push(fact(text, &[Party::package(name)], "registry".to_owned()));
         }
         for (user, verb) in self
             .users
             .iter()
-            .map(|user| (*user, "ask for"))
-            .chain(self.bounds(newest).into_iter().map(|user| (user, "limit the request to")))
+            .map(|user| (*user, "require"))
+            .chain(self.bounds(newest).into_iter().map(|user| (user, "set the constraint")))
         {
             let kind = ReasonKind::Asked { origin: user.origin.clone(), bounds_above: user.bounds_above() };
             let text = format!("you {verb} {}", clean(&user.requirement.to_string(), 100));
@@ -70,7 +70,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// A violation in sentences, and who is at fault.
+    /// A violation as reasons (text, parties, source), and the party at fault.
     fn told(
         &self,
         row: &FrameworkBuild,
@@ -95,8 +95,10 @@ impl<'a> Asked<'a> {
                     let first = DriverSpan::of(self.registry, capability).from;
                     let Some(first) = first.filter(|first| driver.version < *first) else { continue };
                     let branch = first.major();
-                    let text =
-                        format!("{} is known to drivers from branch {branch} on (inferred)", gpu.label());
+                    let text = format!(
+                        "{} is supported by driver branch {branch} and newer (inferred)",
+                        gpu.label()
+                    );
                     let architecture = self.registry.architecture(capability);
                     let source =
                         architecture.map(|a| self.registry.source_text(&a.source)).unwrap_or_default();
@@ -107,22 +109,22 @@ impl<'a> Asked<'a> {
                 (out, Party::Driver)
             }
             Violation::DriverUnknown(cuda) => {
-                let text = format!("which driver CUDA {} needs is not known", cuda_short(cuda));
+                let text = format!("the driver that CUDA {} requires is unknown", cuda_short(cuda));
                 (vec![(text, vec![Party::Cuda, Party::Driver], "registry".to_owned())], Party::Driver)
             }
             Violation::NoCode(gpu) => of_gpu(format!("{name} has no code for {}", gpu.label())),
             Violation::CodeUnknown(gpu) => {
-                of_gpu(format!("whether {name} has code for {} is not known", gpu.label()))
+                of_gpu(format!("it is unknown whether {name} has code for {}", gpu.label()))
             }
             Violation::PtxTooNew(gpu) => of_gpu(format!(
-                "{name} has only PTX for {}, which needs the driver of its own CUDA",
+                "{name} has only PTX for {}; the driver is too old to compile it",
                 gpu.label()
             )),
             Violation::CudnnDropsGpu(gpu, floor, source) => {
                 let cudnn = row.cudnn.as_ref().map(ToString::to_string).unwrap_or_default();
                 let label = gpu.label();
                 let text = format!(
-                    "cuDNN {cudnn}, which {name} needs, serves GPUs from {floor} on; {label} is below"
+                    "cuDNN {cudnn}, which {name} needs, requires compute capability >= {floor}; the GPU is {label}"
                 );
                 let parties = vec![Party::Cudnn, Party::Gpu, package];
                 (vec![(text, parties, self.registry.source_text(source))], Party::Gpu)
@@ -134,15 +136,15 @@ impl<'a> Asked<'a> {
                 let source = architecture.map(|a| self.registry.source_text(&a.source)).unwrap_or_default();
                 (vec![(text, vec![package.clone(), Party::Gpu], source)], Party::Gpu)
             }
-            // Rows of other platforms are left out before, and rows are of builds with CUDA and of no known glibc.
+            // Cannot occur: `rows` has only rows of this platform, all of them CUDA builds without a glibc requirement.
             Violation::Platform => (Vec::new(), Party::Platform),
             Violation::CpuBuild => (Vec::new(), Party::Gpu),
             Violation::LibcTooOld(_) => (Vec::new(), Party::Glibc),
         }
     }
 
-    /// The lowest driver with which a series that is asked for runs, the newest series that runs as it is, each bound
-    /// without which one does, and the GPUs that would do.
+    /// The changes that help: the lowest driver that runs a requested series, the newest series that runs on this
+    /// machine, each constraint whose removal helps, and the compute capabilities that a series supports.
     fn ways_out(&self, asked: &[&FrameworkBuild], rows: &[&'a FrameworkBuild]) -> Vec<WayOut> {
         let mut out = Vec::new();
         let mut offer = |change: Change, party: Party, row: &FrameworkBuild| {
@@ -157,9 +159,10 @@ impl<'a> Asked<'a> {
         let runs = |row: &&&FrameworkBuild| self.runs_on(row, self.host);
         let within_bounds = |row: &&&FrameworkBuild| self.allowed(row, &self.bounds(row));
         if let Some(row) = rows.iter().filter(within_bounds).find(runs) {
-            // Where no extras are asked for, none are missing.
+            // A request without extras gets a suggestion without extras.
             let extras = !self.extras().is_empty();
-            let package = self.other_ask(row).filter(|_| extras).unwrap_or_else(|| self.name().to_owned());
+            let package =
+                self.cuda_requirement(row).filter(|_| extras).unwrap_or_else(|| self.name().to_owned());
             let change = Change::Series { package, releases: series_name(&row.versions) };
             offer(change, Party::package(self.name()), row);
         }
@@ -182,7 +185,8 @@ impl<'a> Asked<'a> {
         out
     }
 
-    /// The lowest and the highest compute capability that would do in place of the machine's one kind of GPU.
+    /// The lowest and the highest compute capability that a requested series supports. `None` if the machine has GPUs of
+    /// different capabilities.
     fn gpus_that_help<'r>(
         &self,
         asked: &[&'r FrameworkBuild],

@@ -1,7 +1,7 @@
-//! What the registry alone says of a framework beside torch: which releases a machine runs, and with which CUDA.
+//! Answers from the registry alone for frameworks other than torch: which releases run on a machine, and their CUDA.
 //!
-//! The registry knows what series of releases were built for, not which releases there are, nor for which Pythons. So
-//! the answer names a series, and there is nothing in it that could be locked.
+//! The registry has data for series of releases. It does not list releases or Python versions. So the answer is a
+//! series, which cannot be locked.
 
 mod conflict;
 
@@ -21,24 +21,24 @@ use crate::model::text::clean;
 use crate::model::wheel::Python;
 use crate::registry::{CudaFrom, FrameworkBuild, Registry};
 
-/// Why there is no series to name.
+/// Why no series was found.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NoSeries {
-    /// The registry has no row for what is asked.
+    /// The registry has no row for the request.
     Unknown {
-        /// The requirement as it was written.
+        /// The requirement as written.
         requirement: String,
-        /// The series that it has for the platform, newest first.
+        /// The series in the registry for the platform, newest first.
         known: Vec<String>,
     },
-    /// The machine runs none of those that are asked for.
+    /// None of the requested series runs on the machine.
     Conflict(Box<Conflict>),
 }
 
-/// For each requirement of a framework beside torch the newest series that the machine runs.
+/// The newest series that runs on the machine, for each required framework other than torch.
 ///
 /// # Errors
-/// The first requirement that no series answers.
+/// The first requirement for which no series runs on the machine or is known.
 pub fn newest_series(registry: &Registry, host: &Host, request: &Request) -> Result<Vec<Series>, NoSeries> {
     let platform = host.system.platform;
     let environments: Vec<_> =
@@ -60,7 +60,7 @@ pub fn newest_series(registry: &Registry, host: &Host, request: &Request) -> Res
     asked.map(|asked| asked.answer()).collect()
 }
 
-/// Whether a row speaks of what a requirement of this name asks for.
+/// Whether a row is about the package or framework of this name.
 fn is_of(row: &FrameworkBuild, name: &str) -> bool {
     row.package == name || ask(row).is_some_and(|ask| ask.name.as_ref() as &str == name)
 }
@@ -70,17 +70,17 @@ fn applies(user: &UserRequirement, environments: &[MarkerEnvironment]) -> bool {
     environments.iter().any(|environment| user.requirement.evaluate_markers(environment, &[]))
 }
 
-/// How one asks for a row's releases with CUDA, where the bare name is not it.
+/// The requirement that installs a row's releases with CUDA, if it is not the bare name.
 fn ask(row: &FrameworkBuild) -> Option<Requirement<VerbatimUrl>> {
     row.ask.as_ref()?.parse().ok()
 }
 
-/// What is asked of one package, on one machine.
+/// The requirements on one package, for one machine.
 struct Asked<'a> {
     registry: &'a Registry,
     host: &'a Host,
     request: &'a Request,
-    /// The environment of each Python series on the platform: which Python it is, is open.
+    /// The marker environment of each Python series on the platform: the Python is not decided here.
     environments: &'a [MarkerEnvironment],
     /// The requirements of the package, at least one.
     users: Vec<&'a UserRequirement>,
@@ -91,7 +91,7 @@ impl<'a> Asked<'a> {
         self.users[0].requirement.name.as_ref()
     }
 
-    /// The extras that any of the requirements asks for.
+    /// The extras of all requirements.
     fn extras(&self) -> Vec<&'a ExtraName> {
         let mut extras: Vec<_> = self.users.iter().flat_map(|user| &user.requirement.extras).collect();
         extras.sort();
@@ -99,7 +99,7 @@ impl<'a> Asked<'a> {
         extras
     }
 
-    /// The requirements as they were written.
+    /// The requirements as written.
     fn written(&self) -> String {
         let texts: Vec<String> = self.users.iter().map(|user| user.requirement.to_string()).collect();
         clean(&texts.join(", "), 100)
@@ -114,19 +114,19 @@ impl<'a> Asked<'a> {
         rows
     }
 
-    /// Whether a row's releases are what the extras of the requirement bring.
+    /// Whether the extras of the requirements select this row.
     fn has_extras_of(&self, row: &FrameworkBuild) -> bool {
         let extras = self.extras();
         ask(row).is_some_and(|ask| !ask.extras.is_empty() && ask.extras.iter().all(|e| extras.contains(&e)))
     }
 
-    /// How the requirement has to be written for a row's releases to use CUDA, where it is not written so.
-    fn other_ask(&self, row: &FrameworkBuild) -> Option<String> {
+    /// The requirement that selects a row's releases with CUDA, if the user's requirement does not.
+    fn cuda_requirement(&self, row: &FrameworkBuild) -> Option<String> {
         let ask = ask(row)?;
         (ask.name == self.users[0].requirement.name && !self.has_extras_of(row)).then(|| row.ask.clone())?
     }
 
-    /// The bounds on the package, and on the one with a row's code for GPUs.
+    /// The constraints on the package, and on the package with the row's GPU code.
     fn bounds(&self, row: &FrameworkBuild) -> Vec<&'a UserRequirement> {
         let of = |user: &&UserRequirement| {
             let name: &str = user.requirement.name.as_ref();
@@ -135,8 +135,8 @@ impl<'a> Asked<'a> {
         self.request.constraints.iter().filter(of).collect()
     }
 
-    /// Whether a row has releases that all of these allow. As ranges, which treat local versions otherwise than PEP 440
-    /// does: TensorFlow's and JAX's releases have none.
+    /// Whether a row has releases that all of these requirements allow. Uses version ranges, which treat local versions
+    /// differently from PEP 440; TensorFlow and JAX releases have no local versions.
     fn allowed(&self, row: &FrameworkBuild, users: &[&UserRequirement]) -> bool {
         let specifiers = users.iter().filter_map(|user| match &user.requirement.version_or_url {
             Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(Ranges::from(specifiers.clone())),
@@ -146,12 +146,12 @@ impl<'a> Asked<'a> {
             != Ranges::empty()
     }
 
-    /// The rows that the request asks for: by its extras, its specifiers and its bounds.
+    /// The rows that match the request: its extras, specifiers and constraints.
     fn asked(&self, rows: &[&'a FrameworkBuild]) -> Vec<&'a FrameworkBuild> {
         let of_extras: Vec<&FrameworkBuild> = match self.extras().len() {
             0 => rows.to_vec(),
             1 => rows.iter().filter(|row| self.has_extras_of(row)).copied().collect(),
-            // The registry does not know what several extras bring together.
+            // The registry has no data for combinations of extras.
             _ => Vec::new(),
         };
         let fits =
@@ -167,7 +167,7 @@ impl<'a> Asked<'a> {
             let bounds: Vec<String> = bounds.iter().map(|user| user.requirement.to_string()).collect();
             let bounds = match bounds.is_empty() {
                 true => String::new(),
-                false => format!(" with the bounds {}", clean(&bounds.join(", "), 100)),
+                false => format!(" with the constraints {}", clean(&bounds.join(", "), 100)),
             };
             return Err(NoSeries::Unknown {
                 requirement: format!("{}{bounds}", self.written()),
@@ -180,7 +180,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// A row as one asks for it: `jax[cuda12] >=0.6, <0.7.1`, `2.9.*`.
+    /// A row as the user would write it: `jax[cuda12] >=0.6, <0.7.1`, `2.9.*`.
     fn series_of(&self, row: &FrameworkBuild) -> String {
         let series = series_name(&row.versions);
         match self.name() == row.package {
@@ -189,7 +189,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// Whether a CPU is all that the framework is to run on.
+    /// Whether the framework is to run on the CPU only.
     fn for_cpu(&self) -> bool {
         self.host.has_no_gpu() || self.request.variant.as_ref().is_some_and(|v| v.value == CPU)
     }
@@ -208,7 +208,7 @@ impl<'a> Asked<'a> {
             name: row.framework.clone(),
             package: row.package.clone(),
             releases: series_name(&row.versions),
-            ask: self.other_ask(row),
+            ask: self.cuda_requirement(row),
             cuda: row.cuda.clone(),
             cudnn: row.cudnn.clone(),
             cuda_from_system: row.cuda_from == CudaFrom::System,
@@ -221,7 +221,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The lowest release that specifiers name; nothing where they have no lower bound.
+/// The lowest version in the specifiers; `None` if there are no specifiers.
 fn lowest(specifiers: &VersionSpecifiers) -> Option<Version> {
     specifiers.iter().map(|s| s.version().clone()).min()
 }
@@ -243,13 +243,13 @@ mod tests {
     use crate::model::version::cuda_short;
     use crate::solver::tests::host;
 
-    /// The series of each requirement with its CUDA and cuDNN, or the parties and ways out of the conflict.
+    /// The series of each requirement with its CUDA and cuDNN, or the headline and alternatives of the conflict.
     fn told(asked: &str, gpu: &str, driver: &str) -> String {
         let registry = Registry::embedded();
         let host = host(Some(&[gpu]), Some(driver));
         let user =
             |text: &str| UserRequirement { requirement: text.parse().unwrap(), origin: Origin::CommandLine };
-        // What follows a bar is a bound.
+        // Constraints follow a bar.
         let (asked, bounds) = asked.split_once(" | ").unwrap_or((asked, ""));
         let request = Request {
             requirements: asked.split(" & ").map(user).collect(),

@@ -1,4 +1,4 @@
-//! Recorded files against the disk.
+//! Findings about the files that RECORD lists.
 
 use super::{finding, reinstall};
 use crate::model::finding::{Code, Finding, Severity};
@@ -6,12 +6,12 @@ use crate::model::fix::Fix;
 use crate::model::installed::Installed;
 use crate::model::text::shell_word;
 
-/// Files of a package with the same fault: a sentence about them, and the first of them.
+/// A message about all files of a package that have the same fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileGroup {
-    /// The sentence.
+    /// The message.
     pub text: String,
-    /// The first file, below site-packages.
+    /// The first file, relative to site-packages.
     pub first: String,
 }
 
@@ -21,22 +21,22 @@ pub fn unreadable_record(name: &str, dist_info: &str) -> Finding {
     finding(Code::UnreadableRecord, Severity::Warning, text).at(dist_info)
 }
 
-/// Files that an installed package records are gone.
+/// Files that a package's RECORD lists are missing.
 pub fn missing_file(group: FileGroup, name: &str, installed: &Installed) -> Finding {
     finding(Code::MissingFile, Severity::Error, group.text)
         .at(group.first)
         .fixed_by(Fix::command(reinstall(installed, name)))
 }
 
-/// Files whose size or hash is not the recorded one.
+/// The size or hash of files differs from RECORD.
 pub fn altered_file(group: FileGroup, name: &str, installed: &Installed) -> Finding {
     finding(Code::AlteredFile, Severity::Error, group.text)
         .at(group.first)
         .fixed_by(Fix::command(reinstall(installed, name)))
 }
 
-/// Two packages own the same files: the one that stays is installed anew.
-pub fn file_owned_twice(group: FileGroup, stays: &str, goes: &str, installed: &Installed) -> Finding {
-    let fix = format!("pip uninstall -y {} && {}", shell_word(goes), reinstall(installed, stays));
+/// Two packages record the same files. The fix uninstalls `remove` and reinstalls `keep`.
+pub fn file_owned_twice(group: FileGroup, keep: &str, remove: &str, installed: &Installed) -> Finding {
+    let fix = format!("pip uninstall -y {} && {}", shell_word(remove), reinstall(installed, keep));
     finding(Code::FileOwnedTwice, Severity::Error, group.text).at(group.first).fixed_by(Fix::command(fix))
 }

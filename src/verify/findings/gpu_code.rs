@@ -1,4 +1,4 @@
-//! The machine code in the environment's libraries against the GPUs of the machine.
+//! Findings about GPU code: whether the environment's libraries have code for the machine's GPUs.
 
 use super::finding;
 use crate::model::capability::CodeTargets;
@@ -6,67 +6,67 @@ use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::text::clean;
 
-/// A library's GPU code could not be read whole.
+/// A library's GPU code could not be read completely.
 pub fn unreadable_gpu_code(path: &str, fault: &str) -> Finding {
-    let text = format!("the GPU code of {path} could not be read whole: {fault}");
+    let text = format!("the GPU code of {path} could not be read completely: {fault}");
     finding(Code::UnreadableGpuCode, Severity::Warning, text).at(clean(path, 200))
 }
 
-/// Why a kernel of a library will not be found.
+/// Why a library has no kernel for a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoKernel {
-    /// torch's own kernels were compiled for other GPUs.
+    /// torch's own kernels were compiled for other GPUs: the targets.
     Torch(CodeTargets),
-    /// A library has PTX alone, and the driver is older than its compiler: the CUDA that it takes, and the driver's.
+    /// A library has only PTX for the GPU, and the driver is too old to compile it.
     PtxTooNew(PtxTooNew),
-    /// A library that decides has next to no code for the GPU.
+    /// A library that every program uses has almost no code for the GPU.
     Hole(CodeHole),
 }
 
-/// PTX that a driver cannot compile.
+/// PTX that the driver is too old to compile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PtxTooNew {
-    /// The library, as a person names it.
+    /// The library, for messages.
     pub library: String,
-    /// The CUDA from which on drivers compile it: `12.8`, `after 13.2`.
+    /// The CUDA version that the driver needs: `12.8 or newer`, `newer than 13.2`.
     pub needs: String,
-    /// The driver's CUDA.
+    /// The CUDA version that the driver supports.
     pub has: String,
 }
 
 impl PtxTooNew {
     fn text(&self, gpu: &str) -> String {
         format!(
-            "{} has only PTX for {gpu}, which a driver compiles from CUDA {} on; this one is of CUDA {} (error 222)",
+            "{} has only PTX for {gpu}; compiling it needs a driver with CUDA {}, this driver has CUDA {} (error 222)",
             self.library, self.needs, self.has
         )
     }
 }
 
-/// A library with next to no code for a GPU.
+/// A library with almost no code for a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodeHole {
-    /// The library's path below site-packages.
+    /// The library's path, relative to site-packages.
     pub path: String,
     /// Its package.
     pub package: String,
-    /// How many of its containers have code for the GPU.
+    /// Number of its fatbin containers with code for the GPU.
     pub covered: usize,
-    /// Of how many.
+    /// Number of its fatbin containers.
     pub containers: usize,
-    /// What that means.
+    /// What fails because of it.
     pub effect: HoleEffect,
 }
 
-/// What a hole in a library's GPU code means.
+/// What fails when a library has no code for a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HoleEffect {
     /// torch's linear algebra (MAGMA) fails.
     LinearAlgebra,
-    /// The kernels of an extension are not found.
+    /// Kernel launches of an extension fail.
     NoKernelImage,
-    /// A library of NVIDIA's was not made for the GPU.
-    NotMadeForIt,
+    /// An NVIDIA library was not built for the GPU.
+    NotBuiltForGpu,
 }
 
 impl CodeHole {
@@ -74,17 +74,17 @@ impl CodeHole {
         let name = self.path.rsplit('/').next().unwrap_or(&self.path);
         let effect = match self.effect {
             HoleEffect::LinearAlgebra => "linear algebra that torch sends to MAGMA is expected to fail",
-            HoleEffect::NoKernelImage => "its kernels end with `no kernel image is available`",
-            HoleEffect::NotMadeForIt => "it was not made for this GPU",
+            HoleEffect::NoKernelImage => "its kernels fail with `no kernel image is available`",
+            HoleEffect::NotBuiltForGpu => "it was not built for this GPU",
         };
         format!(
-            "{name} of {} has code for {gpu} in {} of its {} containers; {effect}",
+            "{name} of {} has code for {gpu} in {} of its {} fatbin containers; {effect}",
             self.package, self.covered, self.containers
         )
     }
 }
 
-/// A library that every program of the framework uses has no code for a GPU of the machine.
+/// A library that every program of the framework uses has no usable code for a GPU of the machine.
 pub fn no_kernel_image(gpu: &str, why: &NoKernel) -> Finding {
     let new = |text: String| finding(Code::NoKernelImage, Severity::Error, text);
     match why {
@@ -100,25 +100,24 @@ pub fn no_kernel_image(gpu: &str, why: &NoKernel) -> Finding {
     }
 }
 
-/// A library has only PTX for a GPU of the machine. `decides` tells whether every program uses it.
+/// A library has only PTX for a GPU of the machine. `decides`: whether every program uses the library.
 pub fn compiled_at_first_use(library: &str, gpu: &str, decides: bool) -> Finding {
     let severity = if decides { Severity::Warning } else { Severity::Info };
-    let text = format!(
-        "{library} has only PTX for {gpu}: the driver compiles it at the first use, which takes minutes once"
-    );
+    let text =
+        format!("{library} has only PTX for {gpu}: the driver compiles it at first use, which takes minutes");
     finding(Code::CompiledAtFirstUse, severity, text).at(library)
 }
 
-/// What a library beside torch's own lacks for a GPU.
+/// What a library other than torch's own lacks for a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hole {
     /// Its PTX is too new for the driver.
     PtxTooNew(PtxTooNew),
-    /// It has next to no code.
+    /// It has almost no code.
     Code(CodeHole),
 }
 
-/// A library that not every program uses has no code for a GPU of the machine.
+/// A library that only some programs use has no usable code for a GPU of the machine.
 pub fn gpu_code_hole(gpu: &str, hole: &Hole) -> Finding {
     let new = |text: String| finding(Code::GpuCodeHole, Severity::Warning, text);
     match hole {

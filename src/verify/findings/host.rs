@@ -1,4 +1,4 @@
-//! The machine: platform, C library, driver, GPUs, and what changed since the lock was made.
+//! Findings about the machine: platform, C library, driver, GPUs, and changes since the lock was made.
 
 use super::finding;
 use crate::model::finding::{Code, Finding, Severity};
@@ -18,86 +18,87 @@ pub fn wrong_platform(locked: Platform, here: Platform) -> Finding {
 pub fn wrong_python(installed: Python, locked: Python) -> Finding {
     let text = format!("the environment has Python {installed}, the lock is for {locked}");
     finding(Code::WrongPython, Severity::Error, text)
-        .fixed_by(Fix::advice(format!("make the environment anew with Python {locked}")))
+        .fixed_by(Fix::advice(format!("recreate the environment with Python {locked}")))
 }
 
-/// The C library is older than the wheels need.
+/// glibc is older than the version that the wheels need.
 pub fn libc_too_old(have: &DottedVersion, need: &DottedVersion) -> Finding {
     let text = format!("glibc {have} is older than the {need} that the wheels need");
     finding(Code::LibcTooOld, Severity::Error, text)
 }
 
-/// The driver is below the floor for a GPU.
+/// The driver is older than the minimum for a GPU with this stack.
 pub fn driver_too_old(driver: &DottedVersion, floor: &DottedVersion, gpu: &str) -> Finding {
     let text = format!("driver {driver} is below {floor}, which {gpu} needs for this stack");
-    let fix =
-        format!("update the NVIDIA driver on the host to {floor} or newer, or `envlock resolve --redetect`");
+    let fix = format!(
+        "update the NVIDIA driver on the host to {floor} or newer, or run `envlock resolve --redetect`"
+    );
     finding(Code::DriverTooOld, Severity::Error, text).fixed_by(Fix::advice(fix))
 }
 
-/// How it is known that a driver no longer knows a GPU.
+/// Why a driver is too new for a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DriverTooNew {
-    /// By the envelope of the stack.
+    /// The envelope in the lock has an upper bound for the driver.
     Envelope {
-        /// The kernel module's release.
+        /// The version of the kernel module.
         driver: DottedVersion,
-        /// The first branch without the GPU.
+        /// The first driver branch that does not support the GPU.
         below: DottedVersion,
         /// The GPU.
         gpu: String,
     },
-    /// By the description of a machine, which cannot be: why.
+    /// The described machine is impossible: the driver does not support the GPU. The message.
     Described(String),
 }
 
-/// The driver no longer knows a GPU.
+/// The driver no longer supports a GPU.
 pub fn driver_too_new(what: &DriverTooNew) -> Finding {
     let text = match what {
         DriverTooNew::Envelope { driver, below, gpu } => {
-            format!("driver {driver} no longer knows {gpu}: it needs a driver before {below}")
+            format!("driver {driver} no longer supports {gpu}: it needs a driver before {below}")
         }
         DriverTooNew::Described(why) => why.clone(),
     };
     finding(Code::DriverTooNew, Severity::Error, text)
 }
 
-/// The driver runs the stack in compatibility mode.
+/// The driver runs the stack by minor-version compatibility.
 pub fn compatibility_mode(driver: &DottedVersion, native: &DottedVersion) -> Finding {
     let text = format!(
-        "compatibility mode: driver {driver} is below {native}; machine code runs, PTX of this toolkit does not"
+        "minor-version compatibility: driver {driver} is below {native}; machine code runs, PTX from this toolkit does not"
     );
     finding(Code::CompatibilityMode, Severity::Info, text)
 }
 
-/// The stack has no code for a GPU of the machine; `covered` are the compute capabilities that it serves.
+/// The stack does not support a GPU of the machine. `covered` lists the compute capabilities that it supports.
 pub fn gpu_not_covered(gpu: &str, covered: &[String]) -> Finding {
-    let text = format!("{gpu} is not covered: the stack serves {}", covered.join(" "));
+    let text = format!("{gpu} is not covered: the stack supports compute capability {}", covered.join(", "));
     finding(Code::GpuNotCovered, Severity::Error, text)
         .at(gpu)
         .fixed_by(Fix::command("envlock resolve --redetect"))
 }
 
-/// A variable, a filter or a limit of the process hides GPUs from programs.
+/// An environment variable or a limit of the process hides GPUs from programs.
 pub fn hidden_gpus(note: &HostNote, hides_all: bool) -> Finding {
     let severity = if hides_all { Severity::Warning } else { Severity::Info };
     finding(Code::HiddenGpus, severity, note.to_string())
 }
 
-/// What could not be judged on this machine, and why.
+/// What could not be checked on this machine, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotJudged {
-    /// Which GPUs the machine has is not known.
+    /// The GPUs of the machine are unknown.
     GpusUnknown,
     /// The machine has no NVIDIA GPU.
     NoGpu,
-    /// The driver is not known.
+    /// The driver version is unknown.
     DriverUnknown,
-    /// The compute capability of a GPU is not known.
+    /// The compute capability of a GPU is unknown.
     CapabilityUnknown(String),
-    /// The machine is a container on a host with GPUs, and has none of them.
+    /// This is a container without GPUs on a host with an NVIDIA driver.
     ContainerWithoutGpus,
-    /// What the probe saw of the machine.
+    /// A note of the probe.
     Note(HostNote),
     /// The libraries could not be read: why.
     Libraries(String),
@@ -105,15 +106,15 @@ pub enum NotJudged {
     HostFile(String),
 }
 
-/// Something could not be judged. `required` tells whether that is a fault.
+/// Something could not be checked. With `required` this is an error.
 pub fn not_judged(what: NotJudged, required: bool) -> Finding {
     let severity = if required { Severity::Error } else { Severity::Info };
     let text = match &what {
         NotJudged::GpusUnknown => {
-            "the GPUs of this machine are unknown, so neither they nor the driver could be judged".to_owned()
+            "the GPUs of this machine are unknown: GPUs and driver were not checked".to_owned()
         }
-        NotJudged::NoGpu => "no NVIDIA GPU here: driver and GPU code could not be judged".to_owned(),
-        NotJudged::DriverUnknown => "the driver is unknown, so it could not be judged".to_owned(),
+        NotJudged::NoGpu => "no NVIDIA GPU found: driver and GPU code were not checked".to_owned(),
+        NotJudged::DriverUnknown => "the driver version is unknown: it was not checked".to_owned(),
         NotJudged::CapabilityUnknown(gpu) => format!("the compute capability of {gpu} is unknown"),
         NotJudged::ContainerWithoutGpus => super::machine::NO_GPU_GIVEN.to_owned(),
         NotJudged::Note(note) => note.to_string(),
@@ -128,7 +129,7 @@ pub fn not_judged(what: NotJudged, required: bool) -> Finding {
     }
 }
 
-/// The machine changed since the lock was made: what of it, then and now.
+/// The machine changed since the lock was made: one fact, then and now.
 pub fn drift(change: impl Into<String>) -> Finding {
     finding(Code::Drift, Severity::Info, change)
 }

@@ -1,4 +1,4 @@
-//! What the loader would pick, and what it would not find.
+//! Findings about shared libraries: which file the dynamic loader takes, and which it does not find.
 
 use super::finding;
 use crate::model::finding::{Code, Finding, Severity};
@@ -6,11 +6,11 @@ use crate::model::fix::Fix;
 use crate::model::native::ForeignSymbols;
 use crate::model::text::clean;
 
-/// The environment's interpreter is gone.
+/// The environment's interpreter is missing.
 pub fn missing_interpreter() -> Finding {
-    finding(Code::MissingInterpreter, Severity::Error, "bin/python is a link that leads nowhere")
+    finding(Code::MissingInterpreter, Severity::Error, "bin/python is a broken symlink")
         .at("bin/python")
-        .fixed_by(Fix::advice("make the environment anew: its interpreter was removed or moved"))
+        .fixed_by(Fix::advice("recreate the environment: its interpreter was removed or moved"))
 }
 
 /// A library of a package cannot be read.
@@ -19,61 +19,59 @@ pub fn unreadable_library(path: &str, package: &str, why: &str) -> Finding {
     finding(Code::UnreadableLibrary, Severity::Error, text).at(clean(path, 200))
 }
 
-/// An extension was built for another torch.
+/// An extension was built for another torch version.
 pub fn extension_abi(foreign: &ForeignSymbols) -> Finding {
     let text = format!(
-        "{} of {} was built for another torch: {} of its symbols are defined nowhere, `{}` for one",
+        "{} of {} was built for another torch version: {} of its symbols are undefined, such as `{}`",
         foreign.path,
         foreign.package,
         foreign.count,
         clean(&foreign.example, 70)
     );
-    let fix = format!("install the build of {} for this torch, or build it again", foreign.package);
+    let fix = format!("install the build of {} for this torch version, or rebuild it", foreign.package);
     finding(Code::ExtensionAbi, Severity::Error, text).at(&foreign.path).fixed_by(Fix::advice(fix))
 }
 
-/// The loader would take a library from outside the environment instead of the environment's own.
+/// A library outside the environment that the loader takes instead of the environment's copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shadow {
-    /// The name that is asked for: `libcudnn.so.9`.
+    /// The requested name: `libcudnn.so.9`.
     pub name: String,
-    /// The folder of the file that would be taken.
+    /// The folder of the file that the loader takes.
     pub folder: String,
-    /// That file, for people.
+    /// The path of that file, for messages.
     pub path: String,
-    /// The package that has the environment's own.
+    /// The package with the environment's copy.
     pub package: String,
-    /// Why the loader takes the other, one clause.
+    /// Why the loader takes the outside file; one clause.
     pub why: String,
-    /// The release there, where it is known.
+    /// The version of the outside file, if known.
     pub there: Option<String>,
-    /// The environment's own, where it is known.
+    /// The version of the environment's copy, if known.
     pub here: Option<String>,
-    /// What the difference breaks.
+    /// What the version difference breaks.
     pub effect: Option<ShadowEffect>,
-    /// What mends it, where something does.
+    /// The fix, if there is one.
     pub fix: Option<Fix>,
 }
 
-/// What a library of another release breaks.
+/// What a library version other than the environment's breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShadowEffect {
     /// torch refuses an older cuDNN.
     RefusedByTorch,
-    /// Parts of two releases of cuDNN meet.
+    /// One process loads parts of two cuDNN releases.
     ConvolutionAborts,
-    /// Symbols of the newer release are missing.
+    /// The older library lacks symbols of the newer release.
     SymbolsMissing,
 }
 
-/// The loader would take a library from outside the environment instead of the environment's own.
+/// The loader takes a library from outside the environment instead of the environment's copy.
 pub fn shadowed_library(severity: Severity, shadow: Shadow) -> Finding {
     let effect = match shadow.effect {
-        Some(ShadowEffect::RefusedByTorch) => {
-            "; torch refuses a cuDNN older than the one that it was built with"
-        }
+        Some(ShadowEffect::RefusedByTorch) => "; torch refuses a cuDNN older than the one it was built with",
         Some(ShadowEffect::ConvolutionAborts) => "; the first convolution would abort",
-        Some(ShadowEffect::SymbolsMissing) => "; what was built for the newer one finds symbols missing",
+        Some(ShadowEffect::SymbolsMissing) => "; libraries built for the newer release miss symbols",
         None => "",
     };
     let package = &shadow.package;
@@ -89,118 +87,116 @@ pub fn shadowed_library(severity: Severity, shadow: Shadow) -> Finding {
     Finding { fix: shadow.fix, ..finding(Code::ShadowedLibrary, severity, text).at(shadow.path) }
 }
 
-/// A file that serves a name is too old for who asks: `asks` wants `version` of `soname`.
+/// A symbol version that a library requires and that the file taken by the loader does not define.
 pub struct SymbolVersion {
-    /// Who asks.
+    /// The library that requires it.
     pub asks: String,
-    /// The version of symbols, `GLIBCXX_3.4.30`.
+    /// The symbol version, `GLIBCXX_3.4.30`.
     pub version: String,
-    /// The SONAME that it is asked of.
+    /// The SONAME that has to define it.
     pub soname: String,
-    /// The file that was taken for it.
+    /// The file that the loader takes for the SONAME, with symlinks resolved.
     pub file: String,
-    /// How the file was reached.
+    /// The path by which the loader found the file.
     pub path: String,
-    /// Why the loader takes it, one clause.
+    /// Why the loader takes this file; one clause.
     pub why: String,
-    /// How many other libraries ask in vain too.
+    /// Number of other libraries with the same problem.
     pub others: usize,
-    /// What mends it, where something does.
+    /// The fix, if there is one.
     pub fix: Option<Fix>,
 }
 
-/// A library asks for versions of symbols that the file taken for it does not define. `of_framework` tells whether the
-/// framework itself asks.
+/// A library requires symbol versions that the file taken by the loader does not define. `of_framework`: whether the
+/// library belongs to the framework itself.
 pub fn missing_symbol_version(missing: SymbolVersion, of_framework: bool) -> Finding {
     let so_do = match missing.others {
         0 => String::new(),
-        n => format!("; so do {n} more libraries"),
+        n => format!("; {n} more affected"),
     };
     let text = format!(
-        "{} asks for {} of {}, which {} does not have: {}{so_do}",
+        "{} requires {} of {}, which {} does not define: {}{so_do}",
         missing.asks, missing.version, missing.soname, missing.file, missing.why
     );
     let severity = if of_framework { Severity::Error } else { Severity::Warning };
     Finding { fix: missing.fix, ..finding(Code::MissingSymbolVersion, severity, text).at(missing.path) }
 }
 
-/// A library that is needed is nowhere the loader looks.
+/// A required library that the loader does not find.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Missing {
-    /// The driver's own.
+    /// The driver's library, `libcuda.so.1`.
     Driver,
-    /// A library that another asks for.
+    /// Any other library.
     Library {
-        /// The name that is asked for.
+        /// The requested name.
         name: String,
-        /// Who asks.
+        /// The library that requires it.
         asks: String,
-        /// The file that asks, for people.
+        /// The path of that library, for messages.
         path: Option<String>,
-        /// Whether it is opened while the program runs.
+        /// Whether it is opened at run time, with `dlopen`.
         later: bool,
-        /// The package that has it, where the loader does not look.
+        /// The package that has the library in a folder that the loader does not search.
         package: Option<String>,
-        /// How many others ask in vain too.
+        /// Number of other libraries that require it.
         others: usize,
-        /// What mends it, where something does.
+        /// The fix, if there is one.
         fix: Option<Fix>,
     },
 }
 
-/// A library that is needed is nowhere the loader looks.
+/// The loader does not find a required library.
 pub fn missing_library(severity: Severity, missing: Missing) -> Finding {
     let new = |text: String| finding(Code::MissingLibrary, severity, text);
     match missing {
         Missing::Driver => new(
-            "the kernel module of the driver is loaded, and its library libcuda.so.1 is nowhere on the loader's paths: CUDA sees no GPU"
+            "the driver's kernel module is loaded, but the loader does not find libcuda.so.1: CUDA sees no GPU"
                 .to_owned(),
         )
         .at("libcuda.so.1")
         .fixed_by(Fix::advice(
-            "install the driver's CUDA library (libcuda1 or nvidia-driver-cuda-libs); in a container set NVIDIA_DRIVER_CAPABILITIES=compute,utility",
+            "install the driver's CUDA library (libcuda1 or nvidia-driver-cuda-libs); in a container, set NVIDIA_DRIVER_CAPABILITIES=compute,utility",
         )),
         Missing::Library { name, asks, path, later, package, others, fix } => {
             let when = if later { "opens" } else { "needs" };
             let elsewhere = match package {
-                Some(package) => format!("; {package} has it, where {asks} does not look"),
+                Some(package) => format!("; {package} has it in a folder that {asks} does not search"),
                 None => String::new(),
             };
             let so_do = match others {
                 0 => String::new(),
-                1 => "; so does one more".to_owned(),
-                n => format!("; so do {n} more"),
+                n => format!("; {n} more affected"),
             };
             let name = clean(&name, 100);
-            let text = format!("{asks} {when} {name}, and the loader finds it nowhere{elsewhere}{so_do}");
+            let text = format!("{asks} {when} {name}, which the loader does not find{elsewhere}{so_do}");
             Finding { fix, r#where: path, ..new(text) }
         }
     }
 }
 
-/// Parts of two releases of cuDNN would meet in one process: each release, and its folder.
+/// One process would load parts of two cuDNN releases. Each argument is a release and its folder.
 pub fn mixed_cudnn(one: (&str, &str), other: (&str, &str)) -> Finding {
     let text = format!(
-        "parts of two releases of cuDNN would meet: {} in {} and {} in {}",
+        "the process would load parts of two cuDNN releases: {} from {} and {} from {}",
         one.0, one.1, other.0, other.1
     );
     finding(Code::MixedCudnn, Severity::Error, text)
 }
 
-/// The toolkit's stub would be taken for the driver's library.
+/// The loader takes the toolkit's stub instead of the driver's library.
 pub fn stub_library(path: &str, folder: &str) -> Finding {
     let text = format!(
         "libcuda.so.1 would come from {folder}: that is the toolkit's stub, not the driver (error 34)"
     );
-    finding(Code::StubLibrary, Severity::Error, text)
-        .at(path)
-        .fixed_by(Fix::advice("take the toolkit's `stubs` folder out of LD_LIBRARY_PATH: it is for linking"))
+    finding(Code::StubLibrary, Severity::Error, text).at(path).fixed_by(Fix::advice(
+        "remove the toolkit's `stubs` folder from LD_LIBRARY_PATH: it is only for linking",
+    ))
 }
 
-/// More copies of CUDA's libraries are on the machine: a few of them by name, and how many more.
+/// The machine has other copies of CUDA libraries: the first ones in `named`, and the number of the rest.
 pub fn other_copies(named: &[String], more: usize) -> Finding {
     let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-    let text =
-        format!("outside the environment, and not taken by the loader here: {}{more}", named.join(", "));
+    let text = format!("copies outside the environment, not used by the loader: {}{more}", named.join(", "));
     finding(Code::OtherCopies, Severity::Info, text)
 }

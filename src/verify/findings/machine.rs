@@ -1,91 +1,91 @@
-//! The state of the machine: what would keep a program from running on it today.
+//! Findings about the current state of the machine, which may prevent a program from running.
 
 use super::finding;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 
-/// What gives a container its GPUs.
+/// Advice: how to give a container access to GPUs.
 pub(super) const GIVE_THE_CONTAINER_GPUS: &str =
     "start the container with `--gpus all` (or the CDI device `nvidia.com/gpu=all`)";
-/// That a container has none of its host's GPUs.
+/// Message: the container has no access to its host's GPUs.
 pub(super) const NO_GPU_GIVEN: &str =
-    "the host has a driver, and this container was given no GPU: there is no /dev/nvidia* in it";
+    "the host has an NVIDIA driver, but this container was given no GPU: it has no /dev/nvidia*";
 
-/// How the driver's library and its kernel module differ.
+/// A mismatch between `libcuda.so.1` and the kernel module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mismatch {
-    /// NVML says so.
-    SaidByNvml,
-    /// The library is cuda-compat's of a release, and does not serve a product.
+    /// NVML reports it.
+    ReportedByNvml,
+    /// The library comes from a cuda-compat package that does not support the GPU.
     CompatOnConsumer {
-        /// The library's release.
+        /// The library's version.
         release: String,
-        /// The product.
+        /// The GPU's product name.
         gpu: String,
-        /// What takes the library off the loader's path.
+        /// How to remove the library from the loader's search.
         take_out: String,
     },
-    /// The library is cuda-compat's of a release that is not listed for the kernel module's branch.
+    /// The library comes from a cuda-compat package that NVIDIA does not list for the kernel module's branch.
     CompatNotListed {
-        /// The library's release.
+        /// The library's version.
         release: String,
-        /// The module's branch.
+        /// The branch of the kernel module.
         branch: u32,
-        /// What takes the library off the loader's path.
+        /// How to remove the library from the loader's search.
         take_out: String,
     },
-    /// The library and the module are of two releases.
+    /// The versions of library and kernel module differ.
     Releases {
-        /// The library's.
+        /// The version of the library.
         library: String,
-        /// The module's.
+        /// The version of the kernel module.
         module: String,
     },
 }
 
-/// The driver's library and its kernel module are of different releases.
+/// The versions of `libcuda.so.1` and the kernel module differ.
 pub fn driver_mismatch(mismatch: Mismatch) -> Finding {
     let (severity, text, fix) = match mismatch {
-        Mismatch::SaidByNvml => (
+        Mismatch::ReportedByNvml => (
             Severity::Error,
-            "the driver's library and its kernel module are of different releases: NVML and CUDA do not start"
+            "the versions of the driver's libraries and kernel module differ: NVML and CUDA do not start"
                 .to_owned(),
-            "reboot, or unload and load the nvidia modules; in a container use the host's library".to_owned(),
+            "reboot, or reload the nvidia kernel modules; in a container, use the host's library".to_owned(),
         ),
         Mismatch::CompatOnConsumer { release, gpu, take_out } => (
             Severity::Error,
             format!(
-                "the driver's library is cuda-compat's, of release {release}: it does not serve {gpu}, and CUDA does not start (error 804)"
+                "libcuda.so.1 comes from cuda-compat {release}, which does not support {gpu}: CUDA does not start (error 804)"
             ),
             format!("{take_out}, and update the driver itself"),
         ),
         Mismatch::CompatNotListed { release, branch, take_out } => (
             Severity::Warning,
             format!(
-                "the driver's library is cuda-compat's, of release {release}, which NVIDIA does not list for drivers of branch {branch}: CUDA may end with error 803"
+                "libcuda.so.1 comes from cuda-compat {release}, which NVIDIA does not list for driver branch {branch}: CUDA may fail with error 803"
             ),
             take_out,
         ),
         Mismatch::Releases { library, module } => (
             Severity::Error,
             format!(
-                "the driver's library is of release {library}, its kernel module of {module}: CUDA does not start (error 803)"
+                "libcuda.so.1 has version {library}, the kernel module {module}: CUDA does not start (error 803)"
             ),
-            "reboot after a driver update, or reload the module; in a container use the host's library"
+            "reboot after a driver update, or reload the kernel module; in a container, use the host's library"
                 .to_owned(),
         ),
     };
     finding(Code::DriverMismatch, severity, text).fixed_by(Fix::advice(fix))
 }
 
-/// How the files are missing through which a program reaches the driver.
+/// Which of the driver's device files are missing, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceFilesGone {
-    /// A container was given none of its host's GPUs.
+    /// A container has no access to its host's GPUs.
     ContainerGivenNone,
-    /// A container was started with `NVIDIA_VISIBLE_DEVICES` set to this.
+    /// A container was started with `NVIDIA_VISIBLE_DEVICES` set to this value.
     SwitchedOff(String),
-    /// Some of them are not there.
+    /// Some device files are missing.
     Some {
         /// Their names.
         missing: Vec<&'static str>,
@@ -94,7 +94,7 @@ pub enum DeviceFilesGone {
     },
 }
 
-/// The files through which a program reaches the driver are missing.
+/// Device files of the driver are missing.
 pub fn no_device_files(gone: DeviceFilesGone) -> Finding {
     let (severity, text, fix) = match gone {
         DeviceFilesGone::ContainerGivenNone => {
@@ -102,12 +102,15 @@ pub fn no_device_files(gone: DeviceFilesGone) -> Finding {
         }
         DeviceFilesGone::SwitchedOff(devices) => (
             Severity::Warning,
-            format!("the container was started with NVIDIA_VISIBLE_DEVICES={devices}: it is given no GPU"),
+            format!("the container was started with NVIDIA_VISIBLE_DEVICES={devices}: it gets no GPU"),
             "start it with `--gpus all`",
         ),
         DeviceFilesGone::Some { missing, in_container } => (
             Severity::Error,
-            format!("the driver is loaded, and {} is not there: CUDA sees no GPU", missing.join(", ")),
+            format!(
+                "the driver is loaded, but device files are missing ({}): CUDA sees no GPU",
+                missing.join(", ")
+            ),
             match in_container {
                 true => GIVE_THE_CONTAINER_GPUS,
                 false => "run `nvidia-modprobe -u -c 0`, or start `nvidia-persistenced`",
@@ -117,57 +120,57 @@ pub fn no_device_files(gone: DeviceFilesGone) -> Finding {
     finding(Code::NoDeviceFiles, severity, text).fixed_by(Fix::advice(fix))
 }
 
-/// NVSwitches are there and their manager does not run.
+/// The machine has NVSwitches, and the fabric manager is not running.
 pub fn fabric_manager() -> Finding {
-    let text = "the machine has NVSwitches, and nv-fabricmanager does not run: CUDA ends with error 802";
-    let fix = "systemctl start nvidia-fabricmanager (of the driver's own version)";
+    let text = "the machine has NVSwitches, but nv-fabricmanager is not running: CUDA fails with error 802";
+    let fix = "systemctl start nvidia-fabricmanager (its version must match the driver)";
     finding(Code::FabricManager, Severity::Error, text).fixed_by(Fix::advice(fix))
 }
 
-/// Docker cannot hand GPUs to containers.
+/// Docker cannot give containers access to GPUs.
 pub fn containers_without_gpus() -> Finding {
-    let text = "Docker is here without NVIDIA's runtime or a CDI description: containers get no GPU";
-    let fix = "install nvidia-container-toolkit, then `nvidia-ctk runtime configure --runtime=docker`";
+    let text = "Docker has neither the NVIDIA runtime nor a CDI specification: containers get no GPU";
+    let fix = "install nvidia-container-toolkit, then run `nvidia-ctk runtime configure --runtime=docker`";
     finding(Code::ContainersWithoutGpus, Severity::Info, text).fixed_by(Fix::advice(fix))
 }
 
-/// A card's compute mode keeps programs away: `exclusive` where a program has it, else it is prohibited to all.
+/// A GPU's compute mode refuses programs. `exclusive`: the mode is exclusive and a program uses the GPU; otherwise
+/// the mode is prohibited.
 pub fn compute_mode(card: &str, exclusive: bool) -> Finding {
     let (text, fix) = match exclusive {
         true => (
-            "is in an exclusive compute mode and a program has it: the next one is refused (error 46)",
-            Fix::advice("wait for the other program, or nvidia-smi -c DEFAULT"),
+            "is in exclusive compute mode and in use: CUDA refuses another program (error 46)",
+            Fix::advice("wait for the other program, or run `nvidia-smi -c DEFAULT`"),
         ),
-        false => (
-            "is in the compute mode `prohibited`: no program may use it",
-            Fix::command("nvidia-smi -c DEFAULT"),
-        ),
+        false => {
+            ("is in compute mode `prohibited`: no program can use it", Fix::command("nvidia-smi -c DEFAULT"))
+        }
     };
     finding(Code::ComputeMode, Severity::Error, format!("{card} {text}")).at(card).fixed_by(fix)
 }
 
-/// What became of a card's memory.
+/// A fault of a GPU's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryFault {
-    /// No spare rows are left.
+    /// Row remapping failed: no spare rows are left.
     NoSpareRows,
-    /// Errors that could not be corrected; the row of each is replaced where `contained`.
+    /// Uncorrectable ECC errors.
     Uncorrected {
-        /// How many.
+        /// Number of errors.
         errors: u64,
-        /// Whether an error ends only the program that had it.
+        /// Whether an error ends only the affected program, because the row is remapped.
         contained: bool,
     },
-    /// Memory waits for a reset to be taken out of use.
+    /// Pages or rows are retired at the next GPU reset.
     RetirementPending,
 }
 
-/// A card's memory has had errors that could not be corrected.
+/// A GPU's memory had uncorrected errors.
 pub fn memory_errors(card: &str, fault: MemoryFault) -> Finding {
     let (severity, text, fix) = match fault {
         MemoryFault::NoSpareRows => (
             Severity::Error,
-            "has no spare memory rows left for those that went bad: it has to be replaced".to_owned(),
+            "has no spare rows left to remap bad memory: it must be replaced".to_owned(),
             "take it out of service (`nvidia-smi -q -d ROW_REMAPPER`)",
         ),
         MemoryFault::Uncorrected { errors, contained } => (
@@ -176,26 +179,27 @@ pub fn memory_errors(card: &str, fault: MemoryFault) -> Finding {
                 "has had {errors} uncorrected memory {} since the driver was loaded",
                 if errors == 1 { "error" } else { "errors" }
             ),
-            "reset it (`nvidia-smi -r`); if they come back it is broken",
+            "reset the GPU (`nvidia-smi -r`); if the errors come back, it is defective",
         ),
         MemoryFault::RetirementPending => (
             Severity::Warning,
-            "has memory that waits for a reset to be taken out of use".to_owned(),
-            "nvidia-smi -r, when no program uses it",
+            "has bad memory that is retired at the next GPU reset".to_owned(),
+            "run `nvidia-smi -r` when no program uses the GPU",
         ),
     };
     finding(Code::MemoryErrors, severity, format!("{card} {text}")).at(card).fixed_by(Fix::advice(fix))
 }
 
-/// A card is split into MIG instances.
+/// A GPU is split into MIG instances.
 pub fn mig_enabled(card: &str) -> Finding {
-    let text = format!("{card} is split into MIG instances: a program sees one of them, by its UUID");
-    let fix = "CUDA_VISIBLE_DEVICES=MIG-... (`nvidia-smi -L` lists them)";
+    let text =
+        format!("{card} is split into MIG instances: a program sees one instance, selected by its UUID");
+    let fix = "set CUDA_VISIBLE_DEVICES=MIG-... (`nvidia-smi -L` lists the UUIDs)";
     finding(Code::MigEnabled, Severity::Info, text).at(card).fixed_by(Fix::advice(fix))
 }
 
-/// A card's memory is nearly full: free and all of it in MiB, how many programs use it where that is known, and the
-/// names of those that could be read.
+/// A GPU's memory is nearly full: free and total memory in MiB, the number of programs that use the GPU, if known,
+/// and the names of those that could be read.
 pub fn little_memory(
     card: &str,
     (free, total): (u64, u64),
@@ -205,7 +209,7 @@ pub fn little_memory(
     let users = match (processes, programs) {
         (Some(n), programs) if programs.len() == n && n > 0 => format!("; {} use it", programs.join(", ")),
         (Some(n), programs) if !programs.is_empty() => {
-            format!("; {n} programs use it, {} among them", programs.join(", "))
+            format!("; {n} programs use it, including {}", programs.join(", "))
         }
         (Some(n), _) => format!("; {n} programs use it"),
         (None, _) => String::new(),
@@ -214,10 +218,10 @@ pub fn little_memory(
     finding(Code::LittleMemory, Severity::Warning, text).at(card)
 }
 
-/// The driver is loaded anew for each program.
+/// Persistence mode is off: the driver initializes the GPU for each program.
 pub fn persistence_off(card: &str) -> Finding {
     let text = format!(
-        "{card} is not in persistence mode: the driver loads anew for each program, which takes seconds"
+        "{card} is not in persistence mode: the driver initializes it for each program, which takes seconds"
     );
     let fix = Fix::command("systemctl enable --now nvidia-persistenced");
     finding(Code::PersistenceOff, Severity::Info, text).at(card).fixed_by(fix)

@@ -1,8 +1,7 @@
-//! Every finding that `verify` can make: one constructor for each code, named as the code is.
+//! Constructors of all findings of `verify`: one for each code, with the code's name.
 //!
-//! A reader finds here what is said, how much it matters and what mends it; the checks only decide when. A test holds
-//! that each code has its constructor, that no finding is made elsewhere, and that docs/diagnostics.md has a heading
-//! for each.
+//! Message, severity and fix are defined here; the checks only decide when a finding applies. Tests ensure that each
+//! code has a constructor and that a constructor uses only its own code.
 
 mod files;
 mod gpu_code;
@@ -25,24 +24,24 @@ use crate::model::fix::Fix;
 use crate::model::installed::Installed;
 use crate::model::text::shell_word;
 
-/// A finding without a place and a fix.
+/// A finding without `where` and fix.
 fn finding(code: Code, severity: Severity, message: impl Into<String>) -> Finding {
     Finding { code, severity, message: message.into(), fix: None, r#where: None }
 }
 
 impl Finding {
-    /// The same, about a file, a package or a device.
+    /// Sets `where`: a file, a package or a device.
     fn at(self, place: impl Into<String>) -> Finding {
         Finding { r#where: Some(place.into()), ..self }
     }
 
-    /// The same, with what mends it.
+    /// Sets the fix.
     fn fixed_by(self, fix: Fix) -> Finding {
         Finding { fix: Some(fix), ..self }
     }
 }
 
-/// The command that installs a package anew in the version that is there.
+/// The command that reinstalls a package at its installed version.
 pub(super) fn reinstall(installed: &Installed, name: &str) -> String {
     let found = installed.distributions.iter().find(|d| d.name == name);
     let version = found.map(|d| format!("=={}", d.version)).unwrap_or_default();
@@ -77,7 +76,7 @@ mod tests {
         assert_eq!(found, expected);
     }
 
-    /// A code is named in its own constructor and in no other.
+    /// A constructor uses the code of its own name and no other.
     #[test]
     fn constructors_make_their_own_code() {
         for text in SOURCES {
@@ -89,7 +88,7 @@ mod tests {
                     .filter_map(|rest| rest.split([',', ' ']).next())
                     .collect();
                 let own = Code::ALL.iter().find(|code| code.as_str().replace('-', "_") == name);
-                let own = format!("{:?}", own.expect("held by the other test"));
+                let own = format!("{:?}", own.expect("checked by the other test"));
                 assert!(!made.is_empty() && made.iter().all(|code| *code == own), "{name}: {made:?}");
             }
         }

@@ -1,4 +1,4 @@
-//! Installed packages: against the lock, against each other, and how they were installed.
+//! Findings about installed packages: differences from the lock, conflicts, and how they were installed.
 
 use std::path::Path;
 
@@ -13,11 +13,11 @@ use crate::model::installed::{
 use crate::model::text::shell_word;
 use crate::model::version::cuda_short;
 
-/// What mends packages that are not the locked ones.
+/// The command that installs the locked packages.
 const INSTALL_THE_LOCK: &str =
     "envlock export requirements.txt -o r.txt && pip install --require-hashes -r r.txt";
 
-/// The lock has no hashes: it was made from the registry alone.
+/// The lock was made with `--stack-only`, from the registry alone: it has no hashes.
 pub fn stack_only_lock() -> Finding {
     let text = "the lock was made with `--stack-only`: only the stack is compared";
     finding(Code::StackOnlyLock, Severity::Warning, text)
@@ -42,26 +42,24 @@ pub fn wrong_version(name: &str, installed: &InstalledVersion, locked: &Version)
     finding(Code::WrongVersion, Severity::Error, text).at(name).fixed_by(Fix::command(INSTALL_THE_LOCK))
 }
 
-/// A build of another CUDA variant than locked is installed.
+/// The installed build has another CUDA variant than the locked one.
 pub fn wrong_variant(name: &str, installed: &str, locked: &str) -> Finding {
-    let text = format!("{name} is built for {installed}, {locked} is locked (its version.py says so)");
+    let text = format!("{name} is built for {installed} (from its version.py), {locked} is locked");
     finding(Code::WrongVariant, Severity::Error, text).at(name).fixed_by(Fix::command(INSTALL_THE_LOCK))
 }
 
-/// The installed METADATA is not the locked file's.
+/// The installed METADATA differs from that of the locked file.
 pub fn wrong_metadata(name: &str, installed: &InstalledVersion) -> Finding {
-    let text = format!(
-        "{name} {installed} is installed from another file than the locked one: its METADATA differs"
-    );
+    let text = format!("{name} {installed} was not installed from the locked file: its METADATA differs");
     finding(Code::WrongMetadata, Severity::Error, text).at(name)
 }
 
-/// A package is installed that the lock does not have.
+/// An installed package is not in the lock.
 pub fn extra_package(name: &str) -> Finding {
     finding(Code::ExtraPackage, Severity::Warning, format!("{name} is installed and not locked")).at(name)
 }
 
-/// A package needs another that is not installed, or that is there in another version: `found`.
+/// A requirement of a package is not met: the required package is missing, or `found` has the wrong version.
 pub fn broken_requirement(name: &str, requirement: &str, found: Option<(&str, &Version)>) -> Finding {
     let text = match found {
         None => format!("{name} needs {requirement}, which is not installed"),
@@ -70,14 +68,14 @@ pub fn broken_requirement(name: &str, requirement: &str, found: Option<(&str, &V
     finding(Code::BrokenRequirement, Severity::Error, text).at(name)
 }
 
-/// Packages that are known not to work together; `advisory` is the registry's sentence, `requirement` what would do.
+/// Installed packages are known to be incompatible. `advisory` is the registry's text, `requirement` what fixes it.
 pub fn known_incompatible(advisory: &str, name: &str, version: &Version, requirement: &str) -> Finding {
     finding(Code::KnownIncompatible, Severity::Error, format!("{advisory}; {name} {version} is installed"))
         .at(name)
         .fixed_by(Fix::command(format!("pip install {}", shell_word(requirement))))
 }
 
-/// Python would import a package from elsewhere than the environment.
+/// Python would import a package from outside the environment.
 pub fn shadowed_package(found: &Shadowing, own: &InstalledVersion) -> Finding {
     let (name, folder) = (&found.name, &found.folder);
     let is_same = found.version.as_ref() == Some(own);
@@ -91,13 +89,13 @@ pub fn shadowed_package(found: &Shadowing, own: &InstalledVersion) -> Finding {
     };
     let severity = if is_same { Severity::Warning } else { Severity::Error };
     let text = format!(
-        "{other} in {folder} is imported instead of {name} {own} of the environment: {} comes first",
+        "{other} in {folder} is imported instead of {name} {own} in the environment: {} comes first",
         found.by
     );
     finding(Code::ShadowedPackage, severity, text).at(name).fixed_by(Fix::advice(fix))
 }
 
-/// conda and pip installed the same package: each overwrote some of the other's files.
+/// Both conda and pip installed the package: one overwrote files of the other.
 pub fn mixed_installers(conda: &CondaPackage, own: &Distribution) -> Finding {
     let build = if conda.build.is_empty() { String::new() } else { format!(" ({})", conda.build) };
     let text = format!(
@@ -116,16 +114,16 @@ pub fn mixed_installers(conda: &CondaPackage, own: &Distribution) -> Finding {
     finding(Code::MixedInstallers, Severity::Error, text).at(&own.name).fixed_by(Fix::command(fix))
 }
 
-/// What an installer left behind.
+/// What an installer left in site-packages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leftover {
-    /// A folder that pip renamed and did not remove: `~orch`.
+    /// A folder that pip renamed but failed to remove: `~orch`.
     Renamed,
-    /// A library that no package records.
+    /// A library that no RECORD lists.
     Unrecorded,
 }
 
-/// An installer left a folder or a file behind, at `path` below site-packages.
+/// An installer left a folder or a file behind. `path` is relative to site-packages.
 pub fn leftover_folder(kind: Leftover, path: &str, site_packages: &Path) -> Finding {
     let on_disk = shell_word(&site_packages.join(path).to_string_lossy());
     let (text, command) = match kind {
@@ -143,14 +141,14 @@ pub fn leftover_folder(kind: Leftover, path: &str, site_packages: &Path) -> Find
     finding(Code::LeftoverFolder, Severity::Warning, text).at(path).fixed_by(Fix::command(command))
 }
 
-/// The CUDA toolkit that extensions would be built with is of another major than torch's CUDA.
+/// The CUDA toolkit for building extensions has another major version than torch's CUDA.
 pub fn toolkit_mismatch(toolkit: &Toolkit, torch: &semver::Version) -> Finding {
     let text = format!(
-        "the toolkit in {} is CUDA {}, torch was built with {}: it matters only where extensions are built",
+        "the toolkit in {} is CUDA {}, torch was built with {}: this matters only for building extensions",
         toolkit.home,
         toolkit.version,
         cuda_short(torch)
     );
-    let fix = format!("set CUDA_HOME to a toolkit of CUDA {}", torch.major);
+    let fix = format!("set CUDA_HOME to a CUDA {} toolkit", torch.major);
     finding(Code::ToolkitMismatch, Severity::Info, text).at(&toolkit.home).fixed_by(Fix::advice(fix))
 }

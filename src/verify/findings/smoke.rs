@@ -1,40 +1,40 @@
-//! What the smoke test came to.
+//! Findings of the smoke test.
 
 use super::finding;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 
-/// What to ask when cuDNN is on and does nothing: whether this build has it, and what its settings are.
-const WHAT_SWITCHES_CUDNN: &str =
+/// The command that shows whether this torch build has cuDNN, and how it is configured.
+const SHOW_CUDNN_CONFIG: &str =
     "python -c 'import torch; print(torch.backends.cudnn.enabled); print(torch.__config__.show())'";
 
-/// A check of the smoke test failed; `fix` asks the framework itself why.
+/// A check of the smoke test failed. `fix` is a command that makes the framework show the cause.
 pub fn smoke_failed(text: String, fix: Option<Fix>) -> Finding {
     Finding { fix, ..finding(Code::SmokeFailed, Severity::Error, text) }
 }
 
-/// cuDNN is switched on and does nothing.
+/// cuDNN is enabled but not used.
 pub fn cudnn_not_used(text: String) -> Finding {
-    finding(Code::CudnnNotUsed, Severity::Error, text).fixed_by(Fix::command(WHAT_SWITCHES_CUDNN))
+    finding(Code::CudnnNotUsed, Severity::Error, text).fixed_by(Fix::command(SHOW_CUDNN_CONFIG))
 }
 
-/// How the smoke test ended before its end.
+/// Why the smoke test did not finish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stopped {
-    /// At a layer, by an exception or a signal: what was seen, and what cuDNN's log says.
+    /// An exception or a signal ended it.
     At {
-        /// The layer.
+        /// The layer that ran.
         layer: String,
-        /// What was seen.
+        /// The error, with the line of cuDNN's log, if any.
         what: String,
     },
-    /// By a signal for this program.
+    /// envlock received a signal.
     Interrupted,
-    /// Nothing could be started: why.
+    /// It could not be started: the reason.
     NotStarted(String),
 }
 
-/// The smoke test crashed.
+/// The smoke test crashed, was interrupted or did not start.
 pub fn smoke_crashed(stopped: &Stopped) -> Finding {
     let text = match stopped {
         Stopped::At { layer, what } => format!("the smoke test stopped at {layer}: {what}"),
@@ -44,10 +44,10 @@ pub fn smoke_crashed(stopped: &Stopped) -> Finding {
     finding(Code::SmokeCrashed, Severity::Error, text)
 }
 
-/// The smoke test did not end in time, in seconds.
+/// The smoke test exceeded its time limit of `seconds`.
 pub fn smoke_timeout(layer: &str, seconds: u64) -> Finding {
-    let text = format!("the smoke test did not end in {seconds} s; it was at {layer}");
+    let text = format!("the smoke test did not finish in {seconds} s; it reached {layer}");
     let fix =
-        format!("give it longer with ENVLOCK_SMOKE_TIMEOUT={}, and look at `dmesg` meanwhile", seconds * 3);
+        format!("set ENVLOCK_SMOKE_TIMEOUT={} for more time, and check `dmesg` while it runs", seconds * 3);
     finding(Code::SmokeTimeout, Severity::Error, text).fixed_by(Fix::advice(fix))
 }

@@ -1,4 +1,4 @@
-//! `envlock registry learn`: what a wheel says of itself, as the row to append.
+//! `envlock registry learn`: prints the compatibility data of a wheel as a registry row.
 
 use std::fs::File;
 use std::path::Path;
@@ -37,14 +37,13 @@ pub(super) fn run(global: &GlobalArgs, args: &LearnArgs, printer: &Printer) -> R
         printer.raw(&row);
         match known {
             Some(differing) if differing.is_empty() => {
-                printer.note("the registry has this row, the same in all that was read")
+                printer.note("the registry has this row with the same data")
             }
             Some(differing) => {
                 printer.note(&format!("the registry has this row; it differs in {}", differing.join(", ")))
             }
-            None => printer.note(
-                "the registry does not have it yet; `envlock registry lint` checks it once it is there",
-            ),
+            None => printer
+                .note("the registry does not have it yet; append the row and run `envlock registry lint`"),
         }
     }
     Ok(exit::YES)
@@ -69,7 +68,7 @@ fn from_address(
     printer: &Printer,
 ) -> Result<Learned, CliError> {
     if let Err(error) = ::url::Url::parse(url) {
-        return Err(CliError::usage(format!("`{}` is no url: {error}", clean(url, 200))));
+        return Err(CliError::usage(format!("`{}` is not a valid URL: {error}", clean(url, 200))));
     }
     let client = fetch::client_of_addresses(global);
     let name =
@@ -86,14 +85,14 @@ fn from_index(
     let shown = clean(&args.wheel, 80);
     let wrong = |why: &str| {
         CliError::usage(format!("`{shown}` {why}"))
-            .hint("a requirement such as `torch==2.15.0`, a wheel's path, or its address")
+            .hint("pass a requirement such as `torch==2.15.0`, or the path or URL of a wheel")
     };
     let requirement =
-        Requirement::<VerbatimUrl>::from_str(&args.wheel).map_err(|_| wrong("is no requirement"))?;
+        Requirement::<VerbatimUrl>::from_str(&args.wheel).map_err(|_| wrong("is not a valid requirement"))?;
     let specifiers = match &requirement.version_or_url {
         None => None,
         Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers),
-        Some(VersionOrUrl::Url(_)) => return Err(wrong("names an address in a requirement")),
+        Some(VersionOrUrl::Url(_)) => return Err(wrong("is a requirement with a URL")),
     };
     let project = Project::find(global, false)?;
     let client = fetch::client(global, &project, args.index_url.as_deref())?;

@@ -19,9 +19,8 @@ pub(super) fn run(global: &GlobalArgs, command: &RegistryCommand, printer: &Prin
                 "torch" => show::torch(&registry, which.as_deref()),
                 "gpu" => {
                     let Some(name) = which else {
-                        return Err(
-                            CliError::usage("which GPU?").hint("`envlock registry show gpu \"RTX 4090\"`")
-                        );
+                        return Err(CliError::usage("no GPU is named")
+                            .hint("run `envlock registry show gpu \"RTX 4090\"`"));
                     };
                     let found = registry
                         .find_gpu(name)
@@ -31,10 +30,10 @@ pub(super) fn run(global: &GlobalArgs, command: &RegistryCommand, printer: &Prin
                 "driver" => show::drivers(&registry, which.as_deref()),
                 other => {
                     return Err(CliError::usage(format!(
-                        "`{}` is not shown",
+                        "unknown subject `{}`",
                         crate::model::text::clean(other, 40)
                     ))
-                    .hint("`torch VERSION`, `gpu NAME` and `driver BRANCH` are"));
+                    .hint("use `torch VERSION`, `gpu NAME` or `driver BRANCH`"));
                 }
             };
             if text.is_empty() {

@@ -1,4 +1,4 @@
-//! A release of torch that the index has and the registry does not: yesterday's binary reads it out of the wheel.
+//! Releases of torch and its companions that the index has and the registry does not: read from their wheels.
 
 use pep440_rs::{Version, VersionSpecifiers};
 use pep508_rs::VersionOrUrl;
@@ -20,7 +20,7 @@ use crate::registry::Registry;
 use crate::registry::STACK_PACKAGES;
 use crate::solver::solve_stack;
 
-/// The registry with the newest releases of the stack that the index has and it has not; nothing where it has all.
+/// The registry with the newest releases of the stack that only the index has; `None` if the registry has them.
 pub(super) fn extended(
     global: &GlobalArgs,
     args: &SolveArgs,
@@ -37,16 +37,16 @@ pub(super) fn extended(
     let mut rows: Vec<(String, String)> = Vec::new();
     for (machine, preferences) in machines.iter().zip(preferences) {
         let platform = machine.host.system.platform;
-        if is_the_drivers(registry, machine, request, preferences) {
+        if fails_because_of_driver(registry, machine, request, preferences) {
             continue;
         }
         for name in STACK_PACKAGES.iter().filter(|name| request.find(name).is_some()) {
             match learner.row(name, platform, preferences.versions.get(*name)) {
                 Ok(Some(row)) if !rows.contains(&row) => rows.push(row),
                 Ok(_) => {}
-                // What the lock names must not be lost over it.
+                // A locked release must not be dropped because its wheel cannot be read.
                 Err(error) if preferences.versions.contains_key(*name) => return Err(error),
-                // The registry's own builds are there all the same.
+                // The builds in the registry can still be used.
                 Err(error) => printer.warning(&error.message),
             }
         }
@@ -57,15 +57,15 @@ pub(super) fn extended(
     Ok(match registry.with_rows(&rows) {
         Ok(extended) => Some(extended),
         Err(why) => {
-            printer.warning(&format!("what was learned does not fit the registry: {why}"));
+            printer.warning(&format!("the data read from wheels does not fit the registry: {why}"));
             None
         }
     })
 }
 
-/// The registry with the code for GPUs of small wheels that were just chosen and that nobody has read: then GPUs are
-/// held against them too, and the envelope says it. Nothing where there is none. What is larger is read on request, by
-/// `registry learn`.
+/// The registry with the GPU code of small wheels that were just chosen and that no row describes, so that GPUs are
+/// checked against them and the envelope includes them. `None` if there are none. Larger wheels are read on request,
+/// by `registry learn`.
 pub(super) fn with_code_of_companions(
     global: &GlobalArgs,
     client: &IndexClient,
@@ -98,7 +98,7 @@ fn companion_row(
         Kept::NoCode => return None,
         Kept::Nothing if global.offline => {
             printer.note(&format!(
-                "{} {version} may have code for GPUs, and its wheel cannot be read `--offline`: it is not judged",
+                "{} {version} may have GPU code, but its wheel cannot be read with `--offline`; it is not checked",
                 package.name
             ));
             return None;
@@ -114,7 +114,7 @@ fn companion_row(
             Some((learn::file_of_release(&package.name, version), row))
         }
         Err(error) => {
-            // What cannot be read is not judged, as if nobody had tried.
+            // A wheel that cannot be read is not checked, like one that was not read.
             if error.code == Failure::NoCode {
                 place.keep(None);
             }
@@ -123,8 +123,8 @@ fn companion_row(
     }
 }
 
-/// Whether the driver is what stands against the request: then no newer release helps, and no index is asked.
-fn is_the_drivers(
+/// Whether the request fails because of the driver. Then no newer release helps, and the index is not queried.
+fn fails_because_of_driver(
     registry: &Registry,
     machine: &Machine,
     request: &Request,
@@ -152,7 +152,7 @@ struct Learner<'a> {
 }
 
 impl Learner<'_> {
-    /// The file and the row of the newest release that the registry does not have; of the locked one, where there is one.
+    /// Registry file and row of the newest release that the registry does not have, or of the locked release.
     fn row(
         &self,
         name: &str,
@@ -172,18 +172,18 @@ impl Learner<'_> {
         if self.global.offline || (self.args.no_learn && locked.is_some()) {
             return match locked {
                 None => Ok(None),
-                Some(locked) => Err(CliError::new(Failure::UnknownRow, format!("the lock has {name} {locked}, which the registry does not know, and it may not be read now"),
+                Some(locked) => Err(CliError::new(Failure::UnknownRow, format!("the lock has {name} {locked}, which the registry does not know, and reading its wheel is disabled"),
                 )
-                .hint("run once without `--offline` and `--no-learn`, or let go of it with `--upgrade`")),
+                .hint("run once without `--offline` and `--no-learn`, or replace it with `--upgrade`")),
             };
         }
-        // An index that does not answer is the solve's to report.
+        // The solve reports an index that does not answer.
         let Ok(Some(page)) = learning::page(self.client, name) else { return Ok(None) };
         let wanted = match &locked {
             Some(locked) => Some(
                 format!("=={locked}")
                     .parse::<VersionSpecifiers>()
-                    .map_err(|e| CliError::lock(format!("`{locked}` is no version: {e}")))?,
+                    .map_err(|e| CliError::lock(format!("`{locked}` is not a valid version: {e}")))?,
             ),
             None => self.specifiers(name),
         };
@@ -207,7 +207,7 @@ impl Learner<'_> {
                 let learned = learning::release(self.client, &page, (release, file), platform, self.printer)?;
                 if let Some(cuda) = self.unknown_cuda(&learned) {
                     self.printer.note(&format!(
-                        "{name} {version} is built with CUDA {cuda}, and which driver that needs the registry does not know: it is left out"
+                        "{name} {version} is skipped: the registry does not know which driver its CUDA {cuda} needs"
                     ));
                     return Ok(None);
                 }
@@ -217,12 +217,12 @@ impl Learner<'_> {
             }
         };
         self.printer.note(&format!(
-            "{name} {version} is newer than the registry: what it needs was read from its wheel"
+            "{name} {version} is newer than the registry: its compatibility data was read from its wheel"
         ));
         Ok(Some(row))
     }
 
-    /// The CUDA of a release where no driver's floor is known for it.
+    /// The CUDA version of a release, if the registry has no driver floor for it.
     fn unknown_cuda(&self, learned: &Learned) -> Option<String> {
         let text = learned.cuda.clone()?;
         let cuda = crate::model::version::cuda_version(&text).ok();

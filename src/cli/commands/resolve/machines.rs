@@ -1,4 +1,4 @@
-//! Which machines to lock for: described, kept from the lock, or the one at hand.
+//! The machines to lock for: described, kept from the lock, or this machine.
 
 use crate::cli::args::SolveArgs;
 use crate::cli::error::CliError;
@@ -10,32 +10,32 @@ use crate::model::request::{Preferences, PythonRequest};
 use crate::registry::Registry;
 use crate::solver::Member;
 
-/// The target's name where envlock.toml describes none.
-const AT_HAND: &str = "default";
+/// The target's name if envlock.toml describes no target.
+const DEFAULT_TARGET: &str = "default";
 
 /// A machine to lock for.
 pub(super) struct Machine {
     /// The target's name in the lock.
     pub name: String,
     pub host: Host,
-    /// The same with the GPUs that are ignored: what the lock holds, so that they can count again.
+    /// The same machine with the ignored GPUs. The lock stores it, so that a later run can stop ignoring them.
     pub seen: Host,
-    /// Whether it is the lock's.
+    /// Whether it was taken from the lock.
     pub kept: bool,
     /// The target's own limit on Python.
     pub python: Option<PythonRequest>,
 }
 
 impl Machine {
-    /// The machine at hand, or one in its place.
+    /// This machine, or one described instead of it.
     fn at_hand(seen: Host, ignored: &[String], kept: bool, registry: &Registry) -> Result<Machine, CliError> {
         let host = host::finish(host::without(seen.clone(), ignored, registry)?, registry)?;
-        // A card that the driver cannot know is no machine to lock for, unless it is ignored.
+        // A GPU that the driver does not support makes the machine invalid, unless the GPU is ignored.
         let seen = host::finish(seen, registry).unwrap_or_else(|_| host.clone());
-        Ok(Machine { name: AT_HAND.to_owned(), host, seen, kept, python: None })
+        Ok(Machine { name: DEFAULT_TARGET.to_owned(), host, seen, kept, python: None })
     }
 
-    /// What the solver looks at, with what the old lock holds for it.
+    /// The machine as the solver's input, with the preferences from the old lock.
     pub fn member(&self, preferences: &Preferences) -> Member<'_> {
         Member {
             name: &self.name,
@@ -58,8 +58,11 @@ pub(super) fn machines(
     if args.host.describe_a_machine() {
         if !targets.is_empty() && !args.dry_run {
             let names: Vec<String> = targets.iter().map(|t| format!("[target.{}]", t.name)).collect();
-            return Err(CliError::usage(format!("envlock.toml says what to lock for: {}", names.join(", ")))
-                .hint("see the answer for another machine with `--dry-run`, or give it a table of its own"));
+            return Err(CliError::usage(format!(
+                "envlock.toml already defines the targets {}",
+                names.join(", ")
+            ))
+            .hint("pass `--dry-run` to solve for another machine, or add a `[target.NAME]` table for it"));
         }
         let seen = host::as_described(&args.host, registry)?;
         return Ok(vec![Machine::at_hand(seen, ignored, false, registry)?]);
@@ -80,7 +83,7 @@ pub(super) fn machines(
             })
             .collect();
     }
-    // A target that a former envlock.toml described is gone with its table.
+    // A target that an earlier envlock.toml described is dropped with its table.
     let looked_at = |lock: &&Lockfile| !lock.request.iter().any(|line| line.starts_with("target "));
     match old.filter(looked_at).and_then(|lock| lock.target(None)) {
         Some(target) if !args.redetect => {

@@ -1,4 +1,4 @@
-//! `envlock resolve`: gather, solve, write, tell.
+//! `envlock resolve`: collects the request and the machines, solves, writes the files and prints the result.
 
 mod learning;
 mod machines;
@@ -36,7 +36,7 @@ pub(super) fn run(
     run_in(global, &project, packages, args, None, printer)
 }
 
-/// Resolves a project. `manifest` is the text that its envlock.toml gets once there is a solution.
+/// Resolves a project. `manifest`: path and text of the envlock.toml to write if there is a solution.
 pub(super) fn run_in(
     global: &GlobalArgs,
     project: &Project,
@@ -68,7 +68,7 @@ pub(super) fn run_in(
     }
     let beside = match args.stack_only {
         false => Beside::Series(Vec::new()),
-        true => stack_only::beside_torch(&machines, &request, &registry)?,
+        true => stack_only::series_of_other_frameworks(&machines, &request, &registry)?,
     };
     tell::before(project, &machines, args, &registry, printer);
     let series = match beside {
@@ -133,7 +133,7 @@ pub(super) fn run_in(
         false => write(project, &lock, &environments, manifest, args)?,
     };
     for (solution, preferences) in solutions.iter_mut().zip(&preferences) {
-        tell::say_what_was_kept(solution, preferences);
+        tell::mark_kept_versions(solution, preferences);
     }
     if printer.json {
         let named = machines.iter().map(|m| m.name.as_str()).zip(&solutions);
@@ -150,14 +150,14 @@ pub(super) fn run_in(
             printer,
         }
         .tell(&registry);
-        stack_only::tell_beside(&machines, &series, printer);
-        tell_leftovers(project, old.as_ref(), &written, printer);
+        stack_only::print_other_frameworks(&machines, &series, printer);
+        report_stale_environment_files(project, old.as_ref(), &written, printer);
     }
     Ok(exit::YES)
 }
 
-/// Names that people ask for and that are no package, or not the one they mean. Said only where the
-/// request failed: somebody may have a package of that name.
+/// Requested names that are not packages on PyPI, or not the intended ones. Shown only if the request failed,
+/// because another index may have a package of that name.
 const OTHER_NAMES: [(&str, &str); 4] = [
     ("pytorch", "on PyPI it is called `torch`"),
     ("cuda", "it comes with torch; limit it with `cuda = \"12.6\"` under `[stack]`, or `--variant cu126`"),
@@ -168,7 +168,7 @@ const OTHER_NAMES: [(&str, &str); 4] = [
     ("cudnn", "it comes with torch; limit it with `cudnn = \"9\"` under `[stack]`"),
 ];
 
-/// A conflict as it is told; the exit code.
+/// Prints a conflict with its hints; returns the exit code.
 fn refuse(conflict: &Conflict, request: &Request, printer: &Printer) -> u8 {
     if printer.json {
         printer.json(&report::conflict_json(conflict));
@@ -176,15 +176,15 @@ fn refuse(conflict: &Conflict, request: &Request, printer: &Printer) -> u8 {
     }
     report::conflict(printer, conflict);
     if conflict.would_work_if.iter().any(|w| w.party == Party::Driver) {
-        printer.hint("name one of these, or update the driver on the host (containers share it)");
+        printer.hint("apply one of these changes, or update the driver on the host (containers share it)");
     } else if conflict.would_work_if.iter().any(|w| w.party != Party::Gpu) {
-        printer.hint("name one of these in the request");
+        printer.hint("apply one of these changes to the request");
     } else if conflict.would_work_if.len() > 1 || conflict.would_work_if.iter().any(|w| w.set.is_some()) {
-        printer.hint("run on one of these, or leave a card out with `ignore-gpus` under `[stack]`");
+        printer.hint("run on one of these GPUs, or exclude a GPU with `ignore-gpus` under `[stack]`");
     }
     let of_hardware = |parties: &[Party]| parties.contains(&Party::Driver) || parties.contains(&Party::Gpu);
     if conflict.reasons.iter().any(|r| of_hardware(&r.parties)) && request.find("torch").is_some() {
-        printer.hint("`envlock plan`, with the same machine, lists every stack that it can run");
+        printer.hint("`envlock plan` with the same machine options lists every build that can run");
     }
     for (name, meant) in OTHER_NAMES.iter().filter(|(name, _)| request.find(name).is_some()) {
         printer.hint(&format!("`{name}`: {meant}"));
@@ -192,9 +192,8 @@ fn refuse(conflict: &Conflict, request: &Request, printer: &Printer) -> u8 {
     exit::NO
 }
 
-/// The lock of the project. One that cannot be read is an error: it names the machine that the project
-/// is locked for, and that is not to be forgotten. With `--force`, `--redetect` or a described machine
-/// nothing of it is needed, and it is made afresh.
+/// Reads the project's lock. An unreadable lock is an error, because it names the machine that the project is
+/// locked for. With `--force`, `--redetect` or a described machine nothing in it is needed, and it is replaced.
 fn read_lock(project: &Project, args: &SolveArgs, printer: &Printer) -> Result<Option<Lockfile>, CliError> {
     let path = project.lock_path();
     let Some(text) = files::read(&path)? else { return Ok(None) };
@@ -207,11 +206,11 @@ fn read_lock(project: &Project, args: &SolveArgs, printer: &Printer) -> Result<O
         && let Some((ours, theirs)) = lockfile::sides(&text)
     {
         printer
-            .note(&format!("{error}: it is solved anew, and both sides' versions are kept where they fit"));
+            .note(&format!("{error}; solving again and keeping the versions of both sides where they fit"));
         return Ok(Some(lockfile::merged(ours, &theirs)));
     }
     if args.force {
-        printer.warning(&format!("{error}; it is made afresh"));
+        printer.warning(&format!("{error}; it will be replaced"));
         return Ok(None);
     }
     let ours = text.contains(lockfile::MARK);
@@ -221,7 +220,7 @@ fn read_lock(project: &Project, args: &SolveArgs, printer: &Printer) -> Result<O
     }
     let renewable = !matches!(error, lockfile::LockError::Newer { .. });
     if renewable && !args.locked && (args.redetect || args.host.describe_a_machine()) {
-        printer.warning(&format!("{error}; it is made afresh"));
+        printer.warning(&format!("{error}; it will be replaced"));
         return Ok(None);
     }
     Err(error.into())
@@ -253,8 +252,8 @@ fn locked(
     Ok(if stale.is_empty() { exit::YES } else { exit::NO })
 }
 
-/// What the old lock holds for a target, less what is to be upgraded. A target that is new to a lock of
-/// one starts from that one.
+/// The versions that the old lock holds for a target, without those to upgrade. A new target starts from the
+/// old lock's target if that lock has one target.
 fn preferences(old: Option<&Lockfile>, target: &str, args: &SolveArgs) -> Preferences {
     let all = args.upgrade.iter().any(String::is_empty);
     let held = old.and_then(|lock| {
@@ -277,19 +276,20 @@ fn preferences(old: Option<&Lockfile>, target: &str, args: &SolveArgs) -> Prefer
     }
 }
 
-/// A lock of the stack alone has no hashes: it does not silently take the place of one that has them.
+/// Refuses to replace a full lock by a stack-only lock, which has no hashes, unless `force` is set.
 fn guard_full_lock(old: Option<&Lockfile>, force: bool) -> Result<(), CliError> {
     match old {
         Some(lock) if !force && lock.targets.iter().any(|t| t.level == Level::Full) => Err(CliError::files(
             "`envlock.lock` holds every package with its hashes, and `--stack-only` would drop them",
         )
-        .hint("see the answer with `--dry-run`, or replace the lock with `--force`")),
+        .hint("pass `--dry-run` to see the answer, or `--force` to replace the lock")),
         _ => Ok(()),
     }
 }
 
-/// Writes the manifest where it changed, the lock and, for a full one, conda's files: all or none, as far
-/// as a file system can. A lock that still answers keeps its bytes, whichever envlock wrote it. Returns the names of what there is now of the lock.
+/// Writes the manifest if it changed, the lock and, for a full lock, the conda environment files: all or none, as
+/// far as the file system allows. A lock with the same answer keeps its bytes, even if another version of envlock
+/// wrote it. Returns the names of the lock and its environment files.
 fn write(
     project: &Project,
     lock: &Lockfile,
@@ -307,7 +307,7 @@ fn write(
     }
     let written = texts.iter().map(|(name, _)| name.clone()).collect();
     let ours = texts.into_iter().map(|(name, text)| (project.folder.join(name), text));
-    // An unchanged file is left alone: its time stamp tells build tools that nothing happened.
+    // An unchanged file is not rewritten, because build tools compare modification times.
     let changed: Vec<_> = manifest
         .into_iter()
         .chain(ours)
@@ -317,8 +317,13 @@ fn write(
     Ok(written)
 }
 
-/// conda's files of targets that are no more: nothing is deleted, but it is said.
-fn tell_leftovers(project: &Project, old: Option<&Lockfile>, written: &[String], printer: &Printer) {
+/// Reports the environment files of removed targets. They are not deleted.
+fn report_stale_environment_files(
+    project: &Project,
+    old: Option<&Lockfile>,
+    written: &[String],
+    printer: &Printer,
+) {
     if written.is_empty() {
         return;
     }

@@ -1,4 +1,4 @@
-//! `--stack-only` for TensorFlow and JAX: the registry names a series of releases, and nothing is locked.
+//! `--stack-only` for TensorFlow and JAX: the registry has series of releases, and nothing is locked.
 
 use std::collections::BTreeSet;
 
@@ -17,19 +17,19 @@ use crate::registry::Registry;
 use crate::registry::STACK_PACKAGES;
 use crate::solver::{NoSeries, newest_series};
 
-/// Whether a package of the torch stack is asked for: then there is a stack to lock.
+/// Whether a package of the torch stack is requested. Only then is there a stack to lock.
 pub(super) fn asks_for_torch(request: &Request) -> bool {
     STACK_PACKAGES.iter().any(|name| request.find(name).is_some())
 }
 
-/// Series of frameworks beside torch, machine by machine.
+/// Series of frameworks other than torch, for each machine.
 pub(super) enum Beside {
     Series(Vec<Vec<Series>>),
     Conflict(Box<Conflict>),
 }
 
 /// The newest series that each machine runs.
-pub(super) fn beside_torch(
+pub(super) fn series_of_other_frameworks(
     machines: &[Machine],
     request: &Request,
     registry: &Registry,
@@ -49,7 +49,7 @@ pub(super) fn beside_torch(
                     true => "it has no series for this platform".to_owned(),
                     false => format!("it has {}", known.join(", ")),
                 };
-                return Err(error.hint(format!("{known}; without `--stack-only` the index is asked")));
+                return Err(error.hint(format!("{known}; without `--stack-only` the index is queried")));
             }
         }
     }
@@ -58,14 +58,14 @@ pub(super) fn beside_torch(
         let known: Vec<&str> = STACK_PACKAGES.into_iter().chain(beside).collect();
         let known = known.join("`, `");
         return Err(CliError::usage(format!(
-            "`--stack-only` answers for `{known}`, and none of them is asked for"
+            "`--stack-only` supports only `{known}`, and none of them is requested"
         ))
-        .hint("leave `--stack-only` out, or ask for torch"));
+        .hint("remove `--stack-only`, or add torch"));
     }
     Ok(Beside::Series(all))
 }
 
-/// The answer where no torch is asked for.
+/// Prints the answer if torch is not requested.
 pub(super) fn tell(
     machines: &[Machine],
     series: &[Vec<Series>],
@@ -88,21 +88,19 @@ pub(super) fn tell(
         tell_series(machine, series, printer);
     }
     printer.out("");
-    printer.out(&format!("{}nothing: the registry knows series, not releases", label(printer, "wrote")));
-    say_how_to_ask(series, false, printer);
+    printer.out(&format!("{}nothing: the registry has series, not releases", label(printer, "wrote")));
+    print_framework_notes(series, false, printer);
     super::tell::note_limits(request, printer);
-    printer.hint(
-        "without `--stack-only` the index is asked for the release and its Python, and both are locked",
-    );
+    printer.hint("run without `--stack-only` to lock a release and its Python from the index");
 }
 
-/// The series beside a stack of torch.
-pub(super) fn tell_beside(machines: &[Machine], series: &[Vec<Series>], printer: &Printer) {
+/// Prints the series of other frameworks after a torch stack.
+pub(super) fn print_other_frameworks(machines: &[Machine], series: &[Vec<Series>], printer: &Printer) {
     for (machine, series) in machines.iter().zip(series).filter(|(_, series)| !series.is_empty()) {
         tell_series(machine, series, printer);
-        printer.note(&format!("the lock of {} holds torch's stack alone", machine.name));
+        printer.note(&format!("the lock of {} holds only the torch stack", machine.name));
     }
-    say_how_to_ask(series, true, printer);
+    print_framework_notes(series, true, printer);
 }
 
 fn tell_series(machine: &Machine, series: &[Series], printer: &Printer) {
@@ -112,10 +110,10 @@ fn tell_series(machine: &Machine, series: &[Series], printer: &Printer) {
     }
 }
 
-fn say_how_to_ask(series: &[Vec<Series>], with_torch: bool, printer: &Printer) {
+fn print_framework_notes(series: &[Vec<Series>], with_torch: bool, printer: &Printer) {
     if series.iter().any(|series| series.len() + usize::from(with_torch) > 1) {
         printer.note(
-            "each framework is judged alone: whether their packages fit together, the registry does not know",
+            "each framework is checked alone: the registry does not know whether their packages fit together",
         );
     }
     let mut asks: Vec<(&str, &str)> = series
@@ -126,7 +124,7 @@ fn say_how_to_ask(series: &[Vec<Series>], with_torch: bool, printer: &Printer) {
     asks.sort_unstable();
     asks.dedup();
     for (bare, ask) in asks {
-        printer.note(&format!("`{bare}` alone brings no CUDA in these releases: `{ask}` does"));
+        printer.note(&format!("`{bare}` does not install CUDA in these releases; `{ask}` does"));
     }
 }
 
@@ -141,7 +139,7 @@ fn target_json(name: &str, series: &[Series]) -> Value {
     let envelope = series.iter().map(|one| one.envelope.clone()).reduce(both);
     json!({
         "name": name,
-        // Which Python a series has wheels for, the registry does not know.
+        // The registry does not know which Pythons a series has wheels for.
         "python": null,
         "stack": stack,
         "frameworks": series,

@@ -1,4 +1,4 @@
-//! What `resolve` says before and after.
+//! What `resolve` prints before and after the solve.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use crate::model::request::{Preferences, Request};
 use crate::model::solution::{Solution, Stack};
 use crate::registry::Registry;
 
-/// The machine, and what is to be known before the answer.
+/// Prints the machine and the notes that precede the answer.
 pub(super) fn before(
     project: &Project,
     machines: &[Machine],
@@ -23,9 +23,9 @@ pub(super) fn before(
     printer: &Printer,
 ) {
     for machine in machines {
-        // Several targets head their own answers.
+        // With several targets, each answer has its own heading.
         if !printer.json && machines.len() == 1 {
-            let from = if machine.kept { "; kept from the lock, `--redetect` looks again" } else { "" };
+            let from = if machine.kept { "; kept from the lock, `--redetect` detects it again" } else { "" };
             let line = format!("{}{from}", report::host_line(&machine.host, registry));
             printer.out(&format!("host   {}", wrap(&line, 7)));
         }
@@ -44,9 +44,9 @@ pub(super) fn before(
     }
 }
 
-/// A version that the old lock decided is not called the newest. Only the answer says so: solved
-/// again, the lock must be the same bytes.
-pub(super) fn say_what_was_kept(solution: &mut Solution, preferences: &Preferences) {
+/// Marks versions that were kept from the old lock as kept, not as the newest. Only the printed answer
+/// changes: solving again must write a lock with the same bytes.
+pub(super) fn mark_kept_versions(solution: &mut Solution, preferences: &Preferences) {
     for package in &mut solution.packages {
         let locked = preferences.versions.get(&package.name);
         if locked == Some(&package.version) && package.reason.is_newest() {
@@ -55,17 +55,17 @@ pub(super) fn say_what_was_kept(solution: &mut Solution, preferences: &Preferenc
     }
 }
 
-/// An answer, and what a person wants to know of it.
+/// A solved request and what is printed about it.
 pub(super) struct Told<'a> {
     pub machines: &'a [Machine],
     pub solutions: &'a [Solution],
     pub request: &'a Request,
-    /// What the old lock held, machine by machine.
+    /// The preferences from the old lock, for each machine.
     pub preferences: &'a [Preferences],
     /// The files written, none with `--dry-run`.
     pub written: &'a [String],
     pub start: Instant,
-    /// conda's name of the first environment.
+    /// The conda name of the first environment.
     pub name: &'a str,
     pub printer: &'a Printer,
 }
@@ -114,7 +114,7 @@ impl Told<'_> {
     }
 }
 
-/// That limits of the stack are torch's, where another framework is in the answer.
+/// Notes that limits under `[stack]` apply to torch only. Called if another framework is in the answer.
 pub(super) fn note_limits(request: &Request, printer: &Printer) {
     let limits = [
         ("cuda", request.cuda.is_some()),
@@ -125,7 +125,7 @@ pub(super) fn note_limits(request: &Request, printer: &Printer) {
         limits.iter().filter(|(_, given)| *given).map(|(name, _)| format!("`{name}`")).collect();
     if !given.is_empty() {
         let limits = given.join(", ");
-        printer.note(&format!("{limits} limits torch alone, not TensorFlow or JAX"));
+        printer.note(&format!("only torch is limited by {limits}, not TensorFlow or JAX"));
     }
 }
 
@@ -141,17 +141,17 @@ fn why_python(
     if !names_it && preferences.python.is_some_and(|locked| locked.minor == solution.python.minor) {
         return "kept from the lock".to_owned();
     }
-    // Without the index only the registry can know of wheels, and it does not know all.
+    // Without the index, only the registry lists wheels, and its list is incomplete.
     let known =
         |stack: &Stack| registry.build(&stack.version, &stack.variant, solution.platform)?.pythons.as_ref();
     let from_index = solution.packages.iter().any(|p| !p.files.is_empty());
     if !from_index && solution.stack.as_ref().is_some_and(|stack| known(stack).is_none()) {
-        return "newest that torch's requires-python allows; its wheels are not known".to_owned();
+        return "newest that torch's requires-python allows; the wheels are not known".to_owned();
     }
     match asked {
         Some(_) if names_it => "asked for".to_owned(),
-        Some(asked) => format!("newest of {} with wheels for all of these", asked.text),
-        None => "newest with wheels for all of these".to_owned(),
+        Some(asked) => format!("newest of {} with wheels for all packages", asked.text),
+        None => "newest with wheels for all packages".to_owned(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `envlock run -- CMD`: the static part of verify, then CMD in its place.
+//! `envlock run -- CMD`: runs the static checks of `verify`, then executes CMD.
 
 mod monitor;
 mod state;
@@ -18,7 +18,7 @@ use crate::cli::settings::{self, Project};
 use crate::inspect::Chosen;
 use state::State;
 
-/// Where the command is not started, whatever the reason, the exit code says that: any other is the command's own.
+/// If the command is not started, the exit code is [`exit::NOT_STARTED`]. Any other exit code is the command's own.
 pub(super) fn run(global: &GlobalArgs, args: &RunArgs, printer: &Printer) -> Result<u8, CliError> {
     start(global, args, printer).map_err(|error| CliError { exit: exit::NOT_STARTED, ..error })
 }
@@ -26,7 +26,7 @@ pub(super) fn run(global: &GlobalArgs, args: &RunArgs, printer: &Printer) -> Res
 fn start(global: &GlobalArgs, args: &RunArgs, printer: &Printer) -> Result<u8, CliError> {
     let environment = verify::environment(args.prefix.as_deref(), global)?;
     let prefix = &environment.prefix;
-    if !environment.is_meant() {
+    if !environment.is_explicit() {
         printer.note(&format!("environment {}, found beside envlock.lock", prefix.display()));
     }
     if !args.no_verify {
@@ -39,7 +39,7 @@ fn start(global: &GlobalArgs, args: &RunArgs, printer: &Printer) -> Result<u8, C
         }
     }
     let [program, rest @ ..] = args.command.as_slice() else {
-        return Err(CliError::usage("no command is named").hint("`envlock run -- python train.py`"));
+        return Err(CliError::usage("no command given").hint("for example, `envlock run -- python train.py`"));
     };
     let mut command = Command::new(program);
     command.args(rest);
@@ -57,7 +57,7 @@ fn start(global: &GlobalArgs, args: &RunArgs, printer: &Printer) -> Result<u8, C
     replace(command).map_err(failed)
 }
 
-/// Whether nothing is wrong; keeps what it was that was clean.
+/// Whether verification finds no errors. If so, saves the state of the environment.
 fn verified(
     global: &GlobalArgs,
     project: &Project,
@@ -86,22 +86,22 @@ fn verified(
         } else {
             verify::findings(printer, judged.areas.iter().flat_map(|area| &area.findings));
         }
-        printer.hint("the command was not started; `--no-verify` starts it all the same");
+        printer.hint("the command was not started; pass `--no-verify` to start it anyway");
         return Ok(false);
     }
     let state = State::of(global, project, prefix, args, &judged.installed);
-    // What was changed while it was judged may have been looked at before the change.
+    // A file that changed during verification may have been read before the change.
     if !state.changed_since(begun) {
         state.keep(global, prefix);
     }
     Ok(true)
 }
 
-/// Makes the environment the active one for a command, where it is not already.
+/// Activates the environment for a command, if it is not active already.
 fn enter(command: &mut Command, prefix: &Path, is_inactive: bool) {
     let bin = prefix.join(if cfg!(windows) { "Scripts" } else { "bin" });
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // The Python that is found first is the one that runs.
+    // The first Python on `PATH` is the one that runs.
     let first =
         std::env::split_paths(&path).find(|f| f.join("python").exists() || f.join("python3").exists());
     if !is_inactive && first.is_some_and(|folder| folder == bin) {
@@ -114,7 +114,7 @@ fn enter(command: &mut Command, prefix: &Path, is_inactive: bool) {
     command.env_remove("PYTHONHOME");
 }
 
-/// Puts the command in this process's place: its status and signals are its own.
+/// Replaces this process by the command, which then has its own exit status and signals.
 #[cfg(unix)]
 fn replace(mut command: Command) -> std::io::Result<u8> {
     use std::os::unix::process::CommandExt as _;

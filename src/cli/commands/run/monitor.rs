@@ -1,4 +1,4 @@
-//! `run --monitor`: looks at the GPUs once a second while the command runs, and says at its end what they did.
+//! `run --monitor`: samples the GPUs once a second while the command runs, and prints a summary at the end.
 
 use std::path::Path;
 use std::process::{Child, Command};
@@ -11,25 +11,25 @@ use crate::cli::files;
 use crate::cli::printer::Printer;
 use crate::probe::{Sample, Sampler};
 
-/// The time between two looks.
+/// The time between two samples.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// How often it is seen whether the command still runs.
+/// How often to check whether the command still runs.
 const TICK: Duration = Duration::from_millis(50);
-/// After a day the oldest samples are thinned out.
+/// Above this number, every second sample is dropped.
 const MAX_SAMPLES: usize = 100_000;
-/// Memory of a card that is this full, in percent, while its processors work less than [`IDLE`], is worth a word.
+/// A GPU whose memory is at least this full, in percent, while its SM utilization is below [`IDLE`], gets a hint.
 const FULL: u64 = 90;
 const IDLE: f64 = 10.0;
 
-/// Runs a command and watches.
+/// Runs a command and monitors the GPUs.
 pub(super) fn run(mut command: Command, out: Option<&Path>, printer: &Printer) -> std::io::Result<u8> {
-    // Written empty first: that it cannot be written is said before hours of training, not after.
+    // Write an empty file first, so that a write error is reported before hours of training, not after.
     if let Some(path) = out {
         files::write(path, "").map_err(|error| std::io::Error::other(error.message))?;
     }
     let sampler = Sampler::new();
     if sampler.is_none() {
-        printer.warning("NVML is not there: the GPUs are not watched");
+        printer.warning("NVML is not available: the GPUs are not monitored");
     }
     let mut signals = Signals::new();
     let mut child = command.spawn()?;
@@ -70,12 +70,12 @@ pub(super) fn run(mut command: Command, out: Option<&Path>, printer: &Printer) -
     Ok(code(status, &child))
 }
 
-/// Ends by the signal that ended the command, where one did: whoever started us sees what it would have seen.
+/// Ends with the signal that ended the command, if one did, so that the parent process sees the same status.
 #[cfg(unix)]
 fn end_as(status: std::process::ExitStatus) {
     use std::os::unix::process::ExitStatusExt as _;
     let Some(signal) = status.signal() else { return };
-    // A second core file of this program would say nothing.
+    // A core file of this program would not help.
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: takes a number and a value that lives through the call.
     unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
@@ -85,8 +85,8 @@ fn end_as(status: std::process::ExitStatus) {
 #[cfg(not(unix))]
 fn end_as(_status: std::process::ExitStatus) {}
 
-/// What is sent to this process while the command runs is passed on as it is. An interrupt from the terminal has
-/// reached the command already, which is of the same group.
+/// Forwards signals to the command. An interrupt from the terminal is not forwarded: the command is in the same
+/// process group and has received it already.
 #[cfg(unix)]
 struct Signals(Option<signal_hook::iterator::Signals>);
 
@@ -94,7 +94,7 @@ struct Signals(Option<signal_hook::iterator::Signals>);
 impl Signals {
     fn new() -> Signals {
         use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
-        // Without a handler a signal does what it always did.
+        // If no handler can be installed, signals keep their default action.
         Signals(
             signal_hook::iterator::Signals::new([
                 SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT,
@@ -108,17 +108,17 @@ impl Signals {
         let Ok(id) = i32::try_from(child.id()) else { return };
         for signal in self.0.iter_mut().flat_map(signal_hook::iterator::Signals::pending) {
             if !([SIGINT, SIGQUIT].contains(&signal) && from_terminal()) {
-                // SAFETY: a signal to a child that was not waited for yet: its number is its own.
+                // SAFETY: the child has not been waited for yet, so its process id is not reused.
                 unsafe { libc::kill(id, signal) };
             }
         }
     }
 }
 
-/// Whether this process is in the foreground of a terminal: then its keys reach the whole group.
+/// Whether this process is in the foreground of a terminal. Then Ctrl-C reaches the whole process group.
 #[cfg(unix)]
 fn from_terminal() -> bool {
-    // SAFETY: both take numbers and give numbers.
+    // SAFETY: both functions take and return integers.
     unsafe { libc::tcgetpgrp(libc::STDIN_FILENO) == libc::getpgrp() }
 }
 
@@ -137,7 +137,7 @@ impl Signals {
 #[cfg(unix)]
 fn code(status: std::process::ExitStatus, _child: &Child) -> u8 {
     use std::os::unix::process::ExitStatusExt as _;
-    // As a shell reports it.
+    // As a shell reports it: 128 plus the signal number.
     let signal = status.signal().and_then(|signal| u8::try_from(128 + signal).ok());
     status.code().and_then(|code| u8::try_from(code).ok()).or(signal).unwrap_or(exit::NO)
 }
@@ -147,7 +147,7 @@ fn code(status: std::process::ExitStatus, _child: &Child) -> u8 {
     status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::NO)
 }
 
-/// One line for each card, and a hint where it waited.
+/// One line for each GPU, and a hint if it was idle with its memory full.
 fn summary(samples: &[Sample], elapsed: Duration) -> Vec<String> {
     let mut out = Vec::new();
     let mut cards: Vec<u32> = samples.iter().map(|sample| sample.gpu).collect();
@@ -197,7 +197,7 @@ fn summary(samples: &[Sample], elapsed: Duration) -> Vec<String> {
             && sm < IDLE
         {
             out.push(format!(
-                "GPU {card} had its memory full and its processors idle: the program waits for something else, mostly for data"
+                "GPU {card} was idle while its memory was full: the program waits for something else, most often for data"
             ));
         }
     }

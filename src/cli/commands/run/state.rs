@@ -1,6 +1,6 @@
-//! What an environment looked like when it was found clean: sizes, times and numbers of its records, folders and
-//! libraries, the folders that variables name, the cards. While all are the same, the next start need not verify
-//! again. Edits elsewhere, to a module of Python, are `verify`'s to find.
+//! The state of an environment that was verified without errors: sizes, times and inode numbers of its records,
+//! folders and libraries, the folders that variables name, and the GPUs. While the state is unchanged, the next `run`
+//! does not verify again. Other files, such as Python modules, are not part of it; `verify` checks them.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -27,7 +27,7 @@ const VARIABLES: [&str; 9] = [
     "CUDA_HOME",
     "ENVLOCK_SYSROOT",
 ];
-/// Files that tell of the machine.
+/// Files that describe the machine.
 const MACHINE: [&str; 5] = [
     "/proc/sys/kernel/hostname",
     "/sys/module/nvidia/version",
@@ -35,20 +35,20 @@ const MACHINE: [&str; 5] = [
     "/etc/ld.so.cache",
     "/etc/ld.so.preload",
 ];
-/// A state that was kept is no larger, in bytes.
+/// Size limit of a saved state, in bytes.
 const MAX_STATE: u64 = 16 << 20;
 
-/// A state that was found clean.
+/// The state of an environment that was verified without errors.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct State {
-    /// What it depends on beside files: envlock itself, the registry, variables.
+    /// Digest of what it depends on besides files: envlock itself, the registry, variables, the GPUs.
     around: String,
-    /// Of every file and folder that was judged.
+    /// The fingerprint of every file and folder that was checked.
     files: Fingerprint,
 }
 
 impl State {
-    /// The state as it is now.
+    /// The current state.
     pub fn of(
         global: &GlobalArgs,
         project: &Project,
@@ -82,7 +82,7 @@ impl State {
         State { around: around(global, args), files: Fingerprint::of(paths) }
     }
 
-    /// The state that was kept of an environment.
+    /// The saved state of an environment.
     pub fn kept(global: &GlobalArgs, project: &Project, prefix: &Path) -> Option<State> {
         let path = path(global, prefix);
         let metadata = std::fs::metadata(&path).ok()?;
@@ -90,13 +90,13 @@ impl State {
             return None;
         }
         let state: State = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
-        // Another project's lock may have been held against the same environment.
+        // The state may have been saved for another project's lock.
         state.files.includes(&project.lock_path()).then_some(state)
     }
 
-    /// Whether everything is as it was.
+    /// Whether nothing has changed.
     pub fn holds(&self, global: &GlobalArgs, args: &RunArgs) -> bool {
-        // Another registry may say anything the next time.
+        // The content of a `--registry` folder may change between runs.
         global.registry.is_none() && self.around == around(global, args) && self.files.holds()
     }
 
@@ -105,7 +105,7 @@ impl State {
         self.files.changed_since(moment)
     }
 
-    /// Keeps it; that it cannot be kept only makes the next start slower.
+    /// Saves the state. Errors are ignored: they only make the next start slower.
     pub fn keep(&self, global: &GlobalArgs, prefix: &Path) {
         let path = path(global, prefix);
         if let (Some(folder), Ok(text)) = (path.parent(), serde_json::to_string(self))
@@ -122,7 +122,7 @@ fn path(global: &GlobalArgs, prefix: &Path) -> PathBuf {
     settings::cache_dir(global).join("run").join(format!("{}.json", &name[..32]))
 }
 
-/// The folders that variables name: what is put into one of them may be loaded.
+/// The folders that variables name: a file added to one of them may be loaded.
 fn folders_of_variables() -> Vec<PathBuf> {
     let named = ["LD_LIBRARY_PATH", "PYTHONPATH"].iter().filter_map(std::env::var_os);
     named.flat_map(|list| std::env::split_paths(&list).collect::<Vec<_>>()).collect()
@@ -139,7 +139,7 @@ fn around(global: &GlobalArgs, args: &RunArgs) -> String {
     for name in VARIABLES {
         text.push_str(&format!("{name}={:?}\n", std::env::var_os(name)));
     }
-    // The cards: a clean answer of one node of a cluster is none for its neighbour.
+    // The GPUs: the result for one node of a cluster is not valid for another node.
     for folder in ["/proc/driver/nvidia/gpus", "/dev"] {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let mut names: Vec<String> = entries

@@ -8,16 +8,16 @@ use crate::model::finding::{Code, Finding, Severity};
 use crate::model::text::clean;
 use crate::verify::Area;
 
-/// No message is longer.
+/// Longer messages are truncated.
 const MAX_MESSAGE: usize = 1_000;
 
-/// The message and what mends it, as one line of text.
+/// The message and the fix, as one line of text.
 fn with_fix(f: &Finding) -> String {
     let fix = f.fix.as_ref().map(|fix| format!(". Fix: {fix}")).unwrap_or_default();
     clean(&format!("{}{fix}", f.message.lines().next().unwrap_or_default()), MAX_MESSAGE)
 }
 
-/// Workflow commands; line breaks and percent signs are escaped, control characters gone.
+/// GitHub workflow commands. Percent signs are escaped; line breaks and control characters are removed.
 pub(super) fn github(areas: &[Area]) -> String {
     let mut out = String::new();
     for f in areas.iter().flat_map(|area| &area.findings) {
@@ -32,7 +32,7 @@ pub(super) fn github(areas: &[Area]) -> String {
     out
 }
 
-/// JUnit's XML: an area is a suite; each error fails it, and what is well is a case that passed.
+/// JUnit XML: an area is a test suite. Each error is a failed test case; everything else is a passed one.
 pub(super) fn junit(areas: &[Area]) -> String {
     let errors = |area: &Area| area.findings.iter().filter(|f| f.severity == Severity::Error).count();
     let failures: usize = areas.iter().map(errors).sum();
@@ -81,7 +81,7 @@ pub(super) fn junit(areas: &[Area]) -> String {
     out
 }
 
-/// Text inside XML. Control characters have no place there, escaped or not.
+/// Escapes text for XML. XML 1.0 does not allow control characters, not even escaped.
 fn xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -119,7 +119,7 @@ pub(super) fn sarif(areas: &[Area]) -> String {
                 "ruleId": f.code.as_str(),
                 "level": level,
                 "message": {"text": with_fix(f)},
-                // What is wrong is in an environment, which is no file of the repository: the lock is.
+                // Findings are about an environment, which is not a file of the repository. They point to the lock.
                 "locations": [{"physicalLocation": {"artifactLocation": {"uri": crate::cli::files::LOCK}}}],
                 "properties": {"where": f.r#where},
             })

@@ -1,4 +1,4 @@
-//! `verify --host`: the lock judged for machines that are not here.
+//! `verify --host`: checks the lock for other machines, which host files describe.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::registry::Registry;
 use crate::verify::findings::{self, DriverTooNew, NotJudged};
 use crate::verify::{self, Area, AreaKind};
 
-/// `verify --host` without a prefix: will this lock run on that node?
+/// `verify --host` without a prefix: whether the lock runs on the machines.
 pub(super) fn judge(
     path: &Path,
     targets: &[&Target],
@@ -39,7 +39,7 @@ pub(super) fn judge(
         paths.push(path.to_path_buf());
     }
     if paths.is_empty() {
-        return Err(CliError::input(format!("`{}` holds no host files", path.display()))
+        return Err(CliError::input(format!("`{}` contains no host files", path.display()))
             .hint("write one on each node with `envlock probe --save NODE.toml`"));
     }
     let as_json = printer.json || args.format == VerifyFormat::Json;
@@ -90,7 +90,7 @@ pub(super) fn judge(
             let word =
                 if area.has_errors() { printer.paint(ERROR, "no ") } else { printer.paint(GOOD, "yes") };
             let name = crate::model::text::clean(&file.display().to_string(), 200);
-            // One line for each node, however long: it is read by scripts.
+            // One line for each node, not wrapped, because scripts read it.
             printer.out(&format!("{word}  {name}  {why}"));
         }
     }
@@ -114,7 +114,7 @@ pub(super) fn judge(
     })
 }
 
-/// The verdict of the target that serves a node best: the first one without errors, else the first.
+/// The verdict of the best target for a node: the first one without errors, else the first.
 fn best_on(machine: &Host, targets: &[&Target], require_gpu: bool) -> Area {
     let mut areas: Vec<Area> = targets
         .iter()

@@ -1,4 +1,4 @@
-//! `envlock verify`: read, judge, and when the files are right, run.
+//! `envlock verify`: reads the environment, checks it and, if there are no errors, runs the smoke test.
 
 mod formats;
 mod hosts;
@@ -39,7 +39,7 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
     }
     if let (Some(path), None) = (&args.host, &args.prefix) {
         let lock = lock.ok_or_else(lock::missing)?;
-        // Without a name, any target of the lock may serve the node.
+        // Without a name, any target of the lock may fit the node.
         let targets = match &args.target {
             Some(name) => vec![lock::target(&lock, Some(name))?],
             None => lock.targets.iter().collect(),
@@ -56,12 +56,12 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
     };
     let mut judged = judge(&question, &project, lock.as_ref(), &registry)?;
     let static_ms = start.elapsed().as_millis();
-    // Running code from files that are wrong would prove nothing.
+    // A smoke test with wrong files would prove nothing.
     let has_framework = !verify::smoke::frameworks(&judged.installed).is_empty();
     let wanted = match args.smoke {
         SmokeChoice::Off => false,
         // Nothing can be run for a described machine, and nothing runs in an environment that nobody named or activated.
-        SmokeChoice::Auto => has_framework && args.host.is_none() && environment.is_meant(),
+        SmokeChoice::Auto => has_framework && args.host.is_none() && environment.is_explicit(),
         SmokeChoice::Cpu | SmokeChoice::Cuda => true,
     };
     let run_it = wanted && !judged.has_errors();
@@ -80,7 +80,7 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
     Ok(if judged.has_errors() { exit::NO } else { exit::YES })
 }
 
-/// What is to be judged.
+/// What to check.
 pub(super) struct Question<'q> {
     pub prefix: &'q Path,
     /// A host file that describes another machine than this one.
@@ -91,21 +91,21 @@ pub(super) struct Question<'q> {
     pub require_gpu: bool,
 }
 
-/// What was read of an environment and a machine, and what was found without running anything.
+/// What was read from an environment and a machine, and the findings, without running anything.
 pub(super) struct Judged {
     pub installed: Installed,
     pub native: Native,
     pub machine: Host,
     pub areas: Vec<Area>,
-    /// The cuDNN that the lock has torch run with.
+    /// The cuDNN version that torch is locked with.
     pub locked_cudnn: Option<DottedVersion>,
-    /// The packages with code for GPUs of the locked frameworks beside torch.
+    /// The packages with GPU code of the locked frameworks other than torch.
     pub locked_frameworks: Vec<String>,
-    /// What `CUDA_VISIBLE_DEVICES` has to be for programs to see the GPUs that were judged; nothing where all were.
+    /// The value of `CUDA_VISIBLE_DEVICES` that shows programs the GPUs that were checked; `None` if all were.
     pub visible: Option<String>,
-    /// Whether the machine has GPUs, and this process or its container was given none.
+    /// Whether the machine has GPUs, but none is granted to this process or its container.
     pub given_no_gpu: bool,
-    /// What the environment was held against, in words.
+    /// What the environment was checked against, for display.
     pub against: String,
 }
 
@@ -132,12 +132,12 @@ pub(super) fn environment(named: Option<&Path>, global: &GlobalArgs) -> Result<E
     })
 }
 
-/// A variable; an entry of it that is no text is replaced by what exists nowhere, the others stay.
+/// An environment variable. Invalid UTF-8 is replaced, so that the other entries of a path list stay usable.
 fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
-/// Where conda's libraries lie: of the active environment and of its usual installations.
+/// The library folders of conda: of the active environment and of the usual installations.
 fn conda_folders() -> Vec<PathBuf> {
     let active = std::env::var_os("CONDA_PREFIX").filter(|v| !v.is_empty()).map(PathBuf::from);
     let home = std::env::var_os("HOME").map(PathBuf::from);
@@ -150,7 +150,7 @@ fn ignored(project: &Project) -> Vec<String> {
     project.manifest.as_ref().map(|m| m.request.ignored_gpus.clone()).unwrap_or_default()
 }
 
-/// Holds an environment and a machine against the lock, or against each other, without running anything.
+/// Checks an environment and a machine against the lock, or against each other, without running anything.
 ///
 /// # Errors
 /// When the environment or the host file cannot be read.
@@ -184,7 +184,7 @@ pub(super) fn judge(
     };
     let loads = inspect::Loads { frameworks: registry.framework_loads(), opened: registry.opened_by_name() };
     let native = inspect::native(&installed, &around, &loads);
-    // What the loader takes decides, however it finds it: containers put cuda-compat into the loader's cache.
+    // The libcuda that the loader finds decides, however it finds it: containers put cuda-compat into its cache.
     if question.host.is_none()
         && let Some(driver) = &mut machine.driver
         && let Some(release) = verify::driver_release(&native)
@@ -200,16 +200,16 @@ pub(super) fn judge(
     areas.push(verify::install(&installed, &traces, registry, &|name| {
         target.is_none_or(|target| target.package(name).is_some())
     }));
-    // Of a described machine nobody knows what it is doing.
+    // The state of a described machine is unknown.
     let state = question.host.is_none().then(host::state);
-    let not_granted = machine.notes.iter().any(|note| matches!(note, HostNote::NotGranted { .. }));
-    let given_no_gpu = not_granted || state.as_ref().is_some_and(MachineState::was_given_no_gpu);
-    // Without the device files it is them that are missed, and told.
-    let driver_is_due = state.as_ref().is_some_and(MachineState::has_device_files);
-    areas.extend(verify::native(&native, &installed, &machine, driver_is_due, registry));
+    let not_granted = machine.notes.iter().any(|note| matches!(note, HostNote::NoAccess { .. }));
+    let given_no_gpu = not_granted || state.as_ref().is_some_and(MachineState::container_has_no_devices);
+    // Without device files, the missing device files are reported instead of the driver library.
+    let expect_driver_library = state.as_ref().is_some_and(MachineState::has_device_files);
+    areas.extend(verify::native(&native, &installed, &machine, expect_driver_library, registry));
     if let Some(mut state) = state {
         if let Some(gpus) = &machine.gpus {
-            // What the manifest ignores and what is hidden from programs is nobody's trouble.
+            // GPUs that the manifest ignores or that are hidden from programs are not checked.
             state.cards.retain(|card| gpus.iter().any(|gpu| gpu.index == card.index));
         }
         let needs_gpu = uses_cuda(target, &installed);
@@ -223,7 +223,7 @@ pub(super) fn judge(
     let against = against(lock, target);
     let locked_cudnn = target.and_then(|target| target.stack.as_ref()?.cudnn.clone());
     let locked_frameworks = target.iter().flat_map(|t| &t.frameworks).map(|f| f.package.clone()).collect();
-    // The programs of the smoke test have to see what was judged, and no more.
+    // The smoke test must see exactly the GPUs that were checked.
     let left = machine.gpus.iter().flatten();
     let uuids: Option<Vec<String>> = left.map(|gpu| gpu.uuid.clone()).collect();
     let is_part = machine.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty() && gpus.len() < all_gpus);
@@ -241,7 +241,7 @@ pub(super) fn judge(
     })
 }
 
-/// Whether anything here would use a GPU: what the lock has, or without one what is installed.
+/// Whether the locked packages use a GPU, or without a lock the installed ones.
 fn uses_cuda(target: Option<&Target>, installed: &Installed) -> bool {
     match target {
         Some(target) => {
@@ -255,13 +255,13 @@ fn uses_cuda(target: Option<&Target>, installed: &Installed) -> bool {
     }
 }
 
-/// What the environment is held against, in words.
+/// What the environment is checked against, for display.
 fn against(lock: Option<&Lockfile>, target: Option<&Target>) -> String {
     match (lock, target) {
         (Some(lock), Some(target)) if lock.targets.len() > 1 => {
             format!("lock envlock.lock, target {}", target.name)
         }
         (Some(_), _) => "lock envlock.lock".to_owned(),
-        (None, _) => "no lock: judged by itself and this machine".to_owned(),
+        (None, _) => "no lock: checked for consistency and against this machine".to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! What `verify` tells a person, and its JSON.
+//! The output of `verify`: text and JSON.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::smoke::{End, SmokeOutcome};
 
-/// What `verify` tells.
+/// The result of `verify` and how to print it.
 pub(super) struct Report<'r> {
     pub judged: &'r Judged,
     pub outcome: Option<&'r SmokeOutcome>,
@@ -68,16 +68,18 @@ impl Report<'_> {
         let total = start.elapsed().as_secs_f64();
         let smoke = match (self.outcome, errors) {
             (None, 0) if self.args.smoke == SmokeChoice::Auto && self.args.host.is_some() => {
-                "; no smoke test for a described machine"
+                "; smoke test not run: the machine is described"
             }
             (None, 0)
                 if self.args.smoke == SmokeChoice::Auto
                     && self.has_framework()
-                    && !environment.is_meant() =>
+                    && !environment.is_explicit() =>
             {
                 "; smoke test not run: the environment is not active (`--smoke cpu` or `cuda` runs it)"
             }
-            (None, 0) if self.args.smoke == SmokeChoice::Auto => "; no framework here: no smoke test",
+            (None, 0) if self.args.smoke == SmokeChoice::Auto => {
+                "; smoke test not run: no framework installed"
+            }
             (None, 0) => "; smoke test off",
             (None, _) if self.args.smoke != SmokeChoice::Off => "; smoke test not run",
             _ => "",
@@ -96,13 +98,13 @@ impl Report<'_> {
     }
 }
 
-/// So many findings that say the same of different packages are told one by one; of a longer row the first, and whom
-/// it concerns besides.
+/// Up to this many findings that differ only in the package are printed one by one. Of more, the first is printed and
+/// the others are listed.
 const ROW: usize = 4;
-/// Of a longer row, so many places are named; of findings that say different things, so many are told.
+/// Limit of the packages listed for a longer row, and of the findings printed for other codes.
 const NAMED: usize = 20;
 
-/// The findings, the worst first, each with what mends it.
+/// Prints the findings, the most severe first, each with its fix.
 pub(in crate::cli::commands) fn findings<'f>(p: &Printer, all: impl Iterator<Item = &'f Finding>) {
     let mut findings: Vec<&Finding> = all.filter(|f| f.severity != Severity::Info || !p.quiet).collect();
     findings.sort_by_key(|f| std::cmp::Reverse(f.severity));
@@ -115,7 +117,7 @@ pub(in crate::cli::commands) fn findings<'f>(p: &Printer, all: impl Iterator<Ite
         let count = alike.count();
         let (row, others) = rest.split_at(count);
         rest = others;
-        // Of these a name says it all; of others what differs would be lost.
+        // For these codes the name is enough; the messages of other codes differ in more than the name.
         let same = [Code::MissingPackage, Code::ExtraPackage].contains(&first.code);
         let told_in_full = match same && row.len() > ROW {
             true => 1,
@@ -125,11 +127,11 @@ pub(in crate::cli::commands) fn findings<'f>(p: &Printer, all: impl Iterator<Ite
         if row.len() > told_in_full {
             p.out(&format!("  {}", wrap(&besides(&row[told_in_full..]), 2)));
         }
-        // One fix for a row of findings is said once, after the last of them.
+        // A fix that several findings share is printed once, after the last of them.
         let next_fix = rest.first().and_then(|next| next.fix.as_ref());
         if let Some(fix) = first.fix.as_ref().filter(|fix| next_fix != Some(*fix)) {
             match fix {
-                // A command stays on one line, to be copied.
+                // A command stays on one line so that it can be copied.
                 Fix::Command { .. } => p.out(&format!("fix: {fix}")),
                 Fix::Advice(text) => p.out(&format!("fix: {}", wrap(text, 5))),
             }

@@ -13,7 +13,7 @@ use crate::verify::smoke::{Wanted, plan};
 /// How long a layer of the smoke test may take; `ENVLOCK_SMOKE_TIMEOUT` changes it.
 const SMOKE_LIMIT_S: u64 = 300;
 
-/// Runs the layers on what was judged clean.
+/// Runs the layers of the smoke test on an environment without errors.
 pub(super) fn run(prefix: &Path, judged: &Judged, choice: SmokeChoice, printer: &Printer) -> SmokeOutcome {
     let Judged { installed, native, machine, .. } = judged;
     let has_gpus = machine.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty()) && !judged.given_no_gpu;
@@ -47,7 +47,7 @@ pub(super) fn run(prefix: &Path, judged: &Judged, choice: SmokeChoice, printer: 
     bar.finish_and_clear();
     #[cfg(unix)]
     if let End::Interrupted(signal) = outcome.end {
-        // Everything is put away: now the signal does what it would have done.
+        // Cleanup is done; now the signal takes its default action.
         let _ = signal_hook::low_level::emulate_default_handler(signal);
     }
     outcome

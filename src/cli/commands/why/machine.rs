@@ -1,5 +1,5 @@
-//! `why driver`, `gpu`, `cuda`, `cudnn`, `glibc`: the parties of a lock that no index has. Pure: what the lock and the
-//! registry say of them, fact by fact, with where each comes from.
+//! `why driver`, `gpu`, `cuda`, `cudnn`, `glibc`: what a lock requires of the machine and of CUDA. Pure: facts from
+//! the lock and the registry, each with its source.
 
 use std::collections::BTreeMap;
 
@@ -14,35 +14,72 @@ use crate::model::version::{DottedVersion, cuda_short};
 use crate::model::wheel::WheelName;
 use crate::registry::Registry;
 
-/// What can be asked for besides packages.
+/// The subjects of `why` that are not packages.
 pub(super) const NAMES: [&str; 5] = ["driver", "gpu", "cuda", "cudnn", "glibc"];
 
-/// Of what asks for the same, so many are named.
+/// At most this many packages with the same requirement are listed.
 const NAMED: usize = 4;
 
-/// What a lock needs of a part of the machine.
+/// What a lock requires of a part of the machine.
 #[derive(Debug, Serialize)]
 pub(super) struct MachineNeed {
     /// The part: `driver`.
     pub name: String,
-    /// What of it the lock has or needs: `driver >= 525.60.13`.
+    /// What the lock has or requires of it: `driver >= 525.60.13`.
     pub needs: String,
-    /// Why, one sentence each.
+    /// The reasons, one sentence each.
     pub reasons: Vec<Because>,
+}
+
+/// The kind of a fact. `--json` has the words of the first release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(super) enum Kind {
+    #[serde(rename = "needed by")]
+    RequiredBy,
+    #[serde(rename = "gpu")]
+    Gpu,
+    #[serde(rename = "machine")]
+    Machine,
+    #[serde(rename = "code")]
+    Code,
+    #[serde(rename = "brought by")]
+    ProvidedBy,
+    #[serde(rename = "asks for")]
+    Requires,
+    #[serde(rename = "built with")]
+    BuiltWith,
+    #[serde(rename = "serves")]
+    Supports,
+}
+
+impl Kind {
+    /// The label of the line.
+    pub fn label(self) -> &'static str {
+        match self {
+            Kind::RequiredBy => "required by",
+            Kind::Gpu => "gpu",
+            Kind::Machine => "machine",
+            Kind::Code => "code",
+            Kind::ProvidedBy => "provided by",
+            Kind::Requires => "requires",
+            Kind::BuiltWith => "built with",
+            Kind::Supports => "supports",
+        }
+    }
 }
 
 /// One fact.
 #[derive(Debug, Serialize)]
 pub(super) struct Because {
-    /// What kind of fact, the word at the line's start.
-    pub kind: &'static str,
+    /// The kind of fact.
+    pub kind: Kind,
     /// The sentence.
     pub text: String,
-    /// Where it comes from, if from outside the lock.
+    /// The source, if it is not the lock.
     pub source: Option<String>,
 }
 
-/// What uses CUDA: torch's build, or another framework's.
+/// A build that uses CUDA: of torch or of another framework.
 struct User<'t> {
     /// `torch 2.9.1+cu128`.
     name: String,
@@ -72,7 +109,7 @@ fn users(target: &Target) -> Vec<User<'_>> {
     torch.chain(others).collect()
 }
 
-/// What the lock says of a party by name; `None` where it does not speak of it.
+/// What the lock requires of a subject, by name; `None` if it requires nothing.
 pub(super) fn explain(name: &str, target: &Target, host: &Host, registry: &Registry) -> Option<MachineNeed> {
     let asked = Asked { target, host, registry, users: users(target) };
     let (needs, reasons) = match name {
@@ -106,12 +143,12 @@ impl Asked<'_> {
             let (floor, source) = (driver.value, driver.source);
             let text = match user.native {
                 Some(native) if *native > floor => format!(
-                    "{} is built with CUDA {cuda}: machine code of CUDA {} runs from driver {floor} on, by minor-version compatibility; CUDA {cuda}'s own is {native}, from which on its PTX runs too",
+                    "{} is built with CUDA {cuda}: machine code of CUDA {} needs driver >= {floor} (minor-version compatibility), PTX of CUDA {cuda} needs driver >= {native}",
                     user.name, user.cuda.major
                 ),
-                _ => format!("{} is built with CUDA {cuda}, whose driver begins at {floor}", user.name),
+                _ => format!("{} is built with CUDA {cuda}, which needs driver >= {floor}", user.name),
             };
-            out.push(self.sourced("needed by", text, source));
+            out.push(self.sourced(Kind::RequiredBy, text, source));
         }
         let mut by_need: BTreeMap<&DottedVersion, Vec<String>> = BTreeMap::new();
         let mut ends: BTreeMap<&DottedVersion, Vec<String>> = BTreeMap::new();
@@ -125,10 +162,13 @@ impl Asked<'_> {
             }
         }
         for (driver, gpus) in by_need {
-            out.push(plain("gpu", format!("{}: from {driver} on, the first that knows them", listed(&gpus))));
+            out.push(plain(Kind::Gpu, format!("{}: needs driver >= {driver}", listed(&gpus))));
         }
         for (driver, gpus) in ends {
-            out.push(plain("gpu", format!("{}: below {driver}, which no longer knows them", listed(&gpus))));
+            out.push(plain(
+                Kind::Gpu,
+                format!("{}: needs driver < {driver}, which no longer supports it", listed(&gpus)),
+            ));
         }
         if let Some(driver) = &self.host.driver {
             let version = driver.user_mode();
@@ -139,7 +179,7 @@ impl Asked<'_> {
                 Some(_) => ": machine code and PTX run",
                 None => "",
             };
-            out.push(plain("machine", format!("driver {version} [{}]{mode}", driver.found_by)));
+            out.push(plain(Kind::Machine, format!("driver {version} [{}]{mode}", driver.found_by)));
         }
         Some((format!("driver >= {lowest}"), out))
     }
@@ -154,22 +194,25 @@ impl Asked<'_> {
             let Some(capability) = gpu.capability else { continue };
             let row = coverage.iter().find(|row| row.compute_capability == capability);
             out.push(plain(
-                "machine",
-                format!("{}: {}", gpu.label(), row.map_or("not served".to_owned(), how)),
+                Kind::Machine,
+                format!("{}: {}", gpu.label(), row.map_or("not supported".to_owned(), how)),
             ));
         }
-        // A full lock has it beside the package; one of the stack alone has no packages.
+        // A full lock has the targets in its package; a stack-only lock has no packages.
         let in_lock = self.target.package("torch").is_some_and(|package| package.targets.is_some());
         if let Some(build) = self.torch_build().filter(|_| !in_lock)
             && let Some(targets) = &build.targets
         {
             let text = format!("torch {}+{} has code for {}", build.version, build.variant, targets);
-            out.push(plain("code", text));
+            out.push(plain(Kind::Code, text));
         }
         for package in &self.target.packages {
             if let Some((targets, evidence)) = &package.targets {
-                let of = package.version_and_flavour();
-                out.push(plain("code", format!("{} {of} has code for {targets} ({evidence})", package.name)));
+                let of = package.version_with_variant();
+                out.push(plain(
+                    Kind::Code,
+                    format!("{} {of} has code for {targets} ({evidence})", package.name),
+                ));
             }
         }
         let ptx: Vec<String> = coverage
@@ -179,8 +222,8 @@ impl Asked<'_> {
             .collect();
         if !ptx.is_empty() {
             out.push(plain(
-                "code",
-                format!("{}: by PTX, which the driver compiles at first use", listed(&ptx)),
+                Kind::Code,
+                format!("{}: through PTX, which the driver compiles at first use", listed(&ptx)),
             ));
         }
         out.extend(self.cudnn_floor());
@@ -198,23 +241,23 @@ impl Asked<'_> {
         for user in &self.users {
             let text = match user.from_system {
                 true => format!(
-                    "{} is built with it, and no package brings it: it has to be on the machine",
+                    "{} is built with it, but no package contains it: it must be installed on the machine",
                     user.name
                 ),
                 false => format!("{} is built with it", user.name),
             };
-            out.push(plain("needed by", text));
+            out.push(plain(Kind::RequiredBy, text));
         }
-        // The wheels that bring the runtime: it is theirs that is loaded, not a toolkit's.
+        // The runtime in these wheels is loaded, not the one of a toolkit.
         for package in self.packages(|name| name.starts_with("nvidia-cuda-runtime")) {
-            out.push(plain("brought by", format!("{} {}", package.name, package.version)));
+            out.push(plain(Kind::ProvidedBy, format!("{} {}", package.name, package.version)));
         }
         for user in &self.users {
             let os = self.target.platform.os;
             if let Some(driver) = required_driver(self.registry, user.cuda, os, Policy::Minor) {
                 let (floor, source) = (driver.value, driver.source);
                 out.push(self.sourced(
-                    "asks for",
+                    Kind::Requires,
                     format!("driver >= {floor}, for CUDA {}", cuda_short(user.cuda)),
                     source,
                 ));
@@ -232,14 +275,14 @@ impl Asked<'_> {
         let mut out = Vec::new();
         for package in &packages {
             for (from, edge) in crate::lockfile::needed_by(self.target, &package.name) {
-                let of = self.target.package(from).map(|p| p.version_and_flavour()).unwrap_or_default();
-                out.push(plain("needed by", format!("{from} {of} asks for {}", edge.requirement)));
+                let of = self.target.package(from).map(|p| p.version_with_variant()).unwrap_or_default();
+                out.push(plain(Kind::RequiredBy, format!("{from} {of} requires {}", edge.requirement)));
             }
         }
         for user in &self.users {
             let Some(cudnn) = user.cudnn.filter(|cudnn| cudnn.as_str() != version) else { continue };
             let text = format!("{} was built with {cudnn}", user.name);
-            out.push(plain(if packages.is_empty() { "needed by" } else { "built with" }, text));
+            out.push(plain(if packages.is_empty() { Kind::RequiredBy } else { Kind::BuiltWith }, text));
         }
         out.extend(self.cudnn_floor());
         Some((format!("cuDNN {version}"), out))
@@ -260,17 +303,20 @@ impl Asked<'_> {
             let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
             let [major, minor] = [floor.as_str().split('.').next(), floor.as_str().split('.').nth(1)];
             let tag = format!("manylinux_{}_{}", major.unwrap_or_default(), minor.unwrap_or_default());
-            out.push(plain("needed by", format!("the wheels of {shown}{tail}, tagged {tag}")));
+            out.push(plain(Kind::RequiredBy, format!("the wheels of {shown}{tail}, tagged {tag}")));
         } else if let Some(build) = self.torch_build() {
-            out.push(plain("needed by", format!("the wheel of torch {}+{}", build.version, build.variant)));
+            out.push(plain(
+                Kind::RequiredBy,
+                format!("the wheel of torch {}+{}", build.version, build.variant),
+            ));
         }
         if let Some(libc) = &self.host.system.libc {
-            out.push(plain("machine", libc.to_string()));
+            out.push(plain(Kind::Machine, libc.to_string()));
         }
         Some((format!("glibc >= {floor}"), out))
     }
 
-    /// What the locked cuDNN, or the one that a framework was built with, serves.
+    /// The GPUs that the locked cuDNN supports, or the one that a framework was built with.
     fn cudnn_floor(&self) -> Option<Because> {
         let locked = self.packages(|name| name.starts_with("nvidia-cudnn-cu")).next();
         let version: DottedVersion = match locked {
@@ -278,8 +324,8 @@ impl Asked<'_> {
             None => self.users.iter().find_map(|user| user.cudnn)?.clone(),
         };
         let floor = self.registry.cudnn_floor(&version)?;
-        let text = format!("cuDNN {version} serves GPUs from {} on", floor.min);
-        Some(self.sourced("serves", text, &floor.source))
+        let text = format!("cuDNN {version} supports compute capability >= {}", floor.min);
+        Some(self.sourced(Kind::Supports, text, &floor.source))
     }
 
     fn torch_build(&self) -> Option<&crate::registry::Build> {
@@ -291,13 +337,13 @@ impl Asked<'_> {
         self.target.packages.iter().filter(move |package| wanted(&package.name))
     }
 
-    fn sourced(&self, kind: &'static str, text: String, ids: &[String]) -> Because {
+    fn sourced(&self, kind: Kind, text: String, ids: &[String]) -> Because {
         let source = Some(self.registry.source_text(ids)).filter(|text| !text.is_empty());
         Because { kind, text, source }
     }
 }
 
-fn plain(kind: &'static str, text: String) -> Because {
+fn plain(kind: Kind, text: String) -> Because {
     Because { kind, text, source: None }
 }
 
@@ -305,13 +351,13 @@ fn listed(capabilities: &[String]) -> String {
     format!("compute capability {}", capabilities.join(", "))
 }
 
-/// How a GPU is served: `machine code, from driver 525.60.13 on`.
+/// How a GPU is supported: `machine code, driver >= 525.60.13`.
 fn how(row: &Coverage) -> String {
     let via = match row.via {
         Via::Sass => "machine code",
         Via::Ptx => "PTX, which the driver compiles at first use",
     };
-    let from = row.driver_min.as_ref().map(|v| format!(", from driver {v} on")).unwrap_or_default();
-    let below = row.driver_below.as_ref().map(|v| format!(", below {v}")).unwrap_or_default();
+    let from = row.driver_min.as_ref().map(|v| format!(", driver >= {v}")).unwrap_or_default();
+    let below = row.driver_below.as_ref().map(|v| format!(", driver < {v}")).unwrap_or_default();
     format!("{via}{from}{below}")
 }

@@ -1,6 +1,6 @@
-//! `envlock why PKG`: the chain of reasons behind a locked version, and what holds it back from a newer
-//! one; of driver, GPU, CUDA, cuDNN and glibc, what the lock needs of them. `envlock why --not SPEC`: the proof that
-//! something cannot be.
+//! `envlock why PKG`: why a package is locked at its version, and why no newer one is possible. For driver, GPU,
+//! CUDA, cuDNN and glibc: what the lock requires of them. `envlock why --not SPEC`: the proof that a requirement
+//! cannot be met.
 
 mod machine;
 
@@ -27,10 +27,10 @@ use crate::registry::Registry;
 use crate::registry::STACK_PACKAGES;
 use crate::solver::{Universe, solve_stack};
 
-/// Of the packages that would move along, so many are named.
-const MOST_MOVED: usize = 4;
+/// At most this many of the other packages that would change are listed.
+const MAX_LISTED_CHANGES: usize = 4;
 
-/// What a question is about: the lock's target, its machine, and what is asked of it.
+/// What a question is about: a target of the lock, its machine and its request.
 struct Subject<'a> {
     global: &'a GlobalArgs,
     project: &'a Project,
@@ -38,7 +38,7 @@ struct Subject<'a> {
     target: &'a Target,
     host: Host,
     request: Request,
-    /// Whether the lock has other targets, which are not asked.
+    /// Whether the lock has other targets, which are not considered.
     alone: bool,
     index_url: Option<&'a str>,
     printer: &'a Printer,
@@ -80,12 +80,12 @@ pub(super) fn run(global: &GlobalArgs, args: &WhyArgs, printer: &Printer) -> Res
             (_, Some(spec)) => subject.why_not(spec)?,
             (Some(package), None) => subject.why(package)?,
             (None, None) => {
-                return Err(CliError::usage("name a package, or something with `--not`"));
+                return Err(CliError::usage("name a package, or a requirement with `--not`"));
             }
         };
         answer["target"] = json!(target.name);
         answers.push(answer);
-        // What one target can have is no proof against it for all.
+        // Something is proved impossible only if it is impossible on every target.
         status = status.max(code);
     }
     if printer.json {
@@ -97,8 +97,8 @@ pub(super) fn run(global: &GlobalArgs, args: &WhyArgs, printer: &Printer) -> Res
 fn not_locked(name: &str, level: Level) -> CliError {
     let error = CliError::usage(format!("the lock has no package `{}`", clean(name, 60)));
     let error = match level {
-        Level::Stack => error.hint("it was made with `--stack-only`; `envlock resolve` locks the others too"),
-        Level::Full => error.hint("`envlock tree` shows what it has"),
+        Level::Stack => error.hint("it was made with `--stack-only`; `envlock resolve` locks all packages"),
+        Level::Full => error.hint("`envlock tree` lists the locked packages"),
     };
     CliError { exit: exit::NO, ..error }
 }
@@ -107,7 +107,7 @@ impl Subject<'_> {
     fn why(&self, name: &str) -> Result<(u8, Value), CliError> {
         let Some(package) = self.target.package(name) else {
             if machine::NAMES.contains(&name) {
-                return Ok(self.why_party(name));
+                return Ok(self.why_machine_part(name));
             }
             return Err(not_locked(name, self.target.level));
         };
@@ -140,20 +140,20 @@ impl Subject<'_> {
         p.out(&format!(
             "{} {}, from {}: {}",
             package.name,
-            package.version_and_flavour(),
+            package.version_with_variant(),
             package.source,
             package.reason
         ));
         p.out("");
         if let Some(asked) = asked {
-            p.out(&format!("{}{}  [{}]", label(p, "asked for"), asked.requirement, asked.origin));
+            p.out(&format!("{}{}  [{}]", label(p, "requested"), asked.requirement, asked.origin));
         } else if chain.len() > 2 {
-            p.out(&format!("{}{}", label(p, "it came by"), wrap(&chain.join(" -> "), 15)));
+            p.out(&format!("{}{}", label(p, "required via"), wrap(&chain.join(" -> "), 15)));
         }
         for (i, (from, edge)) in needed_by.iter().enumerate() {
             let version = self.target.package(from).map(|p| p.version.to_string()).unwrap_or_default();
-            let text = format!("{from} {version} asks for {}", clean(&edge.requirement, 80));
-            p.out(&format!("{}{}", label(p, if i == 0 { "needed by" } else { "" }), wrap(&text, 15)));
+            let text = format!("{from} {version} requires {}", clean(&edge.requirement, 80));
+            p.out(&format!("{}{}", label(p, if i == 0 { "required by" } else { "" }), wrap(&text, 15)));
         }
         if name == "torch" {
             self.machine();
@@ -172,15 +172,15 @@ impl Subject<'_> {
                 }
             }
             Held::NotKnown(why) => {
-                p.out(&format!("{}{}", label(p, "newer"), wrap(&format!("not looked at: {why}"), 15)));
+                p.out(&format!("{}{}", label(p, "newer"), wrap(&format!("not checked: {why}"), 15)));
             }
             Held::Back(conflict) => {
                 let mut reasons = told(&conflict);
-                // That nothing newer exists is no reason against it.
+                // That no newer release exists is not a reason against one.
                 let own = [Party::package(name)];
                 reasons.retain(|r| r.kind != ReasonKind::Available || r.parties != own);
                 if reasons.is_empty() {
-                    p.out(&format!("{}it is the newest there is", label(p, "newer")));
+                    p.out(&format!("{}none, this is the newest release", label(p, "newer")));
                 }
                 for (i, reason) in reasons.iter().enumerate() {
                     p.out(&format!(
@@ -194,22 +194,22 @@ impl Subject<'_> {
         Ok((exit::YES, json!({})))
     }
 
-    /// What the lock says of a party that no index has.
-    fn why_party(&self, name: &str) -> (u8, Value) {
+    /// Explains a part of the machine or of CUDA, which is not a package.
+    fn why_machine_part(&self, name: &str) -> (u8, Value) {
         let p = self.printer;
         let Some(told) = machine::explain(name, self.target, &self.host, self.registry) else {
             if !p.json {
-                p.out(&format!("nothing of this lock needs a {name}"));
+                p.out(&format!("nothing in this lock requires {name}"));
             }
             return (exit::YES, json!({ "name": name, "needs": null, "reasons": [] }));
         };
         if !p.json {
             p.out(&told.needs);
             p.out("");
-            let mut before = "";
+            let mut before = None;
             for because in &told.reasons {
-                let kind = if because.kind == before { "" } else { because.kind };
-                before = because.kind;
+                let kind = if before == Some(because.kind) { "" } else { because.kind.label() };
+                before = Some(because.kind);
                 p.out(&format!("{}{}", label(p, kind), wrap(&because.text, 15)));
                 if let Some(source) = &because.source {
                     let source = format!("[{}]", report::short_source(source));
@@ -220,7 +220,7 @@ impl Subject<'_> {
         (exit::YES, json!(told))
     }
 
-    /// What the machine says of the framework's build.
+    /// Prints how the framework's build supports each GPU of the machine.
     fn machine(&self) {
         let p = self.printer;
         let Some(stack) = &self.target.stack else { return };
@@ -234,7 +234,7 @@ impl Subject<'_> {
                         crate::model::capability::Via::Ptx => "has PTX for it",
                     };
                     let driver =
-                        row.driver_min.as_ref().map(|v| format!(", from driver {v} on")).unwrap_or_default();
+                        row.driver_min.as_ref().map(|v| format!(", driver >= {v}")).unwrap_or_default();
                     format!("{}: {} {how}{driver}", gpu.label(), stack.variant)
                 }
                 None => format!("{}: {} has no code for it", gpu.label(), stack.variant),
@@ -248,15 +248,17 @@ impl Subject<'_> {
         let plain = package.version.clone().without_local();
         let mut request = self.request.clone();
         request.requirements.push(question(&format!("{}>{plain}", package.name))?);
-        // The others stay as they are locked where they can.
+        // The other packages keep their locked versions where possible.
         let mut kept = self.target.preferences();
         kept.versions.remove(&package.name);
         Ok(match self.solve(&request, &Party::package(&package.name), &kept) {
             Ok(Answer::Solution(solution)) => match solution.packages.iter().find(|p| p.name == package.name)
             {
                 Some(newer) => Held::NewerFits(newer.version.clone(), self.moved(&solution, &package.name)),
-                // Something else steps back so far that the package is not needed.
-                None => Held::NotKnown("without it, other packages would be older".to_owned()),
+                // Another package becomes so old that it does not need this one.
+                None => Held::NotKnown(
+                    "the solution found does not need it and has older versions of other packages".to_owned(),
+                ),
             },
             Ok(Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _)) => Held::Back(conflict),
             Ok(Answer::TooLong | Answer::NeedMetadata(_)) => {
@@ -266,7 +268,7 @@ impl Subject<'_> {
         })
     }
 
-    /// What of the lock a solution has in another version, but for one package.
+    /// The packages, except one, whose version in a solution differs from the lock.
     fn moved(&self, solution: &Solution, except: &str) -> Vec<String> {
         let mut out = Vec::new();
         for package in solution.packages.iter().filter(|p| p.name != except) {
@@ -275,8 +277,8 @@ impl Subject<'_> {
                 out.push(format!("{} {} -> {}", package.name, locked.version, package.version));
             }
         }
-        let more = out.len().saturating_sub(MOST_MOVED);
-        out.truncate(MOST_MOVED);
+        let more = out.len().saturating_sub(MAX_LISTED_CHANGES);
+        out.truncate(MAX_LISTED_CHANGES);
         if more > 0 {
             out.push(format!("{more} more"));
         }
@@ -291,8 +293,10 @@ impl Subject<'_> {
                 .is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '-'))
         });
         if let Some(limited) = limited.filter(|_| self.target.stack.is_none()) {
-            return Err(CliError::usage(format!("`{limited}` limits the builds of torch, and the lock has no torch"))
-                .hint("what a framework's releases were built with is in registry/frameworks; ask for another release of it"));
+            return Err(CliError::usage(format!(
+                "`{limited}` limits the builds of torch, and the lock has no torch"
+            ))
+            .hint("registry/frameworks lists what each release is built with; request another release"));
         }
         let party = match manifest::stack_limit(&mut request, spec, &Origin::Question) {
             Some(limited) => limited.map_err(CliError::usage)?,
@@ -300,8 +304,10 @@ impl Subject<'_> {
                 let asked = question(spec)?;
                 let name = asked.requirement.name.to_string();
                 if ["driver", "gpu", "glibc"].contains(&name.as_str()) {
-                    return Err(CliError::usage(format!("`{name}` is of the machine, not of the request"))
-                        .hint("`envlock plan --gpu NAME --driver V` says what another machine can run"));
+                    return Err(CliError::usage(format!(
+                        "`{name}` belongs to the machine, not to the request"
+                    ))
+                    .hint("`envlock plan --gpu NAME --driver V` lists what another machine can run"));
                 }
                 request.requirements.push(asked);
                 Party::package(name)
@@ -317,12 +323,12 @@ impl Subject<'_> {
                 let got = of_question(&solution);
                 let got = got.map(|p| format!(": {} {}", p.name, p.version)).unwrap_or_default();
                 if !p.json {
-                    p.out(&format!("`{}` can be{got}{}", clean(spec, 60), stack_of(&solution)));
-                    // A shell takes single quotes as they are; a specifier with one of them is left to the
-                    // reader, and what one target can have the others may not.
+                    p.out(&format!("`{}` is possible{got}{}", clean(spec, 60), stack_of(&solution)));
+                    // The hint puts the specifier in single quotes, so one that contains a single quote gets no
+                    // hint. Neither does a lock with several targets: another target may not allow it.
                     let added = request.requirements.len() > self.request.requirements.len();
                     if added && !self.alone && !spec.contains('\'') {
-                        p.hint(&format!("ask for it with `envlock add '{}'`", clean(spec, 60)));
+                        p.hint(&format!("add it with `envlock add '{}'`", clean(spec, 60)));
                     }
                 }
                 let answer = json!({
@@ -335,14 +341,14 @@ impl Subject<'_> {
                 Ok((exit::NO, answer))
             }
             Answer::Conflict(mut conflict) | Answer::ConflictSoFar(mut conflict, _) => {
-                // To let go of the question is no way out of it.
+                // Dropping the requirement in question is not a way out.
                 let limits = request.requirements.len() == self.request.requirements.len();
                 conflict
                     .would_work_if
                     .retain(|way| way.party != party || (!limits && answers(way, &request)));
                 conflict.reasons.retain(|r| !is_the_question(r));
                 if !p.json {
-                    p.out(&format!("`{}` cannot be:", clean(spec, 60)));
+                    p.out(&format!("`{}` is impossible:", clean(spec, 60)));
                     p.out("");
                     report::reasons(p, &conflict);
                     report::ways_out(p, &conflict);
@@ -360,7 +366,7 @@ impl Subject<'_> {
         }
     }
 
-    /// The registry alone where it decides, else the index too.
+    /// Solves from the registry if that suffices, else from the index too.
     fn solve(&self, request: &Request, about: &Party, preferences: &Preferences) -> Result<Answer, CliError> {
         let of_stack = match about {
             Party::Package(name) => STACK_PACKAGES.contains(&name.as_str()),
@@ -386,15 +392,15 @@ impl Subject<'_> {
     }
 }
 
-/// What a newer release would meet.
+/// Whether a newer release is possible.
 enum Held {
     Back(Box<Conflict>),
-    /// The version, and what else would move.
+    /// The version, and the other packages that would change.
     NewerFits(Version, Vec<String>),
     NotKnown(String),
 }
 
-/// Whether a way out still gives what the question, the last of the requirements, asks for.
+/// Whether a way out still satisfies the requirement in question, which is the last of the request.
 fn answers(way: &WayOut, request: &Request) -> bool {
     let Some(asked) = request.requirements.last() else { return false };
     asked
@@ -407,7 +413,7 @@ fn is_the_question(reason: &Reason) -> bool {
     matches!(&reason.kind, ReasonKind::Asked { origin: Origin::Question, .. })
 }
 
-/// The reasons against anything newer: without the question itself and without requests that admit it.
+/// The reasons against a newer release, without the question itself and requirements that allow newer releases.
 fn told(conflict: &Conflict) -> Vec<&Reason> {
     let counts = |reason: &&Reason| match &reason.kind {
         ReasonKind::Asked { bounds_above, .. } => *bounds_above && !is_the_question(reason),

@@ -11,7 +11,6 @@ use sha2::{Digest, Sha256};
 
 use crate::model::metadata::CoreMetadata;
 use crate::model::project::ProjectPage;
-use crate::model::text::hex;
 
 /// The version of the layout. It is part of the path, so a new layout starts with an empty cache.
 const LAYOUT: &str = "v2";
@@ -134,7 +133,7 @@ fn contents(path: &Path) -> std::io::Result<Bytes> {
 }
 
 fn key(text: &str) -> String {
-    hex(&Sha256::digest(text.as_bytes())[..16])
+    hex::encode(&Sha256::digest(text.as_bytes())[..16])
 }
 
 #[cfg(test)]

@@ -116,35 +116,6 @@ pub fn requirement_name(text: &str) -> String {
     normalized_name(&text[..end])
 }
 
-/// Encodes bytes as lower-case hexadecimal digits.
-///
-/// ```
-/// assert_eq!(envlock::model::text::hex(&[0x0a, 0xff]), "0aff");
-/// ```
-pub fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, b| {
-        let _ = write!(out, "{b:02x}");
-        out
-    })
-}
-
-/// The edit distance between two short names, for "did you mean".
-pub fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut previous = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let substitution = previous + usize::from(ca != *cb);
-            previous = row[j + 1];
-            row[j + 1] = substitution.min(row[j] + 1).min(previous + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,12 +124,5 @@ mod tests {
     fn escapes_and_overrides_are_removed() {
         assert_eq!(clean("a\u{202e}b\x07c", 10), "abc");
         assert_eq!(clean("abcdef", 3), "abc…");
-    }
-
-    #[test]
-    fn distances() {
-        assert_eq!(distance("h200", "h100"), 1);
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("torch", "torch"), 0);
     }
 }

@@ -159,7 +159,7 @@ impl Registry {
                 hasher.update(file.text.as_bytes());
                 hasher.update([0]);
             }
-            crate::model::text::hex(&hasher.finalize())
+            hex::encode(&hasher.finalize())
         })
     }
 }

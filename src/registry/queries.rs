@@ -532,7 +532,7 @@ impl Registry {
             .map(|g| {
                 let name = normalize_gpu(&g.name);
                 let lacks = words.iter().any(|w| !name.split(' ').any(|own| own == *w));
-                (lacks || words.is_empty(), text::distance(&name, &wanted), g.name.as_str())
+                (lacks || words.is_empty(), strsim::levenshtein(&name, &wanted), g.name.as_str())
             })
             .collect();
         nearest.sort_unstable();

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use serde_json::json;
 
 use crate::model::finding::{Code, Finding, Severity};
@@ -34,67 +35,43 @@ pub(super) fn github(areas: &[Area]) -> String {
 
 /// JUnit XML: an area is a test suite. Each error is a failed test case; everything else is a passed one.
 pub(super) fn junit(areas: &[Area]) -> String {
-    let errors = |area: &Area| area.findings.iter().filter(|f| f.severity == Severity::Error).count();
-    let failures: usize = areas.iter().map(errors).sum();
-    let cases = |area: &Area| area.findings.len().max(1);
-    let tests: usize = areas.iter().map(cases).sum();
-    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    let _ = writeln!(out, "<testsuites name=\"envlock verify\" tests=\"{tests}\" failures=\"{failures}\">");
+    let mut report = Report::new("envlock verify");
     for area in areas {
-        let name = xml(&area.kind.to_string());
-        let _ = writeln!(
-            out,
-            "  <testsuite name=\"{name}\" tests=\"{}\" failures=\"{}\">",
-            cases(area),
-            errors(area)
-        );
+        let name = area.kind.to_string();
+        let case = |case: &str, status| {
+            let mut case = TestCase::new(case, status);
+            case.set_classname(format!("envlock.{name}"));
+            case
+        };
+        let mut suite = TestSuite::new(&name);
         if area.findings.is_empty() {
-            let _ = writeln!(out, "    <testcase classname=\"envlock.{name}\" name=\"{name}\"/>");
+            suite.add_test_case(case(&name, TestCaseStatus::success()));
         }
         for f in &area.findings {
             let code = f.code.as_str();
             let place = f.r#where.as_ref().map(|w| format!(": {}", clean(w, 200))).unwrap_or_default();
-            let _ = write!(
-                out,
-                "    <testcase classname=\"envlock.{name}\" name=\"{}\"",
-                xml(&format!("{code}{place}"))
-            );
-            let message = xml(&clean(&f.message, MAX_MESSAGE));
-            let fix = f
-                .fix
-                .as_ref()
-                .map(|fix| format!("fix: {}", xml(&clean(&fix.to_string(), MAX_MESSAGE))))
-                .unwrap_or_default();
-            let _ = match f.severity {
+            let title = format!("{code}{place}");
+            let message = clean(&f.message, MAX_MESSAGE);
+            suite.add_test_case(match f.severity {
                 Severity::Error => {
-                    writeln!(
-                        out,
-                        ">\n      <failure type=\"{code}\" message=\"{message}\">{fix}</failure>\n    </testcase>"
-                    )
+                    let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+                    status.set_type(code).set_message(message);
+                    if let Some(fix) = &f.fix {
+                        status.set_description(format!("fix: {}", clean(&fix.to_string(), MAX_MESSAGE)));
+                    }
+                    case(&title, status)
                 }
-                _ => writeln!(out, ">\n      <system-out>{message}</system-out>\n    </testcase>"),
-            };
+                Severity::Warning | Severity::Info => {
+                    let mut passed = case(&title, TestCaseStatus::success());
+                    passed.set_system_out(message);
+                    passed
+                }
+            });
         }
-        out.push_str("  </testsuite>\n");
+        report.add_test_suite(suite);
     }
-    out.push_str("</testsuites>\n");
-    out
-}
-
-/// Escapes text for XML. XML 1.0 does not allow control characters, not even escaped.
-fn xml(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push(' '),
-            c => out.push(c),
-        }
-    }
-    out
+    // Writing to a string cannot fail, and control characters were removed.
+    report.to_string().unwrap_or_default()
 }
 
 /// SARIF 2.1.0: every code is a rule, every finding a result at the lock.
@@ -169,7 +146,7 @@ mod tests {
     #[test]
     fn xml_is_well_formed_whatever_a_message_holds() {
         let text = junit(&areas());
-        assert!(text.contains("tests=\"3\" failures=\"1\""), "{text}");
+        assert!(text.contains("tests=\"3\"") && text.contains("failures=\"1\""), "{text}");
         assert!(text.contains("a &quot;b&quot; &amp; c"), "{text}");
         assert!(text.contains("do &lt;this&gt;"), "{text}");
         assert!(text.chars().all(|c| !c.is_control() || c == '\n'), "{text:?}");

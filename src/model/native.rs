@@ -1,5 +1,7 @@
 //! Native code of an environment: its libraries, the process that would load them, and other copies on the machine.
 
+use super::evidence::Evidence;
+use serde::{Deserialize, Deserializer};
 use std::path::PathBuf;
 
 use super::library::{Library, LibraryVersion};
@@ -99,7 +101,8 @@ pub struct MissingVersion {
 }
 
 /// A library that another library opens by name at run time (`dlopen`); it is not in `DT_NEEDED`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Opened {
     /// SONAME of the opener.
     pub by: String,
@@ -110,11 +113,17 @@ pub struct Opened {
     /// Whether the opener fails without it.
     pub required: bool,
     /// Whether the opener tries the name with its full version first.
+    #[serde(default)]
     pub versioned: bool,
+    /// Evidence.
+    pub evidence: Evidence,
+    /// Source ids.
+    pub source: Vec<String>,
 }
 
 /// The libraries that importing a framework loads.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct FrameworkLoads {
     /// The package: `torch`, `jax-cuda13-pjrt`.
     pub package: String,
@@ -123,9 +132,24 @@ pub struct FrameworkLoads {
     /// Name prefixes of the CUDA libraries that it opens itself, in order.
     pub opens: Vec<String>,
     /// Whether it opens the files in NVIDIA's wheels by path; otherwise the loader searches for them by name.
+    #[serde(rename = "by", deserialize_with = "is_path")]
     pub by_path: bool,
     /// Name prefixes of its libraries that open CUDA libraries by name.
+    #[serde(default)]
     pub from: Vec<String>,
+    /// Evidence.
+    pub evidence: Evidence,
+    /// Source ids.
+    pub source: Vec<String>,
+}
+
+/// `name` or `path`.
+fn is_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    match String::deserialize(deserializer)?.as_str() {
+        "name" => Ok(false),
+        "path" => Ok(true),
+        _ => Err(serde::de::Error::custom("`by` must be `name` or `path`")),
+    }
 }
 
 impl FrameworkLoads {

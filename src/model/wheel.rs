@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::str::FromStr;
 
 use pep440_rs::Version;
+use serde::{Deserialize, Deserializer};
 
 use super::platform::{Arch, Libc, Os, Platform};
 use super::version::DottedVersion;
@@ -118,6 +119,12 @@ impl FromStr for Python {
             return Err(invalid());
         }
         Ok(Python { minor: version.minor(), patch: parts.get(2).and_then(|p| p.parse().ok()) })
+    }
+}
+
+impl<'de> Deserialize<'de> for Python {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 

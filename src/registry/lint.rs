@@ -4,14 +4,17 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::rows::*;
-use super::schema::*;
+use super::schema::SourcesFile;
 use super::{Registry, RegistryFile};
 use crate::model::capability::ComputeCapability;
 use crate::model::native::{FrameworkLoads, Opened};
+use crate::model::text::clean;
 use crate::model::version::DottedVersion;
 
 /// One problem in the registry.
@@ -38,7 +41,9 @@ impl fmt::Display for Problem {
 pub fn check(registry: &Registry) -> Vec<Problem> {
     let mut linter = Linter::default();
     linter.sources(registry);
-    linter.single::<MetaFile>(registry, "registry.toml", |raw| Meta::try_from(raw).map(|_| ()));
+    if let Some(file) = linter.require(registry, "registry.toml") {
+        linter.parse::<Meta>(file);
+    }
     let cuda = linter.cuda(registry);
     let branches = linter.drivers(registry);
     let cudnn = linter.cudnn(registry);
@@ -48,6 +53,7 @@ pub fn check(registry: &Registry) -> Vec<Problem> {
     linter.gpus(registry, &capabilities);
     linter.rest(registry);
     linter.unknown_files(registry);
+    linter.unknown_tables(registry);
     linter.unknown_sources();
     linter.problems.sort();
     linter.problems
@@ -61,6 +67,8 @@ struct Linter {
     /// The rows that cite each unknown source.
     unknown_sources: BTreeMap<String, Vec<(String, usize)>>,
     cited: BTreeSet<String>,
+    /// Tables that a check has read, by file.
+    tables_read: BTreeSet<(String, String)>,
     files_seen: BTreeSet<String>,
 }
 
@@ -96,20 +104,6 @@ impl Linter {
         file
     }
 
-    fn single<F: DeserializeOwned>(
-        &mut self,
-        registry: &Registry,
-        path: &str,
-        check: impl Fn(&F) -> Result<(), String>,
-    ) {
-        if let Some(file) = self.require(registry, path)
-            && let Some(parsed) = self.parse::<F>(file)
-            && let Err(text) = check(&parsed)
-        {
-            self.problem(path, 1, text);
-        }
-    }
-
     fn sources(&mut self, registry: &Registry) {
         if let Some(file) = self.require(registry, "sources.toml")
             && let Some(parsed) = self.parse::<SourcesFile>(file)
@@ -118,30 +112,65 @@ impl Linter {
         }
     }
 
-    fn rows<F, R, T>(
-        &mut self,
-        file: &RegistryFile,
-        rows: impl Fn(F) -> Vec<Spanned<R>>,
-        sources: impl Fn(&R) -> &[String],
-    ) -> Vec<Placed<T>>
-    where
-        F: DeserializeOwned,
-        for<'a> T: TryFrom<&'a R, Error = String>,
-    {
-        let Some(parsed) = self.parse::<F>(file) else {
-            return Vec::new();
-        };
+    /// The valid rows of a table; a row that is not valid is reported where its mistake is.
+    fn rows<T: Row>(&mut self, file: &RegistryFile, table: &str) -> Vec<Placed<T>> {
+        self.tables_read.insert((file.path.to_string(), table.to_owned()));
+        let Some(parsed) = self.document(file) else { return Vec::new() };
+        let Some(DeValue::Array(rows)) = parsed.get(table).map(Spanned::get_ref) else { return Vec::new() };
         let mut out = Vec::new();
-        for row in rows(parsed) {
-            let line = line_of(&file.text, row.span().start);
-            let raw = row.as_ref();
-            self.cite(&file.path, line, sources(raw));
-            match T::try_from(raw) {
-                Ok(row) => out.push(Placed { row, path: file.path.to_string(), line }),
-                Err(text) => self.problem(&file.path, line, text),
+        for row in rows.iter() {
+            let start = row.span().start;
+            match T::deserialize(ValueDeserializer::from(row.clone())) {
+                Ok(row) => {
+                    let line = line_of(&file.text, start);
+                    self.cite(&file.path, line, row.source());
+                    out.push(Placed { row, path: file.path.to_string(), line });
+                }
+                Err(error) => {
+                    let place = error.span().map_or(start, |span| span.start);
+                    let line = line_of(&file.text, place);
+                    let text = file.text.lines().nth(line - 1).unwrap_or_default();
+                    let message = match text.split_once(" = ") {
+                        Some((key, value)) => format!("`{key} = {}`: {}", clean(value, 60), error.message()),
+                        None => error.message().to_owned(),
+                    };
+                    self.problem(&file.path, line, message);
+                }
             }
         }
         out
+    }
+
+    /// A file as TOML; one that is not TOML is reported once.
+    fn document<'f>(&mut self, file: &'f RegistryFile) -> Option<DeTable<'f>> {
+        let is_first = self.files_seen.insert(file.path.to_string());
+        match DeTable::parse(&file.text) {
+            Ok(table) => Some(table.into_inner()),
+            Err(error) => {
+                if is_first {
+                    let offset = error.span().map_or(0, |s| s.start);
+                    self.problem(&file.path, line_of(&file.text, offset), error.message());
+                }
+                None
+            }
+        }
+    }
+
+    /// Reports tables that no check has read: a misspelled name would drop its rows.
+    fn unknown_tables(&mut self, registry: &Registry) {
+        for file in registry.files() {
+            if ["registry.toml", "sources.toml"].contains(&file.path.as_ref()) {
+                continue;
+            }
+            let Ok(table) = DeTable::parse(&file.text) else { continue };
+            for name in table.get_ref().keys() {
+                let key = (file.path.to_string(), name.get_ref().to_string());
+                if !self.tables_read.contains(&key) {
+                    let line = line_of(&file.text, name.span().start);
+                    self.problem(&file.path, line, format!("unknown table `{}`", name.get_ref()));
+                }
+            }
+        }
     }
 
     fn cite(&mut self, path: &str, line: usize, ids: &[String]) {
@@ -190,11 +219,11 @@ impl Linter {
     fn cuda(&mut self, registry: &Registry) -> CudaRows {
         let mut rows = CudaRows { compatibility: Vec::new(), toolkits: Vec::new(), targets: Vec::new() };
         if let Some(file) = self.require(registry, "cuda.toml") {
-            let compatibility = self.rows(file, |f: CudaFile| f.minor_version_compatibility, |r| &r.source);
+            let compatibility = self.rows(file, "minor_version_compatibility");
             self.ordered(&compatibility, |r: &MinorVersionCompatibility| r.cuda_major);
-            let toolkits = self.rows(file, |f: CudaFile| f.toolkit, |r| &r.source);
+            let toolkits = self.rows(file, "toolkit");
             self.ordered(&toolkits, |r: &ToolkitDriver| r.version.clone());
-            let targets = self.rows(file, |f: CudaFile| f.targets, |r| &r.source);
+            let targets = self.rows(file, "targets");
             self.ordered(&targets, |r: &ToolkitTargets| r.cuda.clone());
             rows.compatibility.extend(compatibility.into_iter().map(|p| p.row));
             rows.toolkits.extend(toolkits.into_iter().map(|p| p.row));
@@ -206,10 +235,10 @@ impl Linter {
     fn drivers(&mut self, registry: &Registry) -> BTreeSet<u32> {
         let mut numbers = BTreeSet::new();
         if let Some(file) = self.require(registry, "drivers.toml") {
-            let branches = self.rows(file, |f: DriversFile| f.branch, |r| &r.source);
+            let branches = self.rows(file, "branch");
             self.ordered(&branches, |r: &Branch| r.branch);
             numbers.extend(branches.iter().map(|b| b.row.branch));
-            let forward = self.rows(file, |f: DriversFile| f.forward_compatibility, |r| &r.source);
+            let forward = self.rows(file, "forward_compatibility");
             self.ordered(&forward, |r: &ForwardCompatibility| r.cuda.clone());
             for Placed { row, path, line } in forward {
                 for base in row.bases.iter().filter(|base| !numbers.contains(base)) {
@@ -230,9 +259,13 @@ impl Linter {
         let Some(file) = registry.files().iter().find(|f| f.path == "drivers.toml") else {
             return seen;
         };
-        let rows = self.rows(file, |f: DriversFile| f.architecture, |r| &r.source);
+        let rows = self.rows(file, "architecture");
         for Placed { row, path, line } in rows {
             let row: Architecture = row;
+            if row.first_branch.is_some() != row.first_branch_evidence.is_some() {
+                let text = "`first_branch` and `first_branch_evidence` must be set together";
+                self.problem(&path, line, text);
+            }
             for bound in [row.first_branch, row.last_branch].into_iter().flatten() {
                 if !branches.contains(&bound) {
                     self.problem(&path, line, format!("driver branch {bound} has no row"));
@@ -251,9 +284,9 @@ impl Linter {
         let Some(file) = self.require(registry, "cudnn.toml") else {
             return Vec::new();
         };
-        let floors = self.rows(file, |f: CudnnFile| f.floor, |r| &r.source);
+        let floors = self.rows(file, "floor");
         self.ordered(&floors, |r: &CudnnFloor| r.from.clone());
-        let releases = self.rows(file, |f: CudnnFile| f.release, |r| &r.source);
+        let releases = self.rows(file, "release");
         self.ordered(&releases, |r: &CudnnRelease| r.version.clone());
         releases.into_iter().map(|p| p.row).collect()
     }
@@ -272,7 +305,7 @@ impl Linter {
         }
         for file in &files {
             let series = file.path.trim_start_matches("torch/").trim_end_matches(".toml");
-            let rows: Vec<Placed<Build>> = self.rows(file, |f: TorchFile| f.build, |r| &r.source);
+            let rows: Vec<Placed<Build>> = self.rows(file, "build");
             self.ordered(&rows, |b| (b.version.clone(), b.platform.to_string(), b.cuda.clone()));
             for Placed { row, path, line } in rows {
                 if !row.version.to_string().starts_with(&format!("{series}.")) {
@@ -342,7 +375,7 @@ impl Linter {
         let Some(file) = self.require(registry, "companions.toml") else {
             return;
         };
-        let rows: Vec<Placed<Companion>> = self.rows(file, |f: CompanionsFile| f.companion, |r| &r.source);
+        let rows: Vec<Placed<Companion>> = self.rows(file, "companion");
         let mut seen = BTreeSet::new();
         for Placed { row, path, line } in rows {
             if !seen.insert((row.package.clone(), row.version.clone())) {
@@ -361,21 +394,21 @@ impl Linter {
             return;
         };
         let mut known = architectures.clone();
-        if let Some(parsed) = self.parse::<GpusFile>(file) {
-            self.cite("gpus.toml", 1, &parsed.tegra.source);
-            self.cite("gpus.toml", 1, &parsed.tegra.note_source);
-            for text in &parsed.tegra.capabilities {
-                match text.parse() {
-                    Ok(capability) => {
-                        known.insert(capability);
-                    }
-                    Err(_) => {
-                        self.problem("gpus.toml", 1, format!("`{text}` is not a valid compute capability"))
-                    }
-                }
+        self.tables_read.insert(("gpus.toml".to_owned(), "tegra".to_owned()));
+        let tegra = self.document(file).and_then(|mut table| table.remove("tegra"));
+        match tegra.map(|table| Tegra::deserialize(ValueDeserializer::from(table))) {
+            Some(Ok(tegra)) => {
+                self.cite("gpus.toml", 1, &tegra.source);
+                self.cite("gpus.toml", 1, &tegra.note_source);
+                known.extend(tegra.capabilities);
             }
+            Some(Err(error)) => {
+                let line = line_of(&file.text, error.span().map_or(0, |span| span.start));
+                self.problem("gpus.toml", line, error.message());
+            }
+            None => self.problem("gpus.toml", 1, "the table `tegra` is missing"),
         }
-        let rows: Vec<Placed<GpuRow>> = self.rows(file, |f: GpusFile| f.gpu, |r| &r.source);
+        let rows: Vec<Placed<GpuRow>> = self.rows(file, "gpu");
         let mut seen = BTreeSet::new();
         let mut by_pci: BTreeMap<String, ComputeCapability> = BTreeMap::new();
         for Placed { row, path, line } in rows {
@@ -399,11 +432,11 @@ impl Linter {
 
     fn rest(&mut self, registry: &Registry) {
         if let Some(file) = self.require(registry, "python.toml") {
-            let rows: Vec<Placed<u32>> = self.rows(file, |f: PythonsFile| f.python, |r| &r.source);
-            self.ordered(&rows, |minor| *minor);
+            let rows: Vec<Placed<PythonRow>> = self.rows(file, "python");
+            self.ordered(&rows, |row| row.version);
         }
         if let Some(file) = self.require(registry, "errors.toml") {
-            let rows: Vec<Placed<ErrorRule>> = self.rows(file, |f: ErrorsFile| f.error, |r| &r.source);
+            let rows: Vec<Placed<ErrorRule>> = self.rows(file, "error");
             let ids: BTreeSet<String> = rows.iter().map(|placed| placed.row.id.clone()).collect();
             let mut seen = BTreeSet::new();
             for Placed { row, path, line } in rows {
@@ -418,25 +451,35 @@ impl Linter {
                     }
                 }
             }
-            let words: Vec<Placed<SurroundingWords>> =
-                self.rows(file, |f: ErrorsFile| f.surroundings, |r| &r.source);
+            let words: Vec<Placed<SurroundingWords>> = self.rows(file, "surroundings");
             self.ordered(&words, |r| (r.surrounding, Reverse(r.words.len())));
         }
         if let Some(file) = self.require(registry, "loading.toml") {
-            let opens: Vec<Placed<Opened>> = self.rows(file, |f: LoadingFile| f.opens, |r| &r.source);
+            let opens: Vec<Placed<Opened>> = self.rows(file, "opens");
             self.ordered(&opens, |r| (r.by.clone(), r.name.clone()));
-            let loads: Vec<Placed<FrameworkLoads>> =
-                self.rows(file, |f: LoadingFile| f.framework, |r| &r.source);
+            let loads: Vec<Placed<FrameworkLoads>> = self.rows(file, "framework");
             self.ordered(&loads, |r| r.package.clone());
-            let isa: Vec<Placed<PtxIsa>> = self.rows(file, |f: LoadingFile| f.ptx_isa, |r| &r.source);
+            for Placed { row, path, line } in loads {
+                if row.starts.is_empty() {
+                    self.problem(&path, line, "`starts` is empty");
+                }
+                if row.starts.iter().any(|pattern| pattern.matches('*').count() > 1) {
+                    self.problem(&path, line, "a pattern in `starts` can have at most one `*`");
+                }
+            }
+            let isa: Vec<Placed<PtxIsa>> = self.rows(file, "ptx_isa");
             self.ordered(&isa, |r| r.isa);
-            let same: Vec<Placed<SameFile>> = self.rows(file, |f: LoadingFile| f.same_file, |r| &r.source);
+            let same: Vec<Placed<SameFile>> = self.rows(file, "same_file");
             self.ordered(&same, |r| r.file.clone());
+            for Placed { row, path, line } in same {
+                if row.packages.len() < 2 {
+                    self.problem(&path, line, "`packages` must have at least two packages");
+                }
+            }
         }
         let files: Vec<RegistryFile> = registry.texts("frameworks/").cloned().collect();
         for file in &files {
-            let rows: Vec<Placed<FrameworkBuild>> =
-                self.rows(file, |f: FrameworkFile| f.build, |r| &r.source);
+            let rows: Vec<Placed<FrameworkBuild>> = self.rows(file, "build");
             self.ordered(&rows, |r| {
                 (
                     r.package.clone(),
@@ -449,16 +492,15 @@ impl Linter {
         }
         let containers: Vec<RegistryFile> = registry.texts("containers.toml").cloned().collect();
         for file in &containers {
-            let rows: Vec<Placed<Image>> = self.rows(file, |f: ContainersFile| f.image, |r| &r.source);
+            let rows: Vec<Placed<Image>> = self.rows(file, "image");
             self.ordered(&rows, |r| (r.repository.clone(), r.tag.clone()));
-            let never: Vec<Placed<NonexistentImage>> =
-                self.rows(file, |f: ContainersFile| f.never, |r| &r.source);
+            let never: Vec<Placed<NonexistentImage>> = self.rows(file, "never");
             self.ordered(&never, |r| (r.repository.clone(), r.tag.clone()));
         }
         let mut ids = BTreeSet::new();
         let files: Vec<RegistryFile> = registry.texts("advisories/").cloned().collect();
         for file in &files {
-            let rows: Vec<Placed<Advisory>> = self.rows(file, |f: AdvisoriesFile| f.advisory, |r| &r.source);
+            let rows: Vec<Placed<Advisory>> = self.rows(file, "advisory");
             for Placed { row, path, line } in rows {
                 if !ids.insert(row.id.clone()) {
                     self.problem(&path, line, format!("duplicate id `{}`", row.id));
@@ -548,12 +590,17 @@ mod tests {
     #[test]
     fn mistakes_are_found_with_file_and_line() {
         let table = [
-            ("torch/2.9.toml", "version = \"2.9.0\"", "version = \"2.9.x\"", "torch/2.9.toml:3: `version`"),
+            (
+                "torch/2.9.toml",
+                "version = \"2.9.0\"",
+                "version = \"2.9.x\"",
+                "torch/2.9.toml:4: `version = \"2.9.x\"`: ",
+            ),
             (
                 "torch/2.9.toml",
                 "version = \"2.9.0\"",
                 "versio = \"2.9.0\"",
-                "torch/2.9.toml:4: unknown field",
+                "torch/2.9.toml:4: `versio = \"2.9.0\"`: unknown field",
             ),
             (
                 "torch/2.9.toml",
@@ -561,6 +608,7 @@ mod tests {
                 "cudnn = \"9.10.2.99\"",
                 "cuDNN 9.10.2.99 has no row",
             ),
+            ("cuda.toml", "[[toolkit]]", "[[toolkits]]", "unknown table `toolkits`"),
             ("torch/2.15.toml", "\"7.5\", ", "\"7.0\", ", "CUDA 13.2 cannot compile for 7.0"),
             (
                 "torch/2.9.toml",

@@ -55,16 +55,11 @@ pub struct Registry {
 pub fn is_row_of(row: &str, name: &str, version: &pep440_rs::Version, platform: Platform) -> bool {
     if name == "torch" {
         let Ok(file) = toml::from_str::<schema::TorchFile>(row) else { return false };
-        let builds: Vec<Build> =
-            file.build.iter().filter_map(|raw| Build::try_from(raw.as_ref()).ok()).collect();
-        let [build] = builds.as_slice() else { return false };
-        return file.build.len() == 1 && build.version == *version && build.platform == platform;
+        return matches!(file.build.as_slice(), [b] if b.version == *version && b.platform == platform);
     }
     let Ok(file) = toml::from_str::<schema::CompanionsFile>(row) else { return false };
-    let rows: Vec<Companion> =
-        file.companion.iter().filter_map(|raw| Companion::try_from(raw.as_ref()).ok()).collect();
-    let [one] = rows.as_slice() else { return false };
-    file.companion.len() == 1 && one.package == name && one.version == *version && one.platform == platform
+    matches!(file.companion.as_slice(),
+        [c] if c.package == name && c.version == *version && c.platform == platform)
 }
 
 /// One file of the registry.
@@ -106,13 +101,11 @@ impl Registry {
     pub fn with_rows(&self, rows: &[(String, String)]) -> Result<Registry, String> {
         let mut files = self.files.clone();
         for (path, row) in rows {
-            if path.starts_with("torch/") {
-                let file: schema::TorchFile = toml::from_str(row).map_err(|e| e.message().to_owned())?;
-                file.build.iter().try_for_each(|raw| Build::try_from(raw.as_ref()).map(drop))?;
-            } else {
-                let file: schema::CompanionsFile = toml::from_str(row).map_err(|e| e.message().to_owned())?;
-                file.companion.iter().try_for_each(|raw| Companion::try_from(raw.as_ref()).map(drop))?;
-            }
+            let parsed = match path.starts_with("torch/") {
+                true => toml::from_str::<schema::TorchFile>(row).map(drop),
+                false => toml::from_str::<schema::CompanionsFile>(row).map(drop),
+            };
+            parsed.map_err(|e| e.message().to_owned())?;
             match files.iter_mut().find(|file| file.path == *path) {
                 Some(file) => file.text = format!("{}\n{row}", file.text).into(),
                 None => files.push(RegistryFile { path: path.clone().into(), text: row.clone().into() }),

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use pep440_rs::Version;
 use semver::Version as Semver;
 use serde::de::DeserializeOwned;
-use toml::Spanned;
 
 use super::Registry;
 use super::rows::*;
@@ -66,16 +65,9 @@ impl Registry {
     }
 
     /// The rows of checked files. Embedded data is checked by a test, external data by `from_files`.
-    fn rows<F: DeserializeOwned, R, T>(&self, prefix: &str, rows: impl Fn(F) -> Vec<Spanned<R>>) -> Vec<T>
-    where
-        for<'a> T: TryFrom<&'a R, Error = String>,
-    {
-        self.texts(prefix)
-            .flat_map(|file| {
-                let parsed: F = toml::from_str(&file.text).expect("the registry was checked");
-                convert(rows(parsed))
-            })
-            .collect()
+    fn rows<F: DeserializeOwned, T>(&self, prefix: &str, rows: impl Fn(F) -> Vec<T>) -> Vec<T> {
+        let parse = |text: &str| toml::from_str::<F>(text).expect("the registry was checked");
+        self.texts(prefix).flat_map(|file| rows(parse(&file.text))).collect()
     }
 
     fn file<F: DeserializeOwned>(&self, path: &str) -> Option<F> {
@@ -84,10 +76,7 @@ impl Registry {
 
     /// Format version and date.
     pub fn meta(&self) -> &Meta {
-        self.meta.get_or_init(|| {
-            let raw: schema::MetaFile = self.file("registry.toml").expect("the registry was checked");
-            Meta::try_from(&raw).expect("the registry was checked")
-        })
+        self.meta.get_or_init(|| self.file("registry.toml").expect("the registry was checked"))
     }
 
     /// Every torch build, oldest version first.
@@ -199,8 +188,7 @@ impl Registry {
                 let name = row.lines().find_map(|l| l.strip_prefix("name = \"")?.strip_suffix('"'));
                 name.is_some_and(|n| normalize_gpu(n) == wanted)
             })
-            .filter_map(|row| toml::from_str::<schema::RawGpu>(row).ok())
-            .filter_map(|raw| GpuRow::try_from(&raw).ok())
+            .filter_map(|row| toml::from_str::<GpuRow>(row).ok())
             .collect()
     }
 
@@ -237,7 +225,8 @@ impl Registry {
     /// Python series (minor numbers) that a solve can choose, oldest first.
     pub fn pythons(&self) -> &[u32] {
         self.pythons.get_or_init(|| {
-            let mut minors = self.rows("python.toml", |f: schema::PythonsFile| f.python);
+            let rows = self.rows("python.toml", |f: schema::PythonsFile| f.python);
+            let mut minors: Vec<u32> = rows.iter().map(|row| row.version.minor).collect();
             minors.sort_unstable();
             minors
         })
@@ -267,7 +256,7 @@ impl Registry {
             // The table is at the top of gpus.toml, before the rows: do not parse the rest of the file.
             let text = self.texts("gpus.toml").next().map_or("", |f| &f.text);
             let head = text.find("[[gpu]]").map_or(text, |end| &text[..end]);
-            toml::from_str::<schema::GpusFile>(head).map(|f| Tegra::from(f.tegra)).unwrap_or_default()
+            toml::from_str::<schema::GpusFile>(head).expect("the registry was checked").tegra
         })
     }
 
@@ -597,19 +586,7 @@ fn normalize_gpu(name: &str) -> String {
 }
 
 /// The rows sorted by a key.
-fn sorted<R, T, K: Ord>(rows: Vec<Spanned<R>>, key: impl Fn(&T) -> K) -> Vec<T>
-where
-    for<'a> T: TryFrom<&'a R, Error = String>,
-{
-    let mut rows = convert(rows);
+fn sorted<T, K: Ord>(mut rows: Vec<T>, key: impl Fn(&T) -> K) -> Vec<T> {
     rows.sort_by_key(key);
     rows
-}
-
-/// Converts checked raw rows.
-fn convert<R, T>(rows: Vec<Spanned<R>>) -> Vec<T>
-where
-    for<'a> T: TryFrom<&'a R, Error = String>,
-{
-    rows.iter().map(|row| T::try_from(row.as_ref()).expect("the registry was checked")).collect()
 }

@@ -2,9 +2,9 @@
 
 use pep440_rs::VersionSpecifiers;
 use pep508_rs::{Requirement, VerbatimUrl};
+use serde::Deserialize;
 
-use super::super::schema::RawAdvisory;
-use super::{RowError, parse, parse_option};
+use super::RowError;
 use crate::model::capability::ComputeCapability;
 use crate::model::evidence::Evidence;
 use crate::model::platform::Platform;
@@ -19,7 +19,8 @@ pub enum Effect {
 }
 
 /// A known incompatibility that no metadata declares.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "RawAdvisory")]
 pub struct Advisory {
     /// Id.
     pub id: String,
@@ -41,29 +42,42 @@ pub struct Advisory {
     pub source: Vec<String>,
 }
 
-impl TryFrom<&RawAdvisory> for Advisory {
+/// The keys of a row.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawAdvisory {
+    id: String,
+    effect: String,
+    package: String,
+    versions: VersionSpecifiers,
+    platform: Option<Platform>,
+    #[serde(default)]
+    capabilities: Vec<ComputeCapability>,
+    requires: Option<Requirement<VerbatimUrl>>,
+    text: String,
+    evidence: Evidence,
+    source: Vec<String>,
+}
+
+impl TryFrom<RawAdvisory> for Advisory {
     type Error = RowError;
 
-    fn try_from(raw: &RawAdvisory) -> Result<Self, RowError> {
-        let effect = match (raw.effect.as_str(), &raw.requires) {
-            ("constrain", Some(text)) => Effect::Constrain(Box::new(parse("requires", text)?)),
+    fn try_from(raw: RawAdvisory) -> Result<Self, RowError> {
+        let effect = match (raw.effect.as_str(), raw.requires) {
+            ("constrain", Some(requirement)) => Effect::Constrain(Box::new(requirement)),
             ("warn", None) => Effect::Warn,
             _ => return Err("`effect` must be `warn`, or `constrain` with `requires`".to_owned()),
         };
         Ok(Advisory {
-            id: raw.id.clone(),
+            id: raw.id,
             effect,
-            package: raw.package.clone(),
-            versions: parse("versions", &raw.versions)?,
-            platform: parse_option("platform", raw.platform.as_deref())?,
-            capabilities: raw
-                .capabilities
-                .iter()
-                .map(|c| parse("capabilities", c))
-                .collect::<Result<_, _>>()?,
-            text: raw.text.clone(),
+            package: raw.package,
+            versions: raw.versions,
+            platform: raw.platform,
+            capabilities: raw.capabilities,
+            text: raw.text,
             evidence: raw.evidence,
-            source: raw.source.clone(),
+            source: raw.source,
         })
     }
 }

@@ -1,13 +1,14 @@
 //! Container images, and tags that never existed.
 
-use super::super::schema::{RawImage, RawNever};
-use super::{RowError, parse, parse_option};
+use serde::Deserialize;
+
 use crate::model::capability::ComputeCapability;
 use crate::model::evidence::Evidence;
 use crate::model::version::DottedVersion;
 
 /// A container image and its contents.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Image {
     /// `pytorch/pytorch`, `nvcr.io/nvidia/pytorch`.
     pub repository: String,
@@ -28,6 +29,7 @@ pub struct Image {
     /// The driver branch that the release notes require for all GPUs.
     pub driver_branch: Option<u32>,
     /// Older drivers that are supported on data-centre GPUs by forward compatibility: the lowest of each branch.
+    #[serde(default)]
     pub data_centre_drivers: Vec<DottedVersion>,
     /// The lowest compute capability in the release notes.
     pub capability_min: Option<ComputeCapability>,
@@ -38,7 +40,8 @@ pub struct Image {
 }
 
 /// A tag that is mentioned in articles but never existed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NonexistentImage {
     /// The repository.
     pub repository: String,
@@ -46,6 +49,8 @@ pub struct NonexistentImage {
     pub tag: String,
     /// Why it does not exist.
     pub reason: String,
+    /// Evidence.
+    pub evidence: Evidence,
     /// Source ids.
     pub source: Vec<String>,
 }
@@ -54,40 +59,4 @@ pub struct NonexistentImage {
 pub(in crate::registry) struct ContainerRows {
     pub images: Vec<Image>,
     pub never: Vec<NonexistentImage>,
-}
-
-impl TryFrom<&RawImage> for Image {
-    type Error = RowError;
-
-    fn try_from(raw: &RawImage) -> Result<Self, RowError> {
-        let drivers = raw.data_centre_drivers.iter().map(|text| parse("data_centre_drivers", text));
-        Ok(Image {
-            repository: raw.repository.clone(),
-            tag: raw.tag.clone(),
-            framework: raw.framework.clone(),
-            version: raw.version.clone(),
-            cuda: parse_option("cuda", raw.cuda.as_deref())?,
-            cudnn: parse_option("cudnn", raw.cudnn.as_deref())?,
-            kind: raw.kind.clone(),
-            driver_min: parse_option("driver_min", raw.driver_min.as_deref())?,
-            driver_branch: raw.driver_branch,
-            data_centre_drivers: drivers.collect::<Result<_, _>>()?,
-            capability_min: parse_option("capability_min", raw.capability_min.as_deref())?,
-            evidence: raw.evidence,
-            source: raw.source.clone(),
-        })
-    }
-}
-
-impl TryFrom<&RawNever> for NonexistentImage {
-    type Error = RowError;
-
-    fn try_from(raw: &RawNever) -> Result<Self, RowError> {
-        Ok(NonexistentImage {
-            repository: raw.repository.clone(),
-            tag: raw.tag.clone(),
-            reason: raw.reason.clone(),
-            source: raw.source.clone(),
-        })
-    }
 }

@@ -1,15 +1,16 @@
 //! CUDA toolkits: their own and their minimum drivers, and the targets that they compile for.
 
 use semver::Version as Semver;
+use serde::Deserialize;
 
-use super::super::schema::{RawCompatibility, RawTargets, RawToolkit};
-use super::{RowError, cuda, parse, parse_option};
+use super::cuda;
 use crate::model::capability::{CodeTarget, ComputeCapability};
 use crate::model::evidence::Evidence;
 use crate::model::version::DottedVersion;
 
 /// The lowest driver that runs machine code of a CUDA major (minor-version compatibility).
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct MinorVersionCompatibility {
     /// CUDA major.
     pub cuda_major: u64,
@@ -17,14 +18,18 @@ pub struct MinorVersionCompatibility {
     pub linux: DottedVersion,
     /// Lowest Windows driver.
     pub windows: Option<DottedVersion>,
+    /// Evidence.
+    pub evidence: Evidence,
     /// Source ids.
     pub source: Vec<String>,
 }
 
 /// A toolkit release with its own driver.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ToolkitDriver {
     /// Three-part version.
+    #[serde(deserialize_with = "cuda")]
     pub version: Semver,
     /// Branch of its driver.
     pub driver_branch: u32,
@@ -39,13 +44,17 @@ pub struct ToolkitDriver {
 }
 
 /// The compute capabilities that a toolkit series can compile for.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ToolkitTargets {
     /// Series, `12.8`.
+    #[serde(deserialize_with = "cuda")]
     pub cuda: Semver,
     /// Lowest capability.
+    #[serde(rename = "capability_min")]
     pub min: ComputeCapability,
     /// Highest capability.
+    #[serde(rename = "capability_max")]
     pub max: ComputeCapability,
     /// The full list, if measured.
     pub targets: Option<Vec<CodeTarget>>,
@@ -60,51 +69,4 @@ pub(in crate::registry) struct CudaRows {
     pub compatibility: Vec<MinorVersionCompatibility>,
     pub toolkits: Vec<ToolkitDriver>,
     pub targets: Vec<ToolkitTargets>,
-}
-
-impl TryFrom<&RawCompatibility> for MinorVersionCompatibility {
-    type Error = RowError;
-
-    fn try_from(raw: &RawCompatibility) -> Result<Self, RowError> {
-        Ok(MinorVersionCompatibility {
-            cuda_major: raw.cuda_major,
-            linux: parse("linux", &raw.linux)?,
-            windows: parse_option("windows", raw.windows.as_deref())?,
-            source: raw.source.clone(),
-        })
-    }
-}
-
-impl TryFrom<&RawToolkit> for ToolkitDriver {
-    type Error = RowError;
-
-    fn try_from(raw: &RawToolkit) -> Result<Self, RowError> {
-        Ok(ToolkitDriver {
-            version: cuda("version", &raw.version)?,
-            driver_branch: raw.driver_branch,
-            linux: parse_option("linux", raw.linux.as_deref())?,
-            windows: parse_option("windows", raw.windows.as_deref())?,
-            evidence: raw.evidence,
-            source: raw.source.clone(),
-        })
-    }
-}
-
-impl TryFrom<&RawTargets> for ToolkitTargets {
-    type Error = RowError;
-
-    fn try_from(raw: &RawTargets) -> Result<Self, RowError> {
-        Ok(ToolkitTargets {
-            cuda: cuda("cuda", &raw.cuda)?,
-            min: parse("capability_min", &raw.capability_min)?,
-            max: parse("capability_max", &raw.capability_max)?,
-            targets: raw
-                .targets
-                .as_ref()
-                .map(|l| l.iter().map(|t| parse("targets", t)).collect())
-                .transpose()?,
-            evidence: raw.evidence,
-            source: raw.source.clone(),
-        })
-    }
 }

@@ -2,9 +2,11 @@
 
 use std::str::FromStr;
 
-use super::super::schema::{RawErrorAnswer, RawErrorCase, RawErrorRule, RawSurroundings};
+use serde::Deserialize;
+
 use super::RowError;
 use crate::model::component::Component;
+use crate::model::evidence::Evidence;
 use crate::model::fix::Fix;
 use crate::model::surroundings::Surrounding;
 
@@ -23,7 +25,8 @@ const PLACEHOLDERS: [&str; 10] = [
 ];
 
 /// A rule for log lines.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "RawErrorRule")]
 pub struct ErrorRule {
     /// The code of the cause, for programs.
     pub id: String,
@@ -37,6 +40,8 @@ pub struct ErrorRule {
     pub others: Vec<ErrorAnswer>,
     /// A command that distinguishes the possible causes.
     pub check: Option<String>,
+    /// Source ids.
+    pub source: Vec<String>,
 }
 
 /// A possible cause of a line.
@@ -126,7 +131,8 @@ pub enum Mechanics {
 }
 
 /// The words that indicate surroundings.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "RawSurroundings")]
 pub struct SurroundingWords {
     /// The surroundings.
     pub surrounding: Surrounding,
@@ -134,12 +140,77 @@ pub struct SurroundingWords {
     pub words: Vec<String>,
     /// Words that must not be in the same line: `ROCM used to build PyTorch: N/A`.
     pub unless: Vec<String>,
+    /// Source ids.
+    pub source: Vec<String>,
 }
 
 #[derive(Debug)]
 pub(in crate::registry) struct ErrorRows {
     pub rules: Vec<ErrorRule>,
     pub surroundings: Vec<SurroundingWords>,
+}
+
+/// The keys of a rule.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawErrorRule {
+    id: String,
+    component: String,
+    #[serde(rename = "match")]
+    matches: Vec<String>,
+    cause: String,
+    #[serde(default)]
+    fix: Vec<String>,
+    #[serde(default)]
+    offer: Vec<String>,
+    weight: f64,
+    check: Option<String>,
+    #[allow(dead_code, reason = "every row states it")]
+    evidence: Evidence,
+    source: Vec<String>,
+    #[serde(default)]
+    when: Vec<RawErrorCase>,
+    #[serde(default)]
+    or: Vec<RawErrorAnswer>,
+}
+
+/// The keys of another meaning.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawErrorAnswer {
+    component: String,
+    cause: String,
+    #[serde(default)]
+    fix: Vec<String>,
+    #[serde(default)]
+    offer: Vec<String>,
+    weight: f64,
+}
+
+/// The keys of a case.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawErrorCase {
+    #[serde(rename = "if")]
+    conditions: Vec<String>,
+    component: Option<String>,
+    cause: Option<String>,
+    fix: Option<Vec<String>>,
+    offer: Option<Vec<String>>,
+    weight: Option<f64>,
+}
+
+/// The keys of a row of words.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSurroundings {
+    name: String,
+    words: Vec<String>,
+    #[serde(default)]
+    unless: Vec<String>,
+    #[allow(dead_code, reason = "every row states it")]
+    evidence: Evidence,
+    source: Vec<String>,
 }
 
 impl Offer {
@@ -245,10 +316,10 @@ impl TryFrom<&RawErrorCase> for ErrorCase {
     }
 }
 
-impl TryFrom<&RawErrorRule> for ErrorRule {
+impl TryFrom<RawErrorRule> for ErrorRule {
     type Error = RowError;
 
-    fn try_from(raw: &RawErrorRule) -> Result<Self, RowError> {
+    fn try_from(raw: RawErrorRule) -> Result<Self, RowError> {
         let alternatives: Vec<Vec<String>> = raw
             .matches
             .iter()
@@ -258,7 +329,7 @@ impl TryFrom<&RawErrorRule> for ErrorRule {
             return Err("`match` has an empty pattern".to_owned());
         }
         Ok(ErrorRule {
-            id: raw.id.clone(),
+            id: raw.id,
             alternatives,
             answer: ErrorAnswer {
                 component: component(&raw.component)?,
@@ -269,21 +340,27 @@ impl TryFrom<&RawErrorRule> for ErrorRule {
             },
             cases: raw.when.iter().map(ErrorCase::try_from).collect::<Result<_, _>>()?,
             others: raw.or.iter().map(ErrorAnswer::try_from).collect::<Result<_, _>>()?,
-            check: raw.check.clone(),
+            check: raw.check,
+            source: raw.source,
         })
     }
 }
 
-impl TryFrom<&RawSurroundings> for SurroundingWords {
+impl TryFrom<RawSurroundings> for SurroundingWords {
     type Error = RowError;
 
-    fn try_from(raw: &RawSurroundings) -> Result<Self, RowError> {
+    fn try_from(raw: RawSurroundings) -> Result<Self, RowError> {
         let surrounding =
             raw.name.parse().map_err(|()| format!("`{}` is not a valid name of surroundings", raw.name))?;
         if raw.words.is_empty() || raw.words.iter().any(String::is_empty) {
             return Err("`words` is empty or has an empty word".to_owned());
         }
         let lower = |words: &[String]| words.iter().map(|word| word.to_lowercase()).collect();
-        Ok(SurroundingWords { surrounding, words: lower(&raw.words), unless: lower(&raw.unless) })
+        Ok(SurroundingWords {
+            surrounding,
+            words: lower(&raw.words),
+            unless: lower(&raw.unless),
+            source: raw.source,
+        })
     }
 }

@@ -3,16 +3,17 @@
 use pep440_rs::{Version, VersionSpecifiers};
 use pep508_rs::{Requirement, VerbatimUrl};
 use semver::Version as Semver;
+use serde::Deserialize;
 
-use super::super::schema::{RawFrameworkBuild, RawSameFile};
-use super::{RowError, cuda, parse, parse_option};
+use super::{RowError, cuda};
 use crate::model::capability::{CodeTarget, CodeTargets};
 use crate::model::evidence::Evidence;
 use crate::model::platform::Platform;
 use crate::model::version::DottedVersion;
 
 /// What releases of a package that uses CUDA were built with.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "RawFrameworkBuild")]
 pub struct FrameworkBuild {
     /// The framework: `tensorflow`, `jax`.
     pub framework: String,
@@ -61,34 +62,55 @@ impl FrameworkBuild {
 }
 
 /// A file that several packages install, so that they exclude each other.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SameFile {
     /// The file, relative to site-packages.
     pub file: String,
     /// The packages, with the versions that install it.
     pub packages: Vec<Requirement<VerbatimUrl>>,
+    /// Evidence.
+    pub evidence: Evidence,
     /// Source ids.
     pub source: Vec<String>,
 }
 
-impl TryFrom<&RawFrameworkBuild> for FrameworkBuild {
+/// The keys of a row.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawFrameworkBuild {
+    framework: String,
+    package: String,
+    versions: VersionSpecifiers,
+    platform: Platform,
+    #[serde(deserialize_with = "cuda")]
+    cuda: Semver,
+    cudnn: Option<DottedVersion>,
+    cuda_from: String,
+    extra: Option<String>,
+    #[serde(default)]
+    conda: Vec<String>,
+    ask: Option<String>,
+    targets: Option<Vec<CodeTarget>>,
+    #[serde(default)]
+    ptx: Vec<CodeTarget>,
+    targets_evidence: Option<Evidence>,
+    evidence: Evidence,
+    source: Vec<String>,
+}
+
+impl TryFrom<RawFrameworkBuild> for FrameworkBuild {
     type Error = RowError;
 
-    fn try_from(raw: &RawFrameworkBuild) -> Result<Self, RowError> {
-        let list = |field: &str, texts: &[String]| -> Result<Vec<CodeTarget>, RowError> {
-            texts.iter().map(|text| parse(field, text)).collect()
-        };
-        let targets = match &raw.targets {
-            None => None,
-            Some(sass) => Some(CodeTargets { sass: list("targets", sass)?, ptx: list("ptx", &raw.ptx)? }),
-        };
+    fn try_from(raw: RawFrameworkBuild) -> Result<Self, RowError> {
+        let targets = raw.targets.map(|sass| CodeTargets { sass, ptx: raw.ptx });
         if targets.is_some() != raw.targets_evidence.is_some() {
             return Err("`targets` and `targets_evidence` must be set together".to_owned());
         }
-        let cuda_from = match (raw.cuda_from.as_str(), &raw.extra) {
+        let cuda_from = match (raw.cuda_from.as_str(), raw.extra) {
             ("system", None) => CudaFrom::System,
             ("packages", None) => CudaFrom::Packages,
-            ("extra", Some(extra)) => CudaFrom::Extra(extra.clone()),
+            ("extra", Some(extra)) => CudaFrom::Extra(extra),
             (other, _) => {
                 return Err(format!(
                     "invalid `cuda_from = \"{other}\"`: expected `system` or `packages`, or `extra` with `extra`"
@@ -96,32 +118,19 @@ impl TryFrom<&RawFrameworkBuild> for FrameworkBuild {
             }
         };
         Ok(FrameworkBuild {
-            framework: raw.framework.clone(),
-            package: raw.package.clone(),
-            versions: parse("versions", &raw.versions)?,
-            platform: parse("platform", &raw.platform)?,
-            cuda: cuda("cuda", &raw.cuda)?,
-            cudnn: parse_option("cudnn", raw.cudnn.as_deref())?,
+            framework: raw.framework,
+            package: raw.package,
+            versions: raw.versions,
+            platform: raw.platform,
+            cuda: raw.cuda,
+            cudnn: raw.cudnn,
             cuda_from,
-            conda: raw.conda.clone(),
-            ask: raw.ask.clone(),
+            conda: raw.conda,
+            ask: raw.ask,
             targets,
             targets_evidence: raw.targets_evidence,
             evidence: raw.evidence,
-            source: raw.source.clone(),
+            source: raw.source,
         })
-    }
-}
-
-impl TryFrom<&RawSameFile> for SameFile {
-    type Error = RowError;
-
-    fn try_from(raw: &RawSameFile) -> Result<Self, RowError> {
-        let packages: Vec<Requirement<VerbatimUrl>> =
-            raw.packages.iter().map(|text| parse("packages", text)).collect::<Result<_, _>>()?;
-        if packages.len() < 2 {
-            return Err("`packages` must have at least two packages".to_owned());
-        }
-        Ok(SameFile { file: raw.file.clone(), packages, source: raw.source.clone() })
     }
 }

@@ -1,11 +1,13 @@
 //! GPU products and their compute capabilities.
 
-use super::super::schema::{RawGpu, RawTegra};
-use super::{RowError, parse};
+use serde::Deserialize;
+
 use crate::model::capability::ComputeCapability;
+use crate::model::evidence::Evidence;
 
 /// Data on Tegra (Jetson).
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Tegra {
     /// The compute capabilities.
     pub capabilities: Vec<ComputeCapability>,
@@ -13,10 +15,15 @@ pub struct Tegra {
     pub note: String,
     /// Source ids of the note.
     pub note_source: Vec<String>,
+    /// Evidence.
+    pub evidence: Evidence,
+    /// Source ids of the capabilities.
+    pub source: Vec<String>,
 }
 
 /// A GPU product.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct GpuRow {
     /// Product name.
     pub name: String,
@@ -25,31 +32,10 @@ pub struct GpuRow {
     /// `datacenter`, `geforce`, `workstation`, `jetson`, `mining`.
     pub class: Option<String>,
     /// PCI device ids of vendor 10de.
+    #[serde(default)]
     pub pci: Vec<String>,
+    /// Evidence.
+    pub evidence: Evidence,
     /// Source ids.
     pub source: Vec<String>,
-}
-
-impl TryFrom<&RawGpu> for GpuRow {
-    type Error = RowError;
-
-    fn try_from(raw: &RawGpu) -> Result<Self, RowError> {
-        Ok(GpuRow {
-            name: raw.name.clone(),
-            capability: parse("capability", &raw.capability)?,
-            class: raw.class.clone(),
-            pci: raw.pci.clone(),
-            source: raw.source.clone(),
-        })
-    }
-}
-
-impl From<RawTegra> for Tegra {
-    fn from(raw: RawTegra) -> Tegra {
-        Tegra {
-            capabilities: raw.capabilities.iter().filter_map(|c| c.parse().ok()).collect(),
-            note: raw.note,
-            note_source: raw.note_source,
-        }
-    }
 }

@@ -1,19 +1,26 @@
 //! Data on what libraries load at run time.
 
 use semver::Version as Semver;
+use serde::{Deserialize, Deserializer};
 
-use super::super::schema::{LoadsBy, RawFrameworkLoads, RawOpens, RawPtxIsa};
-use super::{RowError, SameFile, parse, parse_option};
+use super::{SameFile, cuda};
+use crate::model::evidence::Evidence;
 use crate::model::native::{FrameworkLoads, Opened};
-use crate::model::version::cuda_version;
 
 /// A PTX ISA version, and the first CUDA release whose driver compiles it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PtxIsa {
     /// Major and minor, `(8, 7)`.
+    #[serde(deserialize_with = "isa")]
     pub isa: (u16, u16),
     /// `12.8.0`.
+    #[serde(deserialize_with = "cuda")]
     pub cuda: Semver,
+    /// Evidence.
+    pub evidence: Evidence,
+    /// Source ids.
+    pub source: Vec<String>,
 }
 
 /// The rows of loading.toml.
@@ -25,48 +32,10 @@ pub(in crate::registry) struct LoadingRows {
     pub same_file: Vec<SameFile>,
 }
 
-impl TryFrom<&RawOpens> for Opened {
-    type Error = RowError;
-
-    fn try_from(raw: &RawOpens) -> Result<Self, RowError> {
-        Ok(Opened {
-            by: raw.by.clone(),
-            name: raw.name.clone(),
-            from: parse_option("from", raw.from.as_deref())?,
-            required: raw.required,
-            versioned: raw.versioned,
-        })
-    }
-}
-
-impl TryFrom<&RawFrameworkLoads> for FrameworkLoads {
-    type Error = RowError;
-
-    fn try_from(raw: &RawFrameworkLoads) -> Result<Self, RowError> {
-        if raw.starts.is_empty() {
-            return Err("`starts` is empty".into());
-        }
-        if raw.starts.iter().any(|pattern| pattern.matches('*').count() > 1) {
-            return Err("a pattern in `starts` can have at most one `*`".into());
-        }
-        Ok(FrameworkLoads {
-            package: raw.package.clone(),
-            starts: raw.starts.clone(),
-            opens: raw.opens.clone(),
-            by_path: raw.by == LoadsBy::Path,
-            from: raw.from.clone(),
-        })
-    }
-}
-
-impl TryFrom<&RawPtxIsa> for PtxIsa {
-    type Error = RowError;
-
-    fn try_from(raw: &RawPtxIsa) -> Result<Self, RowError> {
-        let (major, minor) = raw.isa.split_once('.').ok_or("`isa` must have the form `8.7`")?;
-        Ok(PtxIsa {
-            isa: (parse("isa", major)?, parse("isa", minor)?),
-            cuda: cuda_version(&raw.cuda).map_err(|e| format!("`cuda`: {e}"))?,
-        })
-    }
+/// `8.7` as its two numbers.
+fn isa<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(u16, u16), D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let parts =
+        text.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    parts.ok_or_else(|| serde::de::Error::custom("`isa` must have the form `8.7`"))
 }

@@ -1,4 +1,4 @@
-//! Validated rows: each raw row of [`super::schema`] parsed into the domain types. Each file of the registry has a
+//! Rows, parsed from TOML into the domain types and validated. Each file of the registry has a
 //! module of the same name.
 
 mod advisories;
@@ -13,9 +13,14 @@ mod loading;
 mod torch;
 
 use semver::Version as Semver;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 
-use super::schema::{MetaFile, RawPython};
+use crate::model::evidence::Evidence;
+use crate::model::native::{FrameworkLoads, Opened};
+use crate::model::text::clean;
 use crate::model::version::cuda_version;
+use crate::model::wheel::Python;
 
 pub use advisories::{Advisory, Effect};
 pub(super) use containers::ContainerRows;
@@ -37,7 +42,8 @@ pub use loading::PtxIsa;
 pub use torch::{Build, COMPANIONS, Companion, STACK_PACKAGES};
 
 /// The registry as a whole.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "RawMeta")]
 pub struct Meta {
     /// Format version of the rows.
     pub schema: Semver,
@@ -48,41 +54,91 @@ pub struct Meta {
 /// The error message for an invalid row.
 pub(super) type RowError = String;
 
-fn parse<T: std::str::FromStr>(field: &str, text: &str) -> Result<T, RowError> {
-    text.parse().map_err(|_| format!("`{field}`: `{}` is invalid", crate::model::text::clean(text, 80)))
+/// A row, which names its sources.
+pub(super) trait Row: DeserializeOwned {
+    /// Source ids.
+    fn source(&self) -> &[String];
 }
 
-fn parse_option<T: std::str::FromStr>(field: &str, text: Option<&str>) -> Result<Option<T>, RowError> {
-    text.map(|t| parse(field, t)).transpose()
+macro_rules! rows {
+    ($($row:ty),+ $(,)?) => {
+        $(impl Row for $row {
+            fn source(&self) -> &[String] {
+                &self.source
+            }
+        })+
+    };
 }
 
-fn cuda(field: &str, text: &str) -> Result<Semver, RowError> {
-    cuda_version(text).map_err(|e| format!("`{field}`: {e}"))
+rows!(
+    Advisory,
+    Architecture,
+    Branch,
+    Build,
+    Companion,
+    CudnnFloor,
+    CudnnRelease,
+    ErrorRule,
+    ForwardCompatibility,
+    FrameworkBuild,
+    FrameworkLoads,
+    GpuRow,
+    Image,
+    MinorVersionCompatibility,
+    NonexistentImage,
+    Opened,
+    PtxIsa,
+    PythonRow,
+    SameFile,
+    SurroundingWords,
+    ToolkitDriver,
+    ToolkitTargets,
+);
+
+/// A CUDA version as people write it, `12.8`, as three numbers.
+fn cuda<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Semver, D::Error> {
+    cuda_version(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
 }
 
-impl TryFrom<&MetaFile> for Meta {
+fn cuda_option<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Semver>, D::Error> {
+    cuda(deserializer).map(Some)
+}
+
+/// A Python series that a solve can choose.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PythonRow {
+    /// The series, `3.12`.
+    pub version: Python,
+    /// Evidence.
+    #[allow(dead_code, reason = "every row states it")]
+    pub evidence: Evidence,
+    /// Source ids.
+    pub source: Vec<String>,
+}
+
+impl TryFrom<RawMeta> for Meta {
     type Error = RowError;
 
-    fn try_from(raw: &MetaFile) -> Result<Self, RowError> {
-        let schema: Semver = parse("schema", &raw.schema)?;
+    fn try_from(raw: RawMeta) -> Result<Self, RowError> {
         let understood = semver::VersionReq::parse("^1").expect("a constant");
-        if !understood.matches(&schema) {
-            return Err(format!("the registry has format {schema}, but this program supports {understood}"));
-        }
-        if raw.date.len() != 10 {
+        if !understood.matches(&raw.schema) {
             return Err(format!(
-                "`date`: `{}` is not a valid date",
-                crate::model::text::clean(&raw.date, 40)
+                "the registry has format {}, but this program supports {understood}",
+                raw.schema
             ));
         }
-        Ok(Meta { schema, date: raw.date.clone() })
+        if raw.date.len() != 10 {
+            return Err(format!("`date`: `{}` is not a valid date", clean(&raw.date, 40)));
+        }
+        Ok(Meta { schema: raw.schema, date: raw.date })
     }
 }
 
-impl TryFrom<&RawPython> for u32 {
-    type Error = RowError;
-
-    fn try_from(raw: &RawPython) -> Result<Self, RowError> {
-        parse::<crate::model::wheel::Python>("version", &raw.version).map(|p| p.minor)
-    }
+/// The keys of registry.toml.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawMeta {
+    schema: Semver,
+    date: String,
 }

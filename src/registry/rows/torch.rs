@@ -2,16 +2,17 @@
 
 use pep440_rs::{Version, VersionSpecifiers};
 use semver::Version as Semver;
+use serde::Deserialize;
 
-use super::super::schema::{RawBuild, RawCompanion};
-use super::{RowError, cuda, parse, parse_option};
+use super::{RowError, cuda_option};
 use crate::model::capability::{CodeTarget, CodeTargets};
 use crate::model::evidence::Evidence;
 use crate::model::platform::Platform;
 use crate::model::version::DottedVersion;
 
 /// One build of torch: a version for a platform and a CUDA variant.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "RawBuild")]
 pub struct Build {
     /// Public version.
     pub version: Version,
@@ -86,7 +87,8 @@ pub const COMPANIONS: [&str; 2] = ["torchaudio", "torchvision"];
 pub const STACK_PACKAGES: [&str; 3] = ["torch", "torchaudio", "torchvision"];
 
 /// A release of a companion package.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "RawCompanion")]
 pub struct Companion {
     /// `torchvision`, `torchaudio`.
     pub package: String,
@@ -108,80 +110,117 @@ pub struct Companion {
     pub source: Vec<String>,
 }
 
-fn code_targets(sass: Option<&[String]>, ptx: &[String]) -> Result<Option<CodeTargets>, RowError> {
-    let list = |field: &str, l: &[String]| -> Result<Vec<CodeTarget>, RowError> {
-        l.iter().map(|t| parse(field, t)).collect()
-    };
+/// The keys of a build.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawBuild {
+    version: Version,
+    variant: String,
+    platform: Platform,
+    index: String,
+    #[serde(default)]
+    also_on: Vec<String>,
+    #[serde(default, deserialize_with = "cuda_option")]
+    cuda: Option<Semver>,
+    cudnn: Option<DottedVersion>,
+    nccl: Option<DottedVersion>,
+    triton: Option<String>,
+    targets: Option<Vec<CodeTarget>>,
+    #[serde(default)]
+    ptx: Vec<CodeTarget>,
+    targets_evidence: Option<Evidence>,
+    python: Option<Vec<String>>,
+    requires_python: Option<VersionSpecifiers>,
+    glibc: Option<DottedVersion>,
+    wheel_bytes: Option<u64>,
+    torchvision: Option<Version>,
+    torchaudio: Option<Version>,
+    evidence: Evidence,
+    source: Vec<String>,
+    yanked: Option<String>,
+}
+
+/// The keys of a companion.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCompanion {
+    package: String,
+    version: Version,
+    torch: Option<VersionSpecifiers>,
+    variant: Option<String>,
+    targets: Option<Vec<CodeTarget>>,
+    #[serde(default)]
+    ptx: Vec<CodeTarget>,
+    yanked: Option<String>,
+    platform: Platform,
+    evidence: Evidence,
+    source: Vec<String>,
+}
+
+fn code_targets(sass: Option<Vec<CodeTarget>>, ptx: Vec<CodeTarget>) -> Option<CodeTargets> {
     match sass {
-        None if ptx.is_empty() => Ok(None),
-        sass => {
-            Ok(Some(CodeTargets { sass: list("targets", sass.unwrap_or_default())?, ptx: list("ptx", ptx)? }))
-        }
+        None if ptx.is_empty() => None,
+        sass => Some(CodeTargets { sass: sass.unwrap_or_default(), ptx }),
     }
 }
 
-impl TryFrom<&RawBuild> for Build {
+impl TryFrom<RawBuild> for Build {
     type Error = RowError;
 
-    fn try_from(raw: &RawBuild) -> Result<Self, RowError> {
+    fn try_from(raw: RawBuild) -> Result<Self, RowError> {
         let on_pypi = match raw.index.as_str() {
             "pypi" => true,
             "pytorch" => false,
             other => return Err(format!("`index`: `{other}` is neither `pypi` nor `pytorch`")),
         };
-        let variant_ok = raw.variant == "cpu"
-            || raw
-                .variant
-                .strip_prefix("cu")
-                .is_some_and(|d| d.len() >= 2 && d.bytes().all(|b| b.is_ascii_digit()));
-        if !variant_ok {
+        let digits = raw.variant.strip_prefix("cu");
+        let is_cuda = digits.is_some_and(|d| d.len() >= 2 && d.bytes().all(|b| b.is_ascii_digit()));
+        if raw.variant != "cpu" && !is_cuda {
             return Err(format!("`variant`: `{}` is neither `cpu` nor `cuNNN`", raw.variant));
         }
         if (raw.variant == "cpu") != raw.cuda.is_none() {
             return Err("`cuda` must be set if and only if the variant is not `cpu`".to_owned());
         }
-        let pythons = raw.python.as_ref().map(|tags| {
-            tags.iter().filter_map(|t| t.strip_prefix("cp3")).filter_map(|minor| minor.parse().ok()).collect()
-        });
+        let minor = |tag: &String| tag.strip_prefix("cp3").and_then(|minor| minor.parse().ok());
         Ok(Build {
-            version: parse("version", &raw.version)?,
-            variant: raw.variant.clone(),
-            platform: parse("platform", &raw.platform)?,
+            version: raw.version,
+            variant: raw.variant,
+            platform: raw.platform,
             on_pypi,
             on_pytorch_index: !on_pypi || raw.also_on.iter().any(|i| i == "pytorch"),
-            cuda: raw.cuda.as_deref().map(|t| cuda("cuda", t)).transpose()?,
-            cudnn: parse_option("cudnn", raw.cudnn.as_deref())?,
-            nccl: parse_option("nccl", raw.nccl.as_deref())?,
-            triton: raw.triton.clone(),
-            targets: code_targets(raw.targets.as_deref(), &raw.ptx)?,
+            cuda: raw.cuda,
+            cudnn: raw.cudnn,
+            nccl: raw.nccl,
+            triton: raw.triton,
+            targets: code_targets(raw.targets, raw.ptx),
             targets_evidence: raw.targets_evidence,
-            pythons,
-            requires_python: parse_option("requires_python", raw.requires_python.as_deref())?,
-            glibc: parse_option("glibc", raw.glibc.as_deref())?,
+            pythons: raw.python.map(|tags| tags.iter().filter_map(minor).collect()),
+            requires_python: raw.requires_python,
+            glibc: raw.glibc,
             wheel_bytes: raw.wheel_bytes,
-            torchvision: parse_option("torchvision", raw.torchvision.as_deref())?,
-            torchaudio: parse_option("torchaudio", raw.torchaudio.as_deref())?,
+            torchvision: raw.torchvision,
+            torchaudio: raw.torchaudio,
             evidence: raw.evidence,
-            source: raw.source.clone(),
-            yanked: raw.yanked.clone(),
+            source: raw.source,
+            yanked: raw.yanked,
         })
     }
 }
 
-impl TryFrom<&RawCompanion> for Companion {
+impl TryFrom<RawCompanion> for Companion {
     type Error = RowError;
 
-    fn try_from(raw: &RawCompanion) -> Result<Self, RowError> {
+    fn try_from(raw: RawCompanion) -> Result<Self, RowError> {
         Ok(Companion {
-            package: raw.package.clone(),
-            version: parse("version", &raw.version)?,
-            torch: parse_option("torch", raw.torch.as_deref())?,
-            variant: raw.variant.clone(),
-            targets: code_targets(raw.targets.as_deref(), &raw.ptx)?,
-            platform: parse("platform", &raw.platform)?,
-            yanked: raw.yanked.clone(),
+            package: raw.package,
+            version: raw.version,
+            torch: raw.torch,
+            variant: raw.variant,
+            targets: code_targets(raw.targets, raw.ptx),
+            platform: raw.platform,
+            yanked: raw.yanked,
             evidence: raw.evidence,
-            source: raw.source.clone(),
+            source: raw.source,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Explains why each package of a solution has its version.
 
-use pep440_rs::{Operator, VersionSpecifier, VersionSpecifiers};
+use pep440_rs::{Operator, Version, VersionSpecifier, VersionSpecifiers};
 use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
 use petgraph::Direction;
 use petgraph::graphmap::DiGraphMap;
@@ -46,13 +46,35 @@ pub(super) fn of_requirements(problem: &Problem<'_>, packages: &mut [ChosenPacka
         package.reason = match pinned_by {
             _ if names_one => Choice::Asked,
             Some(pinned) => pinned,
-            None if !allowed.is_empty() => Choice::NewestAllowed(allowed),
+            None if !allowed.is_empty() && is_newest_allowed(problem, package, &asked) => {
+                Choice::NewestAllowed(allowed)
+            }
             None if !requested.is_empty() => Choice::Newest,
             None => match dependents.as_slice() {
                 [] => Choice::Newest,
                 [(one, _), rest @ ..] => Choice::NewestFor { package: (*one).to_owned(), others: rest.len() },
             },
         };
+    }
+}
+
+/// Whether no newer release that the request allows is known: then the request alone decided, not another package or
+/// the machine.
+fn is_newest_allowed(problem: &Problem<'_>, package: &ChosenPackage, asked: &[&VersionSpecifiers]) -> bool {
+    let chosen = package.version.clone().without_local();
+    let is_newer = |version: &Version, yanked: bool| {
+        let version = version.clone().without_local();
+        version > chosen
+            && !yanked
+            && (!version.any_prerelease() || chosen.any_prerelease())
+            && asked.iter().all(|specifiers| specifiers.contains(&version))
+    };
+    match problem.stack.get(package.name.as_str()) {
+        Some(table) => !table.versions.iter().any(|version| is_newer(version, false)),
+        None => {
+            let candidates = problem.candidates(&package.name).unwrap_or_default();
+            !candidates.iter().any(|c| is_newer(&c.release.version, c.release.yanked))
+        }
     }
 }
 

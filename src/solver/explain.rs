@@ -20,6 +20,40 @@ pub(super) fn span<T: ToString>(items: &[T]) -> String {
     }
 }
 
+/// The maximum number of runs of versions in a message.
+const MAX_RUNS: usize = 3;
+
+/// A package with some of its versions, as the subject of a sentence that is true of these versions and of no other:
+/// `torch 2.6.0 to 2.7.1, 2.9.0`. `a to b` stands for all versions between `a` and `b` in `all`, apart from
+/// pre-releases.
+pub(super) fn phrase(name: &str, versions: &[Version], all: &[Version]) -> String {
+    let mut runs: Vec<Vec<&Version>> = Vec::new();
+    let mut is_open = false;
+    for version in all {
+        if versions.contains(version) {
+            match runs.last_mut().filter(|_| is_open) {
+                Some(run) => run.push(version),
+                None => runs.push(vec![version]),
+            }
+            is_open = true;
+        } else if !version.any_prerelease() {
+            is_open = false;
+        }
+    }
+    match (runs.as_slice(), versions) {
+        ([run], _) => format!("{name} {}", span(run)),
+        ([], _) => format!("{name} {}", span(versions)),
+        (_, [a, b]) => format!("{name} {a} and {b}"),
+        (many, [first, .., last]) if many.len() > MAX_RUNS => {
+            format!("{} versions of {name} from {first} to {last}", versions.len())
+        }
+        (few, _) => {
+            let few: Vec<String> = few.iter().map(|run| span(run)).collect();
+            format!("{name} {}", few.join(", "))
+        }
+    }
+}
+
 fn sorted(ordinals: impl Iterator<Item = u32>) -> Vec<u32> {
     ordinals.collect::<BTreeSet<u32>>().into_iter().collect()
 }
@@ -96,7 +130,24 @@ impl Problem<'_> {
             other => other.to_string(),
         };
         let versions = self.versions(node, set);
-        if versions.is_empty() { name } else { format!("{name} {}", span(&versions)) }
+        if versions.is_empty() { name } else { phrase(&name, &versions, &self.all_versions(node)) }
+    }
+
+    /// All versions of a node's package that the problem knows, oldest first.
+    fn all_versions(&self, node: &Node) -> Vec<Version> {
+        let (Node::Build(name) | Node::Package(name) | Node::Extra(name, _)) = node else {
+            return Vec::new();
+        };
+        let mut versions: Vec<Version> = match self.stack.get(name.as_ref()) {
+            Some(table) => table.versions.clone(),
+            None => {
+                let candidates = self.candidates(name).unwrap_or_default();
+                candidates.iter().map(|c| c.release.version.clone()).collect()
+            }
+        };
+        versions.sort();
+        versions.dedup();
+        versions
     }
 
     /// The CUDA versions of a set of variants, oldest first.
@@ -138,5 +189,26 @@ impl Problem<'_> {
             .collect::<Vec<_>>()
             .join(", ");
         (text, source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phrase_covers_exactly_its_versions() {
+        let list = |text: &str| -> Vec<Version> { text.split(' ').map(|v| v.parse().unwrap()).collect() };
+        let all = list("1.0 1.1 2.0rc1 2.0 2.1 2.2 3.0 3.1");
+        for (versions, expected) in [
+            ("1.0", "a 1.0"),
+            ("1.0 1.1", "a 1.0 and 1.1"),
+            ("1.0 1.1 2.0", "a 1.0 to 2.0"),
+            ("1.0 3.1", "a 1.0 and 3.1"),
+            ("1.0 1.1 2.1 2.2 3.0", "a 1.0 and 1.1, 2.1 to 3.0"),
+            ("1.0 2.0 2.2 3.1", "4 versions of a from 1.0 to 3.1"),
+        ] {
+            assert_eq!(phrase("a", &list(versions), &all), expected);
+        }
     }
 }

@@ -54,6 +54,14 @@ impl Node {
         Node::Build(Arc::from(name))
     }
 
+    /// The package that the node is, with or without an extra.
+    pub(super) fn package_name(&self) -> Option<&str> {
+        match self {
+            Node::Package(name) | Node::Extra(name, _) => Some(name),
+            _ => None,
+        }
+    }
+
     /// The party of a conflict that the node represents.
     pub(super) fn party(&self) -> Option<Party> {
         Some(match self {

@@ -1,12 +1,15 @@
 //! Conflict reasons about hardware and builds: CUDA variants, drivers, GPUs, cuDNN, libc, Python.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
+
+use pep440_rs::Version;
 
 use super::{Order, Telling};
 use crate::model::conflict::Party;
 use crate::model::version::cuda_short;
 use crate::registry::STACK_PACKAGES;
-use crate::solver::explain::span;
+use crate::solver::explain::{phrase, span};
 use crate::solver::node::Node;
 use crate::solver::tables::{BuildRow, Set, is_stack_package};
 
@@ -45,7 +48,7 @@ impl Telling<'_, '_> {
             let mut shown: Vec<u32> = builds.iter().map(|b| b.version_ordinal).collect();
             shown.sort_unstable();
             shown.dedup();
-            let shown: Vec<_> = shown.iter().map(|v| &table.versions[*v as usize]).collect();
+            let shown: Vec<Version> = shown.iter().map(|v| table.versions[*v as usize].clone()).collect();
             let place = match (&p.asked.request.only_index, by_index) {
                 (Some(only), true) if only.value == "pypi" => " on PyPI".to_owned(),
                 (Some(only), true) => format!(" on the index {}", only.value),
@@ -55,7 +58,11 @@ impl Telling<'_, '_> {
             let source = builds.last().map(|b| p.registry.source_text(&b.source)).unwrap_or_default();
             self.say(
                 Order::Builds,
-                format!("{name} {}{place} {verb} built for CUDA {}", span(&shown), span(&cuda)),
+                format!(
+                    "{}{place} {verb} built for CUDA {}",
+                    phrase(name, &shown, &table.versions),
+                    span(&cuda)
+                ),
                 &[Party::package(name), Party::Cuda],
                 source,
             );
@@ -196,7 +203,11 @@ impl Telling<'_, '_> {
             let has = if shown.len() == 1 { "has" } else { "have" };
             self.say(
                 Order::Gpus,
-                format!("{name} {} {has} only CPU builds; none runs on {}", span(&shown), gpu.label()),
+                format!(
+                    "{} {has} only CPU builds; none runs on {}",
+                    phrase(name, &shown, &table.versions),
+                    gpu.label()
+                ),
                 &[Party::package(name), Party::Gpu],
                 p.registry.source_text(&last.source),
             );
@@ -235,17 +246,13 @@ impl Telling<'_, '_> {
                 && p.variants[b.variant as usize].cuda.is_some()
                 && !p.gpu_excludes(b, gpu_index)
         });
-        let mut flavours: Vec<&str> =
-            known.iter().map(|b| p.variants[b.variant as usize].name.as_str()).collect();
-        flavours.sort_by_key(|name| p.variants.iter().position(|v| v.name == *name));
-        flavours.dedup();
-        let code = match other {
-            true => format!(" as {}{code}", flavours.join(", ")),
-            false => code,
+        let subject = match other {
+            true => self.by_variant(name, &known),
+            false => phrase(name, &shown, &table.versions),
         };
         self.say(
             Order::Gpus,
-            format!("{name} {}{code} {have} no code for {}", span(&shown), gpu.label()),
+            format!("{subject}{code} {have} no code for {}", gpu.label()),
             &[Party::package(name), Party::Gpu],
             p.registry.source_text(&newest.source),
         );
@@ -260,6 +267,47 @@ impl Telling<'_, '_> {
         }
     }
 
+    /// Builds as the subject of a sentence, by variant: `torch 2.12.0 to 2.15.0 as cu132, 2.9.0 to 2.14.1 as cu130`. The
+    /// newest variants are listed, the others counted.
+    fn by_variant(&self, name: &str, builds: &[&&BuildRow<'_>]) -> String {
+        /// The maximum number of groups of variants in a message.
+        const MAX_GROUPS: usize = 3;
+        let p = self.problem;
+        let table = &p.stack[name];
+        let versions_of = |variant: u32, rows: &mut dyn Iterator<Item = &BuildRow<'_>>| {
+            let mut versions: Vec<Version> =
+                rows.filter(|b| b.variant == variant).map(|b| b.version.clone()).collect();
+            versions.sort();
+            versions.dedup();
+            versions
+        };
+        let mut variants: Vec<u32> = builds.iter().map(|b| b.variant).collect();
+        variants.sort_unstable_by_key(|variant| Reverse(p.variants[*variant as usize].cuda.clone()));
+        variants.dedup();
+        // Variants with the same versions are named together.
+        let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+        for variant in variants {
+            let versions = versions_of(variant, &mut builds.iter().map(|b| **b));
+            let all = versions_of(variant, &mut table.builds.iter());
+            let versions = phrase("", &versions, &all).trim_start().to_owned();
+            let variant = p.variants[variant as usize].name.as_str();
+            match groups.iter_mut().find(|(known, _)| *known == versions) {
+                Some((_, variants)) => variants.push(variant),
+                None => groups.push((versions, vec![variant])),
+            }
+        }
+        let listed: Vec<String> = groups
+            .iter()
+            .take(MAX_GROUPS)
+            .map(|(versions, variants)| format!("{versions} as {}", variants.join(", ")))
+            .collect();
+        let more = match groups.len().saturating_sub(MAX_GROUPS) {
+            0 => "",
+            _ => ", and builds for older CUDA releases",
+        };
+        format!("{name} {}{more}", listed.join(", "))
+    }
+
     pub(super) fn libc(&mut self) {
         let p = self.problem;
         let parents: Vec<(Node, Set)> =
@@ -269,12 +317,9 @@ impl Telling<'_, '_> {
         }
         for (parent, set) in parents {
             if let Some(party) = parent.party() {
-                self.say(
-                    Order::Wheels,
-                    format!("{} needs a newer C library", p.name_versions(&parent, &set)),
-                    &[party, Party::Glibc],
-                    "wheel tags",
-                );
+                let need = if p.versions(&parent, &set).len() == 1 { "needs" } else { "need" };
+                let text = format!("{} {need} a newer C library", p.name_versions(&parent, &set));
+                self.say(Order::Wheels, text, &[party, Party::Glibc], "wheel tags");
             }
         }
         if let Some(libc) = &p.machine.libc {

@@ -17,22 +17,26 @@ impl Telling<'_, '_> {
     /// Adds requirements between packages, the user's constraints and advisories.
     pub(super) fn packages(&mut self) {
         let p = self.problem;
-        let pairs: Vec<(Node, Node, Set)> =
-            self.leaves.needs.iter().map(|((a, b), s)| (a.clone(), b.clone(), s.clone())).collect();
+        // A package and its extras are one package: what is required of any of them is one sentence.
+        let mut pairs: Vec<(Node, Node, Set)> = Vec::new();
+        for ((parent, dependency), set) in &self.leaves.needs {
+            let is_same = |(a, b, _): &&mut (Node, Node, Set)| {
+                a == parent && b.package_name().is_some() && b.package_name() == dependency.package_name()
+            };
+            match pairs.iter_mut().find(is_same) {
+                Some((.., all)) => *all = all.union(set),
+                None => pairs.push((parent.clone(), dependency.clone(), set.clone())),
+            }
+        }
         for (parent, dependency, set) in pairs {
             let (Node::Build(from) | Node::Package(from) | Node::Extra(from, _)) = &parent else {
                 continue;
             };
             match &dependency {
                 Node::Package(to) | Node::Extra(to, _) if to != from => {
-                    let text = self.requirement_text(&parent, &set, to);
-                    let verb = if p.versions(&parent, &set).len() == 1 { "needs" } else { "need" };
-                    self.say(
-                        Order::Packages,
-                        format!("{} {verb} {text}", p.name_versions(&parent, &set)),
-                        &[Party::package(&**from), Party::package(&**to)],
-                        "its metadata",
-                    );
+                    let text = self.needs_text(&parent, &set, to);
+                    let parties = [Party::package(&**from), Party::package(&**to)];
+                    self.say(Order::Packages, text, &parties, "its metadata");
                     if self.requires_missing_version(&parent, &set, to) {
                         let text = self.available_text(to);
                         self.available(text, to);
@@ -103,11 +107,34 @@ impl Telling<'_, '_> {
         })
     }
 
-    /// The requirement as written in the metadata of the newest version in a set.
-    pub(super) fn requirement_text(&self, parent: &Node, set: &Set, to: &str) -> String {
+    /// What the versions in a set require of a package: the requirement as written, if all of them state the same one;
+    /// else that of the newest, and that the others differ.
+    fn needs_text(&self, parent: &Node, set: &Set, to: &str) -> String {
         let p = self.problem;
-        let newest = p.members(parent, set).last().copied();
-        let text = match (parent, newest) {
+        let need = |part: &Set| if p.versions(parent, part).len() == 1 { "needs" } else { "need" };
+        let members = p.members(parent, set);
+        let text_of = |i: &u32| self.requirement_text(parent, *i, to);
+        let Some(newest) = members.last().map(text_of) else {
+            return format!("{} {} {to}", p.name_versions(parent, set), need(set));
+        };
+        let of = |part: &mut dyn Iterator<Item = &u32>| {
+            part.fold(Set::empty(), |all, i| all.union(&Set::singleton(*i)))
+        };
+        // Representatives stand for versions with the same requirements, so their members are compared as well.
+        let same = of(&mut members.iter().filter(|i| text_of(i) == newest));
+        let others = of(&mut members.iter().filter(|i| text_of(i) != newest));
+        let first = format!("{} {} {newest}", p.name_versions(parent, &same), need(&same));
+        if others.is_empty() {
+            return first;
+        }
+        let have = if p.versions(parent, &others).len() == 1 { "has" } else { "have" };
+        format!("{first}; {} {have} other requirements on {to}", p.name_versions(parent, &others))
+    }
+
+    /// The requirement of one candidate on a package, as its metadata states it.
+    pub(super) fn requirement_text(&self, parent: &Node, candidate: u32, to: &str) -> String {
+        let p = self.problem;
+        let text = match (parent, Some(candidate)) {
             (Node::Build(name), Some(i)) => p.stack[name.as_ref()].builds[i as usize]
                 .torch_requirement
                 .as_ref()

@@ -12,7 +12,7 @@ use crate::index::{Fetched, Guess, IndexClient, IndexConfig, IndexError};
 use crate::model::host::Host;
 use crate::model::metadata::marker_environment;
 use crate::model::request::{Preferences, Request};
-use crate::model::solution::{Answer, Need, Solution};
+use crate::model::solution::{Answer, Need, Note, Solution};
 use crate::model::wheel::Python;
 use crate::registry::Registry;
 use crate::registry::STACK_PACKAGES;
@@ -77,6 +77,7 @@ pub(super) fn solve_full(
                 fill_sizes(client, &mut solution);
                 fill_hashes(client, &mut solution, &bar).map_err(|e| index_error(&e, request))?;
                 bar.finish_and_clear();
+                solution.notes.extend(missing_builds(universe));
                 return Ok(Answer::Solution(solution));
             }
             answer => {
@@ -128,6 +129,23 @@ pub(super) fn solve_full(
         }
     }
     Err(CliError::internal(format!("no answer after {MAX_ROUNDS} rounds")))
+}
+
+/// That the pytorch index lacks builds which the registry lists: a mirror without them, or a mistyped address.
+fn missing_builds(universe: &Universe) -> Option<Note> {
+    let indexes = universe.indexes_without("torch");
+    let variants: Vec<&str> = indexes.iter().filter_map(|index| index.strip_prefix("pytorch/")).collect();
+    let newest = variants.last()?;
+    let more = match variants.len() - 1 {
+        0 => String::new(),
+        n => format!(" and {n} more variants"),
+    };
+    Some(Note {
+        text: format!(
+            "the index pytorch has no torch for {newest}{more} at the address in use: these builds were left out"
+        ),
+        source: None,
+    })
 }
 
 /// Adds missing file sizes: HTML index pages have none, and the lock has the size of each chosen file.

@@ -117,13 +117,25 @@ impl Judge<'_> {
 
     /// Checks the driver by the image's release notes: a branch for every GPU, older drivers for data-centre GPUs.
     fn by_branch(&mut self, have: &DottedVersion, branch: u32) {
-        if have.major() >= branch {
-            self.yes.push(format!("driver {have} is of branch {branch} or newer"));
-            return;
-        }
         let is_data_centre =
             |gpu: &Gpu| gpu.name.as_ref().is_some_and(|name| self.registry.is_data_centre(name));
         let gpus = self.host.gpus.as_deref().unwrap_or_default();
+        if have.major() >= branch {
+            // Release notes name a branch below the minimum of the CUDA major where cuda-compat makes up for it, which
+            // works on data-centre GPUs only.
+            let os = self.host.system.platform.os;
+            let floor = self.cuda().and_then(|cuda| required_driver(self.registry, &cuda, os, Policy::Minor));
+            match (floor, &self.image.cuda) {
+                (Some(floor), Some(cuda)) if *have < floor.value && !gpus.iter().all(is_data_centre) => {
+                    self.no.push(format!(
+                        "its CUDA {cuda} needs driver >= {}, but the driver is {have}; its release notes allow branch {branch}, which needs forward compatibility, on data-centre GPUs only",
+                        floor.value
+                    ));
+                }
+                _ => self.yes.push(format!("driver {have} is of branch {branch} or newer")),
+            }
+            return;
+        }
         let allowed = &self.image.data_centre_drivers;
         let fits = allowed.iter().any(|lowest| lowest.major() == have.major() && have >= lowest);
         if fits && !gpus.is_empty() && gpus.iter().all(is_data_centre) {

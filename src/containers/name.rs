@@ -20,9 +20,11 @@ pub enum NameError {
         /// The known repositories.
         known: String,
     },
-    /// The repository has no such tag.
+    /// The tag never existed, or is not in the registry.
     #[error("`{repository}{}{tag}` {why}", if tag.is_empty() { "" } else { ":" })]
     NoSuchTag {
+        /// Whether the registry knows that the tag never existed; otherwise nothing is known of it.
+        never_existed: bool,
         /// The repository.
         repository: String,
         /// The tag.
@@ -61,10 +63,10 @@ pub fn find<'r>(registry: &'r Registry, text: &str) -> Result<&'r Image, NameErr
         None if tag.is_empty() || tag == "latest" => {
             "names no release: `latest` changes over time".to_owned()
         }
-        None => "is not a known tag".to_owned(),
+        None => "is not in the registry: its contents are unknown".to_owned(),
     };
     let near = nearest(&of_repository, &tag);
-    Err(NameError::NoSuchTag { repository, tag, why, near })
+    Err(NameError::NoSuchTag { never_existed: never.is_some(), repository, tag, why, near })
 }
 
 /// Repository and tag of a name, without the host of Docker Hub and without a digest.

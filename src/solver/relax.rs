@@ -294,14 +294,17 @@ impl Relaxer<'_, '_> {
             add(Change::Python(Python::new(0)), Party::Python, &|r| r.python = None);
         }
         if let Some(limit) = &original.only_index {
-            let other = if limit.value == "pypi" { "pytorch" } else { "pypi" };
-            add(Change::AllowIndex(other.to_owned()), Party::Index, &|r| r.only_index = None);
+            add(Change::AllowIndex(limit.value.clone()), Party::Index, &|r| r.only_index = None);
         }
         for (request, change, party) in changes {
             if let Some(solution) = self.solve(self.inputs.host, &request) {
                 let change = match (change, &solution.stack) {
                     (Change::Python(_), _) => Change::Python(solution.python),
                     (Change::OtherVariant(_), Some(stack)) => Change::Variant(stack.variant.clone()),
+                    // The solution says which indexes it takes packages from.
+                    (Change::AllowIndex(allowed), _) => {
+                        Change::AllowIndex(indexes_beside(&allowed, &solution))
+                    }
                     (change, _) => change,
                 };
                 self.offer(change, party, &solution);
@@ -420,4 +423,16 @@ fn other_version(name: &str, asked: Option<&VersionOrUrl>, solution: &Solution) 
         Some(found) => Change::Release { package, version: found.version.clone() },
         None => Change::WithoutRequest(package),
     }
+}
+
+/// The names of the indexes that a solution uses, apart from an allowed one.
+fn indexes_beside(allowed: &str, solution: &Solution) -> String {
+    let family = |index: &str| index.split('/').next().unwrap_or(index).to_owned();
+    let of_packages = solution.packages.iter().filter_map(|p| p.source.index()).map(family);
+    let of_stack = solution.stack.iter().map(|stack| family(&stack.index));
+    let mut names: Vec<String> =
+        of_packages.chain(of_stack).filter(|name| *name != family(allowed)).collect();
+    names.sort();
+    names.dedup();
+    names.join(" and ")
 }

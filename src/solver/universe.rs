@@ -46,6 +46,14 @@ impl Universe {
         }
     }
 
+    /// The indexes that were asked for `project` and do not have it, sorted.
+    pub fn indexes_without(&self, project: &str) -> Vec<&str> {
+        let absent = self.pages.iter().filter(|((_, p), page)| p == project && page.is_none());
+        let mut indexes: Vec<&str> = absent.map(|((index, _), _)| index.as_str()).collect();
+        indexes.sort_unstable();
+        indexes
+    }
+
     /// The indexes whose page of `project` was fetched.
     pub fn indexes_with<'a>(&'a self, project: &str) -> impl Iterator<Item = &'a str> {
         self.pages

@@ -70,6 +70,13 @@ fn gpus(
             let covered: Vec<String> =
                 envelope.coverage.iter().map(|c| c.compute_capability.to_string()).collect();
             found.push(findings::gpu_not_covered(&label, &covered));
+            // Below the lowest minimum no GPU would do.
+            if let (Some(driver), Some(lowest)) = (driver, &envelope.driver)
+                && driver < lowest
+                && !found.iter().any(|f| f.code == Code::DriverTooOld)
+            {
+                found.push(findings::driver_too_old(driver, lowest, "every GPU"));
+            }
             continue;
         };
         let Some(driver) = driver else { continue };
@@ -167,6 +174,7 @@ mod tests {
             (Some("470.57.02"), Some(Some((8, 0))), "2.35", &[Code::DriverTooOld]),
             (Some("595.45.04"), Some(Some((7, 0))), "2.35", &[Code::DriverTooNew]),
             (Some("570.26"), Some(Some((9, 0))), "2.35", &[Code::GpuNotCovered]),
+            (Some("470.57.02"), Some(Some((9, 0))), "2.35", &[Code::GpuNotCovered, Code::DriverTooOld]),
             (Some("570.26"), Some(Some((8, 0))), "2.17", &[Code::LibcTooOld]),
             (None, Some(None), "2.35", &[Code::NotJudged]),
             (None, None, "2.35", &[Code::NotJudged]),

@@ -10,6 +10,7 @@ fn an_image_on_a_machine() {
     let context = TestContext::new();
     let torch = "pytorch/pytorch:2.5.0-cuda12.4-cudnn9-runtime";
     let nvidia = "nvcr.io/nvidia/pytorch:24.05-py3";
+    let late = "nvcr.io/nvidia/pytorch:25.08-py3";
     let tensorflow = "tensorflow/tensorflow:2.9.0-gpu";
     for (image, gpu, driver, verdict, says) in [
         (torch, "NVIDIA H200", "580.159.04", "runs", "driver 580.159.04 >= 525.60.13"),
@@ -18,10 +19,17 @@ fn an_image_on_a_machine() {
         (nvidia, "NVIDIA H200", "560.35.03", "unknown", "driver 560.35.03 is of branch 545 or newer"),
         (nvidia, "NVIDIA H200", "535.129.03", "unknown", "forward compatibility allows it"),
         (nvidia, "RTX 4090", "535.129.03", "does-not-run", "require driver branch 545"),
+        // Release notes name branch 575, and CUDA 13 needs 580 where forward compatibility does not help.
+        (late, "RTX 4090", "575.57.08", "does-not-run", "its CUDA 13.0.0 needs driver >= 580.65.06"),
+        (late, "NVIDIA H200", "575.57.08", "unknown", "driver 575.57.08 is of branch 575 or newer"),
         (tensorflow, "Tesla T4", "450.80.02", "runs", "driver 450.80.02 >= 450.80.02"),
         (tensorflow, "Tesla T4", "450.36.06", "does-not-run", "it needs driver >= 450.80.02"),
     ] {
-        let code = i32::from(verdict == "does-not-run");
+        let code = match verdict {
+            "runs" => 0,
+            "does-not-run" => 1,
+            _ => 3,
+        };
         let arguments = ["plan", "--image", image, "--gpu", gpu, "--driver", driver];
         let json = context.run(&[&arguments[..], &["--json"]].concat()).expect(code).json();
         assert_eq!(json["verdict"], verdict, "{image} {gpu} {driver}: {json:#}");
@@ -31,7 +39,7 @@ fn an_image_on_a_machine() {
     // Rows are of one processor.
     let other =
         ["plan", "--image", torch, "--gpu", "GH200", "--driver", "580.65.06", "--platform", "linux-aarch64"];
-    let run = context.run(&other).expect(0);
+    let run = context.run(&other).expect(3);
     assert!(
         run.flat().contains("image data only for linux-x86_64, not for linux-aarch64"),
         "{}",
@@ -49,14 +57,14 @@ fn names_that_mean_nothing() {
             "never existed: images from 2.4.0 on have cuDNN 9 nearest pytorch/pytorch:2.5.0-cuda12.1-cudnn9-runtime",
         ),
         ("pytorch/pytorch:2.8.0-cuda11.8-cudnn8-devel", 1, "never existed: 2.8 was built for CUDA 12.6"),
-        ("pytorch/pytorch:9.9", 1, "is not a known tag nearest"),
+        ("pytorch/pytorch:9.9", 3, "is not in the registry: its contents are unknown nearest"),
         (
             "pytorch/pytorch",
-            1,
+            3,
             "names no release: `latest` changes over time nearest pytorch/pytorch:2.13.0-cuda13.2",
         ),
-        ("pytorch/pytorch@sha256:ab", 1, "has only a digest"),
-        ("ubuntu:24.04", 2, "unknown image repository `ubuntu`"),
+        ("pytorch/pytorch@sha256:ab", 3, "has only a digest"),
+        ("ubuntu:24.04", 3, "unknown image repository `ubuntu`"),
         ("no image", 2, "`no image` is not an image name"),
         ("x:$(reboot)", 2, "is not an image name"),
     ] {

@@ -306,6 +306,21 @@ fn an_index_that_owns_packages() {
     assert!(pypi.paths().iter().all(|p| !p.contains("corp")), "its name is not told to another index");
     let requirements = context.run(&["export", "requirements.txt"]).expect(0);
     assert!(requirements.stdout.contains(&format!("--extra-index-url {}/simple", corp.address)));
+    // Without it the way out names it, and no other index.
+    let run = context.run(&["resolve", "--gpu", "H200", "--only-index", "pypi", "--force"]).expect(1);
+    assert!(run.stdout.contains("allow the corp index"), "{}", run.shown());
+    assert!(!run.stdout.contains("pytorch index"), "{}", run.shown());
+}
+
+/// A mirror without torch's builds, or a mistyped address, must not silently give an older torch.
+#[test]
+fn builds_that_the_pytorch_index_lacks_are_reported() {
+    let wheels = vec![("pypi", wheel("torch", "2.10.0").tags("cp312-cp312-manylinux_2_28_x86_64"))];
+    let server = IndexServer::start(wheels, Shape::default());
+    let context = TestContext::with_index(&server);
+    let run = context.run(&["resolve", "torch", "--gpu", "V100", "--driver", "580.65.06"]).expect(0);
+    assert!(run.flat().contains("the index pytorch has no torch for cu129 and 8 more"), "{}", run.shown());
+    assert!(run.flat().contains("these builds were left out"), "{}", run.shown());
 }
 
 #[test]

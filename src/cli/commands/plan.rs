@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::cli::args::{GlobalArgs, PlanArgs};
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, Failure};
 use crate::cli::exit;
 use crate::cli::printer::{DIM, ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::settings::Project;
@@ -51,12 +51,13 @@ fn image(name: &str, host: &Host, registry: &Registry, printer: &Printer) -> Res
         Err(error @ NameError::NotAName(_)) => return Err(CliError::usage(error.to_string())),
         // The registry cannot answer for this image, so this is an error.
         Err(error @ NameError::UnknownRepository { .. }) => {
-            return Err(CliError::registry(error.to_string()));
+            return Err(CliError::new(Failure::UnknownRow, error.to_string()));
         }
         Err(error) => {
-            let near = match &error {
-                NameError::NoSuchTag { near, .. } => near.clone(),
-                _ => Vec::new(),
+            let (near, code) = match &error {
+                NameError::NoSuchTag { near, never_existed: true, .. } => (near.clone(), exit::NO),
+                NameError::NoSuchTag { near, .. } => (near.clone(), exit::NOT_KNOWN),
+                _ => (Vec::new(), exit::NOT_KNOWN),
             };
             if printer.json {
                 let error = json!({ "code": "image", "message": error.to_string(), "hint": near.first() });
@@ -70,11 +71,15 @@ fn image(name: &str, host: &Host, registry: &Registry, printer: &Printer) -> Res
                     ));
                 }
             }
-            return Ok(exit::NO);
+            return Ok(code);
         }
     };
     let judged = containers::judge(registry, image, host);
-    let code = if judged.verdict == Verdict::DoesNotRun { exit::NO } else { exit::YES };
+    let code = match judged.verdict {
+        Verdict::Runs => exit::YES,
+        Verdict::DoesNotRun => exit::NO,
+        Verdict::Unknown => exit::NOT_KNOWN,
+    };
     if printer.json {
         printer.json(&json!({
             "image": {

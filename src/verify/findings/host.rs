@@ -31,7 +31,7 @@ pub fn libc_too_old(have: &DottedVersion, need: &DottedVersion) -> Finding {
 pub fn driver_too_old(driver: &DottedVersion, floor: &DottedVersion, gpu: &str) -> Finding {
     let text = format!("driver {driver} is below {floor}, which {gpu} needs for this stack");
     let fix = format!(
-        "update the NVIDIA driver on the host to {floor} or newer, or run `envlock resolve --redetect`"
+        "update the NVIDIA driver on the host to {floor} or newer, or solve again for this machine: `envlock resolve --redetect` on it"
     );
     finding(Code::DriverTooOld, Severity::Error, text).fixed_by(Fix::advice(fix))
 }

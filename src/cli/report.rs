@@ -1,6 +1,5 @@
 //! The answer of `resolve` as text and as JSON.
 
-use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
@@ -246,29 +245,30 @@ fn driver_reason(
 
 /// `driver >= 580.65.06, compute capability 7.5, 8.0, 9.0, glibc >= 2.28, linux-x86_64`
 pub(super) fn runs_on(envelope: &Envelope) -> String {
-    let mut parts = Vec::new();
-    if let Some(driver) = &envelope.driver {
-        parts.push(format!("driver >= {driver}"));
-    }
-    if !envelope.coverage.is_empty() {
-        let mut by_major: BTreeMap<u8, Vec<u8>> = BTreeMap::new();
-        for row in &envelope.coverage {
-            by_major.entry(row.compute_capability.major).or_default().push(row.compute_capability.minor);
+    let mut parts: Vec<String> = envelope.driver.iter().map(|driver| format!("driver >= {driver}")).collect();
+    // GPUs with the lowest minimum first, then each group with limits of its own.
+    let mut groups: Vec<(Option<String>, Vec<String>)> = Vec::new();
+    for row in &envelope.coverage {
+        let above = row.driver_min.as_ref().filter(|min| Some(*min) != envelope.driver.as_ref());
+        let above = above.map(|min| format!(">= {min}"));
+        let below = row.driver_below.as_ref().map(|below| format!("< {below}"));
+        let limits: Vec<String> = above.into_iter().chain(below).collect();
+        let limits = (!limits.is_empty()).then(|| limits.join(", "));
+        let capability = row.compute_capability.to_string();
+        match groups.iter_mut().find(|(known, _)| *known == limits) {
+            Some((_, capabilities)) => capabilities.push(capability),
+            None => groups.push((limits, vec![capability])),
         }
-        let spans: Vec<String> = by_major
-            .iter()
-            .map(|(major, minors)| {
-                let list: Vec<String> = minors.iter().map(|m| format!("{major}.{m}")).collect();
-                list.join(", ")
-            })
-            .collect();
-        parts.push(format!("compute capability {}", spans.join(", ")));
     }
-    if let Some(glibc) = &envelope.glibc {
-        parts.push(format!("glibc >= {glibc}"));
+    groups.sort_by_key(|(limits, _)| limits.is_some());
+    for (i, (limits, capabilities)) in groups.iter().enumerate() {
+        let what = if i == 0 { "compute capability " } else { "" };
+        let limits = limits.as_ref().map(|limits| format!(" with driver {limits}")).unwrap_or_default();
+        parts.push(format!("{what}{}{limits}", capabilities.join(", ")));
     }
+    parts.extend(envelope.glibc.iter().map(|glibc| format!("glibc >= {glibc}")));
     parts.push(envelope.platform.to_string());
-    parts.join(", ")
+    parts.join("; ")
 }
 
 /// Prints a conflict: the facts, then the ways out.

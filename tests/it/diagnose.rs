@@ -354,6 +354,9 @@ fn here_is_a_witness_too() {
     std::fs::remove_file(env.site.join("nvidia/cudnn/lib/libcudnn_ops.so.9")).unwrap();
     let broken = env.context.run(&["diagnose", "--here", "--json"]).expect(1).json();
     assert_eq!(broken["causes"][1]["code"], "missing-library", "{broken:#}");
+    // A log that is piped is read without `-` too.
+    let piped = diagnose(&env.context, "Error 802: system not yet initialized\n", &["--here", "--json"]);
+    assert!(piped.json().to_string().contains("fabric-manager"), "{}", piped.shown());
     // Beside a log both speak.
     let both = diagnose(&env.context, "Error 802: system not yet initialized\n", &["--here", "-", "--json"]);
     let codes: Vec<String> =

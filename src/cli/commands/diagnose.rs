@@ -30,7 +30,7 @@ pub(super) fn run(global: &GlobalArgs, args: &DiagnoseArgs, printer: &Printer) -
             }
             read(std::fs::File::open(path).map_err(|e| unreadable(path, &e))?, &registry)?
         }
-        (None, true) => Facts::default(),
+        (None, true) if !is_piped() => Facts::default(),
         _ => read(std::io::stdin().lock(), &registry)?,
     };
     let here = if args.here { Some(Here::look(global, &mut facts, &registry)?) } else { None };
@@ -52,6 +52,21 @@ pub(super) fn run(global: &GlobalArgs, args: &DiagnoseArgs, printer: &Printer) -
         (true, true) => exit::YES,
         (true, false) => exit::NOT_KNOWN,
     })
+}
+
+/// Whether standard input is a pipe or a file, so that somebody gave a text.
+fn is_piped() -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt as _;
+        let metadata = std::fs::metadata("/dev/stdin");
+        metadata.is_ok_and(|m| m.file_type().is_fifo() || m.is_file())
+    }
+    #[cfg(not(unix))]
+    {
+        use std::io::IsTerminal as _;
+        !std::io::stdin().is_terminal()
+    }
 }
 
 fn unreadable(path: &std::path::Path, error: &std::io::Error) -> CliError {

@@ -1,6 +1,5 @@
 //! The answer of `resolve` as text and as JSON.
 
-
 use serde_json::{Value, json};
 
 use super::printer::{DIM, GOOD, Printer, wrap};

@@ -10,6 +10,7 @@ use crate::index::locate::{self, Located, Places};
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::project::specifiers_allow;
 use crate::model::request::{Limit, Origin, PythonAllowed, PythonRequest, Request, UserRequirement};
+use crate::model::text::{clean, shell_word};
 use crate::model::wheel::Python;
 use crate::registry::{Registry, RegistryFile};
 
@@ -68,7 +69,10 @@ pub(super) fn request(
     let mut request = match (&project.manifest, packages.is_empty()) {
         (Some(_), false) => {
             return Err(CliError::usage("packages cannot be named if there is an envlock.toml").hint(
-                format!("add them with `envlock add {}`", crate::model::text::clean(&packages.join(" "), 80)),
+                format!(
+                    "add them with `envlock add {}`",
+                    packages.iter().map(|text| shell_word(&clean(text, 80))).collect::<Vec<_>>().join(" ")
+                ),
             ));
         }
         (Some(manifest), true) => manifest.request.clone(),

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
+
 use super::{Order, Telling};
 use crate::model::conflict::Party;
 use crate::model::request::Origin;
@@ -12,6 +14,18 @@ use crate::solver::tables::{Set, is_stack_package};
 
 /// The maximum number of extras in a message.
 const MAX_LISTED_EXTRAS: usize = 12;
+
+/// A requirement without regard to how it is written: `a (<2,>=1)` and `a>=1,<2` are the same.
+fn meaning(text: &str) -> String {
+    let Ok(requirement) = text.parse::<Requirement<VerbatimUrl>>() else { return text.to_owned() };
+    let Some(VersionOrUrl::VersionSpecifier(specifiers)) = &requirement.version_or_url else {
+        return text.to_owned();
+    };
+    let mut words: Vec<String> = specifiers.iter().map(ToString::to_string).collect();
+    words.extend(requirement.extras.iter().map(ToString::to_string));
+    words.sort();
+    words.join(" ")
+}
 
 impl Telling<'_, '_> {
     /// Adds requirements between packages, the user's constraints and advisories.
@@ -114,6 +128,7 @@ impl Telling<'_, '_> {
         let need = |part: &Set| if p.versions(parent, part).len() == 1 { "needs" } else { "need" };
         let members = p.members(parent, set);
         let text_of = |i: &u32| self.requirement_text(parent, *i, to);
+        let meaning_of = |i: &u32| meaning(&text_of(i));
         let Some(newest) = members.last().map(text_of) else {
             return format!("{} {} {to}", p.name_versions(parent, set), need(set));
         };
@@ -121,8 +136,8 @@ impl Telling<'_, '_> {
             part.fold(Set::empty(), |all, i| all.union(&Set::singleton(*i)))
         };
         // Representatives stand for versions with the same requirements, so their members are compared as well.
-        let same = of(&mut members.iter().filter(|i| text_of(i) == newest));
-        let others = of(&mut members.iter().filter(|i| text_of(i) != newest));
+        let same = of(&mut members.iter().filter(|i| meaning_of(i) == meaning(&newest)));
+        let others = of(&mut members.iter().filter(|i| meaning_of(i) != meaning(&newest)));
         let first = format!("{} {} {newest}", p.name_versions(parent, &same), need(&same));
         if others.is_empty() {
             return first;

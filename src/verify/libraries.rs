@@ -44,6 +44,7 @@ pub(super) fn check(
     let Some(process) = &native.process else { return area };
     let judge = Judge { native, installed, process };
     let mut of_cudnn = Vec::new();
+    let mut shadows = Vec::new();
     for (at, object) in process.objects.iter().enumerate().skip(1) {
         let name = file_name(&object.path);
         if name.starts_with("libcudnn") {
@@ -52,9 +53,10 @@ pub(super) fn check(
         if name.starts_with("libcuda.so") {
             driver_library::loaded(object, host, registry, &mut area.findings);
         } else {
-            area.findings.extend(judge.shadowed(at, object, &name));
+            shadows.extend(judge.shadowed(at, object, &name));
         }
     }
+    area.findings.extend(one_for_each_folder(shadows));
     area.findings.extend(judge.missing());
     area.findings.extend(driver_library::absent(process, host, expect_driver_library));
     area.findings.extend(judge.missing_versions());
@@ -90,6 +92,25 @@ fn unreadable(native: &Native, installed: &Installed, found: &mut Vec<Finding>) 
     }
 }
 
+/// One finding for the libraries of a package that a folder shadows: the most severe stands for all.
+fn one_for_each_folder(shadows: Vec<(Severity, Shadow)>) -> Vec<Finding> {
+    let mut groups: Vec<(Severity, Shadow)> = Vec::new();
+    for (severity, shadow) in shadows {
+        let is_same = |(_, known): &&mut (Severity, Shadow)| {
+            (&known.folder, &known.package, &known.fix) == (&shadow.folder, &shadow.package, &shadow.fix)
+        };
+        match groups.iter_mut().find(is_same) {
+            Some((worst, known)) if severity > *worst => {
+                *known = Shadow { others: known.others + 1, ..shadow };
+                *worst = severity;
+            }
+            Some((_, known)) => known.others += 1,
+            None => groups.push((severity, shadow)),
+        }
+    }
+    groups.into_iter().map(|(severity, shadow)| findings::shadowed_library(severity, shadow)).collect()
+}
+
 struct Judge<'a> {
     native: &'a Native,
     installed: &'a Installed,
@@ -98,7 +119,7 @@ struct Judge<'a> {
 
 impl Judge<'_> {
     /// Reports an object that the loader takes although the environment has a library of that name.
-    fn shadowed(&self, at: usize, object: &Object, name: &str) -> Option<Finding> {
+    fn shadowed(&self, at: usize, object: &Object, name: &str) -> Option<(Severity, Shadow)> {
         // Also compares SONAMEs: a file name may have the full version.
         let serves = |own: &&OwnLibrary| {
             file_name(&own.file) == name || (object.soname.is_some() && own.library.soname == object.soname)
@@ -151,9 +172,10 @@ impl Judge<'_> {
             there,
             here,
             effect,
+            others: 0,
             fix,
         };
-        Some(findings::shadowed_library(severity, shadow))
+        Some((severity, shadow))
     }
 
     /// Why the loader takes a file, and the fix.

@@ -51,6 +51,8 @@ pub struct Shadow {
     pub here: Option<String>,
     /// What the version difference breaks.
     pub effect: Option<ShadowEffect>,
+    /// Number of other libraries that the loader takes from the same folder for the same reason.
+    pub others: usize,
     /// The fix, if there is one.
     pub fix: Option<Fix>,
 }
@@ -80,8 +82,13 @@ pub fn shadowed_library(severity: Severity, shadow: Shadow) -> Finding {
         (Some(there), None) => format!(". {there} there"),
         (None, _) => String::new(),
     };
+    let more = match shadow.others {
+        0 => String::new(),
+        1 => " and 1 more library".to_owned(),
+        n => format!(" and {n} more libraries"),
+    };
     let text = format!(
-        "{} would come from {}, not from {package}: {}{versions}",
+        "{}{more} would come from {}, not from {package}: {}{versions}",
         shadow.name, shadow.folder, shadow.why
     );
     Finding { fix: shadow.fix, ..finding(Code::ShadowedLibrary, severity, text).at(shadow.path) }

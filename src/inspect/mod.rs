@@ -1,5 +1,6 @@
 //! Reads installed packages and libraries from files. Nothing is imported, run or loaded.
 
+mod alternatives;
 mod dist_info;
 mod elf;
 mod environment;

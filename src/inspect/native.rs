@@ -3,14 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use super::alternatives;
 use super::elf::{Elf, ElfError, Mapped};
 use super::library::{Detail, library};
 use super::loader::{self, Loader};
-use crate::model::installed::Installed;
+use crate::model::installed::{Distribution, Installed};
 use crate::model::library::Library;
 use crate::model::native::{
     Copy, ForeignSymbols, FrameworkLoads, Native, Opened, OwnLibrary, Unreadable, UnreadableLibrary,
 };
+use crate::model::wheel::Python;
 
 /// Name prefixes of the libraries that are searched for outside the environment.
 const KINDS: [&str; 5] = ["libcudnn", "libcudart.so", "libcublas", "libnccl.so", "libnvJitLink.so"];
@@ -60,7 +62,7 @@ pub fn native(installed: &Installed, around: &loader::Surroundings, loads: &Load
     }
     // If a library of torch cannot be read, the symbols that it defines are unknown.
     if !native.unreadable.iter().any(|library| library.package == "torch") {
-        native.foreign = foreign_symbols(&native.own);
+        native.foreign = foreign_symbols(&native.own, installed.python);
     }
     native
 }
@@ -151,20 +153,56 @@ fn process(
         open_by_name(&mut loader, loads.opened);
     }
     let of_framework = (loader.process().objects.len(), loader.process().missing.len());
-    let on_torch = installed
-        .distributions
-        .iter()
-        .filter(|d| d.name != "torch")
-        .filter(|d| d.requires.iter().any(|line| crate::model::text::requirement_name(line) == "torch"));
-    // Only Python modules: of libraries like `libx_cuda118.so`, a package opens the suitable one itself.
-    let is_module = |path: &&String| {
-        let name = path.rsplit('/').next().unwrap_or(path);
-        path.ends_with(".so") && !name.starts_with("lib")
-    };
-    for file in on_torch.flat_map(|d| &d.libraries).filter(is_module) {
-        let _ = loader.open_file(&site.join(file));
+    for distribution in installed.distributions.iter().filter(|d| is_on_torch(d, own)) {
+        let modules = alternatives::modules(&distribution.libraries, installed.python);
+        for file in
+            modules.iter().filter(|path| !alternatives::is_one_of_several(path, &distribution.libraries))
+        {
+            // A package loads its own libraries before the module that needs them, where the loader would not find
+            // them: torchaudio and others call `load_library` in `__init__`.
+            for beside in needed_from(own, distribution, file) {
+                let _ = loader.open_file(&beside);
+            }
+            let _ = loader.open_file(&site.join(file));
+        }
     }
     Ok((loader, of_framework))
+}
+
+/// Whether a package uses torch: it says so, or one of its libraries needs torch's.
+fn is_on_torch(distribution: &Distribution, own: &[OwnLibrary]) -> bool {
+    let says =
+        || distribution.requires.iter().any(|line| crate::model::text::requirement_name(line) == "torch");
+    let of_it = || own.iter().filter(|library| library.package == distribution.name);
+    distribution.name != "torch" && (says() || of_it().any(needs_torch))
+}
+
+fn needs_torch(library: &OwnLibrary) -> bool {
+    library.library.needed.iter().any(|n| n.starts_with("libtorch") || n.starts_with("libc10"))
+}
+
+/// The package's own libraries that a module of it needs, directly or through each other, dependencies first.
+fn needed_from(own: &[OwnLibrary], distribution: &Distribution, module: &str) -> Vec<PathBuf> {
+    let of_package: Vec<&OwnLibrary> =
+        own.iter().filter(|library| library.package == distribution.name).collect();
+    let mut out: Vec<PathBuf> = Vec::new();
+    let mut queue: Vec<&OwnLibrary> =
+        of_package.iter().copied().filter(|library| library.library.path == module).collect();
+    let mut seen = 0;
+    while let Some(library) = queue.get(seen).copied() {
+        seen += 1;
+        for name in &library.library.needed {
+            let file_name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+            let named = |l: &&&OwnLibrary| file_name(&l.library.path) == *name;
+            if let Some(beside) = of_package.iter().find(named)
+                && !queue.iter().any(|known| known.file == beside.file)
+            {
+                queue.push(beside);
+                out.insert(0, beside.file.clone());
+            }
+        }
+    }
+    out
 }
 
 /// Loads the libraries that importing a framework loads.
@@ -278,13 +316,19 @@ fn copies(loader: &Loader, around: &loader::Surroundings, prefix: &Path) -> Vec<
 
 /// Extensions that require symbols of torch's C++ API which the installed torch does not define: they were built for
 /// another torch version, and their import fails.
-fn foreign_symbols(own: &[OwnLibrary]) -> Vec<ForeignSymbols> {
+fn foreign_symbols(own: &[OwnLibrary], python: Option<Python>) -> Vec<ForeignSymbols> {
     let is_torch = |library: &&OwnLibrary| library.library.path.starts_with("torch/lib/");
-    let needs_torch = |library: &&OwnLibrary| {
-        library.package != "torch"
-            && library.library.needed.iter().any(|n| n.starts_with("libtorch") || n.starts_with("libc10"))
+    // A package that brings one library for each of several releases chooses at import, or needs none of them.
+    let is_chosen = |library: &OwnLibrary| {
+        let beside: Vec<String> =
+            own.iter().filter(|l| l.package == library.package).map(|l| l.library.path.clone()).collect();
+        !alternatives::is_one_of_several(&library.library.path, &beside)
+            && alternatives::is_for(&library.library.path, python)
     };
-    let extensions: Vec<&OwnLibrary> = own.iter().filter(needs_torch).collect();
+    let extensions: Vec<&OwnLibrary> = own
+        .iter()
+        .filter(|library| library.package != "torch" && needs_torch(library) && is_chosen(library))
+        .collect();
     if extensions.is_empty() {
         return Vec::new();
     }

@@ -8,10 +8,16 @@ use crate::model::text::clean;
 /// Maximum number of files named in one finding; the rest are counted.
 const MAX_NAMED: usize = 3;
 
-/// `locked`: whether a package is in the lock. Of two packages that record a file, the fix keeps the locked one.
+/// File names at the top of site-packages that are there by mistake: build scripts and tests that no program imports.
+const NOT_IMPORTED: [&str; 4] = ["build_backend.py", "setup.py", "conftest.py", "noxfile.py"];
+/// Folders of the same kind, and texts that packages put at the top.
+const NOT_IMPORTED_FOLDERS: [&str; 6] = ["tests/", "test/", "docs/", "examples/", "benchmarks/", "scripts/"];
+
+/// `locked`: whether a package is in the lock. Of two packages that record a file, the locked one is kept.
 pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Area {
     let mut found = Vec::new();
     let mut wrong = 0;
+    let shared = shared_files(installed);
     for distribution in &installed.distributions {
         let name = &distribution.name;
         let conda = distribution.installer.as_deref() == Some("conda");
@@ -20,9 +26,11 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
         }
         let mut missing = Group::default();
         let mut altered = Group::default();
-        let mut twice = Group::default();
-        let mut other_owner = None;
         for fault in &distribution.faults {
+            // A file of two packages is one fault, reported for the pair.
+            if shared.iter().any(|pair| pair.explains(name, fault, installed)) {
+                continue;
+            }
             match fault {
                 FileFault::Missing(path) => missing.add(path, String::new()),
                 FileFault::Size(path, recorded, found) => {
@@ -30,10 +38,7 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
                 }
                 FileFault::Unreadable(path, why) => altered.add(path, format!(" cannot be read: {why}")),
                 FileFault::Hash(path) => altered.add(path, " has a different SHA-256 than RECORD".to_owned()),
-                FileFault::OwnedTwice(path, other) => {
-                    other_owner = Some(other.clone());
-                    twice.add(path, String::new());
-                }
+                FileFault::OwnedTwice(..) => {}
             }
         }
         wrong += missing.0.len() + altered.0.len();
@@ -41,11 +46,15 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
         found.extend(missing.map(|group| findings::missing_file(group, name, installed)));
         let altered = altered.message(name, "different from RECORD");
         found.extend(altered.map(|group| findings::altered_file(group, name, installed)));
-        if let Some(other) = other_owner {
-            let (keep, remove) =
-                if locked(name) && !locked(&other) { (name, &other) } else { (&other, name) };
-            let twice = twice.message(name, &format!("also recorded by {other} (one overwrote the other)"));
-            found.extend(twice.map(|group| findings::file_owned_twice(group, keep, remove, installed)));
+    }
+    for pair in &shared {
+        let (keep, other) = pair.keep(installed, locked);
+        let mut group = Group::default();
+        pair.files.iter().for_each(|path| group.add(path, String::new()));
+        let text = format!("also recorded by {other}");
+        if let Some(group) = group.message(keep, &text) {
+            let is_whole = !pair.is_altered(keep, installed);
+            found.push(findings::file_owned_twice(group, keep, other, is_whole, installed));
         }
     }
     let summary = if wrong == 0 {
@@ -54,6 +63,76 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
         format!("{} checked, {} missing or altered", thousands(installed.files_seen), thousands(wrong))
     };
     Area { kind: AreaKind::Files, findings: found, summary }
+}
+
+/// Two packages and the files that both record, with different contents, and that programs import.
+struct Shared<'i> {
+    one: &'i str,
+    other: &'i str,
+    files: Vec<&'i str>,
+}
+
+fn shared_files(installed: &Installed) -> Vec<Shared<'_>> {
+    let mut pairs: Vec<Shared<'_>> = Vec::new();
+    for distribution in &installed.distributions {
+        for fault in &distribution.faults {
+            let FileFault::OwnedTwice(path, other) = fault else { continue };
+            match pairs.iter_mut().find(|pair| pair.one == distribution.name && pair.other == other) {
+                Some(pair) => pair.files.push(path),
+                None => pairs.push(Shared { one: &distribution.name, other, files: vec![path] }),
+            }
+        }
+    }
+    pairs.iter_mut().for_each(|pair| pair.files.retain(|path| is_imported(path)));
+    pairs
+}
+
+fn is_imported(path: &str) -> bool {
+    !NOT_IMPORTED.contains(&path) && !NOT_IMPORTED_FOLDERS.iter().any(|folder| path.starts_with(folder))
+}
+
+impl<'i> Shared<'i> {
+    /// Whether a fault of a package's file comes from the other package, which has overwritten it.
+    fn explains(&self, package: &str, fault: &FileFault, installed: &Installed) -> bool {
+        let path = match fault {
+            FileFault::Size(path, ..) | FileFault::Hash(path) => path,
+            FileFault::OwnedTwice(..) => return true,
+            FileFault::Missing(_) | FileFault::Unreadable(..) => return false,
+        };
+        let of_pair = [self.one, self.other].contains(&package);
+        // Altered for both, it is neither's.
+        let other = if package == self.one { self.other } else { self.one };
+        let is_both = || altered_paths(other, installed).any(|altered| altered == path);
+        of_pair && (self.files.contains(&path.as_str()) || !is_imported(path)) && !is_both()
+    }
+
+    fn is_altered(&self, package: &str, installed: &Installed) -> bool {
+        altered_paths(package, installed).any(|path| self.files.contains(&path))
+    }
+
+    /// Which of the two to keep, and the other: the locked one; the GPU build of the same package; the newer major
+    /// version; else the one whose files are in place, for nothing says that the other one is wanted.
+    fn keep(&self, installed: &Installed, locked: &dyn Fn(&str) -> bool) -> (&'i str, &'i str) {
+        let of = |name: &str| installed.distributions.iter().find(|d| d.name == name);
+        let is_gpu_build = |name: &str, other: &str| name.strip_suffix("-gpu") == Some(other);
+        let rank = |name: &str, other: &str| {
+            let major = of(name).and_then(|d| d.version.valid()?.release().first().copied());
+            (locked(name), is_gpu_build(name, other), major, !self.is_altered(name, installed))
+        };
+        match rank(self.one, self.other) > rank(self.other, self.one) {
+            true => (self.one, self.other),
+            false => (self.other, self.one),
+        }
+    }
+}
+
+/// The files of a package that differ from its RECORD.
+fn altered_paths<'i>(package: &str, installed: &'i Installed) -> impl Iterator<Item = &'i str> {
+    let of = installed.distributions.iter().filter(move |d| d.name == package);
+    of.flat_map(|d| &d.faults).filter_map(|fault| match fault {
+        FileFault::Size(path, ..) | FileFault::Hash(path) => Some(path.as_str()),
+        _ => None,
+    })
 }
 
 /// Files with the same fault, each with a detail for the message.
@@ -99,7 +178,68 @@ fn thousands(n: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::finding::{Code, Severity};
     use crate::model::installed::Distribution;
+
+    /// Two packages that record `files` with different contents; `altered` says of which package the file on disk is not.
+    fn pair(files: &[&str], altered: &str) -> Installed {
+        let of = |name: &str, version: &str, twice: bool| {
+            let mut faults: Vec<FileFault> = Vec::new();
+            for file in files {
+                if name == altered {
+                    faults.push(FileFault::Size((*file).into(), 1, 2));
+                }
+                if twice {
+                    faults.push(FileFault::OwnedTwice((*file).into(), "onnxruntime".into()));
+                }
+            }
+            Distribution {
+                name: name.into(),
+                version: version.into(),
+                record_readable: true,
+                faults,
+                ..Distribution::default()
+            }
+        };
+        Installed {
+            distributions: vec![of("onnxruntime", "1.31.1", false), of("onnxruntime-gpu", "1.31.1", true)],
+            ..Installed::default()
+        }
+    }
+
+    #[test]
+    fn a_file_of_two_packages_is_one_finding_that_keeps_the_gpu_build() {
+        let files = ["onnxruntime/__init__.py", "onnxruntime/capi/x.so"];
+        let broken = check(&pair(&files, "onnxruntime-gpu"), &|_| true).findings;
+        assert_eq!(broken.len(), 1, "{broken:#?}");
+        assert_eq!(broken[0].severity, Severity::Error);
+        let fix = broken[0].fix.as_ref().unwrap().to_string();
+        assert_eq!(fix, "pip install --force-reinstall --no-deps onnxruntime-gpu==1.31.1");
+        // The GPU build is in place: worth knowing, not an error.
+        let whole = check(&pair(&files, "onnxruntime"), &|_| true).findings;
+        assert_eq!(whole.len(), 1, "{whole:#?}");
+        assert_eq!((whole[0].severity, &whole[0].fix), (Severity::Info, &None));
+        // Where nothing says which one is wanted, the one in place is.
+        for altered in ["onnxruntime", "opencv-python"] {
+            let mut pair = pair(&["cv2/cv2.abi3.so"], altered);
+            pair.distributions[1].name = "opencv-python".into();
+            let finding = check(&pair, &|_| true).findings.remove(0);
+            let is_one = altered == "onnxruntime";
+            let kept = if is_one { "of opencv-python are" } else { "of onnxruntime are" };
+            assert_eq!(finding.severity, Severity::Info, "{finding:?}");
+            assert!(finding.message.contains(kept), "{finding:?}");
+        }
+        // What nobody imports is not a fault, whoever overwrote it.
+        for altered in ["onnxruntime", "onnxruntime-gpu", ""] {
+            let harmless = check(&pair(&["build_backend.py", "tests/__init__.py"], altered), &|_| true);
+            assert!(harmless.findings.is_empty(), "{:#?}", harmless.findings);
+        }
+        // A file that is neither's is altered.
+        let mut both = pair(&files, "onnxruntime");
+        both.distributions[1].faults.push(FileFault::Size(files[0].into(), 1, 2));
+        let codes: Vec<Code> = check(&both, &|_| true).findings.iter().map(|f| f.code).collect();
+        assert!(codes.contains(&Code::AlteredFile), "{codes:?}");
+    }
 
     #[test]
     fn many_faults_are_counted() {

@@ -2,6 +2,7 @@
 //! and match each other.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::findings::{self, Missing, NotJudged, Shadow, ShadowEffect, SymbolVersion};
@@ -248,6 +249,7 @@ impl Judge<'_> {
     fn missing(&self) -> Vec<Finding> {
         let mut out: Vec<Finding> = Vec::new();
         let mut told: Vec<&str> = Vec::new();
+        let mut optional: BTreeMap<&String, Vec<String>> = BTreeMap::new();
         for (place, missing) in self.process.missing.iter().enumerate() {
             // One finding for each missing library, for the first that requires it: the framework's come first.
             if told.contains(&missing.name.as_str()) {
@@ -281,6 +283,16 @@ impl Judge<'_> {
             };
             let lost = self.installed.distributions.iter().find(records);
             let owner = by.and_then(|by| self.native.own.iter().find(|own| own.file == by.file));
+            if let (false, Some(owner)) = (of_framework, owner) {
+                // The package loads its own libraries itself, when it needs them.
+                if own.is_some_and(|own| own.package == owner.package) {
+                    continue;
+                }
+                if severity == Severity::Info {
+                    optional.entry(&owner.package).or_default().push(missing.name.clone());
+                    continue;
+                }
+            }
             let is_ours = OURS.iter().any(|kind| missing.name.starts_with(kind));
             let fix = match (is_ours, owner) {
                 (true, _) if lost.is_some() => {
@@ -311,6 +323,10 @@ impl Judge<'_> {
                 },
             ));
         }
+        out.extend(optional.into_iter().map(|(package, names)| {
+            let missing = Missing::Optional { package: package.clone(), names };
+            findings::missing_library(Severity::Info, missing)
+        }));
         out
     }
 

@@ -284,8 +284,37 @@ fn extensions_that_nobody_imports_are_no_fault() {
     let host = env.host("9.0", "580.159.04");
     assert_eq!(env.codes(&["--host", &host]), [""; 0]);
     let told = env.verify(&["--host", &host]).expect(0).flat();
-    assert!(told.contains("info[missing-library]: _ffmpeg6.so needs libavutil.so.58"), "{told}");
+    assert!(
+        told.contains("optional parts of bnb need libraries that are not installed: libavutil.so.58"),
+        "{told}"
+    );
     assert!(!told.contains("libhelper") && !told.contains("cuda118"), "{told}");
+}
+
+/// torchaudio loads its own libraries in `__init__`, where the loader would not find them; torch_c_dlpack_ext brings one
+/// library for each release of torch and chooses.
+#[test]
+fn what_a_package_loads_itself_is_no_fault() {
+    let Some(env) = Environment::new() else { return };
+    env.library("torchaudio/lib/libtorchaudio.so", &Build::default());
+    let extension = Build { needs: &["libtorchaudio.so"], ..Build::default() };
+    env.library("torchaudio/lib/_torchaudio.so", &extension);
+    env.record("torchaudio", "2.6.0", &["torch"]);
+    let foreign = Build {
+        needs: &["libc10.so"],
+        source: "extern int _ZN3c104gone4callEv(void); int use(void) { return _ZN3c104gone4callEv(); }",
+        ..Build::default()
+    };
+    for torch in ["24", "25", "26", "27"] {
+        env.library(&format!("dlpack/libdlpack_addon_torch{torch}-cpu.so"), &foreign);
+    }
+    env.record("dlpack", "1.0", &[]);
+    let host = env.host("9.0", "580.159.04");
+    assert_eq!(env.codes(&["--host", &host]), [""; 0]);
+    // One library alone is not one of several.
+    env.library("single/_ext.so", &foreign);
+    env.record("single", "1.0", &[]);
+    assert_eq!(env.codes(&["--host", &host]), ["extension-abi"]);
 }
 
 #[test]

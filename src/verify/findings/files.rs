@@ -4,7 +4,6 @@ use super::{finding, reinstall};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::installed::Installed;
-use crate::model::text::shell_word;
 
 /// A message about all files of a package that have the same fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,8 +34,26 @@ pub fn altered_file(group: FileGroup, name: &str, installed: &Installed) -> Find
         .fixed_by(Fix::command(reinstall(installed, name)))
 }
 
-/// Two packages record the same files. The fix uninstalls `remove` and reinstalls `keep`.
-pub fn file_owned_twice(group: FileGroup, keep: &str, remove: &str, installed: &Installed) -> Finding {
-    let fix = format!("pip uninstall -y {} && {}", shell_word(remove), reinstall(installed, keep));
-    finding(Code::FileOwnedTwice, Severity::Error, group.text).at(group.first).fixed_by(Fix::command(fix))
+/// Two packages install the same files. `is_whole`: whether those on disk are of `keep`; otherwise the fix reinstalls it.
+pub fn file_owned_twice(
+    group: FileGroup,
+    keep: &str,
+    other: &str,
+    is_whole: bool,
+    installed: &Installed,
+) -> Finding {
+    let FileGroup { text, first } = group;
+    match is_whole {
+        true => {
+            let text =
+                format!("{text}; those of {keep} are in place, and installing {other} again overwrites them");
+            finding(Code::FileOwnedTwice, Severity::Info, text).at(first)
+        }
+        false => {
+            let text = format!("{text}, which has overwritten them");
+            finding(Code::FileOwnedTwice, Severity::Error, text)
+                .at(first)
+                .fixed_by(Fix::command(reinstall(installed, keep)))
+        }
+    }
 }

@@ -134,6 +134,13 @@ pub fn missing_symbol_version(missing: SymbolVersion, of_framework: bool) -> Fin
 pub enum Missing {
     /// The driver's library, `libcuda.so.1`.
     Driver,
+    /// Libraries of the system that parts of a package need; the package works without these parts.
+    Optional {
+        /// The package.
+        package: String,
+        /// The missing libraries.
+        names: Vec<String>,
+    },
     /// Any other library.
     Library {
         /// The requested name.
@@ -153,6 +160,9 @@ pub enum Missing {
     },
 }
 
+/// Maximum number of optional libraries named in one finding.
+const MAX_OPTIONAL: usize = 4;
+
 /// The loader does not find a required library.
 pub fn missing_library(severity: Severity, missing: Missing) -> Finding {
     let new = |text: String| finding(Code::MissingLibrary, severity, text);
@@ -165,6 +175,18 @@ pub fn missing_library(severity: Severity, missing: Missing) -> Finding {
         .fixed_by(Fix::advice(
             "install the driver's CUDA library (libcuda1 or nvidia-driver-cuda-libs); in a container, set NVIDIA_DRIVER_CAPABILITIES=compute,utility",
         )),
+        Missing::Optional { package, names } => {
+            let listed: Vec<String> = names.iter().take(MAX_OPTIONAL).map(|name| clean(name, 60)).collect();
+            let more = match names.len().saturating_sub(MAX_OPTIONAL) {
+                0 => String::new(),
+                n => format!(" and {n} more"),
+            };
+            new(format!(
+                "optional parts of {package} need libraries that are not installed: {}{more}",
+                listed.join(", ")
+            ))
+            .at(package)
+        }
         Missing::Library { name, asks, path, later, package, others, fix } => {
             let when = if later { "opens" } else { "needs" };
             let elsewhere = match package {

@@ -1,0 +1,94 @@
+//! Libraries of a package of which its own code loads one: builds for several releases of torch, CUDA, FFmpeg or Python.
+//! Which one is known to the package alone, so the others are not part of any process.
+
+use crate::model::wheel::Python;
+
+/// How many files of one pattern make them alternatives. Two may be parts of one package: `_vllm_fa2_C`, `_vllm_fa3_C`.
+const MIN_ALTERNATIVES: usize = 3;
+/// Words in a file name that name a device instead of a release.
+const DEVICES: [&str; 4] = ["cpu", "cuda", "rocm", "hip"];
+
+/// The Python modules among a package's libraries that the environment's Python can import.
+pub(super) fn modules(libraries: &[String], python: Option<Python>) -> Vec<&String> {
+    let is_module = |path: &&String| path.ends_with(".so") && !file_name(path).starts_with("lib");
+    libraries.iter().filter(is_module).filter(|path| is_for(path, python)).collect()
+}
+
+/// Whether a file is for a Python: `_C.cpython-312-x86_64-linux-gnu.so` is for 3.12, names without a tag for all.
+pub(super) fn is_for(path: &str, python: Option<Python>) -> bool {
+    let tag = file_name(path).split('.').find_map(|part| part.strip_prefix("cpython-3"));
+    let minor = tag.and_then(|rest| {
+        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse::<u32>().ok()
+    });
+    match (minor, python) {
+        (Some(minor), Some(python)) => minor == python.minor,
+        _ => true,
+    }
+}
+
+/// Whether a file is one of several that differ only in numbers and devices, in the same folder of the same package:
+/// `libtorch_c_dlpack_addon_torch29-cuda.so`, `libtorio_ffmpeg6.so`.
+pub(super) fn is_one_of_several(path: &str, libraries: &[String]) -> bool {
+    let pattern = pattern(path);
+    pattern.contains('#')
+        && libraries.iter().filter(|other| self::pattern(other) == pattern).count() >= MIN_ALTERNATIVES
+}
+
+/// A path with its numbers and devices replaced. The Python tag is not part of the name.
+fn pattern(path: &str) -> String {
+    let name = file_name(path);
+    let folder = &path[..path.len() - name.len()];
+    let stem = name.split('.').next().unwrap_or(name);
+    let mut out = folder.to_owned();
+    let mut in_number = false;
+    for c in stem.chars() {
+        if c.is_ascii_digit() {
+            if !in_number {
+                out.push('#');
+            }
+            in_number = true;
+        } else {
+            in_number = false;
+            out.push(c);
+        }
+    }
+    let words = out.split_inclusive(['-', '_']).map(|word| {
+        let plain = word.trim_end_matches(['-', '_']);
+        if DEVICES.contains(&plain) { word.replace(plain, "@") } else { word.to_owned() }
+    });
+    words.collect()
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_differ_in_numbers_and_devices_are_alternatives() {
+        let list = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+        let dlpack = list(&[
+            "torch_c_dlpack_ext/libtorch_c_dlpack_addon_torch28-cpu.so",
+            "torch_c_dlpack_ext/libtorch_c_dlpack_addon_torch28-cuda.so",
+            "torch_c_dlpack_ext/libtorch_c_dlpack_addon_torch29-cpu.so",
+        ]);
+        assert!(dlpack.iter().all(|path| is_one_of_several(path, &dlpack)));
+        let vllm = list(&[
+            "vllm/_C.abi3.so",
+            "vllm/_moe_C.abi3.so",
+            "vllm/_vllm_fa2_C.abi3.so",
+            "vllm/_vllm_fa3_C.abi3.so",
+        ]);
+        assert!(!vllm.iter().any(|path| is_one_of_several(path, &vllm)));
+        let pythons =
+            list(&["a/m.cpython-310-x.so", "a/m.cpython-311-x.so", "a/m.cpython-312-x.so", "a/k.abi3.so"]);
+        assert_eq!(modules(&pythons, Some(Python::new(11))), ["a/m.cpython-311-x.so", "a/k.abi3.so"]);
+        assert!(!is_one_of_several("a/m.cpython-311-x.so", &pythons));
+        let elsewhere = list(&["a/x1.so", "b/x2.so", "c/x3.so"]);
+        assert!(!is_one_of_several("a/x1.so", &elsewhere));
+    }
+}

@@ -27,4 +27,4 @@ pub use driver::{DriverFit, DriverSpan, Policy, Sourced, required_driver};
 pub use envelope::{both, envelope_of, envelope_of_framework, with_code_of};
 pub use host::{ImpossibleHost, check_host};
 pub use needs::{Needs, Violation, glibc_suffices};
-pub use variant::{CPU, is_cuda};
+pub use variant::{CPU, cuda_of_variant, is_cuda};

@@ -13,3 +13,10 @@ pub const CPU: &str = "cpu";
 pub fn is_cuda(variant: &str) -> bool {
     variant.strip_prefix("cu").is_some_and(|n| n.len() >= 2 && n.bytes().all(|b| b.is_ascii_digit()))
 }
+
+/// The CUDA release of a variant, as major and minor: `(13, 0)` for `cu130`.
+pub fn cuda_of_variant(variant: &str) -> Option<(u32, u32)> {
+    let digits = variant.strip_prefix("cu")?;
+    let (major, minor) = digits.split_at_checked(digits.len().checked_sub(1)?)?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}

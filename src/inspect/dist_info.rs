@@ -134,6 +134,11 @@ fn header(folder: &Path, site: &Path) -> Distribution {
         }
         distribution.metadata_sha256 = Some(digest);
     }
+    if let Some(bytes) = limited(&folder.join("WHEEL"), 1 << 16) {
+        let text = String::from_utf8_lossy(&bytes);
+        let tags = text.lines().filter_map(|line| line.strip_prefix("Tag:"));
+        distribution.tags = tags.map(|tag| crate::model::text::clean(tag.trim(), 120)).collect();
+    }
     if ["torch", "torchvision", "torchaudio"].contains(&distribution.name.as_str()) {
         distribution.variant = variant(&site.join(&distribution.name).join("version.py"));
     }

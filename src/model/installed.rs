@@ -41,6 +41,8 @@ pub struct Distribution {
     pub variant: Option<String>,
     /// The installer (`pip`, `uv`, `conda`).
     pub installer: Option<String>,
+    /// The tags of the installed wheel, from WHEEL: `py3-none-manylinux2014_x86_64`.
+    pub tags: Vec<String>,
     /// The shared libraries in its RECORD, relative to site-packages.
     pub libraries: Vec<String>,
     /// Faults of its recorded files.

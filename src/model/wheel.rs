@@ -38,6 +38,17 @@ pub struct WheelName {
     pub platforms: Vec<String>,
 }
 
+impl WheelName {
+    /// Every single tag of its compressed tag set, as in WHEEL: `py3-none-any`.
+    pub fn tags(&self) -> impl Iterator<Item = String> {
+        self.pythons.iter().flat_map(move |python| {
+            self.abis.iter().flat_map(move |abi| {
+                self.platforms.iter().map(move |platform| format!("{python}-{abi}-{platform}"))
+            })
+        })
+    }
+}
+
 impl FromStr for WheelName {
     type Err = InvalidWheelName;
 

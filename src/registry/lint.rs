@@ -469,6 +469,8 @@ impl Linter {
             }
             let isa: Vec<Placed<PtxIsa>> = self.rows(file, "ptx_isa");
             self.ordered(&isa, |r| r.isa);
+            let cuda: Vec<Placed<SameCuda>> = self.rows(file, "same_cuda");
+            self.ordered(&cuda, |r| r.package.clone());
             let same: Vec<Placed<SameFile>> = self.rows(file, "same_file");
             self.ordered(&same, |r| r.file.clone());
             for Placed { row, path, line } in same {

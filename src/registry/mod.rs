@@ -23,10 +23,10 @@ use crate::model::platform::Platform;
 pub use lint::Problem;
 pub use queries::{GpuLookupError, GpuMatch, is_same_gpu_name};
 pub use rows::{
-    Advisory, Architecture, Branch, Build, COMPANIONS, Companion, Condition, CudaFrom, CudnnFloor,
+    Advisory, Architecture, Branch, Build, COMPANIONS, Companion, Condition, CudaFrom, CudaPart, CudnnFloor,
     CudnnRelease, Effect, ErrorAnswer, ErrorCase, ErrorRule, ForwardCompatibility, FrameworkBuild, GpuRow,
     Image, Mechanics, MinorVersionCompatibility, NonexistentImage, Offer, Predicate, PtxIsa, STACK_PACKAGES,
-    SameFile, SurroundingWords, Tegra, ToolkitDriver, ToolkitTargets,
+    SameCuda, SameFile, SurroundingWords, Tegra, ToolkitDriver, ToolkitTargets,
 };
 
 /// The registry: texts, and the parts that were parsed so far.

@@ -309,6 +309,7 @@ impl Registry {
                 frameworks: sorted(file.framework, |r: &FrameworkLoads| r.package.clone()),
                 ptx_isa: sorted(file.ptx_isa, |r: &PtxIsa| r.isa),
                 same_file: sorted(file.same_file, |r: &SameFile| r.file.clone()),
+                same_cuda: sorted(file.same_cuda, |r: &SameCuda| r.package.clone()),
             }
         })
     }
@@ -331,6 +332,11 @@ impl Registry {
     /// The words that indicate surroundings.
     pub fn surroundings(&self) -> &[SurroundingWords] {
         &self.error_rows().surroundings
+    }
+
+    /// Packages whose import raises if torch was built for another CUDA version.
+    pub fn same_cuda(&self) -> &[SameCuda] {
+        &self.loading().same_cuda
     }
 
     /// Files that several packages install.

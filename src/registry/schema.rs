@@ -42,7 +42,7 @@ files! {
     /// `errors.toml`.
     ErrorsFile { error: ErrorRule, surroundings: SurroundingWords }
     /// `loading.toml`.
-    LoadingFile { opens: Opened, framework: FrameworkLoads, ptx_isa: PtxIsa, same_file: SameFile }
+    LoadingFile { opens: Opened, framework: FrameworkLoads, ptx_isa: PtxIsa, same_file: SameFile, same_cuda: SameCuda }
     /// `python.toml`.
     PythonsFile { python: PythonRow }
     /// `advisories/*.toml`.

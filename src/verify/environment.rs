@@ -6,11 +6,15 @@ use pep440_rs::Version;
 use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
 
 use super::{Area, AreaKind, findings};
+use crate::compatibility::cuda_of_variant;
+use crate::model::finding::Finding;
+use crate::model::fix::Fix;
 use crate::model::installed::Installed;
 use crate::model::metadata::marker_environment;
 use crate::model::platform::Platform;
+use crate::model::text::shell_word;
 use crate::model::wheel::Python;
-use crate::registry::{Effect, Registry};
+use crate::registry::{CudaPart, Effect, Registry, SameCuda};
 
 pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platform) -> Area {
     let mut found = Vec::new();
@@ -46,11 +50,31 @@ pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platfo
             && applies
             && !specifiers.contains(have)
         {
-            let required = requirement.to_string();
-            found.push(findings::known_incompatible(&advisory.text, name, have, &required));
+            let text = format!("{}; {name} {have} is installed", advisory.text);
+            let fix = Fix::command(format!("pip install {}", shell_word(&requirement.to_string())));
+            found.push(findings::known_incompatible(text, name, fix));
         }
     }
+    found.extend(registry.same_cuda().iter().filter_map(|row| other_cuda(row, installed)));
     let agree = if found.is_empty() { ", their requirements agree" } else { "" };
     let summary = format!("{} installed{agree}", installed.distributions.len());
     Area { kind: AreaKind::Packages, findings: found, summary }
+}
+
+/// A package that is built for another CUDA version than torch, and whose import raises for it.
+fn other_cuda(row: &SameCuda, installed: &Installed) -> Option<Finding> {
+    let of = |name: &str| installed.distributions.iter().find(|d| d.name == name);
+    let (torch, other) = (of("torch")?, of(&row.package)?);
+    let (own, its) =
+        (cuda_of_variant(torch.variant.as_deref()?)?, cuda_of_variant(other.variant.as_deref()?)?);
+    let differs = match row.part {
+        CudaPart::Major => own.0 != its.0,
+        CudaPart::Minor => own != its,
+    };
+    let text = format!(
+        "{} {} is built for CUDA {}.{}, torch {} for CUDA {}.{}: importing {0} raises an error",
+        row.package, other.version, its.0, its.1, torch.version, own.0, own.1
+    );
+    let fix = format!("install torch and {} built for the same CUDA version, or uninstall {0}", row.package);
+    differs.then(|| findings::known_incompatible(text, &row.package, Fix::advice(fix)))
 }

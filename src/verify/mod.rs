@@ -14,9 +14,11 @@ mod libraries;
 mod machine;
 mod packages;
 mod paths;
+mod requested;
 pub mod smoke;
 
 pub use packages::PREINSTALLED_PACKAGES;
+pub use requested::{Requested, requested};
 
 use std::fmt;
 

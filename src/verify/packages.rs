@@ -1,6 +1,6 @@
 //! Compares installed packages with the lock: versions, CUDA variants, METADATA, missing and extra packages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pep440_rs::Version;
 
@@ -8,6 +8,8 @@ use super::{Area, AreaKind, findings};
 use crate::lockfile::Target;
 use crate::model::installed::{Distribution, Installed, InstalledVersion};
 use crate::model::level::Level;
+use crate::model::solution::{ChosenFile, ChosenPackage};
+use crate::model::wheel::WheelName;
 
 /// Packages that are preinstalled in environments, so they are not reported as extra.
 pub const PREINSTALLED_PACKAGES: [&str; 4] = ["pip", "setuptools", "wheel", "uv"];
@@ -44,6 +46,7 @@ pub(super) fn check(target: &Target, installed: &Installed) -> Area {
             found.push(findings::wrong_version(name, &own.version, &package.version));
         } else if let (Some(expected), Some(digest)) = (&package.metadata_sha256, &own.metadata_sha256)
             && expected != digest
+            && !is_of_another_file(package, own)
         {
             found.push(findings::wrong_metadata(name, &own.version));
         }
@@ -66,6 +69,19 @@ pub(super) fn check(target: &Target, installed: &Installed) -> Area {
     }
     let summary = format!("{as_locked} of {} as locked", target.packages.len());
     Area { kind: AreaKind::Packages, findings: found, summary }
+}
+
+/// Whether the installed wheel is another locked file of the package than the one whose METADATA is locked: a release can
+/// have wheels with different METADATA.
+fn is_of_another_file(package: &ChosenPackage, installed: &Distribution) -> bool {
+    let tags_of = |file: &ChosenFile| -> BTreeSet<String> {
+        let Ok(wheel) = file.name.parse::<WheelName>() else { return BTreeSet::new() };
+        wheel.tags().collect()
+    };
+    let tags: BTreeSet<String> = installed.tags.iter().cloned().collect();
+    let mut files = package.files.iter().map(tags_of);
+    let is_chosen = files.next().is_some_and(|chosen| chosen == tags);
+    !is_chosen && files.any(|other| other == tags)
 }
 
 /// Number of packages of a target that are installed with the locked version and variant; a matching Python counts as

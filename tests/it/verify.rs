@@ -390,3 +390,30 @@ fn a_manifest_out_of_an_environment_locks_what_is_installed() {
     laid.context.run(&["init", "--from-prefix", &laid.prefix, "--force", "--no-lock"]).expect(0);
     assert_eq!(laid.context.read("envlock.lock"), lock);
 }
+
+/// A release can have two wheels with different METADATA, and the lock holds the digest of one.
+#[test]
+fn another_locked_wheel_of_the_release_is_as_locked() {
+    let laid = laid();
+    let lock = laid.context.read("envlock.lock");
+    let info = laid.site.join("filelock-3.20.0.dist-info");
+    // The installed METADATA is of another file.
+    let metadata = std::fs::read_to_string(info.join("METADATA")).unwrap();
+    std::fs::write(info.join("METADATA"), metadata + "Summary: of the other wheel\n").unwrap();
+    let codes = |context: &TestContext| {
+        context.run(&["verify", "--prefix", "../env", "--smoke", "off", "--json"]).json()
+    };
+    let json = codes(&laid.context);
+    assert!(json.to_string().contains("wrong-metadata"), "{json:#}");
+    // The lock has both files, and WHEEL says that it is the other one.
+    std::fs::write(info.join("WHEEL"), "Wheel-Version: 1.0\nTag: py3-none-manylinux2014_x86_64\n").unwrap();
+    let file = lock.lines().find(|line| line.contains("name = \"filelock-3.20.0-")).unwrap();
+    let other = file.replace("py3-none-any", "py3-none-manylinux2014_x86_64");
+    let forged = lock.replace(file, &format!("{file}\n{other}"));
+    let body = forged.split_once("checksum = ").and_then(|(_, rest)| rest.split_once('\n')).unwrap().1;
+    let stated = lock.lines().find(|line| line.starts_with("checksum")).unwrap();
+    let sum = super::wheels::hex(body.as_bytes());
+    laid.context.write("envlock.lock", &forged.replace(stated, &format!("checksum = \"{sum}\"")));
+    let json = codes(&laid.context);
+    assert!(!json.to_string().contains("wrong-metadata"), "{json:#}");
+}

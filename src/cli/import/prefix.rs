@@ -1,15 +1,15 @@
-//! Imports an installed environment, for `init --from-prefix`. Packages that no other package requires become
-//! requirements; the others become constraints to their installed version.
+//! Imports an installed environment, for `init --from-prefix`. What it was asked for becomes the requirements; the other
+//! packages become constraints to their installed version.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::Imported;
 use crate::cli::error::CliError;
+use crate::cli::host;
 use crate::inspect;
 use crate::model::text::requirement_name;
 use crate::registry::STACK_PACKAGES;
-use crate::verify::PREINSTALLED_PACKAGES;
+use crate::verify::{PREINSTALLED_PACKAGES, requested};
 
 /// Reads an environment without running anything.
 pub(in crate::cli) fn read(folder: &Path) -> Result<Imported, CliError> {
@@ -17,29 +17,31 @@ pub(in crate::cli) fn read(folder: &Path) -> Result<Imported, CliError> {
         CliError::input(error.to_string()).hint("name the folder of a venv or a conda environment")
     })?;
     let origin = folder.display().to_string();
-    let needed: BTreeSet<String> = installed
-        .distributions
-        .iter()
-        .flat_map(|d| d.requires.iter().map(move |line| (d, line)))
-        .map(|(d, line)| (d, requirement_name(line)))
-        .filter(|(d, name)| *name != d.name)
-        .map(|(_, name)| name)
-        .collect();
+    let roots = requested(&installed, host::seen().system.platform);
     let mut out = Imported { python: installed.python.map(|p| p.to_string()), ..Imported::default() };
     for distribution in &installed.distributions {
         let name = distribution.name.as_str();
-        if PREINSTALLED_PACKAGES.contains(&name) && !needed.contains(name) {
+        let root = roots.iter().find(|root| root.name == name);
+        let is_required = || {
+            let lines = installed.distributions.iter().flat_map(|d| &d.requires);
+            lines.map(|line| requirement_name(line)).any(|other| other == name)
+        };
+        if PREINSTALLED_PACKAGES.contains(&name) && !is_required() {
             continue;
         }
         // The CUDA variant is imported once, as a limit of the stack.
-        let pinned = match distribution.version.valid() {
-            Some(version) => format!("{name}=={}", version.clone().without_local()),
-            None => format!("{name}=={}", distribution.version),
+        let version = match distribution.version.valid() {
+            Some(version) => version.clone().without_local().to_string(),
+            None => distribution.version.to_string(),
         };
-        if STACK_PACKAGES.contains(&name) || !needed.contains(name) {
-            out.push(&pinned, &origin)?;
-        } else {
-            out.constraints.push(pinned);
+        match root {
+            Some(root) if !root.extras.is_empty() => {
+                let extras: Vec<&str> = root.extras.iter().map(String::as_str).collect();
+                out.push(&format!("{name}[{}]=={version}", extras.join(",")), &origin)?;
+            }
+            Some(_) => out.push(&format!("{name}=={version}"), &origin)?,
+            None if STACK_PACKAGES.contains(&name) => out.push(&format!("{name}=={version}"), &origin)?,
+            None => out.constraints.push(format!("{name}=={version}")),
         }
         if name == "torch" {
             out.limits.extend(distribution.variant.clone().map(|variant| ("variant", variant)));

@@ -30,6 +30,31 @@ pub(in crate::registry) struct LoadingRows {
     pub frameworks: Vec<FrameworkLoads>,
     pub ptx_isa: Vec<PtxIsa>,
     pub same_file: Vec<SameFile>,
+    pub same_cuda: Vec<SameCuda>,
+}
+
+/// A package whose import raises if torch was built for another CUDA version.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SameCuda {
+    /// The package.
+    pub package: String,
+    /// The part of the version that it compares.
+    pub part: CudaPart,
+    /// Evidence.
+    pub evidence: Evidence,
+    /// Source ids.
+    pub source: Vec<String>,
+}
+
+/// A part of a CUDA version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CudaPart {
+    /// `13`.
+    Major,
+    /// `13.2`.
+    Minor,
 }
 
 /// `8.7` as its two numbers.

@@ -38,7 +38,7 @@ pub use errors::{
 pub use frameworks::{CudaFrom, FrameworkBuild, SameFile};
 pub use gpus::{GpuRow, Tegra};
 pub(super) use loading::LoadingRows;
-pub use loading::PtxIsa;
+pub use loading::{CudaPart, PtxIsa, SameCuda};
 pub use torch::{Build, COMPANIONS, Companion, STACK_PACKAGES};
 
 /// The registry as a whole.
@@ -89,6 +89,7 @@ rows!(
     Opened,
     PtxIsa,
     PythonRow,
+    SameCuda,
     SameFile,
     SurroundingWords,
     ToolkitDriver,

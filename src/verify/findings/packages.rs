@@ -68,11 +68,9 @@ pub fn broken_requirement(name: &str, requirement: &str, found: Option<(&str, &V
     finding(Code::BrokenRequirement, Severity::Error, text).at(name)
 }
 
-/// Installed packages are known to be incompatible. `advisory` is the registry's text, `requirement` what fixes it.
-pub fn known_incompatible(advisory: &str, name: &str, version: &Version, requirement: &str) -> Finding {
-    finding(Code::KnownIncompatible, Severity::Error, format!("{advisory}; {name} {version} is installed"))
-        .at(name)
-        .fixed_by(Fix::command(format!("pip install {}", shell_word(requirement))))
+/// Installed packages are known to be incompatible.
+pub fn known_incompatible(text: String, name: &str, fix: Fix) -> Finding {
+    finding(Code::KnownIncompatible, Severity::Error, text).at(name).fixed_by(fix)
 }
 
 /// Python would import a package from outside the environment.

@@ -169,6 +169,7 @@ fn files(
     let Some(bytes) = limited(&folder.join("RECORD"), MAX_RECORD) else {
         return (0, Vec::new());
     };
+    let record = std::fs::metadata(folder.join("RECORD")).ok();
     let text = String::from_utf8_lossy(&bytes);
     distribution.record_readable = true;
     let mut seen = 0;
@@ -202,7 +203,11 @@ fn files(
         } else if let Some(size) = entry.size
             && found.len() != size
         {
-            distribution.faults.push(FileFault::Size(entry.path.clone().into_owned(), size, found.len()));
+            let path = entry.path.clone().into_owned();
+            distribution.faults.push(match is_older(&found, record.as_ref()) {
+                true => FileFault::AsPublished(path, size, found.len()),
+                false => FileFault::Size(path, size, found.len()),
+            });
         } else if depth == Depth::Hashes && entry.hash.starts_with("sha256=") {
             match file_hash(&path, found.len()) {
                 Ok(hash) if hash == entry.hash => {}
@@ -218,6 +223,23 @@ fn files(
         }
     }
     (seen, owned)
+}
+
+/// Whether a file was last changed, in content and in metadata, before RECORD was. The time of metadata cannot be set
+/// back, so a copy that keeps times is not older.
+fn is_older(file: &std::fs::Metadata, record: Option<&std::fs::Metadata>) -> bool {
+    let Some(record) = record else { return false };
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let modified = |m: &std::fs::Metadata| (m.mtime(), m.mtime_nsec());
+        let changed = |m: &std::fs::Metadata| (m.ctime(), m.ctime_nsec());
+        modified(file) < modified(record) && changed(file) < changed(record)
+    }
+    #[cfg(not(unix))]
+    {
+        file.modified().ok().zip(record.modified().ok()).is_some_and(|(file, record)| file < record)
+    }
 }
 
 /// Whether a recorded path leaves the environment.
@@ -305,6 +327,24 @@ mod tests {
         assert!(!broken.distributions[1].faults.contains(&FileFault::Hash("b/x.py".into())));
         let deep = read(dir.path(), Depth::Hashes).unwrap();
         assert!(deep.distributions[1].faults.contains(&FileFault::Hash("b/x.py".into())));
+    }
+
+    /// A wheel whose own RECORD is wrong: installers write the files first and RECORD last.
+    #[test]
+    fn a_file_older_than_its_record_is_as_published() {
+        let dir = tempfile::tempdir().unwrap();
+        let site = dir.path().join("lib/python3.11/site-packages");
+        fs_err::create_dir_all(&site).unwrap();
+        install(&site, "a", &[("a/x.so", "one"), ("a/y.so", "two")]);
+        let info = site.join("a-1.0.dist-info/RECORD");
+        let record = fs_err::read_to_string(&info).unwrap().replace(",3\n", ",4\n");
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        fs_err::write(&info, record).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        fs_err::write(site.join("a/y.so"), "replaced").unwrap();
+        let faults = read(dir.path(), Depth::Sizes).unwrap().distributions.remove(0).faults;
+        assert!(faults.contains(&FileFault::AsPublished("a/x.so".into(), 4, 3)), "{faults:?}");
+        assert!(faults.contains(&FileFault::Size("a/y.so".into(), 4, 8)), "{faults:?}");
     }
 
     #[test]

@@ -110,6 +110,9 @@ pub enum FileFault {
     Missing(String),
     /// The size differs: path, recorded, found.
     Size(String, u64, u64),
+    /// The size differs, and the file was not changed since RECORD was written, which installers do last: the wheel's own
+    /// RECORD is wrong. Path, recorded, found.
+    AsPublished(String, u64, u64),
     /// The hash differs.
     Hash(String),
     /// It exists but cannot be read: path, reason.

@@ -52,6 +52,7 @@ pub(super) fn check(target: &Target, host: &Host, loaded_cudnn: Option<&str>) ->
     }
     let findings = changes.into_iter().map(findings::drift).collect();
     Some(Area {
+        as_locked: None,
         kind: AreaKind::Drift,
         findings,
         summary: "the machine changed since the lock was made".to_owned(),

@@ -58,7 +58,7 @@ pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platfo
     found.extend(registry.same_cuda().iter().filter_map(|row| other_cuda(row, installed)));
     let agree = if found.is_empty() { ", their requirements agree" } else { "" };
     let summary = format!("{} installed{agree}", installed.distributions.len());
-    Area { kind: AreaKind::Packages, findings: found, summary }
+    Area { kind: AreaKind::Packages, findings: found, summary, as_locked: None }
 }
 
 /// A package that is built for another CUDA version than torch, and whose import raises for it.

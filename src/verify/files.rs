@@ -26,6 +26,7 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
         }
         let mut missing = Group::default();
         let mut altered = Group::default();
+        let mut published = Group::default();
         for fault in &distribution.faults {
             // A file of two packages is one fault, reported for the pair.
             if shared.iter().any(|pair| pair.explains(name, fault, installed)) {
@@ -38,6 +39,9 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
                 }
                 FileFault::Unreadable(path, why) => altered.add(path, format!(" cannot be read: {why}")),
                 FileFault::Hash(path) => altered.add(path, " has a different SHA-256 than RECORD".to_owned()),
+                FileFault::AsPublished(path, recorded, found) => {
+                    published.add(path, format!(" has {found} bytes, RECORD says {recorded}"));
+                }
                 FileFault::OwnedTwice(..) => {}
             }
         }
@@ -45,7 +49,9 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
         let missing = missing.message(name, "missing");
         found.extend(missing.map(|group| findings::missing_file(group, name, installed)));
         let altered = altered.message(name, "different from RECORD");
-        found.extend(altered.map(|group| findings::altered_file(group, name, installed)));
+        found.extend(altered.map(|group| findings::altered_file(group, name, false, installed)));
+        let published = published.message(name, "different from RECORD");
+        found.extend(published.map(|group| findings::altered_file(group, name, true, installed)));
     }
     for pair in &shared {
         let (keep, other) = pair.keep(installed, locked);
@@ -62,7 +68,7 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
     } else {
         format!("{} checked, {} missing or altered", thousands(installed.files_seen), thousands(wrong))
     };
-    Area { kind: AreaKind::Files, findings: found, summary }
+    Area { kind: AreaKind::Files, findings: found, summary, as_locked: None }
 }
 
 /// Two packages and the files that both record, with different contents, and that programs import.
@@ -95,7 +101,7 @@ impl<'i> Shared<'i> {
     /// Whether a fault of a package's file comes from the other package, which has overwritten it.
     fn explains(&self, package: &str, fault: &FileFault, installed: &Installed) -> bool {
         let path = match fault {
-            FileFault::Size(path, ..) | FileFault::Hash(path) => path,
+            FileFault::Size(path, ..) | FileFault::AsPublished(path, ..) | FileFault::Hash(path) => path,
             FileFault::OwnedTwice(..) => return true,
             FileFault::Missing(_) | FileFault::Unreadable(..) => return false,
         };
@@ -130,7 +136,9 @@ impl<'i> Shared<'i> {
 fn altered_paths<'i>(package: &str, installed: &'i Installed) -> impl Iterator<Item = &'i str> {
     let of = installed.distributions.iter().filter(move |d| d.name == package);
     of.flat_map(|d| &d.faults).filter_map(|fault| match fault {
-        FileFault::Size(path, ..) | FileFault::Hash(path) => Some(path.as_str()),
+        FileFault::Size(path, ..) | FileFault::AsPublished(path, ..) | FileFault::Hash(path) => {
+            Some(path.as_str())
+        }
         _ => None,
     })
 }

@@ -32,7 +32,7 @@ pub fn check(
     if uses_cuda {
         gpus(envelope, native, host, require_gpu, &mut found, &mut well);
     }
-    Area { kind: AreaKind::Host, findings: found, summary: well.join(", ") }
+    Area { kind: AreaKind::Host, findings: found, summary: well.join(", "), as_locked: None }
 }
 
 fn gpus(

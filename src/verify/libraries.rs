@@ -79,6 +79,7 @@ fn unreadable(native: &Native, installed: &Installed, found: &mut Vec<Finding>) 
             d.faults.iter().any(|fault| match fault {
                 FileFault::Missing(p)
                 | FileFault::Size(p, ..)
+                | FileFault::AsPublished(p, ..)
                 | FileFault::Hash(p)
                 | FileFault::Unreadable(p, _) => p == path,
                 FileFault::OwnedTwice(..) => false,

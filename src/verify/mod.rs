@@ -85,12 +85,14 @@ pub struct Area {
     pub findings: Vec<Finding>,
     /// A summary for the line in the report.
     pub summary: String,
+    /// How many of how many locked packages are installed as locked; for the packages only.
+    pub as_locked: Option<(usize, usize)>,
 }
 
 impl Area {
     /// An area without findings.
     pub fn of(kind: AreaKind) -> Area {
-        Area { kind, findings: Vec::new(), summary: String::new() }
+        Area { kind, findings: Vec::new(), summary: String::new(), as_locked: None }
     }
 
     /// Whether any finding is an error.

@@ -68,7 +68,8 @@ pub(super) fn check(target: &Target, installed: &Installed) -> Area {
         }
     }
     let summary = format!("{as_locked} of {} as locked", target.packages.len());
-    Area { kind: AreaKind::Packages, findings: found, summary }
+    let as_locked = Some((as_locked, target.packages.len()));
+    Area { kind: AreaKind::Packages, findings: found, summary, as_locked }
 }
 
 /// Whether the installed wheel is another locked file of the package than the one whose METADATA is locked: a release can

@@ -139,7 +139,7 @@ pub fn check(outcome: &SmokeOutcome, locked_cudnn: Option<&DottedVersion>) -> Ar
         End::Interrupted(_) => found.push(findings::smoke_crashed(&Stopped::Interrupted)),
         End::NotStarted(why) => found.push(findings::smoke_crashed(&Stopped::NotStarted(why.clone()))),
     }
-    Area { kind: AreaKind::Smoke, findings: found, summary: summary(outcome) }
+    Area { kind: AreaKind::Smoke, findings: found, summary: summary(outcome), as_locked: None }
 }
 
 fn failed(check: &Check) -> Finding {

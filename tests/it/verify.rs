@@ -417,3 +417,25 @@ fn another_locked_wheel_of_the_release_is_as_locked() {
     let json = codes(&laid.context);
     assert!(!json.to_string().contains("wrong-metadata"), "{json:#}");
 }
+
+/// The lock of another project is one sentence, not one for each package.
+#[test]
+fn the_lock_of_another_project_is_one_sentence() {
+    let names: Vec<String> = (0..12).map(|i| format!("package-{i}")).collect();
+    let wheels = names.iter().map(|name| ("pypi", wheel(name, "1.0").file(&format!("{name}.py"), "x = 1\n")));
+    let server = IndexServer::start(wheels.collect(), Shape::default());
+    let context = TestContext::with_index(&server);
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    context.run(&[&["resolve", "--python", "3.12", "--gpu", "none"], &all[..]].concat()).expect(0);
+    let site = context.dir.path().join("env/lib/python3.12/site-packages");
+    std::fs::create_dir_all(&site).unwrap();
+    install(&site, &wheel("package-1", "1.0").file("package_1.py", "x = 1\n"));
+    install(&site, &wheel("somebody-else", "1.0").file("somebody_else.py", "x = 1\n"));
+    let run = context.run(&["verify", "--prefix", "../env"]).expect(1);
+    assert!(run.flat().contains("error: 1 of 12 locked packages are installed as locked"), "{}", run.shown());
+    assert!(!run.stdout.contains("package-7"), "{}", run.shown());
+    let all = context.run(&["verify", "--prefix", "../env", "-v"]).expect(1);
+    assert!(all.stdout.contains("package-0 1.0 is not installed"), "{}", all.shown());
+    let json = context.run(&["verify", "--prefix", "../env", "--json"]).expect(1).json();
+    assert_eq!(json["findings"].as_array().unwrap().len(), 12, "{json:#}");
+}

@@ -27,8 +27,14 @@ pub fn missing_file(group: FileGroup, name: &str, installed: &Installed) -> Find
         .fixed_by(Fix::command(reinstall(installed, name)))
 }
 
-/// The size or hash of files differs from RECORD.
-pub fn altered_file(group: FileGroup, name: &str, installed: &Installed) -> Finding {
+/// The size or hash of files differs from RECORD. `as_published`: they have not changed since RECORD was written, so the
+/// wheel was published like this.
+pub fn altered_file(group: FileGroup, name: &str, as_published: bool, installed: &Installed) -> Finding {
+    if as_published {
+        let text =
+            format!("{}; unchanged since the installation: the RECORD of the wheel is wrong", group.text);
+        return finding(Code::AlteredFile, Severity::Info, text).at(group.first);
+    }
     finding(Code::AlteredFile, Severity::Error, group.text)
         .at(group.first)
         .fixed_by(Fix::command(reinstall(installed, name)))

@@ -20,6 +20,11 @@ pub(super) struct Report<'r> {
     pub printer: &'r Printer,
 }
 
+/// A lock of which less than one in this many packages is installed belongs to another project or environment.
+const SAME_PROJECT: usize = 4;
+/// Smaller locks are not judged by their share.
+const MIN_PACKAGES: usize = 8;
+
 impl Report<'_> {
     fn findings(&self) -> impl Iterator<Item = &Finding> {
         self.judged.areas.iter().flat_map(|a| &a.findings)
@@ -63,7 +68,25 @@ impl Report<'_> {
             p.out(&format!("  {:<10}  {word}  {}", area.kind, wrap(&area.summary, 23)));
         }
         let errors = self.findings().filter(|f| f.severity == Severity::Error).count();
-        findings(p, self.findings());
+        let foreign = self
+            .judged
+            .areas
+            .iter()
+            .find_map(|area| area.as_locked)
+            .filter(|(same, all)| *all >= MIN_PACKAGES && same * SAME_PROJECT < *all && !p.verbose);
+        if let Some((same, all)) = foreign {
+            p.out("");
+            let text = format!(
+                "error: {same} of {all} locked packages are installed as locked: is this the right lock and environment? (`-v` lists the differences)"
+            );
+            p.out(&format!("{}{}", p.paint(ERROR, "error:"), &wrap(&text, 2)["error:".len()..]));
+        }
+        let of_lock = |f: &&Finding| {
+            foreign.is_none()
+                || ![Code::MissingPackage, Code::ExtraPackage, Code::WrongVersion, Code::WrongMetadata]
+                    .contains(&f.code)
+        };
+        findings(p, self.findings().filter(of_lock));
         p.out("");
         let total = start.elapsed().as_secs_f64();
         let smoke = match (self.outcome, errors) {

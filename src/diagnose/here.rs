@@ -66,6 +66,7 @@ fn component(code: Code) -> Option<Component> {
         | Code::SmokeCrashed
         | Code::SmokeTimeout => Component::Other,
         Code::ExtraPackage
+        | Code::StartupCode
         | Code::CompatibilityMode
         | Code::PersistenceOff
         | Code::OtherCopies

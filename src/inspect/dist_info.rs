@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use sha2::{Digest, Sha256};
 
-use super::prefix::{PrefixError, site_packages};
+use super::prefix::{PrefixError, interpreter, site_packages};
 use super::record::{MAX_RECORD, encode, entries};
 use crate::model::installed::{Distribution, FileFault, Installed, InstalledVersion};
 use crate::model::metadata::CoreMetadata;
@@ -95,6 +95,7 @@ pub fn read(prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
         prefix: prefix.display().to_string(),
         site_packages: site,
         python,
+        interpreter: interpreter(prefix),
         distributions,
         files_seen,
     })

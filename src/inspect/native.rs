@@ -103,7 +103,7 @@ fn own_libraries(installed: &Installed) -> (Vec<OwnLibrary>, Vec<UnreadableLibra
                                 broken.push(UnreadableLibrary {
                                     package: (*package).to_owned(),
                                     path: (*path).to_owned(),
-                                    why: unreadable(&why),
+                                    why: unreadable(&why, &file),
                                 });
                             }
                             continue;
@@ -125,11 +125,21 @@ fn own_libraries(installed: &Installed) -> (Vec<OwnLibrary>, Vec<UnreadableLibra
     (done, broken)
 }
 
-fn unreadable(error: &ElfError) -> Unreadable {
+fn unreadable(error: &ElfError, file: &Path) -> Unreadable {
     match error {
-        ElfError::NotElf => Unreadable::NotElf,
+        // A `.so` file may be a linker script, which is text.
+        ElfError::NotElf if is_text(file) => Unreadable::NotElf,
+        ElfError::NotElf => Unreadable::Damaged("it does not begin as an ELF file".to_owned()),
         other => Unreadable::Damaged(crate::model::text::clean(&other.to_string(), 100)),
     }
+}
+
+/// Whether a file begins with text, or is empty.
+fn is_text(file: &Path) -> bool {
+    use std::io::Read as _;
+    let mut head = [0; 64];
+    let read = std::fs::File::open(file).and_then(|mut file| file.read(&mut head)).unwrap_or(0);
+    head[..read].iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace())
 }
 
 /// Simulates the process: imports of each framework, libraries that these open by name, then extensions built against

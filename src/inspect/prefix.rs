@@ -53,6 +53,14 @@ pub(super) fn site_packages(prefix: &Path) -> Result<(PathBuf, Option<Python>), 
         .ok_or_else(|| PrefixError::NoSitePackages(shown()))
 }
 
+/// The series of the interpreter that `bin/python` leads to, by its file name: `/usr/bin/python3.12`.
+pub(super) fn interpreter(prefix: &Path) -> Option<Python> {
+    let file = std::fs::canonicalize(prefix.join("bin/python")).ok()?;
+    let name = file.file_name()?.to_str()?;
+    let minor: String = name.strip_prefix("python3.")?.chars().take_while(char::is_ascii_digit).collect();
+    Some(Python::new(minor.parse().ok()?))
+}
+
 /// The Python version in pyvenv.cfg.
 fn configured_python(prefix: &Path) -> Option<Python> {
     let text = fs_err::read_to_string(prefix.join("pyvenv.cfg")).ok()?;

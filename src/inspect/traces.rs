@@ -18,10 +18,16 @@ const MAX_FILE: u64 = 1 << 20;
 const MAX_RECORD: u64 = 64 << 20;
 
 /// Reads the traces of an environment. `variable` reads one environment variable.
-pub fn traces(installed: &Installed, root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Traces {
+pub fn traces(
+    installed: &Installed,
+    root: &Path,
+    working_folder: &Path,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Traces {
     Traces {
         conda: conda(Path::new(&installed.prefix)),
-        shadowing: shadowing(installed, variable),
+        shadowing: shadowing(installed, working_folder, variable),
+        startup: startup(installed),
         leftovers: leftovers(&installed.site_packages),
         unrecorded: unrecorded(installed),
         toolkit: toolkit(root, variable),
@@ -59,7 +65,11 @@ fn conda(prefix: &Path) -> Vec<CondaPackage> {
 
 /// Packages in folders that Python searches before site-packages: `PYTHONPATH`, and the user's site-packages
 /// unless a venv excludes it.
-fn shadowing(installed: &Installed, variable: &dyn Fn(&str) -> Option<String>) -> Vec<Shadowing> {
+fn shadowing(
+    installed: &Installed,
+    working_folder: &Path,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Vec<Shadowing> {
     let mut out = Vec::new();
     let named = variable("PYTHONPATH").unwrap_or_default();
     let site = std::fs::canonicalize(&installed.site_packages).ok();
@@ -68,6 +78,9 @@ fn shadowing(installed: &Installed, variable: &dyn Fn(&str) -> Option<String>) -
         if std::fs::canonicalize(folder).ok() != site {
             out.extend(in_folder(Path::new(folder), SearchedFirst::PythonPath, installed));
         }
+    }
+    if std::fs::canonicalize(working_folder).ok() != site {
+        out.extend(in_folder(working_folder, SearchedFirst::WorkingFolder, installed));
     }
     let closed = read(&Path::new(&installed.prefix).join("pyvenv.cfg"), MAX_FILE).is_some_and(|text| {
         !text.replace(' ', "").to_lowercase().contains("include-system-site-packages=true")
@@ -94,9 +107,11 @@ fn in_folder(folder: &Path, by: SearchedFirst, installed: &Installed) -> Vec<Sha
     let modules: Vec<String> = names
         .iter()
         .filter_map(|name| match name.strip_suffix(".py") {
-            Some(_) => Some(name.clone()),
-            None => folder.join(name).join("__init__.py").is_file().then(|| format!("{name}/__init__.py")),
+            Some(module) => Some(module),
+            None => folder.join(name).join("__init__.py").is_file().then_some(name.as_str()),
         })
+        // The environment has it as a package or as a module.
+        .flat_map(|module| [format!("{module}/__init__.py"), format!("{module}.py")])
         .filter(|module| site.join(module).is_file())
         .collect();
     let owns = |distribution: &Distribution, module: &String| {
@@ -122,6 +137,41 @@ fn in_folder(folder: &Path, by: SearchedFirst, installed: &Installed) -> Vec<Sha
         }
     }
     out
+}
+
+/// Files that virtualenv and uv put into each environment themselves.
+const OF_VENV: [&str; 2] = ["_virtualenv.pth", "distutils-precedence.pth"];
+
+/// Files that Python executes at each start and that no package records; they are read, never run.
+fn startup(installed: &Installed) -> Vec<(String, String)> {
+    let site = &installed.site_packages;
+    let entries = std::fs::read_dir(site).into_iter().flatten().flatten().take(MAX_ENTRIES);
+    let mut found: Vec<(String, String)> = Vec::new();
+    for name in entries.map(|entry| entry.file_name().to_string_lossy().into_owned()) {
+        let is_module = ["sitecustomize.py", "usercustomize.py"].contains(&name.as_str());
+        if !(is_module || name.ends_with(".pth")) || OF_VENV.contains(&name.as_str()) {
+            continue;
+        }
+        let text = read(&site.join(&name), MAX_FILE).unwrap_or_default();
+        // site.py executes the lines of a .pth file that begin with `import`; the others are folders.
+        let executed = |line: &&str| match is_module {
+            true => !line.trim().is_empty() && !line.trim_start().starts_with('#'),
+            false => line.starts_with("import ") || line.starts_with("import\t"),
+        };
+        if let Some(line) = text.lines().find(executed) {
+            found.push((name, clean(line.trim(), 80)));
+        }
+    }
+    if found.is_empty() {
+        return found;
+    }
+    // Only now are the RECORDs worth reading once more.
+    for distribution in &installed.distributions {
+        let record = read(&site.join(&distribution.dist_info).join("RECORD"), MAX_RECORD).unwrap_or_default();
+        found.retain(|(name, _)| !record.lines().any(|line| line.split(',').next() == Some(name)));
+    }
+    found.sort();
+    found
 }
 
 /// Libraries in the folders of NVIDIA's wheels and torch that no RECORD lists: leftovers of another release, which

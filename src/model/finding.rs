@@ -125,6 +125,8 @@ codes! {
     UnreadableGpuCode = "unreadable-gpu-code",
     /// An environment variable hides GPUs from programs.
     HiddenGpus = "hidden-gpus",
+    /// Python executes a file at each start that no package installed.
+    StartupCode = "startup-code",
     /// Installed packages are known to be incompatible.
     KnownIncompatible = "known-incompatible",
     /// The machine changed since the lock was written.

@@ -18,6 +18,8 @@ pub struct Installed {
     pub site_packages: std::path::PathBuf,
     /// Its Python series, if it can be determined without running it.
     pub python: Option<Python>,
+    /// The Python series of the interpreter that `bin/python` leads to, if its file name states it.
+    pub interpreter: Option<Python>,
     /// The installed distributions, sorted by name.
     pub distributions: Vec<Distribution>,
     /// Number of recorded files that were checked.
@@ -130,6 +132,9 @@ pub struct Traces {
     pub shadowing: Vec<Shadowing>,
     /// Temporary directories that an installer left behind, `~orch`.
     pub leftovers: Vec<String>,
+    /// Files in site-packages that Python executes at each start and that no package records: `.pth` files with an
+    /// `import` line, `sitecustomize.py`, `usercustomize.py`. Path and the line that is executed.
+    pub startup: Vec<(String, String)>,
     /// Libraries in the directories of CUDA and torch libraries that no package records.
     pub unrecorded: Vec<String>,
     /// The CUDA toolkit that would be used to build extensions.
@@ -156,6 +161,8 @@ pub enum SearchedFirst {
     PythonPath,
     /// It is the user site-packages (PEP 370), which the environment does not disable.
     UserSite,
+    /// It is the current folder, which Python searches first for a script in it and with `-m` and `-c`.
+    WorkingFolder,
 }
 
 impl fmt::Display for SearchedFirst {
@@ -163,6 +170,7 @@ impl fmt::Display for SearchedFirst {
         f.write_str(match self {
             SearchedFirst::PythonPath => "PYTHONPATH",
             SearchedFirst::UserSite => "the user site-packages",
+            SearchedFirst::WorkingFolder => "the current folder",
         })
     }
 }

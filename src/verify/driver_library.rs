@@ -9,7 +9,8 @@ use crate::registry::Registry;
 
 /// Checks the file that the loader takes for `libcuda.so.1`.
 pub(super) fn loaded(object: &Object, host: &Host, registry: &Registry, found: &mut Vec<Finding>) {
-    if object.path.components().any(|c| c.as_os_str() == "stubs") {
+    let in_stubs = |path: &std::path::Path| path.components().any(|c| c.as_os_str() == "stubs");
+    if in_stubs(&object.path) || in_stubs(&object.file) {
         found.push(findings::stub_library(&shown(&object.path), &folder(&object.file)));
         return;
     }

@@ -17,7 +17,7 @@ use crate::model::wheel::Python;
 use crate::registry::{CudaPart, Effect, Registry, SameCuda};
 
 pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platform) -> Area {
-    let mut found = Vec::new();
+    let mut found = super::packages::duplicates(installed);
     let versions: BTreeMap<&str, &Version> =
         installed.distributions.iter().filter_map(|d| Some((d.name.as_str(), d.version.valid()?))).collect();
     let environment = marker_environment(installed.python.unwrap_or(Python::new(12)), platform);

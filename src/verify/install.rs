@@ -1,6 +1,6 @@
 //! Checks how the environment was installed: mixed installers, leftovers, shadowed packages, toolkit.
 
-use super::findings::{self, Leftover};
+use super::findings::{self, Leftover, WrongPython};
 use super::{Area, AreaKind};
 use crate::model::finding::Finding;
 use crate::model::installed::{Installed, Traces};
@@ -28,6 +28,13 @@ pub(super) fn check(
     let unrecorded = traces.unrecorded.iter().map(|path| (Leftover::Unrecorded, path));
     let left = renamed.chain(unrecorded);
     area.findings.extend(left.map(|(kind, path)| findings::leftover_folder(kind, path, site)));
+    let startup = traces.startup.iter().map(|(path, line)| findings::startup_code(path, line, site));
+    area.findings.extend(startup);
+    if let (Some(interpreter), Some(python)) = (installed.interpreter, installed.python)
+        && interpreter.minor != python.minor
+    {
+        area.findings.push(findings::wrong_python(WrongPython::Interpreter { interpreter, python }));
+    }
     toolkit(traces, torch_cuda, &mut area.findings);
     area.summary = installer_counts(installed);
     area
@@ -51,7 +58,8 @@ fn shadowing(
     for shadowing in traces.shadowing.iter().filter(|shadowing| locked(&shadowing.name)) {
         let own = installed.distributions.iter().find(|d| d.name == shadowing.name);
         let version = own.map(|d| d.version.clone()).unwrap_or_default();
-        found.push(findings::shadowed_package(shadowing, &version));
+        let is_framework = ["torch", "tensorflow", "jax"].contains(&shadowing.name.as_str());
+        found.push(findings::shadowed_package(shadowing, &version, is_framework));
     }
 }
 

@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pep440_rs::Version;
 
+use super::findings::WrongPython;
 use super::{Area, AreaKind, findings};
 use crate::lockfile::Target;
+use crate::model::finding::Finding;
 use crate::model::installed::{Distribution, Installed, InstalledVersion};
 use crate::model::level::Level;
 use crate::model::solution::{ChosenFile, ChosenPackage};
@@ -19,7 +21,7 @@ pub(super) fn check(target: &Target, installed: &Installed) -> Area {
     if let Some(python) = installed.python
         && python.minor != target.python.minor
     {
-        found.push(findings::wrong_python(python, target.python));
+        found.push(findings::wrong_python(WrongPython::Lock { installed: python, locked: target.python }));
     }
     if target.level == Level::Stack {
         found.push(findings::stack_only_lock());
@@ -28,12 +30,7 @@ pub(super) fn check(target: &Target, installed: &Installed) -> Area {
     for distribution in &installed.distributions {
         by_name.entry(&distribution.name).or_default().push(distribution);
     }
-    for (name, list) in &by_name {
-        if list.len() > 1 {
-            let versions: Vec<String> = list.iter().map(|d| d.version.to_string()).collect();
-            found.push(findings::duplicate_package(name, &versions));
-        }
-    }
+    found.extend(duplicates(installed));
     let mut as_locked = 0;
     for package in &target.packages {
         let name = package.name.as_str();
@@ -70,6 +67,16 @@ pub(super) fn check(target: &Target, installed: &Installed) -> Area {
     let summary = format!("{as_locked} of {} as locked", target.packages.len());
     let as_locked = Some((as_locked, target.packages.len()));
     Area { kind: AreaKind::Packages, findings: found, summary, as_locked }
+}
+
+/// Packages that are installed more than once: Python reads the metadata of whichever it finds first.
+pub(super) fn duplicates(installed: &Installed) -> Vec<Finding> {
+    let mut by_name: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for distribution in &installed.distributions {
+        by_name.entry(&distribution.name).or_default().push(distribution.version.to_string());
+    }
+    let several = by_name.into_iter().filter(|(_, versions)| versions.len() > 1);
+    several.map(|(name, versions)| findings::duplicate_package(name, &versions)).collect()
 }
 
 /// Whether the installed wheel is another locked file of the package than the one whose METADATA is locked: a release can

@@ -14,11 +14,40 @@ pub fn wrong_platform(locked: Platform, here: Platform) -> Finding {
     finding(Code::WrongPlatform, Severity::Error, text)
 }
 
-/// The Python series differs from the locked one.
-pub fn wrong_python(installed: Python, locked: Python) -> Finding {
-    let text = format!("the environment has Python {installed}, the lock is for {locked}");
+/// Which Python is the wrong one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WrongPython {
+    /// The environment's, for the lock.
+    Lock {
+        /// The environment's series.
+        installed: Python,
+        /// The locked series.
+        locked: Python,
+    },
+    /// The interpreter that `bin/python` leads to, for the environment.
+    Interpreter {
+        /// Its series.
+        interpreter: Python,
+        /// The series that the packages are installed for.
+        python: Python,
+    },
+}
+
+/// The Python series is not the locked one, or not that of the environment's packages.
+pub fn wrong_python(wrong: WrongPython) -> Finding {
+    let (text, python) = match wrong {
+        WrongPython::Lock { installed, locked } => {
+            (format!("the environment has Python {installed}, the lock is for {locked}"), locked)
+        }
+        WrongPython::Interpreter { interpreter, python } => (
+            format!(
+                "bin/python is Python {interpreter}, and the packages are installed for Python {python}: it does not find them"
+            ),
+            python,
+        ),
+    };
     finding(Code::WrongPython, Severity::Error, text)
-        .fixed_by(Fix::advice(format!("recreate the environment with Python {locked}")))
+        .fixed_by(Fix::advice(format!("recreate the environment with Python {python}")))
 }
 
 /// glibc is older than the version that the wheels need.

@@ -73,19 +73,24 @@ pub fn known_incompatible(text: String, name: &str, fix: Fix) -> Finding {
     finding(Code::KnownIncompatible, Severity::Error, text).at(name).fixed_by(fix)
 }
 
-/// Python would import a package from outside the environment.
-pub fn shadowed_package(found: &Shadowing, own: &InstalledVersion) -> Finding {
+/// Python would import a package from outside the environment. `is_framework`: whether it is torch, TensorFlow or JAX.
+pub fn shadowed_package(found: &Shadowing, own: &InstalledVersion, is_framework: bool) -> Finding {
     let (name, folder) = (&found.name, &found.folder);
     let is_same = found.version.as_ref() == Some(own);
     let other = match &found.version {
         Some(version) => format!("{name} {version}"),
-        None => format!("a folder `{}`", name.replace('-', "_")),
+        None => format!("a module `{}`", name.replace('-', "_")),
     };
     let fix = match found.by {
         SearchedFirst::PythonPath => format!("unset PYTHONPATH, or remove {folder} from it"),
         SearchedFirst::UserSite => format!("export PYTHONNOUSERSITE=1, or remove {name} from {folder}"),
+        SearchedFirst::WorkingFolder => {
+            format!("rename it in {folder}, or start programs from another folder with `python -P`")
+        }
     };
-    let severity = if is_same { Severity::Warning } else { Severity::Error };
+    // A program that is started elsewhere does not see the current folder.
+    let is_certain = found.by != SearchedFirst::WorkingFolder || is_framework;
+    let severity = if is_same || !is_certain { Severity::Warning } else { Severity::Error };
     let text = format!(
         "{other} in {folder} is imported instead of {name} {own} in the environment: {} comes first",
         found.by
@@ -110,6 +115,14 @@ pub fn mixed_installers(conda: &CondaPackage, own: &Distribution) -> Finding {
         shell_word(&format!("{}=={}", own.name, own.version))
     );
     finding(Code::MixedInstallers, Severity::Error, text).at(&own.name).fixed_by(Fix::command(fix))
+}
+
+/// A file that Python executes at each start and that no package installed. `line` is the first line that is executed.
+pub fn startup_code(path: &str, line: &str, site_packages: &Path) -> Finding {
+    let on_disk = shell_word(&site_packages.join(path).to_string_lossy());
+    let text = format!("{path} is executed at each start of Python and belongs to no package: `{line}`");
+    let fix = format!("read {on_disk}, and delete it if you did not put it there");
+    finding(Code::StartupCode, Severity::Warning, text).at(path).fixed_by(Fix::advice(fix))
 }
 
 /// What an installer left in site-packages.

@@ -196,7 +196,7 @@ pub(super) fn judge(
         Some(target) => verify::against_lock(target, &machine, &installed, question.require_gpu),
         None => verify::without_lock(registry, &machine, &installed, question.require_gpu),
     };
-    let traces = inspect::traces(&installed, &root, &|name| std::env::var(name).ok());
+    let traces = inspect::traces(&installed, &root, &around.working_folder, &|name| std::env::var(name).ok());
     areas.push(verify::install(&installed, &traces, registry, &|name| {
         target.is_none_or(|target| target.package(name).is_some())
     }));

@@ -12,7 +12,6 @@ use crate::model::fix::Fix;
 use crate::model::installed::Installed;
 use crate::model::metadata::marker_environment;
 use crate::model::platform::Platform;
-use crate::model::text::shell_word;
 use crate::model::wheel::Python;
 use crate::registry::{CudaPart, Effect, Registry, SameCuda};
 
@@ -51,7 +50,7 @@ pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platfo
             && !specifiers.contains(have)
         {
             let text = format!("{}; {name} {have} is installed", advisory.text);
-            let fix = Fix::command(format!("pip install {}", shell_word(&requirement.to_string())));
+            let fix = Fix::command(findings::install(installed, &requirement.to_string()));
             found.push(findings::known_incompatible(text, name, fix));
         }
     }

@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(broken.len(), 1, "{broken:#?}");
         assert_eq!(broken[0].severity, Severity::Error);
         let fix = broken[0].fix.as_ref().unwrap().to_string();
-        assert_eq!(fix, "pip install --force-reinstall --no-deps onnxruntime-gpu==1.31.1");
+        assert_eq!(fix, "/bin/python -m pip install --force-reinstall --no-deps onnxruntime-gpu==1.31.1");
         // The GPU build is in place: worth knowing, not an error.
         let whole = check(&pair(&files, "onnxruntime"), &|_| true).findings;
         assert_eq!(whole.len(), 1, "{whole:#?}");

@@ -76,7 +76,7 @@ fn conda_and_pip(installed: &Installed, traces: &Traces, found: &mut Vec<Finding
         let Some(own) = own.filter(|d| d.installer.as_deref().is_some_and(|i| i != "conda")) else {
             continue;
         };
-        found.push(findings::mixed_installers(package, own));
+        found.push(findings::mixed_installers(package, own, installed));
     }
 }
 

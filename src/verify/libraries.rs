@@ -297,12 +297,11 @@ impl Judge<'_> {
             let is_ours = OURS.iter().any(|kind| missing.name.starts_with(kind));
             let fix = match (is_ours, owner) {
                 (true, _) if lost.is_some() => {
-                    lost.map(|lost| Fix::command(findings::reinstall(self.installed, &lost.name)))
+                    lost.map(|lost| Fix::command(findings::reinstall(self.installed, &lost.name, false)))
                 }
                 (true, Some(owner)) => {
                     // With dependencies: the package that provides the library may be missing.
-                    let command = findings::reinstall(self.installed, &owner.package);
-                    Some(Fix::command(command.replace(" --no-deps", "")))
+                    Some(Fix::command(findings::reinstall(self.installed, &owner.package, true)))
                 }
                 (true, None) => None,
                 // A system library: no wheel provides it.

@@ -35,12 +35,12 @@ pub(super) fn check(target: &Target, installed: &Installed) -> Area {
     for package in &target.packages {
         let name = package.name.as_str();
         let Some(own) = by_name.get(name).and_then(|l| l.first()) else {
-            found.push(findings::missing_package(name, &package.version));
+            found.push(findings::missing_package(name, &package.version, installed));
             continue;
         };
         let before = found.len();
         if !same_version(&package.version, &own.version) {
-            found.push(findings::wrong_version(name, &own.version, &package.version));
+            found.push(findings::wrong_version(name, &own.version, &package.version, installed));
         } else if let (Some(expected), Some(digest)) = (&package.metadata_sha256, &own.metadata_sha256)
             && expected != digest
             && !is_of_another_file(package, own)
@@ -50,7 +50,7 @@ pub(super) fn check(target: &Target, installed: &Installed) -> Area {
         if let (Some(locked), Some(variant)) = (&package.variant, &own.variant)
             && locked != variant
         {
-            found.push(findings::wrong_variant(name, variant, locked));
+            found.push(findings::wrong_variant(name, variant, locked, installed));
         }
         if found.len() == before {
             as_locked += 1;

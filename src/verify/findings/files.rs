@@ -1,6 +1,7 @@
 //! Findings about the files that RECORD lists.
 
-use super::{finding, reinstall};
+use super::finding;
+use super::installer::reinstall;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::installed::Installed;
@@ -24,7 +25,7 @@ pub fn unreadable_record(name: &str, dist_info: &str) -> Finding {
 pub fn missing_file(group: FileGroup, name: &str, installed: &Installed) -> Finding {
     finding(Code::MissingFile, Severity::Error, group.text)
         .at(group.first)
-        .fixed_by(Fix::command(reinstall(installed, name)))
+        .fixed_by(Fix::command(reinstall(installed, name, false)))
 }
 
 /// The size or hash of files differs from RECORD. `as_published`: they have not changed since RECORD was written, so the
@@ -37,7 +38,7 @@ pub fn altered_file(group: FileGroup, name: &str, as_published: bool, installed:
     }
     finding(Code::AlteredFile, Severity::Error, group.text)
         .at(group.first)
-        .fixed_by(Fix::command(reinstall(installed, name)))
+        .fixed_by(Fix::command(reinstall(installed, name, false)))
 }
 
 /// Two packages install the same files. `is_whole`: whether those on disk are of `keep`; otherwise the fix reinstalls it.
@@ -59,7 +60,7 @@ pub fn file_owned_twice(
             let text = format!("{text}, which has overwritten them");
             finding(Code::FileOwnedTwice, Severity::Error, text)
                 .at(first)
-                .fixed_by(Fix::command(reinstall(installed, keep)))
+                .fixed_by(Fix::command(reinstall(installed, keep, false)))
         }
     }
 }

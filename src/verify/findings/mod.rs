@@ -6,6 +6,7 @@
 mod files;
 mod gpu_code;
 mod host;
+mod installer;
 mod libraries;
 mod machine;
 mod packages;
@@ -19,10 +20,10 @@ pub use machine::*;
 pub use packages::*;
 pub use smoke::*;
 
+pub(super) use installer::{install, reinstall};
+
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
-use crate::model::installed::Installed;
-use crate::model::text::shell_word;
 
 /// A finding without `where` and fix.
 fn finding(code: Code, severity: Severity, message: impl Into<String>) -> Finding {
@@ -39,13 +40,6 @@ impl Finding {
     fn fixed_by(self, fix: Fix) -> Finding {
         Finding { fix: Some(fix), ..self }
     }
-}
-
-/// The command that reinstalls a package at its installed version.
-pub(super) fn reinstall(installed: &Installed, name: &str) -> String {
-    let found = installed.distributions.iter().find(|d| d.name == name);
-    let version = found.map(|d| format!("=={}", d.version)).unwrap_or_default();
-    format!("pip install --force-reinstall --no-deps {}", shell_word(&format!("{name}{version}")))
 }
 
 #[cfg(test)]

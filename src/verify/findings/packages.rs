@@ -5,17 +5,14 @@ use std::path::Path;
 use pep440_rs::Version;
 
 use super::finding;
+use super::installer::{install_lock, reinstall};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::installed::{
-    CondaPackage, Distribution, InstalledVersion, SearchedFirst, Shadowing, Toolkit,
+    CondaPackage, Distribution, Installed, InstalledVersion, SearchedFirst, Shadowing, Toolkit,
 };
 use crate::model::text::shell_word;
 use crate::model::version::cuda_short;
-
-/// The command that installs the locked packages.
-const INSTALL_THE_LOCK: &str =
-    "envlock export requirements.txt -o r.txt && pip install --require-hashes -r r.txt";
 
 /// The lock was made with `--stack-only`, from the registry alone: it has no hashes.
 pub fn stack_only_lock() -> Finding {
@@ -30,22 +27,31 @@ pub fn duplicate_package(name: &str, versions: &[String]) -> Finding {
 }
 
 /// A locked package is not installed.
-pub fn missing_package(name: &str, locked: &Version) -> Finding {
+pub fn missing_package(name: &str, locked: &Version, environment: &Installed) -> Finding {
     finding(Code::MissingPackage, Severity::Error, format!("{name} {locked} is not installed"))
         .at(name)
-        .fixed_by(Fix::command(INSTALL_THE_LOCK))
+        .fixed_by(Fix::command(install_lock(environment)))
 }
 
 /// A package is installed in another version than locked.
-pub fn wrong_version(name: &str, installed: &InstalledVersion, locked: &Version) -> Finding {
+pub fn wrong_version(
+    name: &str,
+    installed: &InstalledVersion,
+    locked: &Version,
+    environment: &Installed,
+) -> Finding {
     let text = format!("{name} {installed} is installed, {locked} is locked");
-    finding(Code::WrongVersion, Severity::Error, text).at(name).fixed_by(Fix::command(INSTALL_THE_LOCK))
+    finding(Code::WrongVersion, Severity::Error, text)
+        .at(name)
+        .fixed_by(Fix::command(install_lock(environment)))
 }
 
 /// The installed build has another CUDA variant than the locked one.
-pub fn wrong_variant(name: &str, installed: &str, locked: &str) -> Finding {
+pub fn wrong_variant(name: &str, installed: &str, locked: &str, environment: &Installed) -> Finding {
     let text = format!("{name} is built for {installed} (from its version.py), {locked} is locked");
-    finding(Code::WrongVariant, Severity::Error, text).at(name).fixed_by(Fix::command(INSTALL_THE_LOCK))
+    finding(Code::WrongVariant, Severity::Error, text)
+        .at(name)
+        .fixed_by(Fix::command(install_lock(environment)))
 }
 
 /// The installed METADATA differs from that of the locked file.
@@ -99,7 +105,7 @@ pub fn shadowed_package(found: &Shadowing, own: &InstalledVersion, is_framework:
 }
 
 /// Both conda and pip installed the package: one overwrote files of the other.
-pub fn mixed_installers(conda: &CondaPackage, own: &Distribution) -> Finding {
+pub fn mixed_installers(conda: &CondaPackage, own: &Distribution, environment: &Installed) -> Finding {
     let build = if conda.build.is_empty() { String::new() } else { format!(" ({})", conda.build) };
     let text = format!(
         "conda installed {} {}{build}, {} installed {} {} over it",
@@ -110,9 +116,9 @@ pub fn mixed_installers(conda: &CondaPackage, own: &Distribution) -> Finding {
         own.version
     );
     let fix = format!(
-        "conda remove --force {} && pip install --force-reinstall {}",
+        "conda remove --force {} && {}",
         shell_word(&conda.name),
-        shell_word(&format!("{}=={}", own.name, own.version))
+        reinstall(environment, &own.name, true)
     );
     finding(Code::MixedInstallers, Severity::Error, text).at(&own.name).fixed_by(Fix::command(fix))
 }

@@ -1,0 +1,71 @@
+//! Commands that repair an environment, by the installer that it has: an environment of uv has no pip, and the pip on
+//! PATH belongs to another environment.
+
+use crate::model::installed::Installed;
+use crate::model::text::shell_word;
+
+/// The command that installs into the environment, without its arguments: `.venv/bin/python -m pip install`.
+fn install_into(installed: &Installed) -> (String, bool) {
+    let by =
+        |name: &str| installed.distributions.iter().filter(|d| d.installer.as_deref() == Some(name)).count();
+    let has_pip = installed.distributions.iter().any(|d| d.name == "pip");
+    let is_uv = by("uv") > by("pip") || (!has_pip && by("uv") > 0);
+    let prefix = installed.prefix.trim_end_matches('/');
+    match is_uv {
+        true => (format!("uv pip install --python {}", shell_word(prefix)), true),
+        false => (format!("{} -m pip install", shell_word(&format!("{prefix}/bin/python"))), false),
+    }
+}
+
+/// The command that installs a requirement.
+pub(in crate::verify) fn install(installed: &Installed, requirement: &str) -> String {
+    format!("{} {}", install_into(installed).0, shell_word(requirement))
+}
+
+/// The command that reinstalls a package at its installed version; its dependencies too, where one of them may be missing.
+pub(in crate::verify) fn reinstall(installed: &Installed, name: &str, with_dependencies: bool) -> String {
+    let found = installed.distributions.iter().find(|d| d.name == name);
+    let version = found.map(|d| format!("=={}", d.version)).unwrap_or_default();
+    let (command, is_uv) = install_into(installed);
+    let again = if is_uv { "--reinstall" } else { "--force-reinstall" };
+    let alone = if with_dependencies { "" } else { " --no-deps" };
+    format!("{command} {again}{alone} {}", shell_word(&format!("{name}{version}")))
+}
+
+/// The command that installs the locked packages.
+pub(in crate::verify) fn install_lock(installed: &Installed) -> String {
+    let (command, _) = install_into(installed);
+    format!("envlock export requirements.txt -o r.txt && {command} --require-hashes -r r.txt")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::installed::Distribution;
+
+    #[test]
+    fn the_environments_own_installer_is_used() {
+        let of = |installers: &[(&str, &str)]| Installed {
+            prefix: "/opt/my env".to_owned(),
+            distributions: installers
+                .iter()
+                .map(|(name, installer)| Distribution {
+                    name: (*name).to_owned(),
+                    version: "1.0".into(),
+                    installer: Some((*installer).to_owned()),
+                    ..Distribution::default()
+                })
+                .collect(),
+            ..Installed::default()
+        };
+        let pip = of(&[("a", "pip"), ("pip", "pip")]);
+        assert_eq!(
+            reinstall(&pip, "a", false),
+            "'/opt/my env/bin/python' -m pip install --force-reinstall --no-deps a==1.0"
+        );
+        let uv = of(&[("a", "uv"), ("b", "uv"), ("pip", "pip")]);
+        assert_eq!(reinstall(&uv, "a", true), "uv pip install --python '/opt/my env' --reinstall a==1.0");
+        assert_eq!(install(&uv, "a<2"), "uv pip install --python '/opt/my env' 'a<2'");
+        assert!(install_lock(&of(&[])).ends_with("-m pip install --require-hashes -r r.txt"));
+    }
+}

@@ -9,9 +9,10 @@ use super::error::CliError;
 use super::printer::Printer;
 use super::settings::{self, Project};
 use crate::index::{Fetched, Guess, IndexClient, IndexConfig, IndexError};
+use crate::model::conflict::{Conflict, Party};
 use crate::model::host::Host;
 use crate::model::metadata::marker_environment;
-use crate::model::request::{Preferences, Request};
+use crate::model::request::{Limit, Origin, Preferences, Request};
 use crate::model::solution::{Answer, Need, Note, Solution};
 use crate::model::wheel::Python;
 use crate::registry::Registry;
@@ -95,7 +96,17 @@ pub(super) fn solve_full(
             })
         };
         let fetched = match conflict {
-            None => fetch(&needs).map_err(|error| index_error(&error, request))?,
+            None => match fetch(&needs) {
+                Ok(fetched) => fetched,
+                Err(error) => {
+                    bar.finish_and_clear();
+                    let with = With { client, registry, host, preferences, printer };
+                    return match conflict_on_pypi_alone(&with, universe, request)? {
+                        Some(conflict) => Ok(Answer::Conflict(conflict)),
+                        None => Err(index_error(&error, request)),
+                    };
+                }
+            },
             // The conflict is final. Ways out that need an index that does not answer are left out.
             Some(_) => {
                 let mut fetched = Vec::new();
@@ -129,6 +140,40 @@ pub(super) fn solve_full(
         }
     }
     Err(CliError::internal(format!("no answer after {MAX_ROUNDS} rounds")))
+}
+
+/// What a solve looks at beside the request.
+struct With<'w> {
+    client: &'w IndexClient,
+    registry: &'w Registry,
+    host: &'w Host,
+    preferences: &'w Preferences,
+    printer: &'w Printer,
+}
+
+/// The conflict that PyPI alone shows, where it has nothing to do with builds of another index: a package that exists
+/// only as source is a conflict whether or not the pytorch index answers.
+fn conflict_on_pypi_alone(
+    with: &With<'_>,
+    universe: &mut Universe,
+    request: &Request,
+) -> Result<Option<Box<Conflict>>, CliError> {
+    if request.only_index.is_some() || !request.owners.is_empty() {
+        return Ok(None);
+    }
+    let pypi = Limit { value: "pypi".to_owned(), origin: Origin::Question };
+    let alone = Request { only_index: Some(pypi), ..request.clone() };
+    let &With { client, registry, host, preferences, printer } = with;
+    let answer = solve_full(client, universe, registry, host, &alone, preferences, printer);
+    let Ok(Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _)) = answer else { return Ok(None) };
+    let is_of_index = |party: &Party| match party {
+        Party::Index | Party::Variant | Party::Cuda | Party::Cudnn => true,
+        Party::Nccl | Party::Gpu | Party::Driver => true,
+        Party::Package(name) => STACK_PACKAGES.contains(&name.as_str()),
+        Party::Python | Party::Glibc | Party::Platform => false,
+    };
+    let is_independent = !conflict.reasons.iter().flat_map(|reason| &reason.parties).any(is_of_index);
+    Ok(is_independent.then_some(conflict))
 }
 
 /// That the pytorch index lacks builds which the registry lists: a mirror without them, or a mistyped address.

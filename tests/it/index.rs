@@ -312,6 +312,26 @@ fn an_index_that_owns_packages() {
     assert!(!run.stdout.contains("pytorch index"), "{}", run.shown());
 }
 
+/// A package without a wheel is a conflict whether or not the pytorch index answers.
+#[test]
+fn a_package_without_a_wheel_is_a_conflict_without_the_pytorch_index() {
+    let wheels = vec![
+        ("pypi", wheel("torch", "2.10.0").tags("cp312-cp312-manylinux_2_28_x86_64")),
+        ("pypi", wheel("deepspeed", "0.16.5").tags("cp312-cp312-win_amd64")),
+    ];
+    let server = IndexServer::start(wheels, Shape::default());
+    let mut context = TestContext::with_index(&server);
+    // Nothing listens there.
+    context.set("ENVLOCK_PYTORCH_INDEX_URL", "http://127.0.0.1:9/whl");
+    let run = context.run(&["resolve", "torch", "deepspeed", "--gpu", "A100", "--dry-run"]).expect(1);
+    assert!(run.flat().contains("without deepspeed"), "{}", run.shown());
+    assert!(!run.flat().contains("pytorch"), "{}", run.shown());
+    // Where builds of the index could help, it is named.
+    let gpu = ["resolve", "torch", "--gpu", "V100", "--driver", "580.65.06", "--dry-run"];
+    let run = context.run(&gpu).expect(3);
+    assert!(run.stderr.contains("pytorch/cu126"), "{}", run.shown());
+}
+
 /// A mirror without torch's builds, or a mistyped address, must not silently give an older torch.
 #[test]
 fn builds_that_the_pytorch_index_lacks_are_reported() {

@@ -161,7 +161,8 @@ fn explain_failure<'a>(
             Found::Selected(_) => {}
             Found::Impossible(tree) => {
                 let mut conflict = conflict::describe(&problem, &tree);
-                let (ways, needs) = relax::ways_out(inputs, tables, level);
+                let core = (problem.pythons.series == pythons).then(|| conflict::core(&tree));
+                let (ways, needs) = relax::ways_out(inputs, tables, level, core);
                 conflict.would_work_if = ways;
                 return Ok((conflict, needs));
             }

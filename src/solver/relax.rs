@@ -1,7 +1,7 @@
 //! Finds changes that resolve a conflict: relaxes each requirement and each host fact in turn and solves again.
 //! Only changes that were solved are offered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use pep508_rs::{ExtraName, Requirement, VerbatimUrl, VersionOrUrl};
@@ -16,21 +16,26 @@ use crate::model::evidence::Evidence;
 use crate::model::host::{Gpu, Host};
 use crate::model::level::Level;
 use crate::model::platform::Os;
-use crate::model::request::Request;
+use crate::model::request::{Request, UserRequirement};
 use crate::model::solution::{Need, Solution};
 use crate::model::version::{DottedVersion, cuda_short};
 use crate::model::wheel::Python;
 
 /// Solves each relaxation and returns those that work. The second list is the metadata that must be fetched
 /// to check the others.
+///
+/// `core`: the packages of the request that the proof rests on, if it holds for every Python. A change of another
+/// requirement leaves the proof as it is, so it cannot be a way out and is not tried.
 pub(super) fn ways_out<'a>(
     inputs: &Inputs<'a>,
     tables: &Rc<Tables<'a>>,
     level: Level,
+    core: Option<BTreeSet<String>>,
 ) -> (Vec<WayOut>, Vec<Need>) {
     let mut relaxer = Relaxer {
         inputs,
         tables,
+        core,
         depth: if level == Level::Stack { Depth::Stack } else { Depth::Full },
         level,
         found: Vec::new(),
@@ -51,6 +56,7 @@ pub(super) fn ways_out<'a>(
 struct Relaxer<'i, 'a> {
     inputs: &'i Inputs<'a>,
     tables: &'i Rc<Tables<'a>>,
+    core: Option<BTreeSet<String>>,
     depth: Depth,
     level: Level,
     found: Vec<WayOut>,
@@ -196,6 +202,9 @@ impl Relaxer<'_, '_> {
 
     fn requirements(&mut self) {
         for (i, user) in self.inputs.request.requirements.iter().enumerate() {
+            if !self.may_help(user) {
+                continue;
+            }
             let mut request = self.inputs.request.clone();
             let name = user.requirement.name.to_string();
             if user.requirement.version_or_url.is_some() {
@@ -250,8 +259,17 @@ impl Relaxer<'_, '_> {
             .collect()
     }
 
+    /// Whether a change of a requirement or constraint can remove the proof.
+    fn may_help(&self, user: &UserRequirement) -> bool {
+        let name: &str = user.requirement.name.as_ref();
+        self.core.as_ref().is_none_or(|core| core.contains(name))
+    }
+
     fn constraints(&mut self) {
         for (i, user) in self.inputs.request.constraints.iter().enumerate() {
+            if !self.may_help(user) {
+                continue;
+            }
             let mut request = self.inputs.request.clone();
             request.constraints.remove(i);
             if let Some(solution) = self.solve(self.inputs.host, &request) {

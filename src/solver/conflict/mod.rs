@@ -111,6 +111,20 @@ struct Telling<'p, 'a> {
     reasons: Vec<(Order, Reason)>,
 }
 
+/// The packages that a proof names, the request's among them.
+pub(super) fn core(tree: &Proof) -> BTreeSet<String> {
+    let leaves = Leaves::collect(tree);
+    let of_needs = leaves.needs.keys().flat_map(|(from, to)| [from, to]);
+    let nodes = of_needs.chain(leaves.missing.keys()).chain(leaves.unusable.keys());
+    let name = |node: &Node| match node {
+        Node::Build(name) | Node::Package(name) | Node::Extra(name, _) | Node::Bound(name) => {
+            Some(name.to_string())
+        }
+        _ => None,
+    };
+    nodes.filter_map(name).collect()
+}
+
 /// Describes a proof as a conflict.
 pub(super) fn describe(problem: &Problem<'_>, tree: &Proof) -> Conflict {
     let leaves = Leaves::collect(tree);

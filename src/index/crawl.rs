@@ -415,7 +415,7 @@ async fn fetch_metadata(
             client.disable_unannounced_metadata(index);
         }
         if is_metadata || (answer.status == 200 && file.has_metadata) {
-            let found = hex::encode(&Sha256::digest(&answer.body));
+            let found = hex::encode(Sha256::digest(&answer.body));
             if let Some(expected) = &file.metadata_sha256
                 && *expected != found
             {
@@ -432,7 +432,7 @@ async fn fetch_metadata(
             Err(remote_wheel::Failure::Transport(why)) => return Err(failed(why)),
         },
     };
-    let digest = hex::encode(&Sha256::digest(&body));
+    let digest = hex::encode(Sha256::digest(&body));
     let text = String::from_utf8_lossy(&body);
     Ok(match CoreMetadata::parse(&text, digest.clone()) {
         Ok(metadata) => {

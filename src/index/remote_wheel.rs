@@ -149,7 +149,7 @@ fn digest(answer: &mut super::http::Answer) -> Result<String, Failure> {
             spool.seek(SeekFrom::Start(0)).map_err(unreadable)?;
         }
     }
-    Ok(hex::encode(&hasher.finalize()))
+    Ok(hex::encode(hasher.finalize()))
 }
 
 /// Downloads a wheel for its size and SHA-256, for indexes that state no hash.

@@ -126,7 +126,7 @@ fn header(folder: &Path, site: &Path) -> Distribution {
         ..Distribution::default()
     };
     if let Some(bytes) = limited(&folder.join("METADATA"), MAX_METADATA) {
-        let digest = hex::encode(&Sha256::digest(&bytes));
+        let digest = hex::encode(Sha256::digest(&bytes));
         let text = String::from_utf8_lossy(&bytes);
         if let Ok(metadata) = CoreMetadata::parse(&text, digest.clone()) {
             distribution.name = metadata.name.to_string();

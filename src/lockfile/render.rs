@@ -97,12 +97,12 @@ fn shared<'l, T>(
 }
 
 pub(super) fn checksum(body: &str) -> String {
-    hex::encode(&Sha256::digest(body.as_bytes()))
+    hex::encode(Sha256::digest(body.as_bytes()))
 }
 
 /// SHA-256 over the request's canonical lines.
 pub(super) fn request_digest(lines: &[String]) -> String {
-    hex::encode(&Sha256::digest(lines.join("\n").as_bytes()))
+    hex::encode(Sha256::digest(lines.join("\n").as_bytes()))
 }
 
 fn render_target(out: &mut String, t: &Target) {

@@ -152,7 +152,7 @@ impl Registry {
                 hasher.update(file.text.as_bytes());
                 hasher.update([0]);
             }
-            hex::encode(&hasher.finalize())
+            hex::encode(hasher.finalize())
         })
     }
 }

@@ -117,7 +117,7 @@ impl State {
 
 fn path(global: &GlobalArgs, prefix: &Path) -> PathBuf {
     let absolute = std::path::absolute(prefix).unwrap_or_else(|_| prefix.to_path_buf());
-    let name = hex::encode(&Sha256::digest(absolute.as_os_str().as_encoded_bytes()));
+    let name = hex::encode(Sha256::digest(absolute.as_os_str().as_encoded_bytes()));
     settings::cache_dir(global).join("run").join(format!("{}.json", &name[..32]))
 }
 
@@ -151,5 +151,5 @@ fn around(global: &GlobalArgs, args: &RunArgs) -> String {
             text.push_str(&format!("{name} {}\n", about.unwrap_or_default()));
         }
     }
-    hex::encode(&Sha256::digest(text.as_bytes()))
+    hex::encode(Sha256::digest(text.as_bytes()))
 }

@@ -1,7 +1,7 @@
 //! A preflight check for the top of a training script: the checks of `verify` for versions, driver and GPUs, in
 //! standalone Python.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::compatibility::is_cuda;
 use crate::lockfile::Target;
@@ -45,15 +45,39 @@ pub fn guard(target: &Target) -> Result<String, String> {
         "cudnn": stack.and_then(|stack| cudnn_number(stack.cudnn.as_ref()?)),
         "coverage": coverage,
     });
-    // JSON is valid Python except for `null`, `true` and `false`.
-    let locked = format!("{locked:#}")
-        .replace(": true", ": True")
-        .replace(": false", ": False")
-        .replace(": null", ": None")
-        .replace("null,", "None,")
-        .replace("null\n", "None\n");
-    let locked = locked.replace('\n', "\n    ");
-    Ok(SNIPPET.replace("@TARGET@", &target.name).replace("@LOCKED@", &locked))
+    let mut text = String::new();
+    python_literal(&locked, 1, &mut text);
+    Ok(SNIPPET.replace("@TARGET@", &target.name).replace("@LOCKED@", &text))
+}
+
+/// A value as a literal of Python, one line for each entry of a dictionary; `depth` in steps of four spaces.
+fn python_literal(value: &Value, depth: usize, out: &mut String) {
+    match value {
+        Value::Null => out.push_str("None"),
+        Value::Bool(true) => out.push_str("True"),
+        Value::Bool(false) => out.push_str("False"),
+        // JSON's numbers and strings are Python's.
+        Value::Number(_) | Value::String(_) => out.push_str(&value.to_string()),
+        Value::Array(items) => {
+            out.push('[');
+            for (i, item) in items.iter().enumerate() {
+                out.push_str(if i > 0 { ", " } else { "" });
+                python_literal(item, depth, out);
+            }
+            out.push(']');
+        }
+        Value::Object(entries) if entries.is_empty() => out.push_str("{}"),
+        Value::Object(entries) => {
+            out.push_str("{\n");
+            for (key, item) in entries {
+                let indent = "    ".repeat(depth + 1);
+                out.push_str(&format!("{indent}{}: ", Value::from(key.as_str())));
+                python_literal(item, depth + 1, out);
+                out.push_str(",\n");
+            }
+            out.push_str(&format!("{}}}", "    ".repeat(depth)));
+        }
+    }
 }
 
 /// cuDNN's version as `torch.backends.cudnn.version()` reports it: 8.9.2 is 8902, 9.10.2 is 91002.
@@ -65,7 +89,15 @@ fn cudnn_number(version: &DottedVersion) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::cudnn_number;
+    use super::{cudnn_number, python_literal};
+
+    #[test]
+    fn values_as_python_writes_them() {
+        let value = serde_json::json!({"a": null, "b": [true, "x: true, null"], "c": {}});
+        let mut text = String::new();
+        python_literal(&value, 0, &mut text);
+        assert_eq!(text, "{\n    \"a\": None,\n    \"b\": [True, \"x: true, null\"],\n    \"c\": {},\n}");
+    }
 
     #[test]
     fn numbers() {

@@ -40,7 +40,7 @@ pub use error::LockError;
 pub use graph::{chain, needed_by};
 pub use parse::parse;
 pub use render::{render, same_answer};
-pub use request::{read_request, request_lines};
+pub use request::{names_targets, read_request, request_lines};
 pub use satisfies::{Stale, stale};
 
 /// The start of every lockfile, by which envlock recognizes its own files.

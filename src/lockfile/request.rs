@@ -30,6 +30,11 @@ pub(super) fn is_option(line: &str) -> bool {
     line.split_once(' ').is_some_and(|(key, _)| key == OPTION)
 }
 
+/// Whether the manifest of a request described its targets.
+pub fn names_targets(lines: &[String]) -> bool {
+    lines.iter().any(|line| line.split_once(' ').is_some_and(|(key, _)| key == TARGET))
+}
+
 /// The request as canonical, sorted lines. Equal requests give equal lines, independent of order and origin.
 pub fn request_lines(request: &Request) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();

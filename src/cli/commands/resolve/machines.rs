@@ -4,7 +4,7 @@ use crate::cli::args::SolveArgs;
 use crate::cli::error::CliError;
 use crate::cli::host;
 use crate::cli::settings::{self, Project};
-use crate::lockfile::Lockfile;
+use crate::lockfile::{self, Lockfile};
 use crate::model::host::Host;
 use crate::model::request::{Preferences, PythonRequest};
 use crate::registry::Registry;
@@ -84,7 +84,7 @@ pub(super) fn machines(
             .collect();
     }
     // A target that an earlier envlock.toml described is dropped with its table.
-    let looked_at = |lock: &&Lockfile| !lock.request.iter().any(|line| line.starts_with("target "));
+    let looked_at = |lock: &&Lockfile| !lockfile::names_targets(&lock.request);
     match old.filter(looked_at).and_then(|lock| lock.target(None)) {
         Some(target) if !args.redetect => {
             Ok(vec![Machine::at_hand(target.host.clone(), ignored, true, registry)?])

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use sha2::{Digest, Sha256};
 
-use super::prefix::{PrefixError, interpreter, site_packages};
+use super::prefix::{PrefixError, interpreter, patch, site_packages};
 use super::record::{MAX_RECORD, encode, entries};
 use crate::model::installed::{Distribution, FileFault, Installed, InstalledVersion};
 use crate::model::metadata::CoreMetadata;
@@ -34,7 +34,11 @@ pub fn read(prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
     let mut folders: Vec<PathBuf> = Vec::new();
     if let Ok(list) = fs_err::read_dir(&site) {
         folders.extend(
-            list.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "dist-info")),
+            // pip renames what it fails to remove to `~name` and ignores it from then on.
+            list.flatten()
+                .filter(|e| !e.file_name().to_string_lossy().starts_with('~'))
+                .map(|e| e.path())
+                .filter(|p| p.extension().is_some_and(|e| e == "dist-info")),
         );
     }
     folders.sort();
@@ -46,9 +50,7 @@ pub fn read(prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
         .collect();
     order.sort_unstable_by(|a, b| b.cmp(a));
     let queue = Mutex::new(order.into_iter());
-    let owners: Mutex<HashMap<u64, (u64, usize)>> = Mutex::default();
-    let done: Mutex<Vec<(usize, Distribution, usize)>> = Mutex::default();
-    let shared: Mutex<Vec<(usize, usize, String)>> = Mutex::default();
+    let done: Mutex<Vec<(usize, Distribution, usize, Vec<Owned>)>> = Mutex::default();
     let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(1, 8);
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -57,22 +59,8 @@ pub fn read(prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
                     let Some((_, i)) = queue.lock().ok().and_then(|mut q| q.next()) else { return };
                     let mut distribution = header(&folders[i], &site);
                     let (seen, owned) = files(&mut distribution, &folders[i], &site, prefix, depth);
-                    if let (Ok(mut owners), Ok(mut shared)) = (owners.lock(), shared.lock()) {
-                        for (path_key, hash_key, path) in owned {
-                            match owners.get(&path_key) {
-                                // Two packages may record the same content (nvidia/__init__.py).
-                                Some((other_hash, other)) if *other_hash != hash_key => {
-                                    shared.push((i, *other, path));
-                                }
-                                Some(_) => {}
-                                None => {
-                                    owners.insert(path_key, (hash_key, i));
-                                }
-                            }
-                        }
-                    }
                     if let Ok(mut done) = done.lock() {
-                        done.push((i, distribution, seen));
+                        done.push((i, distribution, seen, owned));
                     }
                 }
             });
@@ -80,21 +68,29 @@ pub fn read(prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
     });
     let mut done = done.into_inner().unwrap_or_default();
     done.sort_by_key(|(i, ..)| *i);
-    let names: Vec<String> = done.iter().map(|(_, d, _)| d.name.clone()).collect();
-    let mut shared = shared.into_inner().unwrap_or_default();
-    shared.sort();
-    for (a, b, path) in shared {
-        // Always assigned to the later distribution, so that the result does not depend on thread order.
-        let (later, earlier) = (a.max(b), a.min(b));
-        done[later].1.faults.push(FileFault::OwnedTwice(path, names[earlier].clone()));
+    let names: Vec<String> = done.iter().map(|(_, d, ..)| d.name.clone()).collect();
+    // In the order of the folders, whatever order the threads had: a file belongs to all earlier packages that record
+    // another content. Equal content is harmless (nvidia/__init__.py).
+    let mut owners: HashMap<u64, Vec<(u64, usize)>> = HashMap::new();
+    for (at, (_, distribution, _, owned)) in done.iter_mut().enumerate() {
+        for (path_key, hash_key, path) in std::mem::take(owned) {
+            let known = owners.entry(path_key).or_default();
+            for (other_hash, other) in known.iter().filter(|(_, other)| names[*other] != names[at]) {
+                if *other_hash != hash_key {
+                    distribution.faults.push(FileFault::OwnedTwice(path.clone(), names[*other].clone()));
+                }
+            }
+            known.push((hash_key, at));
+        }
     }
-    let files_seen = done.iter().map(|(_, _, seen)| seen).sum();
-    let mut distributions: Vec<Distribution> = done.into_iter().map(|(_, d, _)| d).collect();
+    let files_seen = done.iter().map(|(_, _, seen, _)| seen).sum();
+    let mut distributions: Vec<Distribution> = done.into_iter().map(|(_, d, ..)| d).collect();
     distributions.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(Installed {
         prefix: prefix.display().to_string(),
         site_packages: site,
         python,
+        patch: patch(prefix),
         interpreter: interpreter(prefix),
         distributions,
         files_seen,
@@ -135,6 +131,7 @@ fn header(folder: &Path, site: &Path) -> Distribution {
         }
         distribution.metadata_sha256 = Some(digest);
     }
+    distribution.is_direct = folder.join("direct_url.json").is_file();
     if let Some(bytes) = limited(&folder.join("WHEEL"), 1 << 16) {
         let text = String::from_utf8_lossy(&bytes);
         let tags = text.lines().filter_map(|line| line.strip_prefix("Tag:"));
@@ -328,6 +325,28 @@ mod tests {
         assert!(!broken.distributions[1].faults.contains(&FileFault::Hash("b/x.py".into())));
         let deep = read(dir.path(), Depth::Hashes).unwrap();
         assert!(deep.distributions[1].faults.contains(&FileFault::Hash("b/x.py".into())));
+    }
+
+    /// A file of three packages, a leftover of pip, and an installation from a folder.
+    #[test]
+    fn owners_do_not_depend_on_threads() {
+        let dir = tempfile::tempdir().unwrap();
+        let site = dir.path().join("lib/python3.11/site-packages");
+        fs_err::create_dir_all(&site).unwrap();
+        for name in ["a", "b", "c", "~d"] {
+            install(&site, name, &[("cv2/x.so", name)]);
+        }
+        fs_err::write(site.join("b-1.0.dist-info/direct_url.json"), "{}").unwrap();
+        for _ in 0..20 {
+            let found = read(dir.path(), Depth::Hashes).unwrap().distributions;
+            let names: Vec<&str> = found.iter().map(|d| d.name.as_str()).collect();
+            assert_eq!(names, ["a", "b", "c"]);
+            let twice = |other: &str| FileFault::OwnedTwice("cv2/x.so".into(), other.into());
+            assert!(!found[0].faults.iter().any(|f| matches!(f, FileFault::OwnedTwice(..))));
+            assert!(found[1].faults.contains(&twice("a")) && !found[1].faults.contains(&twice("c")));
+            assert!(found[2].faults.contains(&twice("a")) && found[2].faults.contains(&twice("b")));
+            assert!(found[1].is_direct && !found[0].is_direct);
+        }
     }
 
     /// A wheel whose own RECORD is wrong: installers write the files first and RECORD last.

@@ -61,16 +61,25 @@ pub(super) fn interpreter(prefix: &Path) -> Option<Python> {
     Some(Python::new(minor.parse().ok()?))
 }
 
+/// The patch release that pyvenv.cfg states: 9 of `version = 3.11.9`.
+pub(super) fn patch(prefix: &Path) -> Option<u32> {
+    configured_version(prefix)?.split('.').nth(2)?.parse().ok()
+}
+
 /// The Python version in pyvenv.cfg.
 fn configured_python(prefix: &Path) -> Option<Python> {
-    let text = fs_err::read_to_string(prefix.join("pyvenv.cfg")).ok()?;
-    let version = text.lines().find_map(|l| {
-        let (key, value) = l.split_once('=')?;
-        ["version", "version_info"].contains(&key.trim()).then(|| value.trim().to_owned())
-    })?;
+    let version = configured_version(prefix)?;
     let mut parts = version.split('.');
     (parts.next()? == "3").then_some(())?;
     Some(Python::new(parts.next()?.parse().ok()?))
+}
+
+fn configured_version(prefix: &Path) -> Option<String> {
+    let text = fs_err::read_to_string(prefix.join("pyvenv.cfg")).ok()?;
+    text.lines().find_map(|l| {
+        let (key, value) = l.split_once('=')?;
+        ["version", "version_info"].contains(&key.trim()).then(|| value.trim().to_owned())
+    })
 }
 
 #[cfg(test)]

@@ -18,12 +18,22 @@ pub struct Installed {
     pub site_packages: std::path::PathBuf,
     /// Its Python series, if it can be determined without running it.
     pub python: Option<Python>,
+    /// The patch release of its Python, if a file of the environment states it.
+    pub patch: Option<u32>,
     /// The Python series of the interpreter that `bin/python` leads to, if its file name states it.
     pub interpreter: Option<Python>,
     /// The installed distributions, sorted by name.
     pub distributions: Vec<Distribution>,
     /// Number of recorded files that were checked.
     pub files_seen: usize,
+}
+
+impl Installed {
+    /// The Python for markers: the patch release included where it is known, 3.12 where nothing is.
+    pub fn marker_python(&self) -> Python {
+        let python = self.python.unwrap_or(Python::new(12));
+        Python { patch: python.patch.or(self.patch), ..python }
+    }
 }
 
 /// One installed distribution (a `.dist-info` directory).
@@ -43,6 +53,8 @@ pub struct Distribution {
     pub variant: Option<String>,
     /// The installer (`pip`, `uv`, `conda`).
     pub installer: Option<String>,
+    /// Whether it was installed from a URL, a repository or a folder (PEP 610), not from an index.
+    pub is_direct: bool,
     /// The tags of the installed wheel, from WHEEL: `py3-none-manylinux2014_x86_64`.
     pub tags: Vec<String>,
     /// The shared libraries in its RECORD, relative to site-packages.

@@ -12,17 +12,20 @@ use crate::model::fix::Fix;
 use crate::model::installed::Installed;
 use crate::model::metadata::marker_environment;
 use crate::model::platform::Platform;
-use crate::model::wheel::Python;
 use crate::registry::{CudaPart, Effect, Registry, SameCuda};
 
 pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platform) -> Area {
     let mut found = super::packages::duplicates(installed);
     let versions: BTreeMap<&str, &Version> =
         installed.distributions.iter().filter_map(|d| Some((d.name.as_str(), d.version.valid()?))).collect();
-    let environment = marker_environment(installed.python.unwrap_or(Python::new(12)), platform);
+    let environment = marker_environment(installed.marker_python(), platform);
     for distribution in &installed.distributions {
         for line in &distribution.requires {
             let Ok(requirement) = line.parse::<Requirement<VerbatimUrl>>() else { continue };
+            // Without the patch release such a marker cannot be evaluated.
+            if installed.marker_python().patch.is_none() && line.contains("python_full_version") {
+                continue;
+            }
             if !requirement.marker.evaluate(&environment, &[]) {
                 continue;
             }

@@ -1,5 +1,7 @@
 //! Compares the files on disk with RECORD.
 
+use std::collections::BTreeSet;
+
 use super::findings::{self, FileGroup};
 use super::{Area, AreaKind};
 use crate::model::installed::{FileFault, Installed};
@@ -89,7 +91,28 @@ fn shared_files(installed: &Installed) -> Vec<Shared<'_>> {
             }
         }
     }
-    pairs.iter_mut().for_each(|pair| pair.files.retain(|path| is_imported(path)));
+    // A file of a third package is neither's to restore.
+    let is_whole = |name: &str, path: &str| !altered_paths(name, installed).any(|altered| altered == path);
+    let owners = |path: &str| -> BTreeSet<&str> {
+        let of_path = pairs.iter().filter(|pair| pair.files.contains(&path));
+        of_path.flat_map(|pair| [pair.one, pair.other]).collect()
+    };
+    let thirds: Vec<Vec<bool>> = pairs
+        .iter()
+        .map(|pair| {
+            let is_of_pair = |path: &str| is_whole(pair.one, path) || is_whole(pair.other, path);
+            let of_third =
+                |path: &&str| !is_of_pair(path) && owners(path).iter().any(|name| is_whole(name, path));
+            pair.files.iter().map(of_third).collect()
+        })
+        .collect();
+    for (pair, of_third) in pairs.iter_mut().zip(thirds) {
+        let mut of_third = of_third.into_iter();
+        pair.files.retain(|path| {
+            let is_elsewhere = of_third.next().unwrap_or(false);
+            is_imported(path) && !is_elsewhere
+        });
+    }
     pairs
 }
 
@@ -109,7 +132,14 @@ impl<'i> Shared<'i> {
         // Altered for both, it is neither's.
         let other = if package == self.one { self.other } else { self.one };
         let is_both = || altered_paths(other, installed).any(|altered| altered == path);
-        of_pair && (self.files.contains(&path.as_str()) || !is_imported(path)) && !is_both()
+        let is_shared = || {
+            let faults =
+                installed.distributions.iter().filter(|d| [self.one, self.other].contains(&d.name.as_str()));
+            faults
+                .flat_map(|d| &d.faults)
+                .any(|f| matches!(f, FileFault::OwnedTwice(shared, _) if shared == path))
+        };
+        of_pair && is_shared() && !is_both()
     }
 
     fn is_altered(&self, package: &str, installed: &Installed) -> bool {
@@ -247,6 +277,25 @@ mod tests {
         both.distributions[1].faults.push(FileFault::Size(files[0].into(), 1, 2));
         let codes: Vec<Code> = check(&both, &|_| true).findings.iter().map(|f| f.code).collect();
         assert!(codes.contains(&Code::AlteredFile), "{codes:?}");
+    }
+
+    #[test]
+    fn a_file_of_a_third_package_is_not_restored_for_the_others() {
+        let of = |name: &str, altered: bool, others: &[&str]| Distribution {
+            name: name.into(),
+            version: "1.0".into(),
+            record_readable: true,
+            faults: altered
+                .then(|| FileFault::Size("cv2/x.so".into(), 1, 2))
+                .into_iter()
+                .chain(others.iter().map(|o| FileFault::OwnedTwice("cv2/x.so".into(), (*o).into())))
+                .collect(),
+            ..Distribution::default()
+        };
+        let distributions = vec![of("a", true, &[]), of("b", true, &["a"]), of("c", false, &["a", "b"])];
+        let installed = Installed { distributions, ..Installed::default() };
+        let found = check(&installed, &|_| true).findings;
+        assert!(found.iter().all(|f| f.severity == Severity::Info), "{found:#?}");
     }
 
     #[test]

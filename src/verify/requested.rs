@@ -12,7 +12,6 @@ use super::PREINSTALLED_PACKAGES;
 use crate::model::installed::{Distribution, Installed};
 use crate::model::metadata::marker_environment;
 use crate::model::platform::Platform;
-use crate::model::wheel::Python;
 
 /// A package that was asked for, with extras.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,7 +25,7 @@ pub struct Requested {
 /// The packages that an environment was asked for, sorted by name. Installers are left out unless something requires
 /// them.
 pub fn requested(installed: &Installed, platform: Platform) -> Vec<Requested> {
-    let environment = marker_environment(installed.python.unwrap_or(Python::new(12)), platform);
+    let environment = marker_environment(installed.marker_python(), platform);
     let mut graph = Graph::new(installed, environment);
     graph.activate_required_extras();
     graph.activate_satisfied_extras();
@@ -203,6 +202,7 @@ fn extras_of(lines: &[String]) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::wheel::Python;
 
     fn installed(packages: &[(&str, &str, &[&str])]) -> Installed {
         let distributions = packages

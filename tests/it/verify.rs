@@ -439,3 +439,17 @@ fn the_lock_of_another_project_is_one_sentence() {
     let json = context.run(&["verify", "--prefix", "../env", "--json"]).expect(1).json();
     assert_eq!(json["findings"].as_array().unwrap().len(), 12, "{json:#}");
 }
+
+/// A package of that name on an index would be another one.
+#[test]
+fn packages_installed_from_a_folder_are_not_taken_from_the_index() {
+    let laid = laid();
+    std::fs::write(laid.site.join("filelock-3.20.0.dist-info/direct_url.json"), "{}").unwrap();
+    let run = laid.context.run(&["init", "--from-prefix", "../env", "--no-lock", "--force"]).expect(0);
+    assert!(
+        run.flat().contains("filelock (installed from a URL, a repository or a folder)"),
+        "{}",
+        run.shown()
+    );
+    assert!(!laid.context.read("envlock.toml").contains("filelock"), "{}", laid.context.read("envlock.toml"));
+}

@@ -25,9 +25,10 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
         (None, None) => Imported::default(),
     };
     for what in &from.left_out {
-        printer.warning(&format!(
-            "`{what}` is not supported in envlock.toml and is skipped; configure indexes under `[[index]]`"
-        ));
+        printer.warning(&format!("`{what}` is not supported in envlock.toml and is skipped"));
+    }
+    if from.left_out.iter().any(|what| what.contains("index") || what.contains("find-links")) {
+        printer.hint("configure indexes under `[[index]]` in envlock.toml");
     }
     let mut stack: Vec<(String, String)> = Vec::new();
     let mut dependencies: Vec<String> = Vec::new();

@@ -7,6 +7,7 @@ use super::Imported;
 use crate::cli::error::CliError;
 use crate::cli::host;
 use crate::inspect;
+use crate::model::installed::{Distribution, Installed};
 use crate::model::text::requirement_name;
 use crate::registry::STACK_PACKAGES;
 use crate::verify::{PREINSTALLED_PACKAGES, requested};
@@ -17,6 +18,10 @@ pub(in crate::cli) fn read(folder: &Path) -> Result<Imported, CliError> {
         CliError::input(error.to_string()).hint("name the folder of a venv or a conda environment")
     })?;
     let origin = folder.display().to_string();
+    // A release of that name on an index would be another package.
+    let (direct, of_index): (Vec<Distribution>, Vec<Distribution>) =
+        installed.distributions.into_iter().partition(|d| d.is_direct);
+    let installed = Installed { distributions: of_index, ..installed };
     let roots = requested(&installed, host::seen().system.platform);
     let mut out = Imported { python: installed.python.map(|p| p.to_string()), ..Imported::default() };
     for distribution in &installed.distributions {
@@ -46,6 +51,9 @@ pub(in crate::cli) fn read(folder: &Path) -> Result<Imported, CliError> {
         if name == "torch" {
             out.limits.extend(distribution.variant.clone().map(|variant| ("variant", variant)));
         }
+    }
+    for distribution in &direct {
+        out.leave_out(&format!("{} (installed from a URL, a repository or a folder)", distribution.name));
     }
     if out.requirements.is_empty() {
         return Err(CliError::usage(format!("nothing is installed in `{origin}`")));

@@ -129,7 +129,7 @@ fn unreadable(error: &ElfError, file: &Path) -> Unreadable {
     match error {
         // A `.so` file may be a linker script, which is text.
         ElfError::NotElf if is_text(file) => Unreadable::NotElf,
-        ElfError::NotElf => Unreadable::Damaged("it does not begin as an ELF file".to_owned()),
+        ElfError::NotElf => Unreadable::Damaged("its ELF header is missing or damaged".to_owned()),
         other => Unreadable::Damaged(crate::model::text::clean(&other.to_string(), 100)),
     }
 }

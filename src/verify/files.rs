@@ -151,8 +151,12 @@ impl<'i> Shared<'i> {
     fn keep(&self, installed: &Installed, locked: &dyn Fn(&str) -> bool) -> (&'i str, &'i str) {
         let of = |name: &str| installed.distributions.iter().find(|d| d.name == name);
         let is_gpu_build = |name: &str, other: &str| name.strip_suffix("-gpu") == Some(other);
+        // Versions of unrelated packages say nothing about each other.
+        let family = |name: &str| name.split('-').next().unwrap_or(name).to_owned();
+        let is_family = family(self.one) == family(self.other);
         let rank = |name: &str, other: &str| {
-            let major = of(name).and_then(|d| d.version.valid()?.release().first().copied());
+            let newer = of(name).filter(|_| is_family);
+            let major = newer.and_then(|d| d.version.valid()?.release().first().copied());
             (locked(name), is_gpu_build(name, other), major, !self.is_altered(name, installed))
         };
         match rank(self.one, self.other) > rank(self.other, self.one) {
@@ -266,6 +270,15 @@ mod tests {
             let kept = if is_one { "of opencv-python are" } else { "of onnxruntime are" };
             assert_eq!(finding.severity, Severity::Info, "{finding:?}");
             assert!(finding.message.contains(kept), "{finding:?}");
+        }
+        // A newer major version decides between packages of one family alone.
+        for (name, is_error) in [("onnxruntime-extra", true), ("semver", false)] {
+            let mut pair = pair(&["shared.py"], name);
+            pair.distributions[1].name = name.into();
+            pair.distributions[1].version = "2.0".into();
+            pair.distributions[1].faults.push(FileFault::Size("shared.py".into(), 1, 2));
+            let severity = check(&pair, &|_| true).findings[0].severity;
+            assert_eq!(severity == Severity::Error, is_error, "{name}");
         }
         // What nobody imports is not a fault, whoever overwrote it.
         for altered in ["onnxruntime", "onnxruntime-gpu", ""] {

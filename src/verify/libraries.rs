@@ -299,6 +299,11 @@ impl Judge<'_> {
                 (true, _) if lost.is_some() => {
                     lost.map(|lost| Fix::command(findings::reinstall(self.installed, &lost.name, false)))
                 }
+                // The environment has the library of another major version: reinstalling the same build changes nothing.
+                (true, Some(owner)) if self.has_other_major(&missing.name) => Some(Fix::advice(format!(
+                    "install a build of {} for the CUDA version of this environment, or uninstall it",
+                    owner.package
+                ))),
                 (true, Some(owner)) => {
                     // With dependencies: the package that provides the library may be missing.
                     Some(Fix::command(findings::reinstall(self.installed, &owner.package, true)))
@@ -328,6 +333,16 @@ impl Judge<'_> {
             findings::missing_library(Severity::Info, missing)
         }));
         out
+    }
+
+    /// Whether the environment has a library under another number: `libcudart.so.13` for `libcudart.so.12`.
+    fn has_other_major(&self, name: &str) -> bool {
+        let Some((stem, _)) = name.split_once(".so.") else { return false };
+        let stem = format!("{stem}.so.");
+        self.native.own.iter().any(|own| {
+            let other = own.library.soname.clone().unwrap_or_else(|| file_name(&own.file));
+            other != name && other.starts_with(&stem)
+        })
     }
 
     /// Whether all parts of cuDNN come from outside the environment.

@@ -56,7 +56,8 @@ one torch-2.5.1 3.12 clean torch==2.5.1 torchvision==0.20.1 torchaudio==2.5.1
 one torch-2.6.0 3.12 clean torch==2.6.0 torchvision==0.21.0 torchaudio==2.6.0
 one torch-newest 3.13 clean torch torchvision
 one vllm 3.12 clean vllm
-one xformers 3.12 clean xformers
+# xformers 0.0.35 is built for CUDA 12, torch of today for 13: its import says that attention is not available.
+one xformers 3.12 warning:missing-library xformers
 one bitsandbytes 3.12 clean bitsandbytes
 one flash-linear-attention 3.12 clean flash-linear-attention
 one faster-whisper 3.12 clean faster-whisper torch

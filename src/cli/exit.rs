@@ -1,4 +1,4 @@
-//! The documented exit codes.
+//! The exit codes of the contract. Each command decides which one it returns.
 
 /// Success: solved, the environment matches the lock, no cause found.
 pub const YES: u8 = 0;

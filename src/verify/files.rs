@@ -1,4 +1,4 @@
-//! Compares the files on disk with RECORD.
+//! Findings about files that differ from RECORD. The comparison is in `inspect/dist_info`.
 
 use std::collections::BTreeSet;
 

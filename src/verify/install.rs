@@ -1,4 +1,5 @@
-//! Checks how the environment was installed: mixed installers, leftovers, shadowed packages, toolkit.
+//! Findings about how the environment was installed: mixed installers, leftovers, shadowed packages, start-up code,
+//! toolkit. What is found on disk is read in `inspect/traces`.
 
 use super::findings::{self, Leftover, WrongPython};
 use super::{Area, AreaKind};

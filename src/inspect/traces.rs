@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::record;
 use crate::model::installed::{
     CondaPackage, Distribution, Installed, SearchedFirst, Shadowing, Toolkit, Traces,
 };
@@ -14,8 +15,6 @@ use crate::model::text::{clean, normalized_name};
 const MAX_ENTRIES: usize = 20_000;
 /// Maximum size of a configuration or version file, in bytes.
 const MAX_FILE: u64 = 1 << 20;
-/// Maximum size of a RECORD, in bytes; torch's has 2 MB.
-const MAX_RECORD: u64 = 64 << 20;
 
 /// Reads the traces of an environment. `variable` reads one environment variable.
 pub fn traces(
@@ -115,8 +114,7 @@ fn in_folder(folder: &Path, by: SearchedFirst, installed: &Installed) -> Vec<Sha
         .filter(|module| site.join(module).is_file())
         .collect();
     let owns = |distribution: &Distribution, module: &String| {
-        let record = read(&site.join(&distribution.dist_info).join("RECORD"), MAX_RECORD);
-        record.is_some_and(|text| text.lines().any(|line| line.split(',').next() == Some(module)))
+        record::entries(&record_of(distribution, site)).any(|entry| entry.path == module.as_str())
     };
     let mut out = Vec::new();
     for distribution in &installed.distributions {
@@ -158,7 +156,8 @@ fn startup(installed: &Installed) -> Vec<(String, String)> {
             true => !line.trim().is_empty() && !line.trim_start().starts_with('#'),
             false => line.starts_with("import ") || line.starts_with("import\t"),
         };
-        if let Some(line) = text.lines().find(executed) {
+        // As Python reads text: a byte order mark is not part of it, and `\r` ends a line.
+        if let Some(line) = text.trim_start_matches('\u{feff}').split(['\n', '\r']).find(executed) {
             found.push((name, clean(line.trim(), 80)));
         }
     }
@@ -167,11 +166,16 @@ fn startup(installed: &Installed) -> Vec<(String, String)> {
     }
     // Only now are the RECORDs worth reading once more.
     for distribution in &installed.distributions {
-        let record = read(&site.join(&distribution.dist_info).join("RECORD"), MAX_RECORD).unwrap_or_default();
-        found.retain(|(name, _)| !record.lines().any(|line| line.split(',').next() == Some(name)));
+        let text = record_of(distribution, site);
+        found.retain(|(name, _)| !record::entries(&text).any(|entry| entry.path == name.as_str()));
     }
     found.sort();
     found
+}
+
+/// The text of a distribution's RECORD; empty if it cannot be read.
+fn record_of(distribution: &Distribution, site: &Path) -> String {
+    read(&site.join(&distribution.dist_info).join("RECORD"), record::MAX_RECORD).unwrap_or_default()
 }
 
 /// Libraries in the folders of NVIDIA's wheels and torch that no RECORD lists: leftovers of another release, which
@@ -254,4 +258,32 @@ fn toolkit(root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Option<Too
 fn read(path: &Path, limit: u64) -> Option<String> {
     let metadata = std::fs::metadata(path).ok()?;
     (metadata.is_file() && metadata.len() <= limit).then(|| std::fs::read_to_string(path).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn startup_code_is_what_python_executes_and_no_package_installed() {
+        let site = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = site.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("plain.pth", "../folder\n");
+        write("marked.pth", "\u{feff}import evil\n");
+        write("returns.pth", "../folder\rimport evil\r");
+        write("a,b.pth", "import recorded\n");
+        write("x-1.dist-info/RECORD", "\"a,b.pth\",,\n");
+        let distribution = Distribution { dist_info: "x-1.dist-info".into(), ..Distribution::default() };
+        let installed = Installed {
+            site_packages: site.path().into(),
+            distributions: vec![distribution],
+            ..Installed::default()
+        };
+        let names: Vec<String> = startup(&installed).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["marked.pth", "returns.pth"]);
+    }
 }

@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn compat_is_kept_only_where_it_works() {
-        let registry = Registry::embedded();
+        let registry = crate::registry::frozen();
         // (driver of the kernel module, cuda-compat, GPU, whether it is kept): NVIDIA's table of forward compatibility.
         for (driver, compat, gpu, is_kept) in [
             ("535.129.03", "580.65.06", "NVIDIA A100", true),
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn gpus_are_ignored_by_name_and_by_capability() {
-        let registry = Registry::embedded();
+        let registry = crate::registry::frozen();
         let here = || machine("580.65.06", None, &["NVIDIA H200", "NVIDIA GeForce GTX 1050"]);
         for (entry, left) in [("GTX 1050", 1), ("6.1", 1), ("sm_90", 1), ("RTX 4090", 2)] {
             let host = without_ignored(here(), &[entry.to_owned()], &registry).unwrap();

@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn the_floor_is_the_majors_and_the_native_driver_the_toolkits() {
-        let registry = Registry::embedded();
+        let registry = crate::registry::frozen();
         let driver = |cuda: &str, policy| {
             let cuda = crate::model::version::cuda_version(cuda).unwrap();
             required_driver(&registry, &cuda, Os::Linux, policy).map(|driver| driver.value.to_string())
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_gpu_may_end_before_a_driver() {
-        let registry = Registry::embedded();
+        let registry = crate::registry::frozen();
         let volta = DriverSpan::of(&registry, "7.0".parse().unwrap());
         assert!(volta.ends_before(&"595.45.04".parse().unwrap()));
         assert!(!volta.ends_before(&"580.65.06".parse().unwrap()));

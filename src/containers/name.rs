@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn tags_that_never_were() {
-        let registry = Registry::embedded();
+        let registry = crate::registry::frozen();
         for (text, near) in [
             (
                 "pytorch/pytorch:2.5.0-cuda12.1-cudnn8-runtime",

@@ -12,6 +12,8 @@ mod queries;
 mod rows;
 mod schema;
 pub mod show;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -28,6 +30,8 @@ pub use rows::{
     Image, Mechanics, MinorVersionCompatibility, NonexistentImage, Offer, Predicate, PtxIsa, STACK_PACKAGES,
     SameCuda, SameFile, SurroundingWords, Tegra, ToolkitDriver, ToolkitTargets,
 };
+#[cfg(test)]
+pub(crate) use tests::frozen;
 
 /// The registry: texts, and the parts that were parsed so far.
 #[derive(Debug)]

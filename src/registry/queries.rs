@@ -178,20 +178,6 @@ impl Registry {
         self.gpus.get_or_init(|| self.rows("gpus.toml", |f: schema::GpusFile| f.gpu))
     }
 
-    /// The rows of gpus.toml whose normalized name is `wanted`. Does not parse the other rows: most look-ups
-    /// have an exact name, and the table has hundreds of rows.
-    fn gpus_named(&self, wanted: &str) -> Vec<GpuRow> {
-        let text = self.texts("gpus.toml").next().map_or("", |f| &f.text);
-        text.split("[[gpu]]\n")
-            .skip(1)
-            .filter(|row| {
-                let name = row.lines().find_map(|l| l.strip_prefix("name = \"")?.strip_suffix('"'));
-                name.is_some_and(|n| normalize_gpu(n) == wanted)
-            })
-            .filter_map(|row| toml::from_str::<GpuRow>(row).ok())
-            .collect()
-    }
-
     /// Minor-version compatibility by CUDA major.
     pub fn minor_version_compatibility(&self) -> &[MinorVersionCompatibility] {
         &self.cuda().compatibility
@@ -497,9 +483,10 @@ impl Registry {
                 }),
             }
         };
-        let exact = self.gpus_named(&wanted);
+        let exact: Vec<&GpuRow> =
+            self.gpus().iter().filter(|row| normalize_gpu(&row.name) == wanted).collect();
         if !exact.is_empty() {
-            return Some(found(exact.iter().collect()));
+            return Some(found(exact));
         }
         let words: Vec<&str> = wanted.split(' ').filter(|w| !w.is_empty()).collect();
         // A word such as `RTX` would match half of the table; require a word with a digit.

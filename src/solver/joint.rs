@@ -266,7 +266,7 @@ mod tests {
 
     /// The torch of targets with one GPU each, and the notes; solved from the registry alone.
     fn torches(gpus: &[&str], same: bool) -> (Vec<String>, Vec<String>) {
-        let registry = Registry::embedded();
+        let registry = crate::registry::frozen();
         let hosts: Vec<Host> = gpus
             .iter()
             .map(|gpu| {

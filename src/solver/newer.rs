@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use pep440_rs::{Operator, Version};
 use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
 
+use serde::{Serialize, Serializer};
+
 use super::solve_stack;
 use super::tables::is_stack_package;
 use crate::model::host::Host;
@@ -15,14 +17,28 @@ use crate::registry::Registry;
 
 /// Stacks newer than the locked one, from the registry alone. A field is `None` if the result is already the locked
 /// stack or an earlier field.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct NewerStacks {
     /// Satisfies the request and runs on the machine.
+    #[serde(rename = "allowed_by_request", serialize_with = "version_and_variant")]
     pub allowed: Option<Solution>,
     /// Runs on the machine, with any version, CUDA and index.
+    #[serde(serialize_with = "version_and_variant")]
     pub on_this_machine: Option<Solution>,
     /// Runs on the machine's GPUs with a newer driver.
+    #[serde(serialize_with = "version_and_variant")]
     pub with_newer_driver: Option<Solution>,
+}
+
+/// Writes the torch of a solution: `{"torch": "2.9.1", "variant": "cu128"}`.
+fn version_and_variant<S: Serializer>(found: &Option<Solution>, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Torch<'s> {
+        torch: &'s Version,
+        variant: &'s str,
+    }
+    let stack = found.as_ref().and_then(|solution| solution.stack.as_ref());
+    stack.map(|stack| Torch { torch: &stack.version, variant: &stack.variant }).serialize(serializer)
 }
 
 impl NewerStacks {
@@ -87,13 +103,16 @@ pub fn driver_for_gpus(solution: &Solution, host: &Host) -> Option<DottedVersion
 }
 
 /// A package with a newer version than the locked one.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Upgrade<'p> {
     /// The package.
+    #[serde(rename = "what")]
     pub name: &'p str,
     /// The locked version.
+    #[serde(rename = "old")]
     pub locked: &'p Version,
     /// The version in a solve without the lock's preferences.
+    #[serde(rename = "new")]
     pub available: &'p Version,
 }
 
@@ -185,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_newer_release_with_a_two_digit_minor_is_newer() {
-        let registry = Registry::embedded();
+        let registry = crate::registry::frozen();
         let mut host = Host::open(Platform::LINUX_X86_64, "test");
         host.driver = Some(Driver {
             version: "580.159.04".parse().unwrap(),

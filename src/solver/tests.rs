@@ -11,7 +11,7 @@ use crate::model::request::{Limit, UserRequirement};
 use crate::model::solution::{DriverMode, Solution};
 
 pub(super) fn host(gpus: Option<&[&str]>, driver: Option<&str>) -> Host {
-    let registry = Registry::embedded();
+    let registry = crate::registry::frozen();
     let mut host = Host::open(Platform::LINUX_X86_64, "test");
     host.system.libc = Some(Libc::Glibc("2.35".parse().unwrap()));
     host.driver = driver.map(|v| Driver {
@@ -56,7 +56,7 @@ fn only(index: &str, mut request: Request) -> Request {
 }
 
 fn stack(host: &Host, request: &Request) -> Answer {
-    let registry = Registry::embedded();
+    let registry = crate::registry::frozen();
     solve_stack(&registry, host, request, &Preferences::default())
 }
 
@@ -258,7 +258,7 @@ fn mixed_machines_and_companions() {
 
 #[test]
 fn impossible_hosts() {
-    let registry = Registry::embedded();
+    let registry = crate::registry::frozen();
     let bad = check_host(&registry, &host(Some(&["V100"]), Some("595.45.04"))).unwrap_err().to_string();
     assert!(bad.contains("the last branch for Volta is 580"), "{bad}");
     check_host(&registry, &host(Some(&["V100"]), Some("580.159.04"))).unwrap();
@@ -291,7 +291,7 @@ fn an_open_fact_limits_nothing() {
 /// Grouping equivalent torch versions must not change the conflict.
 #[test]
 fn a_proof_over_representatives_tells_the_same() {
-    let registry = Registry::embedded();
+    let registry = crate::registry::frozen();
     let gpus = ["A100", "V100", "Tesla K80", "GTX 1080 Ti", "RTX 5090", "H200"];
     let drivers = [Some("450.80.02"), Some("470.129.06"), Some("535.54.03"), Some("580.65.06"), None];
     let requests = [

@@ -250,10 +250,15 @@ fn json_page(list: &[Page], address: &str, shape: &Shape) -> String {
     serde_json::json!({"meta": {"api-version": "1.1"}, "name": "x", "files": files}).to_string()
 }
 
+/// A small copy of the registry as it was on a day: new rows do not change the expected values of tests of the code.
+pub const FROZEN_REGISTRY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/registry");
+
 /// A project folder and a clean environment to run the program in.
 pub struct TestContext {
     pub dir: tempfile::TempDir,
     variables: Vec<(String, String)>,
+    /// Use the registry that the program ships, not the frozen one of the tests.
+    pub shipped_registry: bool,
 }
 
 /// What a run gave, as snapshots show it.
@@ -269,7 +274,7 @@ impl TestContext {
         std::fs::create_dir_all(dir.path().join("project")).unwrap();
         std::fs::create_dir_all(dir.path().join("sysroot/proc")).unwrap();
         std::fs::create_dir_all(dir.path().join("sysroot/sys/bus/pci/devices")).unwrap();
-        TestContext { dir, variables: Vec::new() }
+        TestContext { dir, variables: Vec::new(), shipped_registry: false }
     }
 
     /// With an index server as `pypi` and `pytorch`.
@@ -278,6 +283,12 @@ impl TestContext {
         context.set("ENVLOCK_INDEX_URL", &format!("{}/pypi", server.address));
         context.set("ENVLOCK_PYTORCH_INDEX_URL", &format!("{}/whl", server.address));
         context
+    }
+
+    /// With the registry that the program ships: for tests of the shipped rows.
+    pub fn with_shipped_registry(mut self) -> TestContext {
+        self.shipped_registry = true;
+        self
     }
 
     pub fn set(&mut self, name: &str, value: &str) {
@@ -316,6 +327,9 @@ impl TestContext {
             .env("ENVLOCK_HTTP_TIMEOUT", "2");
         for (name, value) in &self.variables {
             command.env(name, value);
+        }
+        if !self.shipped_registry {
+            command.arg("--registry").arg(FROZEN_REGISTRY);
         }
         // A shell that runs the tests in the background ignores interrupts, and children inherit that.
         #[cfg(unix)]

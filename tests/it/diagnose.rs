@@ -202,7 +202,7 @@ const MECHANICS: &[(&str, &str)] = &[
 
 #[test]
 fn each_rule_knows_its_line_and_mechanics_need_none() {
-    let context = TestContext::new();
+    let context = TestContext::new().with_shipped_registry();
     for (code, text) in RULES.iter().chain(MECHANICS) {
         let json = diagnose(&context, &format!("{text}\n"), &["--json"]).json();
         let causes = json["causes"].as_array().unwrap();
@@ -218,7 +218,7 @@ fn each_rule_knows_its_line_and_mechanics_need_none() {
 
 #[test]
 fn fixes_fit_the_setup() {
-    let context = TestContext::new();
+    let context = TestContext::new().with_shipped_registry();
     let gtx = "torch==2.9.1+cu128\nGPU 0: NVIDIA GeForce GTX 1080 Ti\nDriver Version: 535.54.03\n";
     let old = "torch==2.9.1+cu130\nNvidia driver version: 470.57.02\n";
     for (text, expected) in [
@@ -255,7 +255,7 @@ fn fixes_fit_the_setup() {
 
 #[test]
 fn cudnn_as_the_program_found_it() {
-    let context = TestContext::new();
+    let context = TestContext::new().with_shipped_registry();
     for (text, expected) in [
         ("but found runtime version (8, 3, 3). cuDNN version incompatibility", Some("8.3.3")),
         ("Loaded runtime CuDNN library: 8.9.2 but source was compiled with: 9.1.0", Some("8.9.2")),
@@ -271,7 +271,7 @@ fn cudnn_as_the_program_found_it() {
 
 #[test]
 fn each_text_has_its_component() {
-    let context = TestContext::new();
+    let context = TestContext::new().with_shipped_registry();
     for (text, expected) in TABLE {
         // Colours, carriage returns, the prefix of a log collector and another script's colon change nothing.
         let dressed: String = text
@@ -296,7 +296,7 @@ fn each_text_has_its_component() {
 
 #[test]
 fn an_answer_as_a_person_reads_it() {
-    let context = TestContext::new();
+    let context = TestContext::new().with_shipped_registry();
     let text = "Collecting environment information...\nPyTorch version: 2.9.1+cu128\nIs CUDA available: True\n\
                 GPU models and configuration: GPU 0: NVIDIA GeForce GTX 1080 Ti\nNvidia driver version: 535.54.03\n\
                 RuntimeError: CUDA error: no kernel image is available for execution on the device\n";
@@ -306,7 +306,7 @@ fn an_answer_as_a_person_reads_it() {
 
 #[test]
 fn nothing_of_the_text_becomes_a_command_or_a_secret() {
-    let context = TestContext::new();
+    let context = TestContext::new().with_shipped_registry();
     let text = "GPU 0: NVIDIA $(rm -rf ~) GeForce\ntorch==2.9.1+cu128;reboot\n\
                 https://me:hunter2@example.org/x no kernel image is available token=abcdef \u{7}\u{9b}31m\n";
     let run = diagnose(&context, text, &["--json"]);
@@ -320,7 +320,7 @@ fn nothing_of_the_text_becomes_a_command_or_a_secret() {
 
 #[test]
 fn long_and_binary_input() {
-    let context = TestContext::new();
+    let context = TestContext::new().with_shipped_registry();
     let path = context.project().join("log");
     let mut bytes = vec![b'x'; 20 << 20];
     bytes.extend(b"\n\xff\xfe\0binary\nError 802: system not yet initialized\n");
@@ -348,6 +348,7 @@ fn here_is_a_witness_too() {
     let Some(mut env) = super::native::Environment::new() else { return };
     let prefix = env.context.dir.path().join("env").display().to_string();
     env.context.set("VIRTUAL_ENV", &prefix);
+    env.context.shipped_registry = true;
     let well = env.context.run(&["diagnose", "--here", "--json"]).expect(0).json();
     assert_eq!(well["verdict"], "healthy", "{well:#}");
     assert_eq!(well["facts"]["torch"], "2.9.1+cu128", "{well:#}");
@@ -367,7 +368,7 @@ fn here_is_a_witness_too() {
 
 #[test]
 fn tensorflow_says_which_libraries_it_opens() {
-    let context = TestContext::new();
+    let context = TestContext::new().with_shipped_registry();
     for (version, expected, fix) in [
         (
             "2.9.1",
@@ -392,7 +393,7 @@ fn tensorflow_says_which_libraries_it_opens() {
 
 #[test]
 fn tables_and_interactive_sessions_are_read() {
-    let context = TestContext::new();
+    let context = TestContext::new().with_shipped_registry();
     let table = "| NVIDIA-SMI 470.129.06   Driver Version: 470.129.06   CUDA Version: 11.4     |\n\
                  |   0  Tesla K80           Off  | 00000000:05:00.0 Off |                    0 |\n\
                  RuntimeError: CUDA error: no kernel image is available for execution on the device\n";
@@ -412,7 +413,7 @@ fn tables_and_interactive_sessions_are_read() {
 
 #[test]
 fn no_build_is_offered_where_none_can_be_chosen() {
-    let context = TestContext::new();
+    let context = TestContext::new().with_shipped_registry();
     let old = "CUDA driver version is insufficient for CUDA runtime version";
     for text in
         [old.to_owned(), format!("tensorflow.python.framework: {old}"), format!("jaxlib/cuda/x.cc: {old}")]
@@ -429,7 +430,7 @@ fn no_build_is_offered_where_none_can_be_chosen() {
 
 #[test]
 fn commands_have_nothing_that_the_registry_does_not_know() {
-    let context = TestContext::new();
+    let context = TestContext::new().with_shipped_registry();
     for (text, never) in [
         ("PyTorch version: 2.9.1+cu6660\nundefined symbol: ncclFoo\n", "cu666"),
         ("PyTorch version: 1.12.1+cu102\nlibcudnn.so.9: cannot open shared object file\n", "cu10"),
@@ -455,7 +456,7 @@ fn commands_have_nothing_that_the_registry_does_not_know() {
 
 #[test]
 fn secrets_are_masked_and_late_lines_are_seen() {
-    let context = TestContext::new();
+    let context = TestContext::new().with_shipped_registry();
     let text = "loading tokenizer with hf_token=hf_ABC on cuda: no kernel image is available AWS_SECRET_ACCESS_KEY=AKIA1 --password hunter2 Authorization: Bearer xyz\n";
     let quoted = diagnose(&context, text, &["--json"]).json()["causes"].to_string();
     assert!(quoted.contains("tokenizer") && quoted.contains("no kernel image"), "{quoted}");

@@ -245,7 +245,7 @@ mod tests {
 
     /// The series of each requirement with its CUDA and cuDNN, or the headline and alternatives of the conflict.
     fn told(asked: &str, gpu: &str, driver: &str) -> String {
-        let registry = Registry::embedded();
+        let registry = crate::registry::frozen();
         let host = host(Some(&[gpu]), Some(driver));
         let user =
             |text: &str| UserRequirement { requirement: text.parse().unwrap(), origin: Origin::CommandLine };

@@ -16,6 +16,7 @@ mod manifest;
 mod printer;
 mod report;
 mod settings;
+mod view;
 
 use std::process::ExitCode;
 

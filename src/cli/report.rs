@@ -1,17 +1,15 @@
-//! The answer of `resolve` as text and as JSON.
-
-use serde_json::{Value, json};
+//! The answer of `resolve` as text.
 
 use super::printer::{DIM, GOOD, Printer, wrap};
 use crate::compatibility::is_cuda;
 use crate::model::capability::ComputeCapability;
-use crate::model::conflict::Conflict;
+use crate::model::conflict::{Conflict, Reason, WayOut};
 use crate::model::evidence::Evidence;
 use crate::model::host::Host;
 use crate::model::request::Request;
 use crate::model::solution::{DriverMode, Envelope, Framework, Series, Solution, Stack};
 use crate::model::version::{DottedVersion, cuda_short};
-use crate::registry::{COMPANIONS, Registry};
+use crate::registry::Registry;
 
 /// Limit of requested packages that are listed; the rest is counted.
 const MAX_REQUESTED_ROWS: usize = 12;
@@ -274,13 +272,13 @@ pub(super) fn runs_on(envelope: &Envelope) -> String {
 pub(super) fn conflict(printer: &Printer, c: &Conflict) {
     printer.error(&c.headline, None);
     printer.out("");
-    reasons(printer, c);
-    ways_out(printer, c);
+    reasons(printer, &c.reasons);
+    ways_out(printer, &c.would_work_if);
 }
 
 /// Prints the facts, each with its source.
-pub(super) fn reasons(printer: &Printer, c: &Conflict) {
-    for reason in &c.reasons {
+pub(super) fn reasons(printer: &Printer, reasons: &[Reason]) {
+    for reason in reasons {
         let source = if reason.source.is_empty() {
             String::new()
         } else {
@@ -299,16 +297,15 @@ pub(super) fn reasons(printer: &Printer, c: &Conflict) {
 }
 
 /// Prints the changes that make the request work. Each of them was solved.
-pub(super) fn ways_out(printer: &Printer, c: &Conflict) {
+pub(super) fn ways_out(printer: &Printer, ways: &[WayOut]) {
     printer.out("");
-    if c.would_work_if.is_empty() {
+    if ways.is_empty() {
         printer.out("no single change to the request or the machine makes it work");
         return;
     }
     printer.out("ways out, each of them solved:");
-    let width =
-        c.would_work_if.iter().map(|w| w.change.to_string().chars().count()).max().unwrap_or(0).clamp(24, 40);
-    for way in &c.would_work_if {
+    let width = ways.iter().map(|w| w.change.to_string().chars().count()).max().unwrap_or(0).clamp(24, 40);
+    for way in ways {
         printer.out(&format!(
             "  {:<width$}  {}",
             way.change.to_string(),
@@ -324,76 +321,4 @@ pub(super) fn ways_out(printer: &Printer, c: &Conflict) {
 pub(super) fn short_source(source: &str) -> String {
     let first = source.split([';', '(']).next().unwrap_or(source);
     crate::model::text::clean(first.trim(), 74)
-}
-
-/// The JSON of solved targets.
-pub(super) fn solutions_json<'s>(targets: impl Iterator<Item = (&'s str, &'s Solution)>) -> Value {
-    json!({
-        "status": "solved",
-        "targets": targets.map(|(name, s)| target_json(name, s)).collect::<Vec<_>>(),
-        "conflict": null,
-    })
-}
-
-/// The JSON of an envelope: what any machine must have.
-pub(super) fn envelope_json(envelope: &Envelope) -> Value {
-    json!({
-        "driver": envelope.driver,
-        "coverage": envelope.coverage,
-        "glibc": envelope.glibc,
-        "platform": envelope.platform,
-    })
-}
-
-fn target_json(name: &str, s: &Solution) -> Value {
-    let mut stack = serde_json::Map::new();
-    if let Some(x) = &s.stack {
-        stack.insert(x.framework.clone(), json!(x.version));
-        stack.insert("variant".into(), json!(x.variant));
-        stack.insert("cuda".into(), json!(x.cuda.as_ref().map(cuda_short)));
-        stack.insert("cudnn".into(), json!(x.cudnn));
-        stack.insert("nccl".into(), json!(x.nccl));
-        stack.insert(
-            "triton".into(),
-            json!(s.packages.iter().find(|p| p.name == "triton").map(|p| p.version.clone())),
-        );
-        for name in COMPANIONS {
-            stack.insert(name.into(), json!(x.companions.get(name)));
-        }
-        stack.insert("index".into(), json!(x.index));
-        stack.insert("evidence".into(), json!(x.evidence));
-        stack.insert("native_driver".into(), json!(x.native_driver));
-    }
-    for x in &s.frameworks {
-        stack.insert(x.package.clone(), json!(x.version));
-        // If torch is part of the stack, these keys are torch's.
-        if s.stack.is_none() {
-            stack.insert("cuda".into(), json!(cuda_short(&x.cuda)));
-            stack.insert("cudnn".into(), json!(x.cudnn));
-            stack.insert("native_driver".into(), json!(x.native_driver));
-        }
-    }
-    let mode = s.stack.as_ref().and_then(|x| x.driver_mode);
-    let mode = s.frameworks.iter().filter_map(|x| x.driver_mode).chain(mode).max();
-    json!({
-        "name": name,
-        "python": s.python.to_string(),
-        "stack": stack,
-        "frameworks": s.frameworks,
-        "driver_mode": mode,
-        "envelope": envelope_json(&s.envelope),
-        "packages": s.packages.iter().map(|p| json!({
-            "name": p.name,
-            "version": p.version,
-            "index": p.source.index(),
-            "reason": p.reason.to_string(),
-            "files": p.files.iter().map(|f| json!({"name": f.name, "sha256": f.sha256, "size": f.size})).collect::<Vec<_>>(),
-        })).collect::<Vec<_>>(),
-        "notes": s.notes,
-    })
-}
-
-/// The JSON of a conflict.
-pub(super) fn conflict_json(c: &Conflict) -> Value {
-    json!({ "status": "conflict", "targets": [], "conflict": c })
 }

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Serialize, Serializer};
+
 use crate::compatibility::{CPU, is_cuda};
 use crate::model::surroundings::Surrounding;
 
@@ -44,6 +46,33 @@ pub struct Facts {
     pub events: Vec<Event>,
     /// The lines that facts were read from.
     pub said: BTreeMap<Fact, Said>,
+}
+
+/// The facts that an answer names; the others only serve the rules.
+impl Serialize for Facts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Named<'f> {
+            torch: Option<&'f str>,
+            torch_cuda: Option<&'f str>,
+            cudnn: Option<&'f str>,
+            gpus: &'f [String],
+            driver: Option<&'f str>,
+            python: Option<&'f str>,
+            os: Option<&'f str>,
+        }
+        let cuda = self.build_cuda();
+        Named {
+            torch: self.torch.as_deref(),
+            torch_cuda: cuda.as_deref(),
+            cudnn: self.cudnn.as_deref(),
+            gpus: &self.gpus,
+            driver: self.driver.as_deref(),
+            python: self.python.as_deref(),
+            os: self.os.as_deref(),
+        }
+        .serialize(serializer)
+    }
 }
 
 /// A fact whose line is kept.

@@ -15,6 +15,8 @@ mod reader;
 mod rules;
 mod situation;
 
+use serde::Serialize;
+
 use crate::model::finding::Finding;
 use crate::model::host::Host;
 use crate::registry::Registry;
@@ -26,14 +28,26 @@ pub use matcher::Matcher;
 pub use reader::Reader;
 
 /// The result of a diagnosis.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Diagnosis {
-    /// The facts in the text.
-    pub facts: Facts,
+    /// The answer.
+    pub verdict: Verdict,
     /// The causes, the one to fix first at the front.
     pub causes: Vec<Cause>,
+    /// The facts in the text.
+    pub facts: Facts,
+}
+
+/// Whether something is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// A cause was found.
+    Problem,
     /// No cause was found, and the facts suffice to say so.
-    pub healthy: bool,
+    Healthy,
+    /// No cause was found, and the facts do not suffice.
+    Unknown,
 }
 
 /// The context of a diagnosis besides the text.
@@ -54,6 +68,10 @@ pub fn judge(mut facts: Facts, around: DiagnoseContext<'_>, registry: &Registry)
     }
     let situation = Situation::new(&facts, registry, around.pytorch_index);
     let causes = causes::causes(&situation, around.findings);
-    let healthy = causes.is_empty() && facts.torch.is_some();
-    Diagnosis { facts, causes, healthy }
+    let verdict = match (causes.is_empty(), &facts.torch) {
+        (false, _) => Verdict::Problem,
+        (true, Some(_)) => Verdict::Healthy,
+        (true, None) => Verdict::Unknown,
+    };
+    Diagnosis { verdict, causes, facts }
 }

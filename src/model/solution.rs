@@ -269,13 +269,14 @@ pub struct Edge {
 }
 
 /// A wheel of a chosen package.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ChosenFile {
     /// File name.
     pub name: String,
     /// SHA-256; `None` only if the index has none.
     pub sha256: Option<String>,
     /// Whether the hash was computed from the file because the index has none.
+    #[serde(skip)]
     pub hash_computed: bool,
     /// Size in bytes, if known.
     pub size: Option<u64>,

@@ -2,8 +2,6 @@
 
 use std::io::{BufRead, BufReader, Read};
 
-use serde_json::json;
-
 use super::verify::{self, Question};
 use crate::cli::args::{DiagnoseArgs, GlobalArgs};
 use crate::cli::error::CliError;
@@ -11,7 +9,7 @@ use crate::cli::exit;
 use crate::cli::printer::{DIM, ERROR, GOOD, Printer, wrap};
 use crate::cli::settings::{self, Project};
 use crate::cli::{host, lock};
-use crate::diagnose::{self, Cause, DiagnoseContext, Diagnosis, Facts, Matcher, Reader};
+use crate::diagnose::{self, Cause, DiagnoseContext, Diagnosis, Facts, Matcher, Reader, Verdict};
 use crate::model::finding::Finding;
 use crate::model::fix::Fix;
 use crate::model::host::Host;
@@ -43,14 +41,14 @@ pub(super) fn run(global: &GlobalArgs, args: &DiagnoseArgs, printer: &Printer) -
     };
     let diagnosis = diagnose::judge(facts, around, &registry);
     if printer.json {
-        print_json(printer, &diagnosis);
+        printer.json(&diagnosis);
     } else {
         print_text(printer, &diagnosis);
     }
-    Ok(match (diagnosis.causes.is_empty(), diagnosis.healthy) {
-        (false, _) => exit::NO,
-        (true, true) => exit::YES,
-        (true, false) => exit::NOT_KNOWN,
+    Ok(match diagnosis.verdict {
+        Verdict::Problem => exit::NO,
+        Verdict::Healthy => exit::YES,
+        Verdict::Unknown => exit::NOT_KNOWN,
     })
 }
 
@@ -154,31 +152,6 @@ impl Here {
     }
 }
 
-fn print_json(printer: &Printer, diagnosis: &Diagnosis) {
-    let facts = &diagnosis.facts;
-    printer.json(&json!({
-        "verdict": verdict(diagnosis),
-        "causes": diagnosis.causes,
-        "facts": {
-            "torch": facts.torch,
-            "torch_cuda": facts.build_cuda(),
-            "cudnn": facts.cudnn,
-            "gpus": facts.gpus,
-            "driver": facts.driver,
-            "python": facts.python,
-            "os": facts.os,
-        },
-    }));
-}
-
-fn verdict(diagnosis: &Diagnosis) -> &'static str {
-    match (diagnosis.causes.is_empty(), diagnosis.healthy) {
-        (false, _) => "problem",
-        (true, true) => "healthy",
-        (true, false) => "unknown",
-    }
-}
-
 /// `sure`, `probable`, `possible`.
 fn sureness(confidence: f64) -> &'static str {
     match confidence {
@@ -196,9 +169,9 @@ fn print_text(p: &Printer, diagnosis: &Diagnosis) {
         |text: &str| format!("{}{}", p.paint(DIM, text), " ".repeat(INDENT.saturating_sub(text.len())));
     let line = |label: &str, text: &str| p.out(&format!("{}{}", name(label), wrap(text, INDENT)));
     let Some((first, others)) = diagnosis.causes.split_first() else {
-        match diagnosis.healthy {
-            true => p.out(&format!("{} no problem found", p.paint(GOOD, "healthy"))),
-            false => {
+        match diagnosis.verdict {
+            Verdict::Healthy => p.out(&format!("{} no problem found", p.paint(GOOD, "healthy"))),
+            Verdict::Problem | Verdict::Unknown => {
                 p.out("unknown: no known cause found");
                 p.hint("add the output of `python -m torch.utils.collect_env` and `nvidia-smi`");
             }

@@ -1,9 +1,11 @@
 //! `envlock inspect PATH...`: reads names, search paths, versions and GPU code of libraries and wheels, without
 //! loading them.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde::{Serialize, Serializer};
+use serde_json::json;
 
 use crate::cli::args::{GlobalArgs, InspectArgs};
 use crate::cli::error::CliError;
@@ -42,15 +44,17 @@ pub(super) fn run(global: &GlobalArgs, args: &InspectArgs, printer: &Printer) ->
         return Err(error);
     }
     let mut records = Records::default();
+    let inspected = libraries.iter().map(|library| Inspected::new(library, &mut records));
+    let inspected: Vec<Inspected<'_>> = inspected.collect();
     if printer.json {
-        printer.json(&json!({ "files": libraries.iter().map(|library| as_json(library, &mut records)).collect::<Vec<_>>() }));
+        printer.json(&json!({ "files": inspected }));
         return Ok(exit::YES);
     }
-    for (i, library) in libraries.iter().enumerate() {
+    for (i, inspected) in inspected.iter().enumerate() {
         if i > 0 {
             printer.out("");
         }
-        show(printer, library, &mut records);
+        show(printer, inspected);
     }
     if let Some(error) = failure {
         return Err(error);
@@ -134,82 +138,126 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>, depth: usize) {
     }
 }
 
-/// The package whose RECORD lists a library, its version, and whether the library's own version agrees. One of the
-/// two may have fewer components: 12.8 agrees with 12.8.90.
-fn recorded(library: &Library, records: &mut Records) -> Option<(String, String, bool)> {
-    let (package, version) = records.of(Path::new(&library.path))?;
-    let begins = |longer: &str, shorter: &str| {
-        longer.strip_prefix(shorter).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    };
-    let agrees =
-        library.version.as_ref().is_none_or(|own| begins(&version, &own.text) || begins(&own.text, &version));
-    Some((package, version, agrees))
+/// A library, and the package whose RECORD lists it.
+struct Inspected<'l> {
+    library: &'l Library,
+    recorded: Option<Recorded>,
 }
 
-/// `12.8 (by code; nvidia-cuda-runtime-cu12 is 12.8.90)`
-fn version(library: &Library, records: &mut Records) -> String {
-    match (&library.version, recorded(library, records)) {
-        (None, None) => String::new(),
-        (Some(own), None) => format!("{} (by {})", own.text, own.from),
-        (None, Some((package, version, _))) => format!("{version} (by the RECORD of {package})"),
-        (Some(own), Some((_, version, true))) if own.text == version => {
-            format!("{version} (by {})", own.from)
-        }
-        (Some(own), Some((package, version, true))) => {
-            format!("{} (by {}; {package} is {version})", own.text, own.from)
-        }
-        (Some(own), Some((package, version, false))) => {
-            format!(
-                "{} (by {}), but it is in the RECORD of {package} {version}: the file was replaced",
-                own.text, own.from
-            )
+#[derive(Serialize)]
+struct Recorded {
+    package: String,
+    version: String,
+    /// Whether the library's own version is the package's. One of the two may have fewer components: 12.8 agrees with
+    /// 12.8.90.
+    agrees: bool,
+}
+
+impl<'l> Inspected<'l> {
+    fn new(library: &'l Library, records: &mut Records) -> Inspected<'l> {
+        let begins = |longer: &str, shorter: &str| {
+            longer.strip_prefix(shorter).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let recorded = records.of(Path::new(&library.path)).map(|(package, version)| {
+            let own = library.version.as_ref();
+            let agrees = own.is_none_or(|own| begins(&version, &own.text) || begins(&own.text, &version));
+            Recorded { package, version, agrees }
+        });
+        Inspected { library, recorded }
+    }
+
+    /// `12.8 (by code; nvidia-cuda-runtime-cu12 is 12.8.90)`
+    fn version(&self) -> String {
+        let Some(own) = &self.library.version else {
+            let by = |r: &Recorded| format!("{} (by the RECORD of {})", r.version, r.package);
+            return self.recorded.as_ref().map(by).unwrap_or_default();
+        };
+        let (text, from) = (&own.text, own.from);
+        match &self.recorded {
+            None => format!("{text} (by {from})"),
+            Some(r) if r.agrees && *text == r.version => format!("{text} (by {from})"),
+            Some(r) if r.agrees => format!("{text} (by {from}; {} is {})", r.package, r.version),
+            Some(r) => format!(
+                "{text} (by {from}), but it is in the RECORD of {} {}: the file was replaced",
+                r.package, r.version
+            ),
         }
     }
 }
 
-fn as_json(library: &Library, records: &mut Records) -> Value {
-    let code = library.device.clone().unwrap_or_default();
-    let (sass, ptx) = (code.counts(|s| &s.sass), code.counts(|s| &s.ptx));
-    let names = |list: &[(CodeTarget, usize)]| list.iter().map(|(t, _)| t.to_string()).collect::<Vec<_>>();
-    let counts = |list: &[(CodeTarget, usize)]| {
-        list.iter().map(|(t, n)| (t.to_string(), json!(n))).collect::<serde_json::Map<_, _>>()
-    };
-    let recorded = recorded(library, records);
-    let own = library.version.as_ref().map(|v| (v.text.as_str(), v.from));
-    let stated = own.or(recorded.as_ref().map(|(_, version, _)| (version.as_str(), "RECORD")));
-    json!({
-        "path": library.path,
-        "soname": library.soname,
-        "needed": library.needed,
-        "rpath": library.rpath,
-        "runpath": library.runpath,
-        "sass": names(&sass),
-        "ptx": names(&ptx),
-        "version": stated.map(|(text, _)| text),
-        "version_from": stated.map(|(_, from)| from),
-        "recorded": recorded
-            .as_ref()
-            .map(|(package, version, agrees)| json!({"package": package, "version": version, "agrees": agrees})),
-        "machine": library.machine,
-        "containers": code.containers,
-        "entries": code.entries,
-        "counts": {"sass": counts(&sass), "ptx": counts(&ptx)},
-        "ptx_isa": code.ptx_isa.iter()
-            .map(|(t, (major, minor))| (t.to_string(), json!(format!("{major}.{minor}"))))
-            .collect::<serde_json::Map<_, _>>(),
-        "arch_list": library.arch_list.as_ref().map(|a| json!({"sass": a.sass, "ptx": a.ptx})),
-        "fault": code.fault,
-    })
+impl Serialize for Inspected<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Counts {
+            sass: BTreeMap<String, usize>,
+            ptx: BTreeMap<String, usize>,
+        }
+        #[derive(Serialize)]
+        struct ArchList<'l> {
+            sass: &'l [CodeTarget],
+            ptx: &'l [CodeTarget],
+        }
+        #[derive(Serialize)]
+        struct View<'l> {
+            path: &'l str,
+            soname: Option<&'l str>,
+            needed: &'l [String],
+            rpath: &'l [String],
+            runpath: &'l [String],
+            sass: Vec<CodeTarget>,
+            ptx: Vec<CodeTarget>,
+            version: Option<&'l str>,
+            version_from: Option<&'l str>,
+            recorded: Option<&'l Recorded>,
+            machine: &'l str,
+            containers: usize,
+            entries: usize,
+            counts: Counts,
+            ptx_isa: BTreeMap<String, String>,
+            arch_list: Option<ArchList<'l>>,
+            fault: Option<&'l str>,
+        }
+        let library = self.library;
+        let none = DeviceCode::default();
+        let code = library.device.as_ref().unwrap_or(&none);
+        let (sass, ptx) = (code.counts(|s| &s.sass), code.counts(|s| &s.ptx));
+        let targets = |list: &[(CodeTarget, usize)]| list.iter().map(|(target, _)| *target).collect();
+        let counts = |list: &[(CodeTarget, usize)]| list.iter().map(|(t, n)| (t.to_string(), *n)).collect();
+        let own = library.version.as_ref().map(|v| (v.text.as_str(), v.from));
+        let stated = own.or(self.recorded.as_ref().map(|r| (r.version.as_str(), "RECORD")));
+        let isa = code.ptx_isa.iter();
+        View {
+            path: &library.path,
+            soname: library.soname.as_deref(),
+            needed: &library.needed,
+            rpath: &library.rpath,
+            runpath: &library.runpath,
+            sass: targets(&sass),
+            ptx: targets(&ptx),
+            version: stated.map(|(text, _)| text),
+            version_from: stated.map(|(_, from)| from),
+            recorded: self.recorded.as_ref(),
+            machine: &library.machine,
+            containers: code.containers,
+            entries: code.entries,
+            counts: Counts { sass: counts(&sass), ptx: counts(&ptx) },
+            ptx_isa: isa.map(|(t, (major, minor))| (t.to_string(), format!("{major}.{minor}"))).collect(),
+            arch_list: library.arch_list.as_ref().map(|list| ArchList { sass: &list.sass, ptx: &list.ptx }),
+            fault: code.fault.as_deref(),
+        }
+        .serialize(serializer)
+    }
 }
 
-fn show(printer: &Printer, library: &Library, records: &mut Records) {
+fn show(printer: &Printer, inspected: &Inspected<'_>) {
+    let library = inspected.library;
     let line = |name: &str, text: &str| {
         if !text.is_empty() {
             printer.out(&format!("  {}{}", label(printer, name), wrap(&clean(text, 4000), 17)));
         }
     };
     printer.out(&clean(&library.path, 300));
-    line("version", &version(library, records));
+    line("version", &inspected.version());
     line("processor", &library.machine);
     line("soname", library.soname.as_deref().unwrap_or_default());
     line("needs", &library.needed.join(" "));

@@ -1,6 +1,7 @@
 //! `envlock outdated`: newer stacks that the locked machine can run, stacks that need a newer driver, and newer
 //! packages.
 
+use serde::Serialize;
 use serde_json::json;
 
 use crate::cli::args::{GlobalArgs, OutdatedArgs};
@@ -13,8 +14,16 @@ use crate::cli::{fetch, host, kept, lock};
 use crate::lockfile::Target;
 use crate::model::level::Level;
 use crate::model::request::Preferences;
-use crate::model::solution::{Answer, DriverMode, Solution};
+use crate::model::solution::{Answer, ChosenPackage, DriverMode, Solution};
 use crate::solver::{NewerStacks, Universe, Upgrade, driver_for_gpus, newer_stacks, upgrades};
+
+/// What is newer than a target of the lock.
+#[derive(Serialize)]
+struct Newer<'l> {
+    target: &'l str,
+    stack: NewerStacks,
+    packages: Vec<Upgrade<'l>>,
+}
 
 pub(super) fn run(global: &GlobalArgs, args: &OutdatedArgs, printer: &Printer) -> Result<u8, CliError> {
     let project = Project::find(global, true)?;
@@ -28,17 +37,16 @@ pub(super) fn run(global: &GlobalArgs, args: &OutdatedArgs, printer: &Printer) -
         false => None,
     };
     let mut universe = Universe::default();
-    let mut answers = Vec::new();
-    for (i, target) in targets.iter().copied().enumerate() {
+    let fresh = targets.iter().map(|target| {
         let request = settings::request_of_target(&project, &lock, target, &registry)?;
         let machine = host::finish(target.host.clone(), &registry)?;
         let stacks = match &target.stack {
             Some(locked) => newer_stacks(&registry, &machine, &request, locked),
             None => NewerStacks::default(),
         };
-        let nothing = Preferences::default();
-        let fresh = match (&client, target.level) {
+        let packages = match (&client, target.level) {
             (Some(client), Level::Full) => {
+                let nothing = Preferences::default();
                 let u = &mut universe;
                 match fetch::solve_full(client, u, &registry, &machine, &request, &nothing, printer)? {
                     Answer::Solution(solution) => solution.packages,
@@ -47,21 +55,26 @@ pub(super) fn run(global: &GlobalArgs, args: &OutdatedArgs, printer: &Printer) -
             }
             _ => Vec::new(),
         };
-        let packages = upgrades(&target.packages, &fresh);
-        let moves: Vec<_> =
-            packages.iter().map(|u| json!({ "what": u.name, "old": u.locked, "new": u.available })).collect();
-        answers.push(json!({ "target": target.name, "stack": stacks_json(&stacks), "packages": moves }));
-        if printer.json {
-            continue;
-        }
-        lock::heading(printer, target, targets.len() > 1, i);
-        show_stacks(printer, &stacks, target, targets.len() > 1);
-        if target.level == Level::Full {
-            show_packages(printer, &packages);
-        }
-    }
+        Ok((stacks, packages))
+    });
+    let fresh: Vec<(NewerStacks, Vec<ChosenPackage>)> = fresh.collect::<Result<_, CliError>>()?;
+    let newer = targets.iter().zip(&fresh).map(|(target, (stack, packages))| Newer {
+        target: &target.name,
+        stack: stack.clone(),
+        packages: upgrades(&target.packages, packages),
+    });
+    let newer: Vec<Newer<'_>> = newer.collect();
     if printer.json {
-        printer.json(&json!({ "targets": answers }));
+        printer.json(&json!({ "targets": newer }));
+        return Ok(exit::YES);
+    }
+    let several = targets.len() > 1;
+    for (i, (target, newer)) in targets.iter().copied().zip(&newer).enumerate() {
+        lock::heading(printer, target, several, i);
+        show_stacks(printer, &newer.stack, target, several);
+        if target.level == Level::Full {
+            show_packages(printer, &newer.packages);
+        }
     }
     Ok(exit::YES)
 }
@@ -101,16 +114,4 @@ fn show_stacks(p: &Printer, newer: &NewerStacks, target: &Target, several: bool)
     if newer.is_empty() {
         p.out(&format!("{}no newer build runs on this machine with any driver", label(p, "")));
     }
-}
-
-fn stacks_json(newer: &NewerStacks) -> serde_json::Value {
-    let stack = |s: &Option<Solution>| {
-        let stack = s.as_ref().and_then(|s| s.stack.as_ref());
-        stack.map(|s| json!({"torch": s.version, "variant": s.variant}))
-    };
-    json!({
-        "allowed_by_request": stack(&newer.allowed),
-        "on_this_machine": stack(&newer.on_this_machine),
-        "with_newer_driver": stack(&newer.with_newer_driver),
-    })
 }

@@ -1,5 +1,6 @@
 //! `envlock plan`: every torch build that a machine can run, from the registry only.
 
+use serde::Serialize;
 use serde_json::json;
 
 use crate::cli::args::{GlobalArgs, PlanArgs};
@@ -9,8 +10,10 @@ use crate::cli::printer::{DIM, ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::settings::Project;
 use crate::cli::{host, report, settings};
 use crate::containers::{self, NameError, Verdict};
+use crate::model::evidence::Evidence;
 use crate::model::host::Host;
 use crate::model::request::{Limit, Origin, Preferences, Request};
+use crate::model::version::DottedVersion;
 use crate::registry::Registry;
 use crate::solver::{Catalogue, Inputs, Plan, PlanOut, PlanRow, Universe, plan};
 
@@ -42,6 +45,17 @@ pub(super) fn run(global: &GlobalArgs, args: &PlanArgs, printer: &Printer) -> Re
         show(printer, &found, &host, &registry);
     }
     Ok(if found.runs.is_empty() { exit::NO } else { exit::YES })
+}
+
+/// What an image contains.
+#[derive(Serialize)]
+struct ImageView<'r> {
+    name: String,
+    framework: &'r str,
+    version: Option<&'r String>,
+    cuda: Option<&'r DottedVersion>,
+    cudnn: Option<&'r DottedVersion>,
+    evidence: Evidence,
 }
 
 /// Prints what an image contains and whether the machine can run it.
@@ -80,30 +94,27 @@ fn image(name: &str, host: &Host, registry: &Registry, printer: &Printer) -> Res
         Verdict::DoesNotRun => exit::NO,
         Verdict::Unknown => exit::NOT_KNOWN,
     };
+    let seen = ImageView {
+        name: format!("{}:{}", image.repository, image.tag),
+        framework: &image.framework,
+        version: image.version.as_ref(),
+        cuda: image.cuda.as_ref(),
+        cudnn: image.cudnn.as_ref(),
+        evidence: image.evidence,
+    };
     if printer.json {
-        printer.json(&json!({
-            "image": {
-                "name": format!("{}:{}", image.repository, image.tag),
-                "framework": image.framework,
-                "version": image.version,
-                "cuda": image.cuda,
-                "cudnn": image.cudnn,
-                "evidence": image.evidence,
-            },
-            "verdict": judged.verdict,
-            "reasons": judged.reasons,
-        }));
+        printer.json(&json!({ "image": seen, "verdict": judged.verdict, "reasons": judged.reasons }));
         return Ok(code);
     }
     let line = |name: &str, text: &str| {
         printer.out(&format!("{}{}", report::label(printer, name), wrap(text, 15)));
     };
     line("host", &report::host_line(host, registry));
-    line("image", &format!("{}:{}", image.repository, image.tag));
+    line("image", &seen.name);
     let unknown = || "unknown".to_owned();
-    line("inside", &format!("{} {}", image.framework, image.version.clone().unwrap_or_else(unknown)));
-    line("", &format!("CUDA {}", image.cuda.as_ref().map_or_else(unknown, ToString::to_string)));
-    line("", &format!("cuDNN {}", image.cudnn.as_ref().map_or_else(unknown, ToString::to_string)));
+    line("inside", &format!("{} {}", seen.framework, seen.version.map_or_else(unknown, ToString::to_string)));
+    line("", &format!("CUDA {}", seen.cuda.map_or_else(unknown, ToString::to_string)));
+    line("", &format!("cuDNN {}", seen.cudnn.map_or_else(unknown, ToString::to_string)));
     line("source", &registry.source_text(&image.source));
     let (style, verdict) = match judged.verdict {
         Verdict::Runs => (GOOD, "this machine can run it"),

@@ -13,6 +13,7 @@ use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
+use crate::cli::view::{LockState, Resolution};
 use crate::cli::{fetch, files, lock, report};
 use crate::export;
 use crate::lockfile::{self, Lockfile, Target};
@@ -137,7 +138,7 @@ pub(super) fn run_in(
     }
     if printer.json {
         let named = machines.iter().map(|m| m.name.as_str()).zip(&solutions);
-        printer.json(&report::solutions_json(named));
+        printer.json(&Resolution::solved(named));
     } else {
         tell::Told {
             machines: &machines,
@@ -171,7 +172,7 @@ const OTHER_NAMES: [(&str, &str); 4] = [
 /// Prints a conflict with its hints; returns the exit code.
 fn refuse(conflict: &Conflict, request: &Request, printer: &Printer) -> u8 {
     if printer.json {
-        printer.json(&report::conflict_json(conflict));
+        printer.json(&Resolution::conflict(conflict));
         return exit::NO;
     }
     report::conflict(printer, conflict);
@@ -235,21 +236,18 @@ fn locked(
     let Some(lock) = old else {
         return Err(lock::missing());
     };
-    let stale = lockfile::stale(lock, request, registry);
-    if printer.json {
-        printer.json(&serde_json::json!({
-            "status": if stale.is_empty() { "current" } else { "stale" },
-            "reasons": stale.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        }));
-    } else if stale.is_empty() {
-        printer.out("the lock is current");
-    } else {
-        for reason in &stale {
-            printer.out(&reason.to_string());
+    let state = LockState::of(&lockfile::stale(lock, request, registry));
+    match &state {
+        state if printer.json => printer.json(state),
+        LockState::Current { .. } => printer.out("the lock is current"),
+        LockState::Stale { reasons } => {
+            for reason in reasons {
+                printer.out(reason);
+            }
+            printer.hint("make it current with `envlock resolve`");
         }
-        printer.hint("make it current with `envlock resolve`");
     }
-    Ok(if stale.is_empty() { exit::YES } else { exit::NO })
+    Ok(if matches!(state, LockState::Current { .. }) { exit::YES } else { exit::NO })
 }
 
 /// The versions that the old lock holds for a target, without those to upgrade. A new target starts from the

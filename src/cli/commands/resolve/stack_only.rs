@@ -2,17 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
-
 use super::machines::Machine;
 use crate::cli::error::CliError;
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::{self, label};
-use crate::compatibility::both;
+use crate::cli::view::Resolution;
 use crate::model::conflict::Conflict;
 use crate::model::request::Request;
 use crate::model::solution::Series;
-use crate::model::version::cuda_short;
 use crate::registry::Registry;
 use crate::registry::STACK_PACKAGES;
 use crate::solver::{NoSeries, newest_series};
@@ -74,9 +71,8 @@ pub(super) fn tell(
     printer: &Printer,
 ) {
     if printer.json {
-        let targets: Vec<Value> =
-            machines.iter().zip(series).map(|(machine, series)| target_json(&machine.name, series)).collect();
-        printer.json(&json!({"status": "solved", "targets": targets, "conflict": null}));
+        let named = machines.iter().map(|machine| machine.name.as_str());
+        printer.json(&Resolution::series(named.zip(series.iter().map(Vec::as_slice))));
         return;
     }
     for (machine, series) in machines.iter().zip(series) {
@@ -126,26 +122,4 @@ fn print_framework_notes(series: &[Vec<Series>], with_torch: bool, printer: &Pri
     for (bare, ask) in asks {
         printer.note(&format!("`{bare}` does not install CUDA in these releases; `{ask}` does"));
     }
-}
-
-fn target_json(name: &str, series: &[Series]) -> Value {
-    let mut stack = serde_json::Map::new();
-    for one in series {
-        stack.insert(one.package.clone(), json!(one.releases));
-        stack.insert("cuda".into(), json!(cuda_short(&one.cuda)));
-        stack.insert("cudnn".into(), json!(one.cudnn));
-        stack.insert("native_driver".into(), json!(one.native_driver));
-    }
-    let envelope = series.iter().map(|one| one.envelope.clone()).reduce(both);
-    json!({
-        "name": name,
-        // The registry does not know which Pythons a series has wheels for.
-        "python": null,
-        "stack": stack,
-        "frameworks": series,
-        "driver_mode": series.iter().filter_map(|one| one.driver_mode).max(),
-        "envelope": envelope.as_ref().map(report::envelope_json),
-        "packages": [],
-        "notes": [],
-    })
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::cli::printer::{DIM, Printer, wrap};
+use crate::cli::report::{self, label};
 use crate::compatibility::{Policy, required_driver};
 use crate::lockfile::Target;
 use crate::model::capability::Via;
@@ -25,8 +27,8 @@ const NAMED: usize = 4;
 pub(super) struct MachineNeed {
     /// The part: `driver`.
     pub name: String,
-    /// What the lock has or requires of it: `driver >= 525.60.13`.
-    pub needs: String,
+    /// What the lock has or requires of it: `driver >= 525.60.13`; `None` if nothing requires it.
+    pub needs: Option<String>,
     /// The reasons, one sentence each.
     pub reasons: Vec<Because>,
 }
@@ -109,18 +111,40 @@ fn users(target: &Target) -> Vec<User<'_>> {
     torch.chain(others).collect()
 }
 
-/// What the lock requires of a subject, by name; `None` if it requires nothing.
-pub(super) fn explain(name: &str, target: &Target, host: &Host, registry: &Registry) -> Option<MachineNeed> {
+/// What the lock requires of a subject, which is one of [`NAMES`].
+pub(super) fn explain(name: &str, target: &Target, host: &Host, registry: &Registry) -> MachineNeed {
     let asked = Asked { target, host, registry, users: users(target) };
-    let (needs, reasons) = match name {
-        "driver" => asked.driver()?,
-        "gpu" => asked.gpu()?,
-        "cuda" => asked.cuda()?,
-        "cudnn" => asked.cudnn()?,
-        "glibc" => asked.glibc()?,
-        _ => return None,
+    let told = match name {
+        "driver" => asked.driver(),
+        "gpu" => asked.gpu(),
+        "cuda" => asked.cuda(),
+        "cudnn" => asked.cudnn(),
+        "glibc" => asked.glibc(),
+        _ => None,
     };
-    Some(MachineNeed { name: name.to_owned(), needs, reasons })
+    let (needs, reasons) = told.unzip();
+    MachineNeed { name: name.to_owned(), needs, reasons: reasons.unwrap_or_default() }
+}
+
+impl MachineNeed {
+    pub fn print(&self, p: &Printer) {
+        let Some(needs) = &self.needs else {
+            p.out(&format!("nothing in this lock requires {}", self.name));
+            return;
+        };
+        p.out(needs);
+        p.out("");
+        let mut before = None;
+        for because in &self.reasons {
+            let kind = if before == Some(because.kind) { "" } else { because.kind.label() };
+            before = Some(because.kind);
+            p.out(&format!("{}{}", label(p, kind), wrap(&because.text, 15)));
+            if let Some(source) = &because.source {
+                let source = format!("[{}]", report::short_source(source));
+                p.out(&format!("{}{}", label(p, ""), p.paint(DIM, &wrap(&source, 15))));
+            }
+        }
+    }
 }
 
 struct Asked<'a> {

@@ -1,0 +1,244 @@
+//! `why PKG`: why a package is locked at its version, and why no newer one is possible.
+
+use std::collections::BTreeSet;
+
+use pep440_rs::Version;
+use serde::{Serialize, Serializer};
+
+use super::{Subject, is_the_question, question};
+use crate::cli::error::CliError;
+use crate::cli::printer::{Printer, wrap};
+use crate::cli::report::label;
+use crate::lockfile;
+use crate::model::capability::Via;
+use crate::model::choice::Choice;
+use crate::model::conflict::{Conflict, Party, Reason, ReasonKind};
+use crate::model::request::Origin;
+use crate::model::solution::{Answer, ChosenPackage, Edge, Solution};
+use crate::model::source::Source;
+use crate::model::text::clean;
+
+/// At most this many of the other packages that would change are listed.
+const MAX_LISTED_CHANGES: usize = 4;
+
+/// Why a package is locked at its version.
+#[derive(Serialize)]
+pub(super) struct PackageAnswer {
+    name: String,
+    version: Version,
+    #[serde(serialize_with = "as_text")]
+    reason: Choice,
+    /// The user's requirement, if there is one.
+    asked: Option<Asked>,
+    /// The packages from a request to this one.
+    chain: Vec<String>,
+    needed_by: Vec<Needed>,
+    newer: Newer,
+    /// Only the text has the rest.
+    #[serde(skip)]
+    version_with_variant: String,
+    #[serde(skip)]
+    source: Source,
+    /// How torch's build supports each GPU of the machine, one sentence each.
+    #[serde(skip)]
+    machine: Vec<String>,
+    /// Whether the lock has other targets, which are not considered.
+    #[serde(skip)]
+    alone: bool,
+}
+
+#[derive(Serialize)]
+struct Asked {
+    requirement: String,
+    origin: Origin,
+}
+
+/// A package that requires this one.
+#[derive(Serialize)]
+struct Needed {
+    name: String,
+    #[serde(skip)]
+    version: String,
+    requirement: String,
+}
+
+/// Whether a newer release is possible.
+enum Newer {
+    /// No: what stands against it, without the question itself and requirements that allow newer releases.
+    No(Vec<Reason>),
+    /// The version, and the other packages that would change.
+    Fits(Version, Vec<String>),
+    Unknown(String),
+}
+
+impl Serialize for Newer {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(untagged)]
+        enum Shape<'n> {
+            No { possible: bool, reasons: Vec<&'n str> },
+            Fits { possible: bool, version: &'n Version, with: &'n [String] },
+            Unknown { possible: Option<bool>, why: &'n str },
+        }
+        match self {
+            Newer::No(reasons) => {
+                Shape::No { possible: false, reasons: reasons.iter().map(|r| r.text.as_str()).collect() }
+            }
+            Newer::Fits(version, with) => Shape::Fits { possible: true, version, with },
+            Newer::Unknown(why) => Shape::Unknown { possible: None, why },
+        }
+        .serialize(serializer)
+    }
+}
+
+fn as_text<S: Serializer>(value: &Choice, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+impl Subject<'_> {
+    pub(super) fn why_package(&self, package: &ChosenPackage) -> Result<PackageAnswer, CliError> {
+        let name = package.name.as_str();
+        let asked = self.request.find(name);
+        let roots: BTreeSet<String> =
+            self.request.requirements.iter().map(|r| r.requirement.name.to_string()).collect();
+        let chain = lockfile::chain(self.target, &roots, name);
+        let needed = |(from, edge): &(&str, &Edge)| Needed {
+            name: (*from).to_owned(),
+            version: self.target.package(from).map(|p| p.version.to_string()).unwrap_or_default(),
+            requirement: edge.requirement.clone(),
+        };
+        Ok(PackageAnswer {
+            name: name.to_owned(),
+            version: package.version.clone(),
+            reason: package.reason.clone(),
+            asked: asked.map(|a| Asked { requirement: a.requirement.to_string(), origin: a.origin.clone() }),
+            chain: chain.unwrap_or_default().into_iter().map(str::to_owned).collect(),
+            needed_by: lockfile::needed_by(self.target, name).iter().map(needed).collect(),
+            newer: self.newer(package)?,
+            version_with_variant: package.version_with_variant(),
+            source: package.source.clone(),
+            machine: if name == "torch" { self.gpus() } else { Vec::new() },
+            alone: self.alone,
+        })
+    }
+
+    /// How the framework's build supports each GPU of the machine.
+    fn gpus(&self) -> Vec<String> {
+        let Some(stack) = &self.target.stack else { return Vec::new() };
+        let known = self.host.gpus.iter().flatten().filter_map(|gpu| Some((gpu, gpu.capability?)));
+        let sentence = |(gpu, capability): (&crate::model::host::Gpu, _)| {
+            let row = self.target.envelope.coverage.iter().find(|c| c.compute_capability == capability);
+            let Some(row) = row else {
+                return format!("{}: {} has no code for it", gpu.label(), stack.variant);
+            };
+            let how = match row.via {
+                Via::Sass => "has machine code for it",
+                Via::Ptx => "has PTX for it",
+            };
+            let driver = row.driver_min.as_ref().map(|v| format!(", driver >= {v}")).unwrap_or_default();
+            format!("{}: {} {how}{driver}", gpu.label(), stack.variant)
+        };
+        known.map(sentence).collect()
+    }
+
+    /// Solves for a newer release of a package than the locked one.
+    fn newer(&self, package: &ChosenPackage) -> Result<Newer, CliError> {
+        let plain = package.version.clone().without_local();
+        let mut request = self.request.clone();
+        request.requirements.push(question(&format!("{}>{plain}", package.name))?);
+        // The other packages keep their locked versions where possible.
+        let mut kept = self.target.preferences();
+        kept.versions.remove(&package.name);
+        Ok(match self.solve(&request, &Party::package(&package.name), &kept) {
+            Ok(Answer::Solution(solution)) => match solution.packages.iter().find(|p| p.name == package.name)
+            {
+                Some(newer) => Newer::Fits(newer.version.clone(), self.moved(&solution, &package.name)),
+                // Another package becomes so old that it does not need this one.
+                None => Newer::Unknown(
+                    "the solution found does not need it and has older versions of other packages".to_owned(),
+                ),
+            },
+            Ok(Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _)) => Newer::No(told(*conflict)),
+            Ok(Answer::TooLong | Answer::NeedMetadata(_)) => {
+                Newer::Unknown("resolution exceeded the step limit".to_owned())
+            }
+            Err(error) => Newer::Unknown(error.message),
+        })
+    }
+
+    /// The packages, except one, whose version in a solution differs from the lock.
+    fn moved(&self, solution: &Solution, except: &str) -> Vec<String> {
+        let mut out = Vec::new();
+        for package in solution.packages.iter().filter(|p| p.name != except) {
+            let Some(locked) = self.target.package(&package.name) else { continue };
+            if locked.version != package.version {
+                out.push(format!("{} {} -> {}", package.name, locked.version, package.version));
+            }
+        }
+        let more = out.len().saturating_sub(MAX_LISTED_CHANGES);
+        out.truncate(MAX_LISTED_CHANGES);
+        if more > 0 {
+            out.push(format!("{more} more"));
+        }
+        out
+    }
+}
+
+/// The reasons against a newer release, without the question itself and requirements that allow newer releases.
+fn told(conflict: Conflict) -> Vec<Reason> {
+    let counts = |reason: &Reason| match &reason.kind {
+        ReasonKind::Asked { bounds_above, .. } => *bounds_above && !is_the_question(reason),
+        ReasonKind::Fact | ReasonKind::Available => true,
+    };
+    conflict.reasons.into_iter().filter(counts).collect()
+}
+
+impl PackageAnswer {
+    pub(super) fn print(&self, p: &Printer) {
+        p.out(&format!("{} {}, from {}: {}", self.name, self.version_with_variant, self.source, self.reason));
+        p.out("");
+        if let Some(asked) = &self.asked {
+            p.out(&format!("{}{}  [{}]", label(p, "requested"), asked.requirement, asked.origin));
+        } else if self.chain.len() > 2 {
+            p.out(&format!("{}{}", label(p, "required via"), wrap(&self.chain.join(" -> "), 15)));
+        }
+        let needed_by = self.needed_by.iter().map(|needed| {
+            format!("{} {} requires {}", needed.name, needed.version, clean(&needed.requirement, 80))
+        });
+        rows(p, "required by", needed_by);
+        for text in &self.machine {
+            rows(p, "machine", [text.clone()]);
+        }
+        match &self.newer {
+            Newer::Fits(version, others) => {
+                let with = match others.as_slice() {
+                    [] => String::new(),
+                    list => format!(", with {}", list.join(", ")),
+                };
+                let alone = if self.alone { " on this target alone" } else { "" };
+                rows(p, "newer", [format!("{version} would fit{alone}{with}")]);
+                if others.is_empty() && !self.alone {
+                    p.hint(&format!("take it with `envlock resolve --upgrade={}`", self.name));
+                }
+            }
+            Newer::Unknown(why) => rows(p, "newer", [format!("not checked: {why}")]),
+            Newer::No(reasons) => {
+                // That no newer release exists is not a reason against one.
+                let own = [Party::package(&self.name)];
+                let against = reasons.iter().filter(|r| r.kind != ReasonKind::Available || r.parties != own);
+                let against: Vec<String> = against.map(|r| r.text.clone()).collect();
+                match against.is_empty() {
+                    true => rows(p, "newer", ["none, this is the newest release".to_owned()]),
+                    false => rows(p, "newer", against),
+                }
+            }
+        }
+    }
+}
+
+/// Prints rows; the first has the label.
+fn rows(p: &Printer, name: &str, texts: impl IntoIterator<Item = String>) {
+    for (i, text) in texts.into_iter().enumerate() {
+        p.out(&format!("{}{}", label(p, if i == 0 { name } else { "" }), wrap(&text, 15)));
+    }
+}

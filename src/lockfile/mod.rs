@@ -18,6 +18,7 @@
 mod changes;
 mod error;
 mod graph;
+mod needs;
 mod parse;
 mod render;
 mod request;
@@ -38,6 +39,7 @@ use crate::model::wheel::Python;
 pub use changes::{Change, TargetChanges, changes, merged, sides};
 pub use error::LockError;
 pub use graph::{chain, needed_by};
+pub use needs::{Because, MACHINE_PARTS, MachineNeed, NeedKind, machine_need};
 pub use parse::parse;
 pub use render::{render, same_answer};
 pub use request::{names_targets, read_request, request_lines};

@@ -7,6 +7,7 @@
 //! External data is checked completely before use ([`Registry::from_files`]).
 
 mod embedded;
+mod gpus;
 pub mod lint;
 mod queries;
 mod rows;
@@ -22,8 +23,8 @@ use sha2::{Digest, Sha256};
 
 use crate::model::platform::Platform;
 
+pub use gpus::{GpuLookupError, GpuMatch, is_same_gpu_name};
 pub use lint::Problem;
-pub use queries::{GpuLookupError, GpuMatch, is_same_gpu_name};
 pub use rows::{
     Advisory, Architecture, Branch, Build, COMPANIONS, Companion, Condition, CudaFrom, CudaPart, CudnnFloor,
     CudnnRelease, Effect, ErrorAnswer, ErrorCase, ErrorRule, ForwardCompatibility, FrameworkBuild, GpuRow,

@@ -2,7 +2,6 @@
 //! CUDA, cuDNN and glibc: what the lock requires of them. `envlock why --not SPEC`: the proof that a requirement
 //! cannot be met.
 
-mod machine;
 mod not;
 mod package;
 
@@ -12,10 +11,11 @@ use serde_json::json;
 use crate::cli::args::{GlobalArgs, WhyArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
-use crate::cli::printer::Printer;
+use crate::cli::printer::{DIM, Printer, wrap};
+use crate::cli::report::{self, label};
 use crate::cli::settings::{self, Project};
 use crate::cli::{fetch, host, kept, lock};
-use crate::lockfile::Target;
+use crate::lockfile::{MACHINE_PARTS, MachineNeed, Target, machine_need};
 use crate::model::conflict::{Party, Reason, ReasonKind};
 use crate::model::host::Host;
 use crate::model::level::Level;
@@ -53,7 +53,7 @@ struct TargetAnswer {
 #[serde(untagged)]
 enum Why {
     Package(package::PackageAnswer),
-    Machine(machine::MachineNeed),
+    Machine(MachineNeed),
     Not(not::NotAnswer),
 }
 
@@ -68,7 +68,7 @@ pub(super) fn run(global: &GlobalArgs, args: &WhyArgs, printer: &Printer) -> Res
     let package = args.package.as_deref().map(normalized_name);
     if let (Some(name), None) = (&package, &args.not) {
         let level = targets[0].level;
-        let is_party = machine::NAMES.contains(&name.as_str());
+        let is_party = MACHINE_PARTS.contains(&name.as_str());
         targets.retain(|target| is_party || target.package(name).is_some());
         if targets.is_empty() {
             return Err(not_locked(name, level));
@@ -104,7 +104,7 @@ pub(super) fn run(global: &GlobalArgs, args: &WhyArgs, printer: &Printer) -> Res
         if !printer.json {
             match &why {
                 Why::Package(answer) => answer.print(printer),
-                Why::Machine(answer) => answer.print(printer),
+                Why::Machine(need) => print_need(need, printer),
                 Why::Not(answer) => answer.print(printer),
             }
         }
@@ -129,8 +129,8 @@ impl Subject<'_> {
     fn why(&self, name: &str) -> Result<Why, CliError> {
         match self.target.package(name) {
             Some(package) => Ok(Why::Package(self.why_package(package)?)),
-            None if machine::NAMES.contains(&name) => {
-                Ok(Why::Machine(machine::explain(name, self.target, &self.host, self.registry)))
+            None if MACHINE_PARTS.contains(&name) => {
+                Ok(Why::Machine(machine_need(name, self.target, &self.host, self.registry)))
             }
             None => Err(not_locked(name, self.target.level)),
         }
@@ -168,4 +168,24 @@ fn is_the_question(reason: &Reason) -> bool {
 
 fn question(spec: &str) -> Result<UserRequirement, CliError> {
     UserRequirement::parse(spec, Origin::Question).map_err(|e| CliError::usage(e.to_string()))
+}
+
+/// Prints what a lock requires of a part of the machine.
+fn print_need(need: &MachineNeed, p: &Printer) {
+    let Some(needs) = &need.needs else {
+        p.out(&format!("nothing in this lock requires {}", need.name));
+        return;
+    };
+    p.out(needs);
+    p.out("");
+    let mut before = None;
+    for because in &need.reasons {
+        let kind = if before == Some(because.kind) { "" } else { because.kind.label() };
+        before = Some(because.kind);
+        p.out(&format!("{}{}", label(p, kind), wrap(&because.text, 15)));
+        if let Some(source) = &because.source {
+            let source = format!("[{}]", report::short_source(source));
+            p.out(&format!("{}{}", label(p, ""), p.paint(DIM, &wrap(&source, 15))));
+        }
+    }
 }

@@ -1,14 +1,12 @@
-//! `why driver`, `gpu`, `cuda`, `cudnn`, `glibc`: what a lock requires of the machine and of CUDA. Pure: facts from
-//! the lock and the registry, each with its source.
+//! What a lock requires of the machine and of CUDA (`why driver`, `gpu`, `cuda`, `cudnn`, `glibc`): facts from the lock
+//! and the registry, each with its source.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::cli::printer::{DIM, Printer, wrap};
-use crate::cli::report::{self, label};
+use super::{Target, needed_by};
 use crate::compatibility::{Policy, required_driver};
-use crate::lockfile::Target;
 use crate::model::capability::Via;
 use crate::model::host::Host;
 use crate::model::solution::{ChosenPackage, Coverage};
@@ -16,15 +14,15 @@ use crate::model::version::{DottedVersion, cuda_short};
 use crate::model::wheel::WheelName;
 use crate::registry::Registry;
 
-/// The subjects of `why` that are not packages.
-pub(super) const NAMES: [&str; 5] = ["driver", "gpu", "cuda", "cudnn", "glibc"];
+/// The parts that a lock can require something of: the subjects of `why` that are not packages.
+pub const MACHINE_PARTS: [&str; 5] = ["driver", "gpu", "cuda", "cudnn", "glibc"];
 
 /// At most this many packages with the same requirement are listed.
 const NAMED: usize = 4;
 
 /// What a lock requires of a part of the machine.
 #[derive(Debug, Serialize)]
-pub(super) struct MachineNeed {
+pub struct MachineNeed {
     /// The part: `driver`.
     pub name: String,
     /// What the lock has or requires of it: `driver >= 525.60.13`; `None` if nothing requires it.
@@ -35,46 +33,54 @@ pub(super) struct MachineNeed {
 
 /// The kind of a fact. `--json` has the words of the first release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(super) enum Kind {
+pub enum NeedKind {
+    /// A build or package that requires it.
     #[serde(rename = "needed by")]
     RequiredBy,
+    /// A limit of a GPU on the driver.
     #[serde(rename = "gpu")]
     Gpu,
+    /// What the machine has.
     #[serde(rename = "machine")]
     Machine,
+    /// GPU code in a build or package.
     #[serde(rename = "code")]
     Code,
+    /// A package that contains it.
     #[serde(rename = "brought by")]
     ProvidedBy,
+    /// What it requires in turn.
     #[serde(rename = "asks for")]
     Requires,
+    /// The version that a build was made with.
     #[serde(rename = "built with")]
     BuiltWith,
+    /// What the locked version supports.
     #[serde(rename = "serves")]
     Supports,
 }
 
-impl Kind {
+impl NeedKind {
     /// The label of the line.
     pub fn label(self) -> &'static str {
         match self {
-            Kind::RequiredBy => "required by",
-            Kind::Gpu => "gpu",
-            Kind::Machine => "machine",
-            Kind::Code => "code",
-            Kind::ProvidedBy => "provided by",
-            Kind::Requires => "requires",
-            Kind::BuiltWith => "built with",
-            Kind::Supports => "supports",
+            NeedKind::RequiredBy => "required by",
+            NeedKind::Gpu => "gpu",
+            NeedKind::Machine => "machine",
+            NeedKind::Code => "code",
+            NeedKind::ProvidedBy => "provided by",
+            NeedKind::Requires => "requires",
+            NeedKind::BuiltWith => "built with",
+            NeedKind::Supports => "supports",
         }
     }
 }
 
 /// One fact.
 #[derive(Debug, Serialize)]
-pub(super) struct Because {
+pub struct Because {
     /// The kind of fact.
-    pub kind: Kind,
+    pub kind: NeedKind,
     /// The sentence.
     pub text: String,
     /// The source, if it is not the lock.
@@ -111,8 +117,8 @@ fn users(target: &Target) -> Vec<User<'_>> {
     torch.chain(others).collect()
 }
 
-/// What the lock requires of a subject, which is one of [`NAMES`].
-pub(super) fn explain(name: &str, target: &Target, host: &Host, registry: &Registry) -> MachineNeed {
+/// What the lock requires of a subject, which is one of [`MACHINE_PARTS`].
+pub fn machine_need(name: &str, target: &Target, host: &Host, registry: &Registry) -> MachineNeed {
     let asked = Asked { target, host, registry, users: users(target) };
     let told = match name {
         "driver" => asked.driver(),
@@ -124,27 +130,6 @@ pub(super) fn explain(name: &str, target: &Target, host: &Host, registry: &Regis
     };
     let (needs, reasons) = told.unzip();
     MachineNeed { name: name.to_owned(), needs, reasons: reasons.unwrap_or_default() }
-}
-
-impl MachineNeed {
-    pub fn print(&self, p: &Printer) {
-        let Some(needs) = &self.needs else {
-            p.out(&format!("nothing in this lock requires {}", self.name));
-            return;
-        };
-        p.out(needs);
-        p.out("");
-        let mut before = None;
-        for because in &self.reasons {
-            let kind = if before == Some(because.kind) { "" } else { because.kind.label() };
-            before = Some(because.kind);
-            p.out(&format!("{}{}", label(p, kind), wrap(&because.text, 15)));
-            if let Some(source) = &because.source {
-                let source = format!("[{}]", report::short_source(source));
-                p.out(&format!("{}{}", label(p, ""), p.paint(DIM, &wrap(&source, 15))));
-            }
-        }
-    }
 }
 
 struct Asked<'a> {
@@ -172,7 +157,7 @@ impl Asked<'_> {
                 ),
                 _ => format!("{} is built with CUDA {cuda}, which needs driver >= {floor}", user.name),
             };
-            out.push(self.sourced(Kind::RequiredBy, text, source));
+            out.push(self.sourced(NeedKind::RequiredBy, text, source));
         }
         let mut by_need: BTreeMap<&DottedVersion, Vec<String>> = BTreeMap::new();
         let mut ends: BTreeMap<&DottedVersion, Vec<String>> = BTreeMap::new();
@@ -186,11 +171,11 @@ impl Asked<'_> {
             }
         }
         for (driver, gpus) in by_need {
-            out.push(plain(Kind::Gpu, format!("{}: needs driver >= {driver}", listed(&gpus))));
+            out.push(plain(NeedKind::Gpu, format!("{}: needs driver >= {driver}", listed(&gpus))));
         }
         for (driver, gpus) in ends {
             out.push(plain(
-                Kind::Gpu,
+                NeedKind::Gpu,
                 format!("{}: needs driver < {driver}, which no longer supports it", listed(&gpus)),
             ));
         }
@@ -203,7 +188,7 @@ impl Asked<'_> {
                 Some(_) => ": machine code and PTX run",
                 None => "",
             };
-            out.push(plain(Kind::Machine, format!("driver {version} [{}]{mode}", driver.found_by)));
+            out.push(plain(NeedKind::Machine, format!("driver {version} [{}]{mode}", driver.found_by)));
         }
         Some((format!("driver >= {lowest}"), out))
     }
@@ -218,7 +203,7 @@ impl Asked<'_> {
             let Some(capability) = gpu.capability else { continue };
             let row = coverage.iter().find(|row| row.compute_capability == capability);
             out.push(plain(
-                Kind::Machine,
+                NeedKind::Machine,
                 format!("{}: {}", gpu.label(), row.map_or("not supported".to_owned(), how)),
             ));
         }
@@ -228,13 +213,13 @@ impl Asked<'_> {
             && let Some(targets) = &build.targets
         {
             let text = format!("torch {}+{} has code for {}", build.version, build.variant, targets);
-            out.push(plain(Kind::Code, text));
+            out.push(plain(NeedKind::Code, text));
         }
         for package in &self.target.packages {
             if let Some((targets, evidence)) = &package.targets {
                 let of = package.version_with_variant();
                 out.push(plain(
-                    Kind::Code,
+                    NeedKind::Code,
                     format!("{} {of} has code for {targets} ({evidence})", package.name),
                 ));
             }
@@ -246,7 +231,7 @@ impl Asked<'_> {
             .collect();
         if !ptx.is_empty() {
             out.push(plain(
-                Kind::Code,
+                NeedKind::Code,
                 format!("{}: through PTX, which the driver compiles at first use", listed(&ptx)),
             ));
         }
@@ -270,18 +255,18 @@ impl Asked<'_> {
                 ),
                 false => format!("{} is built with it", user.name),
             };
-            out.push(plain(Kind::RequiredBy, text));
+            out.push(plain(NeedKind::RequiredBy, text));
         }
         // The runtime in these wheels is loaded, not the one of a toolkit.
         for package in self.packages(|name| name.starts_with("nvidia-cuda-runtime")) {
-            out.push(plain(Kind::ProvidedBy, format!("{} {}", package.name, package.version)));
+            out.push(plain(NeedKind::ProvidedBy, format!("{} {}", package.name, package.version)));
         }
         for user in &self.users {
             let os = self.target.platform.os;
             if let Some(driver) = required_driver(self.registry, user.cuda, os, Policy::Minor) {
                 let (floor, source) = (driver.value, driver.source);
                 out.push(self.sourced(
-                    Kind::Requires,
+                    NeedKind::Requires,
                     format!("driver >= {floor}, for CUDA {}", cuda_short(user.cuda)),
                     source,
                 ));
@@ -298,15 +283,18 @@ impl Asked<'_> {
         let version = locked.or_else(of_users)?;
         let mut out = Vec::new();
         for package in &packages {
-            for (from, edge) in crate::lockfile::needed_by(self.target, &package.name) {
+            for (from, edge) in needed_by(self.target, &package.name) {
                 let of = self.target.package(from).map(|p| p.version_with_variant()).unwrap_or_default();
-                out.push(plain(Kind::RequiredBy, format!("{from} {of} requires {}", edge.requirement)));
+                out.push(plain(NeedKind::RequiredBy, format!("{from} {of} requires {}", edge.requirement)));
             }
         }
         for user in &self.users {
             let Some(cudnn) = user.cudnn.filter(|cudnn| cudnn.as_str() != version) else { continue };
             let text = format!("{} was built with {cudnn}", user.name);
-            out.push(plain(if packages.is_empty() { Kind::RequiredBy } else { Kind::BuiltWith }, text));
+            out.push(plain(
+                if packages.is_empty() { NeedKind::RequiredBy } else { NeedKind::BuiltWith },
+                text,
+            ));
         }
         out.extend(self.cudnn_floor());
         Some((format!("cuDNN {version}"), out))
@@ -327,15 +315,15 @@ impl Asked<'_> {
             let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
             let [major, minor] = [floor.as_str().split('.').next(), floor.as_str().split('.').nth(1)];
             let tag = format!("manylinux_{}_{}", major.unwrap_or_default(), minor.unwrap_or_default());
-            out.push(plain(Kind::RequiredBy, format!("the wheels of {shown}{tail}, tagged {tag}")));
+            out.push(plain(NeedKind::RequiredBy, format!("the wheels of {shown}{tail}, tagged {tag}")));
         } else if let Some(build) = self.torch_build() {
             out.push(plain(
-                Kind::RequiredBy,
+                NeedKind::RequiredBy,
                 format!("the wheel of torch {}+{}", build.version, build.variant),
             ));
         }
         if let Some(libc) = &self.host.system.libc {
-            out.push(plain(Kind::Machine, libc.to_string()));
+            out.push(plain(NeedKind::Machine, libc.to_string()));
         }
         Some((format!("glibc >= {floor}"), out))
     }
@@ -349,7 +337,7 @@ impl Asked<'_> {
         };
         let floor = self.registry.cudnn_floor(&version)?;
         let text = format!("cuDNN {version} supports compute capability >= {}", floor.min);
-        Some(self.sourced(Kind::Supports, text, &floor.source))
+        Some(self.sourced(NeedKind::Supports, text, &floor.source))
     }
 
     fn torch_build(&self) -> Option<&crate::registry::Build> {
@@ -361,13 +349,13 @@ impl Asked<'_> {
         self.target.packages.iter().filter(move |package| wanted(&package.name))
     }
 
-    fn sourced(&self, kind: Kind, text: String, ids: &[String]) -> Because {
+    fn sourced(&self, kind: NeedKind, text: String, ids: &[String]) -> Because {
         let source = Some(self.registry.source_text(ids)).filter(|text| !text.is_empty());
         Because { kind, text, source }
     }
 }
 
-fn plain(kind: Kind, text: String) -> Because {
+fn plain(kind: NeedKind, text: String) -> Because {
     Because { kind, text, source: None }
 }
 

@@ -1,0 +1,161 @@
+//! Finds GPUs by product name and PCI device id.
+
+use super::Registry;
+use super::rows::GpuRow;
+use crate::model::capability::ComputeCapability;
+use crate::model::text;
+
+/// A GPU found by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GpuMatch {
+    /// The registry's name for it.
+    pub name: String,
+    /// Its capability.
+    pub capability: ComputeCapability,
+    /// Its class, if known.
+    pub class: Option<String>,
+}
+
+/// A GPU name without a unique compute capability.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GpuLookupError {
+    /// Unknown product.
+    #[error("unknown GPU `{name}`")]
+    Unknown {
+        /// As given.
+        name: String,
+        /// The nearest names.
+        nearest: Vec<String>,
+    },
+    /// Products with different compute capabilities match the name.
+    #[error("`{name}` matches GPUs with different compute capabilities: {}", readings.join(", "))]
+    Ambiguous {
+        /// As given.
+        name: String,
+        /// The matching products, `GeForce GTX 860M (5.0)`.
+        readings: Vec<String>,
+    },
+}
+
+impl Registry {
+    /// Finds a GPU by product name, ignoring case and the prefixes NVIDIA, Tesla and GeForce. A part of a name
+    /// suffices if all matching products have the same compute capability.
+    ///
+    /// # Errors
+    /// The name is unknown, or matches products with different compute capabilities.
+    pub fn find_gpu(&self, name: &str) -> Result<GpuMatch, GpuLookupError> {
+        self.known_gpu(name).unwrap_or_else(|| Err(self.unknown_gpu(name)))
+    }
+
+    /// Like [`Registry::find_gpu`], but returns `None` for unknown names without searching for the nearest names.
+    pub fn known_gpu(&self, name: &str) -> Option<Result<GpuMatch, GpuLookupError>> {
+        let wanted = normalize_gpu(name);
+        let found = |rows: Vec<&GpuRow>| -> Result<GpuMatch, GpuLookupError> {
+            let mut readings: Vec<(ComputeCapability, &GpuRow)> =
+                rows.iter().map(|r| (r.capability, *r)).collect();
+            readings.sort_by_key(|r| r.0);
+            readings.dedup_by_key(|r| r.0);
+            match readings.as_slice() {
+                [(capability, row)] => {
+                    Ok(GpuMatch { name: row.name.clone(), capability: *capability, class: row.class.clone() })
+                }
+                several => Err(GpuLookupError::Ambiguous {
+                    name: text::clean(name, 80),
+                    readings: several.iter().map(|(c, r)| format!("{} ({c})", r.name)).collect(),
+                }),
+            }
+        };
+        let exact: Vec<&GpuRow> =
+            self.gpus().iter().filter(|row| normalize_gpu(&row.name) == wanted).collect();
+        if !exact.is_empty() {
+            return Some(found(exact));
+        }
+        let words: Vec<&str> = wanted.split(' ').filter(|w| !w.is_empty()).collect();
+        // A word such as `RTX` would match half of the table; require a word with a digit.
+        let specific = words.iter().any(|w| w.bytes().any(|b| b.is_ascii_digit()));
+        let partial: Vec<&GpuRow> = self
+            .gpus()
+            .iter()
+            .filter(|g| {
+                let name = normalize_gpu(&g.name);
+                let own: Vec<&str> = name.split(' ').collect();
+                specific && words.iter().all(|w| own.contains(w))
+            })
+            .collect();
+        (!partial.is_empty()).then(|| found(partial))
+    }
+
+    /// The error for an unknown name, with the nearest names.
+    fn unknown_gpu(&self, name: &str) -> GpuLookupError {
+        let wanted = normalize_gpu(name);
+        let words: Vec<&str> = wanted.split(' ').filter(|w| !w.is_empty()).collect();
+        // A name with all the words is nearer than one with a small edit distance.
+        let mut nearest: Vec<(bool, usize, &str)> = self
+            .gpus()
+            .iter()
+            .map(|g| {
+                let name = normalize_gpu(&g.name);
+                let lacks = words.iter().any(|w| !name.split(' ').any(|own| own == *w));
+                (lacks || words.is_empty(), strsim::levenshtein(&name, &wanted), g.name.as_str())
+            })
+            .collect();
+        nearest.sort_unstable();
+        GpuLookupError::Unknown {
+            name: text::clean(name, 80),
+            nearest: nearest.into_iter().take(3).map(|(_, _, n)| n.to_owned()).collect(),
+        }
+    }
+
+    /// Whether a product is in the data-centre class: by its own row, or if that has no class, by all products whose
+    /// name starts with its name (`NVIDIA A100` by `A100 PCIe 40GB` and others). False if unknown.
+    pub fn is_data_centre(&self, name: &str) -> bool {
+        let Ok(found) = self.find_gpu(name) else { return false };
+        let data_centre = |class: &str| class == "datacenter";
+        if let Some(class) = &found.class {
+            return data_centre(class);
+        }
+        let family = format!("{} ", normalize_gpu(&found.name));
+        let mut classes = self
+            .gpus()
+            .iter()
+            .filter(|g| normalize_gpu(&g.name).starts_with(&family))
+            .filter_map(|g| g.class.as_deref());
+        let mut any = false;
+        classes.all(|class| {
+            any = true;
+            data_centre(class)
+        }) && any
+    }
+
+    /// Whether a product is known to be a consumer GPU, which cuda-compat does not support. False if unknown: some
+    /// workstation GPUs are supported, and not every row has a class.
+    pub fn is_consumer(&self, name: &str) -> bool {
+        let class = self.find_gpu(name).ok().and_then(|found| found.class);
+        class.is_some_and(|class| ["geforce", "mining"].contains(&class.as_str()))
+    }
+
+    /// Finds a GPU by PCI device id (`2335`, vendor 10de).
+    pub fn find_gpu_by_pci(&self, device: &str) -> Option<&GpuRow> {
+        let device = device.to_ascii_lowercase();
+        self.gpus().iter().find(|g| g.pci.contains(&device))
+    }
+}
+
+/// Whether two product names are equal, ignoring case and vendor prefix.
+///
+/// ```
+/// assert!(envlock::registry::is_same_gpu_name("GT 1030", "NVIDIA GeForce GT 1030"));
+/// ```
+pub fn is_same_gpu_name(a: &str, b: &str) -> bool {
+    normalize_gpu(a) == normalize_gpu(b)
+}
+
+/// A normalized product name: lower case, `-` and `_` as spaces, without vendor prefixes.
+fn normalize_gpu(name: &str) -> String {
+    let lower = name.to_lowercase().replace(['-', '_'], " ");
+    let mut words: Vec<&str> = lower.split_whitespace().collect();
+    while words.len() > 1 && ["nvidia", "tesla", "geforce"].contains(&words[0]) {
+        words.remove(0);
+    }
+    words.join(" ")
+}

@@ -27,7 +27,7 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
     for what in &from.left_out {
         printer.warning(&format!("`{what}` is not supported in envlock.toml and is skipped"));
     }
-    if from.left_out.iter().any(|what| what.contains("index") || what.contains("find-links")) {
+    if from.left_out_index {
         printer.hint("configure indexes under `[[index]]` in envlock.toml");
     }
     let mut stack: Vec<(String, String)> = Vec::new();

@@ -42,7 +42,7 @@ pub(super) fn environment(text: &str, name: &str) -> Result<Imported, CliError> 
                             // Hashes belong to the lock.
                             out.push(item.split(" --").next().unwrap_or(&item), name)?;
                         } else {
-                            out.leave_out(item.split_whitespace().next().unwrap_or(&item));
+                            out.leave_out_option(item.split_whitespace().next().unwrap_or(&item));
                         }
                     }
                 }

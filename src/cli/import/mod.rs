@@ -25,6 +25,8 @@ pub(super) struct Imported {
     pub limits: Vec<(&'static str, String)>,
     /// Items that envlock.toml does not support.
     pub left_out: Vec<String>,
+    /// Whether one of them configures an index.
+    pub left_out_index: bool,
 }
 
 impl Imported {
@@ -38,6 +40,23 @@ impl Imported {
 
     fn leave_out(&mut self, what: &str) {
         self.left_out.push(clean(what, 80));
+    }
+
+    /// Leaves out an item that configures an index.
+    fn leave_out_index(&mut self, what: &str) {
+        self.left_out_index = true;
+        self.leave_out(what);
+    }
+
+    /// Leaves out an option of a requirements file. `option` is its first word, with or without `=VALUE`.
+    fn leave_out_option(&mut self, option: &str) {
+        let name = option.split('=').next().unwrap_or(option);
+        match name {
+            "-i" | "--index-url" | "--extra-index-url" | "--no-index" | "-f" | "--find-links" => {
+                self.leave_out_index(option);
+            }
+            _ => self.leave_out(option),
+        }
     }
 }
 

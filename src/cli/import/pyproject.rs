@@ -68,10 +68,10 @@ pub(super) fn read(text: &str, name: &str) -> Result<Imported, CliError> {
         out.leave_out(&format!("[tool.uv.sources] {source}"));
     }
     if !document.tool.uv.index.is_empty() {
-        out.leave_out("[[tool.uv.index]]");
+        out.leave_out_index("[[tool.uv.index]]");
     }
     if !document.tool.poetry.source.is_empty() {
-        out.leave_out("[[tool.poetry.source]]");
+        out.leave_out_index("[[tool.poetry.source]]");
     }
     for (package, value) in &document.tool.poetry.dependencies {
         poetry(&mut out, package, value, name)?;

@@ -36,7 +36,7 @@ fn read_into(out: &mut Imported, file: &Path, constraints: bool, depth: usize) -
             continue;
         }
         if line.starts_with('-') && !line.starts_with("-e") {
-            out.leave_out(line.split_whitespace().next().unwrap_or(line));
+            out.leave_out_option(line.split_whitespace().next().unwrap_or(line));
             continue;
         }
         // Hashes belong to the lock.

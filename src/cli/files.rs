@@ -71,18 +71,21 @@ fn is_device(path: &Path) -> bool {
 }
 
 /// Refuses to replace a file that envlock did not write.
-pub(super) fn guard(path: &Path, mark: &str, force: bool) -> Result<(), CliError> {
+pub(super) fn refuse_foreign(path: &Path, mark: &str, force: bool) -> Result<(), CliError> {
     if force || is_device(path) {
         return Ok(());
     }
     match read(path) {
         Ok(None) => Ok(()),
         Ok(Some(text)) if text.starts_with(mark) => Ok(()),
-        Ok(Some(_)) | Err(_) => {
-            Err(CliError::files(format!("`{}` exists and was not written by envlock", path.display()))
-                .hint("move it away, or pass `--force` to replace it"))
-        }
+        Ok(Some(_)) | Err(_) => Err(foreign(path)),
     }
+}
+
+/// The error for a file that envlock did not write.
+pub(super) fn foreign(path: &Path) -> CliError {
+    CliError::files(format!("`{}` exists and was not written by envlock", path.display()))
+        .hint("move it away, or pass `--force` to replace it")
 }
 
 /// Writes a file atomically; an interrupt waits until it is written.

@@ -5,6 +5,7 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -14,6 +15,9 @@ use crate::model::project::ProjectPage;
 
 /// The version of the layout. It is part of the path, so a new layout starts with an empty cache.
 const LAYOUT: &str = "v2";
+
+/// Maximum time in seconds for which a page is used without revalidation, even if the server allows more.
+const MAX_FRESH_S: u64 = 600;
 
 /// The cache folder.
 #[derive(Debug, Clone)]
@@ -29,6 +33,25 @@ pub(super) struct CachedPage {
     /// Time until which the page is used without revalidation, in seconds since the epoch.
     pub fresh_until: u64,
     pub page: ProjectPage,
+}
+
+impl CachedPage {
+    /// Whether the page can be used without asking the server.
+    pub fn is_fresh(&self) -> bool {
+        self.fresh_until > now()
+    }
+}
+
+/// Time until which an answer with this `Cache-Control` header is fresh, in seconds since the epoch.
+pub(super) fn fresh_until(cache_control: Option<&str>) -> u64 {
+    let mut directives = cache_control.into_iter().flat_map(|header| header.split(','));
+    let max_age: Option<u64> =
+        directives.find_map(|directive| directive.trim().strip_prefix("max-age=")?.parse().ok());
+    now() + max_age.unwrap_or(0).min(MAX_FRESH_S)
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
 }
 
 impl Cache {

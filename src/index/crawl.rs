@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use pep440_rs::VersionSpecifiers;
@@ -15,7 +14,7 @@ use reqwest::header;
 use sha2::{Digest, Sha256};
 use url::Url;
 
-use super::cache::CachedPage;
+use super::cache::{self, CachedPage};
 use super::guess::Job;
 use super::http::{Http, headers};
 use super::{Fetched, Guess, IndexClient, IndexError, remote_wheel, simple};
@@ -30,8 +29,6 @@ const CONCURRENCY: usize = 32;
 const BACKTRACK_PREFETCH_AFTER: u32 = 3;
 /// Maximum number of releases prefetched at once.
 const MAX_AHEAD: usize = 64;
-/// Maximum time in seconds for which a cached page is used without revalidation, even if the server allows more.
-const MAX_FRESH_S: u64 = 600;
 
 const ACCEPT: &str =
     "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.01";
@@ -195,7 +192,7 @@ impl Crawl<'_> {
                 };
                 let address = super::credentials::without_login(&url).to_string();
                 match self.client.cache.page(&address) {
-                    Some(entry) if offline || entry.fresh_until > now() => Ok(Some(Done::Page(
+                    Some(entry) if offline || entry.is_fresh() => Ok(Some(Done::Page(
                         index.clone(),
                         project.clone(),
                         Some(Arc::new(entry.page)),
@@ -344,7 +341,7 @@ async fn fetch_page(
     let failed =
         |why: String| IndexError::Request { what: format!("`{project}`"), index: index.to_owned(), why };
     let answer = http.get(&url, &client.credentials, &ask, simple::MAX_PAGE).await.map_err(failed)?;
-    let fresh_until = now() + max_age(answer.header(header::CACHE_CONTROL)).min(MAX_FRESH_S);
+    let fresh_until = cache::fresh_until(answer.header(header::CACHE_CONTROL));
     match (answer.status, cached) {
         (304, Some(entry)) => {
             let entry = CachedPage { fresh_until, ..entry };
@@ -514,16 +511,4 @@ pub(super) fn measure(
         found.insert(filename.clone(), measured);
     }
     Ok(found)
-}
-
-fn max_age(cache_control: Option<&str>) -> u64 {
-    cache_control
-        .into_iter()
-        .flat_map(|c| c.split(','))
-        .find_map(|d| d.trim().strip_prefix("max-age=")?.parse().ok())
-        .unwrap_or(0)
-}
-
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
 }

@@ -45,7 +45,7 @@ pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> 
                 ExportFormat::Pylock => export::PYLOCK_MARK,
                 ExportFormat::Dockerfile => export::DOCKERFILE_MARK,
             };
-            files::guard(path, mark, args.force)?;
+            files::refuse_foreign(path, mark, args.force)?;
             files::write(path, &out)?;
             printer.note(&format!("wrote {}", path.display()));
         }

@@ -12,7 +12,7 @@ pub(super) fn run(global: &GlobalArgs, args: &ProbeArgs, printer: &Printer) -> R
     let registry = settings::registry(global)?;
     let host = host::probed(&registry, &[])?;
     if let Some(path) = &args.save {
-        files::guard(path, host_file::MARK, args.force)?;
+        files::refuse_foreign(path, host_file::MARK, args.force)?;
         files::write(path, &host_file::render(&host))?;
     }
     if printer.json {

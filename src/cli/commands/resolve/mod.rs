@@ -64,7 +64,7 @@ pub(super) fn run_in(
     };
     if !args.dry_run {
         for name in &environments {
-            files::guard(&project.folder.join(name), export::ENVIRONMENT_MARK, args.force)?;
+            files::refuse_foreign(&project.folder.join(name), export::ENVIRONMENT_MARK, args.force)?;
         }
     }
     let beside = match args.stack_only {
@@ -216,8 +216,7 @@ fn read_lock(project: &Project, args: &SolveArgs, printer: &Printer) -> Result<O
     }
     let ours = text.contains(lockfile::MARK);
     if !ours && !text.trim().is_empty() {
-        return Err(CliError::files(format!("`{}` exists and was not written by envlock", path.display()))
-            .hint("move it away, or pass `--force` to replace it"));
+        return Err(files::foreign(&path));
     }
     let renewable = !matches!(error, lockfile::LockError::Newer { .. });
     if renewable && !args.locked && (args.redetect || args.host.describe_a_machine()) {

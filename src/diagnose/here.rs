@@ -51,6 +51,7 @@ fn component(code: Code) -> Option<Component> {
         | Code::MixedInstallers
         | Code::LeftoverFolder
         | Code::BrokenRequirement
+        | Code::UndefinedSymbol
         | Code::KnownIncompatible => Component::InstallMix,
         Code::WrongPython | Code::MissingInterpreter => Component::Python,
         Code::LibcTooOld => Component::Glibc,

@@ -5,11 +5,15 @@ use std::path::Path;
 
 use memmap2::{Advice, Mmap};
 use object::elf;
+use object::read::SectionIndex;
 use object::read::elf::{
-    Dyn as _, FileHeader as _, ProgramHeader as _, SectionHeader as _, SectionTable, Sym as _, VersionTable,
+    Dyn as _, FileHeader as _, ProgramHeader as _, SectionHeader as _, SectionTable, Sym as _,
 };
 
-type Header = elf::FileHeader64<object::Endianness>;
+use super::symbol_table::Symbols;
+
+/// A 64-bit file of any byte order.
+pub(super) type Header = elf::FileHeader64<object::Endianness>;
 
 /// Maximum number of sections; linkers create some dozens.
 const MAX_SECTIONS: usize = 65_536;
@@ -31,6 +35,9 @@ pub enum ElfError {
     /// It is not a 64-bit ELF file.
     #[error("not a 64-bit ELF file")]
     NotElf,
+    /// It is for another architecture than the program.
+    #[error("it is for {0}")]
+    Machine(String),
     /// Its headers are invalid.
     #[error("damaged ELF file: {0}")]
     Damaged(&'static str),
@@ -78,6 +85,34 @@ pub(super) struct Elf<'d> {
     pub dynamic: Dynamic,
 }
 
+/// Whether what the loader maps lies in the file, and the section headers are what a linker writes. A download that was cut
+/// off and filled up, or a block of zeros from a full disk, leaves a file of the right size.
+fn check_whole(
+    header: &Header,
+    endian: object::Endianness,
+    data: &[u8],
+    sections: Option<&SectionTable<'_, Header>>,
+) -> Result<(), ElfError> {
+    let segments = header
+        .program_headers(endian, data)
+        .map_err(|_| ElfError::Damaged("its program headers lie outside the file"))?;
+    let is_outside = |segment: &elf::ProgramHeader64<object::Endianness>| {
+        let end = segment.p_offset(endian).checked_add(segment.p_filesz(endian));
+        segment.p_type(endian) == elf::PT_LOAD && end.is_none_or(|end| end > data.len() as u64)
+    };
+    if segments.iter().any(is_outside) {
+        return Err(ElfError::Damaged("it is truncated: a segment lies outside the file"));
+    }
+    if header.e_shoff(endian) != 0 && header.e_shnum(endian) > 1 {
+        let names = sections
+            .and_then(|all| all.section(SectionIndex(header.shstrndx(endian, data).ok()? as usize)).ok());
+        if names.is_none_or(|names| names.sh_type(endian) != elf::SHT_STRTAB) {
+            return Err(ElfError::Damaged("its section headers are overwritten or outside the file"));
+        }
+    }
+    Ok(())
+}
+
 fn is_short(name: &[u8]) -> bool {
     name.len() <= MAX_VERSION
 }
@@ -103,6 +138,7 @@ impl<'d> Elf<'d> {
         let endian = header.endian().map_err(|_| ElfError::NotElf)?;
         // A library without section headers can still be loaded.
         let sections = header.sections(endian, data).ok().filter(|s| !s.is_empty());
+        check_whole(header, endian, data, sections.as_ref())?;
         if sections.as_ref().is_some_and(|s| s.len() > MAX_SECTIONS) {
             return Err(ElfError::Damaged("too many sections"));
         }
@@ -126,56 +162,17 @@ impl<'d> Elf<'d> {
         section.data(self.endian, self.data).ok()
     }
 
+    /// Its dynamic symbols; `None` if it has no section headers or no valid table.
+    pub fn symbols(&self) -> Option<Symbols<'_, 'd>> {
+        let machine = self.header.e_machine(self.endian);
+        Symbols::of(self.data, self.endian, machine, self.sections.as_ref()?)
+    }
+
     /// The value of a defined data symbol of four bytes.
     pub fn number(&self, symbol: &str) -> Option<u32> {
-        let symbol = self.find(symbol.as_bytes())?;
+        let symbol = self.symbols()?.defined(symbol.as_bytes())?;
         let bytes = self.at_address(symbol.st_value(self.endian), 4)?;
         Some(u32::from_le_bytes(*bytes.first_chunk()?))
-    }
-
-    /// Whether it defines a dynamic symbol.
-    pub fn defines(&self, symbol: &[u8]) -> bool {
-        self.find(symbol).is_some()
-    }
-
-    fn find(&self, name: &[u8]) -> Option<&'d elf::Sym64<object::Endianness>> {
-        let sections = self.sections.as_ref()?;
-        let symbols = sections.symbols(self.endian, self.data, elf::SHT_DYNSYM).ok()?;
-        let defined =
-            |symbol: &elf::Sym64<object::Endianness>| symbol.st_shndx(self.endian) != elf::SHN_UNDEF;
-        // A shift of 32 bits or more would overflow in the `object` crate; no linker writes one.
-        let header = sections.gnu_hash_header(self.endian, self.data).ok()?;
-        if header.is_some_and(|header| header.bloom_shift.get(self.endian) >= 32) {
-            return None;
-        }
-        match sections.gnu_hash(self.endian, self.data).ok()? {
-            Some((table, _)) => {
-                let none = VersionTable::default();
-                let hash = elf::gnu_hash(name);
-                table
-                    .find(self.endian, name, hash, None, &symbols, &none)
-                    .map(|(_, s)| s)
-                    .filter(|s| defined(s))
-            }
-            None => symbols.iter().find(|s| {
-                defined(s) && s.name(self.endian, symbols.strings()).is_ok_and(|found| found == name)
-            }),
-        }
-    }
-
-    /// The names of its undefined global symbols. Weak symbols are omitted: they may stay undefined.
-    pub fn undefined(&self) -> Vec<&'d [u8]> {
-        let symbols = self
-            .sections
-            .as_ref()
-            .and_then(|sections| sections.symbols(self.endian, self.data, elf::SHT_DYNSYM).ok());
-        let Some(symbols) = symbols else { return Vec::new() };
-        symbols
-            .iter()
-            .filter(|s| s.st_shndx(self.endian) == elf::SHN_UNDEF && s.st_bind() == elf::STB_GLOBAL)
-            .filter_map(|s| s.name(self.endian, symbols.strings()).ok())
-            .filter(|name| !name.is_empty())
-            .collect()
     }
 
     /// The required symbol versions, by the file that has to define them. Weak versions are omitted: they may be

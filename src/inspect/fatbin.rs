@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::model::capability::{CodeTarget, ComputeCapability, TargetScope};
-use crate::model::library::{DeviceCode, Shape};
+use crate::model::library::{CodeFault, DeviceCode, Shape};
 
 const MAGIC: [u8; 4] = [0x50, 0xed, 0x55, 0xba];
 /// Size of a container's header, in bytes.
@@ -23,6 +23,8 @@ const FAMILY_SPECIFIC: u64 = 0x0020_0000;
 const MAX_ENTRIES: usize = 1_000_000;
 /// Maximum number of distinct sets of targets.
 const MAX_SHAPES: usize = 10_000;
+/// Maximum number of zero bytes between containers; the largest padding seen was 7.
+const MAX_PADDING: usize = 4_096;
 /// Maximum gap in bytes between containers; compilers pad by less than 8 bytes.
 const MAX_GAP: usize = 1 << 20;
 
@@ -30,7 +32,7 @@ const MAX_GAP: usize = 1 << 20;
 pub fn read(section: &[u8]) -> DeviceCode {
     let mut reader = Reader { section, ..Reader::default() };
     if let Err(fault) = reader.containers() {
-        reader.code.fault = Some(fault.to_owned());
+        reader.code.fault = Some(fault);
     }
     let mut code = reader.code;
     code.shapes = reader.shapes.into_iter().collect();
@@ -48,20 +50,22 @@ struct Reader<'d> {
 }
 
 impl Reader<'_> {
-    fn containers(&mut self) -> Result<(), &'static str> {
+    fn containers(&mut self) -> Result<(), CodeFault> {
         let mut position = 0;
         while let Some(start) = self.next_container(position)? {
-            let header = field::<u16>(self.section, start + 6).ok_or("a container is cut off")?;
-            let body = field::<u64>(self.section, start + 8).ok_or("a container is cut off")?;
+            let header =
+                field::<u16>(self.section, start + 6).ok_or(CodeFault::Layout("a container is cut off"))?;
+            let body =
+                field::<u64>(self.section, start + 8).ok_or(CodeFault::Layout("a container is cut off"))?;
             let header = usize::from(header);
             if header < CONTAINER_HEADER {
-                return Err("a container's header is too short");
+                return Err(CodeFault::Layout("a container's header is too short"));
             }
             let end = usize::try_from(body)
                 .ok()
                 .and_then(|body| start.checked_add(header)?.checked_add(body))
                 .filter(|end| *end <= self.section.len())
-                .ok_or("a container is longer than the section")?;
+                .ok_or(CodeFault::Layout("a container is longer than the section"))?;
             self.entries(start + header, end)?;
             position = end;
         }
@@ -69,7 +73,7 @@ impl Reader<'_> {
     }
 
     /// The start of the next container: after the padding, else within [`MAX_GAP`]; `None` at the end.
-    fn next_container(&self, position: usize) -> Result<Option<usize>, &'static str> {
+    fn next_container(&self, position: usize) -> Result<Option<usize>, CodeFault> {
         let mut at = position.next_multiple_of(8);
         while field::<u64>(self.section, at) == Some(0) {
             at += 8;
@@ -77,34 +81,40 @@ impl Reader<'_> {
         if self.section.len().saturating_sub(at) < CONTAINER_HEADER {
             return Ok(None);
         }
+        if at - position > MAX_PADDING {
+            return Err(CodeFault::Zeros);
+        }
         let last = self.section.len() - CONTAINER_HEADER;
         for candidate in (at..=last.min(at + MAX_GAP)).step_by(8) {
             if self.section[candidate..].starts_with(&MAGIC) {
                 return Ok(Some(candidate));
             }
         }
-        Err("no container where one is expected")
+        Err(CodeFault::Layout("no container where one is expected"))
     }
 
-    fn entries(&mut self, mut at: usize, end: usize) -> Result<(), &'static str> {
+    fn entries(&mut self, mut at: usize, end: usize) -> Result<(), CodeFault> {
         let mut shape = Shape::default();
         while at + ENTRY_HEADER <= end {
             self.code.entries += 1;
             if self.code.entries > MAX_ENTRIES {
-                return Err("too many entries");
+                return Err(CodeFault::Layout("too many entries"));
             }
             let entry = &self.section[at..at + ENTRY_HEADER];
             let number = |offset| field::<u32>(entry, offset).unwrap_or_default();
             let header = number(4) as usize;
             let payload = field::<u64>(entry, 8).unwrap_or_default();
+            if entry.iter().all(|byte| *byte == 0) {
+                return Err(CodeFault::Zeros);
+            }
             if header < ENTRY_HEADER {
-                return Err("an entry's header is too short");
+                return Err(CodeFault::Layout("an entry's header is too short"));
             }
             let next = usize::try_from(payload)
                 .ok()
                 .and_then(|payload| at.checked_add(header)?.checked_add(payload))
                 .filter(|next| *next <= end)
-                .ok_or("an entry is longer than its container")?;
+                .ok_or(CodeFault::Layout("an entry is longer than its container"))?;
             let flags = field::<u64>(entry, 40).unwrap_or_default();
             if let Some(target) = target(number(28), flags) {
                 match field::<u16>(entry, 0) {
@@ -127,7 +137,7 @@ impl Reader<'_> {
             *self.shapes.entry(shape).or_default() += 1;
             Ok(())
         } else {
-            Err("too many different sets of targets")
+            Err(CodeFault::Layout("too many different sets of targets"))
         }
     }
 }
@@ -242,6 +252,11 @@ pub(super) mod tests {
         }
         assert_eq!(read(&[]), DeviceCode::default());
         assert_eq!(read(&[0; 4096]), DeviceCode::default());
+        let mut zeroed = [good.clone(), good.clone()].concat();
+        zeroed[good.len() + 16..].fill(0);
+        assert_eq!(read(&zeroed).fault, Some(CodeFault::Zeros));
+        let gap = [good.clone(), vec![0; 8_192], good.clone()].concat();
+        assert_eq!(read(&gap).fault, Some(CodeFault::Zeros));
         // Truncated input must not panic.
         for length in 0..good.len() {
             read(&good[..length]);

@@ -51,6 +51,10 @@ pub struct Loader {
     folders: HashMap<PathBuf, bool>,
     process: Process,
     dynamics: Vec<Dynamic>,
+    /// For each object, whether it was opened at run time by a library, which may resolve calls later.
+    lazy: Vec<bool>,
+    /// Whether the objects that are added now are.
+    adds_lazy: bool,
     by_name: HashMap<String, usize>,
     by_file: HashMap<PathBuf, usize>,
 }
@@ -116,6 +120,8 @@ impl Loader {
             folders: HashMap::new(),
             process: Process::default(),
             dynamics: Vec::new(),
+            lazy: Vec::new(),
+            adds_lazy: false,
             by_name: HashMap::new(),
             by_file: HashMap::new(),
         };
@@ -144,6 +150,9 @@ impl Loader {
             return Ok(*at);
         }
         let header = read(&real)?;
+        if header.machine != self.machine {
+            return Err(ElfError::Machine(header.machine));
+        }
         let next = self.process.objects.len();
         let name = path.display().to_string();
         let at = self.add(path.to_path_buf(), name, Some(0), How::Path, header);
@@ -154,12 +163,8 @@ impl Loader {
     /// Loads the first of `names` that is found, as `dlopen` in an object does. If none is found, the last name is
     /// recorded as missing.
     pub fn open(&mut self, names: &[String], by: usize) -> Option<usize> {
-        let next = self.process.objects.len();
-        for name in names {
-            if let Some(at) = self.find_and_add(name, Some(by), false) {
-                self.needs_from(next);
-                return Some(at);
-            }
+        if let Some(at) = names.iter().find_map(|name| self.open_if_there(name, by)) {
+            return Some(at);
         }
         let missing = Missing { name: names.last()?.clone(), by: Some(by), later: true };
         if !self.process.missing.contains(&missing) {
@@ -171,9 +176,39 @@ impl Loader {
     /// Loads a library by name if it is found. A library that is not found is not recorded as missing.
     pub fn open_if_there(&mut self, name: &str, by: usize) -> Option<usize> {
         let next = self.process.objects.len();
-        let at = self.find_and_add(name, Some(by), false)?;
-        self.needs_from(next);
-        Some(at)
+        self.adds_lazy = true;
+        let at = self.find_and_add(name, Some(by), false);
+        if at.is_some() {
+            self.needs_from(next);
+        }
+        self.adds_lazy = false;
+        at
+    }
+
+    /// The direct and indirect dependencies of an object; `None` if one of them is missing.
+    pub fn dependencies(&self, of: usize) -> Option<Vec<usize>> {
+        let mut out = vec![of];
+        let mut next = 0;
+        while let Some(at) = out.get(next).copied() {
+            next += 1;
+            for name in &self.dynamics[at].needed {
+                let needed = *self.by_name.get(name)?;
+                if !out.contains(&needed) {
+                    out.push(needed);
+                }
+            }
+        }
+        Some(out)
+    }
+
+    /// Whether a library opened an object at run time, so that its calls may be resolved later.
+    pub fn is_opened_lazily(&self, at: usize) -> bool {
+        self.lazy[at]
+    }
+
+    /// The architecture of the program.
+    pub fn machine(&self) -> &str {
+        &self.machine
     }
 
     /// The files of the cache entries whose names start with a prefix.
@@ -243,6 +278,7 @@ impl Loader {
         };
         self.process.objects.push(Object { path, file, name, soname, by, how, finds_by });
         self.dynamics.push(header.dynamic);
+        self.lazy.push(self.adds_lazy);
         at
     }
 

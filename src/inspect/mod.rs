@@ -6,6 +6,7 @@ mod elf;
 mod environment;
 mod fatbin;
 mod fingerprint;
+mod imports;
 mod ld_cache;
 mod library;
 mod library_version;
@@ -14,7 +15,9 @@ mod native;
 mod owner;
 mod prefix;
 mod record;
+mod symbol_table;
 mod symbol_versions;
+mod symbols;
 mod traces;
 mod wheel;
 

@@ -1,18 +1,20 @@
 //! Reads an environment's libraries and simulates the process that imports its frameworks.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use super::alternatives;
-use super::elf::{Elf, ElfError, Mapped};
+use super::elf::ElfError;
 use super::library::{Detail, library};
 use super::loader::{self, Loader};
+use super::{imports, symbols};
 use crate::model::installed::{Distribution, Installed};
 use crate::model::library::Library;
 use crate::model::native::{
-    Copy, ForeignSymbols, FrameworkLoads, Native, Opened, OwnLibrary, Unreadable, UnreadableLibrary,
+    Copy, FrameworkLoads, Native, Opened, OtherMachine, OwnLibrary, UndefinedSymbols, Unreadable,
+    UnreadableLibrary,
 };
-use crate::model::wheel::Python;
 
 /// Name prefixes of the libraries that are searched for outside the environment.
 const KINDS: [&str; 5] = ["libcudnn", "libcudart.so", "libcublas", "libnccl.so", "libnvJitLink.so"];
@@ -50,21 +52,86 @@ pub fn native(installed: &Installed, around: &loader::Surroundings, loads: &Load
         return native;
     }
     match process(installed, &native.own, around, loads) {
-        Ok((loader, of_framework)) => {
+        Ok((mut loader, of_framework)) => {
             native.of_framework = of_framework;
             let objects = &loader.process().objects;
             native.versions = objects.iter().map(|o| version_of(&o.path)).collect();
             native.missing_versions = super::symbol_versions::missing(loader.process());
             native.copies = copies(&loader, around, Path::new(&installed.prefix));
             native.process = Some(loader.process().clone());
+            native.other_machine = other_machine(&loader, &native.own);
+            open_other_modules(&mut loader, installed, &native.own);
+            native.undefined = undefined(&loader, installed, &native, of_framework.0);
         }
         Err(why) => native.not_done = Some(why),
     }
-    // If a library of torch cannot be read, the symbols that it defines are unknown.
-    if !native.unreadable.iter().any(|library| library.package == "torch") {
-        native.foreign = foreign_symbols(&native.own, installed.python);
-    }
     native
+}
+
+/// Loads the modules of the packages that do not use torch, and the libraries that packages register with torch. They
+/// are no part of the process that is judged, but their symbols must be defined.
+fn open_other_modules(loader: &mut Loader, installed: &Installed, own: &[OwnLibrary]) {
+    let site = &installed.site_packages;
+    for distribution in &installed.distributions {
+        let modules = alternatives::modules(&distribution.libraries, installed.python);
+        let on_torch = own.iter().filter(|l| l.package == distribution.name && needs_torch(l));
+        let registered = on_torch.map(|library| &library.library.path);
+        let registered = registered.filter(|path| alternatives::is_for(path, installed.python));
+        let all = modules.into_iter().chain(registered);
+        for path in all.filter(|path| !alternatives::is_one_of_several(path, &distribution.libraries)) {
+            let _ = loader.open_file(&site.join(path));
+        }
+    }
+}
+
+/// The libraries with undefined symbols. Those that no import certainly loads are marked.
+fn undefined(
+    loader: &Loader,
+    installed: &Installed,
+    native: &Native,
+    of_framework: usize,
+) -> Vec<UndefinedSymbols> {
+    // The symbols that an unreadable library defines are unknown.
+    let is_unreadable = |package: &str| native.unreadable.iter().any(|library| library.package == package);
+    let mut out = symbols::undefined(loader, &native.own, threads());
+    out.retain(|found| !is_unreadable(&found.package) && !(found.of_torch && is_unreadable("torch")));
+    let framework: Vec<&Path> =
+        loader.process().objects.iter().take(of_framework).map(|object| object.file.as_path()).collect();
+    let mut reached: BTreeMap<String, BTreeSet<PathBuf>> = BTreeMap::new();
+    for found in &mut out {
+        found.imported = found.of_torch || framework.contains(&found.file.as_path()) || {
+            let (root, rest) = found.path.split_once('/').unwrap_or((&found.path, ""));
+            let files = reached
+                .entry(root.to_owned())
+                .or_insert_with(|| imports::reached(&installed.site_packages, root));
+            // A public module beside the packages is imported by its name.
+            (rest.is_empty() && !root.starts_with('_')) || files.contains(Path::new(&found.path))
+        };
+    }
+    out
+}
+
+/// Libraries for another processor that the process would load, or whose name it does not find.
+fn other_machine(loader: &Loader, own: &[OwnLibrary]) -> Vec<OtherMachine> {
+    let missing: BTreeSet<&str> = loader.process().missing.iter().map(|m| m.name.as_str()).collect();
+    let wanted = |library: &&OwnLibrary| {
+        let file = library.library.path.rsplit('/').next().unwrap_or_default();
+        let soname = library.library.soname.as_deref();
+        missing.contains(file) || soname.is_some_and(|soname| missing.contains(soname))
+    };
+    let other = own.iter().filter(|library| library.library.machine != loader.machine());
+    let found = other.filter(wanted).map(|library| OtherMachine {
+        package: library.package.clone(),
+        path: library.library.path.clone(),
+        machine: library.library.machine.clone(),
+        interpreter: loader.machine().to_owned(),
+    });
+    found.collect()
+}
+
+/// The number of threads that read libraries.
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from).clamp(1, MAX_THREADS)
 }
 
 /// The version of a library in [`KINDS`]; `None` for other libraries.
@@ -87,9 +154,8 @@ fn own_libraries(installed: &Installed) -> (Vec<OwnLibrary>, Vec<UnreadableLibra
     let queue = Mutex::new(all.iter());
     let done: Mutex<Vec<OwnLibrary>> = Mutex::default();
     let broken: Mutex<Vec<UnreadableLibrary>> = Mutex::default();
-    let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(1, MAX_THREADS);
     std::thread::scope(|scope| {
-        for _ in 0..threads {
+        for _ in 0..threads() {
             scope.spawn(|| {
                 loop {
                     let Some((package, path)) = queue.lock().ok().and_then(|mut q| q.next()) else { return };
@@ -322,91 +388,4 @@ fn copies(loader: &Loader, around: &loader::Surroundings, prefix: &Path) -> Vec<
     real.retain(|path| !path.starts_with(&prefix));
     real.truncate(MAX_COPIES);
     real.into_iter().map(|path| Copy { version: version_of(&path), path }).collect()
-}
-
-/// Extensions that require symbols of torch's C++ API which the installed torch does not define: they were built for
-/// another torch version, and their import fails.
-fn foreign_symbols(own: &[OwnLibrary], python: Option<Python>) -> Vec<ForeignSymbols> {
-    let is_torch = |library: &&OwnLibrary| library.library.path.starts_with("torch/lib/");
-    // A package that brings one library for each of several releases chooses at import, or needs none of them.
-    let is_chosen = |library: &OwnLibrary| {
-        let beside: Vec<String> =
-            own.iter().filter(|l| l.package == library.package).map(|l| l.library.path.clone()).collect();
-        !alternatives::is_one_of_several(&library.library.path, &beside)
-            && alternatives::is_for(&library.library.path, python)
-    };
-    let extensions: Vec<&OwnLibrary> = own
-        .iter()
-        .filter(|library| library.package != "torch" && needs_torch(library) && is_chosen(library))
-        .collect();
-    if extensions.is_empty() {
-        return Vec::new();
-    }
-    let torch: Vec<Mapped> = own.iter().filter(is_torch).filter_map(|l| Mapped::open(&l.file).ok()).collect();
-    let torch: Vec<Elf<'_>> = torch.iter().filter_map(|mapped| Elf::parse(mapped.bytes()).ok()).collect();
-    let mut out = Vec::new();
-    for extension in extensions {
-        let Ok(mapped) = Mapped::open(&extension.file) else { continue };
-        let Ok(elf) = Elf::parse(mapped.bytes()) else { continue };
-        let of_torch = |name: &&[u8]| is_of_torch(name);
-        let beside: Vec<&OwnLibrary> =
-            own.iter().filter(|l| l.package == extension.package && l.file != extension.file).collect();
-        let unknown: Vec<&[u8]> = elf
-            .undefined()
-            .into_iter()
-            .filter(of_torch)
-            .filter(|name| !torch.iter().any(|library| library.defines(name)))
-            // Another library of the package may define the symbol.
-            .filter(|name| !beside.iter().any(|l| defines(&l.file, name)))
-            .collect();
-        if let Some(first) = unknown.first() {
-            out.push(ForeignSymbols {
-                package: extension.package.clone(),
-                path: extension.library.path.clone(),
-                count: unknown.len(),
-                example: crate::model::text::clean(&String::from_utf8_lossy(first), 160),
-            });
-        }
-    }
-    out
-}
-
-fn defines(file: &Path, name: &[u8]) -> bool {
-    let Ok(mapped) = Mapped::open(file) else { return false };
-    Elf::parse(mapped.bytes()).is_ok_and(|elf| elf.defines(name))
-}
-
-/// Whether a mangled name belongs to torch's namespaces: `c10`, `at`, `torch`, `caffe2`.
-fn is_of_torch(name: &[u8]) -> bool {
-    let Some(rest) = name.strip_prefix(b"_Z") else { return false };
-    // Virtual tables and type information of classes: `_ZTVN5torch...`.
-    let rest =
-        [&b"TV"[..], b"TI", b"TS", b"TT"].iter().find_map(|kind| rest.strip_prefix(*kind)).unwrap_or(rest);
-    let spelled: [&[u8]; 8] =
-        [b"N3c10", b"NK3c10", b"N2at", b"NK2at", b"N5torch", b"NK5torch", b"N6caffe2", b"NK6caffe2"];
-    // The C++ code of torch's Python types has no namespace: `_Z16THPVariable_WrapN2at10TensorBaseE`.
-    let digits = rest.iter().take_while(|c| c.is_ascii_digit()).count();
-    spelled.iter().any(|part| rest.starts_with(part)) || (digits > 0 && rest[digits..].starts_with(b"THP"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_of_torch;
-
-    #[test]
-    fn symbols_of_torch() {
-        for (name, expected) in [
-            ("_ZN3c105known4callEv", true),
-            ("_ZNK2at6Tensor3addERKS0_", true),
-            ("_ZTVN5torch8autograd4NodeE", true),
-            ("_ZTIN3c1015TensorImplE", true),
-            ("_Z16THPVariable_WrapN2at10TensorBaseE", true),
-            ("_Z4mineN2at6TensorE", false),
-            ("_ZNSt6vectorIN2at6TensorEE4sizeEv", false),
-            ("memcpy", false),
-            ("_Z", false),
-        ] {
-            assert_eq!(is_of_torch(name.as_bytes()), expected, "{name}");
-        }
-    }
 }

@@ -288,7 +288,7 @@ fn targets<R: Read + Seek>(
         return Ok(libraries.into_iter().find_map(|library| library.arch_list));
     }
     // Incomplete data would exclude GPUs that the unread code supports.
-    let fault = |library: &Library| Some((library.path.clone(), library.device.as_ref()?.fault.clone()?));
+    let fault = |library: &Library| Some((library.path.clone(), library.device.as_ref()?.fault?));
     if let Some((path, fault)) = libraries.iter().find_map(fault) {
         return Err(LearnError::Missing(format!(
             "the GPU code of `{path}` cannot be read completely: {fault}"

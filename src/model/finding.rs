@@ -113,6 +113,8 @@ codes! {
     OtherCopies = "other-copies",
     /// A library requires symbol versions that the loaded file does not define.
     MissingSymbolVersion = "missing-symbol-version",
+    /// A library requires symbols that no library defines.
+    UndefinedSymbol = "undefined-symbol",
     /// An extension was built for another torch.
     ExtensionAbi = "extension-abi",
     /// A library has no code for a GPU of the machine.

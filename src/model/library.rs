@@ -47,7 +47,25 @@ pub struct DeviceCode {
     /// The newest PTX ISA version, `8.7`, for each PTX target. It determines the required driver.
     pub ptx_isa: Vec<(CodeTarget, (u16, u16))>,
     /// What could not be read. The other fields are still valid.
-    pub fault: Option<String>,
+    pub fault: Option<CodeFault>,
+}
+
+/// Why GPU code cannot be read completely.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CodeFault {
+    /// A block of zeros stands where a header must be: the file is damaged.
+    Zeros,
+    /// A header is not as expected: the file is damaged, or its format is newer.
+    Layout(&'static str),
+}
+
+impl std::fmt::Display for CodeFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            CodeFault::Zeros => "zeros stand where code must be",
+            CodeFault::Layout(what) => what,
+        })
+    }
 }
 
 /// The targets of one container.

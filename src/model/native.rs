@@ -26,8 +26,10 @@ pub struct Native {
     pub versions: Vec<Option<LibraryVersion>>,
     /// Libraries of CUDA and cuDNN on the machine, outside the environment.
     pub copies: Vec<Copy>,
-    /// Extensions that require symbols which the installed torch does not define.
-    pub foreign: Vec<ForeignSymbols>,
+    /// Libraries with symbols that no library defines.
+    pub undefined: Vec<UndefinedSymbols>,
+    /// Libraries that are loaded, but are for another processor.
+    pub other_machine: Vec<OtherMachine>,
     /// Symbol versions that an object requires but the loaded file does not define.
     pub missing_versions: Vec<MissingVersion>,
     /// What could not be checked, as one phrase.
@@ -74,17 +76,47 @@ pub struct Copy {
     pub version: Option<LibraryVersion>,
 }
 
-/// An extension that was built for another torch.
+/// A library with symbols that no library defines, so that loading it fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ForeignSymbols {
+pub struct UndefinedSymbols {
     /// The package.
     pub package: String,
-    /// The extension, relative to site-packages.
+    /// The library, relative to site-packages.
     pub path: String,
+    /// The file, with symlinks resolved.
+    pub file: PathBuf,
     /// The number of undefined symbols.
     pub count: usize,
     /// One of them, as the linker writes it.
     pub example: String,
+    /// Whether one of them belongs to torch's C++ namespaces.
+    pub of_torch: bool,
+    /// The loaded library that lacks them, if another file of the environment with its name has them.
+    pub stale: Option<Stale>,
+    /// Whether importing the package loads the library.
+    pub imported: bool,
+}
+
+/// A library that is loaded instead of another file of the environment with the same name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stale {
+    /// The loaded file.
+    pub loaded: PathBuf,
+    /// The file that has the symbols.
+    pub instead_of: PathBuf,
+}
+
+/// A library for another processor than the interpreter's, where one for the interpreter's is loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherMachine {
+    /// The package.
+    pub package: String,
+    /// The library, relative to site-packages.
+    pub path: String,
+    /// The processor that it is for: `aarch64`.
+    pub machine: String,
+    /// The interpreter's processor.
+    pub interpreter: String,
 }
 
 /// A symbol version that the loaded library does not define.

@@ -5,7 +5,9 @@ use super::{Area, AreaKind};
 use crate::compatibility::{containers_serving, served};
 use crate::model::capability::{CodeTargets, ComputeCapability, Via};
 use crate::model::finding::Finding;
+use crate::model::fix::Fix;
 use crate::model::host::{Gpu, Host};
+use crate::model::installed::Installed;
 use crate::model::library::DeviceCode;
 use crate::model::native::{Native, OwnLibrary};
 use crate::model::version::cuda_short;
@@ -17,13 +19,13 @@ use crate::registry::Registry;
 /// format (cuFFT has one container, for 5.2).
 const MIN_CONTAINERS_TO_JUDGE: usize = 10;
 
-pub(super) fn check(native: &Native, host: &Host, registry: &Registry) -> Area {
+pub(super) fn check(native: &Native, installed: &Installed, host: &Host, registry: &Registry) -> Area {
     let mut area = Area::of(AreaKind::GpuCode);
     let with_code: Vec<&OwnLibrary> = native.own.iter().filter(|own| own.library.device.is_some()).collect();
     for own in &with_code {
-        let fault = own.library.device.as_ref().and_then(|code| code.fault.as_ref());
-        if let Some(fault) = fault {
-            area.findings.push(findings::unreadable_gpu_code(&own.library.path, fault));
+        if let Some(fault) = own.library.device.as_ref().and_then(|code| code.fault) {
+            let fix = Fix::command(findings::reinstall(installed, &own.package, false));
+            area.findings.push(findings::unreadable_gpu_code(&own.library.path, fault, fix));
         }
     }
     let torch = torch_targets(native);

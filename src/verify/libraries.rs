@@ -41,7 +41,13 @@ pub(super) fn check(
         area.findings.push(findings::missing_interpreter());
     }
     unreadable(native, installed, &mut area.findings);
-    area.findings.extend(native.foreign.iter().map(findings::extension_abi));
+    area.findings.extend(undefined(native, installed));
+    area.findings.extend(native.other_machine.iter().map(|library| {
+        findings::other_machine(
+            library,
+            Fix::command(findings::reinstall(installed, &library.package, false)),
+        )
+    }));
     let Some(process) = &native.process else { return area };
     let judge = Judge { native, installed, process };
     let mut of_cudnn = Vec::new();
@@ -92,6 +98,26 @@ fn unreadable(native: &Native, installed: &Installed, found: &mut Vec<Finding>) 
             Unreadable::Damaged(why) => found.push(findings::unreadable_library(path, package, why)),
         }
     }
+}
+
+/// Reports libraries with undefined symbols: one finding for each package, for the first of its libraries.
+fn undefined(native: &Native, installed: &Installed) -> Vec<Finding> {
+    let mut out = Vec::new();
+    let mut told: Vec<&str> = Vec::new();
+    for found in &native.undefined {
+        if told.contains(&found.package.as_str()) {
+            continue;
+        }
+        told.push(&found.package);
+        let more = native.undefined.iter().filter(|other| other.package == found.package).count() - 1;
+        let reinstall = || Fix::command(findings::reinstall(installed, &found.package, false));
+        out.push(match &found.stale {
+            Some(stale) => findings::stale_library(found, &shown(&stale.loaded), &shown(&stale.instead_of)),
+            None if found.of_torch && found.package != "torch" => findings::extension_abi(found),
+            None => findings::undefined_symbol(found, more, reinstall()),
+        });
+    }
+    out
 }
 
 /// One finding for the libraries of a package that a folder shadows: the most severe stands for all.
@@ -263,9 +289,10 @@ impl Judge<'_> {
             if missing.name.starts_with("libcuda.so") {
                 continue;
             }
-            // A damaged library is reported as unreadable.
-            let broken = |library: &UnreadableLibrary| library.path.rsplit('/').next() == Some(&missing.name);
-            if self.native.unreadable.iter().any(broken) {
+            // A damaged library, or one for another processor, is reported as such.
+            let broken = self.native.unreadable.iter().map(|library| &library.path);
+            let mut broken = broken.chain(self.native.other_machine.iter().map(|library| &library.path));
+            if broken.any(|path| path.rsplit('/').next() == Some(&missing.name)) {
                 continue;
             }
             // A missing library matters only if the extension is imported. Builds for another FFmpeg never are.

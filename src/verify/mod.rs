@@ -131,7 +131,7 @@ pub fn native(
     }
     vec![
         libraries::check(native, installed, host, expect_driver_library, registry),
-        gpu_code::check(native, host, registry),
+        gpu_code::check(native, installed, host, registry),
     ]
 }
 

@@ -71,6 +71,8 @@ enum Step {
     Replace { path: String, old: String, new: String },
     /// Writes bytes over others: `at` is where, or what stands there.
     Patch { path: String, at: At, bytes: Vec<u8> },
+    /// Writes zeros over the last bytes.
+    Zero { path: String, last: usize },
     /// Makes a link.
     Link { path: String, to: String },
     /// Builds a library.
@@ -209,6 +211,13 @@ impl Held {
                     }
                 };
                 content[at..at + bytes.len()].copy_from_slice(bytes);
+                std::fs::write(path, content).unwrap();
+            }
+            Step::Zero { path, last } => {
+                let path = self.path(path);
+                let mut content = std::fs::read(&path).unwrap();
+                let from = content.len() - last;
+                content[from..].fill(0);
                 std::fs::write(path, content).unwrap();
             }
             Step::Link { path, to } => {

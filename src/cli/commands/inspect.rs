@@ -215,7 +215,7 @@ impl Serialize for Inspected<'_> {
             counts: Counts,
             ptx_isa: BTreeMap<String, String>,
             arch_list: Option<ArchList<'l>>,
-            fault: Option<&'l str>,
+            fault: Option<String>,
         }
         let library = self.library;
         let none = DeviceCode::default();
@@ -243,7 +243,7 @@ impl Serialize for Inspected<'_> {
             counts: Counts { sass: counts(&sass), ptx: counts(&ptx) },
             ptx_isa: isa.map(|(t, (major, minor))| (t.to_string(), format!("{major}.{minor}"))).collect(),
             arch_list: library.arch_list.as_ref().map(|list| ArchList { sass: &list.sass, ptx: &list.ptx }),
-            fault: code.fault.as_deref(),
+            fault: code.fault.map(|fault| fault.to_string()),
         }
         .serialize(serializer)
     }

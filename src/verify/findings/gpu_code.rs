@@ -4,12 +4,23 @@ use super::finding;
 use crate::model::capability::CodeTargets;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
+use crate::model::library::CodeFault;
 use crate::model::text::clean;
 
 /// A library's GPU code could not be read completely.
-pub fn unreadable_gpu_code(path: &str, fault: &str) -> Finding {
-    let text = format!("the GPU code of {path} could not be read completely: {fault}");
-    finding(Code::UnreadableGpuCode, Severity::Warning, text).at(clean(path, 200))
+pub fn unreadable_gpu_code(path: &str, fault: CodeFault, fix: Fix) -> Finding {
+    let (severity, text) = match fault {
+        CodeFault::Zeros => {
+            (Severity::Error, format!("the GPU code of {path} is damaged: zeros stand where code must be"))
+        }
+        CodeFault::Layout(what) => {
+            let text = format!(
+                "the GPU code of {path} could not be read completely: {what}. The file is damaged or in a newer format"
+            );
+            (Severity::Warning, text)
+        }
+    };
+    finding(Code::UnreadableGpuCode, severity, text).at(clean(path, 200)).fixed_by(fix)
 }
 
 /// Why a library has no kernel for a GPU.

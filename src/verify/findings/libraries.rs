@@ -3,7 +3,7 @@
 use super::finding;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
-use crate::model::native::ForeignSymbols;
+use crate::model::native::{OtherMachine, UndefinedSymbols};
 use crate::model::text::clean;
 
 /// The environment's interpreter is missing.
@@ -20,16 +20,59 @@ pub fn unreadable_library(path: &str, package: &str, why: &str) -> Finding {
 }
 
 /// An extension was built for another torch version.
-pub fn extension_abi(foreign: &ForeignSymbols) -> Finding {
+pub fn extension_abi(found: &UndefinedSymbols) -> Finding {
     let text = format!(
         "{} of {} was built for another torch version: {} of its symbols are undefined, such as `{}`",
-        foreign.path,
-        foreign.package,
-        foreign.count,
-        clean(&foreign.example, 70)
+        found.path,
+        found.package,
+        found.count,
+        clean(&found.example, 70)
     );
-    let fix = format!("install the build of {} for this torch version, or rebuild it", foreign.package);
-    finding(Code::ExtensionAbi, Severity::Error, text).at(&foreign.path).fixed_by(Fix::advice(fix))
+    let fix = format!("install the build of {} for this torch version, or rebuild it", found.package);
+    finding(Code::ExtensionAbi, Severity::Error, text).at(&found.path).fixed_by(Fix::advice(fix))
+}
+
+/// A library requires symbols that no library defines. `more`: further libraries of the package with the same problem.
+pub fn undefined_symbol(found: &UndefinedSymbols, more: usize, fix: Fix) -> Finding {
+    let severity = if found.imported { Severity::Error } else { Severity::Warning };
+    let effect = match found.imported {
+        true => format!("importing {} fails", found.package),
+        false => "a part of the package cannot be imported".to_owned(),
+    };
+    let so_do = match more {
+        0 => String::new(),
+        n => format!("; {n} more affected"),
+    };
+    let text = format!(
+        "{} of {} requires `{}`, which no library defines: {effect}{so_do}. The file is of another release or damaged",
+        found.path,
+        found.package,
+        clean(&found.example, 70)
+    );
+    finding(Code::UndefinedSymbol, severity, text).at(&found.path).fixed_by(fix)
+}
+
+/// The loader takes a library that lacks symbols which another file of the environment with its name has.
+pub fn stale_library(found: &UndefinedSymbols, loaded: &str, instead_of: &str) -> Finding {
+    let text = format!(
+        "{loaded} is loaded instead of {instead_of} and lacks `{}`, which {} of {} requires",
+        clean(&found.example, 70),
+        found.path,
+        found.package
+    );
+    finding(Code::UndefinedSymbol, Severity::Error, text)
+        .at(loaded)
+        .fixed_by(Fix::advice("remove its folder from LD_LIBRARY_PATH, or the file from LD_PRELOAD"))
+}
+
+/// A library is for another processor than the interpreter.
+pub fn other_machine(library: &OtherMachine, fix: Fix) -> Finding {
+    let OtherMachine { package, path, machine, interpreter } = library;
+    let text = format!(
+        "{} of {package} is for {machine}, but the interpreter is for {interpreter}",
+        clean(path, 160)
+    );
+    finding(Code::UnreadableLibrary, Severity::Error, text).at(clean(path, 200)).fixed_by(fix)
 }
 
 /// A library outside the environment that the loader takes instead of the environment's copy.

@@ -1,0 +1,214 @@
+//! Which files importing a package certainly loads, read from its source as text: statements at the start of a line, not
+//! those in a function, a condition or a `try` block. Nothing is run.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Maximum size of a source file that is read, in bytes.
+const MAX_SOURCE: u64 = 4 << 20;
+/// Maximum number of modules that are followed.
+const MAX_MODULES: usize = 5_000;
+
+/// The files that importing `root` loads, relative to site-packages: source files and extension modules.
+pub(super) fn reached(site: &Path, root: &str) -> BTreeSet<PathBuf> {
+    let mut walk = Walk { site, files: BTreeSet::new(), queue: Vec::new() };
+    walk.import(root);
+    while let Some((module, file)) = walk.queue.pop() {
+        if walk.files.len() > MAX_MODULES {
+            break;
+        }
+        let Some(text) = source(&site.join(&file)) else { continue };
+        let is_package = file.ends_with("__init__.py");
+        for statement in statements(&text) {
+            for name in imported(&statement, &module, is_package) {
+                walk.import(&name);
+            }
+        }
+    }
+    walk.files
+}
+
+struct Walk<'s> {
+    site: &'s Path,
+    files: BTreeSet<PathBuf>,
+    /// Modules to read, with their files.
+    queue: Vec<(String, PathBuf)>,
+}
+
+impl Walk<'_> {
+    /// Imports a module: its parents first, as Python does. A name that is no module is an attribute.
+    fn import(&mut self, dotted: &str) {
+        let mut name = String::new();
+        for part in dotted.split('.') {
+            if part.is_empty() || !part.chars().all(|c| c.is_alphanumeric() || c == '_') {
+                return;
+            }
+            if !name.is_empty() {
+                name.push('.');
+            }
+            name.push_str(part);
+            let Some(file) = self.find(&name) else { return };
+            if self.files.insert(file.clone()) && file.extension().is_some_and(|e| e == "py") {
+                self.queue.push((name.clone(), file));
+            }
+        }
+    }
+
+    /// The file of a module, in Python's order: a package, an extension module, a source file.
+    fn find(&self, dotted: &str) -> Option<PathBuf> {
+        let path: PathBuf = dotted.split('.').collect();
+        let package = path.join("__init__.py");
+        if self.site.join(&package).is_file() {
+            return Some(package);
+        }
+        let stem = path.file_name()?.to_str()?.to_owned();
+        let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        if let Ok(list) = std::fs::read_dir(self.site.join(&folder)) {
+            let mut names: Vec<String> =
+                list.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+            names.sort();
+            let is_extension =
+                |name: &String| name.ends_with(".so") && name.split('.').next() == Some(stem.as_str());
+            if let Some(name) = names.iter().find(|name| is_extension(name)) {
+                return Some(folder.join(name));
+            }
+        }
+        let source = path.with_extension("py");
+        self.site.join(&source).is_file().then_some(source)
+    }
+}
+
+fn source(file: &Path) -> Option<String> {
+    if file.extension().is_none_or(|e| e != "py") || std::fs::metadata(file).ok()?.len() > MAX_SOURCE {
+        return None;
+    }
+    std::fs::read(file).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The import statements that start in the first column, each on one line. Text in triple quotes is skipped.
+fn statements(text: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut quote: Option<&str> = None;
+    let mut open: Option<String> = None;
+    for line in text.lines() {
+        if let Some(end) = quote {
+            if line.matches(end).count() % 2 == 1 {
+                quote = None;
+            }
+            continue;
+        }
+        let code = line.split('#').next().unwrap_or_default().trim_end();
+        if let Some(mut statement) = open.take() {
+            statement.push(' ');
+            statement.push_str(code.trim_end_matches('\\').trim());
+            match code.contains(')') || (!statement.contains('(') && !code.ends_with('\\')) {
+                true => out.push(statement),
+                false => open = Some(statement),
+            }
+            continue;
+        }
+        quote = ["\"\"\"", "'''"].into_iter().find(|quote| line.matches(quote).count() % 2 == 1);
+        if quote.is_some() || !(code.starts_with("import ") || code.starts_with("from ")) {
+            continue;
+        }
+        let continues = (code.contains('(') && !code.contains(')')) || code.ends_with('\\');
+        let statement = code.trim_end_matches('\\').to_owned();
+        match continues {
+            true => open = Some(statement),
+            false => out.push(statement),
+        }
+    }
+    out
+}
+
+/// The absolute names of the modules that a statement may import. `module` is the importing module.
+fn imported(statement: &str, module: &str, is_package: bool) -> Vec<String> {
+    let first = statement.split(';').next().unwrap_or_default();
+    let name_of = |item: &str| item.split(" as ").next().unwrap_or_default().trim().to_owned();
+    if let Some(list) = first.strip_prefix("import ") {
+        return list.split(',').map(name_of).filter(|name| !name.is_empty()).collect();
+    }
+    let Some((from, list)) = first.strip_prefix("from ").and_then(|rest| rest.split_once(" import ")) else {
+        return Vec::new();
+    };
+    let from = from.trim();
+    let dots = from.len() - from.trim_start_matches('.').len();
+    let base = match dots {
+        0 => from.to_owned(),
+        _ => {
+            // One dot is the package of the module.
+            let up = if is_package { dots - 1 } else { dots };
+            let mut parts: Vec<&str> = module.split('.').collect();
+            if up >= parts.len() {
+                return Vec::new();
+            }
+            parts.truncate(parts.len() - up);
+            let rest = from.trim_start_matches('.');
+            parts.extend((!rest.is_empty()).then_some(rest));
+            parts.join(".")
+        }
+    };
+    let items =
+        list.trim_matches(['(', ')', ' ']).split(',').map(|item| name_of(item.trim_matches(['(', ')', ' '])));
+    let members = items.filter(|name| !name.is_empty() && name != "*").map(|name| format!("{base}.{name}"));
+    std::iter::once(base.clone()).chain(members).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_of_the_first_column() {
+        let text = "\"\"\"Doc\nimport no\n\"\"\"\nimport os, numpy as np\nfrom . import (\n    _C,  # code\n    other,\n)\ntry:\n    import optional\nexcept ImportError:\n    pass\nfrom a.b \\\n    import c\nx = 'import'\n";
+        assert_eq!(
+            statements(text),
+            ["import os, numpy as np", "from . import ( _C, other, )", "from a.b  import c"]
+        );
+    }
+
+    #[test]
+    fn names_are_absolute() {
+        let of =
+            |statement: &str, module: &str, package: bool| imported(statement, module, package).join(" ");
+        assert_eq!(of("import os, numpy as np", "a", true), "os numpy");
+        assert_eq!(of("from . import ( _C, other, )", "a", true), "a a._C a.other");
+        assert_eq!(of("from .b import c as d", "a", true), "a.b a.b.c");
+        assert_eq!(of("from .b import *", "a.x", false), "a.b");
+        assert_eq!(of("from ..b import c", "a.x.y", false), "a.b a.b.c");
+        assert_eq!(of("from ....b import c", "a.x", false), "");
+        assert_eq!(of("from importlib", "a", false), "");
+    }
+
+    #[test]
+    fn only_what_is_certain_is_reached() {
+        let site = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = site.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write(
+            "p/__init__.py",
+            "from .core import x\ntry:\n    from . import _optional\nexcept ImportError:\n    pass\n",
+        );
+        write("p/core.py", "from p import _C\nimport q.deep\n\ndef f():\n    from . import _late\n");
+        write("p/_C.cpython-312-x86_64-linux-gnu.so", "");
+        write("p/_optional.abi3.so", "");
+        write("p/_late.so", "");
+        write("q/__init__.py", "");
+        write("q/deep.so", "");
+        let files: Vec<String> =
+            reached(site.path(), "p").iter().map(|path| path.display().to_string()).collect();
+        assert_eq!(
+            files,
+            [
+                "p/_C.cpython-312-x86_64-linux-gnu.so",
+                "p/__init__.py",
+                "p/core.py",
+                "q/__init__.py",
+                "q/deep.so"
+            ]
+        );
+    }
+}

@@ -1,0 +1,200 @@
+//! Undefined symbols of a simulated process: those that no loaded library defines, so that an import fails.
+//!
+//! The loader searches the global scope and the library's own dependencies; here, every object of the process counts, and
+//! a library that a package may load itself. So a symbol that is reported is defined nowhere.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use object::elf;
+
+use super::elf::{Elf, Mapped};
+use super::loader::Loader;
+use super::symbol_table::{Symbols, Use};
+use crate::model::native::{OwnLibrary, Stale, UndefinedSymbols};
+
+/// Maximum number of undefined symbols of one library that are looked at.
+const MAX_UNDEFINED: usize = 200_000;
+/// Maximum number of symbols of one library that are searched for in the whole environment.
+const MAX_UNRESOLVED: usize = 2_000;
+
+/// The libraries of packages in the process with undefined symbols, in load order.
+pub(super) fn undefined(loader: &Loader, own: &[OwnLibrary], threads: usize) -> Vec<UndefinedSymbols> {
+    let objects = &loader.process().objects;
+    let owner: BTreeMap<&Path, &OwnLibrary> = own.iter().map(|own| (own.file.as_path(), own)).collect();
+    let mapped: Vec<Option<Mapped>> = objects.iter().map(|object| Mapped::open(&object.file).ok()).collect();
+    let parsed: Vec<Option<Elf<'_>>> =
+        mapped.iter().map(|mapped| Elf::parse(mapped.as_ref()?.bytes()).ok()).collect();
+    let tables: Vec<Option<Symbols<'_, '_>>> = parsed.iter().map(|elf| elf.as_ref()?.symbols()).collect();
+    // What a library without a readable table defines is unknown.
+    let Some(tables) = tables.into_iter().collect::<Option<Vec<Symbols<'_, '_>>>>() else {
+        return Vec::new();
+    };
+    let next = AtomicUsize::new(0);
+    let found: Mutex<Vec<(usize, UndefinedSymbols)>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(object) = objects.get(at) else { return };
+                    let Some(library) = owner.get(object.file.as_path()) else { continue };
+                    let Some(needs) = loader.dependencies(at) else { continue };
+                    let search = Search { loader, tables: &tables, own, at, needs };
+                    if let Some(undefined) = search.undefined(library)
+                        && let Ok(mut found) = found.lock()
+                    {
+                        found.push((at, undefined));
+                    }
+                }
+            });
+        }
+    });
+    let mut found = found.into_inner().unwrap_or_default();
+    found.sort_by_key(|(at, _)| *at);
+    found.into_iter().map(|(_, undefined)| undefined).collect()
+}
+
+/// The search for the symbols of one object.
+struct Search<'a> {
+    loader: &'a Loader,
+    tables: &'a [Symbols<'a, 'a>],
+    own: &'a [OwnLibrary],
+    at: usize,
+    /// The objects that it depends on.
+    needs: Vec<usize>,
+}
+
+impl Search<'_> {
+    fn undefined(&self, library: &OwnLibrary) -> Option<UndefinedSymbols> {
+        let table = &self.tables[self.at];
+        let mut last = self.at;
+        let mut unresolved = Vec::new();
+        for (index, name) in table.undefined().take(MAX_UNDEFINED) {
+            let hash = elf::gnu_hash(name);
+            // Most symbols come from where the one before came from.
+            let near = [last, self.at, 0].into_iter().chain(self.needs.iter().copied());
+            let found = near
+                .chain(0..self.tables.len())
+                .find(|at| self.tables[*at].defined_by_hash(name, hash).is_some());
+            match found {
+                Some(at) => last = at,
+                None => unresolved.push((index, name)),
+            }
+        }
+        if unresolved.is_empty() {
+            return None;
+        }
+        unresolved.truncate(MAX_UNRESOLVED);
+        let indexes = unresolved.iter().map(|(index, _)| *index).collect();
+        let uses = table.uses(&indexes);
+        // A library that is opened at run time may leave calls unresolved until the first one.
+        let least = if self.loader.is_opened_lazily(self.at) { Use::Data } else { Use::Calls };
+        unresolved.retain(|(index, _)| uses.get(index).is_some_and(|used| *used >= least));
+        // A missing version of a symbol is reported for the whole library.
+        unresolved.retain(|(index, _)| !self.lacks_version(*index));
+        let elsewhere = self.defined_elsewhere(&unresolved);
+        let mut stale = None;
+        unresolved.retain(|(_, name)| match elsewhere.get(name) {
+            Some(other) => {
+                let is_stale = self.stale(other);
+                stale = stale.take().or(is_stale.clone());
+                is_stale.is_some()
+            }
+            None => true,
+        });
+        let (_, first) = unresolved.first()?;
+        Some(UndefinedSymbols {
+            package: library.package.clone(),
+            path: library.library.path.clone(),
+            file: library.file.clone(),
+            count: unresolved.len(),
+            example: crate::model::text::clean(&String::from_utf8_lossy(first), 160),
+            of_torch: unresolved.iter().any(|(_, name)| is_of_torch(name)),
+            stale,
+            imported: false,
+        })
+    }
+
+    /// Whether the file that has to define a symbol lacks the symbol's version.
+    fn lacks_version(&self, symbol: object::read::SymbolIndex) -> bool {
+        let Some((file, version)) = self.tables[self.at].bound_to(symbol) else { return false };
+        let objects = &self.loader.process().objects;
+        let Some(of) = objects.iter().find(|o| o.name == file || o.soname.as_ref() == Some(&file)) else {
+            return false;
+        };
+        let Ok(mapped) = Mapped::open(&of.file) else { return false };
+        let Ok(elf) = Elf::parse(mapped.bytes()) else { return false };
+        let defined = elf.versions_defined();
+        !defined.is_empty() && !defined.contains(&version.as_slice())
+    }
+
+    /// The libraries of the environment outside the process that define symbols of a list.
+    fn defined_elsewhere<'n>(
+        &self,
+        names: &[(object::read::SymbolIndex, &'n [u8])],
+    ) -> BTreeMap<&'n [u8], &OwnLibrary> {
+        let mut out = BTreeMap::new();
+        if names.is_empty() {
+            return out;
+        }
+        let loaded: BTreeSet<&PathBuf> =
+            self.loader.process().objects.iter().map(|object| &object.file).collect();
+        for library in self.own.iter().filter(|library| !loaded.contains(&library.file)) {
+            let Ok(mapped) = Mapped::open(&library.file) else { continue };
+            let Ok(elf) = Elf::parse(mapped.bytes()) else { continue };
+            let Some(table) = elf.symbols() else { continue };
+            for (_, name) in names {
+                if !out.contains_key(name) && table.defined(name).is_some() {
+                    out.insert(*name, library);
+                }
+            }
+        }
+        out
+    }
+
+    /// The loaded library that stands in the place of another one of the environment.
+    fn stale(&self, other: &OwnLibrary) -> Option<Stale> {
+        let soname = other.library.soname.as_ref()?;
+        let object =
+            self.loader.process().objects.iter().find(|object| object.soname.as_ref() == Some(soname))?;
+        Some(Stale { loaded: object.file.clone(), instead_of: other.file.clone() })
+    }
+}
+
+/// Whether a mangled name belongs to torch's namespaces: `c10`, `at`, `torch`, `caffe2`.
+fn is_of_torch(name: &[u8]) -> bool {
+    let Some(rest) = name.strip_prefix(b"_Z") else { return false };
+    // Virtual tables and type information of classes: `_ZTVN5torch...`.
+    let rest =
+        [&b"TV"[..], b"TI", b"TS", b"TT"].iter().find_map(|kind| rest.strip_prefix(*kind)).unwrap_or(rest);
+    let spelled: [&[u8]; 8] =
+        [b"N3c10", b"NK3c10", b"N2at", b"NK2at", b"N5torch", b"NK5torch", b"N6caffe2", b"NK6caffe2"];
+    // The C++ code of torch's Python types has no namespace: `_Z16THPVariable_WrapN2at10TensorBaseE`.
+    let digits = rest.iter().take_while(|c| c.is_ascii_digit()).count();
+    spelled.iter().any(|part| rest.starts_with(part)) || (digits > 0 && rest[digits..].starts_with(b"THP"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_of_torch;
+
+    #[test]
+    fn symbols_of_torch() {
+        for (name, expected) in [
+            ("_ZN3c105known4callEv", true),
+            ("_ZNK2at6Tensor3addERKS0_", true),
+            ("_ZTVN5torch8autograd4NodeE", true),
+            ("_ZTIN3c1015TensorImplE", true),
+            ("_Z16THPVariable_WrapN2at10TensorBaseE", true),
+            ("_Z4mineN2at6TensorE", false),
+            ("_ZNSt6vectorIN2at6TensorEE4sizeEv", false),
+            ("memcpy", false),
+            ("_Z", false),
+        ] {
+            assert_eq!(is_of_torch(name.as_bytes()), expected, "{name}");
+        }
+    }
+}

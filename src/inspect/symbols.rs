@@ -32,6 +32,14 @@ pub(super) fn undefined(loader: &Loader, own: &[OwnLibrary], threads: usize) -> 
     let Some(tables) = tables.into_iter().collect::<Option<Vec<Symbols<'_, '_>>>>() else {
         return Vec::new();
     };
+    // A missing library of a package may define what its other libraries require.
+    let incomplete: BTreeSet<&str> = objects
+        .iter()
+        .enumerate()
+        .filter_map(|(at, object)| Some((at, owner.get(object.file.as_path())?)))
+        .filter(|(at, _)| loader.dependencies(*at).is_none())
+        .map(|(_, library)| library.package.as_str())
+        .collect();
     let next = AtomicUsize::new(0);
     let found: Mutex<Vec<(usize, UndefinedSymbols)>> = Mutex::default();
     std::thread::scope(|scope| {
@@ -42,6 +50,9 @@ pub(super) fn undefined(loader: &Loader, own: &[OwnLibrary], threads: usize) -> 
                     let Some(object) = objects.get(at) else { return };
                     let Some(library) = owner.get(object.file.as_path()) else { continue };
                     let Some(needs) = loader.dependencies(at) else { continue };
+                    if incomplete.contains(library.package.as_str()) {
+                        continue;
+                    }
                     let search = Search { loader, tables: &tables, own, at, needs };
                     if let Some(undefined) = search.undefined(library)
                         && let Ok(mut found) = found.lock()
@@ -97,13 +108,17 @@ impl Search<'_> {
         unresolved.retain(|(index, _)| !self.lacks_version(*index));
         let elsewhere = self.defined_elsewhere(&unresolved);
         let mut stale = None;
-        unresolved.retain(|(_, name)| match elsewhere.get(name) {
+        unresolved.retain(|(index, name)| match elsewhere.get(name) {
             Some(other) => {
                 let is_stale = self.stale(other);
                 stale = stale.take().or(is_stale.clone());
+                // Otherwise the package may load the other library itself.
                 is_stale.is_some()
             }
-            None => true,
+            None => {
+                stale = stale.take().or_else(|| self.stale_outside(*index, name));
+                true
+            }
         });
         let (_, first) = unresolved.first()?;
         Some(UndefinedSymbols {
@@ -155,13 +170,35 @@ impl Search<'_> {
         out
     }
 
+    /// The loaded library outside the environment that has to define a symbol: by the symbol's version, or its namespace.
+    fn stale_outside(&self, symbol: object::read::SymbolIndex, name: &[u8]) -> Option<Stale> {
+        let bound_to = self.tables[self.at].bound_to(symbol).map(|(file, _)| file);
+        let file = bound_to.or_else(|| is_of_cpp(name).then(|| "libstdc++.so.6".to_owned()))?;
+        let mut objects = self.loader.process().objects.iter();
+        let object = objects.find(|o| o.name == file || o.soname.as_ref() == Some(&file))?;
+        let is_own = self.own.iter().any(|own| own.file == object.file);
+        (!is_own).then(|| Stale { loaded: object.file.clone(), instead_of: None })
+    }
+
     /// The loaded library that stands in the place of another one of the environment.
     fn stale(&self, other: &OwnLibrary) -> Option<Stale> {
         let soname = other.library.soname.as_ref()?;
         let object =
             self.loader.process().objects.iter().find(|object| object.soname.as_ref() == Some(soname))?;
-        Some(Stale { loaded: object.file.clone(), instead_of: other.file.clone() })
+        Some(Stale { loaded: object.file.clone(), instead_of: Some(other.file.clone()) })
     }
+}
+
+/// Whether a mangled name belongs to the C++ standard library: namespace `std`, which the ABI abbreviates, or `__cxxabiv1`.
+fn is_of_cpp(name: &[u8]) -> bool {
+    let Some(rest) = name.strip_prefix(b"_Z") else { return name.starts_with(b"__cxa_") };
+    let rest =
+        [&b"TV"[..], b"TI", b"TS", b"TT"].iter().find_map(|kind| rest.strip_prefix(*kind)).unwrap_or(rest);
+    let rest = rest.strip_prefix(b"N").unwrap_or(rest);
+    let rest = rest.strip_prefix(b"K").unwrap_or(rest);
+    [&b"St"[..], b"Sa", b"Ss", b"Sb", b"Si", b"So", b"Sd", b"10__cxxabiv1"]
+        .iter()
+        .any(|part| rest.starts_with(part))
 }
 
 /// Whether a mangled name belongs to torch's namespaces: `c10`, `at`, `torch`, `caffe2`.
@@ -195,6 +232,22 @@ mod tests {
             ("_Z", false),
         ] {
             assert_eq!(is_of_torch(name.as_bytes()), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn symbols_of_the_standard_library() {
+        for (name, expected) in [
+            ("_ZSt17__throw_bad_allocv", true),
+            ("_ZNKSt10filesystem7__cxx114path5_List5beginEv", true),
+            ("_ZTTNSt7__cxx1119basic_istringstreamIwSt11char_traitsIwESaIwEEE", true),
+            ("_ZNK10__cxxabiv120__si_class_type_info11__do_upcastE", true),
+            ("_ZNSaIcEC1Ev", true),
+            ("__cxa_throw", true),
+            ("_ZN3c105known4callEv", false),
+            ("malloc", false),
+        ] {
+            assert_eq!(super::is_of_cpp(name.as_bytes()), expected, "{name}");
         }
     }
 }

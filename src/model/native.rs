@@ -91,19 +91,19 @@ pub struct UndefinedSymbols {
     pub example: String,
     /// Whether one of them belongs to torch's C++ namespaces.
     pub of_torch: bool,
-    /// The loaded library that lacks them, if another file of the environment with its name has them.
+    /// The loaded library that should define them and is not the one that it was built for.
     pub stale: Option<Stale>,
     /// Whether importing the package loads the library.
     pub imported: bool,
 }
 
-/// A library that is loaded instead of another file of the environment with the same name.
+/// A loaded library that lacks symbols which another one requires of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stale {
     /// The loaded file.
     pub loaded: PathBuf,
-    /// The file that has the symbols.
-    pub instead_of: PathBuf,
+    /// The file of the environment with the same name that has the symbols; `None` if there is none.
+    pub instead_of: Option<PathBuf>,
 }
 
 /// A library for another processor than the interpreter's, where one for the interpreter's is loaded.

@@ -13,7 +13,7 @@ use crate::model::fix::Fix;
 use crate::model::host::Host;
 use crate::model::installed::{FileFault, Installed};
 use crate::model::library::LibraryVersion;
-use crate::model::native::{Native, OwnLibrary, Unreadable, UnreadableLibrary};
+use crate::model::native::{Native, OwnLibrary, Stale, Unreadable, UnreadableLibrary};
 use crate::model::process::{FindsBy, How, Object, Process};
 use crate::model::text::clean;
 use crate::model::version::DottedVersion;
@@ -41,7 +41,6 @@ pub(super) fn check(
         area.findings.push(findings::missing_interpreter());
     }
     unreadable(native, installed, &mut area.findings);
-    area.findings.extend(undefined(native, installed));
     area.findings.extend(native.other_machine.iter().map(|library| {
         findings::other_machine(
             library,
@@ -63,6 +62,15 @@ pub(super) fn check(
             shadows.extend(judge.shadowed(at, object, &name));
         }
     }
+    // One cause, one finding: a library that lacks symbols may be reported as shadowing another, or for its versions.
+    let mut explained: Vec<&Path> = shadows
+        .iter()
+        .filter(|(severity, _)| *severity == Severity::Error)
+        .map(|(_, shadow)| shadow.file.as_path())
+        .collect();
+    let versions = native.missing_versions.iter().filter_map(|missing| process.objects.get(missing.of));
+    explained.extend(versions.map(|object| object.file.as_path()));
+    area.findings.extend(undefined(native, installed, &explained));
     area.findings.extend(one_for_each_folder(shadows));
     area.findings.extend(judge.missing());
     area.findings.extend(driver_library::absent(process, host, expect_driver_library));
@@ -101,10 +109,11 @@ fn unreadable(native: &Native, installed: &Installed, found: &mut Vec<Finding>) 
 }
 
 /// Reports libraries with undefined symbols: one finding for each package, for the first of its libraries.
-fn undefined(native: &Native, installed: &Installed) -> Vec<Finding> {
+fn undefined(native: &Native, installed: &Installed, explained: &[&Path]) -> Vec<Finding> {
     let mut out = Vec::new();
     let mut told: Vec<&str> = Vec::new();
-    for found in &native.undefined {
+    let is_explained = |stale: &Stale| explained.contains(&stale.loaded.as_path());
+    for found in native.undefined.iter().filter(|found| !found.stale.as_ref().is_some_and(is_explained)) {
         if told.contains(&found.package.as_str()) {
             continue;
         }
@@ -112,7 +121,9 @@ fn undefined(native: &Native, installed: &Installed) -> Vec<Finding> {
         let more = native.undefined.iter().filter(|other| other.package == found.package).count() - 1;
         let reinstall = || Fix::command(findings::reinstall(installed, &found.package, false));
         out.push(match &found.stale {
-            Some(stale) => findings::stale_library(found, &shown(&stale.loaded), &shown(&stale.instead_of)),
+            Some(stale) => {
+                findings::stale_library(found, &shown(&stale.loaded), stale.instead_of.as_deref().map(shown))
+            }
             None if found.of_torch && found.package != "torch" => findings::extension_abi(found),
             None => findings::undefined_symbol(found, more, reinstall()),
         });
@@ -175,7 +186,13 @@ impl Judge<'_> {
         let is_cudnn = name.starts_with("libcudnn");
         let whole = is_cudnn && self.cudnn_is_elsewhere();
         let of_torch = self.installed.distributions.iter().any(|d| d.name == "torch");
+        let lacks_symbols = self
+            .native
+            .undefined
+            .iter()
+            .any(|found| found.stale.as_ref().is_some_and(|stale| stale.loaded == object.file));
         let severity = match order {
+            _ if lacks_symbols => Severity::Error,
             Some(Ordering::Equal) => Severity::Info,
             Some(Ordering::Less) if whole && !of_torch => Severity::Warning,
             Some(Ordering::Greater) if whole => Severity::Warning,
@@ -187,6 +204,7 @@ impl Judge<'_> {
         let (why, fix) = self.cause(object, name, Some(&file_name(&own.file)));
         let effect = match name {
             _ if severity != Severity::Error => None,
+            _ if lacks_symbols => Some(ShadowEffect::SymbolsMissing),
             _ if whole => Some(ShadowEffect::RefusedByTorch),
             _ if is_cudnn => Some(ShadowEffect::ConvolutionAborts),
             _ => Some(ShadowEffect::SymbolsMissing),
@@ -195,6 +213,7 @@ impl Judge<'_> {
             name: name.to_owned(),
             folder: folder(&object.file),
             path: shown(&object.path),
+            file: object.file.clone(),
             package: own.package.clone(),
             why,
             there,

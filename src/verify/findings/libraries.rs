@@ -1,5 +1,7 @@
 //! Findings about shared libraries: which file the dynamic loader takes, and which it does not find.
 
+use std::path::PathBuf;
+
 use super::finding;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
@@ -52,17 +54,19 @@ pub fn undefined_symbol(found: &UndefinedSymbols, more: usize, fix: Fix) -> Find
     finding(Code::UndefinedSymbol, severity, text).at(&found.path).fixed_by(fix)
 }
 
-/// The loader takes a library that lacks symbols which another file of the environment with its name has.
-pub fn stale_library(found: &UndefinedSymbols, loaded: &str, instead_of: &str) -> Finding {
+/// A loaded library lacks symbols which another one requires of it. `instead_of`: the file of the environment that has
+/// them.
+pub fn stale_library(found: &UndefinedSymbols, loaded: &str, instead_of: Option<String>) -> Finding {
+    let place = instead_of.map(|path| format!("is loaded instead of {path} and ")).unwrap_or_default();
     let text = format!(
-        "{loaded} is loaded instead of {instead_of} and lacks `{}`, which {} of {} requires",
+        "{loaded} {place}lacks `{}`, which {} of {} requires",
         clean(&found.example, 70),
         found.path,
         found.package
     );
-    finding(Code::UndefinedSymbol, Severity::Error, text)
-        .at(loaded)
-        .fixed_by(Fix::advice("remove its folder from LD_LIBRARY_PATH, or the file from LD_PRELOAD"))
+    finding(Code::UndefinedSymbol, Severity::Error, text).at(loaded).fixed_by(Fix::advice(
+        "remove its folder from LD_LIBRARY_PATH or the file from LD_PRELOAD, or update the library",
+    ))
 }
 
 /// A library is for another processor than the interpreter.
@@ -84,6 +88,8 @@ pub struct Shadow {
     pub folder: String,
     /// The path of that file, for messages.
     pub path: String,
+    /// That file, with symlinks resolved.
+    pub file: PathBuf,
     /// The package with the environment's copy.
     pub package: String,
     /// Why the loader takes the outside file; one clause.
@@ -122,8 +128,8 @@ pub fn shadowed_library(severity: Severity, shadow: Shadow) -> Finding {
     let package = &shadow.package;
     let versions = match (&shadow.there, &shadow.here) {
         (Some(there), Some(here)) => format!(". {there} there, {here} in {package}{effect}"),
-        (Some(there), None) => format!(". {there} there"),
-        (None, _) => String::new(),
+        (Some(there), None) => format!(". {there} there{effect}"),
+        (None, _) => effect.to_owned(),
     };
     let more = match shadow.others {
         0 => String::new(),

@@ -73,6 +73,12 @@ impl Mapped {
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
+
+    /// Starts to read a range of the file in the background.
+    pub fn read_ahead(&self, range: (usize, usize)) {
+        // Only an advice: without it, the pages are read when they are used.
+        let _ = self.0.advise_range(Advice::WillNeed, range.0, range.1);
+    }
 }
 
 /// A parsed ELF file.
@@ -160,6 +166,20 @@ impl<'d> Elf<'d> {
     pub fn section(&self, name: &str) -> Option<&'d [u8]> {
         let (_, section) = self.sections.as_ref()?.section_by_name(self.endian, name.as_bytes())?;
         section.data(self.endian, self.data).ok()
+    }
+
+    /// Where the tables for symbol look-ups are in the file: offsets and lengths.
+    pub fn symbol_ranges(&self) -> Vec<(usize, usize)> {
+        let wanted = [".gnu.hash", ".dynsym", ".dynstr"].iter();
+        let ranges = wanted.filter_map(|name| {
+            let (_, section) = self.sections.as_ref()?.section_by_name(self.endian, name.as_bytes())?;
+            let (offset, size) = section.file_range(self.endian)?;
+            Some((usize::try_from(offset).ok()?, usize::try_from(size).ok()?))
+        });
+        let in_file = |(offset, size): &(usize, usize)| {
+            offset.checked_add(*size).is_some_and(|end| end <= self.data.len())
+        };
+        ranges.filter(in_file).collect()
     }
 
     /// Its dynamic symbols; `None` if it has no section headers or no valid table.

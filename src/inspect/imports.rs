@@ -1,7 +1,7 @@
 //! Which files importing a package certainly loads, read from its source as text: statements at the start of a line, not
 //! those in a function, a condition or a `try` block. Nothing is run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Maximum size of a source file that is read, in bytes.
@@ -9,8 +9,30 @@ const MAX_SOURCE: u64 = 4 << 20;
 /// Maximum number of modules that are followed.
 const MAX_MODULES: usize = 5_000;
 
+/// What importing packages loads; each package is read once.
+pub(super) struct Imports<'s> {
+    site: &'s Path,
+    reached: BTreeMap<String, BTreeSet<PathBuf>>,
+}
+
+impl<'s> Imports<'s> {
+    /// The imports of packages in site-packages.
+    pub fn new(site: &'s Path) -> Imports<'s> {
+        Imports { site, reached: BTreeMap::new() }
+    }
+
+    /// Whether importing the package that a module is in loads the module. `module` is relative to site-packages.
+    pub fn load(&mut self, module: &str) -> bool {
+        // A public module beside the packages is imported by its name.
+        let Some((root, _)) = module.split_once('/') else { return !module.starts_with('_') };
+        let site = self.site;
+        let files = self.reached.entry(root.to_owned()).or_insert_with(|| reached(site, root));
+        files.contains(Path::new(module))
+    }
+}
+
 /// The files that importing `root` loads, relative to site-packages: source files and extension modules.
-pub(super) fn reached(site: &Path, root: &str) -> BTreeSet<PathBuf> {
+fn reached(site: &Path, root: &str) -> BTreeSet<PathBuf> {
     let mut walk = Walk { site, files: BTreeSet::new(), queue: Vec::new() };
     walk.import(root);
     while let Some((module, file)) = walk.queue.pop() {

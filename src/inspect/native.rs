@@ -1,20 +1,22 @@
 //! Reads an environment's libraries and simulates the process that imports its frameworks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use super::alternatives;
 use super::elf::ElfError;
+use super::imports::Imports;
 use super::library::{Detail, library};
 use super::loader::{self, Loader};
-use super::{imports, symbols};
+use super::symbols;
 use crate::model::installed::{Distribution, Installed};
 use crate::model::library::Library;
 use crate::model::native::{
-    Copy, FrameworkLoads, Native, Opened, OtherMachine, OwnLibrary, UndefinedSymbols, Unreadable,
-    UnreadableLibrary,
+    Copy, FrameworkLoads, Native, Opened, OtherMachine, OwnLibrary, UndefinedSymbols, Unimportable,
+    Unreadable, UnreadableLibrary,
 };
+use crate::model::process::How;
 
 /// Name prefixes of the libraries that are searched for outside the environment.
 const KINDS: [&str; 5] = ["libcudnn", "libcudart.so", "libcublas", "libnccl.so", "libnvJitLink.so"];
@@ -46,24 +48,30 @@ pub fn native(installed: &Installed, around: &loader::Surroundings, loads: &Load
     let mut native = Native { own, unreadable, ..Native::default() };
     let python = Path::new(&installed.prefix).join("bin/python");
     native.interpreter_missing = python.is_symlink() && !python.exists();
-    // Without a readable library of a framework there is no process; the file check reports damaged ones.
-    let is_framework = |own: &OwnLibrary| loads.frameworks.iter().any(|row| row.package == own.package);
-    if !native.own.iter().any(is_framework) {
+    if native.own.is_empty() {
         return native;
     }
+    // Without a readable library of a framework, only modules are looked at; the file check reports damaged ones.
+    let is_framework = |own: &OwnLibrary| loads.frameworks.iter().any(|row| row.package == own.package);
+    let has_framework = native.own.iter().any(is_framework);
     match process(installed, &native.own, around, loads) {
         Ok((mut loader, of_framework)) => {
-            native.of_framework = of_framework;
-            let objects = &loader.process().objects;
-            native.versions = objects.iter().map(|o| version_of(&o.path)).collect();
-            native.missing_versions = super::symbol_versions::missing(loader.process());
-            native.copies = copies(&loader, around, Path::new(&installed.prefix));
-            native.process = Some(loader.process().clone());
+            if has_framework {
+                native.of_framework = of_framework;
+                let objects = &loader.process().objects;
+                native.versions = objects.iter().map(|o| version_of(&o.path)).collect();
+                native.missing_versions = super::symbol_versions::missing(loader.process());
+                native.copies = copies(&loader, around, Path::new(&installed.prefix));
+                native.process = Some(loader.process().clone());
+            }
             native.other_machine = other_machine(&loader, &native.own);
             open_other_modules(&mut loader, installed, &native.own);
-            native.undefined = undefined(&loader, installed, &native, of_framework.0);
+            let mut imports = Imports::new(&installed.site_packages);
+            native.unimportable = unimportable(&loader, &native.own, of_framework.1, &mut imports);
+            native.undefined = undefined(&loader, &native, of_framework.0, &mut imports);
         }
-        Err(why) => native.not_done = Some(why),
+        Err(why) if has_framework => native.not_done = Some(why),
+        Err(_) => {}
     }
     native
 }
@@ -87,9 +95,9 @@ fn open_other_modules(loader: &mut Loader, installed: &Installed, own: &[OwnLibr
 /// The libraries with undefined symbols. Those that no import certainly loads are marked.
 fn undefined(
     loader: &Loader,
-    installed: &Installed,
     native: &Native,
     of_framework: usize,
+    imports: &mut Imports<'_>,
 ) -> Vec<UndefinedSymbols> {
     // The symbols that an unreadable library defines are unknown.
     let is_unreadable = |package: &str| native.unreadable.iter().any(|library| library.package == package);
@@ -97,16 +105,46 @@ fn undefined(
     out.retain(|found| !is_unreadable(&found.package) && !(found.of_torch && is_unreadable("torch")));
     let framework: Vec<&Path> =
         loader.process().objects.iter().take(of_framework).map(|object| object.file.as_path()).collect();
-    let mut reached: BTreeMap<String, BTreeSet<PathBuf>> = BTreeMap::new();
     for found in &mut out {
-        found.imported = found.of_torch || framework.contains(&found.file.as_path()) || {
-            let (root, rest) = found.path.split_once('/').unwrap_or((&found.path, ""));
-            let files = reached
-                .entry(root.to_owned())
-                .or_insert_with(|| imports::reached(&installed.site_packages, root));
-            // A public module beside the packages is imported by its name.
-            (rest.is_empty() && !root.starts_with('_')) || files.contains(Path::new(&found.path))
-        };
+        found.imported =
+            found.of_torch || framework.contains(&found.file.as_path()) || imports.load(&found.path);
+    }
+    out
+}
+
+/// The modules that an import loads and that need a library that is nowhere. The framework's own are judged elsewhere: the
+/// first `of_framework` missing ones.
+fn unimportable(
+    loader: &Loader,
+    own: &[OwnLibrary],
+    of_framework: usize,
+    imports: &mut Imports<'_>,
+) -> Vec<Unimportable> {
+    let process = loader.process();
+    let mut out: Vec<Unimportable> = Vec::new();
+    for missing in process.missing.iter().skip(of_framework).filter(|missing| !missing.later) {
+        // A package may load a library of the environment itself, before the module that needs it.
+        let is_own = own.iter().any(|library| {
+            library.library.soname.as_ref() == Some(&missing.name)
+                || library.library.path.rsplit('/').next() == Some(&missing.name)
+        });
+        if is_own || missing.name.starts_with("libcuda.so") {
+            continue;
+        }
+        // The module that was opened, and through it the library that needs the missing one.
+        let mut object = missing.by.and_then(|by| process.objects.get(by));
+        while let Some(by) = object.filter(|object| object.how != How::Path).and_then(|object| object.by) {
+            object = process.objects.get(by);
+        }
+        let module = object.and_then(|object| own.iter().find(|library| library.file == object.file));
+        let Some(module) = module.filter(|module| imports.load(&module.library.path)) else { continue };
+        if !out.iter().any(|known| known.package == module.package && known.missing == missing.name) {
+            out.push(Unimportable {
+                package: module.package.clone(),
+                path: module.library.path.clone(),
+                missing: missing.name.clone(),
+            });
+        }
     }
     out
 }

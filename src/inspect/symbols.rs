@@ -27,6 +27,11 @@ pub(super) fn undefined(loader: &Loader, own: &[OwnLibrary], threads: usize) -> 
     let mapped: Vec<Option<Mapped>> = objects.iter().map(|object| Mapped::open(&object.file).ok()).collect();
     let parsed: Vec<Option<Elf<'_>>> =
         mapped.iter().map(|mapped| Elf::parse(mapped.as_ref()?.bytes()).ok()).collect();
+    // Look-ups jump through the tables: on a cold disk, reading each page alone takes ten times as long.
+    for (mapped, elf) in mapped.iter().zip(&parsed) {
+        let (Some(mapped), Some(elf)) = (mapped, elf) else { continue };
+        elf.symbol_ranges().into_iter().for_each(|range| mapped.read_ahead(range));
+    }
     let tables: Vec<Option<Symbols<'_, '_>>> = parsed.iter().map(|elf| elf.as_ref()?.symbols()).collect();
     // What a library without a readable table defines is unknown.
     let Some(tables) = tables.into_iter().collect::<Option<Vec<Symbols<'_, '_>>>>() else {

@@ -28,6 +28,8 @@ pub struct Native {
     pub copies: Vec<Copy>,
     /// Libraries with symbols that no library defines.
     pub undefined: Vec<UndefinedSymbols>,
+    /// Modules that importing their package loads, and that need a library that is nowhere.
+    pub unimportable: Vec<Unimportable>,
     /// Libraries that are loaded, but are for another processor.
     pub other_machine: Vec<OtherMachine>,
     /// Symbol versions that an object requires but the loaded file does not define.
@@ -95,6 +97,18 @@ pub struct UndefinedSymbols {
     pub stale: Option<Stale>,
     /// Whether importing the package loads the library.
     pub imported: bool,
+}
+
+/// A module that importing its package certainly loads, and that needs a library that is neither in the environment nor
+/// found by the loader.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unimportable {
+    /// The package.
+    pub package: String,
+    /// The module, relative to site-packages.
+    pub path: String,
+    /// The missing library.
+    pub missing: String,
 }
 
 /// A loaded library that lacks symbols which another one requires of it.

@@ -47,7 +47,17 @@ pub(super) fn check(
             Fix::command(findings::reinstall(installed, &library.package, false)),
         )
     }));
-    let Some(process) = &native.process else { return area };
+    area.findings.extend(native.unimportable.iter().map(findings::unimportable));
+    area.findings.extend(native.other_machine.iter().map(|library| {
+        findings::other_machine(
+            library,
+            Fix::command(findings::reinstall(installed, &library.package, false)),
+        )
+    }));
+    let Some(process) = &native.process else {
+        area.findings.extend(undefined(native, installed, &[]));
+        return area;
+    };
     let judge = Judge { native, installed, process };
     let mut of_cudnn = Vec::new();
     let mut shadows = Vec::new();
@@ -302,6 +312,9 @@ impl Judge<'_> {
                 continue;
             }
             told.push(&missing.name);
+            if self.native.unimportable.iter().any(|module| module.missing == missing.name) {
+                continue;
+            }
             let others =
                 self.process.missing.iter().skip(place + 1).filter(|m| m.name == missing.name).count();
             // libcuda.so.1 is provided by the driver, not by a wheel: `driver_library::absent` reports it.
@@ -355,11 +368,7 @@ impl Judge<'_> {
                     Some(Fix::command(findings::reinstall(self.installed, &owner.package, true)))
                 }
                 (true, None) => None,
-                // A system library: no wheel provides it.
-                (false, _) => Some(Fix::advice(format!(
-                    "install the system package that provides {} (`apt-file search {0}`, `dnf provides '*/{0}'`)",
-                    clean(&missing.name, 100)
-                ))),
+                (false, _) => Some(findings::system_package(&clean(&missing.name, 100))),
             };
             out.push(findings::missing_library(
                 severity,

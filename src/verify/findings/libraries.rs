@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::finding;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
-use crate::model::native::{OtherMachine, UndefinedSymbols};
+use crate::model::native::{OtherMachine, UndefinedSymbols, Unimportable};
 use crate::model::text::clean;
 
 /// The environment's interpreter is missing.
@@ -251,6 +251,23 @@ pub fn missing_library(severity: Severity, missing: Missing) -> Finding {
             Finding { fix, r#where: path, ..new(text) }
         }
     }
+}
+
+/// A module that importing its package loads needs a library that is nowhere.
+pub fn unimportable(module: &Unimportable) -> Finding {
+    let name = clean(&module.missing, 100);
+    let text = format!(
+        "importing {} fails: {} needs {name}, which the loader does not find",
+        module.package, module.path
+    );
+    finding(Code::MissingLibrary, Severity::Error, text).at(&module.path).fixed_by(system_package(&name))
+}
+
+/// The advice for a library of the system: no wheel provides it.
+pub fn system_package(name: &str) -> Fix {
+    Fix::advice(format!(
+        "install the system package that provides {name} (`apt-file search {name}`, `dnf provides '*/{name}'`)"
+    ))
 }
 
 /// One process would load parts of two cuDNN releases. Each argument is a release and its folder.

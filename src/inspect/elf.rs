@@ -13,7 +13,7 @@ use object::read::elf::{
 use super::symbol_table::Symbols;
 
 /// A 64-bit file of any byte order.
-pub(super) type Header = elf::FileHeader64<object::Endianness>;
+type Header = elf::FileHeader64<object::Endianness>;
 
 /// Maximum number of sections; linkers create some dozens.
 const MAX_SECTIONS: usize = 65_536;

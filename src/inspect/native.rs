@@ -102,7 +102,8 @@ fn undefined(
     // The symbols that an unreadable library defines are unknown.
     let is_unreadable = |package: &str| native.unreadable.iter().any(|library| library.package == package);
     let mut out = symbols::undefined(loader, &native.own, threads());
-    out.retain(|found| !is_unreadable(&found.package) && !(found.of_torch && is_unreadable("torch")));
+    out.retain(|found| !is_unreadable(&found.package));
+    out.retain(|found| !found.of_torch || !is_unreadable("torch"));
     let framework: Vec<&Path> =
         loader.process().objects.iter().take(of_framework).map(|object| object.file.as_path()).collect();
     for found in &mut out {

@@ -9,8 +9,8 @@ use object::read::elf::{
     GnuHashTable, Rela as _, SectionHeader as _, SectionTable, Sym as _, SymbolTable, VersionTable,
 };
 
-use super::elf::Header;
-
+/// A 64-bit file of any byte order.
+type Header = elf::FileHeader64<Endianness>;
 type Symbol = elf::Sym64<Endianness>;
 
 /// Longest chain of a hash table; linkers make chains of a few symbols. In a malicious file, each look-up would read

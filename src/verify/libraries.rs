@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 
 use super::findings::{self, Missing, NotJudged, Shadow, ShadowEffect, SymbolVersion};
 use super::paths::{file_name, folder, shown};
+use super::unloadable::{self, reinstall};
 use super::{Area, AreaKind, driver_library};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::host::Host;
 use crate::model::installed::{FileFault, Installed};
 use crate::model::library::LibraryVersion;
-use crate::model::native::{Native, OwnLibrary, Stale, Unreadable, UnreadableLibrary};
+use crate::model::native::{Native, OwnLibrary};
 use crate::model::process::{FindsBy, How, Object, Process};
 use crate::model::text::clean;
 use crate::model::version::DottedVersion;
@@ -40,22 +41,9 @@ pub(super) fn check(
     if native.interpreter_missing {
         area.findings.push(findings::missing_interpreter());
     }
-    unreadable(native, installed, &mut area.findings);
-    area.findings.extend(native.other_machine.iter().map(|library| {
-        findings::other_machine(
-            library,
-            Fix::command(findings::reinstall(installed, &library.package, false)),
-        )
-    }));
-    area.findings.extend(native.unimportable.iter().map(findings::unimportable));
-    area.findings.extend(native.other_machine.iter().map(|library| {
-        findings::other_machine(
-            library,
-            Fix::command(findings::reinstall(installed, &library.package, false)),
-        )
-    }));
+    area.findings.extend(unloadable::files(native, installed));
     let Some(process) = &native.process else {
-        area.findings.extend(undefined(native, installed, &[]));
+        area.findings.extend(unloadable::symbols(native, installed, &[]));
         return area;
     };
     let judge = Judge { native, installed, process };
@@ -80,7 +68,7 @@ pub(super) fn check(
         .collect();
     let versions = native.missing_versions.iter().filter_map(|missing| process.objects.get(missing.of));
     explained.extend(versions.map(|object| object.file.as_path()));
-    area.findings.extend(undefined(native, installed, &explained));
+    area.findings.extend(unloadable::symbols(native, installed, &explained));
     area.findings.extend(one_for_each_folder(shadows));
     area.findings.extend(judge.missing());
     area.findings.extend(driver_library::absent(process, host, expect_driver_library));
@@ -93,52 +81,6 @@ pub(super) fn check(
     area.findings.extend(judge.other_copies());
     area.summary = judge.summary(&of_cudnn);
     area
-}
-
-/// Reports libraries that cannot be read, except those that the file check reports.
-fn unreadable(native: &Native, installed: &Installed, found: &mut Vec<Finding>) {
-    for UnreadableLibrary { package, path, why } in &native.unreadable {
-        let distribution = installed.distributions.iter().find(|d| d.name == *package);
-        let told = distribution.is_some_and(|d| {
-            d.faults.iter().any(|fault| match fault {
-                FileFault::Missing(p)
-                | FileFault::Size(p, ..)
-                | FileFault::AsPublished(p, ..)
-                | FileFault::Hash(p)
-                | FileFault::Unreadable(p, _) => p == path,
-                FileFault::OwnedTwice(..) => false,
-            })
-        });
-        match why {
-            // A `.so` file may be a linker script.
-            Unreadable::NotElf => {}
-            Unreadable::Damaged(_) if told => {}
-            Unreadable::Damaged(why) => found.push(findings::unreadable_library(path, package, why)),
-        }
-    }
-}
-
-/// Reports libraries with undefined symbols: one finding for each package, for the first of its libraries.
-fn undefined(native: &Native, installed: &Installed, explained: &[&Path]) -> Vec<Finding> {
-    let mut out = Vec::new();
-    let mut told: Vec<&str> = Vec::new();
-    let is_explained = |stale: &Stale| explained.contains(&stale.loaded.as_path());
-    for found in native.undefined.iter().filter(|found| !found.stale.as_ref().is_some_and(is_explained)) {
-        if told.contains(&found.package.as_str()) {
-            continue;
-        }
-        told.push(&found.package);
-        let more = native.undefined.iter().filter(|other| other.package == found.package).count() - 1;
-        let reinstall = || Fix::command(findings::reinstall(installed, &found.package, false));
-        out.push(match &found.stale {
-            Some(stale) => {
-                findings::stale_library(found, &shown(&stale.loaded), stale.instead_of.as_deref().map(shown))
-            }
-            None if found.of_torch && found.package != "torch" => findings::extension_abi(found),
-            None => findings::undefined_symbol(found, more, reinstall()),
-        });
-    }
-    out
 }
 
 /// One finding for the libraries of a package that a folder shadows: the most severe stands for all.
@@ -355,9 +297,7 @@ impl Judge<'_> {
             }
             let is_ours = OURS.iter().any(|kind| missing.name.starts_with(kind));
             let fix = match (is_ours, owner) {
-                (true, _) if lost.is_some() => {
-                    lost.map(|lost| Fix::command(findings::reinstall(self.installed, &lost.name, false)))
-                }
+                (true, _) if lost.is_some() => lost.map(|lost| reinstall(self.installed, &lost.name)),
                 // The environment has the library of another major version: reinstalling the same build changes nothing.
                 (true, Some(owner)) if self.has_other_major(&missing.name) => Some(Fix::advice(format!(
                     "install a build of {} for the CUDA version of this environment, or uninstall it",

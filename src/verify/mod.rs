@@ -16,6 +16,7 @@ mod packages;
 mod paths;
 mod requested;
 pub mod smoke;
+mod unloadable;
 
 pub use packages::PREINSTALLED_PACKAGES;
 pub use requested::{Requested, requested};

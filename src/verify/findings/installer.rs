@@ -1,8 +1,16 @@
 //! Commands that repair an environment, by the installer that it has: an environment of uv has no pip, and the pip on
 //! PATH belongs to another environment.
 
+use crate::model::fix::Fix;
 use crate::model::installed::Installed;
 use crate::model::text::shell_word;
+
+/// The advice for a library of the system: no wheel provides it.
+pub fn system_package(name: &str) -> Fix {
+    Fix::advice(format!(
+        "install the system package that provides {name} (`apt-file search {name}`, `dnf provides '*/{name}'`)"
+    ))
+}
 
 /// The command that installs into the environment, without its arguments: `.venv/bin/python -m pip install`.
 fn install_into(installed: &Installed) -> (String, bool) {

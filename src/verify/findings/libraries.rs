@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use super::finding;
+use super::installer::system_package;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
-use crate::model::native::{OtherMachine, UndefinedSymbols, Unimportable};
+use crate::model::native::{UndefinedSymbols, Unimportable};
 use crate::model::text::clean;
 
 /// The environment's interpreter is missing.
@@ -15,10 +16,24 @@ pub fn missing_interpreter() -> Finding {
         .fixed_by(Fix::advice("recreate the environment: its interpreter was removed or moved"))
 }
 
-/// A library of a package cannot be read.
-pub fn unreadable_library(path: &str, package: &str, why: &str) -> Finding {
-    let text = format!("{} of {package} cannot be read: {why}", clean(path, 160));
-    finding(Code::UnreadableLibrary, Severity::Error, text).at(clean(path, 200))
+/// Why a library of a package cannot be loaded.
+pub enum CannotLoad<'a> {
+    /// It cannot be read, with the reason.
+    Unreadable(&'a str),
+    /// It is for another processor than the interpreter: its own, and the interpreter's.
+    OtherMachine(&'a str, &'a str),
+}
+
+/// A library of a package cannot be loaded.
+pub fn unreadable_library(path: &str, package: &str, why: CannotLoad<'_>, fix: Fix) -> Finding {
+    let library = format!("{} of {package}", clean(path, 160));
+    let text = match why {
+        CannotLoad::Unreadable(why) => format!("{library} cannot be read: {why}"),
+        CannotLoad::OtherMachine(machine, interpreter) => {
+            format!("{library} is for {machine}, but the interpreter is for {interpreter}")
+        }
+    };
+    finding(Code::UnreadableLibrary, Severity::Error, text).at(clean(path, 200)).fixed_by(fix)
 }
 
 /// An extension was built for another torch version.
@@ -34,49 +49,52 @@ pub fn extension_abi(found: &UndefinedSymbols) -> Finding {
     finding(Code::ExtensionAbi, Severity::Error, text).at(&found.path).fixed_by(Fix::advice(fix))
 }
 
-/// A library requires symbols that no library defines. `more`: further libraries of the package with the same problem.
-pub fn undefined_symbol(found: &UndefinedSymbols, more: usize, fix: Fix) -> Finding {
-    let severity = if found.imported { Severity::Error } else { Severity::Warning };
-    let effect = match found.imported {
-        true => format!("importing {} fails", found.package),
-        false => "a part of the package cannot be imported".to_owned(),
-    };
-    let so_do = match more {
-        0 => String::new(),
-        n => format!("; {n} more affected"),
-    };
-    let text = format!(
-        "{} of {} requires `{}`, which no library defines: {effect}{so_do}. The file is of another release or damaged",
-        found.path,
-        found.package,
-        clean(&found.example, 70)
-    );
-    finding(Code::UndefinedSymbol, severity, text).at(&found.path).fixed_by(fix)
+/// Why no library defines a symbol.
+pub enum Undefined {
+    /// No library has it. With the number of further libraries of the package that have the problem.
+    Nowhere {
+        /// The number.
+        more: usize,
+        /// The command that installs the package again.
+        fix: Fix,
+    },
+    /// The loaded library that should have it lacks it.
+    Stale {
+        /// That library.
+        loaded: String,
+        /// The file of the environment with the same name that has the symbol.
+        instead_of: Option<String>,
+    },
 }
 
-/// A loaded library lacks symbols which another one requires of it. `instead_of`: the file of the environment that has
-/// them.
-pub fn stale_library(found: &UndefinedSymbols, loaded: &str, instead_of: Option<String>) -> Finding {
-    let place = instead_of.map(|path| format!("is loaded instead of {path} and ")).unwrap_or_default();
-    let text = format!(
-        "{loaded} {place}lacks `{}`, which {} of {} requires",
-        clean(&found.example, 70),
-        found.path,
-        found.package
-    );
-    finding(Code::UndefinedSymbol, Severity::Error, text).at(loaded).fixed_by(Fix::advice(
-        "remove its folder from LD_LIBRARY_PATH or the file from LD_PRELOAD, or update the library",
-    ))
-}
-
-/// A library is for another processor than the interpreter.
-pub fn other_machine(library: &OtherMachine, fix: Fix) -> Finding {
-    let OtherMachine { package, path, machine, interpreter } = library;
-    let text = format!(
-        "{} of {package} is for {machine}, but the interpreter is for {interpreter}",
-        clean(path, 160)
-    );
-    finding(Code::UnreadableLibrary, Severity::Error, text).at(clean(path, 200)).fixed_by(fix)
+/// A library requires symbols that no library defines.
+pub fn undefined_symbol(found: &UndefinedSymbols, cause: Undefined) -> Finding {
+    let new = |severity, text| finding(Code::UndefinedSymbol, severity, text);
+    let (symbol, UndefinedSymbols { path, package, .. }) = (clean(&found.example, 70), found);
+    match cause {
+        Undefined::Nowhere { more, fix } => {
+            let (severity, effect) = match found.imported {
+                true => (Severity::Error, format!("importing {package} fails")),
+                false => (Severity::Warning, "a part of the package cannot be imported".to_owned()),
+            };
+            let so_do = match more {
+                0 => String::new(),
+                n => format!("; {n} more affected"),
+            };
+            let text = format!(
+                "{path} of {package} requires `{symbol}`, which no library defines: {effect}{so_do}. The file is of another release or damaged"
+            );
+            new(severity, text).at(path).fixed_by(fix)
+        }
+        Undefined::Stale { loaded, instead_of } => {
+            let place =
+                instead_of.map(|file| format!("is loaded instead of {file} and ")).unwrap_or_default();
+            let text = format!("{loaded} {place}lacks `{symbol}`, which {path} of {package} requires");
+            new(Severity::Error, text).at(loaded).fixed_by(Fix::advice(
+                "remove its folder from LD_LIBRARY_PATH or the file from LD_PRELOAD, or update the library",
+            ))
+        }
+    }
 }
 
 /// A library outside the environment that the loader takes instead of the environment's copy.
@@ -180,7 +198,7 @@ pub fn missing_symbol_version(missing: SymbolVersion, of_framework: bool) -> Fin
 
 /// A required library that the loader does not find.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Missing {
+pub enum Missing<'a> {
     /// The driver's library, `libcuda.so.1`.
     Driver,
     /// Libraries of the system that parts of a package need; the package works without these parts.
@@ -190,6 +208,8 @@ pub enum Missing {
         /// The missing libraries.
         names: Vec<String>,
     },
+    /// A module that importing its package loads needs it.
+    Import(&'a Unimportable),
     /// Any other library.
     Library {
         /// The requested name.
@@ -213,7 +233,7 @@ pub enum Missing {
 const MAX_OPTIONAL: usize = 4;
 
 /// The loader does not find a required library.
-pub fn missing_library(severity: Severity, missing: Missing) -> Finding {
+pub fn missing_library(severity: Severity, missing: Missing<'_>) -> Finding {
     let new = |text: String| finding(Code::MissingLibrary, severity, text);
     match missing {
         Missing::Driver => new(
@@ -236,6 +256,13 @@ pub fn missing_library(severity: Severity, missing: Missing) -> Finding {
             ))
             .at(package)
         }
+        Missing::Import(module) => {
+            let Unimportable { package, path, missing } = module;
+            let name = clean(missing, 100);
+            new(format!("importing {package} fails: {path} needs {name}, which the loader does not find"))
+                .at(path)
+                .fixed_by(system_package(&name))
+        }
         Missing::Library { name, asks, path, later, package, others, fix } => {
             let when = if later { "opens" } else { "needs" };
             let elsewhere = match package {
@@ -251,23 +278,6 @@ pub fn missing_library(severity: Severity, missing: Missing) -> Finding {
             Finding { fix, r#where: path, ..new(text) }
         }
     }
-}
-
-/// A module that importing its package loads needs a library that is nowhere.
-pub fn unimportable(module: &Unimportable) -> Finding {
-    let name = clean(&module.missing, 100);
-    let text = format!(
-        "importing {} fails: {} needs {name}, which the loader does not find",
-        module.package, module.path
-    );
-    finding(Code::MissingLibrary, Severity::Error, text).at(&module.path).fixed_by(system_package(&name))
-}
-
-/// The advice for a library of the system: no wheel provides it.
-pub fn system_package(name: &str) -> Fix {
-    Fix::advice(format!(
-        "install the system package that provides {name} (`apt-file search {name}`, `dnf provides '*/{name}'`)"
-    ))
 }
 
 /// One process would load parts of two cuDNN releases. Each argument is a release and its folder.

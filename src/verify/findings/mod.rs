@@ -20,7 +20,7 @@ pub use machine::*;
 pub use packages::*;
 pub use smoke::*;
 
-pub(super) use installer::{install, reinstall};
+pub(super) use installer::{install, reinstall, system_package};
 
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;

@@ -1,0 +1,84 @@
+//! Libraries that cannot be loaded: damaged files, files for another processor, and missing libraries and symbols that make
+//! an import fail.
+
+use std::path::Path;
+
+use super::findings::{self, CannotLoad, Missing, Undefined};
+use super::paths::shown;
+use crate::model::finding::{Finding, Severity};
+use crate::model::fix::Fix;
+use crate::model::installed::{FileFault, Installed};
+use crate::model::native::{Native, Stale, Unreadable, UnreadableLibrary};
+
+/// Files that cannot be loaded, and modules whose import fails for want of a library.
+pub(super) fn files(native: &Native, installed: &Installed) -> Vec<Finding> {
+    let mut out = unreadable(native, installed);
+    let imports = native.unimportable.iter().map(Missing::Import);
+    out.extend(imports.map(|missing| findings::missing_library(Severity::Error, missing)));
+    out.extend(native.other_machine.iter().map(|library| {
+        let why = CannotLoad::OtherMachine(&library.machine, &library.interpreter);
+        let fix = reinstall(installed, &library.package);
+        findings::unreadable_library(&library.path, &library.package, why, fix)
+    }));
+    out
+}
+
+/// Reports libraries that cannot be read, except those that the file check reports.
+fn unreadable(native: &Native, installed: &Installed) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for UnreadableLibrary { package, path, why } in &native.unreadable {
+        let distribution = installed.distributions.iter().find(|d| d.name == *package);
+        let told = distribution.is_some_and(|d| {
+            d.faults.iter().any(|fault| match fault {
+                FileFault::Missing(p)
+                | FileFault::Size(p, ..)
+                | FileFault::AsPublished(p, ..)
+                | FileFault::Hash(p)
+                | FileFault::Unreadable(p, _) => p == path,
+                FileFault::OwnedTwice(..) => false,
+            })
+        });
+        match why {
+            // A `.so` file may be a linker script.
+            Unreadable::NotElf => {}
+            Unreadable::Damaged(_) if told => {}
+            Unreadable::Damaged(why) => {
+                let why = CannotLoad::Unreadable(why);
+                found.push(findings::unreadable_library(path, package, why, reinstall(installed, package)));
+            }
+        }
+    }
+    found
+}
+
+/// The command that installs a package again, as it is.
+pub(super) fn reinstall(installed: &Installed, package: &str) -> Fix {
+    Fix::command(findings::reinstall(installed, package, false))
+}
+
+/// Reports libraries with undefined symbols: one finding for each package, for the first of its libraries.
+pub(super) fn symbols(native: &Native, installed: &Installed, explained: &[&Path]) -> Vec<Finding> {
+    let mut out = Vec::new();
+    let mut told: Vec<&str> = Vec::new();
+    let is_explained = |stale: &Stale| explained.contains(&stale.loaded.as_path());
+    for found in native.undefined.iter().filter(|found| !found.stale.as_ref().is_some_and(is_explained)) {
+        if told.contains(&found.package.as_str()) {
+            continue;
+        }
+        told.push(&found.package);
+        let more = native.undefined.iter().filter(|other| other.package == found.package).count() - 1;
+        if found.of_torch && found.stale.is_none() && found.package != "torch" {
+            out.push(findings::extension_abi(found));
+            continue;
+        }
+        let cause = match &found.stale {
+            Some(stale) => Undefined::Stale {
+                loaded: shown(&stale.loaded),
+                instead_of: stale.instead_of.as_deref().map(shown),
+            },
+            None => Undefined::Nowhere { more, fix: reinstall(installed, &found.package) },
+        };
+        out.push(findings::undefined_symbol(found, cause));
+    }
+    out
+}

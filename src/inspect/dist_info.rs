@@ -93,6 +93,7 @@ pub fn read(prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
         patch: patch(prefix),
         interpreter: interpreter(prefix),
         distributions,
+        visible: Vec::new(),
         files_seen,
     })
 }

@@ -19,6 +19,7 @@ mod symbol_table;
 mod symbol_versions;
 mod symbols;
 mod traces;
+mod visible;
 mod wheel;
 
 pub use dist_info::{Depth, read};
@@ -32,4 +33,5 @@ pub use owner::Records;
 pub use prefix::PrefixError;
 pub use symbol_versions::of_bytes as symbol_versions_of_bytes;
 pub use traces::traces;
+pub use visible::visible;
 pub use wheel::{WheelError, is_library, open_wheel, size_of_libraries, text_of_wheel, wheel};

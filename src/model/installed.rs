@@ -24,8 +24,21 @@ pub struct Installed {
     pub interpreter: Option<Python>,
     /// The installed distributions, sorted by name.
     pub distributions: Vec<Distribution>,
+    /// Packages outside it, or without RECORD, that its Python can import too.
+    pub visible: Vec<Visible>,
     /// Number of recorded files that were checked.
     pub files_seen: usize,
+}
+
+/// A package that can be imported and is not one of [`Installed::distributions`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Visible {
+    /// Normalized name.
+    pub name: String,
+    /// Its version.
+    pub version: InstalledVersion,
+    /// The folder on Python's path that it is in.
+    pub folder: std::path::PathBuf,
 }
 
 impl Installed {

@@ -16,8 +16,13 @@ use crate::registry::{CudaPart, Effect, Registry, SameCuda};
 
 pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platform) -> Area {
     let mut found = super::packages::duplicates(installed);
+    let own = installed.distributions.iter().map(|d| (d.name.as_str(), &d.version));
+    let visible = installed.visible.iter().map(|v| (v.name.as_str(), &v.version));
     let versions: BTreeMap<&str, &Version> =
-        installed.distributions.iter().filter_map(|d| Some((d.name.as_str(), d.version.valid()?))).collect();
+        own.chain(visible).filter_map(|(name, version)| Some((name, version.valid()?))).collect();
+    // Anything fulfils a requirement whose version cannot be compared.
+    let is_unclear =
+        |name: &str| installed.visible.iter().any(|v| v.name == name && v.version.valid().is_none());
     let environment = marker_environment(installed.marker_python(), platform);
     for distribution in &installed.distributions {
         for line in &distribution.requires {
@@ -33,7 +38,7 @@ pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platfo
             let shown = crate::model::text::clean(line.split(';').next().unwrap_or(line).trim(), 80);
             let have = versions.get(name).copied();
             let broken = match (have, &requirement.version_or_url) {
-                (None, _) => true,
+                (None, _) => !is_unclear(name),
                 (Some(have), Some(VersionOrUrl::VersionSpecifier(specifiers))) => !specifiers.contains(have),
                 _ => false,
             };

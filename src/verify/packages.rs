@@ -35,7 +35,13 @@ pub(super) fn check(target: &Target, installed: &Installed) -> Area {
     for package in &target.packages {
         let name = package.name.as_str();
         let Some(own) = by_name.get(name).and_then(|l| l.first()) else {
-            found.push(findings::missing_package(name, &package.version, installed));
+            match installed.visible.iter().find(|visible| visible.name == name) {
+                Some(visible) if same_version(&package.version, &visible.version) => as_locked += 1,
+                Some(visible) => {
+                    found.push(findings::wrong_version(name, &visible.version, &package.version, installed));
+                }
+                None => found.push(findings::missing_package(name, &package.version, installed)),
+            }
             continue;
         };
         let before = found.len();

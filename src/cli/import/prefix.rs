@@ -14,9 +14,10 @@ use crate::verify::{PREINSTALLED_PACKAGES, requested};
 
 /// Reads an environment without running anything.
 pub(in crate::cli) fn read(folder: &Path) -> Result<Imported, CliError> {
-    let installed = inspect::read(folder, inspect::Depth::Sizes).map_err(|error| {
+    let mut installed = inspect::read(folder, inspect::Depth::Sizes).map_err(|error| {
         CliError::input(error.to_string()).hint("name the folder of a venv or a conda environment")
     })?;
+    installed.visible = inspect::visible(&installed, Path::new("/"), &|name| std::env::var(name).ok());
     let origin = folder.display().to_string();
     // A release of that name on an index would be another package.
     let (direct, of_index): (Vec<Distribution>, Vec<Distribution>) =
@@ -36,7 +37,8 @@ pub(in crate::cli) fn read(folder: &Path) -> Result<Imported, CliError> {
         }
         // The CUDA variant is imported once, as a limit of the stack.
         let version = match distribution.version.valid() {
-            Some(version) => version.clone().without_local().to_string(),
+            Some(version) if STACK_PACKAGES.contains(&name) => version.clone().without_local().to_string(),
+            Some(version) => version.to_string(),
             None => distribution.version.to_string(),
         };
         match root {
@@ -51,6 +53,16 @@ pub(in crate::cli) fn read(folder: &Path) -> Result<Imported, CliError> {
         if name == "torch" {
             out.limits.extend(distribution.variant.clone().map(|variant| ("variant", variant)));
         }
+    }
+    // Packages of the base Python that the environment's packages require: the lock names the versions that are imported.
+    let required: Vec<String> = installed
+        .distributions
+        .iter()
+        .flat_map(|distribution| &distribution.requires)
+        .map(|line| requirement_name(line))
+        .collect();
+    for visible in installed.visible.iter().filter(|visible| required.contains(&visible.name)) {
+        out.constraints.extend(visible.version.valid().map(|version| format!("{}=={version}", visible.name)));
     }
     for distribution in &direct {
         out.leave_out(&format!("{} (installed from a URL, a repository or a folder)", distribution.name));

@@ -168,13 +168,14 @@ pub(super) fn judge(
     let all_gpus = seen.gpus.as_ref().map_or(0, Vec::len);
     let mut machine = host::without(seen, &ignored, registry)?;
     let depth = if question.deep { inspect::Depth::Hashes } else { inspect::Depth::Sizes };
-    let installed = inspect::read(question.prefix, depth).map_err(|e| CliError::input(e.to_string()))?;
+    let mut installed = inspect::read(question.prefix, depth).map_err(|e| CliError::input(e.to_string()))?;
+    let root: PathBuf = std::env::var_os("ENVLOCK_SYSROOT").map_or_else(|| "/".into(), Into::into);
+    installed.visible = inspect::visible(&installed, &root, &|name| std::env::var(name).ok());
     let target = match (lock, question.target) {
         (None, _) => None,
         (Some(lock), Some(name)) => Some(lock::target(lock, Some(name))?),
         (Some(lock), None) => verify::installed_target(lock, &installed),
     };
-    let root: PathBuf = std::env::var_os("ENVLOCK_SYSROOT").map_or_else(|| "/".into(), Into::into);
     let around = inspect::loader::Surroundings {
         root: root.clone(),
         library_path: variable("LD_LIBRARY_PATH"),

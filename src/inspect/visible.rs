@@ -1,0 +1,196 @@
+//! Packages that an environment's Python can import although they are not in its site-packages with RECORD: those of the
+//! base Python of a venv with system packages, of the user's site-packages, of folders in `.pth` files and `PYTHONPATH`, and
+//! `.egg-info` and `.egg-link` installations. Only their names and versions are read.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::model::installed::{Installed, Visible};
+use crate::model::text::{clean, normalized_name};
+
+/// Maximum size of a text file that is read, in bytes.
+const MAX_FILE: u64 = 1 << 20;
+/// Maximum number of folders that are listed.
+const MAX_FOLDERS: usize = 200;
+/// Maximum number of entries of a folder.
+const MAX_ENTRIES: usize = 100_000;
+
+/// The packages, sorted by name; the first folder on Python's path wins. Packages in the environment's own site-packages
+/// with a `.dist-info` folder are left out.
+pub fn visible(
+    installed: &Installed,
+    root: &Path,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Vec<Visible> {
+    let mut out: BTreeMap<String, Visible> = BTreeMap::new();
+    for folder in folders(installed, root, variable).into_iter().take(MAX_FOLDERS) {
+        let is_own = folder == installed.site_packages;
+        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        for entry in entries.flatten().take(MAX_ENTRIES) {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let found = match name.rsplit_once('.') {
+                Some((stem, "dist-info")) if !is_own => named(stem),
+                Some((stem, "egg-info")) => egg_info(&entry.path(), stem),
+                _ => None,
+            };
+            let Some((name, version)) = found else { continue };
+            let known = installed.distributions.iter().any(|d| d.name == name);
+            if !known && !name.is_empty() {
+                let version = version.as_str().into();
+                let place = folder.clone();
+                out.entry(name.clone()).or_insert(Visible { name, version, folder: place });
+            }
+        }
+    }
+    out.into_values().collect()
+}
+
+/// The folders on Python's path, first `PYTHONPATH`, then the environment's, the user's, the base Python's.
+fn folders(installed: &Installed, root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Vec<PathBuf> {
+    let named = variable("PYTHONPATH").unwrap_or_default();
+    let mut out: Vec<PathBuf> = named.split(':').filter(|f| !f.is_empty()).map(PathBuf::from).collect();
+    out.push(installed.site_packages.clone());
+    out.extend(added(&installed.site_packages));
+    let config = text(&Path::new(&installed.prefix).join("pyvenv.cfg"));
+    let value = |key: &str| {
+        config.as_deref().unwrap_or_default().lines().find_map(|line| {
+            let (name, value) = line.split_once('=')?;
+            name.trim().eq_ignore_ascii_case(key).then(|| value.trim().to_owned())
+        })
+    };
+    let with_system = value("include-system-site-packages").is_some_and(|v| v.eq_ignore_ascii_case("true"));
+    let Some(python) = installed.python.filter(|_| config.is_none() || with_system) else { return out };
+    if variable("PYTHONNOUSERSITE").is_none_or(|v| v.is_empty())
+        && let Some(home) = variable("HOME")
+    {
+        out.push(PathBuf::from(home).join(format!(".local/lib/python{python}/site-packages")));
+    }
+    // Without pyvenv.cfg it is the base Python itself, which may have several folders.
+    let base = match value("home") {
+        Some(home) => PathBuf::from(home).parent().map(Path::to_path_buf),
+        None => Some(PathBuf::from(&installed.prefix)),
+    };
+    for base in base.into_iter().map(|base| under(root, &base)) {
+        for place in [
+            format!("local/lib/python{python}/dist-packages"),
+            "lib/python3/dist-packages".to_owned(),
+            format!("lib/python{python}/dist-packages"),
+            format!("lib/python{python}/site-packages"),
+            format!("lib64/python{python}/site-packages"),
+        ] {
+            let folder = base.join(place);
+            if folder != installed.site_packages {
+                out.extend(added(&folder));
+                out.push(folder);
+            }
+        }
+    }
+    out
+}
+
+/// A folder of the base Python below the root of the file system; test roots are not `/`.
+fn under(root: &Path, folder: &Path) -> PathBuf {
+    let inside = root.join(folder.strip_prefix("/").unwrap_or(folder));
+    if inside.is_dir() { inside } else { folder.to_path_buf() }
+}
+
+/// The folders that the `.pth` and `.egg-link` files of a folder add to Python's path.
+fn added(site: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(site) else { return Vec::new() };
+    let mut files: Vec<PathBuf> = entries.flatten().take(MAX_ENTRIES).map(|entry| entry.path()).collect();
+    files.retain(|file| file.extension().is_some_and(|e| e == "pth" || e == "egg-link"));
+    files.sort();
+    let mut out = Vec::new();
+    for text in files.iter().filter_map(|file| text(file)) {
+        let lines = text.lines().map(str::trim);
+        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with(['#', '.']));
+        let folders = lines.filter(|line| !line.starts_with("import ") && !line.starts_with("import\t"));
+        out.extend(folders.map(|line| site.join(line)).filter(|folder| folder.is_dir()));
+    }
+    out
+}
+
+/// The name and version of an `.egg-info` folder or file: from PKG-INFO, else from its name.
+fn egg_info(path: &Path, stem: &str) -> Option<(String, String)> {
+    let file = if path.is_dir() { path.join("PKG-INFO") } else { path.to_path_buf() };
+    let text = text(&file).unwrap_or_default();
+    // The header of a message ends at the first empty line.
+    let header = |key: &str| {
+        let lines = text.lines().take_while(|line| !line.is_empty());
+        lines.filter_map(|line| line.strip_prefix(key)).map(|value| clean(value.trim(), 100)).next()
+    };
+    match (header("Name:"), header("Version:")) {
+        (Some(name), Some(version)) => Some((normalized_name(&name), version)),
+        _ => named(stem),
+    }
+}
+
+/// The name and version in the name of a metadata folder: `numpy-2.1.0`, `numpy-2.1.0-py3.12`.
+fn named(stem: &str) -> Option<(String, String)> {
+    let (name, rest) = stem.split_once('-')?;
+    let version = rest.split_once("-py").map_or(rest, |(version, _)| version);
+    Some((normalized_name(name), clean(version, 100)))
+}
+
+fn text(file: &Path) -> Option<String> {
+    use std::io::Read as _;
+    // Opening a named pipe would block.
+    if !std::fs::metadata(file).ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    std::fs::File::open(file).ok()?.take(MAX_FILE).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::wheel::Python;
+
+    #[test]
+    fn packages_of_the_base_python_and_of_other_folders() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let base = dir.path().join("base");
+        let config = |system: &str| {
+            let home = base.join("bin").display().to_string();
+            write("env/pyvenv.cfg", &format!("home = {home}\nInclude-System-Site-Packages = {system}\n"));
+        };
+        write("env/lib/python3.12/site-packages/own-1.0.dist-info/METADATA", "");
+        write(
+            "env/lib/python3.12/site-packages/old-1.2-py3.12.egg-info",
+            "Metadata-Version: 1.1\nName: Old\nVersion: 1.2\n",
+        );
+        write(
+            "env/lib/python3.12/site-packages/dev.egg-link",
+            &format!("{}\n.", dir.path().join("src").display()),
+        );
+        write("src/dev.egg-info/PKG-INFO", "Name: dev\nVersion: 3.0\n\nVersion: 9\n");
+        write("base/lib/python3/dist-packages/numpy-1.26.4.dist-info/METADATA", "");
+        write("base/lib/python3.12/site-packages/numpy-2.0.0.dist-info/METADATA", "");
+        write("base/lib/python3.12/site-packages/own-0.5.dist-info/METADATA", "");
+        let seen = || -> Vec<String> {
+            let installed = Installed {
+                prefix: dir.path().join("env").display().to_string(),
+                site_packages: dir.path().join("env/lib/python3.12/site-packages"),
+                python: Some(Python::new(12)),
+                distributions: vec![crate::model::installed::Distribution {
+                    name: "own".to_owned(),
+                    ..Default::default()
+                }],
+                ..Installed::default()
+            };
+            let found = visible(&installed, Path::new("/"), &|_| None);
+            found.iter().map(|v| format!("{} {}", v.name, v.version)).collect()
+        };
+        config("false");
+        assert_eq!(seen(), ["dev 3.0", "old 1.2"]);
+        config("true");
+        assert_eq!(seen(), ["dev 3.0", "numpy 1.26.4", "old 1.2"]);
+    }
+}

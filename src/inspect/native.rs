@@ -64,9 +64,9 @@ pub fn native(installed: &Installed, around: &loader::Surroundings, loads: &Load
                 native.copies = copies(&loader, around, Path::new(&installed.prefix));
                 native.process = Some(loader.process().clone());
             }
-            native.other_machine = other_machine(&loader, &native.own);
             open_other_modules(&mut loader, installed, &native.own);
             let mut imports = Imports::new(&installed.site_packages);
+            native.other_machine = other_machine(&loader, installed, &native.own, &mut imports);
             native.unimportable = unimportable(&loader, &native.own, of_framework.1, &mut imports);
             native.undefined = undefined(&loader, &native, of_framework.0, &mut imports);
         }
@@ -150,16 +150,27 @@ fn unimportable(
     out
 }
 
-/// Libraries for another processor that the process would load, or whose name it does not find.
-fn other_machine(loader: &Loader, own: &[OwnLibrary]) -> Vec<OtherMachine> {
+/// Libraries for another processor whose name the process does not find, and modules that an import loads.
+fn other_machine(
+    loader: &Loader,
+    installed: &Installed,
+    own: &[OwnLibrary],
+    imports: &mut Imports<'_>,
+) -> Vec<OtherMachine> {
     let missing: BTreeSet<&str> = loader.process().missing.iter().map(|m| m.name.as_str()).collect();
-    let wanted = |library: &&OwnLibrary| {
-        let file = library.library.path.rsplit('/').next().unwrap_or_default();
+    let mut wanted = |library: &&OwnLibrary| {
+        let path = &library.library.path;
+        let file = path.rsplit('/').next().unwrap_or_default();
         let soname = library.library.soname.as_deref();
-        missing.contains(file) || soname.is_some_and(|soname| missing.contains(soname))
+        // A package may bring modules for several processors; their names say for which.
+        let is_named_so = file.contains(library.library.machine.as_str());
+        let is_module = !alternatives::modules(std::slice::from_ref(path), installed.python).is_empty();
+        missing.contains(file)
+            || soname.is_some_and(|soname| missing.contains(soname))
+            || (is_module && !is_named_so && imports.load(path))
     };
     let other = own.iter().filter(|library| library.library.machine != loader.machine());
-    let found = other.filter(wanted).map(|library| OtherMachine {
+    let found = other.filter(|library| wanted(library)).map(|library| OtherMachine {
         package: library.package.clone(),
         path: library.library.path.clone(),
         machine: library.library.machine.clone(),

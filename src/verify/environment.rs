@@ -1,6 +1,6 @@
 //! Checks installed packages against each other: unmet requirements and known incompatibilities.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pep440_rs::Version;
 use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
@@ -9,7 +9,7 @@ use super::{Area, AreaKind, findings};
 use crate::compatibility::cuda_of_variant;
 use crate::model::finding::Finding;
 use crate::model::fix::Fix;
-use crate::model::installed::Installed;
+use crate::model::installed::{Distribution, Installed};
 use crate::model::metadata::marker_environment;
 use crate::model::platform::Platform;
 use crate::registry::{CudaPart, Effect, Registry, SameCuda};
@@ -23,29 +23,23 @@ pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platfo
     // Anything fulfils a requirement whose version cannot be compared.
     let is_unclear =
         |name: &str| installed.visible.iter().any(|v| v.name == name && v.version.valid().is_none());
-    let environment = marker_environment(installed.marker_python(), platform);
-    for distribution in &installed.distributions {
-        for line in &distribution.requires {
-            let Ok(requirement) = line.parse::<Requirement<VerbatimUrl>>() else { continue };
-            // Without the patch release such a marker cannot be evaluated.
-            if installed.marker_python().patch.is_none() && line.contains("python_full_version") {
-                continue;
-            }
-            if !requirement.marker.evaluate(&environment, &[]) {
-                continue;
-            }
-            let name: &str = requirement.name.as_ref();
-            let shown = crate::model::text::clean(line.split(';').next().unwrap_or(line).trim(), 80);
-            let have = versions.get(name).copied();
-            let broken = match (have, &requirement.version_or_url) {
-                (None, _) => !is_unclear(name),
-                (Some(have), Some(VersionOrUrl::VersionSpecifier(specifiers))) => !specifiers.contains(have),
-                _ => false,
-            };
-            if broken {
-                let have = have.map(|version| (name, version));
-                found.push(findings::broken_requirement(&distribution.name, &shown, have));
-            }
+    let active = active_requirements(installed, platform);
+    for (distribution, line, requirement) in &active {
+        let name: &str = requirement.name.as_ref();
+        let shown = crate::model::text::clean(line.split(';').next().unwrap_or(line).trim(), 80);
+        let have = versions.get(name).copied();
+        let broken = match (have, &requirement.version_or_url) {
+            (None, _) => !is_unclear(name),
+            (Some(have), Some(VersionOrUrl::VersionSpecifier(specifiers))) => !specifiers.contains(have),
+            _ => false,
+        };
+        if broken {
+            let have = have.map(|version| (name, version));
+            // All requirements on the package together, so that the command does not break another one.
+            let of_name = active.iter().filter(|(.., other)| other.name == requirement.name);
+            let asked: BTreeSet<String> = of_name.map(|(.., other)| without_marker(other)).collect();
+            let fix = Fix::command(findings::install(installed, asked.iter().map(String::as_str)));
+            found.push(findings::broken_requirement(&distribution.name, &shown, have, fix));
         }
     }
     for advisory in registry.advisories() {
@@ -58,7 +52,7 @@ pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platfo
             && !specifiers.contains(have)
         {
             let text = format!("{}; {name} {have} is installed", advisory.text);
-            let fix = Fix::command(findings::install(installed, &requirement.to_string()));
+            let fix = Fix::command(findings::install(installed, [requirement.to_string().as_str()]));
             found.push(findings::known_incompatible(text, name, fix));
         }
     }
@@ -66,6 +60,33 @@ pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platfo
     let agree = if found.is_empty() { ", their requirements agree" } else { "" };
     let summary = format!("{} installed{agree}", installed.distributions.len());
     Area { kind: AreaKind::Packages, findings: found, summary, as_locked: None }
+}
+
+type Line = Requirement<VerbatimUrl>;
+
+/// The requirements of installed packages that apply without extras: the package, the line and its parsed form.
+fn active_requirements(installed: &Installed, platform: Platform) -> Vec<(&Distribution, &str, Line)> {
+    let environment = marker_environment(installed.marker_python(), platform);
+    let mut out = Vec::new();
+    for distribution in &installed.distributions {
+        for line in &distribution.requires {
+            let Ok(requirement) = line.parse::<Line>() else { continue };
+            // Without the patch release such a marker cannot be evaluated.
+            if installed.marker_python().patch.is_none() && line.contains("python_full_version") {
+                continue;
+            }
+            if requirement.marker.evaluate(&environment, &[]) {
+                out.push((distribution, line.as_str(), requirement));
+            }
+        }
+    }
+    out
+}
+
+/// A requirement as an installer takes it: `numpy[x]>=2`.
+fn without_marker(requirement: &Line) -> String {
+    let plain = Requirement { marker: Default::default(), ..requirement.clone() };
+    plain.to_string()
 }
 
 /// A package that is built for another CUDA version than torch, and whose import raises for it.

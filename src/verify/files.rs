@@ -24,7 +24,7 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
         let name = &distribution.name;
         let conda = distribution.installer.as_deref() == Some("conda");
         if !distribution.record_readable && !conda {
-            found.push(findings::unreadable_record(name, &distribution.dist_info));
+            found.push(findings::unreadable_record(name, &distribution.dist_info, installed));
         }
         let mut missing = Group::default();
         let mut altered = Group::default();

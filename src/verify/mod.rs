@@ -122,18 +122,13 @@ pub fn native(
     expect_driver_library: bool,
     registry: &Registry,
 ) -> Vec<Area> {
-    // Without a framework there are no libraries to check.
-    if native.process.is_none()
-        && native.not_done.is_none()
-        && native.unreadable.is_empty()
-        && !native.interpreter_missing
-    {
-        return Vec::new();
-    }
-    vec![
+    let areas = vec![
         libraries::check(native, installed, host, expect_driver_library, registry),
         gpu_code::check(native, installed, host, registry),
-    ]
+    ];
+    // Without a framework there is no process to summarize.
+    let is_empty = native.process.is_none() && areas.iter().all(|area| area.findings.is_empty());
+    if is_empty { Vec::new() } else { areas }
 }
 
 /// Checks how the environment was installed. `locked`: whether a package is in the lock.

@@ -6,6 +6,7 @@ mod containers;
 mod context;
 mod diagnose;
 mod export;
+mod fixes;
 mod frameworks;
 mod index;
 mod learn;

@@ -129,11 +129,14 @@ impl Wheel {
             about.push_str(&format!("Tag: {}-{}-{}\n", pythons[0], abis[0], platforms[0]));
         }
         add(&format!("{info}/WHEEL"), about.as_bytes());
-        // Installers take a RECORD without digests.
-        let own = self.files.iter().map(|(path, _)| path.clone());
-        let rest = ["filler.bin".to_owned()].into_iter();
-        let rest = rest.chain(["METADATA", "WHEEL", "RECORD"].map(|file| format!("{info}/{file}")));
-        let record: String = own.chain(rest).map(|path| format!("{path},,\n")).collect();
+        let line = |path: &str, bytes: &[u8]| {
+            format!("{path},sha256={},{}\n", super::verify::base64(&Sha256::digest(bytes)), bytes.len())
+        };
+        let mut record: String = self.files.iter().map(|(path, bytes)| line(path, bytes)).collect();
+        record.push_str(&line("filler.bin", &vec![7; self.filler]));
+        record.push_str(&line(&format!("{info}/METADATA"), metadata.as_bytes()));
+        record.push_str(&line(&format!("{info}/WHEEL"), about.as_bytes()));
+        record.push_str(&format!("{info}/RECORD,,\n"));
         add(&format!("{info}/RECORD"), record.as_bytes());
         let bytes = archive.finish().unwrap().into_inner();
         let page = Page {

@@ -1,7 +1,7 @@
 //! Findings about the files that RECORD lists.
 
 use super::finding;
-use super::installer::reinstall;
+use super::installer::{install_over, reinstall};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::installed::Installed;
@@ -16,9 +16,11 @@ pub struct FileGroup {
 }
 
 /// A package's RECORD is missing or cannot be read.
-pub fn unreadable_record(name: &str, dist_info: &str) -> Finding {
+pub fn unreadable_record(name: &str, dist_info: &str, installed: &Installed) -> Finding {
     let text = format!("{name} has no readable RECORD: its files could not be checked");
-    finding(Code::UnreadableRecord, Severity::Warning, text).at(dist_info)
+    finding(Code::UnreadableRecord, Severity::Warning, text)
+        .at(dist_info)
+        .fixed_by(Fix::command(install_over(installed, name)))
 }
 
 /// Files that a package's RECORD lists are missing.

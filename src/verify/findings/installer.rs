@@ -25,9 +25,13 @@ fn install_into(installed: &Installed) -> (String, bool) {
     }
 }
 
-/// The command that installs a requirement.
-pub(in crate::verify) fn install(installed: &Installed, requirement: &str) -> String {
-    format!("{} {}", install_into(installed).0, shell_word(requirement))
+/// The command that installs what fulfils all of these requirements.
+pub(in crate::verify) fn install<'r>(
+    installed: &Installed,
+    requirements: impl IntoIterator<Item = &'r str>,
+) -> String {
+    let words: Vec<String> = requirements.into_iter().map(shell_word).collect();
+    format!("{} {}", install_into(installed).0, words.join(" "))
 }
 
 /// The command that reinstalls a package at its installed version; its dependencies too, where one of them may be missing.
@@ -38,6 +42,22 @@ pub(in crate::verify) fn reinstall(installed: &Installed, name: &str, with_depen
     let again = if is_uv { "--reinstall" } else { "--force-reinstall" };
     let alone = if with_dependencies { "" } else { " --no-deps" };
     format!("{command} {again}{alone} {}", shell_word(&format!("{name}{version}")))
+}
+
+/// The command that installs a package at its installed version without removing the present one, which needs RECORD.
+pub(in crate::verify) fn install_over(installed: &Installed, name: &str) -> String {
+    let found = installed.distributions.iter().find(|d| d.name == name);
+    let version = found.map(|d| format!("=={}", d.version)).unwrap_or_default();
+    let dist_info = found.map(|d| installed.site_packages.join(&d.dist_info)).unwrap_or_default();
+    let (command, is_uv) = install_into(installed);
+    let package = shell_word(&format!("{name}{version}"));
+    match is_uv {
+        // uv does not install over a package that it cannot remove.
+        true => {
+            format!("rm -r {} && {command} --no-deps {package}", shell_word(&dist_info.to_string_lossy()))
+        }
+        false => format!("{command} --ignore-installed --no-deps {package}"),
+    }
 }
 
 /// The command that installs the locked packages.
@@ -73,7 +93,7 @@ mod tests {
         );
         let uv = of(&[("a", "uv"), ("b", "uv"), ("pip", "pip")]);
         assert_eq!(reinstall(&uv, "a", true), "uv pip install --python '/opt/my env' --reinstall a==1.0");
-        assert_eq!(install(&uv, "a<2"), "uv pip install --python '/opt/my env' 'a<2'");
+        assert_eq!(install(&uv, ["a<2"]), "uv pip install --python '/opt/my env' 'a<2'");
         assert!(install_lock(&of(&[])).ends_with("-m pip install --require-hashes -r r.txt"));
     }
 }

@@ -66,12 +66,17 @@ pub fn extra_package(name: &str) -> Finding {
 }
 
 /// A requirement of a package is not met: the required package is missing, or `found` has the wrong version.
-pub fn broken_requirement(name: &str, requirement: &str, found: Option<(&str, &Version)>) -> Finding {
+pub fn broken_requirement(
+    name: &str,
+    requirement: &str,
+    found: Option<(&str, &Version)>,
+    fix: Fix,
+) -> Finding {
     let text = match found {
         None => format!("{name} needs {requirement}, which is not installed"),
         Some((other, version)) => format!("{name} needs {requirement}, {other} {version} is installed"),
     };
-    finding(Code::BrokenRequirement, Severity::Error, text).at(name)
+    finding(Code::BrokenRequirement, Severity::Error, text).at(name).fixed_by(fix)
 }
 
 /// Installed packages are known to be incompatible.

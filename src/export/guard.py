@@ -66,8 +66,13 @@ def _envlock_guard():
         name = framework["import"]
         try:
             imported = importlib.import_module(name)
-        except ImportError as failed:
-            error("missing-package", "%s cannot be imported: %s" % (name, failed))
+        except Exception as failed:  # A missing library is an OSError, a broken installation anything.
+            error("missing-package", "%s cannot be imported: %s: %s" % (name, type(failed).__name__, failed))
+            continue
+        # A folder or a file of that name before the framework in sys.path.
+        if not isinstance(getattr(imported, "__version__", None), str):
+            place = getattr(imported, "__file__", None) or list(getattr(imported, "__path__", ["unknown"]))[0]
+            error("shadowed-package", "`import %s` finds %s, which is not %s: rename or remove it" % (name, place, name))
             continue
         parts = imported.__version__.split("+")
         if parts[0] != framework["version"]:
@@ -76,10 +81,17 @@ def _envlock_guard():
             error("wrong-variant", "torch is built for %s, %s is locked" % (parts[1], locked["variant"]))
         if not framework["gpu"]:
             continue
-        gpus = {"torch": torch_gpus, "tensorflow": tensorflow_gpus, "jax": jax_gpus}[name](imported)
+        try:
+            gpus = {"torch": torch_gpus, "tensorflow": tensorflow_gpus, "jax": jax_gpus}[name](imported)
+        except Exception as failed:
+            error("not-judged", "%s cannot query the GPUs: %s: %s" % (name, type(failed).__name__, failed))
+            continue
         if not gpus:
             # `envlock verify` reports the same with --require-gpu.
-            error("not-judged", "%s finds no GPU, but the lock needs one" % name)
+            hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
+            hidden = "" if hidden is None else ", CUDA_VISIBLE_DEVICES is %r" % hidden
+            error("not-judged", "%s finds no GPU, but the lock needs one%s. Check: `nvidia-smi` lists the GPUs; "
+                  "CUDA_VISIBLE_DEVICES does not hide them; a container is started with `--gpus all`" % (name, hidden))
         for label, capability in gpus:
             if capability is None:
                 continue

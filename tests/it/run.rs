@@ -184,6 +184,46 @@ fn the_snippet_knows_the_last_driver_of_a_gpu() {
     assert!(text.contains("error[driver-too-old]"), "{text}");
 }
 
+/// Whatever stands in the place of torch, the snippet says what is wrong and never fails itself.
+#[test]
+fn the_snippet_has_no_traceback() {
+    let context = TestContext::new();
+    let machine = ["--gpu", "V100", "--driver", "580.159.04", "--python", "3.12"];
+    context.run(&[&["resolve", "torch==2.9.1", "--stack-only"], &machine[..]].concat()).expect(0);
+    let snippet = context.run(&["guard"]).expect(0).stdout;
+    let script = snippet.replace("if python != locked[\"python\"]:", "if False:");
+    context.write("train.py", &format!("{script}print('trained')\n"));
+    let cuda = "class backends:\n    class cudnn:\n        version = lambda: 91002\nclass cuda:\n";
+    for (torch, expected) in [
+        (String::new(), "error[shadowed-package]: `import torch` finds"),
+        ("__version__ = 2\n".to_owned(), "error[shadowed-package]"),
+        (
+            "raise OSError('libcudart.so.12: cannot open')\n".to_owned(),
+            "cannot be imported: OSError: libcudart",
+        ),
+        ("1 / 0\n".to_owned(), "cannot be imported: ZeroDivisionError"),
+        ("__version__ = '2.9.1+cu128'\n".to_owned(), "cannot query the GPUs: AttributeError"),
+        (
+            format!("__version__ = '2.9.1+cu128'\n{cuda}    is_available = lambda: 1 / 0\n"),
+            "cannot query the GPUs: ZeroDivisionError",
+        ),
+        (
+            format!("__version__ = '2.9.1+cu128'\n{cuda}    is_available = lambda: False\n"),
+            "CUDA_VISIBLE_DEVICES is '7'. Check: `nvidia-smi` lists the GPUs",
+        ),
+    ] {
+        context.write("torch.py", &torch);
+        let mut python = Command::new("python3");
+        python.arg(context.project().join("train.py")).env("CUDA_VISIBLE_DEVICES", "7");
+        let Ok(out) = python.env("PYTHONDONTWRITEBYTECODE", "1").output() else {
+            return skipped("no python3 here");
+        };
+        let text = String::from_utf8_lossy(&out.stderr);
+        assert!(!out.status.success() && text.contains(expected), "{expected}: {text}");
+        assert!(!text.contains("Traceback"), "{text}");
+    }
+}
+
 #[test]
 fn venv_beside_the_lock_is_found_and_not_executed() {
     let Some(mut env) = Environment::new() else { return };

@@ -94,6 +94,7 @@ pub fn read(prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
         interpreter: interpreter(prefix),
         distributions,
         visible: Vec::new(),
+        pytorch_index: String::new(),
         files_seen,
     })
 }

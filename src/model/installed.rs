@@ -26,6 +26,8 @@ pub struct Installed {
     pub distributions: Vec<Distribution>,
     /// Packages outside it, or without RECORD, that its Python can import too.
     pub visible: Vec<Visible>,
+    /// The address of the pytorch index, for the commands that install its builds.
+    pub pytorch_index: String,
     /// Number of recorded files that were checked.
     pub files_seen: usize,
 }

@@ -2,8 +2,9 @@
 //! PATH belongs to another environment.
 
 use crate::model::fix::Fix;
-use crate::model::installed::Installed;
+use crate::model::installed::{Distribution, Installed};
 use crate::model::text::shell_word;
+use crate::registry::STACK_PACKAGES;
 
 /// The advice for a library of the system: no wheel provides it.
 pub fn system_package(name: &str) -> Fix {
@@ -41,7 +42,17 @@ pub(in crate::verify) fn reinstall(installed: &Installed, name: &str, with_depen
     let (command, is_uv) = install_into(installed);
     let again = if is_uv { "--reinstall" } else { "--force-reinstall" };
     let alone = if with_dependencies { "" } else { " --no-deps" };
-    format!("{command} {again}{alone} {}", shell_word(&format!("{name}{version}")))
+    let index = found.and_then(|d| index_option(installed, d)).unwrap_or_default();
+    format!("{command} {again}{alone} {}{index}", shell_word(&format!("{name}{version}")))
+}
+
+/// The option for the index of a build with a CUDA variant in its version, `2.9.1+cu128`: PyPI does not have it.
+fn index_option(installed: &Installed, of: &Distribution) -> Option<String> {
+    let version = of.version.valid().filter(|version| version.is_local() && !of.is_direct)?;
+    let local: Vec<String> = version.local().iter().map(ToString::to_string).collect();
+    let is_stack = STACK_PACKAGES.contains(&of.name.as_str()) && !installed.pytorch_index.is_empty();
+    let address = format!("{}/{}", installed.pytorch_index.trim_end_matches('/'), local.join("."));
+    is_stack.then(|| format!(" --index-url {}", shell_word(&address)))
 }
 
 /// The command that installs a package at its installed version without removing the present one, which needs RECORD.
@@ -69,7 +80,6 @@ pub(in crate::verify) fn install_lock(installed: &Installed) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::installed::Distribution;
 
     #[test]
     fn the_environments_own_installer_is_used() {
@@ -94,6 +104,14 @@ mod tests {
         let uv = of(&[("a", "uv"), ("b", "uv"), ("pip", "pip")]);
         assert_eq!(reinstall(&uv, "a", true), "uv pip install --python '/opt/my env' --reinstall a==1.0");
         assert_eq!(install(&uv, ["a<2"]), "uv pip install --python '/opt/my env' 'a<2'");
+        // A build of the pytorch index is not on PyPI.
+        let mut torch = of(&[("torch", "uv")]);
+        torch.distributions[0].version = "2.9.1+cu128".into();
+        torch.pytorch_index = "https://download.pytorch.org/whl".to_owned();
+        assert_eq!(
+            reinstall(&torch, "torch", false),
+            "uv pip install --python '/opt/my env' --reinstall --no-deps torch==2.9.1+cu128 --index-url https://download.pytorch.org/whl/cu128"
+        );
         assert!(install_lock(&of(&[])).ends_with("-m pip install --require-hashes -r r.txt"));
     }
 }

@@ -59,6 +59,9 @@ fn packages() -> Option<Vec<(&'static str, Wheel)>> {
                 .bytes("native/_core.so", &module)
                 .bytes("native/libown.so", &own),
         ),
+        ("pypi", wheel("pytorch-lightning", "1.9.5").file("pytorch_lightning/__init__.py", "x = 1\n")),
+        ("pypi", wheel("setuptools", "70.0.0").file("setuptools/__init__.py", "x = 70\n")),
+        ("pypi", wheel("setuptools", "82.0.0").file("setuptools/__init__.py", "x = 82\n")),
         ("pypi", wheel("alpha-gpu", "2.0").file("alpha/__init__.py", "x = 'on the GPU'\n")),
     ])
 }
@@ -212,6 +215,7 @@ fn every_fix_repairs(env: &Repaired) {
         install("alpha-gpu");
         install(if env.uv.is_some() { "--reinstall alpha==2.0" } else { "--force-reinstall alpha==2.0" });
     });
+    env.repairs("known-incompatible", |_| install("pytorch-lightning==1.9.5 setuptools==82.0.0"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Reads installed packages and libraries from files. Nothing is imported, run or loaded.
 
 mod alternatives;
+mod copies;
 mod dist_info;
 mod elf;
 mod environment;
@@ -14,6 +15,7 @@ pub mod loader;
 mod native;
 mod owner;
 mod prefix;
+mod process;
 mod record;
 mod symbol_table;
 mod symbol_versions;
@@ -28,9 +30,10 @@ pub use environment::{Chosen, Environment, NoEnvironment};
 pub use fatbin::read as device_code;
 pub use fingerprint::Fingerprint;
 pub use library::{Detail, library, library_of_bytes};
-pub use native::{Loads, native};
+pub use native::native;
 pub use owner::Records;
 pub use prefix::PrefixError;
+pub use process::Loads;
 pub use symbol_versions::of_bytes as symbol_versions_of_bytes;
 pub use traces::traces;
 pub use visible::visible;

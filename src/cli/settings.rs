@@ -1,4 +1,5 @@
-//! Combines options, manifest and defaults into the input of a solve.
+//! Combines options, manifest and defaults into the input of a solve. Which environment a command is about is decided in
+//! `inspect/environment.rs`, which machine in `cli/host.rs`.
 
 use std::path::{Path, PathBuf};
 

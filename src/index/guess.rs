@@ -39,7 +39,7 @@ pub struct Guess {
     /// Packages that are not prefetched, because their index depends on the chosen build.
     pub not_prefetched: Vec<String>,
     /// Packages that come from a specific index.
-    pub owners: Vec<crate::model::request::IndexOwner>,
+    pub owners: Vec<crate::model::index_owner::IndexOwner>,
     /// Package and specifiers of the user's requirements and constraints, to guess releases.
     pub wanted: Vec<(String, pep440_rs::VersionSpecifiers)>,
 }
@@ -96,7 +96,7 @@ impl Guess {
                 if self.not_prefetched.contains(&project) {
                     return None;
                 }
-                let index = crate::model::request::owner(&project, &self.owners).to_owned();
+                let index = crate::model::index_owner::owner(&project, &self.owners).to_owned();
                 let mut specifiers: Vec<VersionSpecifiers> =
                     self.wanted.iter().filter(|(name, _)| *name == project).map(|(_, s)| s.clone()).collect();
                 match &requirement.version_or_url {

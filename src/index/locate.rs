@@ -1,4 +1,5 @@
-//! Finds the URL of the index `pypi` in the configuration.
+//! Finds the URL of the index `pypi` in the configuration. Which index a package is taken from is decided in
+//! `model/index_owner.rs`.
 //!
 //! The order: `--index-url`, then `ENVLOCK_INDEX_URL`, `UV_DEFAULT_INDEX`, `UV_INDEX_URL`,
 //! `PIP_INDEX_URL`, then envlock.toml, then pip's and uv's configuration files, then the default set at

@@ -234,7 +234,8 @@ fn is_older(file: &std::fs::Metadata, record: Option<&std::fs::Metadata>) -> boo
         use std::os::unix::fs::MetadataExt as _;
         let modified = |m: &std::fs::Metadata| (m.mtime(), m.mtime_nsec());
         let changed = |m: &std::fs::Metadata| (m.ctime(), m.ctime_nsec());
-        modified(file) < modified(record) && changed(file) < changed(record)
+        // The clock of file systems ticks every few milliseconds: both may be written in one tick.
+        modified(file) < modified(record) && changed(file) <= changed(record)
     }
     #[cfg(not(unix))]
     {

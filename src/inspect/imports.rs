@@ -4,46 +4,66 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use super::alternatives;
+use crate::model::wheel::Python;
+
 /// Maximum size of a source file that is read, in bytes.
 const MAX_SOURCE: u64 = 4 << 20;
+/// Maximum number of names in one import statement.
+const MAX_NAMES: usize = 1_000;
 /// Maximum number of modules that are followed.
 const MAX_MODULES: usize = 5_000;
 
 /// What importing packages loads; each package is read once.
 pub(super) struct Imports<'s> {
     site: &'s Path,
+    python: Option<Python>,
     reached: BTreeMap<String, BTreeSet<PathBuf>>,
 }
 
 impl<'s> Imports<'s> {
-    /// The imports of packages in site-packages.
-    pub fn new(site: &'s Path) -> Imports<'s> {
-        Imports { site, reached: BTreeMap::new() }
+    /// The imports of packages in site-packages, by a Python.
+    pub fn new(site: &'s Path, python: Option<Python>) -> Imports<'s> {
+        Imports { site, python, reached: BTreeMap::new() }
     }
 
     /// Whether importing the package that a module is in loads the module. `module` is relative to site-packages.
     pub fn load(&mut self, module: &str) -> bool {
         // A public module beside the packages is imported by its name.
         let Some((root, _)) = module.split_once('/') else { return !module.starts_with('_') };
-        let site = self.site;
-        let files = self.reached.entry(root.to_owned()).or_insert_with(|| reached(site, root));
+        let (site, python) = (self.site, self.python);
+        let files = self.reached.entry(root.to_owned()).or_insert_with(|| reached(site, root, python));
         files.contains(Path::new(module))
     }
 }
 
-/// The files that importing `root` loads, relative to site-packages: source files and extension modules.
-fn reached(site: &Path, root: &str) -> BTreeSet<PathBuf> {
-    let mut walk = Walk { site, files: BTreeSet::new(), queue: Vec::new() };
+/// Words of packages that load libraries themselves, or change how the loader resolves symbols: nothing is certain then.
+const LOADS_ITSELF: [&str; 6] =
+    ["CDLL", "dlopen", "setdlopenflags", "LoadLibrary", "load_library", "add_dll_directory"];
+
+/// The files that importing `root` certainly loads, relative to site-packages: source files and extension modules. None if
+/// one of the source files loads libraries itself.
+fn reached(site: &Path, root: &str, python: Option<Python>) -> BTreeSet<PathBuf> {
+    let mut walk = Walk { site, python, files: BTreeSet::new(), queue: Vec::new(), folders: BTreeMap::new() };
     walk.import(root);
     while let Some((module, file)) = walk.queue.pop() {
         if walk.files.len() > MAX_MODULES {
             break;
         }
         let Some(text) = source(&site.join(&file)) else { continue };
+        if LOADS_ITSELF.iter().any(|word| text.contains(word)) {
+            return BTreeSet::new();
+        }
         let is_package = file.ends_with("__init__.py");
         for statement in statements(&text) {
-            for name in imported(&statement, &module, is_package) {
-                walk.import(&name);
+            let names = imported(&statement, &module, is_package);
+            let Some((base, members)) = names.split_first() else { continue };
+            walk.import(base);
+            for member in members {
+                // A package's own attribute of that name comes before the submodule.
+                if *base == module || !statement.starts_with("from ") || !walk.mentions(base, member) {
+                    walk.import(member);
+                }
             }
         }
     }
@@ -52,9 +72,12 @@ fn reached(site: &Path, root: &str) -> BTreeSet<PathBuf> {
 
 struct Walk<'s> {
     site: &'s Path,
+    python: Option<Python>,
     files: BTreeSet<PathBuf>,
     /// Modules to read, with their files.
     queue: Vec<(String, PathBuf)>,
+    /// The names of the extension modules in the folders that were listed.
+    folders: BTreeMap<PathBuf, Vec<String>>,
 }
 
 impl Walk<'_> {
@@ -76,8 +99,16 @@ impl Walk<'_> {
         }
     }
 
+    /// Whether a package's `__init__.py` has the last part of a member's name as a word.
+    fn mentions(&self, package: &str, member: &str) -> bool {
+        let file: PathBuf = package.split('.').collect::<PathBuf>().join("__init__.py");
+        let Some(text) = source(&self.site.join(file)) else { return false };
+        let name = member.rsplit('.').next().unwrap_or(member);
+        text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name)
+    }
+
     /// The file of a module, in Python's order: a package, an extension module, a source file.
-    fn find(&self, dotted: &str) -> Option<PathBuf> {
+    fn find(&mut self, dotted: &str) -> Option<PathBuf> {
         let path: PathBuf = dotted.split('.').collect();
         let package = path.join("__init__.py");
         if self.site.join(&package).is_file() {
@@ -85,19 +116,27 @@ impl Walk<'_> {
         }
         let stem = path.file_name()?.to_str()?.to_owned();
         let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
-        if let Ok(list) = std::fs::read_dir(self.site.join(&folder)) {
-            let mut names: Vec<String> =
-                list.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
-            names.sort();
-            let is_extension =
-                |name: &String| name.ends_with(".so") && name.split('.').next() == Some(stem.as_str());
-            if let Some(name) = names.iter().find(|name| is_extension(name)) {
-                return Some(folder.join(name));
-            }
+        let (site, python) = (self.site, self.python);
+        let modules = self
+            .folders
+            .entry(folder.clone())
+            .or_insert_with(|| extension_modules(&site.join(&folder), python));
+        if let Some(name) = modules.iter().find(|name| name.split('.').next() == Some(stem.as_str())) {
+            return Some(folder.join(name));
         }
         let source = path.with_extension("py");
         self.site.join(&source).is_file().then_some(source)
     }
+}
+
+/// The names of the extension modules in a folder that a Python can import, sorted.
+fn extension_modules(folder: &Path, python: Option<Python>) -> Vec<String> {
+    let Ok(list) = std::fs::read_dir(folder) else { return Vec::new() };
+    let names = list.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> =
+        names.filter(|name| name.ends_with(".so") && alternatives::is_for(name, python)).collect();
+    names.sort();
+    names
 }
 
 fn source(file: &Path) -> Option<String> {
@@ -112,6 +151,7 @@ fn statements(text: &str) -> Vec<String> {
     let mut out = Vec::new();
     let mut quote: Option<&str> = None;
     let mut open: Option<String> = None;
+    let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n").replace('\r', "\n");
     for line in text.lines() {
         if let Some(end) = quote {
             if line.matches(end).count() % 2 == 1 {
@@ -120,6 +160,13 @@ fn statements(text: &str) -> Vec<String> {
             continue;
         }
         let code = line.split('#').next().unwrap_or_default().trim_end();
+        let quotes = |text: &str| text.matches("\"\"\"").count() + text.matches("'''").count();
+        if quotes(code) != quotes(line) {
+            // A quote behind `#` is in a comment or in a string: what follows cannot be read.
+            return out;
+        }
+        let words = code.split_whitespace().collect::<Vec<_>>().join(" ").replacen("from.", "from .", 1);
+        let code = if code.starts_with(char::is_whitespace) { code } else { words.as_str() };
         if let Some(mut statement) = open.take() {
             statement.push(' ');
             statement.push_str(code.trim_end_matches('\\').trim());
@@ -137,7 +184,14 @@ fn statements(text: &str) -> Vec<String> {
         let statement = code.trim_end_matches('\\').to_owned();
         match continues {
             true => open = Some(statement),
-            false => out.push(statement),
+            false => {
+                let parts = statement.split(';').map(str::trim);
+                out.extend(
+                    parts
+                        .filter(|part| part.starts_with("import ") || part.starts_with("from "))
+                        .map(str::to_owned),
+                );
+            }
         }
     }
     out
@@ -145,10 +199,10 @@ fn statements(text: &str) -> Vec<String> {
 
 /// The absolute names of the modules that a statement may import. `module` is the importing module.
 fn imported(statement: &str, module: &str, is_package: bool) -> Vec<String> {
-    let first = statement.split(';').next().unwrap_or_default();
+    let first = statement.split(';').next().unwrap_or_default().trim();
     let name_of = |item: &str| item.split(" as ").next().unwrap_or_default().trim().to_owned();
     if let Some(list) = first.strip_prefix("import ") {
-        return list.split(',').map(name_of).filter(|name| !name.is_empty()).collect();
+        return list.split(',').take(MAX_NAMES).map(name_of).filter(|name| !name.is_empty()).collect();
     }
     let Some((from, list)) = first.strip_prefix("from ").and_then(|rest| rest.split_once(" import ")) else {
         return Vec::new();
@@ -220,8 +274,10 @@ mod tests {
         write("p/_late.so", "");
         write("q/__init__.py", "");
         write("q/deep.so", "");
-        let files: Vec<String> =
-            reached(site.path(), "p").iter().map(|path| path.display().to_string()).collect();
+        let files: Vec<String> = reached(site.path(), "p", Some(Python::new(12)))
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
         assert_eq!(
             files,
             [
@@ -232,5 +288,44 @@ mod tests {
                 "q/deep.so"
             ]
         );
+    }
+
+    /// Where the text leaves a doubt, nothing is certain.
+    #[test]
+    fn doubts_are_not_certain() {
+        let core = "from . import _C\n";
+        for (about, init, core, is_reached) in [
+            ("plain", "from .core import x\n", core, true),
+            ("after a mark of the byte order", "\u{feff}from .core import x\n", core, true),
+            ("after another statement", "import os; from .core import x\n", core, true),
+            ("without a space", "from.core import x\n", core, true),
+            ("with tabs", "from\t.core\timport\tx\n", core, true),
+            ("with carriage returns", "import os\rfrom .core import x\r", core, true),
+            (
+                "an attribute of that name",
+                "try:\n    from . import _C\nexcept ImportError:\n    _C = None\nfrom .core import x\n",
+                core,
+                false,
+            ),
+            ("loads libraries itself", "import ctypes\nctypes.CDLL('x')\nfrom .core import x\n", core, false),
+            ("other symbol rules", "import sys\nsys.setdlopenflags(1)\nfrom .core import x\n", core, false),
+            ("quotes in a comment", "x = 1  # \"\"\"\n\"\"\"Doc\nfrom .core import x\n\"\"\"\n", core, false),
+            ("in a docstring", "\"\"\"\nfrom .core import x\n\"\"\"\n", core, false),
+            ("in a function", "def f():\n    from .core import x\n", core, false),
+        ] {
+            let site = tempfile::tempdir().unwrap();
+            std::fs::create_dir(site.path().join("p")).unwrap();
+            for (name, text) in [("__init__.py", init), ("core.py", core)] {
+                std::fs::write(site.path().join("p").join(name), text).unwrap();
+            }
+            // Another series' module comes first by name.
+            for tag in ["310", "312"] {
+                std::fs::write(site.path().join(format!("p/_C.cpython-{tag}-x86_64-linux-gnu.so")), "")
+                    .unwrap();
+            }
+            let mut imports = Imports::new(site.path(), Some(Python::new(12)));
+            assert_eq!(imports.load("p/_C.cpython-312-x86_64-linux-gnu.so"), is_reached, "{about}");
+            assert!(!imports.load("p/_C.cpython-310-x86_64-linux-gnu.so"), "{about}");
+        }
     }
 }

@@ -5,7 +5,7 @@
 //! `DT_RUNPATH`; `LD_LIBRARY_PATH`; `DT_RUNPATH` of the requesting object; the cache; the default folders. In each
 //! folder, subfolders for newer processors come first (`glibc-hwcaps`). Files for another architecture are skipped.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
@@ -15,6 +15,8 @@ use crate::model::process::{FindsBy, How, Missing, Object, Process};
 
 /// Maximum number of objects in a process.
 const MAX_OBJECTS: usize = 4_096;
+/// Maximum number of missing names.
+const MAX_MISSING: usize = 10_000;
 /// Maximum number of folders read from a search path.
 const MAX_FOLDERS: usize = 1_024;
 
@@ -55,6 +57,8 @@ pub struct Loader {
     lazy: Vec<bool>,
     /// Whether the objects that are added now are.
     adds_lazy: bool,
+    /// The missing names that were recorded, with the object that needs them.
+    told: HashSet<(String, usize)>,
     by_name: HashMap<String, usize>,
     by_file: HashMap<PathBuf, usize>,
 }
@@ -122,6 +126,7 @@ impl Loader {
             dynamics: Vec::new(),
             lazy: Vec::new(),
             adds_lazy: false,
+            told: HashSet::new(),
             by_name: HashMap::new(),
             by_file: HashMap::new(),
         };
@@ -185,20 +190,41 @@ impl Loader {
         at
     }
 
-    /// The direct and indirect dependencies of an object; `None` if one of them is missing.
+    /// The direct and indirect dependencies of an object, itself first; `None` if one of them is missing.
     pub fn dependencies(&self, of: usize) -> Option<Vec<usize>> {
+        let mut seen = vec![false; self.dynamics.len()];
+        seen[of] = true;
         let mut out = vec![of];
         let mut next = 0;
         while let Some(at) = out.get(next).copied() {
             next += 1;
             for name in &self.dynamics[at].needed {
                 let needed = *self.by_name.get(name)?;
-                if !out.contains(&needed) {
+                if !std::mem::replace(&mut seen[needed], true) {
                     out.push(needed);
                 }
             }
         }
         Some(out)
+    }
+
+    /// The names that an object or its dependencies need and that are not found.
+    pub fn missing_below(&self, of: usize) -> Vec<String> {
+        let (mut seen, mut queue, mut out) = (vec![false; self.dynamics.len()], vec![of], Vec::new());
+        while let Some(at) = queue.pop() {
+            if std::mem::replace(&mut seen[at], true) {
+                continue;
+            }
+            for name in &self.dynamics[at].needed {
+                match self.by_name.get(name) {
+                    Some(needed) => queue.push(*needed),
+                    None => out.push(name.clone()),
+                }
+            }
+        }
+        out.sort();
+        out.dedup();
+        out
     }
 
     /// Whether a library opened an object at run time, so that its calls may be resolved later.
@@ -231,11 +257,11 @@ impl Loader {
         let mut at = first;
         while at < self.process.objects.len() && self.process.objects.len() < MAX_OBJECTS {
             for name in self.dynamics[at].needed.clone() {
-                if self.find_and_add(&name, Some(at), false).is_none() {
-                    let missing = Missing { name, by: Some(at), later: false };
-                    if !self.process.missing.contains(&missing) {
-                        self.process.missing.push(missing);
-                    }
+                if self.find_and_add(&name, Some(at), false).is_none()
+                    && self.process.missing.len() < MAX_MISSING
+                    && self.told.insert((name.clone(), at))
+                {
+                    self.process.missing.push(Missing { name, by: Some(at), later: false });
                 }
             }
             at += 1;

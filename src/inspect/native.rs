@@ -45,10 +45,13 @@ pub fn native(installed: &Installed, around: &loader::Surroundings, loads: &Load
                 native.process = Some(loader.process().clone());
             }
             open_other_modules(&mut loader, installed, &native.own);
-            let mut imports = Imports::new(&installed.site_packages);
+            let mut imports = Imports::new(&installed.site_packages, installed.python);
             native.other_machine = other_machine(&loader, installed, &native.own, &mut imports);
-            native.unimportable = unimportable(&loader, &native.own, of_framework.1, &mut imports);
-            native.undefined = undefined(&loader, &native, of_framework.0, &mut imports);
+            // What packages outside site-packages load is unknown.
+            if installed.visible.is_empty() {
+                native.unimportable = unimportable(&loader, installed, &native.own, &mut imports);
+                native.undefined = undefined(&loader, installed, &native, of_framework.0, &mut imports);
+            }
         }
         Err(why) if has_framework => native.not_done = Some(why),
         Err(_) => {}
@@ -59,6 +62,7 @@ pub fn native(installed: &Installed, around: &loader::Surroundings, loads: &Load
 /// The libraries with undefined symbols. Those that no import certainly loads are marked.
 fn undefined(
     loader: &Loader,
+    installed: &Installed,
     native: &Native,
     of_framework: usize,
     imports: &mut Imports<'_>,
@@ -74,42 +78,48 @@ fn undefined(
         found.imported =
             found.of_torch || framework.contains(&found.file.as_path()) || imports.load(&found.path);
     }
+    // A file in a folder that is no package, such as the parts of an application that a package can build, is no module.
+    let is_in_package = |path: &str| {
+        let folder = Path::new(path).parent().unwrap_or(Path::new(""));
+        installed.site_packages.join(folder).join("__init__.py").is_file()
+    };
+    out.retain(|found| found.imported || is_in_package(&found.path));
     out
 }
 
-/// The modules that an import loads and that need a library that is nowhere. The framework's own are judged elsewhere: the
-/// first `of_framework` missing ones.
+/// The modules that an import loads and that need a library that is nowhere. The framework's own are judged elsewhere.
 fn unimportable(
     loader: &Loader,
+    installed: &Installed,
     own: &[OwnLibrary],
-    of_framework: usize,
     imports: &mut Imports<'_>,
 ) -> Vec<Unimportable> {
     let process = loader.process();
     let mut out: Vec<Unimportable> = Vec::new();
-    for missing in process.missing.iter().skip(of_framework).filter(|missing| !missing.later) {
-        // A package may load a library of the environment itself, before the module that needs it.
-        let is_own = own.iter().any(|library| {
-            library.library.soname.as_ref() == Some(&missing.name)
-                || library.library.path.rsplit('/').next() == Some(&missing.name)
+    if process.missing.is_empty() {
+        return out;
+    }
+    // A package may load a library of the environment itself, before the module that needs it.
+    let below = Path::new(&installed.prefix).join("lib");
+    let is_there = |name: &str| {
+        let of_package = own.iter().any(|library| {
+            library.library.soname.as_deref() == Some(name)
+                || library.library.path.rsplit('/').next() == Some(name)
         });
-        if is_own || missing.name.starts_with("libcuda.so") {
+        of_package || name.starts_with("libcuda.so") || below.join(name).exists()
+    };
+    for (at, object) in process.objects.iter().enumerate().filter(|(_, object)| object.how == How::Path) {
+        let missing = loader.missing_below(at);
+        let Some(missing) = missing.into_iter().find(|name| !is_there(name)) else { continue };
+        let Some(module) = own.iter().find(|library| library.file == object.file) else { continue };
+        if !imports.load(&module.library.path) || out.iter().any(|known| known.package == module.package) {
             continue;
         }
-        // The module that was opened, and through it the library that needs the missing one.
-        let mut object = missing.by.and_then(|by| process.objects.get(by));
-        while let Some(by) = object.filter(|object| object.how != How::Path).and_then(|object| object.by) {
-            object = process.objects.get(by);
-        }
-        let module = object.and_then(|object| own.iter().find(|library| library.file == object.file));
-        let Some(module) = module.filter(|module| imports.load(&module.library.path)) else { continue };
-        if !out.iter().any(|known| known.package == module.package && known.missing == missing.name) {
-            out.push(Unimportable {
-                package: module.package.clone(),
-                path: module.library.path.clone(),
-                missing: missing.name.clone(),
-            });
-        }
+        out.push(Unimportable {
+            package: module.package.clone(),
+            path: module.library.path.clone(),
+            missing,
+        });
     }
     out
 }
@@ -199,16 +209,27 @@ fn own_libraries(installed: &Installed) -> (Vec<OwnLibrary>, Vec<UnreadableLibra
 fn unreadable(error: &ElfError, file: &Path) -> Unreadable {
     match error {
         // A `.so` file may be a linker script, which is text.
-        ElfError::NotElf if is_text(file) => Unreadable::NotElf,
+        ElfError::NotElf if is_of_another_kind(file) => Unreadable::NotElf,
         ElfError::NotElf => Unreadable::Damaged("its ELF header is missing or damaged".to_owned()),
         other => Unreadable::Damaged(crate::model::text::clean(&other.to_string(), 100)),
     }
 }
 
-/// Whether a file begins with text, or is empty.
-fn is_text(file: &Path) -> bool {
+/// Whether a file is of another kind than a 64-bit ELF file: text, empty, a 32-bit library, or one for another system.
+fn is_of_another_kind(file: &Path) -> bool {
     use std::io::Read as _;
+    const MAGICS: [&[u8]; 7] = [
+        b"\x7fELF\x01",
+        b"MZ",
+        b"!<arch>",
+        b"\xcf\xfa\xed\xfe",
+        b"\xce\xfa\xed\xfe",
+        b"\xca\xfe\xba\xbe",
+        b"\xfe\xed\xfa",
+    ];
     let mut head = [0; 64];
     let read = std::fs::File::open(file).and_then(|mut file| file.read(&mut head)).unwrap_or(0);
-    head[..read].iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace())
+    let head = &head[..read];
+    let is_text = head.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
+    is_text || MAGICS.iter().any(|magic| head.starts_with(magic))
 }

@@ -6,7 +6,7 @@ use object::Endianness;
 use object::elf;
 use object::read::SymbolIndex;
 use object::read::elf::{
-    GnuHashTable, Rela as _, SectionHeader as _, SectionTable, Sym as _, SymbolTable, VersionTable,
+    GnuHashTable, HashTable, Rela as _, SectionHeader as _, SectionTable, Sym as _, SymbolTable, VersionTable,
 };
 
 /// A 64-bit file of any byte order.
@@ -17,6 +17,13 @@ type Symbol = elf::Sym64<Endianness>;
 /// the whole table.
 const MAX_CHAIN: usize = 4_096;
 
+/// The hash table of a file.
+enum Hash<'d> {
+    Gnu(GnuHashTable<'d, Header>),
+    /// The table of the System V ABI, which older linkers write.
+    SystemV(HashTable<'d, Header>),
+}
+
 /// The dynamic symbols of a file.
 pub(super) struct Symbols<'s, 'd> {
     data: &'d [u8],
@@ -24,7 +31,7 @@ pub(super) struct Symbols<'s, 'd> {
     machine: elf::Machine,
     sections: &'s SectionTable<'d, Header>,
     table: SymbolTable<'d, Header>,
-    hash: Option<GnuHashTable<'d, Header>>,
+    hash: Hash<'d>,
 }
 
 /// How an undefined symbol is used.
@@ -50,7 +57,10 @@ impl<'s, 'd> Symbols<'s, 'd> {
         if header.is_some_and(|header| header.bloom_shift.get(endian) >= 32) {
             return None;
         }
-        let hash = sections.gnu_hash(endian, data).ok()?.map(|(hash, _)| hash);
+        let gnu = sections.gnu_hash(endian, data).ok()?.map(|(hash, _)| Hash::Gnu(hash));
+        let system_v = || Some(Hash::SystemV(sections.hash(endian, data).ok()??.0));
+        // The loader needs one of the two, so a library without both cannot be loaded.
+        let hash = gnu.or_else(system_v)?;
         if let Some(header) = header {
             let (_, section) =
                 sections.iter().enumerate().find(|(_, s)| s.sh_type(endian) == elf::SHT_GNU_HASH)?;
@@ -71,13 +81,14 @@ impl<'s, 'd> Symbols<'s, 'd> {
     }
 
     /// As [`Symbols::defined`], with the GNU hash of the name.
-    pub fn defined_by_hash(&self, name: &[u8], hash: u32) -> Option<&'d Symbol> {
-        let is_defined = |symbol: &Symbol| symbol.st_shndx(self.endian) != elf::SHN_UNDEF;
-        let Some(table) = &self.hash else {
-            return self.table.iter().find(|symbol| is_defined(symbol) && self.name(symbol) == Some(name));
+    pub fn defined_by_hash(&self, name: &[u8], gnu: u32) -> Option<&'d Symbol> {
+        let none = VersionTable::default();
+        let found = match &self.hash {
+            Hash::Gnu(table) => table.find(self.endian, name, gnu, None, &self.table, &none),
+            Hash::SystemV(table) => table.find(self.endian, name, elf::hash(name), None, &self.table, &none),
         };
-        let found = table.find(self.endian, name, hash, None, &self.table, &VersionTable::default());
-        found.map(|(_, symbol)| symbol).filter(|symbol| is_defined(symbol))
+        let is_defined = |symbol: &&Symbol| symbol.st_shndx(self.endian) != elf::SHN_UNDEF;
+        found.map(|(_, symbol)| symbol).filter(is_defined)
     }
 
     /// Its undefined global symbols. Weak symbols are omitted: they may stay undefined.

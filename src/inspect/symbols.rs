@@ -86,6 +86,12 @@ struct Search<'a> {
 impl Search<'_> {
     fn undefined(&self, library: &OwnLibrary) -> Option<UndefinedSymbols> {
         let table = &self.tables[self.at];
+        // A file beside the packages is imported only if it is a module.
+        let path = &library.library.path;
+        let stem = path.split('.').next().unwrap_or_default();
+        if !path.contains('/') && table.defined(format!("PyInit_{stem}").as_bytes()).is_none() {
+            return None;
+        }
         let mut last = self.at;
         let mut unresolved = Vec::new();
         for (index, name) in table.undefined().take(MAX_UNDEFINED) {
@@ -190,7 +196,9 @@ impl Search<'_> {
         let soname = other.library.soname.as_ref()?;
         let object =
             self.loader.process().objects.iter().find(|object| object.soname.as_ref() == Some(soname))?;
-        Some(Stale { loaded: object.file.clone(), instead_of: Some(other.file.clone()) })
+        // With two packages that have a library of one name, the order of the imports decides which one is loaded.
+        let is_own = self.own.iter().any(|own| own.file == object.file);
+        (!is_own).then(|| Stale { loaded: object.file.clone(), instead_of: Some(other.file.clone()) })
     }
 }
 

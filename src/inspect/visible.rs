@@ -23,8 +23,19 @@ pub fn visible(
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Vec<Visible> {
     let mut out: BTreeMap<String, Visible> = BTreeMap::new();
+    let mut add = |(name, version): (String, String), folder: &Path| {
+        let known = installed.distributions.iter().any(|d| d.name == name);
+        if !known && !name.is_empty() {
+            let (version, folder) = (version.as_str().into(), folder.to_path_buf());
+            out.entry(name.clone()).or_insert(Visible { name, version, folder });
+        }
+    };
     for folder in folders(installed, root, variable).into_iter().take(MAX_FOLDERS) {
         let is_own = folder == installed.site_packages;
+        // An `.egg` folder is on Python's path itself.
+        if let Some(found) = egg_info(&folder.join("EGG-INFO"), "") {
+            add(found, &folder);
+        }
         let Ok(entries) = std::fs::read_dir(&folder) else { continue };
         for entry in entries.flatten().take(MAX_ENTRIES) {
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -33,12 +44,8 @@ pub fn visible(
                 Some((stem, "egg-info")) => egg_info(&entry.path(), stem),
                 _ => None,
             };
-            let Some((name, version)) = found else { continue };
-            let known = installed.distributions.iter().any(|d| d.name == name);
-            if !known && !name.is_empty() {
-                let version = version.as_str().into();
-                let place = folder.clone();
-                out.entry(name.clone()).or_insert(Visible { name, version, folder: place });
+            if let Some(found) = found {
+                add(found, &folder);
             }
         }
     }
@@ -63,7 +70,9 @@ fn folders(installed: &Installed, root: &Path, variable: &dyn Fn(&str) -> Option
     if variable("PYTHONNOUSERSITE").is_none_or(|v| v.is_empty())
         && let Some(home) = variable("HOME")
     {
-        out.push(PathBuf::from(home).join(format!(".local/lib/python{python}/site-packages")));
+        let base = variable("PYTHONUSERBASE").filter(|base| !base.is_empty());
+        let base = base.map_or_else(|| PathBuf::from(home).join(".local"), PathBuf::from);
+        out.push(base.join(format!("lib/python{python}/site-packages")));
     }
     // Without pyvenv.cfg it is the base Python itself, which may have several folders.
     let base = match value("home") {
@@ -73,6 +82,8 @@ fn folders(installed: &Installed, root: &Path, variable: &dyn Fn(&str) -> Option
     for base in base.into_iter().map(|base| under(root, &base)) {
         for place in [
             format!("local/lib/python{python}/dist-packages"),
+            format!("local/lib/python{python}/site-packages"),
+            format!("local/lib64/python{python}/site-packages"),
             "lib/python3/dist-packages".to_owned(),
             format!("lib/python{python}/dist-packages"),
             format!("lib/python{python}/site-packages"),
@@ -101,11 +112,12 @@ fn added(site: &Path) -> Vec<PathBuf> {
     files.retain(|file| file.extension().is_some_and(|e| e == "pth" || e == "egg-link"));
     files.sort();
     let mut out = Vec::new();
-    for text in files.iter().filter_map(|file| text(file)) {
-        let lines = text.lines().map(str::trim);
-        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with(['#', '.']));
+    for (file, text) in files.iter().filter_map(|file| Some((file, text(file)?))) {
+        // The second line of an `.egg-link` file is the way back.
+        let count = if file.extension().is_some_and(|e| e == "egg-link") { 1 } else { MAX_FOLDERS };
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let folders = lines.filter(|line| !line.starts_with("import ") && !line.starts_with("import\t"));
-        out.extend(folders.map(|line| site.join(line)).filter(|folder| folder.is_dir()));
+        out.extend(folders.take(count).map(|line| site.join(line)).filter(|folder| folder.is_dir()));
     }
     out
 }

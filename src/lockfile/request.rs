@@ -4,7 +4,8 @@
 //! prefixed by `option`: such a lock is current for a manifest without that limit.
 
 use super::error::LockError;
-use crate::model::request::{IndexOwner, Limit, Origin, PythonRequest, Request, UserRequirement};
+use crate::model::index_owner::IndexOwner;
+use crate::model::request::{Limit, Origin, PythonRequest, Request, UserRequirement};
 use crate::model::text::clean;
 
 const PACKAGE: &str = "package";

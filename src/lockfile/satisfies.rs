@@ -1,4 +1,4 @@
-//! Whether a lock matches a request, for `resolve --locked`.
+//! Whether a lock matches a request: `resolve --locked`, and the warning of the commands that read a lock.
 
 use super::request::is_option;
 use super::{Lockfile, request_lines};

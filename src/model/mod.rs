@@ -12,6 +12,7 @@ pub mod finding;
 pub mod fix;
 pub mod host;
 pub mod host_note;
+pub mod index_owner;
 pub mod installed;
 pub mod level;
 pub mod library;

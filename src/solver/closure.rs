@@ -92,7 +92,7 @@ impl<'a> Problem<'a> {
     }
 
     fn list(&self, name: &str) -> Result<Vec<Candidate<'a>>, Missing> {
-        let owner = crate::model::request::owner(name, &self.asked.request.owners);
+        let owner = crate::model::index_owner::owner(name, &self.asked.request.owners);
         let mut out = Vec::new();
         let mut add = |index: &'a str, page: &'a Arc<ProjectPage>| {
             out.extend(page.releases().iter().map(|release| Candidate { index, page, release }));

@@ -1,4 +1,5 @@
-//! The order of preference of candidates, and the order of decisions.
+//! The order of preference of candidates, and the order of decisions. Which file of a release is taken, by its tags, is
+//! decided in `model/wheel.rs`.
 
 use std::ops::Bound;
 

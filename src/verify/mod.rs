@@ -4,7 +4,6 @@
 
 mod drift;
 mod driver_library;
-mod environment;
 mod files;
 pub mod findings;
 mod gpu_code;
@@ -17,6 +16,7 @@ mod paths;
 mod requested;
 pub mod smoke;
 mod unloadable;
+mod without_lock;
 
 pub use packages::PREINSTALLED_PACKAGES;
 pub use requested::{Requested, requested};
@@ -216,7 +216,7 @@ pub fn without_lock(registry: &Registry, host: &Host, installed: &Installed, req
     if let Some(envelope) = envelopes.into_iter().reduce(both) {
         areas.push(host::check(&envelope, uses_cuda, native.as_ref(), host, require_gpu));
     }
-    areas.push(environment::check(registry, installed, platform));
+    areas.push(without_lock::check(registry, installed, platform));
     areas.push(files::check(installed, &|_| true));
     areas
 }

@@ -11,7 +11,8 @@ use toml::Spanned;
 
 use super::error::CliError;
 use super::files::PYPROJECT;
-use crate::model::request::{IndexOwner, PythonRequest, Request, UserRequirement};
+use crate::model::index_owner::IndexOwner;
+use crate::model::request::{PythonRequest, Request, UserRequirement};
 use crate::model::text::{clean, normalized_name, without_logins};
 use crate::registry::STACK_PACKAGES;
 use stack::{gpu_names, stack_item, stack_value};

@@ -272,7 +272,7 @@ impl Telling<'_, '_> {
             (true, ..) => {
                 format!(
                     "the index {} has no `{name}`",
-                    crate::model::request::owner(name, &p.asked.request.owners)
+                    crate::model::index_owner::owner(name, &p.asked.request.owners)
                 )
             }
             (false, None, _) => {

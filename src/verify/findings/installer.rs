@@ -8,8 +8,9 @@ use crate::registry::STACK_PACKAGES;
 
 /// The advice for a library of the system: no wheel provides it.
 pub fn system_package(name: &str) -> Fix {
+    let (file, path) = (shell_word(name), shell_word(&format!("*/{name}")));
     Fix::advice(format!(
-        "install the system package that provides {name} (`apt-file search {name}`, `dnf provides '*/{name}'`)"
+        "install the system package that provides {name} (`apt-file search {file}`, `dnf provides {path}`)"
     ))
 }
 
@@ -112,6 +113,8 @@ mod tests {
             reinstall(&torch, "torch", false),
             "uv pip install --python '/opt/my env' --reinstall --no-deps torch==2.9.1+cu128 --index-url https://download.pytorch.org/whl/cu128"
         );
+        let system = system_package("libx.so;touch x").to_string();
+        assert!(system.contains("`apt-file search 'libx.so;touch x'`"), "{system}");
         assert!(install_lock(&of(&[])).ends_with("-m pip install --require-hashes -r r.txt"));
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pep440_rs::Version;
 use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
+use version_ranges::Ranges;
 
 use super::{Area, AreaKind, findings};
 use crate::compatibility::cuda_of_variant;
@@ -36,9 +37,19 @@ pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platfo
         if broken {
             let have = have.map(|version| (name, version));
             // All requirements on the package together, so that the command does not break another one.
-            let of_name = active.iter().filter(|(.., other)| other.name == requirement.name);
-            let asked: BTreeSet<String> = of_name.map(|(.., other)| without_marker(other)).collect();
-            let fix = Fix::command(findings::install(installed, asked.iter().map(String::as_str)));
+            let of_name =
+                || active.iter().map(|(.., other)| other).filter(|other| other.name == requirement.name);
+            let asked: BTreeSet<String> = of_name().map(without_marker).collect();
+            let fix = match can_all_be_met(of_name()) {
+                true => Fix::command(findings::install(installed, asked.iter().map(String::as_str))),
+                false => {
+                    let asked: Vec<String> = asked.into_iter().collect();
+                    Fix::advice(format!(
+                        "no version of {name} fulfils all requirements ({}): uninstall one of the packages, or install other releases of them",
+                        asked.join(", ")
+                    ))
+                }
+            };
             found.push(findings::broken_requirement(&distribution.name, &shown, have, fix));
         }
     }
@@ -81,6 +92,15 @@ fn active_requirements(installed: &Installed, platform: Platform) -> Vec<(&Distr
         }
     }
     out
+}
+
+/// Whether some version could fulfil all of these requirements on one package.
+fn can_all_be_met<'r>(requirements: impl Iterator<Item = &'r Line>) -> bool {
+    let specifiers = requirements.filter_map(|requirement| match &requirement.version_or_url {
+        Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(Ranges::from(specifiers.clone())),
+        _ => None,
+    });
+    !specifiers.fold(Ranges::full(), |all, one| all.intersection(&one)).is_empty()
 }
 
 /// A requirement as an installer takes it: `numpy[x]>=2`.

@@ -77,16 +77,19 @@ pub(super) fn probed(registry: &Registry, ignored: &[String]) -> Result<Host, Cl
     finish(without(seen(), ignored, registry)?, registry)
 }
 
+/// The root of the file system that is looked at: `/`, or `ENVLOCK_SYSROOT`.
+pub(super) fn root() -> PathBuf {
+    std::env::var_os("ENVLOCK_SYSROOT").map_or_else(|| PathBuf::from("/"), PathBuf::from)
+}
+
 /// This machine as probed, with all its GPUs.
 pub(super) fn seen() -> Host {
-    let root = std::env::var_os("ENVLOCK_SYSROOT").map_or_else(|| PathBuf::from("/"), PathBuf::from);
-    probe(&Surroundings { root, variable: &|name| std::env::var(name).ok() })
+    probe(&Surroundings { root: root(), variable: &|name| std::env::var(name).ok() })
 }
 
 /// The current state of this machine.
 pub(super) fn state() -> crate::model::machine_state::MachineState {
-    let root = std::env::var_os("ENVLOCK_SYSROOT").map_or_else(|| PathBuf::from("/"), PathBuf::from);
-    crate::probe::state(&Surroundings { root, variable: &|name| std::env::var(name).ok() })
+    crate::probe::state(&Surroundings { root: root(), variable: &|name| std::env::var(name).ok() })
 }
 
 /// A machine without the GPUs that the manifest ignores ([`without_ignored`]).

@@ -91,8 +91,9 @@ pub(super) struct Elf<'d> {
     pub dynamic: Dynamic,
 }
 
-/// Whether what the loader maps lies in the file, and the section headers are what a linker writes. A download that was cut
-/// off and filled up, or a block of zeros from a full disk, leaves a file of the right size.
+/// Whether what the loader maps lies in the file, and no zeros stand where section headers must be. A download that was
+/// cut off and filled up, or a block of zeros from a full disk, leaves a file of the right size. The loader does not read
+/// section headers: a packed library may have none, or state some outside the file.
 fn check_whole(
     header: &Header,
     endian: object::Endianness,
@@ -109,12 +110,10 @@ fn check_whole(
     if segments.iter().any(is_outside) {
         return Err(ElfError::Damaged("it is truncated: a segment lies outside the file"));
     }
-    if header.e_shoff(endian) != 0 && header.e_shnum(endian) > 1 {
-        let names = sections
-            .and_then(|all| all.section(SectionIndex(header.shstrndx(endian, data).ok()? as usize)).ok());
-        if names.is_none_or(|names| names.sh_type(endian) != elf::SHT_STRTAB) {
-            return Err(ElfError::Damaged("its section headers are overwritten or outside the file"));
-        }
+    let names = header.shstrndx(endian, data).ok().filter(|index| *index != 0);
+    let names = sections.zip(names).and_then(|(all, index)| all.section(SectionIndex(index as usize)).ok());
+    if names.is_some_and(|names| names.sh_type(endian) == elf::SHT_NULL) {
+        return Err(ElfError::Damaged("zeros stand where its section headers must be"));
     }
     Ok(())
 }

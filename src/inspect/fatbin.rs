@@ -23,7 +23,7 @@ const FAMILY_SPECIFIC: u64 = 0x0020_0000;
 const MAX_ENTRIES: usize = 1_000_000;
 /// Maximum number of distinct sets of targets.
 const MAX_SHAPES: usize = 10_000;
-/// Maximum number of zero bytes between containers; the largest padding seen was 7.
+/// Maximum number of zero bytes between containers; compilers pad by less than 8 bytes.
 const MAX_PADDING: usize = 4_096;
 /// Maximum gap in bytes between containers; compilers pad by less than 8 bytes.
 const MAX_GAP: usize = 1 << 20;

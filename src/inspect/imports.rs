@@ -1,17 +1,19 @@
 //! Which files importing a package certainly loads, read from its source as text: statements at the start of a line, not
 //! those in a function, a condition or a `try` block. Nothing is run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::alternatives;
+use super::elf::{Elf, Mapped};
+use super::text_file::text_file;
 use crate::model::wheel::Python;
 
 /// Maximum size of a source file that is read, in bytes.
 const MAX_SOURCE: u64 = 4 << 20;
-/// Maximum number of names in one import statement.
-const MAX_NAMES: usize = 1_000;
-/// Maximum number of modules that are followed.
+/// Maximum number of imported names that are followed for one package.
+const MAX_NAMES: usize = 50_000;
+/// Maximum number of modules that are followed for one package.
 const MAX_MODULES: usize = 5_000;
 
 /// What importing packages loads; each package is read once.
@@ -29,22 +31,40 @@ impl<'s> Imports<'s> {
 
     /// Whether importing the package that a module is in loads the module. `module` is relative to site-packages.
     pub fn load(&mut self, module: &str) -> bool {
-        // A public module beside the packages is imported by its name.
-        let Some((root, _)) = module.split_once('/') else { return !module.starts_with('_') };
         let (site, python) = (self.site, self.python);
+        // A public module beside the packages is imported by its name.
+        let Some((root, _)) = module.split_once('/') else {
+            return !module.starts_with('_') && is_module(&site.join(module));
+        };
         let files = self.reached.entry(root.to_owned()).or_insert_with(|| reached(site, root, python));
         files.contains(Path::new(module))
     }
+}
+
+/// Whether a library is a Python module: it has the function that initializes the module of its name.
+fn is_module(file: &Path) -> bool {
+    let Some(stem) = file.file_name().and_then(|name| name.to_str()?.split('.').next()) else { return false };
+    let Ok(mapped) = Mapped::open(file) else { return false };
+    let Ok(elf) = Elf::parse(mapped.bytes()) else { return false };
+    elf.symbols().is_some_and(|table| table.defined(format!("PyInit_{stem}").as_bytes()).is_some())
 }
 
 /// Words of packages that load libraries themselves, or change how the loader resolves symbols: nothing is certain then.
 const LOADS_ITSELF: [&str; 6] =
     ["CDLL", "dlopen", "setdlopenflags", "LoadLibrary", "load_library", "add_dll_directory"];
 
-/// The files that importing `root` certainly loads, relative to site-packages: source files and extension modules. None if
+/// The files that importing `root` certainly loads, relative to site-packages: source files and extension modules. Empty if
 /// one of the source files loads libraries itself.
 fn reached(site: &Path, root: &str, python: Option<Python>) -> BTreeSet<PathBuf> {
-    let mut walk = Walk { site, python, files: BTreeSet::new(), queue: Vec::new(), folders: BTreeMap::new() };
+    let mut walk = Walk {
+        site,
+        python,
+        files: BTreeSet::new(),
+        queue: Vec::new(),
+        folders: BTreeMap::new(),
+        words: BTreeMap::new(),
+    };
+    let mut names_left = MAX_NAMES;
     walk.import(root);
     while let Some((module, file)) = walk.queue.pop() {
         if walk.files.len() > MAX_MODULES {
@@ -57,6 +77,10 @@ fn reached(site: &Path, root: &str, python: Option<Python>) -> BTreeSet<PathBuf>
         let is_package = file.ends_with("__init__.py");
         for statement in statements(&text) {
             let names = imported(&statement, &module, is_package);
+            names_left = names_left.saturating_sub(names.len());
+            if names_left == 0 {
+                return walk.files;
+            }
             let Some((base, members)) = names.split_first() else { continue };
             walk.import(base);
             for member in members {
@@ -76,8 +100,10 @@ struct Walk<'s> {
     files: BTreeSet<PathBuf>,
     /// Modules to read, with their files.
     queue: Vec<(String, PathBuf)>,
-    /// The names of the extension modules in the folders that were listed.
-    folders: BTreeMap<PathBuf, Vec<String>>,
+    /// The extension modules in the folders that were listed: file names by module name.
+    folders: BTreeMap<PathBuf, BTreeMap<String, String>>,
+    /// The words in the `__init__.py` of packages.
+    words: BTreeMap<String, HashSet<String>>,
 }
 
 impl Walk<'_> {
@@ -100,11 +126,14 @@ impl Walk<'_> {
     }
 
     /// Whether a package's `__init__.py` has the last part of a member's name as a word.
-    fn mentions(&self, package: &str, member: &str) -> bool {
-        let file: PathBuf = package.split('.').collect::<PathBuf>().join("__init__.py");
-        let Some(text) = source(&self.site.join(file)) else { return false };
-        let name = member.rsplit('.').next().unwrap_or(member);
-        text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name)
+    fn mentions(&mut self, package: &str, member: &str) -> bool {
+        let site = self.site;
+        let words = self.words.entry(package.to_owned()).or_insert_with(|| {
+            let file = package.split('.').collect::<PathBuf>().join("__init__.py");
+            let text = source(&site.join(file)).unwrap_or_default();
+            text.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_owned).collect()
+        });
+        words.contains(member.rsplit('.').next().unwrap_or(member))
     }
 
     /// The file of a module, in Python's order: a package, an extension module, a source file.
@@ -121,7 +150,7 @@ impl Walk<'_> {
             .folders
             .entry(folder.clone())
             .or_insert_with(|| extension_modules(&site.join(&folder), python));
-        if let Some(name) = modules.iter().find(|name| name.split('.').next() == Some(stem.as_str())) {
+        if let Some(name) = modules.get(&stem) {
             return Some(folder.join(name));
         }
         let source = path.with_extension("py");
@@ -129,21 +158,24 @@ impl Walk<'_> {
     }
 }
 
-/// The names of the extension modules in a folder that a Python can import, sorted.
-fn extension_modules(folder: &Path, python: Option<Python>) -> Vec<String> {
-    let Ok(list) = std::fs::read_dir(folder) else { return Vec::new() };
-    let names = list.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let mut names: Vec<String> =
-        names.filter(|name| name.ends_with(".so") && alternatives::is_for(name, python)).collect();
-    names.sort();
-    names
+/// The extension modules in a folder that a Python can import: file names by module name, of several the first.
+fn extension_modules(folder: &Path, python: Option<Python>) -> BTreeMap<String, String> {
+    let mut out: BTreeMap<String, String> = BTreeMap::new();
+    let Ok(list) = std::fs::read_dir(folder) else { return out };
+    for file in list.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
+        if file.ends_with(".so") && alternatives::is_for(&file, python) {
+            let module = file.split('.').next().unwrap_or_default().to_owned();
+            let known = out.entry(module).or_insert_with(|| file.clone());
+            if file < *known {
+                *known = file;
+            }
+        }
+    }
+    out
 }
 
 fn source(file: &Path) -> Option<String> {
-    if file.extension().is_none_or(|e| e != "py") || std::fs::metadata(file).ok()?.len() > MAX_SOURCE {
-        return None;
-    }
-    std::fs::read(file).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    file.extension().is_some_and(|e| e == "py").then(|| text_file(file, MAX_SOURCE)).flatten()
 }
 
 /// The import statements that start in the first column, each on one line. Text in triple quotes is skipped.
@@ -202,7 +234,7 @@ fn imported(statement: &str, module: &str, is_package: bool) -> Vec<String> {
     let first = statement.split(';').next().unwrap_or_default().trim();
     let name_of = |item: &str| item.split(" as ").next().unwrap_or_default().trim().to_owned();
     if let Some(list) = first.strip_prefix("import ") {
-        return list.split(',').take(MAX_NAMES).map(name_of).filter(|name| !name.is_empty()).collect();
+        return list.split(',').map(name_of).filter(|name| !name.is_empty()).collect();
     }
     let Some((from, list)) = first.strip_prefix("from ").and_then(|rest| rest.split_once(" import ")) else {
         return Vec::new();
@@ -327,5 +359,28 @@ mod tests {
             assert_eq!(imports.load("p/_C.cpython-312-x86_64-linux-gnu.so"), is_reached, "{about}");
             assert!(!imports.load("p/_C.cpython-310-x86_64-linux-gnu.so"), "{about}");
         }
+    }
+
+    #[test]
+    fn a_library_beside_the_packages_is_no_module() {
+        let site = tempfile::tempdir().unwrap();
+        std::fs::write(site.path().join("plugin.so"), "text").unwrap();
+        assert!(!Imports::new(site.path(), None).load("plugin.so"));
+        assert!(!Imports::new(site.path(), None).load("_module.abi3.so"));
+    }
+
+    /// Many names in one statement are not as many look-ups.
+    #[test]
+    fn many_names_end() {
+        let site = tempfile::tempdir().unwrap();
+        std::fs::create_dir(site.path().join("p")).unwrap();
+        let names: String = (0..300_000).map(|i| format!("n{i},")).collect();
+        let text = format!("from .core import x\nfrom . import ({names})\nfrom . import _late\n");
+        std::fs::write(site.path().join("p/__init__.py"), text).unwrap();
+        for file in ["core.py", "_late.so"] {
+            std::fs::write(site.path().join("p").join(file), "").unwrap();
+        }
+        let files = reached(site.path(), "p", None);
+        assert!(files.contains(Path::new("p/__init__.py")) && !files.contains(Path::new("p/_late.so")));
     }
 }

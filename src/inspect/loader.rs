@@ -159,6 +159,9 @@ impl Loader {
             return Err(ElfError::Machine(header.machine));
         }
         let next = self.process.objects.len();
+        if next >= MAX_OBJECTS {
+            return Err(ElfError::Damaged("the process has too many objects"));
+        }
         let name = path.display().to_string();
         let at = self.add(path.to_path_buf(), name, Some(0), How::Path, header);
         self.needs_from(next);
@@ -218,7 +221,9 @@ impl Loader {
             for name in &self.dynamics[at].needed {
                 match self.by_name.get(name) {
                     Some(needed) => queue.push(*needed),
-                    None => out.push(name.clone()),
+                    // Beyond the limits, names are not searched for.
+                    None if self.told.contains(&(name.clone(), at)) => out.push(name.clone()),
+                    None => {}
                 }
             }
         }

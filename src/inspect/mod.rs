@@ -20,6 +20,7 @@ mod record;
 mod symbol_table;
 mod symbol_versions;
 mod symbols;
+mod text_file;
 mod traces;
 mod visible;
 mod wheel;

@@ -2,7 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use super::text_file::text_file;
 use crate::model::wheel::Python;
+
+/// Maximum size of pyvenv.cfg, in bytes.
+const MAX_CONFIG: u64 = 1 << 16;
 
 /// Why a folder is not a Python environment.
 #[derive(Debug, thiserror::Error)]
@@ -75,10 +79,20 @@ fn configured_python(prefix: &Path) -> Option<Python> {
 }
 
 fn configured_version(prefix: &Path) -> Option<String> {
-    let text = fs_err::read_to_string(prefix.join("pyvenv.cfg")).ok()?;
-    text.lines().find_map(|l| {
-        let (key, value) = l.split_once('=')?;
-        ["version", "version_info"].contains(&key.trim()).then(|| value.trim().to_owned())
+    setting(prefix, "version").or_else(|| setting(prefix, "version_info"))
+}
+
+/// Whether a venv also uses the packages of the base Python.
+pub(super) fn with_system_packages(prefix: &Path) -> bool {
+    setting(prefix, "include-system-site-packages").is_some_and(|value| value.eq_ignore_ascii_case("true"))
+}
+
+/// A value in pyvenv.cfg. Python compares the keys without regard to case.
+pub(super) fn setting(prefix: &Path, key: &str) -> Option<String> {
+    let text = text_file(&prefix.join("pyvenv.cfg"), MAX_CONFIG)?;
+    text.lines().find_map(|line| {
+        let (name, value) = line.split_once('=')?;
+        name.trim().eq_ignore_ascii_case(key).then(|| value.trim().to_owned())
     })
 }
 

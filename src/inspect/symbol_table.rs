@@ -31,7 +31,8 @@ pub(super) struct Symbols<'s, 'd> {
     machine: elf::Machine,
     sections: &'s SectionTable<'d, Header>,
     table: SymbolTable<'d, Header>,
-    hash: Hash<'d>,
+    /// Without one, the loader finds no symbol in the file.
+    hash: Option<Hash<'d>>,
 }
 
 /// How an undefined symbol is used.
@@ -52,15 +53,27 @@ impl<'s, 'd> Symbols<'s, 'd> {
         sections: &'s SectionTable<'d, Header>,
     ) -> Option<Symbols<'s, 'd>> {
         let table = sections.symbols(endian, data, elf::SHT_DYNSYM).ok()?;
+        let content = |kind| {
+            let section = sections.iter().find(|section| section.sh_type(endian) == kind)?;
+            section.data(endian, data).ok()
+        };
         // A shift of 32 bits or more would overflow in the `object` crate; no linker writes one.
         let header = sections.gnu_hash_header(endian, data).ok()?;
         if header.is_some_and(|header| header.bloom_shift.get(endian) >= 32) {
             return None;
         }
+        if let Some(header) = header {
+            let (bloom, buckets) = (header.bloom_count.get(endian), header.bucket_count.get(endian));
+            let values = content(elf::SHT_GNU_HASH)?.get(16 + 8 * bloom as usize + 4 * buckets as usize..)?;
+            if has_long_chain(values, endian) {
+                return None;
+            }
+        } else if content(elf::SHT_HASH).is_some_and(|table| has_long_system_v_chain(table, endian)) {
+            return None;
+        }
         let gnu = sections.gnu_hash(endian, data).ok()?.map(|(hash, _)| Hash::Gnu(hash));
         let system_v = || Some(Hash::SystemV(sections.hash(endian, data).ok()??.0));
-        // The loader needs one of the two, so a library without both cannot be loaded.
-        let hash = gnu.or_else(system_v)?;
+        let hash = gnu.or_else(system_v);
         if let Some(header) = header {
             let (_, section) =
                 sections.iter().enumerate().find(|(_, s)| s.sh_type(endian) == elf::SHT_GNU_HASH)?;
@@ -83,7 +96,7 @@ impl<'s, 'd> Symbols<'s, 'd> {
     /// As [`Symbols::defined`], with the GNU hash of the name.
     pub fn defined_by_hash(&self, name: &[u8], gnu: u32) -> Option<&'d Symbol> {
         let none = VersionTable::default();
-        let found = match &self.hash {
+        let found = match self.hash.as_ref()? {
             Hash::Gnu(table) => table.find(self.endian, name, gnu, None, &self.table, &none),
             Hash::SystemV(table) => table.find(self.endian, name, elf::hash(name), None, &self.table, &none),
         };
@@ -125,12 +138,17 @@ impl<'s, 'd> Symbols<'s, 'd> {
         out
     }
 
-    /// The file and the version that an undefined symbol is bound to: `libcudart.so.12`, `libcudart.so.12`.
-    pub fn bound_to(&self, symbol: SymbolIndex) -> Option<(String, Vec<u8>)> {
-        let versions = self.sections.versions(self.endian, self.data).ok()??;
-        let index = versions.version_index(self.endian, symbol);
-        let version = versions.version(index.index()).ok()??;
-        Some((String::from_utf8_lossy(version.file()?).into_owned(), version.name().to_vec()))
+    /// The file and the version that undefined symbols of a list are bound to: `libc.so.6`, `GLIBC_2.34`.
+    pub fn bound_to(&self, of: &HashSet<SymbolIndex>) -> HashMap<SymbolIndex, (String, &'d [u8])> {
+        let Ok(Some(versions)) = self.sections.versions(self.endian, self.data) else {
+            return HashMap::new();
+        };
+        let bound = |symbol: &SymbolIndex| {
+            let index = versions.version_index(self.endian, *symbol).index();
+            let version = versions.version(index).ok()??;
+            Some((*symbol, (String::from_utf8_lossy(version.file()?).into_owned(), version.name())))
+        };
+        of.iter().filter_map(bound).collect()
     }
 
     fn name(&self, symbol: &Symbol) -> Option<&'d [u8]> {
@@ -152,9 +170,49 @@ fn has_long_chain(values: &[u8], endian: Endianness) -> bool {
     false
 }
 
+/// The same for a table of the System V ABI: numbers of buckets and chains, the first symbol of each bucket, and for each
+/// symbol the next one.
+fn has_long_system_v_chain(table: &[u8], endian: Endianness) -> bool {
+    use object::endian::Endian as _;
+    let words: Vec<usize> = table
+        .chunks_exact(4)
+        .map(|word| endian.read_u32([word[0], word[1], word[2], word[3]]) as usize)
+        .collect();
+    let [buckets, count, rest @ ..] = words.as_slice() else { return false };
+    let Some((buckets, chains)) = rest.split_at_checked(*buckets) else { return true };
+    let chains = &chains[..chains.len().min(*count)];
+    // Each symbol is in one chain, so walking all of them takes one step for each symbol.
+    let mut left = chains.len();
+    for first in buckets {
+        let next = |at: &usize| chains.get(*at).copied().filter(|next| *next != 0);
+        let length = std::iter::successors(Some(*first), next).take(MAX_CHAIN.min(left) + 2).count();
+        if length > MAX_CHAIN || length > left + 1 {
+            return true;
+        }
+        left -= length - 1;
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn system_v_chains() {
+        let table = |buckets: &[u32], chains: &[u32]| -> Vec<u8> {
+            let head = [buckets.len() as u32, chains.len() as u32];
+            head.iter().chain(buckets).chain(chains).flat_map(|word| word.to_le_bytes()).collect()
+        };
+        let long: Vec<u32> = (0..10_000u32).map(|at| (at + 1) % 10_000).collect();
+        let is_long = |table: &[u8]| has_long_system_v_chain(table, Endianness::Little);
+        assert!(!is_long(&table(&[1, 0], &[0, 2, 0])));
+        assert!(is_long(&table(&[1], &long)));
+        // A circle.
+        assert!(is_long(&table(&[1], &[0, 2, 1])));
+        assert!(is_long(&table(&[1, 1], &[])[..8]));
+        assert!(!is_long(&[]));
+    }
 
     #[test]
     fn chains() {

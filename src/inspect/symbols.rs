@@ -14,6 +14,7 @@ use super::elf::{Elf, Mapped};
 use super::loader::Loader;
 use super::symbol_table::{Symbols, Use};
 use crate::model::native::{OwnLibrary, Stale, UndefinedSymbols};
+use crate::model::process::Object;
 
 /// Maximum number of undefined symbols of one library that are looked at.
 const MAX_UNDEFINED: usize = 200_000;
@@ -27,7 +28,7 @@ pub(super) fn undefined(loader: &Loader, own: &[OwnLibrary], threads: usize) -> 
     let mapped: Vec<Option<Mapped>> = objects.iter().map(|object| Mapped::open(&object.file).ok()).collect();
     let parsed: Vec<Option<Elf<'_>>> =
         mapped.iter().map(|mapped| Elf::parse(mapped.as_ref()?.bytes()).ok()).collect();
-    // Look-ups jump through the tables: on a cold disk, reading each page alone takes ten times as long.
+    // Look-ups jump through the tables: read ahead, a cold disk does not fetch each page alone.
     for (mapped, elf) in mapped.iter().zip(&parsed) {
         let (Some(mapped), Some(elf)) = (mapped, elf) else { continue };
         elf.symbol_ranges().into_iter().for_each(|range| mapped.read_ahead(range));
@@ -86,12 +87,6 @@ struct Search<'a> {
 impl Search<'_> {
     fn undefined(&self, library: &OwnLibrary) -> Option<UndefinedSymbols> {
         let table = &self.tables[self.at];
-        // A file beside the packages is imported only if it is a module.
-        let path = &library.library.path;
-        let stem = path.split('.').next().unwrap_or_default();
-        if !path.contains('/') && table.defined(format!("PyInit_{stem}").as_bytes()).is_none() {
-            return None;
-        }
         let mut last = self.at;
         let mut unresolved = Vec::new();
         for (index, name) in table.undefined().take(MAX_UNDEFINED) {
@@ -111,12 +106,17 @@ impl Search<'_> {
         }
         unresolved.truncate(MAX_UNRESOLVED);
         let indexes = unresolved.iter().map(|(index, _)| *index).collect();
-        let uses = table.uses(&indexes);
+        let (uses, bound) = (table.uses(&indexes), table.bound_to(&indexes));
         // A library that is opened at run time may leave calls unresolved until the first one.
         let least = if self.loader.is_opened_lazily(self.at) { Use::Data } else { Use::Calls };
         unresolved.retain(|(index, _)| uses.get(index).is_some_and(|used| *used >= least));
         // A missing version of a symbol is reported for the whole library.
-        unresolved.retain(|(index, _)| !self.lacks_version(*index));
+        let mut defined: BTreeMap<&str, Vec<Vec<u8>>> = BTreeMap::new();
+        unresolved.retain(|(index, _)| {
+            let Some((file, version)) = bound.get(index) else { return true };
+            let versions = defined.entry(file).or_insert_with(|| self.versions_defined(file));
+            versions.is_empty() || versions.iter().any(|known| known == version)
+        });
         let elsewhere = self.defined_elsewhere(&unresolved);
         let mut stale = None;
         unresolved.retain(|(index, name)| match elsewhere.get(name) {
@@ -127,7 +127,9 @@ impl Search<'_> {
                 is_stale.is_some()
             }
             None => {
-                stale = stale.take().or_else(|| self.stale_outside(*index, name));
+                stale = stale
+                    .take()
+                    .or_else(|| self.stale_outside(bound.get(index).map(|(file, _)| file.as_str()), name));
                 true
             }
         });
@@ -144,17 +146,20 @@ impl Search<'_> {
         })
     }
 
-    /// Whether the file that has to define a symbol lacks the symbol's version.
-    fn lacks_version(&self, symbol: object::read::SymbolIndex) -> bool {
-        let Some((file, version)) = self.tables[self.at].bound_to(symbol) else { return false };
-        let objects = &self.loader.process().objects;
-        let Some(of) = objects.iter().find(|o| o.name == file || o.soname.as_ref() == Some(&file)) else {
-            return false;
+    /// The loaded object of a name.
+    fn object(&self, name: &str) -> Option<&Object> {
+        let mut objects = self.loader.process().objects.iter();
+        objects.find(|object| object.name == name || object.soname.as_deref() == Some(name))
+    }
+
+    /// The symbol versions that the loaded object of a name defines.
+    fn versions_defined(&self, name: &str) -> Vec<Vec<u8>> {
+        let Some(mapped) = self.object(name).and_then(|object| Mapped::open(&object.file).ok()) else {
+            return Vec::new();
         };
-        let Ok(mapped) = Mapped::open(&of.file) else { return false };
-        let Ok(elf) = Elf::parse(mapped.bytes()) else { return false };
-        let defined = elf.versions_defined();
-        !defined.is_empty() && !defined.contains(&version.as_slice())
+        let defined = Elf::parse(mapped.bytes())
+            .map(|elf| elf.versions_defined().into_iter().map(<[u8]>::to_vec).collect());
+        defined.unwrap_or_default()
     }
 
     /// The libraries of the environment outside the process that define symbols of a list.
@@ -182,31 +187,34 @@ impl Search<'_> {
     }
 
     /// The loaded library outside the environment that has to define a symbol: by the symbol's version, or its namespace.
-    fn stale_outside(&self, symbol: object::read::SymbolIndex, name: &[u8]) -> Option<Stale> {
-        let bound_to = self.tables[self.at].bound_to(symbol).map(|(file, _)| file);
-        let file = bound_to.or_else(|| is_of_cpp(name).then(|| "libstdc++.so.6".to_owned()))?;
-        let mut objects = self.loader.process().objects.iter();
-        let object = objects.find(|o| o.name == file || o.soname.as_ref() == Some(&file))?;
-        let is_own = self.own.iter().any(|own| own.file == object.file);
-        (!is_own).then(|| Stale { loaded: object.file.clone(), instead_of: None })
+    fn stale_outside(&self, bound_to: Option<&str>, name: &[u8]) -> Option<Stale> {
+        let file = bound_to.or_else(|| is_of_cpp(name).then_some("libstdc++.so.6"))?;
+        self.outside(self.object(file)?, None)
     }
 
     /// The loaded library that stands in the place of another one of the environment.
     fn stale(&self, other: &OwnLibrary) -> Option<Stale> {
-        let soname = other.library.soname.as_ref()?;
-        let object =
-            self.loader.process().objects.iter().find(|object| object.soname.as_ref() == Some(soname))?;
-        // With two packages that have a library of one name, the order of the imports decides which one is loaded.
-        let is_own = self.own.iter().any(|own| own.file == object.file);
-        (!is_own).then(|| Stale { loaded: object.file.clone(), instead_of: Some(other.file.clone()) })
+        self.outside(self.object(other.library.soname.as_deref()?)?, Some(other.file.clone()))
     }
+
+    /// An object from outside the environment. With two packages that have a library of one name, the order of the imports
+    /// decides which one is loaded.
+    fn outside(&self, object: &Object, instead_of: Option<PathBuf>) -> Option<Stale> {
+        let is_own = self.own.iter().any(|own| own.file == object.file);
+        (!is_own).then(|| Stale { loaded: object.file.clone(), instead_of })
+    }
+}
+
+/// What follows `_Z` in a mangled name, and the mark of virtual tables and type information: `_ZTVN5torch...`.
+fn encoded(name: &[u8]) -> Option<&[u8]> {
+    let rest = name.strip_prefix(b"_Z")?;
+    let kinds = [&b"TV"[..], b"TI", b"TS", b"TT"];
+    Some(kinds.iter().find_map(|kind| rest.strip_prefix(*kind)).unwrap_or(rest))
 }
 
 /// Whether a mangled name belongs to the C++ standard library: namespace `std`, which the ABI abbreviates, or `__cxxabiv1`.
 fn is_of_cpp(name: &[u8]) -> bool {
-    let Some(rest) = name.strip_prefix(b"_Z") else { return name.starts_with(b"__cxa_") };
-    let rest =
-        [&b"TV"[..], b"TI", b"TS", b"TT"].iter().find_map(|kind| rest.strip_prefix(*kind)).unwrap_or(rest);
+    let Some(rest) = encoded(name) else { return name.starts_with(b"__cxa_") };
     let rest = rest.strip_prefix(b"N").unwrap_or(rest);
     let rest = rest.strip_prefix(b"K").unwrap_or(rest);
     [&b"St"[..], b"Sa", b"Ss", b"Sb", b"Si", b"So", b"Sd", b"10__cxxabiv1"]
@@ -216,10 +224,7 @@ fn is_of_cpp(name: &[u8]) -> bool {
 
 /// Whether a mangled name belongs to torch's namespaces: `c10`, `at`, `torch`, `caffe2`.
 fn is_of_torch(name: &[u8]) -> bool {
-    let Some(rest) = name.strip_prefix(b"_Z") else { return false };
-    // Virtual tables and type information of classes: `_ZTVN5torch...`.
-    let rest =
-        [&b"TV"[..], b"TI", b"TS", b"TT"].iter().find_map(|kind| rest.strip_prefix(*kind)).unwrap_or(rest);
+    let Some(rest) = encoded(name) else { return false };
     let spelled: [&[u8]; 8] =
         [b"N3c10", b"NK3c10", b"N2at", b"NK2at", b"N5torch", b"NK5torch", b"N6caffe2", b"NK6caffe2"];
     // The C++ code of torch's Python types has no namespace: `_Z16THPVariable_WrapN2at10TensorBaseE`.

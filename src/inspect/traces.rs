@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::prefix::with_system_packages;
 use super::record;
+use super::text_file::text_file;
 use crate::model::installed::{
     CondaPackage, Distribution, Installed, SearchedFirst, Shadowing, Toolkit, Traces,
 };
@@ -49,7 +51,7 @@ fn conda(prefix: &Path) -> Vec<CondaPackage> {
         .filter(|file| file.path().extension().is_some_and(|e| e == "json"))
         .filter_map(|file| {
             // The record lists every file of the package: torch's has several MB.
-            let text = read(&file.path(), 64 << 20)?;
+            let text = text_file(&file.path(), 64 << 20)?;
             let record: CondaRecord = serde_json::from_str(&text).ok()?;
             Some(CondaPackage {
                 name: clean(&record.name, 100),
@@ -81,9 +83,9 @@ fn shadowing(
     if std::fs::canonicalize(working_folder).ok() != site {
         out.extend(in_folder(working_folder, SearchedFirst::WorkingFolder, installed));
     }
-    let closed = read(&Path::new(&installed.prefix).join("pyvenv.cfg"), MAX_FILE).is_some_and(|text| {
-        !text.replace(' ', "").to_lowercase().contains("include-system-site-packages=true")
-    });
+    let prefix = Path::new(&installed.prefix);
+    let is_venv = prefix.join("pyvenv.cfg").is_file();
+    let closed = is_venv && !with_system_packages(prefix);
     if !closed
         && variable("PYTHONNOUSERSITE").is_none_or(|v| v.is_empty())
         && let (Some(python), Some(home)) = (installed.python, variable("HOME"))
@@ -150,7 +152,7 @@ fn startup(installed: &Installed) -> Vec<(String, String)> {
         if !(is_module || name.ends_with(".pth")) || OF_VENV.contains(&name.as_str()) {
             continue;
         }
-        let text = read(&site.join(&name), MAX_FILE).unwrap_or_default();
+        let text = text_file(&site.join(&name), MAX_FILE).unwrap_or_default();
         // site.py executes the lines of a .pth file that begin with `import`; the others are folders.
         let executed = |line: &&str| match is_module {
             true => !line.trim().is_empty() && !line.trim_start().starts_with('#'),
@@ -175,7 +177,7 @@ fn startup(installed: &Installed) -> Vec<(String, String)> {
 
 /// The text of a distribution's RECORD; empty if it cannot be read.
 fn record_of(distribution: &Distribution, site: &Path) -> String {
-    read(&site.join(&distribution.dist_info).join("RECORD"), record::MAX_RECORD).unwrap_or_default()
+    text_file(&site.join(&distribution.dist_info).join("RECORD"), record::MAX_RECORD).unwrap_or_default()
 }
 
 /// Libraries in the folders of NVIDIA's wheels and torch that no RECORD lists: leftovers of another release, which
@@ -240,24 +242,19 @@ fn toolkit(root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Option<Too
     };
     let usual = || ("/usr/local/cuda".to_owned(), root.join("usr/local/cuda"));
     let (by, home) = named.or_else(by_compiler).unwrap_or_else(usual);
-    let version = read(&home.join("version.json"), MAX_FILE)
+    let version = text_file(&home.join("version.json"), MAX_FILE)
         .and_then(|text| {
             let json: serde_json::Value = serde_json::from_str(&text).ok()?;
             json["cuda"]["version"].as_str().map(str::to_owned)
         })
         .or_else(|| {
             // #define CUDA_VERSION 12080
-            let header = read(&home.join("include/cuda.h"), 8 << 20)?;
+            let header = text_file(&home.join("include/cuda.h"), 8 << 20)?;
             let line = header.lines().find_map(|l| l.strip_prefix("#define CUDA_VERSION "))?;
             let number: u32 = line.trim().parse().ok()?;
             Some(format!("{}.{}", number / 1000, number % 1000 / 10))
         })?;
     Some(Toolkit { by, home: clean(&home.display().to_string(), 200), version: version.parse().ok()? })
-}
-
-fn read(path: &Path, limit: u64) -> Option<String> {
-    let metadata = std::fs::metadata(path).ok()?;
-    (metadata.is_file() && metadata.len() <= limit).then(|| std::fs::read_to_string(path).ok()).flatten()
 }
 
 #[cfg(test)]

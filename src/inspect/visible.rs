@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::prefix::{setting, with_system_packages};
+use super::text_file::text_file;
 use crate::model::installed::{Installed, Visible};
 use crate::model::text::{clean, normalized_name};
 
@@ -58,15 +60,9 @@ fn folders(installed: &Installed, root: &Path, variable: &dyn Fn(&str) -> Option
     let mut out: Vec<PathBuf> = named.split(':').filter(|f| !f.is_empty()).map(PathBuf::from).collect();
     out.push(installed.site_packages.clone());
     out.extend(added(&installed.site_packages));
-    let config = text(&Path::new(&installed.prefix).join("pyvenv.cfg"));
-    let value = |key: &str| {
-        config.as_deref().unwrap_or_default().lines().find_map(|line| {
-            let (name, value) = line.split_once('=')?;
-            name.trim().eq_ignore_ascii_case(key).then(|| value.trim().to_owned())
-        })
-    };
-    let with_system = value("include-system-site-packages").is_some_and(|v| v.eq_ignore_ascii_case("true"));
-    let Some(python) = installed.python.filter(|_| config.is_none() || with_system) else { return out };
+    let prefix = Path::new(&installed.prefix);
+    let is_open = !prefix.join("pyvenv.cfg").is_file() || with_system_packages(prefix);
+    let Some(python) = installed.python.filter(|_| is_open) else { return out };
     if variable("PYTHONNOUSERSITE").is_none_or(|v| v.is_empty())
         && let Some(home) = variable("HOME")
     {
@@ -75,9 +71,9 @@ fn folders(installed: &Installed, root: &Path, variable: &dyn Fn(&str) -> Option
         out.push(base.join(format!("lib/python{python}/site-packages")));
     }
     // Without pyvenv.cfg it is the base Python itself, which may have several folders.
-    let base = match value("home") {
+    let base = match setting(prefix, "home") {
         Some(home) => PathBuf::from(home).parent().map(Path::to_path_buf),
-        None => Some(PathBuf::from(&installed.prefix)),
+        None => Some(prefix.to_path_buf()),
     };
     for base in base.into_iter().map(|base| under(root, &base)) {
         for place in [
@@ -112,7 +108,7 @@ fn added(site: &Path) -> Vec<PathBuf> {
     files.retain(|file| file.extension().is_some_and(|e| e == "pth" || e == "egg-link"));
     files.sort();
     let mut out = Vec::new();
-    for (file, text) in files.iter().filter_map(|file| Some((file, text(file)?))) {
+    for (file, text) in files.iter().filter_map(|file| Some((file, text_file(file, MAX_FILE)?))) {
         // The second line of an `.egg-link` file is the way back.
         let count = if file.extension().is_some_and(|e| e == "egg-link") { 1 } else { MAX_FOLDERS };
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -125,7 +121,7 @@ fn added(site: &Path) -> Vec<PathBuf> {
 /// The name and version of an `.egg-info` folder or file: from PKG-INFO, else from its name.
 fn egg_info(path: &Path, stem: &str) -> Option<(String, String)> {
     let file = if path.is_dir() { path.join("PKG-INFO") } else { path.to_path_buf() };
-    let text = text(&file).unwrap_or_default();
+    let text = text_file(&file, MAX_FILE).unwrap_or_default();
     // The header of a message ends at the first empty line.
     let header = |key: &str| {
         let lines = text.lines().take_while(|line| !line.is_empty());
@@ -142,17 +138,6 @@ fn named(stem: &str) -> Option<(String, String)> {
     let (name, rest) = stem.split_once('-')?;
     let version = rest.split_once("-py").map_or(rest, |(version, _)| version);
     Some((normalized_name(name), clean(version, 100)))
-}
-
-fn text(file: &Path) -> Option<String> {
-    use std::io::Read as _;
-    // Opening a named pipe would block.
-    if !std::fs::metadata(file).ok()?.is_file() {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    std::fs::File::open(file).ok()?.take(MAX_FILE).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]

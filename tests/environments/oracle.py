@@ -9,6 +9,7 @@ of its top-level modules is imported in the environment's own Python, in a proce
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -39,7 +40,8 @@ def main(envlock, prefixes):
         site = os.path.join(lib, next(d for d in os.listdir(lib) if d.startswith("python3")), "site-packages")
         for info in sorted(d for d in os.listdir(site) if d.endswith(".dist-info")):
             package = info.split("-")[0].replace("_", "-").lower()
-            told = [f for f in errors if package in f["message"].lower().replace("_", "-")]
+            word = re.compile(r"(?<![\w.-])%s(?![\w-])" % re.escape(package))
+            told = [f for f in errors if word.search(f["message"].lower().replace("_", "-"))]
             for module in modules(site, info):
                 try:
                     run = subprocess.run([os.path.join(prefix, "bin/python"), "-c", "import " + module], cwd="/",

@@ -169,7 +169,7 @@ pub(super) fn judge(
     let mut machine = host::without(seen, &ignored, registry)?;
     let depth = if question.deep { inspect::Depth::Hashes } else { inspect::Depth::Sizes };
     let mut installed = inspect::read(question.prefix, depth).map_err(|e| CliError::input(e.to_string()))?;
-    let root: PathBuf = std::env::var_os("ENVLOCK_SYSROOT").map_or_else(|| "/".into(), Into::into);
+    let root = host::root();
     installed.pytorch_index = settings::pytorch_index();
     installed.visible = inspect::visible(&installed, &root, &|name| std::env::var(name).ok());
     let target = match (lock, question.target) {

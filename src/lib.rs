@@ -57,6 +57,7 @@ pub mod lockfile;
 pub mod model;
 pub mod probe;
 pub mod registry;
+pub mod sdist;
 pub mod smoke;
 pub mod solver;
 pub mod verify;

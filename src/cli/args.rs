@@ -212,6 +212,12 @@ pub(super) struct SolveArgs {
     /// URL of the index `pypi`
     #[arg(long, value_name = "URL", help_heading = "Solve")]
     pub index_url: Option<String>,
+    /// Take no package from a source distribution
+    #[arg(long, help_heading = "Solve")]
+    pub no_sources: bool,
+    /// Refuse source distributions whose requirements are not stated statically
+    #[arg(long, help_heading = "Solve")]
+    pub strict_metadata: bool,
     /// Check that the lock is current; write nothing
     #[arg(long, help_heading = "Solve")]
     pub locked: bool,
@@ -407,6 +413,10 @@ pub(super) enum ExportFormat {
     Environment,
     #[value(name = "requirements.txt")]
     Requirements,
+    #[value(name = "requirements-build.txt")]
+    RequirementsBuild,
+    #[value(name = "build-constraints.txt")]
+    BuildConstraints,
     #[value(name = "pylock.toml")]
     Pylock,
     #[value(name = "Dockerfile")]

@@ -11,7 +11,7 @@ use super::settings::{self, Project};
 use crate::index::{Fetched, Guess, IndexClient, IndexConfig, IndexError};
 use crate::model::conflict::{Conflict, Party};
 use crate::model::host::Host;
-use crate::model::metadata::marker_environment;
+use crate::model::marker::marker_environment;
 use crate::model::request::{Limit, Origin, Preferences, Request};
 use crate::model::solution::{Answer, Need, Note, Solution};
 use crate::model::wheel::Python;
@@ -125,7 +125,7 @@ pub(super) fn solve_full(
             }
         };
         for answer in fetched {
-            add(universe, answer);
+            add(universe, answer, request);
         }
         // Data that the index did not send counts as absent, so that it is not requested again.
         for need in needs {
@@ -248,10 +248,18 @@ fn fill_hashes(client: &IndexClient, solution: &mut Solution, bar: &ProgressBar)
     Ok(())
 }
 
-fn add(universe: &mut Universe, fetched: Fetched) {
+/// Adds an answer of the index. Requirements that the user states by hand replace those of the release.
+fn add(universe: &mut Universe, fetched: Fetched, request: &Request) {
     match fetched {
         Fetched::Page { index, project, page } => universe.add_page(&index, &project, page),
-        Fetched::Metadata { index, filename, metadata } => universe.add_metadata(&index, &filename, metadata),
+        Fetched::Metadata { index, filename, metadata } => {
+            let metadata = metadata.map(|found| {
+                let mut rows = request.metadata.iter();
+                let stated = rows.find(|row| row.is_about(found.name.as_ref(), &found.version));
+                stated.map_or(found.clone(), |row| found.with_requirements(&row.requires).into())
+            });
+            universe.add_metadata(&index, &filename, metadata);
+        }
     }
 }
 
@@ -276,6 +284,7 @@ fn guess(
         environment: marker_environment(python, platform),
         not_prefetched: STACK_PACKAGES.iter().map(|p| (*p).to_owned()).collect(),
         owners: request.owners.clone(),
+        takes_sources: request.no_sources.is_none(),
         wanted: request
             .requirements
             .iter()

@@ -11,7 +11,7 @@ use super::printer::Printer;
 use crate::index::{Fetched, IndexClient};
 use crate::learn::{self, FileFacts, LearnError, Learned};
 use crate::model::platform::Platform;
-use crate::model::project::{ProjectPage, Release, WheelFile};
+use crate::model::project::{ProjectPage, Release, ReleaseFile};
 use crate::model::request::Request;
 use crate::model::solution::Need;
 use crate::model::text::clean;
@@ -38,7 +38,7 @@ pub(super) fn page(client: &IndexClient, name: &str) -> Result<Option<Arc<Projec
 pub(super) fn release(
     client: &IndexClient,
     page: &ProjectPage,
-    (release, file): (&Release, &WheelFile),
+    (release, file): (&Release, &ReleaseFile),
     platform: Platform,
     printer: &Printer,
 ) -> Result<Learned, CliError> {
@@ -50,7 +50,7 @@ pub(super) fn release(
     if siblings.iter().any(|file| file.size.is_none()) {
         let needs: Vec<Need> = siblings
             .iter()
-            .filter(|file| file.wheel.libc_need(platform, None).is_some())
+            .filter(|file| file.wheel().is_some_and(|wheel| wheel.libc_need(platform, None).is_some()))
             .map(|file| Need::Metadata {
                 index: "pypi".to_owned(),
                 project: learned.project.clone(),

@@ -2,7 +2,9 @@
 //! input, calls the core, prints, writes files and sets the exit code.
 
 mod args;
+mod builds;
 mod commands;
+mod conflict;
 mod error;
 pub mod exit;
 mod fetch;

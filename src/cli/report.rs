@@ -1,13 +1,13 @@
 //! The answer of `resolve` as text.
 
-use super::printer::{DIM, GOOD, Printer, wrap};
+use super::printer::{DIM, Printer, wrap};
 use crate::compatibility::is_cuda;
 use crate::model::capability::ComputeCapability;
-use crate::model::conflict::{Conflict, Reason, WayOut};
 use crate::model::evidence::Evidence;
 use crate::model::host::Host;
 use crate::model::request::Request;
-use crate::model::solution::{DriverMode, Envelope, Framework, Series, Solution, Stack};
+use crate::model::solution::{ChosenPackage, DriverMode, Envelope, Framework, Series, Solution, Stack};
+use crate::model::source::{BuildKind, MetadataFrom, SourceBuild};
 use crate::model::version::{DottedVersion, cuda_short};
 use crate::registry::Registry;
 
@@ -121,6 +121,37 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
     }
     printer.out("");
     printer.out(&format!("{}{}", label(printer, "runs on"), wrap(&runs_on(&s.envelope), 15)));
+    if let Some(text) = from_source(s) {
+        printer.out(&format!("{}{}", label(printer, "from source"), wrap(&text, 15)));
+    }
+}
+
+/// `rouge-score 0.1.2 (newest with a wheel: 0.0.4); requirements as published`: what is built, and how far its
+/// requirements are known.
+fn from_source(s: &Solution) -> Option<String> {
+    let built: Vec<(&ChosenPackage, &SourceBuild)> =
+        s.packages.iter().filter_map(|p| Some((p, p.build.as_ref()?))).collect();
+    let describe = |(package, build): &(&ChosenPackage, &SourceBuild)| {
+        let mut details: Vec<String> = match build.kind {
+            BuildKind::Pure => Vec::new(),
+            BuildKind::Native => vec!["compiled".to_owned()],
+            BuildKind::Cuda => vec!["compiled with the CUDA toolkit".to_owned()],
+        };
+        if !build.needs.is_empty() {
+            details.push(format!("its build imports {}", build.needs.join(", ")));
+        }
+        details.extend(build.newest_wheel.as_ref().map(|version| format!("newest with a wheel: {version}")));
+        let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join("; ")) };
+        format!("{} {}{details}", package.name, package.version)
+    };
+    let list: Vec<String> = built.iter().map(describe).collect();
+    let as_published = built.iter().filter(|(_, b)| b.metadata_from == MetadataFrom::AsPublished).count();
+    let known = match as_published {
+        0 => String::new(),
+        n if n == built.len() => "; requirements as published".to_owned(),
+        n => format!("; requirements of {n} as published"),
+    };
+    (!list.is_empty()).then(|| format!("{}{known}", list.join(", ")))
 }
 
 /// The requested packages that are not part of the stack.
@@ -266,55 +297,6 @@ pub(super) fn runs_on(envelope: &Envelope) -> String {
     parts.extend(envelope.glibc.iter().map(|glibc| format!("glibc >= {glibc}")));
     parts.push(envelope.platform.to_string());
     parts.join("; ")
-}
-
-/// Prints a conflict: the facts, then the ways out.
-pub(super) fn conflict(printer: &Printer, c: &Conflict) {
-    printer.error(&c.headline, None);
-    printer.out("");
-    reasons(printer, &c.reasons);
-    ways_out(printer, &c.would_work_if);
-}
-
-/// Prints the facts, each with its source.
-pub(super) fn reasons(printer: &Printer, reasons: &[Reason]) {
-    for reason in reasons {
-        let source = if reason.source.is_empty() {
-            String::new()
-        } else {
-            format!("  [{}]", short_source(&reason.source))
-        };
-        let one_line = format!("  {}{source}", reason.text);
-        if one_line.chars().count() <= 80 {
-            printer.out(&one_line);
-        } else {
-            printer.out(&format!("  {}", wrap(&reason.text, 4)));
-            if !source.is_empty() {
-                printer.out(&format!("    {}", printer.paint(DIM, &wrap(source.trim(), 4))));
-            }
-        }
-    }
-}
-
-/// Prints the changes that make the request work. Each of them was solved.
-pub(super) fn ways_out(printer: &Printer, ways: &[WayOut]) {
-    printer.out("");
-    if ways.is_empty() {
-        printer.out("no single change to the request or the machine makes it work");
-        return;
-    }
-    printer.out("ways out, each of them solved:");
-    let width = ways.iter().map(|w| w.change.to_string().chars().count()).max().unwrap_or(0).clamp(24, 40);
-    for way in ways {
-        printer.out(&format!(
-            "  {:<width$}  {}",
-            way.change.to_string(),
-            printer.paint(GOOD, &wrap(&way.gives, width + 4))
-        ));
-        if let Some(set) = &way.set {
-            printer.out(&format!("    {}", printer.paint(DIM, &crate::model::text::clean(set, 1000))));
-        }
-    }
 }
 
 /// A shortened source; the registry has the full text.

@@ -104,6 +104,12 @@ pub(super) fn request(
     if let Some(value) = &solve.only_index {
         request.only_index = Some(Limit { value: value.clone(), origin: Origin::Option("--only-index") });
     }
+    if solve.no_sources {
+        request.no_sources = Some(Limit { value: (), origin: Origin::Option("--no-sources") });
+    }
+    if solve.strict_metadata {
+        request.strict_metadata = Some(Limit { value: (), origin: Origin::Option("--strict-metadata") });
+    }
     check_python(request.python.as_ref(), registry)?;
     if request.requirements.is_empty() {
         return Err(CliError::usage("envlock.toml names no package").hint("add one with `envlock add torch`"));

@@ -12,6 +12,7 @@ use crate::model::evidence::Evidence;
 use crate::model::solution::{
     ChosenFile, ChosenPackage, DriverMode, Envelope, Framework, Note, Series, Solution, Stack,
 };
+use crate::model::source::{BuildKind, MetadataFrom};
 use crate::model::version::{DottedVersion, cuda_short};
 use crate::registry::COMPANIONS;
 
@@ -183,8 +184,19 @@ struct PackageView<'s> {
     name: &'s str,
     version: &'s Version,
     index: Option<&'s str>,
+    /// `null` for wheels.
+    build: Option<BuildView<'s>>,
     reason: String,
     files: &'s [ChosenFile],
+}
+
+/// How a package is built from source.
+#[derive(Serialize)]
+struct BuildView<'s> {
+    kind: BuildKind,
+    metadata_from: MetadataFrom,
+    needs: &'s [String],
+    requires: Vec<String>,
 }
 
 impl<'s> PackageView<'s> {
@@ -193,6 +205,12 @@ impl<'s> PackageView<'s> {
             name: &package.name,
             version: &package.version,
             index: package.source.index(),
+            build: package.build.as_ref().map(|build| BuildView {
+                kind: build.kind,
+                metadata_from: build.metadata_from,
+                needs: &build.needs,
+                requires: build.requires.iter().map(|r| format!("{}=={}", r.name, r.version)).collect(),
+            }),
             reason: package.reason.to_string(),
             files: &package.files,
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{ExportError, address, extra_indexes, installable, pinned};
+use super::{ExportError, address, extra_indexes, in_two_steps, installable, pinned};
 use crate::lockfile::Target;
 use crate::model::solution::Framework;
 use crate::model::version::cuda_short;
@@ -51,11 +51,16 @@ pub fn conda_environment(
     if packages.is_empty() {
         return Ok(out);
     }
+    let (first, built) = in_two_steps(packages);
+    for package in built {
+        // pip cannot build against a torch that the same file installs.
+        let _ = writeln!(out, "  # after this environment, from requirements-build.txt: {}", package.name);
+    }
     out.push_str("  - pip:\n");
     for (index, package) in extra_indexes(packages) {
         let _ = writeln!(out, "      - --extra-index-url {}", address(addresses, index, package)?);
     }
-    for package in packages {
+    for package in first {
         let (requirement, hashes) = pinned(package, addresses)?;
         let hashes: String = hashes.iter().map(|hash| format!(" --hash=sha256:{hash}")).collect();
         let _ = writeln!(out, "      - {requirement}{hashes}");

@@ -1,5 +1,6 @@
 //! A lock in the formats that installers read, one format per file.
 
+mod builds;
 mod conda_env;
 mod dockerfile;
 pub mod graph;
@@ -7,6 +8,7 @@ mod guard;
 mod pylock;
 mod requirements;
 
+pub use builds::{build_constraints, requirements_to_build};
 pub use conda_env::{conda_environment, environment_name};
 pub use dockerfile::dockerfile;
 pub use guard::guard;
@@ -37,8 +39,8 @@ pub enum ExportError {
     /// A package without a file cannot be installed.
     #[error("the lock has no file for `{0}`")]
     NoFiles(String),
-    /// A package that is not a wheel from an index.
-    #[error("the lock takes `{package}` from {from}, but only wheels from indexes can be exported")]
+    /// A package that the format cannot express.
+    #[error("the lock takes `{package}` from {from}, which this format cannot express")]
     Unsupported {
         /// The package.
         package: String,
@@ -72,7 +74,12 @@ pub enum ExportError {
     },
 }
 
-/// The packages to install, checked to be installable by hash.
+/// The start of every requirements-build.txt that envlock writes.
+pub const REQUIREMENTS_BUILD_MARK: &str = "# Written by envlock as requirements-build.txt";
+/// The start of every build-constraints.txt that envlock writes.
+pub const BUILD_CONSTRAINTS_MARK: &str = "# Written by envlock as build-constraints.txt";
+
+/// The packages to install, checked to be installable: by hash, or from git or a folder.
 fn installable(target: &Target) -> Result<&[ChosenPackage], ExportError> {
     if target.level == Level::Stack {
         return Err(ExportError::StackOnly);
@@ -81,15 +88,8 @@ fn installable(target: &Target) -> Result<&[ChosenPackage], ExportError> {
         return Err(ExportError::Unsupported { package: package.name.clone(), from: "a conda channel" });
     }
     for package in &target.packages {
-        let from = match &package.source {
-            _ if package.build.is_some() => Some("a source distribution"),
-            Source::Index(_) => None,
-            Source::Url(_) => Some("an address"),
-            Source::Git { .. } => Some("git"),
-            Source::Path(_) => Some("a folder"),
-        };
-        if let Some(from) = from {
-            return Err(ExportError::Unsupported { package: package.name.clone(), from });
+        if matches!(package.source, Source::Git { .. } | Source::Path(_)) {
+            continue;
         }
         if package.files.is_empty() {
             return Err(ExportError::NoFiles(package.name.clone()));
@@ -99,6 +99,16 @@ fn installable(target: &Target) -> Result<&[ChosenPackage], ExportError> {
         }
     }
     Ok(&target.packages)
+}
+
+/// Whether a package must be installed after the others, because its build imports a framework among them.
+fn is_built_after_others(package: &ChosenPackage) -> bool {
+    package.build.as_ref().is_some_and(|build| !build.needs.is_empty())
+}
+
+/// The packages that are installed in one step, and those that are built after them.
+fn in_two_steps(packages: &[ChosenPackage]) -> (Vec<&ChosenPackage>, Vec<&ChosenPackage>) {
+    packages.iter().partition(|package| !is_built_after_others(package))
 }
 
 /// The index that carries builds of torch by CUDA variant.
@@ -131,6 +141,14 @@ fn pinned<'p>(
     addresses: &[(String, String)],
 ) -> Result<(String, Vec<&'p str>), ExportError> {
     let hashes = |files: &'p [ChosenFile]| files.iter().filter_map(|f| f.sha256.as_deref()).collect();
+    match &package.source {
+        Source::Url(url) => return Ok((format!("{} @ {url}", package.name), hashes(&package.files))),
+        Source::Git { repository, commit } => {
+            return Ok((format!("{} @ git+{repository}@{commit}", package.name), Vec::new()));
+        }
+        Source::Path(path) => return Ok((format!("./{path}"), Vec::new())),
+        Source::Index(_) => {}
+    }
     match (package.files.first(), package.source.index()) {
         (Some(file), Some(index)) if is_from_pytorch(package) => {
             let folder = address(addresses, index, &package.name)?;

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::{ExportError, installable};
 use crate::lockfile::Target;
+use crate::model::source::Source;
 use crate::model::text::{clean, toml_string as quote};
 
 /// The pylock of a target. `url` returns the URL of a file by index, project and file name.
@@ -38,25 +39,45 @@ pub fn pylock(
             unique.dedup();
             let _ = writeln!(out, "dependencies = [{}]", unique.join(", "));
         }
-        out.push_str("wheels = [\n");
+        match &package.source {
+            Source::Index(_) | Source::Url(_) => {}
+            Source::Git { repository, commit } => {
+                let _ = writeln!(
+                    out,
+                    "vcs = {{ type = \"git\", url = {}, commit-id = {} }}",
+                    quote(repository),
+                    quote(commit)
+                );
+                continue;
+            }
+            Source::Path(path) => {
+                let _ = writeln!(out, "directory = {{ path = {} }}", quote(path));
+                continue;
+            }
+        }
+        if let (Source::Url(url), Some(file)) = (&package.source, package.files.first()) {
+            let sha256 = quote(file.sha256.as_deref().unwrap_or_default());
+            let _ = writeln!(out, "archive = {{ url = {}, hashes = {{ sha256 = {sha256} }} }}", quote(url));
+            continue;
+        }
+        let is_built = package.build.is_some();
+        out.push_str(if is_built { "sdist = " } else { "wheels = [\n" });
         for file in &package.files {
             let index = package.source.index().unwrap_or_default();
             let address = url(index, &package.name, &file.name).ok_or_else(|| ExportError::NoAddress {
                 package: package.name.clone(),
                 index: index.to_owned(),
             })?;
-            let _ =
-                write!(out, "    {{ name = {}, url = {}", quote(&file.name), quote(&clean(&address, 2000)));
+            out.push_str(if is_built { "" } else { "    " });
+            let _ = write!(out, "{{ name = {}, url = {}", quote(&file.name), quote(&clean(&address, 2000)));
             if let Some(size) = file.size {
                 let _ = write!(out, ", size = {size}");
             }
-            let _ = writeln!(
-                out,
-                ", hashes = {{ sha256 = {} }} }},",
-                quote(file.sha256.as_deref().unwrap_or_default())
-            );
+            let sha256 = quote(file.sha256.as_deref().unwrap_or_default());
+            let end = if is_built { "" } else { "," };
+            let _ = writeln!(out, ", hashes = {{ sha256 = {sha256} }} }}{end}");
         }
-        out.push_str("]\n");
+        out.push_str(if is_built { "" } else { "]\n" });
     }
     out.push_str("\n[tool.envlock]\n");
     let _ = writeln!(out, "target = {}", quote(&target.name));
@@ -78,7 +99,7 @@ pub fn pylock(
 
 /// The target as an environment marker.
 fn marker(target: &Target) -> String {
-    let environment = crate::model::metadata::marker_environment(target.python, target.platform);
+    let environment = crate::model::marker::marker_environment(target.python, target.platform);
     format!(
         "python_version == '3.{}' and sys_platform == '{}' and platform_machine == '{}'",
         target.python.minor,

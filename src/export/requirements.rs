@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::{ExportError, address, extra_indexes, installable, pinned};
+use super::{ExportError, address, extra_indexes, in_two_steps, installable, pinned};
 use crate::lockfile::Target;
+use crate::model::source::Source;
 
 /// The requirements of a target. `addresses` are the URLs of the indexes other than `pypi`; the URL of
 /// `pypi` is left to the installer's own configuration.
@@ -12,14 +13,30 @@ use crate::lockfile::Target;
 /// See [`ExportError`].
 pub fn requirements(target: &Target, addresses: &[(String, String)]) -> Result<String, ExportError> {
     let packages = installable(target)?;
+    let (first, built) = in_two_steps(packages);
+    // git and folders have no hash, and one package without a hash makes pip refuse `--require-hashes`.
+    let hashes = match first.iter().any(|p| matches!(p.source, Source::Git { .. } | Source::Path(_))) {
+        true => "",
+        false => "--require-hashes ",
+    };
+    let constraints = match packages.iter().any(|p| p.build.as_ref().is_some_and(|b| !b.requires.is_empty()))
+    {
+        true => "--build-constraint build-constraints.txt ",
+        false => "",
+    };
+    let sync = if built.is_empty() { "sync" } else { "install -r" };
     let mut out = format!(
         "{}, from envlock.lock: Python {}, {}. Install with one of\n\
-         #   pip install --require-hashes -r requirements.txt\n\
-         #   uv pip sync requirements.txt\n",
+         #   pip install {hashes}{constraints}-r requirements.txt\n\
+         #   uv pip {sync} {constraints}requirements.txt\n",
         super::REQUIREMENTS_MARK,
         target.python,
         target.platform
     );
+    if !built.is_empty() {
+        let names: Vec<&str> = built.iter().map(|package| package.name.as_str()).collect();
+        let _ = writeln!(out, "# Then requirements-build.txt: {}", names.join(", "));
+    }
     for framework in target.frameworks.iter().filter(|framework| framework.cuda_from_system) {
         let cudnn = framework.cudnn.as_ref().map(|v| format!(" and cuDNN {v}")).unwrap_or_default();
         let cuda = crate::model::version::cuda_short(&framework.cuda);
@@ -32,7 +49,7 @@ pub fn requirements(target: &Target, addresses: &[(String, String)]) -> Result<S
     for (index, package) in extra_indexes(packages) {
         let _ = writeln!(out, "--extra-index-url {}", address(addresses, index, package)?);
     }
-    for package in packages {
+    for package in first {
         let (requirement, hashes) = pinned(package, addresses)?;
         out.push_str(&requirement);
         for hash in hashes {

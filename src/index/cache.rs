@@ -12,9 +12,14 @@ use sha2::{Digest, Sha256};
 
 use crate::model::metadata::CoreMetadata;
 use crate::model::project::ProjectPage;
+use crate::sdist::SourceTree;
 
 /// The version of the layout. It is part of the path, so a new layout starts with an empty cache.
-const LAYOUT: &str = "v2";
+const LAYOUT: &str = "v3";
+
+/// The version of the rules by which source distributions are read. It is part of the path, so that new rules read
+/// them again.
+const SOURCES: &str = "1";
 
 /// Maximum time in seconds for which a page is used without revalidation, even if the server allows more.
 const MAX_FRESH_S: u64 = 600;
@@ -101,6 +106,21 @@ impl Cache {
     pub(super) fn store_metadata(&self, identity: &str, digest: &str, text: &str) {
         let headers = CoreMetadata::headers(text);
         self.store(&self.metadata_path(identity), &[digest.as_bytes(), b"\n", headers.as_bytes()]);
+    }
+
+    /// What a source distribution says, or why it cannot be read.
+    pub(super) fn source(&self, identity: &str) -> Option<Result<SourceTree, String>> {
+        serde_json::from_slice(&fs_err::read(self.source_path(identity)).ok()?).ok()
+    }
+
+    pub(super) fn store_source(&self, identity: &str, tree: &Result<SourceTree, String>) {
+        if let Ok(text) = serde_json::to_vec(tree) {
+            self.store(&self.source_path(identity), &[&text]);
+        }
+    }
+
+    fn source_path(&self, identity: &str) -> PathBuf {
+        self.root.join("sources").join(SOURCES).join(key(identity))
     }
 
     /// The size in bytes of a file whose page does not state it.

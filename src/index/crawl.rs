@@ -19,9 +19,12 @@ use super::guess::Job;
 use super::http::{Http, headers};
 use super::{Fetched, Guess, IndexClient, IndexError, remote_wheel, simple};
 use crate::model::metadata::CoreMetadata;
-use crate::model::project::{ProjectPage, RawFile, WheelFile};
+use crate::model::project::{ProjectPage, RawFile, ReleaseFile};
 use crate::model::solution::Need;
+use crate::sdist::{self, SourceTree};
 
+/// Maximum size of a source distribution that is downloaded for its metadata, in bytes.
+const MAX_SOURCE: u64 = 1 << 30;
 /// Maximum number of concurrent requests.
 const CONCURRENCY: usize = 32;
 /// After this many needs for ever older releases of a project, METADATA of older releases is prefetched, twice as
@@ -36,7 +39,7 @@ const ACCEPT: &str =
 /// The result of a job.
 enum Done {
     Page(String, String, Option<Arc<ProjectPage>>, Vec<VersionSpecifiers>, Vec<ExtraName>),
-    Metadata(String, Box<WheelFile>, Result<Arc<CoreMetadata>, String>, Vec<ExtraName>),
+    Metadata(String, Box<ReleaseFile>, Result<Arc<CoreMetadata>, String>, Vec<ExtraName>),
 }
 
 pub(super) fn run(
@@ -104,17 +107,17 @@ impl Crawl<'_> {
     /// The older releases that a backtracking solver will need next.
     ///
     /// Each new METADATA restarts the solve: without prefetching, a hundred releases cost a hundred solves.
-    fn read_ahead(&self, index: &str, project: &str, needed: &WheelFile) -> Vec<WheelFile> {
+    fn read_ahead(&self, index: &str, project: &str, needed: &ReleaseFile) -> Vec<ReleaseFile> {
         let Some(guess) = self.guess else { return Vec::new() };
         let Ok(mut backtracking) = self.client.backtracking.lock() else { return Vec::new() };
-        let last = (needed.wheel.version.clone(), 0);
+        let last = (needed.version().clone(), 0);
         let (version, times) = backtracking.entry((index.to_owned(), project.to_owned())).or_insert(last);
         // Only needs for ever older releases mean backtracking.
-        if needed.wheel.version >= *version {
+        if needed.version() >= version {
             return Vec::new();
         }
         *times += 1;
-        version.clone_from(&needed.wheel.version);
+        version.clone_from(needed.version());
         let Some(step) = times.checked_sub(BACKTRACK_PREFETCH_AFTER - 1) else { return Vec::new() };
         let count = 2usize.saturating_pow(step + 1).min(MAX_AHEAD);
         drop(backtracking);
@@ -132,7 +135,7 @@ impl Crawl<'_> {
     }
 
     /// The file of a metadata need, from its project page, which was read before.
-    fn find_file(&self, index: &str, project: &str, filename: &str) -> Result<WheelFile, IndexError> {
+    fn find_file(&self, index: &str, project: &str, filename: &str) -> Result<ReleaseFile, IndexError> {
         let page = self.read_before(index, project);
         page.as_ref().and_then(|page| page.find(filename)).cloned().ok_or_else(|| IndexError::Request {
             what: crate::model::text::clean(filename, 120),
@@ -208,7 +211,7 @@ impl Crawl<'_> {
                 Some(metadata) => Ok(Some(Done::Metadata(
                     index.clone(),
                     file.clone(),
-                    Ok(Arc::new(metadata)),
+                    metadata.map(Arc::new),
                     extras.clone(),
                 ))),
                 None if offline && self.is_needed(job) => {
@@ -374,15 +377,20 @@ async fn fetch_page(
 
 /// The cache key of a wheel's METADATA: index, URL and hash, if the index states one. Includes the index, so that an
 /// index cannot supply the METADATA of another index's file.
-fn identity(index: &str, file: &WheelFile) -> String {
+fn identity(index: &str, file: &ReleaseFile) -> String {
     format!("{index} {} {}", file.url, file.sha256.as_deref().unwrap_or(""))
 }
 
 impl IndexClient {
-    /// The cached METADATA of a wheel, if its hash matches the one that the index states.
-    fn cached_metadata(&self, index: &str, file: &WheelFile) -> Option<CoreMetadata> {
+    /// The cached METADATA of a wheel, if its hash matches the one that the index states; that of a source
+    /// distribution, or why it has none.
+    fn cached_metadata(&self, index: &str, file: &ReleaseFile) -> Option<Result<CoreMetadata, String>> {
+        if file.wheel().is_none() {
+            let tree = self.cache.source(&identity(index, file))?;
+            return Some(tree.and_then(metadata_of_tree));
+        }
         let cached = self.cache.metadata(&identity(index, file))?;
-        file.metadata_sha256.as_ref().is_none_or(|stated| *stated == cached.sha256).then_some(cached)
+        file.metadata_sha256.as_ref().is_none_or(|stated| *stated == cached.sha256).then_some(Ok(cached))
     }
 }
 
@@ -390,13 +398,22 @@ async fn fetch_metadata(
     client: &IndexClient,
     http: &Http,
     index: &str,
-    file: &WheelFile,
+    file: &ReleaseFile,
 ) -> Result<Result<Arc<CoreMetadata>, String>, IndexError> {
     let failed = |why: String| IndexError::Request {
         what: format!("the metadata of `{}`", crate::model::text::clean(&file.filename, 120)),
         index: index.to_owned(),
         why,
     };
+    if file.wheel().is_none() {
+        return match fetch_source(client, http, file).await {
+            Ok(tree) => {
+                client.cache.store_source(&identity(index, file), &tree);
+                Ok(tree.and_then(metadata_of_tree).map(Arc::new))
+            }
+            Err(why) => Err(failed(why)),
+        };
+    }
     let mut body = None;
     // Mirrors often serve METADATA files that their pages do not announce: try once per index.
     let untold = !file.has_metadata && client.serves_metadata(index);
@@ -440,10 +457,41 @@ async fn fetch_metadata(
     })
 }
 
+/// Downloads a source distribution and reads what it says. The outer error is a failed request.
+async fn fetch_source(
+    client: &IndexClient,
+    http: &Http,
+    file: &ReleaseFile,
+) -> Result<Result<SourceTree, String>, String> {
+    let url = Url::parse(&file.url).map_err(|_| "its URL is not valid".to_owned())?;
+    if file.size.is_some_and(|size| size > MAX_SOURCE) {
+        return Ok(Err(format!("it is larger than {} MiB", MAX_SOURCE >> 20)));
+    }
+    let mut answer = http.get(&url, &client.credentials, &header::HeaderMap::new(), MAX_SOURCE).await?;
+    if answer.status != 200 {
+        return Err(format!("the server answered {}", answer.status));
+    }
+    if let Some(stated) = &file.sha256 {
+        let found = remote_wheel::digest(&mut answer).map_err(|failure| failure.to_string())?;
+        if found != *stated {
+            return Ok(Err("its SHA-256 differs from the index".to_owned()));
+        }
+    }
+    let tree = match answer.file {
+        Some(spool) => sdist::read_archive(std::io::BufReader::new(spool), &file.filename),
+        None => sdist::read_archive(std::io::Cursor::new(answer.body), &file.filename),
+    };
+    Ok(tree.map_err(|unreadable| unreadable.to_string()))
+}
+
+fn metadata_of_tree(tree: SourceTree) -> Result<CoreMetadata, String> {
+    tree.metadata().map_err(|unreadable| unreadable.to_string())
+}
+
 /// See [`IndexClient::sizes`].
 pub(super) fn sizes(client: &IndexClient, files: &[Need]) -> HashMap<String, u64> {
     let mut found = HashMap::new();
-    let mut unknown: Vec<(String, WheelFile)> = Vec::new();
+    let mut unknown: Vec<(String, ReleaseFile)> = Vec::new();
     for need in files {
         let Need::Metadata { index, project, filename } = need else { continue };
         let key = (index.clone(), project.clone());

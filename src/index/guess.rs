@@ -5,7 +5,7 @@ use pep508_rs::{ExtraName, MarkerEnvironment, VersionOrUrl};
 
 use crate::model::metadata::CoreMetadata;
 use crate::model::platform::{Libc, Platform};
-use crate::model::project::{ProjectPage, WheelFile};
+use crate::model::project::{ProjectPage, ReleaseFile};
 use crate::model::wheel::Python;
 
 /// One thing to fetch.
@@ -20,7 +20,7 @@ pub(super) enum Job {
     },
     Metadata {
         index: String,
-        file: Box<WheelFile>,
+        file: Box<ReleaseFile>,
         extras: Vec<ExtraName>,
     },
 }
@@ -40,6 +40,8 @@ pub struct Guess {
     pub not_prefetched: Vec<String>,
     /// Packages that come from a specific index.
     pub owners: Vec<crate::model::index_owner::IndexOwner>,
+    /// Whether source distributions are candidates.
+    pub takes_sources: bool,
     /// Package and specifiers of the user's requirements and constraints, to guess releases.
     pub wanted: Vec<(String, pep440_rs::VersionSpecifiers)>,
 }
@@ -50,35 +52,39 @@ impl Guess {
         &self,
         page: &'p ProjectPage,
         specifiers: &[VersionSpecifiers],
-    ) -> Option<&'p WheelFile> {
+    ) -> Option<&'p ReleaseFile> {
         let fits = |prereleases: bool| {
             page.releases()
                 .iter()
                 .rev()
-                .filter(|r| r.has_wheel && !r.yanked && (prereleases || !r.version.any_prerelease()))
+                .filter(|r| !r.yanked && (prereleases || !r.version.any_prerelease()))
                 .filter(|r| specifiers.iter().all(|s| s.contains(&r.version)))
                 // If the newest hundred releases are unusable, older ones rarely help.
                 .take(100)
                 .find_map(|r| {
-                    page.usable(r, self.python, self.platform, self.libc.as_ref()).into_iter().next()
+                    let wheel =
+                        page.usable(r, self.python, self.platform, self.libc.as_ref()).into_iter().next();
+                    // A release with wheels for other Pythons is not built.
+                    wheel.or_else(|| page.source(r).filter(|_| !r.has_wheel && self.takes_sources))
                 })
         };
         fits(false).or_else(|| fits(true))
     }
 
     /// Wheels for the same Python from releases older than `needed`, newest first.
-    pub(super) fn older(&self, page: &ProjectPage, needed: &WheelFile, count: usize) -> Vec<WheelFile> {
+    pub(super) fn older(&self, page: &ProjectPage, needed: &ReleaseFile, count: usize) -> Vec<ReleaseFile> {
         let fits = |python: &Python| {
             needed.allows_python(*python)
-                && needed.wheel.fit(python.minor, self.platform, self.libc.as_ref()).is_some()
+                && needed
+                    .wheel()
+                    .is_none_or(|w| w.fit(python.minor, self.platform, self.libc.as_ref()).is_some())
         };
         let minors = (0..64).rev().map(Python::new);
         let Some(python) = std::iter::once(self.python).chain(minors).find(fits) else { return Vec::new() };
         let releases = page.releases().iter().rev().filter(|release| {
-            release.version < needed.wheel.version
-                && release.has_wheel
+            release.version < *needed.version()
                 && !release.yanked
-                && (needed.wheel.version.any_prerelease() || !release.version.any_prerelease())
+                && (needed.version().any_prerelease() || !release.version.any_prerelease())
         });
         let files = releases.filter_map(|release| {
             page.usable(release, python, self.platform, self.libc.as_ref()).into_iter().next().cloned()

@@ -9,7 +9,7 @@ use url::Url;
 
 use super::credentials::Credentials;
 use super::http::{Http, headers};
-use crate::model::project::WheelFile;
+use crate::model::project::ReleaseFile;
 use crate::model::text::normalized_name;
 
 /// Size of the first range in bytes: contains the zip directory and usually METADATA.
@@ -58,7 +58,7 @@ impl From<String> for Failure {
 pub(super) async fn metadata(
     http: &Http,
     credentials: &Credentials,
-    file: &WheelFile,
+    file: &ReleaseFile,
 ) -> Result<Vec<u8>, Failure> {
     let url = Url::parse(&file.url).map_err(|_| "the wheel's URL is not valid".to_owned())?;
     let range = format!("bytes=-{TAIL}");
@@ -85,7 +85,7 @@ async fn by_ranges(
     http: &Http,
     credentials: &Credentials,
     url: &Url,
-    file: &WheelFile,
+    file: &ReleaseFile,
     first: super::http::Answer,
 ) -> Result<Vec<u8>, Failure> {
     let (start, total) = content_range(&first)?;
@@ -118,7 +118,7 @@ async fn by_ranges(
     Err(Failure::Content("reading METADATA of the wheel needs too many requests"))
 }
 
-fn whole(mut answer: super::http::Answer, file: &WheelFile) -> Result<Vec<u8>, Failure> {
+fn whole(mut answer: super::http::Answer, file: &ReleaseFile) -> Result<Vec<u8>, Failure> {
     if let Some(expected) = &file.sha256
         && digest(&mut answer)? != *expected
     {
@@ -131,7 +131,7 @@ fn whole(mut answer: super::http::Answer, file: &WheelFile) -> Result<Vec<u8>, F
 }
 
 /// SHA-256 of a body.
-fn digest(answer: &mut super::http::Answer) -> Result<String, Failure> {
+pub(super) fn digest(answer: &mut super::http::Answer) -> Result<String, Failure> {
     // A read error of the local temporary file is not a fault of the wheel.
     let unreadable = |e: io::Error| Failure::Transport(format!("cannot read the downloaded file ({e})"));
     let mut hasher = Sha256::new();
@@ -159,7 +159,7 @@ fn digest(answer: &mut super::http::Answer) -> Result<String, Failure> {
 pub(super) async fn measure(
     http: &Http,
     credentials: &Credentials,
-    file: &WheelFile,
+    file: &ReleaseFile,
 ) -> Result<(u64, String), Failure> {
     let url = Url::parse(&file.url).map_err(|_| "the wheel's URL is not valid".to_owned())?;
     let mut answer = http.get(&url, credentials, &header::HeaderMap::new(), MAX_WHEEL).await?;
@@ -170,10 +170,10 @@ pub(super) async fn measure(
 }
 
 /// The METADATA of the wheel's own `.dist-info` folder.
-fn extract<R: Read + Seek>(reader: R, file: &WheelFile) -> Result<Vec<u8>, Failure> {
+fn extract<R: Read + Seek>(reader: R, file: &ReleaseFile) -> Result<Vec<u8>, Failure> {
     let mut archive =
         zip::ZipArchive::new(reader).map_err(|_| Failure::Content("the wheel is not a zip archive"))?;
-    let wanted = normalized_name(&file.wheel.project);
+    let wanted = file.wheel().map(|wheel| normalized_name(&wheel.project)).unwrap_or_default();
     let name = archive
         .file_names()
         .filter_map(Result::ok)

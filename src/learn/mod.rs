@@ -16,7 +16,7 @@ use crate::model::capability::{CodeTarget, CodeTargets};
 use crate::model::library::{DeviceCode, Library};
 use crate::model::metadata::CoreMetadata;
 use crate::model::platform::Platform;
-use crate::model::project::WheelFile;
+use crate::model::project::ReleaseFile;
 use crate::model::text::{clean, normalized_name};
 use crate::model::wheel::WheelName;
 use crate::registry::COMPANIONS;
@@ -98,16 +98,17 @@ pub struct FileFacts {
 
 impl FileFacts {
     /// The facts of the files that can be installed on a platform.
-    pub fn of<'f>(files: impl Iterator<Item = &'f WheelFile>, platform: Platform) -> FileFacts {
+    pub fn of<'f>(files: impl Iterator<Item = &'f ReleaseFile>, platform: Platform) -> FileFacts {
         let mut out = FileFacts::default();
         let mut glibc: Option<crate::model::version::DottedVersion> = None;
         for file in files {
-            let Some(need) = file.wheel.libc_need(platform, None) else { continue };
+            let Some(wheel) = file.wheel() else { continue };
+            let Some(need) = wheel.libc_need(platform, None) else { continue };
             glibc = match (glibc, need) {
                 (Some(known), Some(need)) => Some(known.min(need)),
                 (known, need) => known.or(need),
             };
-            out.add(&file.wheel);
+            out.add(wheel);
             out.bytes = out.bytes.max(file.size);
         }
         out.glibc = glibc.map(|v| v.to_string());

@@ -136,8 +136,10 @@ impl Target {
     /// The versions that a later solve should keep.
     pub fn preferences(&self) -> Preferences {
         let versions = self.packages.iter().map(|p| (p.name.clone(), p.version.clone()));
+        let builds = self.packages.iter().filter_map(|p| p.build.as_ref()).flat_map(|b| &b.requires);
         Preferences {
             versions: versions.collect(),
+            builds: builds.map(|r| (r.name.clone(), r.version.clone())).collect(),
             python: Some(self.python),
             variant: self.stack.as_ref().map(|s| s.variant.clone()),
         }

@@ -5,7 +5,7 @@
 
 use super::error::LockError;
 use crate::model::index_owner::IndexOwner;
-use crate::model::request::{Limit, Origin, PythonRequest, Request, UserRequirement};
+use crate::model::request::{Limit, Origin, PythonRequest, Request, StatedMetadata, UserRequirement};
 use crate::model::text::clean;
 
 const PACKAGE: &str = "package";
@@ -21,7 +21,14 @@ const SAME: &str = "same";
 const TARGET: &str = "target";
 const IGNORE_GPU: &str = "ignore-gpu";
 const INDEX: &str = "index";
+const OVERRIDE: &str = "override";
+const SOURCES: &str = "sources";
+const METADATA: &str = "metadata";
 const OPTION: &str = "option";
+
+/// The values of `sources` and `metadata` that are written; the others are the default.
+const NO_SOURCES: &str = "false";
+const STRICT: &str = "strict";
 
 /// The one policy that is written; the other is the default.
 const NATIVE: &str = "native";
@@ -65,6 +72,18 @@ pub fn request_lines(request: &Request) -> Vec<String> {
     }
     if let Some(limit) = &request.only_index {
         add(ONLY_INDEX, &limit.origin, &limit.value);
+    }
+    if let Some(limit) = &request.no_sources {
+        add(SOURCES, &limit.origin, &NO_SOURCES);
+    }
+    if let Some(limit) = &request.strict_metadata {
+        add(METADATA, &limit.origin, &STRICT);
+    }
+    lines.extend(request.overrides.iter().map(|r| format!("{OVERRIDE} {}", r.requirement)));
+    for row in &request.metadata {
+        let version = row.version.as_ref().map_or("*".to_owned(), ToString::to_string);
+        let requires = serde_json::to_string(&row.requires).unwrap_or_default();
+        lines.push(format!("{METADATA} {} {version} {requires}", row.name));
     }
     lines.extend(request.same_torch.then(|| format!("{SAME} torch")));
     lines.extend(request.targets.iter().map(|t| format!("{TARGET} {t}")));
@@ -117,6 +136,18 @@ fn read_line(request: &mut Request, line: &str) -> Option<()> {
         DRIVER_POLICY if value == NATIVE => {
             request.native_driver_only = Some(Limit { value: (), origin });
         }
+        OVERRIDE => request.overrides.push(UserRequirement::parse(value, origin).ok()?),
+        SOURCES if value == NO_SOURCES => request.no_sources = Some(Limit { value: (), origin }),
+        METADATA if value == STRICT => request.strict_metadata = Some(Limit { value: (), origin }),
+        METADATA => {
+            let (name, rest) = value.split_once(' ')?;
+            let (version, requires) = rest.split_once(' ')?;
+            request.metadata.push(StatedMetadata {
+                name: name.to_owned(),
+                version: if version == "*" { None } else { Some(version.parse().ok()?) },
+                requires: serde_json::from_str(requires).ok()?,
+            });
+        }
         SAME if value == "torch" => request.same_torch = true,
         TARGET => request.targets.push(value.to_owned()),
         IGNORE_GPU => request.ignored_gpus.push(value.to_owned()),
@@ -136,6 +167,8 @@ fn option_of(key: &str) -> Option<&'static str> {
         CUDA => "--cuda",
         VARIANT => "--variant",
         ONLY_INDEX => "--only-index",
+        SOURCES => "--no-sources",
+        METADATA => "--strict-metadata",
         _ => return None,
     })
 }
@@ -220,6 +253,7 @@ mod tests {
                     targets: targets.into_iter().map(str::to_owned).collect(),
                     ignored_gpus: ignored.into_iter().map(str::to_owned).collect(),
                     owners: owned.then_some(owner).into_iter().collect(),
+                    ..Request::default()
                 }
             },
         )

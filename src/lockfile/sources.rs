@@ -52,6 +52,8 @@ pub(super) fn build(raw: &mut RawPackage, has_format_2: bool) -> Result<Option<S
             Ok(Some(SourceBuild {
                 metadata_from,
                 kind,
+                newest_wheel: None,
+                asks: Vec::new(),
                 needs: needs.into_iter().map(name).collect::<Result<_, _>>()?,
                 requires: requires.into_iter().map(build_requirement).collect::<Result<_, _>>()?,
             }))

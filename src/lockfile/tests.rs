@@ -137,6 +137,8 @@ fn with_sources() -> Lockfile {
             build: Some(SourceBuild {
                 metadata_from: MetadataFrom::AsPublished,
                 kind: BuildKind::Cuda,
+                newest_wheel: None,
+                asks: Vec::new(),
                 needs: vec!["torch".into()],
                 requires: vec![BuildRequirement {
                     name: "setuptools".into(),

@@ -115,6 +115,11 @@ pub enum ReasonKind {
     Fact,
     /// The available releases of a package.
     Available,
+    /// The requirements of a package that exists only as source cannot be known.
+    UnknownMetadata {
+        /// The package.
+        package: String,
+    },
     /// A part of the request.
     Asked {
         /// Where it was written.

@@ -2,11 +2,10 @@
 
 use std::sync::OnceLock;
 
-use pep440_rs::Version;
+use pep440_rs::{Version, VersionSpecifiers};
 use pep508_rs::{ExtraName, MarkerEnvironment, PackageName, Requirement, VerbatimUrl};
 
-use super::platform::{Arch, Os, Platform};
-use super::wheel::Python;
+use super::source::{MetadataFrom, SourceFacts};
 
 /// A METADATA file that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -31,6 +30,10 @@ pub struct CoreMetadata {
     pub version: Version,
     /// SHA-256 of the METADATA file, 64 hexadecimal digits.
     pub sha256: String,
+    /// What is known of its build, for a source distribution.
+    pub source: Option<SourceFacts>,
+    /// `Requires-Python`, if it is stated and valid.
+    pub requires_python: Option<VersionSpecifiers>,
     requires: Vec<RequiresDist>,
     /// `Provides-Extra`.
     extras: Vec<ExtraName>,
@@ -55,6 +58,7 @@ impl CoreMetadata {
         let mut version = None;
         let mut requires: Vec<String> = Vec::new();
         let mut extras: Vec<ExtraName> = Vec::new();
+        let mut requires_python = None;
         let mut in_requires = false;
         for line in text.lines() {
             if line.is_empty() {
@@ -77,6 +81,8 @@ impl CoreMetadata {
                 requires.push(value.to_owned());
             } else if key.eq_ignore_ascii_case("Provides-Extra") {
                 extras.extend(value.parse::<ExtraName>());
+            } else if key.eq_ignore_ascii_case("Requires-Python") {
+                requires_python = value.parse().ok();
             } else if key.eq_ignore_ascii_case("Name") {
                 name.get_or_insert(value);
             } else if key.eq_ignore_ascii_case("Version") {
@@ -93,6 +99,8 @@ impl CoreMetadata {
                 .parse()
                 .map_err(|_| InvalidMetadata::Version(super::text::clean(version, 80)))?,
             sha256,
+            source: None,
+            requires_python,
             extras,
             requires: requires
                 .into_iter()
@@ -157,47 +165,34 @@ impl CoreMetadata {
             })
     }
 
+    /// The same release with other requirements, as the user states them.
+    pub fn with_requirements(&self, lines: &[String]) -> CoreMetadata {
+        let headers: String = lines.iter().map(|line| format!("Requires-Dist: {line}\n")).collect();
+        let text = format!("Name: {}\nVersion: {}\n{headers}", self.name, self.version);
+        let stated = CoreMetadata::parse(&text, self.sha256.clone());
+        let requires = stated.map(|stated| stated.requires).unwrap_or_default();
+        let source = self.source.clone().map(|facts| SourceFacts {
+            metadata_from: MetadataFrom::Manifest,
+            unknown: None,
+            ..facts
+        });
+        let (name, version) = (self.name.clone(), self.version.clone());
+        let (extras, requires_python) = (self.extras.clone(), self.requires_python.clone());
+        CoreMetadata { name, version, sha256: self.sha256.clone(), source, requires_python, requires, extras }
+    }
+
     /// The `Requires-Dist` lines as written.
     pub fn lines(&self) -> impl Iterator<Item = &str> {
         self.requires.iter().map(|line| line.text.as_str())
     }
 }
 
-/// The marker environment of a CPython series on a platform.
-///
-/// A series without a patch release has `.0` as `python_full_version`, as in uv.
-pub fn marker_environment(python: Python, platform: Platform) -> MarkerEnvironment {
-    let (os_name, sys_platform, system) = match platform.os {
-        Os::Linux => ("posix", "linux", "Linux"),
-        Os::Macos => ("posix", "darwin", "Darwin"),
-        Os::Windows => ("nt", "win32", "Windows"),
-    };
-    let machine = match (platform.os, platform.arch) {
-        (Os::Windows, Arch::X86_64) => "AMD64",
-        (Os::Windows, Arch::Aarch64) => "ARM64",
-        _ => platform.arch_name(),
-    };
-    let full = format!("3.{}.{}", python.minor, python.patch.unwrap_or(0));
-    let short = format!("3.{}", python.minor);
-    MarkerEnvironment::try_from(pep508_rs::MarkerEnvironmentBuilder {
-        implementation_name: "cpython",
-        implementation_version: &full,
-        os_name,
-        platform_machine: machine,
-        platform_python_implementation: "CPython",
-        platform_release: "",
-        platform_system: system,
-        platform_version: "",
-        python_full_version: &full,
-        python_version: &short,
-        sys_platform,
-    })
-    .expect("versions made of numbers parse")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::marker::marker_environment;
+    use crate::model::platform::Platform;
+    use crate::model::wheel::Python;
 
     const METADATA: &str = "Metadata-Version: 2.1\nName: Demo_Pkg\nVersion: 1.0\n\
         Requires-Dist: numpy (>=1.20)\nRequires-Dist: triton==3.5.1; platform_system == \"Linux\"\n\

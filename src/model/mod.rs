@@ -17,6 +17,7 @@ pub mod installed;
 pub mod level;
 pub mod library;
 pub mod machine_state;
+pub mod marker;
 pub mod metadata;
 pub mod native;
 pub mod platform;

@@ -19,7 +19,7 @@ use super::wheel::{Fit, WheelName};
 pub struct ProjectPage {
     /// The compact form.
     text: Bytes,
-    /// The lines of the wheels in `text`.
+    /// The lines of the files in `text`.
     lines: Bytes,
     releases: Vec<Release>,
 }
@@ -29,23 +29,32 @@ pub struct ProjectPage {
 pub struct Release {
     /// The version.
     pub version: Version,
-    /// Whether it has a source distribution.
-    pub has_sdist: bool,
+    /// Whether it has a source distribution that can be read: `.tar.gz`, `.tgz` or `.zip`.
+    pub has_source: bool,
     /// Whether it has any wheel.
     pub has_wheel: bool,
-    /// Whether all its wheels are yanked (PEP 592).
+    /// Whether all its files are yanked (PEP 592).
     pub yanked: bool,
     range: std::ops::Range<usize>,
-    files: OnceLock<Vec<WheelFile>>,
+    files: OnceLock<Vec<ReleaseFile>>,
 }
 
-/// One wheel on an index page.
+/// What a file name says.
 #[derive(Debug, Clone)]
-pub struct WheelFile {
+pub enum FileName {
+    /// A wheel.
+    Wheel(WheelName),
+    /// A source distribution of this version.
+    Source(Version),
+}
+
+/// One wheel or source distribution on an index page.
+#[derive(Debug, Clone)]
+pub struct ReleaseFile {
     /// The file name.
     pub filename: String,
     /// The parsed name.
-    pub wheel: WheelName,
+    pub parsed: FileName,
     /// SHA-256 from the index, 64 hexadecimal digits.
     pub sha256: Option<String>,
     /// Size in bytes, if the index has it.
@@ -85,7 +94,7 @@ pub struct RawFile {
 
 impl ProjectPage {
     /// Groups the files of an index page by release. Files that are neither wheels nor source distributions with a
-    /// PEP 440 version are ignored, as in pip.
+    /// PEP 440 version are ignored, as in pip; so are archives that envlock does not read (`.tar.bz2`).
     pub fn from_files(project: &str, files: impl IntoIterator<Item = RawFile>) -> ProjectPage {
         let mut rows: Vec<(Version, bool, RawFile)> = Vec::new();
         for file in files {
@@ -100,7 +109,7 @@ impl ProjectPage {
                 {
                     rows.push((name.version, true, file));
                 }
-            } else if let Some(version) = sdist_version(project, &file.filename) {
+            } else if let Some(version) = source_version(project, &file.filename) {
                 rows.push((version, false, file));
             }
         }
@@ -113,13 +122,13 @@ impl ProjectPage {
             let end = start + rows[start..].iter().take_while(|r| r.0 == rows[start].0).count();
             let group = &rows[start..end];
             let before = lines.len();
-            for (_, _, file) in group.iter().filter(|(_, is_wheel, _)| *is_wheel) {
+            for (_, _, file) in group {
                 write_line(&mut lines, file);
             }
-            let sdist = group.iter().any(|r| !r.1);
+            let source = group.iter().any(|r| !r.1);
             let wheel = group.iter().any(|r| r.1);
-            let yanked = wheel && group.iter().all(|r| !r.1 || r.2.yanked);
-            let flags: String = [(sdist, 's'), (wheel, 'w'), (yanked, 'y')]
+            let yanked = group.iter().all(|r| r.2.yanked);
+            let flags: String = [(source, 's'), (wheel, 'w'), (yanked, 'y')]
                 .iter()
                 .filter_map(|(on, letter)| on.then_some(*letter))
                 .collect();
@@ -131,7 +140,7 @@ impl ProjectPage {
         ProjectPage::parse(text.into()).expect("the compact form just written")
     }
 
-    /// Parses the compact form: the number of releases, a line for each release, then the lines of their wheels, which
+    /// Parses the compact form: the number of releases, a line for each release, then the lines of their files, which
     /// are parsed on first use. `None` if it is invalid (a damaged cache entry).
     pub fn parse(text: Bytes) -> Option<ProjectPage> {
         let mut rest: &[u8] = &text;
@@ -150,7 +159,7 @@ impl ProjectPage {
             let end = position.checked_add(length.parse().ok()?)?;
             releases.push(Release {
                 version: version.parse().ok()?,
-                has_sdist: flags.contains('s'),
+                has_source: flags.contains('s'),
                 has_wheel: flags.contains('w'),
                 yanked: flags.contains('y'),
                 range: position..end,
@@ -174,18 +183,31 @@ impl ProjectPage {
         &self.releases
     }
 
-    /// The wheels of a release.
-    pub fn files<'a>(&'a self, release: &'a Release) -> &'a [WheelFile] {
+    /// The wheels and source distributions of a release.
+    pub fn files<'a>(&'a self, release: &'a Release) -> &'a [ReleaseFile] {
         release.files.get_or_init(|| {
             // Invalid UTF-8 means a damaged cache: treat it as a release without files.
             let lines = std::str::from_utf8(&self.lines[release.range.clone()]).unwrap_or_default();
-            lines.lines().filter_map(parse_line).collect()
+            lines.lines().filter_map(|line| parse_line(line, &release.version)).collect()
         })
     }
 
-    /// Finds a wheel by its file name. Parses only the files of its release.
-    pub fn find(&self, filename: &str) -> Option<&WheelFile> {
-        let version = filename.parse::<super::wheel::WheelName>().ok()?.version;
+    /// The source distribution of a release, gzip before zip if there are several.
+    pub fn source<'a>(&'a self, release: &'a Release) -> Option<&'a ReleaseFile> {
+        let is_source = |f: &&ReleaseFile| matches!(f.parsed, FileName::Source(_));
+        release.has_source.then(|| {
+            let sources = self.files(release).iter().filter(is_source);
+            sources.min_by_key(|f| (f.filename.ends_with(".zip"), &f.filename))
+        })?
+    }
+
+    /// Finds a file by its name. Parses only the files of its release.
+    pub fn find(&self, filename: &str) -> Option<&ReleaseFile> {
+        let version = match filename.parse::<WheelName>() {
+            Ok(wheel) => wheel.version,
+            // The name of the project is the same for all files of a page.
+            Err(_) => archive_stem(filename)?.rsplit_once('-')?.1.parse().ok()?,
+        };
         self.releases
             .iter()
             .filter(|r| r.version == version)
@@ -199,7 +221,7 @@ impl ProjectPage {
         &self,
         platform: Platform,
         specifiers: Option<&VersionSpecifiers>,
-    ) -> Option<(&Release, &WheelFile)> {
+    ) -> Option<(&Release, &ReleaseFile)> {
         /// Beyond any Python 3 series that a wheel is tagged for.
         const NEWEST_MINOR: u32 = 63;
         let find = |prereleases: bool| {
@@ -226,12 +248,12 @@ impl ProjectPage {
         python: super::wheel::Python,
         platform: Platform,
         libc: Option<&Libc>,
-    ) -> Vec<&'a WheelFile> {
-        let mut fits: Vec<(Fit, &WheelFile)> = self
+    ) -> Vec<&'a ReleaseFile> {
+        let mut fits: Vec<(Fit, &ReleaseFile)> = self
             .files(release)
             .iter()
             .filter(|f| f.allows_python(python))
-            .filter_map(|f| Some((f.wheel.fit(python.minor, platform, libc)?, f)))
+            .filter_map(|f| Some((f.wheel()?.fit(python.minor, platform, libc)?, f)))
             .collect();
         fits.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.filename.cmp(&b.1.filename)));
         fits.into_iter().map(|(_, f)| f).collect()
@@ -247,11 +269,28 @@ impl ProjectPage {
     ) -> bool {
         self.files(release)
             .iter()
-            .any(|f| f.wheel.fit(python.minor, platform, libc).is_some() && f.allows_python(python))
+            .filter(|f| f.wheel().is_some_and(|w| w.fit(python.minor, platform, libc).is_some()))
+            .any(|f| f.allows_python(python))
     }
 }
 
-impl WheelFile {
+impl ReleaseFile {
+    /// The wheel's name; `None` for a source distribution.
+    pub fn wheel(&self) -> Option<&WheelName> {
+        match &self.parsed {
+            FileName::Wheel(name) => Some(name),
+            FileName::Source(_) => None,
+        }
+    }
+
+    /// The version in the file name.
+    pub fn version(&self) -> &Version {
+        match &self.parsed {
+            FileName::Wheel(name) => &name.version,
+            FileName::Source(version) => version,
+        }
+    }
+
     /// Whether `Requires-Python` accepts some patch release of the series (or the named patch).
     pub fn allows_python(&self, python: super::wheel::Python) -> bool {
         self.requires_python.as_ref().is_none_or(|r| specifiers_allow(r, python))
@@ -269,7 +308,7 @@ pub fn specifiers_allow(specifiers: &VersionSpecifiers, python: super::wheel::Py
     }
 }
 
-/// Writes one wheel as a line of the compact form.
+/// Writes one file as a line of the compact form.
 fn write_line(out: &mut String, f: &RawFile) {
     let requires: String =
         f.requires_python.iter().flat_map(|r| r.chars()).filter(|c| !c.is_control()).collect();
@@ -287,7 +326,7 @@ fn write_line(out: &mut String, f: &RawFile) {
     );
 }
 
-fn parse_line(line: &str) -> Option<WheelFile> {
+fn parse_line(line: &str, version: &Version) -> Option<ReleaseFile> {
     let mut fields = line.split('\t');
     let filename = fields.next()?;
     let sha256 = fields.next()?;
@@ -297,8 +336,11 @@ fn parse_line(line: &str) -> Option<WheelFile> {
     let metadata_sha256 = fields.next()?;
     let url = fields.next()?;
     let text = |s: &str| (!s.is_empty()).then(|| s.to_owned());
-    Some(WheelFile {
-        wheel: filename.parse().ok()?,
+    Some(ReleaseFile {
+        parsed: match filename.ends_with(".whl") {
+            true => FileName::Wheel(filename.parse().ok()?),
+            false => FileName::Source(version.clone()),
+        },
         filename: filename.to_owned(),
         sha256: text(sha256),
         size: size.parse().ok(),
@@ -312,12 +354,14 @@ fn parse_line(line: &str) -> Option<WheelFile> {
 }
 
 /// The version in a file name, if it is a source distribution of `project`.
-fn sdist_version(project: &str, filename: &str) -> Option<Version> {
-    let stem = [".tar.gz", ".zip", ".tar.bz2", ".tgz", ".tar.xz"]
-        .iter()
-        .find_map(|suffix| filename.strip_suffix(suffix))?;
-    let (name, version) = stem.rsplit_once('-')?;
+fn source_version(project: &str, filename: &str) -> Option<Version> {
+    let (name, version) = archive_stem(filename)?.rsplit_once('-')?;
     (normalized_name(name) == normalized_name(project)).then(|| version.parse().ok()).flatten()
+}
+
+/// The name of an archive that envlock reads, without its extension.
+fn archive_stem(filename: &str) -> Option<&str> {
+    [".tar.gz", ".tgz", ".zip"].iter().find_map(|suffix| filename.strip_suffix(suffix))
 }
 
 #[cfg(test)]
@@ -347,10 +391,12 @@ mod tests {
         let versions: Vec<String> = page.releases().iter().map(|r| r.version.to_string()).collect();
         assert_eq!(versions, ["1.9", "1.10", "1.11", "2.0"]);
         assert!(
-            page.files(&page.releases()[3]).is_empty()
-                && page.releases()[3].has_sdist
+            page.files(&page.releases()[3]).len() == 1
+                && page.releases()[3].has_source
                 && !page.releases()[3].has_wheel
         );
+        assert_eq!(page.source(&page.releases()[3]).unwrap().filename, "demo-pkg-2.0.tar.gz");
+        assert!(page.find("demo-pkg-2.0.tar.gz").is_some() && page.source(&page.releases()[0]).is_none());
         assert!(page.releases()[2].yanked && !page.releases()[1].yanked);
         let whole = Bytes::copy_from_slice(page.as_bytes());
         let again = ProjectPage::parse(whole.clone()).unwrap();

@@ -40,6 +40,32 @@ pub struct Request {
     pub ignored_gpus: Vec<String>,
     /// Indexes other than `pypi` and `pytorch` that own packages by name pattern.
     pub owners: Vec<IndexOwner>,
+    /// If set, no package is taken from a source distribution.
+    pub no_sources: Option<Limit<()>>,
+    /// If set, the requirements of source distributions must be stated statically.
+    pub strict_metadata: Option<Limit<()>>,
+    /// Requirements of releases, stated by hand.
+    pub metadata: Vec<StatedMetadata>,
+    /// What replaces the requirements of packages on these names.
+    pub overrides: Vec<UserRequirement>,
+}
+
+/// `[[metadata]]`: what a release requires, stated by hand instead of read from its files.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StatedMetadata {
+    /// Normalized package name.
+    pub name: String,
+    /// The release; all if absent.
+    pub version: Option<pep440_rs::Version>,
+    /// Its requirements, PEP 508.
+    pub requires: Vec<String>,
+}
+
+impl StatedMetadata {
+    /// Whether it is about a release.
+    pub fn is_about(&self, name: &str, version: &pep440_rs::Version) -> bool {
+        self.name == name && self.version.as_ref().is_none_or(|stated| stated == version)
+    }
 }
 
 /// Where a part of a request was written.
@@ -245,6 +271,12 @@ impl Request {
         if let Some(limit) = other.only_index.as_ref().filter(|l| own(&l.origin)) {
             self.only_index = Some(limit.clone());
         }
+        if let Some(limit) = other.no_sources.as_ref().filter(|l| own(&l.origin)) {
+            self.no_sources = Some(limit.clone());
+        }
+        if let Some(limit) = other.strict_metadata.as_ref().filter(|l| own(&l.origin)) {
+            self.strict_metadata = Some(limit.clone());
+        }
         self
     }
 
@@ -254,6 +286,8 @@ impl Request {
         self.cuda = self.cuda.filter(|limit| !limit.origin.is_option());
         self.variant = self.variant.filter(|limit| !limit.origin.is_option());
         self.only_index = self.only_index.filter(|limit| !limit.origin.is_option());
+        self.no_sources = self.no_sources.filter(|limit| !limit.origin.is_option());
+        self.strict_metadata = self.strict_metadata.filter(|limit| !limit.origin.is_option());
         self
     }
 
@@ -268,8 +302,17 @@ impl Request {
 pub struct Preferences {
     /// Versions by package name.
     pub versions: std::collections::BTreeMap<String, pep440_rs::Version>,
+    /// Versions of build requirements by package name.
+    pub builds: std::collections::BTreeMap<String, pep440_rs::Version>,
     /// The Python series.
     pub python: Option<Python>,
     /// The variant of the stack.
     pub variant: Option<String>,
+}
+
+impl Preferences {
+    /// The preferences for a solve of build requirements.
+    pub fn for_builds(&self) -> Preferences {
+        Preferences { versions: self.builds.clone(), ..Preferences::default() }
+    }
 }

@@ -1,7 +1,7 @@
 //! Where a locked package comes from, and what is known of a package that is built from source.
 
 use pep440_rs::Version;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Where a package's files come from.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,12 +57,34 @@ pub struct SourceBuild {
     pub kind: BuildKind,
     /// Frameworks that the build imports: `torch`. It cannot be built in an isolated environment.
     pub needs: Vec<String>,
+    /// The newest release that the same Python could install as a wheel, if there is one. Not in the lock.
+    pub newest_wheel: Option<Version>,
+    /// What it requires to be built, as PEP 508 requirements. Not in the lock.
+    pub asks: Vec<String>,
     /// Its build requirements, solved for the same Python.
     pub requires: Vec<BuildRequirement>,
 }
 
+/// What a source distribution says of itself, read from the archive. Nothing was run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceFacts {
+    /// How its requirements are known.
+    pub metadata_from: MetadataFrom,
+    /// What its build makes.
+    pub kind: BuildKind,
+    /// Frameworks that its build imports: `torch`.
+    pub needs: Vec<String>,
+    /// What its build requires, as PEP 508 requirements: `[build-system] requires`, else setuptools and wheel.
+    pub requires: Vec<String>,
+    /// Why its requirements cannot be known without running it, one phrase; the lines of the metadata are then those
+    /// that its author published.
+    pub unknown: Option<String>,
+    /// What its build fetches from elsewhere instead of building, if it is such a stub, one phrase.
+    pub fetches: Option<String>,
+}
+
 /// How the requirements of a source distribution are known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MetadataFrom {
     /// Stated statically: `PKG-INFO` of Metadata 2.2 or newer without `Dynamic`, or `[project]` of pyproject.toml.
@@ -74,7 +96,7 @@ pub enum MetadataFrom {
 }
 
 /// What building a source distribution makes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BuildKind {
     /// Python files alone.

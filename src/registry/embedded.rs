@@ -14,6 +14,7 @@ pub(super) const FILES: &[(&str, &str)] = &[
     ("frameworks/tensorflow.toml", include_str!("../../registry/frameworks/tensorflow.toml")),
     ("gpus.toml", include_str!("../../registry/gpus.toml")),
     ("loading.toml", include_str!("../../registry/loading.toml")),
+    ("packages.toml", include_str!("../../registry/packages.toml")),
     ("python.toml", include_str!("../../registry/python.toml")),
     ("registry.toml", include_str!("../../registry/registry.toml")),
     ("sources.toml", include_str!("../../registry/sources.toml")),

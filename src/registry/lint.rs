@@ -454,6 +454,12 @@ impl Linter {
             let words: Vec<Placed<SurroundingWords>> = self.rows(file, "surroundings");
             self.ordered(&words, |r| (r.surrounding, Reverse(r.words.len())));
         }
+        if let Some(file) = self.require(registry, "packages.toml") {
+            let sources: Vec<Placed<SourcePackage>> = self.rows(file, "source_package");
+            self.ordered(&sources, |r| r.package.clone());
+            let backports: Vec<Placed<Backport>> = self.rows(file, "backport");
+            self.ordered(&backports, |r| r.package.clone());
+        }
         if let Some(file) = self.require(registry, "loading.toml") {
             let opens: Vec<Placed<Opened>> = self.rows(file, "opens");
             self.ordered(&opens, |r| (r.by.clone(), r.name.clone()));

@@ -26,10 +26,11 @@ use crate::model::platform::Platform;
 pub use gpus::{GpuLookupError, GpuMatch, is_same_gpu_name};
 pub use lint::Problem;
 pub use rows::{
-    Advisory, Architecture, Branch, Build, COMPANIONS, Companion, Condition, CudaFrom, CudaPart, CudnnFloor,
-    CudnnRelease, Effect, ErrorAnswer, ErrorCase, ErrorRule, ForwardCompatibility, FrameworkBuild, GpuRow,
-    Image, Mechanics, MinorVersionCompatibility, NonexistentImage, Offer, Predicate, PtxIsa, STACK_PACKAGES,
-    SameCuda, SameFile, SurroundingWords, Tegra, ToolkitDriver, ToolkitTargets,
+    Advisory, Architecture, Backport, Branch, Build, COMPANIONS, Companion, Condition, CudaFrom, CudaPart,
+    CudnnFloor, CudnnRelease, Effect, ErrorAnswer, ErrorCase, ErrorRule, ForwardCompatibility,
+    FrameworkBuild, GpuRow, Image, Mechanics, MinorVersionCompatibility, NonexistentImage, Offer, Predicate,
+    PtxIsa, STACK_PACKAGES, SameCuda, SameFile, SourcePackage, SurroundingWords, Tegra, ToolkitDriver,
+    ToolkitTargets,
 };
 #[cfg(test)]
 pub(crate) use tests::frozen;
@@ -50,6 +51,7 @@ pub struct Registry {
     gpus: OnceLock<Vec<GpuRow>>,
     tegra: OnceLock<rows::Tegra>,
     loading: OnceLock<rows::LoadingRows>,
+    packages: OnceLock<rows::PackageRows>,
     errors: OnceLock<rows::ErrorRows>,
     pythons: OnceLock<Vec<u32>>,
     advisories: OnceLock<Vec<Advisory>>,
@@ -135,6 +137,7 @@ impl Registry {
             gpus: OnceLock::new(),
             tegra: OnceLock::new(),
             loading: OnceLock::new(),
+            packages: OnceLock::new(),
             errors: OnceLock::new(),
             pythons: OnceLock::new(),
             advisories: OnceLock::new(),

@@ -267,6 +267,26 @@ impl Registry {
         })
     }
 
+    fn packages(&self) -> &PackageRows {
+        self.packages.get_or_init(|| {
+            let file: schema::PackagesFile = self.file("packages.toml").expect("the registry was checked");
+            PackageRows {
+                sources: sorted(file.source_package, |r: &SourcePackage| r.package.clone()),
+                backports: sorted(file.backport, |r: &Backport| r.package.clone()),
+            }
+        })
+    }
+
+    /// What is known of building a release, beyond its archive.
+    pub fn source_package(&self, package: &str, version: &Version) -> Option<&SourcePackage> {
+        self.packages().sources.iter().find(|row| row.is_about(package, version))
+    }
+
+    /// The backport that a package is, if it is one.
+    pub fn backport(&self, package: &str) -> Option<&Backport> {
+        self.packages().backports.iter().find(|row| row.package == package)
+    }
+
     fn error_rows(&self) -> &ErrorRows {
         self.errors.get_or_init(|| {
             let file: schema::ErrorsFile = self.file("errors.toml").expect("the registry was checked");

@@ -43,6 +43,8 @@ files! {
     ErrorsFile { error: ErrorRule, surroundings: SurroundingWords }
     /// `loading.toml`.
     LoadingFile { opens: Opened, framework: FrameworkLoads, ptx_isa: PtxIsa, same_file: SameFile, same_cuda: SameCuda }
+    /// `packages.toml`.
+    PackagesFile { source_package: SourcePackage, backport: Backport }
     /// `python.toml`.
     PythonsFile { python: PythonRow }
     /// `advisories/*.toml`.

@@ -16,7 +16,7 @@ use crate::model::choice::Choice;
 use crate::model::evidence::Evidence;
 use crate::model::metadata::CoreMetadata;
 use crate::model::solution::{ChosenFile, ChosenPackage, DriverMode, Edge, Framework, Note, Solution, Stack};
-use crate::model::source::Source;
+use crate::model::source::{Source, SourceBuild};
 use crate::model::version::{DottedVersion, public};
 use crate::registry::{COMPANIONS, CudaFrom, Effect};
 
@@ -74,8 +74,10 @@ fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) 
             problem.machine.platform,
             problem.machine.libc.as_ref(),
         );
+        let source = usable.is_empty().then(|| problem.source(candidate)).flatten();
         files = usable
-            .iter()
+            .into_iter()
+            .chain(source)
             .map(|f| ChosenFile {
                 name: f.filename.clone(),
                 sha256: f.sha256.clone(),
@@ -103,6 +105,7 @@ fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) 
         .flat_map(|m| m.requirements(&problem.pythons.environments[0], &extras))
         .filter_map(Result::ok)
         .filter(|(r, _)| (r.name.as_ref() as &str) != name)
+        .filter(|(r, _)| metadata.is_none_or(|m| !problem.is_left_out(m, r)))
         .map(|(r, text)| Edge {
             to: r.name.to_string(),
             requirement: text.split(';').next().unwrap_or(text).trim().to_owned(),
@@ -120,7 +123,9 @@ fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) 
             (None, Some((_, build))) => problem.indexes[build.index as usize].clone(),
             (None, None) => "pypi".to_owned(),
         }),
-        build: None,
+        build: metadata
+            .and_then(|m| problem.build_of(m))
+            .map(|build| SourceBuild { newest_wheel: problem.newest_wheel(name), ..build }),
         groups: Vec::new(),
         files,
         metadata_sha256: metadata.map(|m| m.sha256.clone()),

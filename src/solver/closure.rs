@@ -12,7 +12,7 @@ use super::node::{Node, Selected};
 use super::problem::{Candidate, Problem};
 use super::tables::{Set, TRITON_PACKAGE, fact, is_stack_package, ordinals};
 use crate::model::metadata::CoreMetadata;
-use crate::model::project::{ProjectPage, WheelFile};
+use crate::model::project::{ProjectPage, ReleaseFile};
 use crate::model::request::UserRequirement;
 use crate::model::solution::Need;
 use crate::model::version::public;
@@ -30,8 +30,12 @@ pub(super) struct Missing;
 pub(super) enum Unusable {
     /// The index has no such project or version.
     NotOnIndex(String),
-    /// The release has no wheel for the platform.
+    /// The release has no wheel for the platform and cannot be built from source.
     NoWheel,
+    /// It exists only as source, and its requirements cannot be known without running it.
+    UnknownMetadata(String),
+    /// It exists only as a stub, which fetches this when it is built.
+    Stub(String),
     /// The metadata cannot be read or contradicts its file.
     Metadata(String),
     /// The release has a direct URL requirement, which is not supported.
@@ -47,6 +51,10 @@ impl std::fmt::Display for Unusable {
         match self {
             Unusable::NotOnIndex(index) => write!(f, "is not on the index {index}"),
             Unusable::NoWheel => f.write_str("has no wheel for this platform"),
+            Unusable::UnknownMetadata(why) => {
+                write!(f, "exists only as source, and its requirements are not known: {why}")
+            }
+            Unusable::Stub(what) => write!(f, "exists only as a stub, whose build fetches {what}"),
             Unusable::Metadata(why) => write!(f, "has unusable metadata: {why}"),
             Unusable::NoExtra(extra) => write!(f, "has no extra `{extra}`"),
             Unusable::Refused(what) => {
@@ -122,7 +130,7 @@ impl<'a> Problem<'a> {
 
     /// The candidates that a specifier accepts, by PEP 440's `contains`. Pre-releases count if the specifier
     /// names one or nothing else matches. Yanked releases count only if pinned (PEP 592). Releases without
-    /// wheels never count.
+    /// files never count.
     pub fn matching(&self, name: &str, specifiers: Option<&VersionSpecifiers>) -> Result<Set, Missing> {
         let key = (Arc::from(name), specifiers.map(ToString::to_string).unwrap_or_default());
         if let Some(table) = self.stack.get(name) {
@@ -146,7 +154,7 @@ impl<'a> Problem<'a> {
             let users: Vec<&VersionSpecifiers> = self.users_specifiers(name).collect();
             let accepts = |c: &Candidate<'_>| {
                 let version = &c.release.version;
-                c.release.has_wheel
+                (c.release.has_wheel || c.release.has_source)
                     && specifiers.is_none_or(|s| s.contains(version))
                     && (!c.release.yanked
                         || specifiers.is_some_and(pins)
@@ -188,7 +196,9 @@ impl<'a> Problem<'a> {
         requirement: &Requirement<VerbatimUrl>,
     ) -> Result<Result<Dependencies, Unusable>, Missing> {
         let name: &str = requirement.name.as_ref();
-        let specifiers = match &requirement.version_or_url {
+        let replaced = self.asked.request.overrides.iter().map(|user| &user.requirement);
+        let bound = replaced.into_iter().find(|other| other.name == requirement.name).unwrap_or(requirement);
+        let specifiers = match &bound.version_or_url {
             None => None,
             Some(VersionOrUrl::VersionSpecifier(s)) => Some(s),
             Some(VersionOrUrl::Url(_)) => {
@@ -217,7 +227,7 @@ impl<'a> Problem<'a> {
         Ok(Ok(out))
     }
 
-    /// The METADATA of a release: that of its best wheel.
+    /// The METADATA of a release: that of its best wheel, else that of its source distribution.
     pub fn metadata_of(
         &self,
         candidate: &Candidate<'_>,
@@ -246,32 +256,36 @@ impl<'a> Problem<'a> {
                         file.filename, metadata.version
                     ))));
                 }
-                Ok(Ok(metadata))
+                Ok(self.accepted(metadata).map(|()| metadata))
             }
         }
     }
 
-    /// The wheel that would be installed: the best wheel for the newest Python of the problem that has one.
-    pub fn representative<'p>(&self, candidate: &Candidate<'p>) -> Option<&'p WheelFile> {
-        self.pythons.series.iter().rev().find_map(|p| self.usable(candidate, *p).into_iter().next())
+    /// The file that would be installed: the best wheel for the newest Python of the problem that has one, else the
+    /// source distribution.
+    pub fn representative<'p>(&self, candidate: &Candidate<'p>) -> Option<&'p ReleaseFile> {
+        let wheel =
+            self.pythons.series.iter().rev().find_map(|p| self.usable(candidate, *p).into_iter().next());
+        wheel.or_else(|| self.source(candidate))
     }
 
-    fn usable<'p>(&self, candidate: &Candidate<'p>, python: Python) -> Vec<&'p WheelFile> {
+    fn usable<'p>(&self, candidate: &Candidate<'p>, python: Python) -> Vec<&'p ReleaseFile> {
         candidate.page.usable(candidate.release, python, self.machine.platform, self.machine.libc.as_ref())
     }
 
-    /// The Python series for which a candidate has a wheel.
+    /// The Python series for which a candidate has a wheel, or can be built.
     pub fn candidate_pythons(&self, candidate: &Candidate<'_>) -> Set {
         ordinals(self.pythons.series.len(), |i| self.has_usable(candidate, self.pythons.series[i]))
     }
 
     pub fn has_usable(&self, candidate: &Candidate<'_>, python: Python) -> bool {
-        candidate.page.has_usable(
-            candidate.release,
-            python,
-            self.machine.platform,
-            self.machine.libc.as_ref(),
-        )
+        self.has_wheel(candidate, python)
+            || self.source(candidate).is_some_and(|source| source.allows_python(python))
+    }
+
+    pub fn has_wheel(&self, candidate: &Candidate<'_>, python: Python) -> bool {
+        let (platform, libc) = (self.machine.platform, self.machine.libc.as_ref());
+        candidate.page.has_usable(candidate.release, python, platform, libc)
     }
 
     /// The release of a stack build on its index page: `2.7.1+cu118` on a sub-index, `2.9.1` on PyPI.
@@ -320,6 +334,7 @@ impl<'a> Problem<'a> {
                 out.push((Node::Bound(Arc::from(name)), set));
             }
             self.advisory_dependencies(name, &candidate.release.version, &mut out);
+            out.extend(self.pythons_of_backport(name).map(|pythons| (Node::Python, pythons)));
         } else {
             out.push((Node::package(name), Ranges::singleton(ordinal)));
         }
@@ -407,7 +422,7 @@ impl<'a> Problem<'a> {
         let mut out = Vec::new();
         let mut missing = false;
         for (requirement, count) in counts {
-            if count < self.pythons.environments.len() {
+            if count < self.pythons.environments.len() || self.is_left_out(metadata, requirement) {
                 continue;
             }
             match self.requirement(requirement) {
@@ -486,12 +501,25 @@ pub(super) fn only_newest(
     };
     let candidates = problem.candidates(name).ok()?;
     let set = problem.matching(name, specifiers).ok()?;
-    let newest = candidates.iter().enumerate().rev().find(|(i, c)| {
-        set.contains(&(*i as u32))
-            && problem.bound(name, &c.release.version).is_none_or(|s| !s.is_empty())
-            && pythons.iter().any(|p| problem.has_usable(c, *p))
-    });
-    newest.map(|(i, _)| (Node::package(name), Ranges::singleton(i as u32)))
+    let best = best_on_any(problem, name, &candidates, &set, pythons).ok()??;
+    Some((Node::package(name), Ranges::singleton(best)))
+}
+
+/// The best candidate of a set that any of the Python series could have.
+fn best_on_any(
+    problem: &Problem<'_>,
+    name: &str,
+    candidates: &[Candidate<'_>],
+    set: &Set,
+    pythons: &[Python],
+) -> Result<Option<u32>, Missing> {
+    let is_usable = |i: &u32| {
+        let candidate = &candidates[*i as usize];
+        set.contains(i)
+            && problem.bound(name, &candidate.release.version).is_none_or(|s| !s.is_empty())
+            && pythons.iter().any(|p| problem.has_usable(candidate, *p))
+    };
+    problem.wheel_before_source(name, candidates, || (0..candidates.len() as u32).rev().filter(is_usable))
 }
 
 /// The number of releases that the requested packages are behind the newest release that any allowed Python could
@@ -520,7 +548,10 @@ pub(super) fn steps_back(
         let Ok(set) = problem.matching(name, specifiers) else {
             continue;
         };
-        steps += candidates
+        let Ok(Some(best)) = best_on_any(problem, name, &candidates, &set, pythons) else {
+            continue;
+        };
+        steps += candidates[..=best as usize]
             .iter()
             .enumerate()
             .skip(*chosen as usize + 1)

@@ -6,7 +6,8 @@ use super::tables::Tables;
 use super::universe::Universe;
 use crate::model::host::Host;
 use crate::model::platform::Platform;
-use crate::model::request::{Preferences, Request};
+use crate::model::request::{Preferences, PythonAllowed, Request};
+use crate::model::wheel::Python;
 use crate::registry::Registry;
 
 /// How much of the graph to solve.
@@ -46,4 +47,16 @@ pub struct Inputs<'a> {
     pub request: &'a Request,
     /// Preferred versions from an earlier lock.
     pub preferences: &'a Preferences,
+}
+
+/// The Python series that the request allows, oldest first.
+pub(super) fn allowed_pythons(registry: &Registry, request: &Request) -> Vec<Python> {
+    let known = registry.pythons().iter().map(|minor| Python::new(*minor));
+    match request.python.as_ref().map(|p| &p.allowed) {
+        None => known.collect(),
+        Some(PythonAllowed::Exact(python)) => vec![*python],
+        Some(PythonAllowed::Range(range)) => {
+            known.filter(|p| crate::model::project::specifiers_allow(range, *p)).collect()
+        }
+    }
 }

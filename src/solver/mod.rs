@@ -35,6 +35,7 @@ mod relax;
 mod runtime;
 mod search;
 mod series;
+mod sources;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -139,7 +140,7 @@ fn explain_failure<'a>(
     // The lock only sets preferences; it must not affect which changes are offered.
     let nothing_kept = Preferences::default();
     let inputs = &Inputs { preferences: &nothing_kept, ..*inputs };
-    let pythons = pythons::allowed(inputs.catalogue.registry, inputs.request);
+    let pythons = inputs::allowed_pythons(inputs.catalogue.registry, inputs.request);
     // Try the shortest proofs first: the stack alone, then the closure; all Python series at once, then each. The
     // graph of all series is slightly too permissive (a requirement whose marker differs between them counts as
     // absent); if it has no conflict, the proof for the newest series that fails is reported.

@@ -6,9 +6,9 @@ use std::rc::Rc;
 use pep440_rs::Version;
 use serde::Serialize;
 
+use super::inputs::allowed_pythons;
 use super::inputs::{Depth, Inputs};
 use super::problem::Problem;
-use super::pythons::allowed;
 use super::tables::BuildRow;
 use crate::compatibility::{Needs, Policy, Violation, envelope_of, required_driver};
 use crate::model::conflict::Party;
@@ -74,7 +74,7 @@ pub struct PlanOutBuild {
 /// GPU, cuDNN, driver, libc, Python, index.
 pub fn plan(inputs: &Inputs<'_>) -> Plan {
     let tables = Rc::clone(&inputs.catalogue.tables);
-    let pythons = allowed(inputs.catalogue.registry, inputs.request);
+    let pythons = allowed_pythons(inputs.catalogue.registry, inputs.request);
     let problem = Problem::new(inputs, &tables, Depth::Stack, pythons);
     let torch = &problem.stack["torch"];
     let mut order: Vec<u32> = (0..torch.builds.len() as u32).collect();

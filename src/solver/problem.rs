@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use pep508_rs::MarkerEnvironment;
 
-use super::inputs::{Depth, Inputs};
+use super::inputs::{Depth, Inputs, allowed_pythons};
 use super::machine::Machine;
 use super::tables::{BuildRow, RuntimeRow, Set, Tables, ordinals, runtime_rows};
 use super::universe::Universe;
 use crate::compatibility::{CPU, Policy};
 use crate::model::capability::{ComputeCapability, Via};
-use crate::model::metadata::marker_environment;
+use crate::model::marker::marker_environment;
 use crate::model::project::{ProjectPage, Release};
 use crate::model::request::{Preferences, Request};
 use crate::model::solution::Need;
@@ -59,6 +59,8 @@ pub(super) struct Asked<'a> {
 
 /// The Python series that are candidates, each with its marker environment.
 pub(super) struct Pythons {
+    /// All series that the request allows, not only those of this problem.
+    pub allowed: Vec<Python>,
     pub series: Vec<Python>,
     pub environments: Vec<MarkerEnvironment>,
 }
@@ -70,6 +72,8 @@ pub(super) struct Memo<'a> {
     pub sets: RefCell<HashMap<(Arc<str>, String), Set>>,
     /// Candidates by package.
     pub listed: RefCell<HashMap<String, Rc<[Candidate<'a>]>>>,
+    /// Whether a release can be built from source, by its address in its page.
+    pub buildable: RefCell<HashMap<*const Release, bool>>,
     /// Pages and METADATA that the search needs and that are not in the universe.
     pub needs: RefCell<BTreeSet<Need>>,
 }
@@ -124,6 +128,7 @@ impl<'a> Problem<'a> {
             pythons: Pythons {
                 environments: pythons.iter().map(|p| marker_environment(*p, platform)).collect(),
                 series: pythons,
+                allowed: allowed_pythons(registry, inputs.request),
             },
             advisories: registry.advisories().iter().filter(constrains).collect(),
             memo: Memo::default(),

@@ -3,16 +3,14 @@
 use std::cmp::Reverse;
 use std::rc::Rc;
 
-use super::inputs::{Depth, Inputs};
+use super::inputs::{Depth, Inputs, allowed_pythons};
 use super::problem::Problem;
 use super::rank::StackQuality;
 use super::search::Found;
 use super::tables::{Tables, is_stack_package};
 use super::{answer, closure, search};
-use crate::model::request::{PythonAllowed, Request};
 use crate::model::solution::{Need, Solution};
 use crate::model::wheel::Python;
-use crate::registry::Registry;
 
 /// The result of one attempt, without a proof.
 pub(super) enum Outcome {
@@ -22,16 +20,16 @@ pub(super) enum Outcome {
     Impossible,
 }
 
-/// The quality of a solution, greater is better: the stack, whether Python is the locked one, how few releases the
-/// requested packages fall back, the newest Python.
-type Quality = (Option<StackQuality>, bool, Reverse<usize>, Python);
+/// The quality of a solution, greater is better: the stack, whether Python is the locked one, how few packages are built
+/// only because of this Python, how few releases the requested packages fall back, the newest Python.
+type Quality = (Option<StackQuality>, bool, Reverse<usize>, Reverse<usize>, Python);
 
 /// Solves Python series by series and keeps the best.
 ///
 /// A solve from the registry alone gives a cheap upper bound for the build of a series. The series with the best bound
 /// are tried first, the locked one before the newest; most requests end with the first.
 pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) -> Outcome {
-    let pythons = allowed(inputs.catalogue.registry, inputs.request);
+    let pythons = allowed_pythons(inputs.catalogue.registry, inputs.request);
     let is_locked = |p: &Python| inputs.preferences.python.is_some_and(|q| q.minor == p.minor);
     let mut order = pythons.clone();
     order.sort_by_key(|p| Reverse((is_locked(p), *p)));
@@ -61,7 +59,10 @@ pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: D
                 match search::ranked(&problem) {
                     Found::Need(needs) => return Outcome::Need(needs),
                     Found::TooLong => return Outcome::TooLong,
-                    Found::Selected(selected) if answer::stack_quality(&problem, &selected) >= ceiling => {
+                    Found::Selected(selected)
+                        if answer::stack_quality(&problem, &selected) >= ceiling
+                            && problem.needless_builds(&selected) == 0 =>
+                    {
                         return Outcome::Solved(Box::new(answer::solution(&problem, &selected)));
                     }
                     Found::Selected(_) | Found::Impossible(_) => {}
@@ -111,8 +112,10 @@ pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: D
             }
         }
         let locked = is_locked(&python);
-        let quality: Quality = (answer::stack_quality(&problem, &selected), locked, Reverse(steps), python);
-        let final_word = (steps == 0 || locked) && quality.0 >= ceiling;
+        let builds = problem.needless_builds(&selected);
+        let stack = answer::stack_quality(&problem, &selected);
+        let quality: Quality = (stack, locked, Reverse(builds), Reverse(steps), python);
+        let final_word = ((steps == 0 && builds == 0) || locked) && quality.0 >= ceiling;
         if best.as_ref().is_none_or(|(b, _)| quality > *b) {
             best = Some((quality, Box::new(answer::solution(&problem, &selected))));
         }
@@ -123,17 +126,5 @@ pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: D
     match best {
         Some((_, solution)) => Outcome::Solved(solution),
         None => Outcome::Impossible,
-    }
-}
-
-/// The Python series that the request allows, oldest first.
-pub(super) fn allowed(registry: &Registry, request: &Request) -> Vec<Python> {
-    let known = registry.pythons().iter().map(|minor| Python::new(*minor));
-    match request.python.as_ref().map(|p| &p.allowed) {
-        None => known.collect(),
-        Some(PythonAllowed::Exact(python)) => vec![*python],
-        Some(PythonAllowed::Range(range)) => {
-            known.filter(|p| crate::model::project::specifiers_allow(range, *p)).collect()
-        }
     }
 }

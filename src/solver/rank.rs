@@ -96,7 +96,7 @@ impl Problem<'_> {
                 let candidates = self.candidates(name)?;
                 let usable = |i: &u32| {
                     let c = &candidates[*i as usize];
-                    c.release.has_wheel
+                    (c.release.has_wheel || c.release.has_source)
                         && self.pythons.series.iter().any(|p| self.has_usable(c, *p))
                         && (!possible || self.machine_allows_runtime(name, &c.release.version, None))
                 };
@@ -107,7 +107,7 @@ impl Problem<'_> {
                 {
                     return Ok(Some(i as u32));
                 }
-                contained(candidates.len()).find(usable)
+                self.wheel_before_source(name, &candidates, || contained(candidates.len()).filter(usable))?
             }
         })
     }

@@ -322,7 +322,7 @@ fn a_proof_over_representatives_tells_the_same() {
                 preferences: &preferences,
             };
             let told = |alike: bool| {
-                let pythons = pythons::allowed(&registry, request);
+                let pythons = inputs::allowed_pythons(&registry, request);
                 let mut problem = Problem::new(&inputs, &catalogue.tables, Depth::Stack, pythons);
                 problem.alike = alike.then(|| EquivalentVersions::of(&problem)).flatten();
                 match search::unranked(&problem) {

@@ -10,7 +10,7 @@ use pep508_rs::{ExtraName, MarkerEnvironment, Requirement, VerbatimUrl, VersionO
 
 use super::PREINSTALLED_PACKAGES;
 use crate::model::installed::{Distribution, Installed};
-use crate::model::metadata::marker_environment;
+use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
 
 /// A package that was asked for, with extras.

@@ -11,7 +11,7 @@ use crate::compatibility::cuda_of_variant;
 use crate::model::finding::Finding;
 use crate::model::fix::Fix;
 use crate::model::installed::{Distribution, Installed};
-use crate::model::metadata::marker_environment;
+use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
 use crate::registry::{CudaPart, Effect, Registry, SameCuda};
 

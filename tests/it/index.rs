@@ -73,9 +73,10 @@ fn older_releases_are_read_ahead_of_who_walks_back() {
         python,
         platform,
         libc: None,
-        environment: envlock::model::metadata::marker_environment(python, platform),
+        environment: envlock::model::marker::marker_environment(python, platform),
         not_prefetched: vec!["dep".to_owned()],
         owners: Vec::new(),
+        takes_sources: true,
         wanted: Vec::new(),
     };
     let ask = |need: Need| -> Vec<String> {

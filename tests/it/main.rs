@@ -17,6 +17,7 @@ mod questions;
 mod resolve;
 mod run;
 mod smoke;
+mod sources;
 mod targets;
 mod verify;
 #[cfg(unix)]

@@ -4,6 +4,9 @@ use std::io::Write as _;
 
 use sha2::{Digest, Sha256};
 
+/// The tags of what is a source distribution.
+const SOURCE: &str = "source";
+
 /// A wheel to be made.
 #[derive(Debug, Clone)]
 pub struct Wheel {
@@ -106,8 +109,49 @@ impl Wheel {
         text
     }
 
+    /// A source distribution instead of a wheel, with this `setup.py`.
+    pub fn source(self, setup_py: &str) -> Wheel {
+        self.tags(SOURCE).file("setup.py", setup_py)
+    }
+
+    /// A gzipped tar archive as setuptools wrote them: PKG-INFO without requirements, and `requires.txt`.
+    fn build_source(&self) -> (Page, Vec<u8>, Vec<u8>) {
+        let stem = format!("{}-{}", self.name, self.version);
+        let mut tar = tar::Builder::new(Vec::new());
+        let mut add = |path: &str, text: &[u8]| {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(text.len() as u64);
+            header.set_mode(0o644);
+            tar.append_data(&mut header, format!("{stem}/{path}"), text).unwrap();
+        };
+        let info = format!("Metadata-Version: 2.1\nName: {}\nVersion: {}\n", self.name, self.version);
+        let egg = format!("{}.egg-info", self.name.replace('-', "_"));
+        add("PKG-INFO", info.as_bytes());
+        add(&format!("{egg}/PKG-INFO"), info.as_bytes());
+        add(&format!("{egg}/requires.txt"), self.requires.join("\n").as_bytes());
+        for (path, bytes) in &self.files {
+            add(path, bytes);
+        }
+        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gz.write_all(&tar.into_inner().unwrap()).unwrap();
+        let bytes = gz.finish().unwrap();
+        let page = Page {
+            project: self.name.replace(['_', '.'], "-").to_lowercase(),
+            filename: format!("{stem}.tar.gz"),
+            sha256: hex(&bytes),
+            metadata_sha256: hex(&[]),
+            size: bytes.len(),
+            requires_python: self.requires_python.clone(),
+            yanked: self.yanked,
+        };
+        (page, bytes, Vec::new())
+    }
+
     /// The page row, the wheel's bytes, and its METADATA.
     pub fn build(&self) -> (Page, Vec<u8>, Vec<u8>) {
+        if self.tags == SOURCE {
+            return self.build_source();
+        }
         let stem = format!("{}-{}", self.name.replace('-', "_"), self.version);
         let info = format!("{stem}.dist-info");
         let metadata = self.metadata();

@@ -29,6 +29,16 @@ pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> 
             let (addresses, _) = settings::indexes(&project, args.index_url.as_deref());
             export::requirements(target, &addresses)?
         }
+        ExportFormat::RequirementsBuild => {
+            let (addresses, _) = settings::indexes(&project, args.index_url.as_deref());
+            export::requirements_to_build(target, &addresses)?.ok_or_else(|| {
+                CliError::usage("no locked package is built against a framework")
+                    .hint("`envlock export requirements.txt` has all packages")
+            })?
+        }
+        ExportFormat::BuildConstraints => export::build_constraints(target)?.ok_or_else(|| {
+            CliError::usage("no locked package is built from source, so there is nothing to constrain")
+        })?,
         ExportFormat::Pylock => pylock(global, args, &project, target, printer)?,
         ExportFormat::Dockerfile => {
             let base = args.base.as_deref();
@@ -42,6 +52,8 @@ pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> 
             let mark = match args.format {
                 ExportFormat::Environment => export::ENVIRONMENT_MARK,
                 ExportFormat::Requirements => export::REQUIREMENTS_MARK,
+                ExportFormat::RequirementsBuild => export::REQUIREMENTS_BUILD_MARK,
+                ExportFormat::BuildConstraints => export::BUILD_CONSTRAINTS_MARK,
                 ExportFormat::Pylock => export::PYLOCK_MARK,
                 ExportFormat::Dockerfile => export::DOCKERFILE_MARK,
             };

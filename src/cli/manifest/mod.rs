@@ -12,7 +12,7 @@ use toml::Spanned;
 use super::error::CliError;
 use super::files::PYPROJECT;
 use crate::model::index_owner::IndexOwner;
-use crate::model::request::{PythonRequest, Request, UserRequirement};
+use crate::model::request::{Limit, PythonRequest, Request, StatedMetadata, UserRequirement};
 use crate::model::text::{clean, normalized_name, without_logins};
 use crate::registry::STACK_PACKAGES;
 use stack::{gpu_names, stack_item, stack_value};
@@ -45,6 +45,28 @@ struct RawManifest {
     target: BTreeMap<String, Spanned<TargetTable>>,
     #[serde(default)]
     index: Vec<Spanned<RawIndex>>,
+    resolve: Option<RawResolve>,
+    #[serde(default)]
+    metadata: Vec<Spanned<RawMetadata>>,
+}
+
+/// `[resolve]`: how to solve.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawResolve {
+    /// `false`: no package is taken from a source distribution.
+    sources: Option<bool>,
+    #[serde(default)]
+    overrides: Vec<Spanned<String>>,
+}
+
+/// `[[metadata]]`: what a release requires.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct RawMetadata {
+    name: String,
+    version: Option<String>,
+    requires_dist: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -138,6 +160,19 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
     for index in &raw.index {
         index_row(&mut manifest, index.as_ref()).map_err(|m| source.error(index.span().start, &m))?;
     }
+    if let Some(resolve) = &raw.resolve {
+        if resolve.sources == Some(false) {
+            manifest.request.no_sources = Some(Limit { value: (), origin: name.into() });
+        }
+        for item in &resolve.overrides {
+            let parsed = requirement(item.as_ref(), name).map_err(|m| source.error(item.span().start, &m))?;
+            manifest.request.overrides.push(parsed);
+        }
+    }
+    for row in &raw.metadata {
+        let stated = stated_metadata(row.as_ref(), name).map_err(|m| source.error(row.span().start, &m))?;
+        manifest.request.metadata.push(stated);
+    }
     let mut targets: Vec<_> = raw.target.into_iter().collect();
     // The first target in the file is the default, and the map does not keep the order of the file.
     targets.sort_by_key(|(_, table)| table.span().start);
@@ -149,6 +184,17 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
         manifest.targets.push(row);
     }
     Ok(manifest)
+}
+
+/// One row of `[[metadata]]`.
+fn stated_metadata(row: &RawMetadata, origin: &str) -> Result<StatedMetadata, String> {
+    let wrong = |text: &str, what: &str| format!("`{}` is not {what}", clean(text, 60));
+    row.name.parse::<pep508_rs::PackageName>().map_err(|_| wrong(&row.name, "a package name"))?;
+    let version = row.version.as_ref().map(|v| v.parse().map_err(|_| wrong(v, "a version"))).transpose()?;
+    for line in &row.requires_dist {
+        requirement(line, origin)?;
+    }
+    Ok(StatedMetadata { name: normalized_name(&row.name), version, requires: row.requires_dist.clone() })
 }
 
 /// One requirement of a manifest.

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::target::TargetTable;
-use super::{RawIndex, RawManifest, RawProject};
+use super::{RawIndex, RawManifest, RawMetadata, RawProject, RawResolve};
 
 #[derive(Deserialize)]
 struct RawPyproject {
@@ -45,6 +45,9 @@ struct RawEnvlock {
     target: BTreeMap<String, Spanned<TargetTable>>,
     #[serde(default)]
     index: Vec<Spanned<RawIndex>>,
+    resolve: Option<RawResolve>,
+    #[serde(default)]
+    metadata: Vec<Spanned<RawMetadata>>,
 }
 
 /// Reads a pyproject.toml as if it were an envlock.toml.
@@ -62,5 +65,7 @@ pub(super) fn parse(text: &str) -> Result<RawManifest, toml::de::Error> {
         stack: ours.stack,
         target: ours.target,
         index: ours.index,
+        resolve: ours.resolve,
+        metadata: ours.metadata,
     })
 }

@@ -10,6 +10,7 @@ mod errors;
 mod frameworks;
 mod gpus;
 mod loading;
+mod packages;
 mod torch;
 
 use semver::Version as Semver;
@@ -39,6 +40,8 @@ pub use frameworks::{CudaFrom, FrameworkBuild, SameFile};
 pub use gpus::{GpuRow, Tegra};
 pub(super) use loading::LoadingRows;
 pub use loading::{CudaPart, PtxIsa, SameCuda};
+pub(super) use packages::PackageRows;
+pub use packages::{Backport, SourcePackage};
 pub use torch::{Build, COMPANIONS, Companion, STACK_PACKAGES};
 
 /// The registry as a whole.
@@ -73,6 +76,7 @@ macro_rules! rows {
 rows!(
     Advisory,
     Architecture,
+    Backport,
     Branch,
     Build,
     Companion,
@@ -91,6 +95,7 @@ rows!(
     PythonRow,
     SameCuda,
     SameFile,
+    SourcePackage,
     SurroundingWords,
     ToolkitDriver,
     ToolkitTargets,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
 
 use super::{Order, Telling};
-use crate::model::conflict::Party;
+use crate::model::conflict::{Party, ReasonKind};
 use crate::model::request::Origin;
 use crate::solver::closure::Unusable;
 use crate::solver::explain::span;
@@ -200,12 +200,14 @@ impl Telling<'_, '_> {
                 if matches!(why, Unusable::NotOnIndex(_) | Unusable::IndexNotAllowed(_)) {
                     parties.push(Party::Index);
                 }
-                self.say(
-                    Order::Packages,
-                    format!("{} {why}", p.name_versions(&node, set)),
-                    &parties,
-                    "index",
-                );
+                let text = format!("{} {why}", p.name_versions(&node, set));
+                let kind = match (why, node.package_name()) {
+                    (Unusable::UnknownMetadata(_), Some(name)) => {
+                        ReasonKind::UnknownMetadata { package: name.to_string() }
+                    }
+                    _ => ReasonKind::Fact,
+                };
+                self.add(Order::Packages, kind, text, &parties, "index".to_owned());
             }
         }
         let missing: Vec<(Node, Set)> =
@@ -217,7 +219,16 @@ impl Telling<'_, '_> {
             if is_stack_package(name) || members.is_empty() || self.leaves.unusable.contains_key(&node) {
                 continue;
             }
-            if members.iter().all(|i| !self.usable(&node, *i)) {
+            let candidates = p.candidates(name).unwrap_or_default();
+            let is_source = |i: &u32| candidates.get(*i as usize).is_some_and(|c| !c.release.has_wheel);
+            if let (Some(limit), true) = (&p.asked.request.no_sources, members.iter().all(is_source)) {
+                let exist = if members.len() == 1 { "exists" } else { "exist" };
+                let text = format!(
+                    "{} {exist} only as source, and source distributions are refused",
+                    p.name_versions(&node, &set)
+                );
+                self.say(Order::Packages, text, &[Party::package(&**name)], limit.origin.to_string());
+            } else if members.iter().all(|i| !self.usable(&node, *i)) {
                 let has = if members.len() == 1 { "has" } else { "have" };
                 let text = format!(
                     "{} {has} no wheel for Python {} on {}",
@@ -276,7 +287,11 @@ impl Telling<'_, '_> {
                 )
             }
             (false, None, _) => {
-                format!("`{name}` has only source distributions, which envlock does not build")
+                let why = match &p.asked.request.no_sources {
+                    Some(limit) => format!("which are refused ({})", limit.origin),
+                    None => format!("none of them for Python {}", span(&p.pythons.series)),
+                };
+                format!("`{name}` has only source distributions, {why}")
             }
             (false, Some(first), Some(last)) => {
                 if p.pythons.series.iter().any(|py| with_wheels.iter().any(|c| p.has_usable(c, *py))) {

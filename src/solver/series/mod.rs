@@ -14,7 +14,7 @@ use version_ranges::Ranges;
 use crate::compatibility::{CPU, DriverFit, Needs, Policy, envelope_of_framework, required_driver};
 use crate::model::conflict::Conflict;
 use crate::model::host::Host;
-use crate::model::metadata::marker_environment;
+use crate::model::marker::marker_environment;
 use crate::model::request::{Request, UserRequirement};
 use crate::model::solution::{DriverMode, Series};
 use crate::model::text::clean;

@@ -14,17 +14,18 @@ use crate::cli::exit;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::view::{LockState, Resolution};
-use crate::cli::{fetch, files, lock, report};
+use crate::cli::{builds, conflict, fetch, files, lock};
 use crate::export;
+use crate::index::IndexClient;
 use crate::lockfile::{self, Lockfile, Target};
-use crate::model::conflict::{Conflict, Party};
 use crate::model::level::Level;
 use crate::model::request::{Preferences, Request};
+use crate::model::solution::{Note, Solution};
 use crate::model::text::normalized_name;
 use crate::registry::Registry;
 use crate::solver::{Joint, JointAnswer, Member, Universe, solve_stack};
 
-use machines::machines;
+use machines::{Machine, machines};
 use stack_only::Beside;
 
 pub(super) fn run(
@@ -74,7 +75,7 @@ pub(super) fn run_in(
     tell::before(project, &machines, args, &registry, printer);
     let series = match beside {
         Beside::Series(series) => series,
-        Beside::Conflict(conflict) => return Ok(refuse(&conflict, &request, printer)),
+        Beside::Conflict(refused) => return Ok(conflict::refuse(&refused, &request, printer)),
     };
     if args.stack_only && !stack_only::asks_for_torch(&request) {
         stack_only::tell(&machines, &series, &request, &registry, printer);
@@ -116,12 +117,15 @@ pub(super) fn run_in(
     }
     let mut solutions = match joint {
         JointAnswer::Solved(solutions) => solutions,
-        JointAnswer::Conflict(conflict) => return Ok(refuse(&conflict, &request, printer)),
+        JointAnswer::Conflict(refused) => return Ok(conflict::refuse(&refused, &request, printer)),
         JointAnswer::TooLong => {
             return Err(CliError::internal("resolution exceeded the step limit")
                 .hint("name a version of one or two packages, or a Python with `--python`"));
         }
     };
+    if let Some(client) = &client {
+        lock_builds(&mut solutions, &machines, &preferences, &request, client, &registry, printer)?;
+    }
     let level = if args.stack_only { Level::Stack } else { Level::Full };
     let targets = machines
         .iter()
@@ -157,40 +161,28 @@ pub(super) fn run_in(
     Ok(exit::YES)
 }
 
-/// Requested names that are not packages on PyPI, or not the intended ones. Shown only if the request failed,
-/// because another index may have a package of that name.
-const OTHER_NAMES: [(&str, &str); 4] = [
-    ("pytorch", "on PyPI it is called `torch`"),
-    ("cuda", "it comes with torch; limit it with `cuda = \"12.6\"` under `[stack]`, or `--variant cu126`"),
-    (
-        "cudatoolkit",
-        "it comes with torch; limit it with `cuda = \"12.6\"` under `[stack]`, or `--variant cu126`",
-    ),
-    ("cudnn", "it comes with torch; limit it with `cudnn = \"9\"` under `[stack]`"),
-];
-
-/// Prints a conflict with its hints; returns the exit code.
-fn refuse(conflict: &Conflict, request: &Request, printer: &Printer) -> u8 {
-    if printer.json {
-        printer.json(&Resolution::conflict(conflict));
-        return exit::NO;
+/// Locks what the source distributions of the solutions require to be built.
+fn lock_builds(
+    solutions: &mut [Solution],
+    machines: &[Machine],
+    preferences: &[Preferences],
+    request: &Request,
+    client: &IndexClient,
+    registry: &Registry,
+    printer: &Printer,
+) -> Result<(), CliError> {
+    let mut universe = Universe::default();
+    for ((solution, machine), preferences) in solutions.iter_mut().zip(machines).zip(preferences) {
+        let held = preferences.for_builds();
+        let mut solve = |asked: &Request| {
+            fetch::solve_full(client, &mut universe, registry, &machine.host, asked, &held, printer)
+        };
+        for package in builds::lock(solution, request, &mut solve)? {
+            let text = format!("what the build of {package} requires has no solution: it is not locked");
+            solution.notes.push(Note { text, source: None });
+        }
     }
-    report::conflict(printer, conflict);
-    if conflict.would_work_if.iter().any(|w| w.party == Party::Driver) {
-        printer.hint("apply one of these changes, or update the driver on the host (containers share it)");
-    } else if conflict.would_work_if.iter().any(|w| w.party != Party::Gpu) {
-        printer.hint("apply one of these changes to the request");
-    } else if conflict.would_work_if.len() > 1 || conflict.would_work_if.iter().any(|w| w.set.is_some()) {
-        printer.hint("run on one of these GPUs, or exclude a GPU with `ignore-gpus` under `[stack]`");
-    }
-    let of_hardware = |parties: &[Party]| parties.contains(&Party::Driver) || parties.contains(&Party::Gpu);
-    if conflict.reasons.iter().any(|r| of_hardware(&r.parties)) && request.find("torch").is_some() {
-        printer.hint("`envlock plan` with the same machine options lists every build that can run");
-    }
-    for (name, meant) in OTHER_NAMES.iter().filter(|(name, _)| request.find(name).is_some()) {
-        printer.hint(&format!("`{name}`: {meant}"));
-    }
-    exit::NO
+    Ok(())
 }
 
 /// Reads the project's lock. An unreadable lock is an error, because it names the machine that the project is

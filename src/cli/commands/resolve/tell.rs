@@ -102,6 +102,20 @@ impl Told<'_> {
                 self.name
             ));
         }
+        let packages = self.solutions.iter().flat_map(|solution| &solution.packages);
+        let mut built: Vec<&str> = packages
+            .filter(|p| p.build.as_ref().is_some_and(|build| !build.needs.is_empty()))
+            .map(|p| p.name.as_str())
+            .collect();
+        built.sort_unstable();
+        built.dedup();
+        if !built.is_empty() {
+            printer.hint(&format!(
+                "{} {} built after the other packages are installed: `envlock export requirements-build.txt` says how",
+                built.join(", "),
+                if built.len() == 1 { "is" } else { "are" }
+            ));
+        }
         if self.solutions.iter().any(|solution| !solution.frameworks.is_empty()) {
             note_limits(self.request, printer);
         }
@@ -148,8 +162,11 @@ fn why_python(
     if !from_index && solution.stack.as_ref().is_some_and(|stack| known(stack).is_none()) {
         return "newest that torch's requires-python allows; the wheels are not known".to_owned();
     }
+    let has_builds = solution.packages.iter().any(|package| package.build.is_some());
     match asked {
         Some(_) if names_it => "asked for".to_owned(),
+        Some(asked) if has_builds => format!("newest of {} that all packages support", asked.text),
+        None if has_builds => "newest that all packages support".to_owned(),
         Some(asked) => format!("newest of {} with wheels for all packages", asked.text),
         None => "newest with wheels for all packages".to_owned(),
     }

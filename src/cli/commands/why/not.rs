@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::{Subject, is_the_question, question};
 use crate::cli::error::CliError;
 use crate::cli::printer::Printer;
-use crate::cli::{exit, manifest, report};
+use crate::cli::{conflict, exit, manifest};
 use crate::model::conflict::{Party, Reason, WayOut};
 use crate::model::request::{Origin, Preferences, Request};
 use crate::model::solution::{Answer, Solution};
@@ -52,8 +52,8 @@ impl NotAnswer {
         let Some(met) = &self.met_by else {
             p.out(&format!("`{}` is impossible:", self.spec));
             p.out("");
-            report::reasons(p, &self.reasons);
-            report::ways_out(p, self.would_work_if.as_deref().unwrap_or_default());
+            conflict::reasons(p, &self.reasons);
+            conflict::ways_out(p, self.would_work_if.as_deref().unwrap_or_default());
             return;
         };
         p.out(&format!("`{}` is possible{}", self.spec, met.text));

@@ -1,0 +1,100 @@
+//! A refused request as text: the reasons, the changes that work, and hints.
+
+use super::exit;
+use super::printer::{DIM, GOOD, Printer, wrap};
+use super::report::short_source;
+use super::view::Resolution;
+use crate::model::conflict::{Conflict, Party, Reason, ReasonKind, WayOut};
+use crate::model::request::Request;
+
+/// Requested names that are not packages on PyPI, or not the intended ones. Shown only if the request failed,
+/// because another index may have a package of that name.
+const OTHER_NAMES: [(&str, &str); 4] = [
+    ("pytorch", "on PyPI it is called `torch`"),
+    ("cuda", "it comes with torch; limit it with `cuda = \"12.6\"` under `[stack]`, or `--variant cu126`"),
+    (
+        "cudatoolkit",
+        "it comes with torch; limit it with `cuda = \"12.6\"` under `[stack]`, or `--variant cu126`",
+    ),
+    ("cudnn", "it comes with torch; limit it with `cudnn = \"9\"` under `[stack]`"),
+];
+
+/// Prints a conflict with its hints; returns the exit code.
+pub(super) fn refuse(conflict: &Conflict, request: &Request, printer: &Printer) -> u8 {
+    if printer.json {
+        printer.json(&Resolution::conflict(conflict));
+        return exit::NO;
+    }
+    self::conflict(printer, conflict);
+    if conflict.would_work_if.iter().any(|w| w.party == Party::Driver) {
+        printer.hint("apply one of these changes, or update the driver on the host (containers share it)");
+    } else if conflict.would_work_if.iter().any(|w| w.party != Party::Gpu) {
+        printer.hint("apply one of these changes to the request");
+    } else if conflict.would_work_if.len() > 1 || conflict.would_work_if.iter().any(|w| w.set.is_some()) {
+        printer.hint("run on one of these GPUs, or exclude a GPU with `ignore-gpus` under `[stack]`");
+    }
+    let of_hardware = |parties: &[Party]| parties.contains(&Party::Driver) || parties.contains(&Party::Gpu);
+    if conflict.reasons.iter().any(|r| of_hardware(&r.parties)) && request.find("torch").is_some() {
+        printer.hint("`envlock plan` with the same machine options lists every build that can run");
+    }
+    for reason in &conflict.reasons {
+        if let ReasonKind::UnknownMetadata { package } = &reason.kind {
+            printer.hint(&format!(
+                "state what `{package}` requires in envlock.toml: a table `[[metadata]]` with `name = \"{package}\"` and `requires-dist = [...]`"
+            ));
+        }
+    }
+    for (name, meant) in OTHER_NAMES.iter().filter(|(name, _)| request.find(name).is_some()) {
+        printer.hint(&format!("`{name}`: {meant}"));
+    }
+    exit::NO
+}
+
+/// Prints a conflict: the facts, then the ways out.
+pub(super) fn conflict(printer: &Printer, c: &Conflict) {
+    printer.error(&c.headline, None);
+    printer.out("");
+    reasons(printer, &c.reasons);
+    ways_out(printer, &c.would_work_if);
+}
+
+/// Prints the facts, each with its source.
+pub(super) fn reasons(printer: &Printer, reasons: &[Reason]) {
+    for reason in reasons {
+        let source = if reason.source.is_empty() {
+            String::new()
+        } else {
+            format!("  [{}]", short_source(&reason.source))
+        };
+        let one_line = format!("  {}{source}", reason.text);
+        if one_line.chars().count() <= 80 {
+            printer.out(&one_line);
+        } else {
+            printer.out(&format!("  {}", wrap(&reason.text, 4)));
+            if !source.is_empty() {
+                printer.out(&format!("    {}", printer.paint(DIM, &wrap(source.trim(), 4))));
+            }
+        }
+    }
+}
+
+/// Prints the changes that make the request work. Each of them was solved.
+pub(super) fn ways_out(printer: &Printer, ways: &[WayOut]) {
+    printer.out("");
+    if ways.is_empty() {
+        printer.out("no single change to the request or the machine makes it work");
+        return;
+    }
+    printer.out("ways out, each of them solved:");
+    let width = ways.iter().map(|w| w.change.to_string().chars().count()).max().unwrap_or(0).clamp(24, 40);
+    for way in ways {
+        printer.out(&format!(
+            "  {:<width$}  {}",
+            way.change.to_string(),
+            printer.paint(GOOD, &wrap(&way.gives, width + 4))
+        ));
+        if let Some(set) = &way.set {
+            printer.out(&format!("    {}", printer.paint(DIM, &crate::model::text::clean(set, 1000))));
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Packages that are built from source, and backports of the standard library.
+
+use pep440_rs::{Version, VersionSpecifiers};
+use serde::Deserialize;
+
+use crate::model::evidence::Evidence;
+use crate::model::source::BuildKind;
+use crate::model::wheel::Python;
+
+/// What is known of building a package beyond what its archive says.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourcePackage {
+    /// Normalized name.
+    pub package: String,
+    /// The releases.
+    pub versions: VersionSpecifiers,
+    /// Whether `setup.py` was read by a person: what it computes does not change the requirements on another machine.
+    #[serde(default, rename = "reviewed")]
+    pub is_reviewed: bool,
+    /// What the build makes, if the archive's files suggest something else.
+    pub kind: Option<BuildKind>,
+    /// Frameworks that the build imports, instead of those that `setup.py` imports somewhere.
+    pub build_needs: Option<Vec<String>>,
+    /// Build requirements that the project does not list, or whose version it does not bound.
+    #[serde(default)]
+    pub build_requires: Vec<String>,
+    /// Evidence.
+    pub evidence: Evidence,
+    /// Source ids.
+    pub source: Vec<String>,
+}
+
+impl SourcePackage {
+    /// Whether the row is about a release.
+    pub fn is_about(&self, package: &str, version: &Version) -> bool {
+        self.package == package && self.versions.contains(version)
+    }
+}
+
+/// A package that provides a module of the standard library to older Pythons. Beside that module it breaks imports.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Backport {
+    /// Normalized name.
+    pub package: String,
+    /// The module in the standard library.
+    pub module: String,
+    /// The first Python series that has the module.
+    pub python: Python,
+    /// Evidence.
+    #[allow(dead_code, reason = "every row states it")]
+    pub evidence: Evidence,
+    /// Source ids.
+    pub source: Vec<String>,
+}
+
+/// The rows of packages.toml.
+#[derive(Debug, Clone, Default)]
+pub(in crate::registry) struct PackageRows {
+    pub sources: Vec<SourcePackage>,
+    pub backports: Vec<Backport>,
+}

@@ -1,0 +1,212 @@
+//! The files of a source tree that say something about it, from an archive or a folder, under limits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Seek};
+use std::path::Path;
+
+use super::Unreadable;
+
+/// Maximum size of a file that is kept, in bytes. Real ones have a few kB.
+const MAX_TEXT: u64 = 4 << 20;
+/// Maximum number of files in an archive.
+const MAX_FILES: usize = 200_000;
+/// Maximum unpacked size of an archive, in bytes.
+const MAX_UNPACKED: u64 = 4 << 30;
+/// Maximum depth of folders in a source tree.
+const MAX_DEPTH: usize = 12;
+
+/// What a source tree contains: the texts that describe it, and the suffixes of all files.
+#[derive(Debug, Default)]
+pub struct Contents {
+    /// By path below the tree's folder.
+    texts: BTreeMap<String, String>,
+    /// The suffixes of all files, without the dot: `cu`, `pyx`.
+    suffixes: BTreeSet<String>,
+}
+
+impl Contents {
+    /// The text of a file, by its path below the tree's folder.
+    pub fn text(&self, path: &str) -> Option<&str> {
+        self.texts.get(path).map(String::as_str)
+    }
+
+    /// The texts below folders whose name ends in `.egg-info`, by path.
+    pub(super) fn egg_info(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.texts
+            .iter()
+            .filter(|(path, _)| path.contains(".egg-info/"))
+            .map(|(p, t)| (p.as_str(), t.as_str()))
+    }
+
+    /// Whether a file has one of these suffixes.
+    pub(super) fn has_suffix(&self, suffixes: &[&str]) -> bool {
+        suffixes.iter().any(|suffix| self.suffixes.contains(*suffix))
+    }
+
+    /// Reads a gzipped tar archive as a stream.
+    pub(super) fn of_tar(archive: impl Read) -> Result<Contents, Unreadable> {
+        let damaged = |_| Unreadable::from("the archive is damaged");
+        let mut limited = Limited { inner: flate2::read::MultiGzDecoder::new(archive), left: MAX_UNPACKED };
+        let mut tar = tar::Archive::new(&mut limited);
+        let mut out = Contents::default();
+        let mut folder = None;
+        for (count, entry) in tar.entries().map_err(damaged)?.enumerate() {
+            let mut entry = entry.map_err(|e| match e.to_string().contains(TOO_LARGE) {
+                true => Unreadable::from(TOO_LARGE),
+                false => Unreadable::from("the archive is damaged"),
+            })?;
+            if count >= MAX_FILES {
+                return Err("the archive has too many files".into());
+            }
+            let bytes = entry.path_bytes().into_owned();
+            let Ok(path) = String::from_utf8(bytes) else { continue };
+            let kind = entry.header().entry_type();
+            if kind.is_dir() || kind.is_pax_global_extensions() {
+                continue;
+            }
+            let Some(inner) = inside(&path, &mut folder)? else { continue };
+            if !(kind.is_file() || kind.is_contiguous()) {
+                // A link: what it points to is another entry, which stands for itself.
+                continue;
+            }
+            let size = entry.size();
+            out.add(&inner, size, &mut entry)?;
+        }
+        Ok(out)
+    }
+
+    /// Reads a zip archive.
+    pub(super) fn of_zip(archive: impl Read + Seek) -> Result<Contents, Unreadable> {
+        let mut zip = zip::ZipArchive::new(archive).map_err(|_| "the archive is not a zip file")?;
+        if zip.len() > MAX_FILES {
+            return Err("the archive has too many files".into());
+        }
+        let mut out = Contents::default();
+        let mut folder = None;
+        for i in 0..zip.len() {
+            let mut entry = zip.by_index(i).map_err(|_| "the archive is damaged")?;
+            if !entry.is_file() {
+                continue;
+            }
+            let Ok(path) = entry.name().map(|name| name.to_string()) else { continue };
+            let Some(inner) = inside(&path, &mut folder)? else { continue };
+            let size = entry.size();
+            out.add(&inner, size, &mut entry)?;
+        }
+        Ok(out)
+    }
+
+    /// Reads a folder: the files that describe it, and the suffixes of the others. Links are not followed.
+    ///
+    /// # Errors
+    /// If the folder cannot be listed.
+    pub fn of_folder(root: &Path) -> Result<Contents, Unreadable> {
+        let mut out = Contents::default();
+        let mut queue = vec![(root.to_owned(), String::new(), 0)];
+        let mut count = 0;
+        while let Some((folder, prefix, depth)) = queue.pop() {
+            let listed = fs_err::read_dir(&folder).map_err(|e| Unreadable(e.to_string()))?;
+            for entry in listed.flatten() {
+                count += 1;
+                if count > MAX_FILES {
+                    return Ok(out);
+                }
+                let Ok(name) = entry.file_name().into_string() else { continue };
+                let Ok(kind) = entry.file_type() else { continue };
+                let path = format!("{prefix}{name}");
+                let skipped = name.starts_with('.')
+                    || ["node_modules", "build", "dist", "venv"].contains(&name.as_str());
+                if kind.is_dir() && depth < MAX_DEPTH && !skipped {
+                    queue.push((entry.path(), format!("{path}/"), depth + 1));
+                } else if kind.is_file()
+                    && let Ok(mut file) = fs_err::File::open(entry.path())
+                {
+                    let size = file.metadata().map_or(0, |m| m.len());
+                    out.add(&path, size, &mut file)?;
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// Reads a tree from the texts of its files, by path below its folder.
+    pub fn of_texts(texts: impl IntoIterator<Item = (String, String)>) -> Contents {
+        let mut out = Contents::default();
+        for (path, text) in texts {
+            out.note_suffix(&path);
+            out.texts.insert(path, text);
+        }
+        out
+    }
+
+    fn note_suffix(&mut self, path: &str) {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        if let Some((_, suffix)) = name.rsplit_once('.')
+            && suffix.len() <= 8
+        {
+            self.suffixes.insert(suffix.to_ascii_lowercase());
+        }
+    }
+
+    fn add(&mut self, path: &str, size: u64, file: &mut dyn Read) -> Result<(), Unreadable> {
+        self.note_suffix(path);
+        if !describes(path) {
+            return Ok(());
+        }
+        if size > MAX_TEXT {
+            return Err(Unreadable(format!("its `{path}` is larger than {} MB", MAX_TEXT >> 20)));
+        }
+        let mut bytes = Vec::new();
+        file.take(MAX_TEXT).read_to_end(&mut bytes).map_err(|_| "the archive is damaged")?;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if self.texts.insert(path.to_owned(), text).is_some() {
+            return Err(Unreadable(format!("it has two files `{path}`")));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a file describes the tree; `path` is below its folder.
+fn describes(path: &str) -> bool {
+    let mut parts = path.rsplit('/');
+    let name = parts.next().unwrap_or_default();
+    match parts.next() {
+        None => matches!(name, "PKG-INFO" | "pyproject.toml" | "setup.py" | "setup.cfg" | "requirements.txt"),
+        // `name.egg-info/`, `src/name.egg-info/`.
+        Some(folder) => {
+            folder.ends_with(".egg-info")
+                && matches!(name, "PKG-INFO" | "requires.txt")
+                && path.matches('/').count() <= 2
+        }
+    }
+}
+
+/// The path below the only top-level folder of an archive; `None` for files beside it. The first entry decides which
+/// folder that is.
+fn inside(path: &str, folder: &mut Option<String>) -> Result<Option<String>, Unreadable> {
+    let path = path.strip_prefix("./").unwrap_or(path);
+    let is_outside = path.starts_with('/') || path.contains('\\') || path.split('/').any(|part| part == "..");
+    if is_outside {
+        return Err("it has an entry outside its folder".into());
+    }
+    let Some((top, rest)) = path.split_once('/') else { return Ok(None) };
+    let folder = folder.get_or_insert_with(|| top.to_owned());
+    Ok((folder == top && !rest.is_empty()).then(|| rest.to_owned()))
+}
+
+/// The message of an archive that unpacks to more than [`MAX_UNPACKED`].
+const TOO_LARGE: &str = "the archive unpacks to more than 4 GiB";
+
+/// A reader that fails after a number of bytes.
+struct Limited<R> {
+    inner: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.inner.read(buffer)?;
+        self.left = self.left.checked_sub(n as u64).ok_or_else(|| std::io::Error::other(TOO_LARGE))?;
+        Ok(n)
+    }
+}

@@ -1,0 +1,183 @@
+//! Reads the metadata of a source distribution from its archive or folder. Nothing in it is run.
+//!
+//! Three answers are told apart ([`MetadataFrom`]): the requirements are stated statically (`exact`); or its author's
+//! build wrote them into the archive (`as-published`) and nothing in `setup.py` makes them depend on the machine; or
+//! they cannot be known ([`SourceFacts::unknown`]). The facts and measurements behind the rules are in
+//! `docs/sources.md`.
+
+mod archive;
+mod kind;
+mod published;
+mod pyproject;
+mod setup_py;
+mod slice;
+#[cfg(test)]
+mod tests;
+
+use std::io::{Read, Seek};
+
+use sha2::{Digest, Sha256};
+
+use crate::model::metadata::CoreMetadata;
+use crate::model::source::{MetadataFrom, SourceFacts};
+use crate::model::text::{clean, normalized_name};
+
+pub use archive::Contents;
+use pyproject::Pyproject;
+use setup_py::SetupPy;
+
+/// The metadata of a source tree: headers as in a wheel's METADATA, and what is known of its build.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct SourceTree {
+    /// `Name`, `Version`, `Requires-Python`, `Requires-Dist` and `Provides-Extra`.
+    pub headers: String,
+    /// What is known of its build.
+    pub facts: SourceFacts,
+}
+
+/// Why a source tree could not be read; one phrase.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unreadable(pub String);
+
+impl From<&str> for Unreadable {
+    fn from(why: &str) -> Self {
+        Unreadable(why.to_owned())
+    }
+}
+
+/// Reads an archive, `.zip` by its name or gzipped tar.
+///
+/// # Errors
+/// If the archive is damaged, exceeds a limit, has entries outside its folder, or has no metadata.
+pub fn read_archive(archive: impl Read + Seek, filename: &str) -> Result<SourceTree, Unreadable> {
+    let contents = match filename.ends_with(".zip") {
+        true => Contents::of_zip(archive)?,
+        false => Contents::of_tar(archive)?,
+    };
+    read(&contents)
+}
+
+/// Reads a source tree.
+///
+/// # Errors
+/// If it has neither metadata nor a static `[project]`.
+pub fn read(contents: &Contents) -> Result<SourceTree, Unreadable> {
+    let pyproject = match contents.text("pyproject.toml") {
+        Some(text) => Pyproject::parse(text)?,
+        None => Pyproject::default(),
+    };
+    let setup_py = contents.text("setup.py").map(SetupPy::parse);
+    let published = published::read(contents);
+    let mut lines = Vec::new();
+    let mut unknown = None;
+    let (name, version) = identity(&published, &pyproject, setup_py.as_ref())?;
+    let mut metadata_from = MetadataFrom::Exact;
+    let python;
+    let extras;
+    let is_contradicted = |p: &published::Published| {
+        let stated = pyproject.project.as_ref().is_some_and(|project| !project.requires.is_empty());
+        let wrote = published::requirements(p, contents).is_some_and(|wrote| !wrote.lines.is_empty());
+        p.requires.is_empty() && (stated || wrote)
+    };
+    if let Some(exact) = published.as_ref().filter(|p| p.is_static && !is_contradicted(p)) {
+        lines.clone_from(&exact.requires);
+        extras = exact.extras.clone();
+        python = exact.requires_python.clone();
+    } else if let Some(project) = pyproject.project.as_ref().filter(|p| p.states_requirements) {
+        lines.clone_from(&project.requires);
+        extras = project.extras.clone();
+        python = project.requires_python.clone();
+    } else {
+        metadata_from = MetadataFrom::AsPublished;
+        let wrote = published.as_ref().and_then(|p| Some((p, published::requirements(p, contents)?)));
+        if let Some((published, wrote)) = wrote {
+            unknown = setup_py.as_ref().and_then(|setup| setup.doubt(&wrote.lines));
+            lines = wrote.lines;
+            extras = wrote.extras;
+            python = published.requires_python.clone();
+        } else if published::has_list(contents) {
+            unknown = Some("its requires.txt is malformed".to_owned());
+            extras = Vec::new();
+            python = None;
+        } else if let Some(stated) = setup_py.as_ref().and_then(|setup| setup.stated.clone()) {
+            metadata_from = MetadataFrom::Exact;
+            unknown = setup_py.as_ref().and_then(|setup| setup.doubt(&stated.lines));
+            lines = stated.lines;
+            extras = stated.extras;
+            python = published.and_then(|p| p.requires_python).or(stated.requires_python);
+        } else {
+            unknown = Some("it publishes no list of its requirements".to_owned());
+            extras = Vec::new();
+            python = published.and_then(|p| p.requires_python);
+        }
+    }
+    let mut headers = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n");
+    let mut header = |key: &str, value: &str| {
+        let value: String = value.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        headers.push_str(&format!("{key}: {value}\n"));
+    };
+    if let Some(python) = python {
+        header("Requires-Python", &python);
+    }
+    for line in &lines {
+        header("Requires-Dist", line);
+    }
+    for extra in &extras {
+        header("Provides-Extra", extra);
+    }
+    let facts = SourceFacts {
+        metadata_from,
+        kind: kind::of(contents, &pyproject, setup_py.as_ref()),
+        needs: kind::frameworks(&pyproject, setup_py.as_ref()),
+        requires: pyproject.build_requires(setup_py.as_ref()),
+        unknown,
+        fetches: kind::fetches(&pyproject, setup_py.as_ref()),
+    };
+    Ok(SourceTree { headers, facts })
+}
+
+/// Name and version: as published, else from `[project]`, else from `setup.py`.
+fn identity(
+    published: &Option<published::Published>,
+    pyproject: &Pyproject,
+    setup_py: Option<&SetupPy>,
+) -> Result<(String, String), Unreadable> {
+    let project = pyproject.project.as_ref();
+    let name = published.as_ref().map(|p| p.name.clone());
+    let version = published.as_ref().map(|p| p.version.clone());
+    let name = name
+        .or_else(|| project.and_then(|p| p.name.clone()))
+        .or_else(|| setup_py.and_then(|s| s.name.clone()));
+    let version = version
+        .or_else(|| project.and_then(|p| p.version.clone()))
+        .or_else(|| setup_py.and_then(|s| s.version.clone()));
+    let Some(name) = name else {
+        return Err(
+            "it has neither PKG-INFO nor a `pyproject.toml` or `setup.py` that states its name".into()
+        );
+    };
+    let Some(version) = version else {
+        return Err(Unreadable(format!("the version of `{}` is not stated", clean(&name, 60))));
+    };
+    Ok((name, version))
+}
+
+impl SourceTree {
+    /// The metadata as the solver reads it.
+    ///
+    /// # Errors
+    /// If name or version is not valid.
+    pub fn metadata(self) -> Result<CoreMetadata, Unreadable> {
+        let digest = hex::encode(Sha256::digest(&self.headers));
+        let mut parsed = CoreMetadata::parse(&self.headers, digest).map_err(|e| Unreadable(e.to_string()))?;
+        parsed.source = Some(self.facts);
+        Ok(parsed)
+    }
+
+    /// Whether the tree is of this project.
+    pub fn is_of(&self, project: &str) -> bool {
+        let stated = self.headers.lines().find_map(|line| line.strip_prefix("Name: "));
+        stated.is_some_and(|name| normalized_name(name.trim()) == normalized_name(project))
+    }
+}

@@ -1,0 +1,111 @@
+//! `pyproject.toml` of a source tree: `[build-system]` and the static part of `[project]` (PEP 518, PEP 621).
+
+use serde::Deserialize;
+
+use super::Unreadable;
+use super::setup_py::SetupPy;
+use crate::model::text::{clean, requirement_name};
+
+/// What `pyproject.toml` states.
+#[derive(Debug, Default)]
+pub(super) struct Pyproject {
+    /// `[build-system] requires`, if the table is there.
+    pub requires: Option<Vec<String>>,
+    /// `[build-system] build-backend`.
+    pub backend: Option<String>,
+    /// `[project]`.
+    pub project: Option<Project>,
+}
+
+/// The static part of `[project]`.
+#[derive(Debug)]
+pub(super) struct Project {
+    pub name: Option<String>,
+    pub version: Option<String>,
+    pub requires_python: Option<String>,
+    pub requires: Vec<String>,
+    pub extras: Vec<String>,
+    /// Neither dependencies nor extras nor Python are `dynamic`.
+    pub states_requirements: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Raw {
+    build_system: Option<RawBuild>,
+    project: Option<RawProject>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct RawBuild {
+    #[serde(default)]
+    requires: Vec<String>,
+    build_backend: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct RawProject {
+    name: Option<String>,
+    version: Option<String>,
+    requires_python: Option<String>,
+    #[serde(default)]
+    dependencies: Vec<String>,
+    #[serde(default)]
+    optional_dependencies: std::collections::BTreeMap<String, Vec<String>>,
+    #[serde(default)]
+    dynamic: Vec<String>,
+}
+
+impl Pyproject {
+    pub fn parse(text: &str) -> Result<Pyproject, Unreadable> {
+        let raw: Raw = toml::from_str(text).map_err(|e| {
+            Unreadable(format!("its `pyproject.toml` is not valid: {}", clean(e.message(), 120)))
+        })?;
+        let project = raw.project.map(|project| {
+            let is_dynamic = |key: &str| project.dynamic.iter().any(|d| d == key);
+            let states_requirements = !["dependencies", "optional-dependencies", "requires-python"]
+                .iter()
+                .any(|key| is_dynamic(key));
+            let mut requires = project.dependencies;
+            for (extra, lines) in &project.optional_dependencies {
+                for line in lines {
+                    requires.push(match line.split_once(';') {
+                        None => format!("{line}; extra == '{extra}'"),
+                        Some((requirement, marker)) => {
+                            format!("{}; ({}) and extra == '{extra}'", requirement.trim(), marker.trim())
+                        }
+                    });
+                }
+            }
+            Project {
+                name: project.name,
+                version: project.version,
+                requires_python: project.requires_python,
+                requires,
+                extras: project.optional_dependencies.into_keys().collect(),
+                states_requirements,
+            }
+        });
+        let (requires, backend) = match raw.build_system {
+            Some(build) => (Some(build.requires), build.build_backend),
+            None => (None, None),
+        };
+        Ok(Pyproject { requires, backend, project })
+    }
+
+    /// What the build requires: `[build-system] requires`, else setuptools and wheel, as in PEP 517's fallback; and the
+    /// modules that `setup.py` imports at its top level without a guard and that its author forgot to list.
+    pub fn build_requires(&self, setup_py: Option<&SetupPy>) -> Vec<String> {
+        let fallback = || vec!["setuptools".to_owned(), "wheel".to_owned()];
+        let mut out = self.requires.clone().unwrap_or_else(fallback);
+        for line in setup_py.iter().flat_map(|setup| setup.build_packages()) {
+            let is_bounded = line.contains('<');
+            if is_bounded || out.iter().all(|other| requirement_name(other) != requirement_name(&line)) {
+                out.push(line);
+            }
+        }
+        out
+    }
+}

@@ -1,0 +1,191 @@
+//! `setup.py` as a syntax tree: what it states, and whether that depends on the machine. It is never run.
+
+use std::ops::ControlFlow;
+
+use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
+
+use super::published::Requirements;
+use super::slice::{Slice, string};
+use crate::model::text::{clean, requirement_name};
+
+/// Maximum size of a `setup.py` that is followed, in bytes. flash-attn's, among the largest, has 60 kB.
+const MAX_TEXT: usize = 512 << 10;
+/// Maximum number of progress reports while parsing: 200,000 lines take fewer.
+const MAX_CALLS: usize = 200_000;
+
+/// The arguments of `setup` that decide what is installed.
+const DECIDING: [&str; 4] = ["install_requires", "extras_require", "version", "name"];
+
+/// Requirements for modules that `setup.py` files import at their top level and that authors forget to list under
+/// `[build-system] requires`: an isolated build fails without them. setuptools 82 removed `pkg_resources`.
+const BUILD_MODULES: [(&str, &str); 8] = [
+    ("pkg_resources", "setuptools<82"),
+    ("numpy", "numpy"),
+    ("Cython", "cython"),
+    ("pybind11", "pybind11"),
+    ("packaging", "packaging"),
+    ("skbuild", "scikit-build"),
+    ("cffi", "cffi"),
+    ("wheel", "wheel"),
+];
+
+/// What a `setup.py` says.
+#[derive(Debug, Default)]
+pub(super) struct SetupPy {
+    /// `name`, if it is a literal.
+    pub name: Option<String>,
+    /// `version`, if it is a literal.
+    pub version: Option<String>,
+    /// `install_requires` and `extras_require`, if they are literals.
+    pub stated: Option<Requirements>,
+    /// Whether it builds extension modules.
+    pub has_extensions: bool,
+    /// Whether it calls pip as a child process.
+    pub calls_pip: bool,
+    /// Its text.
+    pub text: String,
+    /// All modules that it imports; `true` for imports at the top level without a guard.
+    imports: Vec<(String, bool)>,
+    /// Why what it states depends on the machine.
+    doubt: Option<String>,
+    /// Requirements that it states for Python 2 only.
+    python2: Vec<String>,
+}
+
+impl SetupPy {
+    /// Parses the text. Syntax errors (a `print` statement of Python 2) affect only what contains them.
+    pub fn parse(text: &str) -> SetupPy {
+        let mut out = SetupPy { text: text.to_owned(), ..SetupPy::default() };
+        let tree = syntax_tree(text);
+        let slice = tree.as_ref().and_then(|tree| Slice::new(tree.root_node(), text));
+        let Some(slice) = slice else {
+            out.doubt = Some("it is too large or too deeply nested to follow".to_owned());
+            return out;
+        };
+        out.imports = slice.imports();
+        out.calls_pip = slice.calls_pip();
+        let calls: Vec<Node<'_>> = slice.calls_of("setup").collect();
+        out.has_extensions = ["ext_modules", "rust_extensions", "cffi_modules", "CMakeExtension"]
+            .iter()
+            .any(|word| text.contains(word));
+        let mut python2 = Vec::new();
+        for call in &calls {
+            if calls.len() > 1 {
+                out.doubt = out.doubt.or_else(|| {
+                    let taint = slice.guards(*call)?;
+                    Some(format!("which `setup` is called depends on {taint}"))
+                });
+            }
+            for (key, value) in slice.arguments(*call, &DECIDING) {
+                let found = slice.depends_on(value, &mut python2);
+                out.doubt = out.doubt.or_else(|| Some(format!("`{key}` depends on {}", found?)));
+            }
+        }
+        out.python2 =
+            python2.iter().map(|text| requirement_name(text)).filter(|name| !name.is_empty()).collect();
+        if let [call] = calls.as_slice() {
+            let argument = |key| slice.arguments(*call, &[key]).into_iter().next().map(|(_, value)| value);
+            let literal = |key| string(slice.literal(argument(key)?)?, text);
+            out.name = literal("name");
+            out.version = literal("version");
+            out.stated = stated(&slice, text, argument("install_requires"), argument("extras_require"));
+            if let Some(stated) = &mut out.stated {
+                stated.requires_python = literal("python_requires");
+            }
+        }
+        out
+    }
+
+    /// Why the requirements that were published need not be those that a build here writes.
+    pub fn doubt(&self, published: &[String]) -> Option<String> {
+        if let Some(doubt) = &self.doubt {
+            return Some(format!("its setup.py computes them: {}", clean(doubt, 160)));
+        }
+        let unconditional = published.iter().filter(|line| !line.contains(';'));
+        let of_python2 =
+            unconditional.map(|line| requirement_name(line)).find(|name| self.python2.contains(name))?;
+        Some(format!("they were published with Python 2 (`{}`)", clean(&of_python2, 60)))
+    }
+
+    /// Whether it imports a module anywhere.
+    pub fn imports(&self, module: &str) -> bool {
+        self.imports.iter().any(|(name, _)| name.split('.').next() == Some(module))
+    }
+
+    /// The requirements for modules that it imports at its top level.
+    pub fn build_packages(&self) -> Vec<String> {
+        let is_imported = |module: &str| {
+            self.imports
+                .iter()
+                .any(|(name, is_certain)| *is_certain && name.split('.').next() == Some(module))
+        };
+        let rows = BUILD_MODULES.iter().filter(|(module, _)| is_imported(module));
+        rows.map(|(_, requirement)| (*requirement).to_owned()).collect()
+    }
+}
+
+/// The syntax tree; `None` if the text is too large or takes too long to parse.
+fn syntax_tree(text: &str) -> Option<Tree> {
+    if text.len() > MAX_TEXT {
+        return None;
+    }
+    let mut parser = Parser::new();
+    parser.set_language(&tree_sitter_python::LANGUAGE.into()).ok()?;
+    let mut calls = 0;
+    let mut limit = |_: &ParseState| {
+        calls += 1;
+        if calls > MAX_CALLS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let options = ParseOptions::new().progress_callback(&mut limit);
+    parser.parse_with_options(
+        &mut |start, _| text.as_bytes().get(start..).unwrap_or_default(),
+        None,
+        Some(options),
+    )
+}
+
+/// `install_requires` and `extras_require` where both are literals. A missing argument means none.
+fn stated(
+    slice: &Slice<'_>,
+    text: &str,
+    requires: Option<Node<'_>>,
+    extras: Option<Node<'_>>,
+) -> Option<Requirements> {
+    let strings = |node: Node<'_>| -> Option<Vec<String>> {
+        let node = slice.literal(node)?;
+        if node.kind() == "string" {
+            return Some(
+                string(node, text)?.lines().map(|l| l.trim().to_owned()).filter(|l| !l.is_empty()).collect(),
+            );
+        }
+        if !["list", "tuple"].contains(&node.kind()) {
+            return None;
+        }
+        let mut cursor = node.walk();
+        let items = node.named_children(&mut cursor).filter(|child| child.kind() != "comment");
+        items.map(|item| string(item, text)).collect()
+    };
+    let mut out = Requirements::default();
+    if let Some(requires) = requires {
+        out.lines = strings(requires)?;
+    }
+    let Some(extras) = extras else { return Some(out) };
+    let extras = slice.literal(extras)?;
+    if extras.kind() != "dictionary" {
+        return None;
+    }
+    let mut cursor = extras.walk();
+    for pair in extras.named_children(&mut cursor).filter(|child| child.kind() != "comment") {
+        let extra = string(pair.child_by_field_name("key")?, text)?;
+        for line in strings(pair.child_by_field_name("value")?)? {
+            out.lines.push(match line.split_once(';') {
+                None => format!("{line}; extra == '{extra}'"),
+                Some((line, marker)) => {
+                    format!("{}; ({}) and extra == '{extra}'", line.trim(), marker.trim())
+                }
+            });
+        }
+        out.extras.push(extra);
+    }
+    Some(out)
+}

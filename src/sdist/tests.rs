@@ -1,0 +1,234 @@
+//! Tests of reading source trees: tables of `setup.py` files, and hostile archives.
+
+use std::io::{Cursor, Write as _};
+
+use super::archive::Contents;
+use super::*;
+use crate::model::source::BuildKind;
+
+/// A source tree with PKG-INFO of version 2.1, an egg-info without requirements, and a `setup.py`.
+fn with_setup(setup: &str, requires_txt: &str) -> SourceTree {
+    let files = [
+        ("PKG-INFO", "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n"),
+        ("demo.egg-info/PKG-INFO", "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n"),
+        ("demo.egg-info/requires.txt", requires_txt),
+        ("setup.py", setup),
+    ];
+    read(&Contents::of_texts(files.map(|(path, text)| (path.to_owned(), text.to_owned())))).unwrap()
+}
+
+fn tree(files: &[(&str, &str)]) -> Result<SourceTree, Unreadable> {
+    read(&Contents::of_texts(files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned()))))
+}
+
+fn requires(tree: &SourceTree) -> Vec<&str> {
+    tree.headers.lines().filter_map(|line| line.strip_prefix("Requires-Dist: ")).collect()
+}
+
+#[test]
+fn what_is_static_is_exact() {
+    let dynamic =
+        "Metadata-Version: 2.4\nName: demo\nVersion: 1.0\nDynamic: requires-dist\nRequires-Dist: a\n\n";
+    let plain = "Metadata-Version: 2.4\nName: demo\nVersion: 1.0\nLicense: MIT\n        \n        text\nRequires-Dist: a\n\n";
+    let silent = "Metadata-Version: 2.4\nName: demo\nVersion: 1.0\nDynamic: Requires-Dist\n\n";
+    let project = "[project]\nname = 'demo'\nversion = '1.0'\ndependencies = ['b']\n[project.optional-dependencies]\nx = ['c; python_version < \"3.9\"']\n";
+    let computed = "[project]\nname = 'demo'\nversion = '1.0'\ndynamic = ['dependencies']\n";
+    let table: [(&[(&str, &str)], MetadataFrom, &[&str], bool); 6] = [
+        (&[("PKG-INFO", plain)], MetadataFrom::Exact, &["a"], true),
+        (&[("PKG-INFO", dynamic)], MetadataFrom::AsPublished, &["a"], true),
+        (&[("PKG-INFO", silent)], MetadataFrom::AsPublished, &[], false),
+        (
+            &[("PKG-INFO", dynamic), ("pyproject.toml", project)],
+            MetadataFrom::Exact,
+            &["b", "c; (python_version < \"3.9\") and extra == 'x'"],
+            true,
+        ),
+        (&[("PKG-INFO", dynamic), ("pyproject.toml", computed)], MetadataFrom::AsPublished, &["a"], true),
+        // No PKG-INFO: a repository.
+        (
+            &[("pyproject.toml", project)],
+            MetadataFrom::Exact,
+            &["b", "c; (python_version < \"3.9\") and extra == 'x'"],
+            true,
+        ),
+    ];
+    for (files, from, expected, is_known) in table {
+        let tree = tree(files).unwrap();
+        assert_eq!((tree.facts.metadata_from, requires(&tree).as_slice()), (from, expected), "{files:?}");
+        assert_eq!(tree.facts.unknown.is_none(), is_known, "{:?}", tree.facts);
+    }
+}
+
+#[test]
+fn an_empty_static_list_beside_a_requires_txt_is_not_believed() {
+    // A licence with an empty line ends the headers before Requires-Dist.
+    let cut = "Metadata-Version: 2.4\nName: demo\nVersion: 1.0\nLicense: MIT\n\ntext\nRequires-Dist: a\n\n";
+    let files = [("PKG-INFO", cut), ("demo.egg-info/requires.txt", "a\n")];
+    let tree = tree(&files).unwrap();
+    assert_eq!((tree.facts.metadata_from, requires(&tree)), (MetadataFrom::AsPublished, vec!["a"]));
+}
+
+#[test]
+fn requires_txt_with_sections() {
+    let tree = with_setup(
+        "from setuptools import setup\nsetup()",
+        "a>=1\n\n[:python_version < \"3.8\"]\nb\n\n[x]\nc\n\n[x:sys_platform == \"win32\"]\nd; os_name == 'nt'\n",
+    );
+    assert_eq!(
+        requires(&tree),
+        [
+            "a>=1",
+            "b; python_version < \"3.8\"",
+            "c; extra == 'x'",
+            "d; (os_name == 'nt') and (sys_platform == \"win32\") and extra == 'x'"
+        ]
+    );
+    for malformed in ["[", "[x\na", "[]\na"] {
+        let tree = with_setup("from setuptools import setup\nsetup()", malformed);
+        assert!(tree.facts.unknown.is_some(), "{malformed:?}");
+    }
+}
+
+/// What a value depends on, and what it does not.
+#[test]
+fn what_setup_py_computes() {
+    let depends = [
+        "reqs = ['a']\nif os.environ.get('X'):\n    reqs.append('b')\nsetup(install_requires=reqs)",
+        "reqs = ['a']\nif sys.platform == 'win32':\n    reqs += ['b']\nsetup(install_requires=reqs)",
+        "def reqs():\n    if platform.system() == 'Linux':\n        return ['a']\n    return []\nsetup(install_requires=reqs())",
+        "try:\n    import torch\n    has = True\nexcept ImportError:\n    has = False\nsetup(install_requires=['a'] if has else [])",
+        "import torch\nsetup(version='1+cu' + torch.version.cuda)",
+        "def v():\n    out = subprocess.check_output(['git', 'describe'])\n    return out.decode()\nsetup(version=v())",
+        "kwargs = dict(install_requires=['a'])\nkwargs['version'] = '1' if os.getenv('X') else '2'\nsetup(**kwargs)",
+        "from os import environ as e\nsetup(install_requires=[e['X']])",
+        "setup(install_requires=['a' if sys.version_info >= (3, 9) else 'b'])",
+        "if torch.cuda.is_available():\n    setup(install_requires=['a'])\nelse:\n    setup(install_requires=['b'])",
+        "version = __import__('torch').__version__\nsetup(version=version)",
+    ];
+    let head = "import os, sys, platform, subprocess\nimport torch\nfrom setuptools import setup\n";
+    for text in depends {
+        let tree = with_setup(&format!("{head}{text}\n"), "a\n");
+        assert!(tree.facts.unknown.is_some(), "{text}");
+    }
+    let does_not = [
+        "setup(install_requires=['a'])",
+        "reqs = open('requirements.txt').read().splitlines()\nsetup(install_requires=reqs)",
+        "def v():\n    with open('demo/v.py') as f:\n        exec(f.read())\n    return locals()['__version__']\nsetup(version=v(), install_requires=['a'])",
+        "path = os.path.join(os.path.dirname(__file__), 'r.txt')\nsetup(install_requires=open(path).read().split())",
+        "reqs = ['a']\nif sys.version_info[0] < 3:\n    reqs.append('zz')\nsetup(install_requires=reqs)",
+        "if sys.version_info < (3, 6):\n    sys.exit('old')\nsetup(install_requires=['a'])",
+        "if os.environ.get('CUDA'):\n    ext = [1]\nelse:\n    ext = []\nsetup(install_requires=['a'], ext_modules=ext)",
+        "def r():\n    if not sys.version.startswith('3.4'):\n        return ['a']\n    return []\nsetup(install_requires=r())",
+        "if __name__ == '__main__':\n    setup(install_requires=['a'])",
+        "print 'python 2'\nsetup(install_requires=['a'])",
+    ];
+    for text in does_not {
+        let tree = with_setup(&format!("{head}{text}\n"), "a\n");
+        assert_eq!(tree.facts.unknown, None, "{text}");
+    }
+}
+
+#[test]
+fn a_list_published_with_python_2_is_not_believed() {
+    let setup = "import sys\nfrom setuptools import setup\nreqs = ['six']\nif sys.version_info[0] == 2:\n    reqs.append('mock>=1')\nsetup(install_requires=reqs)\n";
+    assert!(with_setup(setup, "six\n").facts.unknown.is_none());
+    let unknown = with_setup(setup, "six\nmock>=1\n").facts.unknown.unwrap();
+    assert_eq!(unknown, "they were published with Python 2 (`mock`)");
+}
+
+#[test]
+fn a_repository_states_its_requirements_in_setup_py() {
+    let setup = "from setuptools import setup\nREQ = ['a>=1', 'b']\nsetup(name='demo', version='2.0', install_requires=REQ, extras_require={'x': ['c']}, python_requires='>=3.8')\n";
+    let found = tree(&[("setup.py", setup)]).unwrap();
+    assert_eq!(requires(&found), ["a>=1", "b", "c; extra == 'x'"]);
+    assert!(found.facts.unknown.is_none() && found.headers.contains("Requires-Python: >=3.8\n"));
+    let computed =
+        "from setuptools import setup\nsetup(name='demo', version='2.0', install_requires=make())\n";
+    assert!(tree(&[("setup.py", computed)]).unwrap().facts.unknown.is_some());
+    assert!(tree(&[("setup.py", "print(1)")]).is_err());
+    assert!(tree(&[]).is_err());
+}
+
+#[test]
+fn what_a_build_makes_and_needs() {
+    let of = |setup: &str, files: &[(&str, &str)]| {
+        let mut all = vec![("PKG-INFO", "Metadata-Version: 2.1\nName: d\nVersion: 1\n"), ("setup.py", setup)];
+        all.extend(files);
+        tree(&all).unwrap().facts
+    };
+    let pure = of("from setuptools import setup\nsetup()", &[("d/x.c", "")]);
+    assert_eq!(
+        (pure.kind, pure.requires),
+        (BuildKind::Pure, vec!["setuptools".to_owned(), "wheel".to_owned()])
+    );
+    let native = of(
+        "import numpy\nfrom setuptools import setup, Extension\nsetup(ext_modules=[Extension('a', ['a.c'])])",
+        &[("a.c", "")],
+    );
+    assert_eq!((native.kind, native.requires.last().unwrap().as_str()), (BuildKind::Native, "numpy"));
+    let cuda = of(
+        "from torch.utils.cpp_extension import CUDAExtension\nsetup(ext_modules=[CUDAExtension('a', ['a.cu'])])",
+        &[("a.cu", "")],
+    );
+    assert_eq!((cuda.kind, cuda.needs), (BuildKind::Cuda, vec!["torch".to_owned()]));
+    let rust = "[build-system]\nrequires = ['maturin>=1']\nbuild-backend = 'maturin'\n[project]\nname = 'd'\nversion = '1'\n";
+    assert_eq!(tree(&[("pyproject.toml", rust)]).unwrap().facts.kind, BuildKind::Native);
+    let stub = "[build-system]\nrequires = ['wheel-stub']\nbuild-backend = 'wheel_stub.buildapi'\n[project]\nname = 'd'\nversion = '1'\n";
+    assert!(tree(&[("pyproject.toml", stub)]).unwrap().facts.fetches.is_some());
+    let fetching = "import subprocess, sys\nfrom setuptools import setup\nsubprocess.check_call([sys.executable, '-m', 'pip', 'install', 'x'])\nsetup()";
+    assert!(of(fetching, &[]).fetches.is_some() && of("print('pip install x')", &[]).fetches.is_none());
+}
+
+/// A gzipped tar archive of regular files.
+fn targz(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut tar = tar::Builder::new(Vec::new());
+    for (path, text) in files {
+        let mut header = tar::Header::new_gnu();
+        header.as_gnu_mut().unwrap().name[..path.len()].copy_from_slice(path.as_bytes());
+        header.set_size(text.len() as u64);
+        header.set_entry_type(tar::EntryType::Regular);
+        header.set_cksum();
+        tar.append(&header, *text).unwrap();
+    }
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gz.write_all(&tar.into_inner().unwrap()).unwrap();
+    gz.finish().unwrap()
+}
+
+#[test]
+fn hostile_archives_are_refused() {
+    const INFO: &[u8] = b"Metadata-Version: 2.2\nName: d\nVersion: 1\n";
+    let large = vec![b'#'; 5 << 20];
+    let good = targz(&[("d-1/PKG-INFO", INFO), ("d-1/d/x.py", b"")]);
+    assert!(read_archive(Cursor::new(good.clone()), "d-1.tar.gz").is_ok());
+    let table: [(&[(&str, &[u8])], &str); 6] = [
+        (&[("d-1/PKG-INFO", INFO), ("d-1/PKG-INFO", INFO)], "two files"),
+        (&[("d-1/../PKG-INFO", INFO)], "outside"),
+        (&[("/d-1/PKG-INFO", INFO)], "outside"),
+        (&[("d-1/PKG-INFO", INFO), ("d-1/setup.py", &large)], "larger than 4 MB"),
+        (&[("PKG-INFO", INFO)], "neither PKG-INFO nor"),
+        // A second folder is not the tree's.
+        (&[("other/x", b""), ("d-1/PKG-INFO", INFO)], "neither PKG-INFO nor"),
+    ];
+    for (files, expected) in table {
+        let error = read_archive(Cursor::new(targz(files)), "d-1.tar.gz").unwrap_err().to_string();
+        assert!(error.contains(expected), "{expected}: {error}");
+    }
+    for cut in (0..good.len()).step_by(7) {
+        let _ = read_archive(Cursor::new(good[..cut].to_vec()), "d-1.tar.gz");
+    }
+    assert!(read_archive(Cursor::new(b"not an archive".to_vec()), "d-1.zip").is_err());
+    assert!(read_archive(Cursor::new(b"not an archive".to_vec()), "d-1.tar.gz").is_err());
+}
+
+#[test]
+fn deep_nesting_is_no_stack_overflow() {
+    let deep = format!(
+        "from setuptools import setup\nx = {}1{}\nsetup(install_requires=x)\n",
+        "(".repeat(50_000),
+        ")".repeat(50_000)
+    );
+    let _ = with_setup(&deep, "a\n");
+    let many = format!("from setuptools import setup\nx = 1{}\nsetup(version=x)\n", " + 1".repeat(50_000));
+    let _ = with_setup(&many, "a\n");
+}

@@ -1,0 +1,159 @@
+//! Packages that are built from source: when a source distribution is a candidate, and where it ranks.
+//!
+//! The rules: a release that any allowed Python has as a wheel is not built. A source distribution of Python files ranks
+//! as a wheel. One that compiles is taken only where no release within one minor line (x.y) has a wheel.
+
+use pep440_rs::Version;
+use pep508_rs::{Requirement, VerbatimUrl};
+
+use super::closure::{Missing, Unusable};
+use super::node::{Node, Selected};
+use super::problem::{Candidate, Problem};
+use super::tables::{Set, is_stack_package, ordinals};
+use crate::model::metadata::CoreMetadata;
+use crate::model::project::ReleaseFile;
+use crate::model::source::{BuildKind, MetadataFrom, SourceBuild};
+use crate::model::text::requirement_name;
+
+impl Problem<'_> {
+    /// The source distribution that a release would be built from: only where no allowed Python has a wheel for the
+    /// platform, whatever its libc.
+    pub fn source<'p>(&self, candidate: &Candidate<'p>) -> Option<&'p ReleaseFile> {
+        let release = candidate.release;
+        if !release.has_source || self.asked.request.no_sources.is_some() {
+            return None;
+        }
+        let key = std::ptr::from_ref(release);
+        let known = self.memo.buildable.borrow().get(&key).copied();
+        let is_buildable = known.unwrap_or_else(|| {
+            let platform = self.machine.platform;
+            let mut pythons = self.pythons.allowed.iter().chain(&self.pythons.series);
+            let has_wheel = pythons.any(|p| candidate.page.has_usable(release, *p, platform, None));
+            self.memo.buildable.borrow_mut().insert(key, !has_wheel);
+            !has_wheel
+        });
+        candidate.page.source(release).filter(|_| is_buildable)
+    }
+
+    /// Whether metadata may be used: that of a source distribution must be known without running anything.
+    pub fn accepted(&self, metadata: &CoreMetadata) -> Result<(), Unusable> {
+        let Some(facts) = &metadata.source else { return Ok(()) };
+        if let Some(what) = &facts.fetches {
+            return Err(Unusable::Stub(what.clone()));
+        }
+        if facts.metadata_from == MetadataFrom::Manifest {
+            return Ok(());
+        }
+        let name: &str = metadata.name.as_ref();
+        let is_reviewed =
+            self.registry.source_package(name, &metadata.version).is_some_and(|row| row.is_reviewed);
+        match &facts.unknown {
+            Some(why) if !is_reviewed => Err(Unusable::UnknownMetadata(why.clone())),
+            _ if facts.metadata_from == MetadataFrom::AsPublished
+                && self.asked.request.strict_metadata.is_some() =>
+            {
+                Err(Unusable::UnknownMetadata(
+                    "they are as published, and `--strict-metadata` is set".to_owned(),
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The best of the candidates, newest first: the newest, but one with a wheel before a source distribution that
+    /// must be compiled and is at most one minor line newer.
+    pub fn wheel_before_source<I: Iterator<Item = u32>>(
+        &self,
+        name: &str,
+        candidates: &[Candidate<'_>],
+        best_first: impl Fn() -> I,
+    ) -> Result<Option<u32>, Missing> {
+        let Some(first) = best_first().next() else { return Ok(None) };
+        let newest = &candidates[first as usize];
+        if self.source(newest).is_none() || !self.is_compiled(newest, name)? {
+            return Ok(Some(first));
+        }
+        let is_near = |i: &u32| {
+            is_within_a_minor_line(&candidates[*i as usize].release.version, &newest.release.version)
+        };
+        let wheel =
+            best_first().take_while(is_near).find(|i| self.source(&candidates[*i as usize]).is_none());
+        Ok(Some(wheel.unwrap_or(first)))
+    }
+
+    /// The packages that are built from an old source distribution although a newer release has a wheel for another
+    /// allowed Python, but not for this one.
+    pub fn needless_builds(&self, selected: &Selected) -> usize {
+        let is_needless = |name: &str, ordinal: u32| {
+            let Ok(candidates) = self.candidates(name) else { return false };
+            let Some(chosen) = candidates.get(ordinal as usize) else { return false };
+            self.source(chosen).is_some()
+                && candidates[ordinal as usize + 1..].iter().any(|newer| {
+                    !newer.release.yanked
+                        && !self.pythons.series.iter().any(|python| self.has_usable(newer, *python))
+                        && self.pythons.allowed.iter().any(|python| self.has_wheel(newer, *python))
+                })
+        };
+        let chosen = selected.iter().filter_map(|(node, ordinal)| match node {
+            Node::Package(name) if !is_stack_package(name) => Some((name, *ordinal)),
+            _ => None,
+        });
+        chosen.filter(|(name, ordinal)| is_needless(name, *ordinal)).count()
+    }
+
+    /// Whether a requirement of a source distribution does not count: a backport that its author's Python needed, and
+    /// that every Python of the problem has as a module.
+    pub fn is_left_out(&self, metadata: &CoreMetadata, requirement: &Requirement<VerbatimUrl>) -> bool {
+        let is_as_published =
+            metadata.source.as_ref().is_some_and(|f| f.metadata_from == MetadataFrom::AsPublished);
+        is_as_published
+            && self.pythons_of_backport(requirement.name.as_ref()).is_some_and(|pythons| pythons.is_empty())
+    }
+
+    /// The Python series on which a backport of the standard library may be installed; `None` for other packages.
+    pub fn pythons_of_backport(&self, package: &str) -> Option<Set> {
+        let row = self.registry.backport(package)?;
+        let series = &self.pythons.series;
+        Some(ordinals(series.len(), |i| series[i].minor < row.python.minor))
+    }
+
+    /// What is locked of the build of a source distribution.
+    pub fn build_of(&self, metadata: &CoreMetadata) -> Option<SourceBuild> {
+        let facts = metadata.source.as_ref()?;
+        let row = self.registry.source_package(metadata.name.as_ref(), &metadata.version);
+        let needs = row.and_then(|row| row.build_needs.as_ref()).unwrap_or(&facts.needs).clone();
+        let kind = row.and_then(|row| row.kind).unwrap_or(facts.kind);
+        let more = row.iter().flat_map(|row| &row.build_requires);
+        let mut asks: Vec<String> = facts.requires.iter().chain(more).cloned().collect();
+        // A framework that the build imports is the locked one.
+        asks.retain(|line| !needs.contains(&requirement_name(line)));
+        let metadata_from = facts.metadata_from;
+        let requires = Vec::new();
+        Some(SourceBuild { metadata_from, kind, needs, newest_wheel: None, asks, requires })
+    }
+
+    /// The newest release of a package that this Python can install as a wheel.
+    pub fn newest_wheel(&self, name: &str) -> Option<Version> {
+        let python = self.pythons.series[0];
+        let candidates = self.candidates(name).ok()?;
+        let mut usable = candidates.iter().rev().filter(|c| !c.release.yanked && self.has_wheel(c, python));
+        usable.next().map(|candidate| candidate.release.version.clone())
+    }
+
+    /// Whether building a release compiles, or cannot be judged.
+    fn is_compiled(&self, candidate: &Candidate<'_>, name: &str) -> Result<bool, Missing> {
+        let metadata = self.metadata_of(candidate, name)?;
+        Ok(match metadata {
+            Ok(metadata) => self.build_of(metadata).is_some_and(|build| build.kind != BuildKind::Pure),
+            Err(_) => true,
+        })
+    }
+}
+
+/// Whether an older version is of the same or the previous minor line: 1.4 and 1.3, not 1.4 and 0.9.
+fn is_within_a_minor_line(older: &Version, newer: &Version) -> bool {
+    let part = |version: &Version, i: usize| version.release().get(i).copied().unwrap_or(0);
+    older.epoch() == newer.epoch()
+        && part(older, 0) == part(newer, 0)
+        && part(newer, 1).saturating_sub(part(older, 1)) <= 1
+}

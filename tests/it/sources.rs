@@ -1,0 +1,200 @@
+//! Source distributions: read, ranked, locked, exported; never run.
+
+use super::context::{IndexServer, Shape, TestContext};
+use super::wheels::{Wheel, little_pypi, wheel};
+
+const H200: [&str; 6] = ["--gpu", "H200", "--driver", "580.159.04", "--python", "3.12"];
+
+/// A `setup.py` that leaves a file behind where it is run.
+fn plain(extra: &str) -> String {
+    format!(
+        "import os\nopen('/tmp/envlock-test-was-run', 'w')\nfrom setuptools import setup\nsetup({extra})\n"
+    )
+}
+
+/// The little PyPI with setuptools and wheel, and some source distributions.
+fn index(more: Vec<Wheel>) -> (IndexServer, TestContext) {
+    let mut all = little_pypi();
+    all.push(("pypi", wheel("setuptools", "80.0")));
+    all.push(("pypi", wheel("setuptools", "84.0")));
+    all.push(("pypi", wheel("wheel", "0.45").needs("packaging>=24")));
+    all.push(("pypi", wheel("packaging", "25.0")));
+    all.extend(more.into_iter().map(|made| ("pypi", made)));
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    (server, context)
+}
+
+fn resolve<'a>(packages: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    [&["resolve"], packages, &H200[..], more].concat()
+}
+
+#[test]
+fn a_source_distribution_is_locked_with_what_its_build_requires() {
+    let demo = wheel("demo", "1.2").needs("idna>=3").source(&plain("install_requires=['idna>=3']"));
+    let (_server, context) = index(vec![demo, wheel("demo", "0.4")]);
+    let run = context.run(&resolve(&["demo"], &[])).expect(0);
+    assert!(
+        run.flat().contains("from source demo 1.2 (newest with a wheel: 0.4); requirements as published"),
+        "{}",
+        run.shown()
+    );
+    let lock = context.read("envlock.lock");
+    for part in [
+        "format = \"2.0.0\"",
+        "metadata-from = \"as-published\"",
+        "build = \"pure\"",
+        "name = \"setuptools\", version = \"84.0\"",
+        "name = \"packaging\", version = \"25.0\"",
+        "demo-1.2.tar.gz",
+        "    \"idna>=3\"",
+    ] {
+        assert!(lock.contains(part), "{part}: {lock}");
+    }
+    context.run(&["resolve", "--locked"]).expect(0);
+    context.run(&resolve(&["demo"], &[])).expect(0);
+    assert_eq!(context.read("envlock.lock"), lock);
+    let requirements = context.run(&["export", "requirements.txt"]).expect(0).stdout;
+    assert!(
+        requirements.contains("--build-constraint build-constraints.txt")
+            && requirements.contains("demo==1.2 \\\n    --hash=sha256:"),
+        "{requirements}"
+    );
+    let constraints = context.run(&["export", "build-constraints.txt"]).expect(0).stdout;
+    assert!(constraints.contains("setuptools==84.0 \\\n    --hash=sha256:"), "{constraints}");
+    let pylock = context.run(&["export", "pylock.toml"]).expect(0).stdout;
+    assert!(pylock.contains("sdist = { name = \"demo-1.2.tar.gz\""), "{pylock}");
+    let json = context.run(&resolve(&["demo"], &["--json", "--dry-run"])).expect(0).json();
+    let built: Vec<_> =
+        json["targets"][0]["packages"].as_array().unwrap().iter().filter(|p| !p["build"].is_null()).collect();
+    assert_eq!((built.len(), &built[0]["build"]["kind"]), (1, &"pure".into()));
+    assert!(!std::path::Path::new("/tmp/envlock-test-was-run").exists());
+}
+
+#[test]
+fn what_a_release_has_as_a_wheel_is_not_built() {
+    let wheel_of_311 = wheel("demo", "2.0").tags("cp311-cp311-manylinux_2_17_x86_64");
+    let source = wheel("demo", "2.0").source(&plain("ext_modules=[1]"));
+    let (_server, context) = index(vec![wheel_of_311, source]);
+    let without_python = ["resolve", "demo", "--gpu", "H200", "--driver", "580.159.04"];
+    let run = context.run(&without_python).expect(0);
+    assert!(
+        run.flat().contains("python 3.11") && !context.read("envlock.lock").contains("tar.gz"),
+        "{}",
+        run.shown()
+    );
+    // Where only one Python is allowed, which has none, the source is taken.
+    let run = context.run(&resolve(&["demo"], &["--force"])).expect(0);
+    assert!(run.flat().contains("from source demo 2.0 (compiled)"), "{}", run.shown());
+}
+
+#[test]
+fn a_wheel_of_the_previous_minor_line_is_preferred_to_compiling() {
+    let source = |version: &str, setup: &str| wheel("demo", version).source(&plain(setup));
+    let table = [
+        ("1.5", "1.4", "ext_modules=[1]", "1.4"),
+        ("1.6", "1.4", "ext_modules=[1]", "1.6"),
+        ("2.0", "1.9", "ext_modules=[1]", "2.0"),
+        ("1.5", "1.4", "", "1.5"),
+    ];
+    for (newest, with_wheel, setup, expected) in table {
+        let (_server, context) = index(vec![source(newest, setup), wheel("demo", with_wheel)]);
+        let run = context.run(&resolve(&["demo"], &[])).expect(0);
+        assert!(
+            run.flat().contains(&format!("demo {expected} ")),
+            "{newest} {with_wheel} {setup}: {}",
+            run.shown()
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_known_is_refused_and_can_be_stated() {
+    let setup = "import os\nfrom setuptools import setup\nr = ['idna']\nif os.environ.get('CUDA'):\n    r.append('pysocks')\nsetup(install_requires=r)\n";
+    let (_server, context) = index(vec![wheel("demo", "1.0").needs("idna").source(setup)]);
+    let run = context.run(&resolve(&["demo"], &[])).expect(1);
+    assert!(run.flat().contains("demo 1.0 exists only as source, and its requirements are not known: its setup.py computes them: `install_requires` depends on `os.environ` (line 4)"), "{}", run.shown());
+    assert!(run.stderr.contains("`[[metadata]]`"), "{}", run.shown());
+    context.write(
+        "envlock.toml",
+        "[project]\ndependencies = [\"demo\"]\n[[metadata]]\nname = \"demo\"\nrequires-dist = [\"pysocks\"]\n",
+    );
+    context.run(&resolve(&[], &[])).expect(0);
+    let lock = context.read("envlock.lock");
+    assert!(
+        lock.contains("metadata-from = \"manifest\"")
+            && lock.contains("name = \"pysocks\"")
+            && !lock.contains("name = \"idna\""),
+        "{lock}"
+    );
+    context.run(&["resolve", "--locked"]).expect(0);
+}
+
+#[test]
+fn sources_can_be_refused() {
+    let demo = || wheel("demo", "1.2").source(&plain(""));
+    let (_server, context) = index(vec![demo(), wheel("demo", "0.4")]);
+    let run = context.run(&resolve(&["demo"], &["--no-sources"])).expect(0);
+    assert!(run.flat().contains("demo 0.4"), "{}", run.shown());
+    context.run(&["resolve", "--locked"]).expect(0);
+    let run = context.run(&resolve(&["demo>=1"], &["--strict-metadata", "--force"])).expect(1);
+    assert!(run.flat().contains("as published, and `--strict-metadata` is set"), "{}", run.shown());
+    context.write("envlock.toml", "[project]\ndependencies = [\"demo>=1\"]\n[resolve]\nsources = false\n");
+    let run = context.run(&resolve(&[], &[])).expect(1);
+    assert!(
+        run.flat().contains("demo 1.2 exists only as source, and source distributions are refused"),
+        "{}",
+        run.shown()
+    );
+}
+
+#[test]
+fn a_stub_is_refused_and_its_target_is_named() {
+    let setup = "import subprocess, sys\nfrom setuptools import setup\nsubprocess.check_call([sys.executable, '-m', 'pip', 'install', 'x'])\nsetup()\n";
+    let (_server, context) = index(vec![wheel("demo", "1.0").source(setup)]);
+    let run = context.run(&resolve(&["demo"], &[])).expect(1);
+    assert!(
+        run.flat().contains("demo 1.0 exists only as a stub, whose build fetches other packages by pip"),
+        "{}",
+        run.shown()
+    );
+}
+
+#[test]
+fn what_is_built_against_torch_is_a_second_step() {
+    let setup = "import torch\nfrom torch.utils.cpp_extension import CUDAExtension\nfrom setuptools import setup\nsetup(install_requires=['torch'], ext_modules=[CUDAExtension('a', ['a.cu'])])\n";
+    let demo = wheel("demo", "1.0").needs("torch").source(setup);
+    let (_server, context) = index(vec![demo]);
+    let run = context.run(&resolve(&["demo", "torch==2.9.1"], &[])).expect(0);
+    assert!(
+        run.flat().contains("demo 1.0 (compiled with the CUDA toolkit; its build imports torch)"),
+        "{}",
+        run.shown()
+    );
+    assert!(context.read("envlock.lock").contains("build-needs = [\"torch\"]"));
+    let first = context.run(&["export", "requirements.txt"]).expect(0).stdout;
+    assert!(first.contains("torch==2.9.1") && !first.contains("demo=="), "{first}");
+    let second = context.run(&["export", "requirements-build.txt"]).expect(0).stdout;
+    assert!(
+        second.contains("demo==1.0")
+            && !second.contains("torch==")
+            && second.contains("--no-build-isolation"),
+        "{second}"
+    );
+    assert!(
+        context
+            .read("environment.yml")
+            .contains("# after this environment, from requirements-build.txt: demo")
+    );
+}
+
+#[test]
+fn a_damaged_archive_is_named() {
+    let (_server, context) = index(vec![wheel("demo", "1.0").tags("source")]);
+    // Without setup.py there is still PKG-INFO and an empty list.
+    context.run(&resolve(&["demo"], &[])).expect(0);
+    let twice = wheel("demo", "1.0").source(&plain("")).file("PKG-INFO", "Name: demo\nVersion: 1.0\n");
+    let (_server, context) = index(vec![twice]);
+    let run = context.run(&resolve(&["demo"], &[])).expect(1);
+    assert!(run.flat().contains("it has two files `PKG-INFO`"), "{}", run.shown());
+}

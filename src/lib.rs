@@ -50,6 +50,7 @@ pub mod compatibility;
 pub mod containers;
 pub mod diagnose;
 pub mod export;
+pub mod git;
 pub mod index;
 pub mod inspect;
 pub mod learn;

@@ -123,6 +123,15 @@ pub(super) struct InitArgs {
     /// Import what is installed in a venv or conda environment, with exact versions, and lock it
     #[arg(long, value_name = "DIR", conflicts_with = "from")]
     pub from_prefix: Option<PathBuf>,
+    /// With --from pyproject.toml: import this extra too
+    #[arg(long, value_name = "NAME", requires = "from")]
+    pub extra: Vec<String>,
+    /// With --from pyproject.toml: import this dependency group too
+    #[arg(long, value_name = "NAME", requires = "from")]
+    pub group: Vec<String>,
+    /// With --from pyproject.toml: import all extras
+    #[arg(long, requires = "from")]
+    pub all_extras: bool,
     /// With --from-prefix: write only envlock.toml
     #[arg(long)]
     pub no_lock: bool,

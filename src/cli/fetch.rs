@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use indicatif::ProgressBar;
 
 use super::args::GlobalArgs;
+use super::direct;
 use super::error::CliError;
 use super::printer::Printer;
 use super::settings::{self, Project};
@@ -65,6 +66,7 @@ pub(super) fn solve_full(
     printer: &Printer,
 ) -> Result<Answer, CliError> {
     let catalogue = Catalogue::new(registry, host.system.platform);
+    direct::add(client, universe, request, preferences)?;
     let guess = guess(&catalogue, registry, host, request, preferences);
     let bar = printer.progress("reading the index");
     // Indexes that did not answer during the search for ways out of a conflict.
@@ -282,7 +284,11 @@ fn guess(
         platform,
         libc: host.system.libc.clone(),
         environment: marker_environment(python, platform),
-        not_prefetched: STACK_PACKAGES.iter().map(|p| (*p).to_owned()).collect(),
+        not_prefetched: STACK_PACKAGES
+            .iter()
+            .map(|package| (*package).to_owned())
+            .chain(direct::requirements(request).map(|user| user.requirement.name.to_string()))
+            .collect(),
         owners: request.owners.clone(),
         takes_sources: request.no_sources.is_none(),
         wanted: request

@@ -44,6 +44,14 @@ pub(super) fn manifest_in(folder: &Path) -> Option<&'static str> {
 
 /// A text file; `None` when it does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<String>, CliError> {
+    let Some(bytes) = read_bytes(path)? else { return Ok(None) };
+    String::from_utf8(bytes)
+        .map(Some)
+        .map_err(|_| CliError::input(format!("`{}` is not UTF-8 text", path.display())))
+}
+
+/// The bytes of a file; `None` if it does not exist.
+pub(super) fn read_bytes(path: &Path) -> Result<Option<Vec<u8>>, CliError> {
     match fs_err::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.into()),
@@ -56,9 +64,7 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, CliError> {
     if bytes.len() as u64 > MAX_INPUT {
         return Err(too_large(path));
     }
-    String::from_utf8(bytes)
-        .map(Some)
-        .map_err(|_| CliError::input(format!("`{}` is not UTF-8 text", path.display())))
+    Ok(Some(bytes))
 }
 
 fn too_large(path: &Path) -> CliError {

@@ -5,6 +5,7 @@ mod args;
 mod builds;
 mod commands;
 mod conflict;
+mod direct;
 mod error;
 pub mod exit;
 mod fetch;

@@ -104,6 +104,7 @@ pub(super) fn request(
     if let Some(value) = &solve.only_index {
         request.only_index = Some(Limit { value: value.clone(), origin: Origin::Option("--only-index") });
     }
+    request.folder = Some(project.folder.clone());
     if solve.no_sources {
         request.no_sources = Some(Limit { value: (), origin: Origin::Option("--no-sources") });
     }

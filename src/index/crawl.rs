@@ -23,6 +23,8 @@ use crate::model::project::{ProjectPage, RawFile, ReleaseFile};
 use crate::model::solution::Need;
 use crate::sdist::{self, SourceTree};
 
+/// The name in messages of a file that a direct reference names.
+const DIRECT: &str = "direct";
 /// Maximum size of a source distribution that is downloaded for its metadata, in bytes.
 const MAX_SOURCE: u64 = 1 << 30;
 /// Maximum number of concurrent requests.
@@ -482,6 +484,75 @@ async fn fetch_source(
         None => sdist::read_archive(std::io::Cursor::new(answer.body), &file.filename),
     };
     Ok(tree.map_err(|unreadable| unreadable.to_string()))
+}
+
+/// See [`IndexClient::read_direct`].
+pub(super) fn read_direct(
+    client: &IndexClient,
+    name: &str,
+    url: &str,
+    sha256: Option<&str>,
+) -> Result<(CoreMetadata, RawFile), IndexError> {
+    let shown = crate::model::text::without_logins(&crate::model::text::clean(url, 200));
+    let what = || format!("`{shown}`");
+    let index = || DIRECT.to_owned();
+    let wrong = |why: String| IndexError::Format { what: what(), index: index(), why };
+    let failed = |why: String| IndexError::Request { what: what(), index: index(), why };
+    if client.config.offline {
+        return Err(IndexError::Offline { what: shown });
+    }
+    let address = Url::parse(url).map_err(|_| wrong("its URL is not valid".to_owned()))?;
+    let last = address.path_segments().and_then(|mut parts| parts.next_back()).unwrap_or_default();
+    let filename = percent_encoding::percent_decode_str(last).decode_utf8_lossy().into_owned();
+    let mut raw = RawFile {
+        filename: filename.clone(),
+        url: url.to_owned(),
+        sha256: sha256.map(str::to_owned),
+        ..RawFile::default()
+    };
+    let page = ProjectPage::from_files(name, [raw.clone()]);
+    let is_wheel = filename.ends_with(".whl");
+    if is_wheel && page.find(&filename).is_none() {
+        return Err(wrong(format!("it is not a wheel of `{name}`")));
+    }
+    let (http, runtime) = client.http()?;
+    if let (true, Some(file), true) = (is_wheel, page.find(&filename), sha256.is_some()) {
+        let text = runtime.block_on(remote_wheel::metadata(http, &client.credentials, file));
+        let text = text.map_err(|failure| match failure {
+            remote_wheel::Failure::Transport(why) => failed(why),
+            remote_wheel::Failure::Content(why) => wrong(why.to_owned()),
+        })?;
+        return Ok((super::metadata_of_text(&text).map_err(wrong)?, raw));
+    }
+    let limit = if is_wheel { remote_wheel::MAX_WHEEL } else { MAX_SOURCE };
+    let none = header::HeaderMap::new();
+    let mut answer =
+        runtime.block_on(http.get(&address, &client.credentials, &none, limit)).map_err(failed)?;
+    if answer.status != 200 {
+        return Err(failed(format!("the server answered {}", answer.status)));
+    }
+    let found = remote_wheel::digest(&mut answer).map_err(|failure| failed(failure.to_string()))?;
+    if sha256.is_some_and(|stated| stated != found) {
+        return Err(wrong("its SHA-256 is not the one that the reference states".to_owned()));
+    }
+    (raw.sha256, raw.size) = (Some(found), Some(answer.length));
+    let metadata = match (answer.file, is_wheel) {
+        (Some(spool), true) => super::metadata_of_wheel(std::io::BufReader::new(spool), &filename),
+        (None, true) => super::metadata_of_wheel(std::io::Cursor::new(answer.body), &filename),
+        (spool, false) => {
+            let tree = match spool {
+                Some(spool) => sdist::read_archive(std::io::BufReader::new(spool), &filename),
+                None => sdist::read_archive(std::io::Cursor::new(answer.body), &filename),
+            };
+            tree.map_err(|e| e.to_string()).and_then(metadata_of_tree)
+        }
+    }
+    .map_err(wrong)?;
+    if !is_wheel {
+        // The archive of a tag is named after the repository.
+        raw.filename = format!("{}-{}.tar.gz", metadata.name, metadata.version);
+    }
+    Ok((metadata, raw))
 }
 
 fn metadata_of_tree(tree: SourceTree) -> Result<CoreMetadata, String> {

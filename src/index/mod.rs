@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::model::metadata::CoreMetadata;
-use crate::model::project::ProjectPage;
+use crate::model::project::{ProjectPage, RawFile};
 use crate::model::solution::Need;
 
 use cache::Cache;
@@ -251,6 +251,20 @@ impl IndexClient {
         }
     }
 
+    /// The metadata of a wheel or source distribution at a URL, and the file as an index page would list it. A wheel is
+    /// read by ranges if the reference states its hash, else downloaded and hashed.
+    ///
+    /// # Errors
+    /// With `--offline`, if the server does not answer, and if the file is not what the reference states.
+    pub fn read_direct(
+        &self,
+        name: &str,
+        url: &str,
+        sha256: Option<&str>,
+    ) -> Result<(CoreMetadata, RawFile), IndexError> {
+        crawl::read_direct(self, name, url, sha256)
+    }
+
     /// Sizes in bytes, by file name, of files whose pages do not state them: from the cache, or by HEAD
     /// requests. Unknown sizes are omitted.
     pub fn sizes(&self, files: &[Need]) -> std::collections::HashMap<String, u64> {
@@ -268,6 +282,26 @@ impl IndexClient {
     ) -> Result<std::collections::HashMap<String, (u64, String)>, IndexError> {
         crawl::measure(self, files, progress)
     }
+}
+
+/// The metadata of a wheel on this machine.
+///
+/// # Errors
+/// What is wrong with it, one phrase.
+pub fn metadata_of_wheel(
+    wheel: impl std::io::Read + std::io::Seek,
+    filename: &str,
+) -> Result<CoreMetadata, String> {
+    let name = filename.parse::<crate::model::wheel::WheelName>().map_err(|e| e.to_string())?;
+    let text = remote_wheel::extract(wheel, &name.project).map_err(|failure| failure.to_string())?;
+    metadata_of_text(&text)
+}
+
+/// Parses the bytes of a METADATA file.
+fn metadata_of_text(text: &[u8]) -> Result<CoreMetadata, String> {
+    use sha2::{Digest as _, Sha256};
+    let digest = hex::encode(Sha256::digest(text));
+    CoreMetadata::parse(&String::from_utf8_lossy(text), digest).map_err(|e| e.to_string())
 }
 
 /// Writes bytes to an unnamed temporary file and rewinds it.

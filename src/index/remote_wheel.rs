@@ -104,7 +104,7 @@ async fn by_ranges(
             size = TAIL;
         }
         sparse.missing = None;
-        match extract(&mut sparse, file) {
+        match extract(&mut sparse, project_of(file)) {
             Ok(metadata) => return Ok(metadata),
             Err(why) => {
                 if sparse.missing.is_none() {
@@ -125,8 +125,8 @@ fn whole(mut answer: super::http::Answer, file: &ReleaseFile) -> Result<Vec<u8>,
         return Err(Failure::Content("the wheel's SHA-256 differs from the index"));
     }
     match answer.file {
-        Some(spool) => extract(io::BufReader::new(spool), file),
-        None => extract(io::Cursor::new(answer.body), file),
+        Some(spool) => extract(io::BufReader::new(spool), project_of(file)),
+        None => extract(io::Cursor::new(answer.body), project_of(file)),
     }
 }
 
@@ -169,11 +169,15 @@ pub(super) async fn measure(
     Ok((answer.length, digest(&mut answer)?))
 }
 
+fn project_of(file: &ReleaseFile) -> &str {
+    file.wheel().map_or("", |wheel| &wheel.project)
+}
+
 /// The METADATA of the wheel's own `.dist-info` folder.
-fn extract<R: Read + Seek>(reader: R, file: &ReleaseFile) -> Result<Vec<u8>, Failure> {
+pub(super) fn extract<R: Read + Seek>(reader: R, project: &str) -> Result<Vec<u8>, Failure> {
     let mut archive =
         zip::ZipArchive::new(reader).map_err(|_| Failure::Content("the wheel is not a zip archive"))?;
-    let wanted = file.wheel().map(|wheel| normalized_name(&wheel.project)).unwrap_or_default();
+    let wanted = normalized_name(project);
     let name = archive
         .file_names()
         .filter_map(Result::ok)

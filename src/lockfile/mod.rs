@@ -34,6 +34,7 @@ use crate::model::platform::Platform;
 use crate::model::request::{Preferences, Request};
 use crate::model::solution::{ChosenPackage, Envelope, Framework, Solution, Stack};
 use crate::model::source::CondaPackage;
+use crate::model::source::Source;
 use crate::model::wheel::Python;
 
 pub use changes::{Change, TargetChanges, changes, merged, sides};
@@ -137,8 +138,13 @@ impl Target {
     pub fn preferences(&self) -> Preferences {
         let versions = self.packages.iter().map(|p| (p.name.clone(), p.version.clone()));
         let builds = self.packages.iter().filter_map(|p| p.build.as_ref()).flat_map(|b| &b.requires);
+        let commits = self.packages.iter().filter_map(|p| match &p.source {
+            Source::Git { commit, .. } => Some((p.name.clone(), commit.clone())),
+            _ => None,
+        });
         Preferences {
             versions: versions.collect(),
+            commits: commits.collect(),
             builds: builds.map(|r| (r.name.clone(), r.version.clone())).collect(),
             python: Some(self.python),
             variant: self.stack.as_ref().map(|s| s.variant.clone()),

@@ -46,7 +46,7 @@ pub fn names_targets(lines: &[String]) -> bool {
 /// The request as canonical, sorted lines. Equal requests give equal lines, independent of order and origin.
 pub fn request_lines(request: &Request) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    lines.extend(request.requirements.iter().map(|r| format!("{PACKAGE} {}", r.requirement)));
+    lines.extend(request.requirements.iter().map(|r| format!("{PACKAGE} {}", r.line())));
     lines.extend(request.constraints.iter().map(|r| format!("{CONSTRAINT} {}", r.requirement)));
     let mut add = |key: &str, origin: &Origin, value: &dyn std::fmt::Display| {
         let kind = if origin.is_option() { "option " } else { "" };

@@ -28,7 +28,7 @@ pub(super) fn source(raw: &mut RawPackage, has_format_2: bool) -> Result<Source,
     if let Some(git) = raw.git.take() {
         let is_commit = [40, 64].contains(&git.commit.len()) && is_hex(&git.commit);
         return match is_commit {
-            true => Ok(Source::Git { repository: address(&git.repository)?, commit: git.commit }),
+            true => Ok(Source::Git { repository: repository(&git.repository)?, commit: git.commit }),
             false => Err(not(&git.commit, "a commit of 40 or 64 hexadecimal digits")),
         };
     }
@@ -137,6 +137,16 @@ fn address(text: &str) -> Result<String, LockError> {
         Some(_) if is_plain => Ok(text.to_owned()),
         _ => Err(not(text, "an http or https URL without credentials")),
     }
+}
+
+/// The URL of a git repository without credentials.
+fn repository(text: &str) -> Result<String, LockError> {
+    let is_plain = text.len() <= MAX_TEXT && text.bytes().all(|b| b.is_ascii_graphic());
+    let has_scheme = ["ssh://", "file://"].iter().any(|scheme| text.starts_with(scheme));
+    if has_scheme && is_plain && crate::model::direct::shown_repository(text) == text {
+        return Ok(text.to_owned());
+    }
+    address(text)
 }
 
 /// A normalized name of PyPI (PEP 503).

@@ -7,6 +7,7 @@ pub mod capability;
 pub mod choice;
 pub mod component;
 pub mod conflict;
+pub mod direct;
 pub mod evidence;
 pub mod finding;
 pub mod fix;

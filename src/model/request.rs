@@ -6,10 +6,14 @@ use pep440_rs::{Operator, VersionSpecifiers};
 use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
 use serde::{Serialize, Serializer};
 
+use super::direct::Direct;
 use super::index_owner::IndexOwner;
-use super::text::clean;
+use super::text::{clean, without_logins};
 use super::version::{DottedRange, InvalidVersion, SemverRange};
 use super::wheel::Python;
+
+/// The packages of which a release has a build for each CUDA version.
+pub const STACK_PACKAGES: [&str; 3] = ["torch", "torchaudio", "torchvision"];
 
 /// A request to solve, merged from command line, manifest and defaults.
 #[derive(Debug, Clone, Default)]
@@ -48,6 +52,8 @@ pub struct Request {
     pub metadata: Vec<StatedMetadata>,
     /// What replaces the requirements of packages on these names.
     pub overrides: Vec<UserRequirement>,
+    /// The folder that paths of direct references are relative to; the current folder if absent.
+    pub folder: Option<std::path::PathBuf>,
 }
 
 /// `[[metadata]]`: what a release requires, stated by hand instead of read from its files.
@@ -165,11 +171,9 @@ pub enum InvalidRequest {
         /// The suggested requirement: `torch==2.8` for conda's `torch=2.8`.
         meant: Option<String>,
     },
-    /// A URL, a repository or a directory.
-    #[error(
-        "`{0}` is a direct URL, git or local requirement, which is not supported; require a released version"
-    )]
-    Direct(String),
+    /// A direct reference that cannot be read, and why.
+    #[error("`{0}` is not a direct reference that envlock reads: {1}")]
+    Direct(String, String),
     /// Neither a Python series nor a specifier.
     #[error("`{0}` is not a valid Python series such as `3.11` or specifier such as `>=3.11,<3.14`")]
     Python(String),
@@ -182,26 +186,42 @@ pub enum InvalidRequest {
 }
 
 impl UserRequirement {
-    /// Parses one requirement. URLs, repositories and directories are rejected.
+    /// Parses one requirement: PEP 508, with paths beside URLs after `@`, or a URL or repository alone, which is named
+    /// after its file or folder.
     ///
     /// # Errors
     /// See [`InvalidRequest`].
     pub fn parse(text: &str, origin: Origin) -> Result<UserRequirement, InvalidRequest> {
         let text = text.trim();
-        let is_direct = ["-e ", "git+", ".", "/"].iter().any(|start| text.starts_with(start));
-        if is_direct {
-            return Err(InvalidRequest::Direct(clean(text, 80)));
-        }
-        let requirement: Requirement<VerbatimUrl> =
-            text.parse().map_err(|e: pep508_rs::Pep508Error| InvalidRequest::Requirement {
-                text: clean(text, 80),
+        let text =
+            text.strip_prefix("-e ").or_else(|| text.strip_prefix("--editable ")).unwrap_or(text).trim();
+        let (standard, url) = match split_direct(text) {
+            Some((name, reference, marker)) => named(text, name, reference, marker)?,
+            None => (text.to_owned(), None),
+        };
+        let mut requirement: Requirement<VerbatimUrl> =
+            standard.parse().map_err(|e: pep508_rs::Pep508Error| InvalidRequest::Requirement {
+                text: clean(&without_logins(text), 80),
                 why: clean(e.message.to_string().lines().next().unwrap_or(""), 120),
                 meant: exact_was_meant(text),
             })?;
-        if matches!(requirement.version_or_url, Some(VersionOrUrl::Url(_))) {
-            return Err(InvalidRequest::Direct(clean(text, 80)));
+        if let Some(url) = url {
+            requirement.version_or_url = Some(VersionOrUrl::Url(VerbatimUrl::from_url(url)));
         }
         Ok(UserRequirement { requirement, origin })
+    }
+
+    /// The direct reference, if it is one.
+    pub fn direct(&self) -> Option<Direct> {
+        match &self.requirement.version_or_url {
+            Some(VersionOrUrl::Url(url)) => Direct::parse(url.as_str()).ok(),
+            _ => None,
+        }
+    }
+
+    /// The requirement as a line: PEP 508, without logins.
+    pub fn line(&self) -> String {
+        without_logins(&self.requirement.to_string())
     }
 
     /// Whether it has an upper bound or otherwise excludes newer releases.
@@ -216,6 +236,55 @@ impl UserRequirement {
             _ => None,
         }
     }
+}
+
+/// The name with extras, the reference and the marker of a direct reference; `None` for other requirements.
+fn split_direct(text: &str) -> Option<(Option<&str>, &str, &str)> {
+    let (head, marker) = text.split_once(" ;").or_else(|| text.split_once("; ")).unwrap_or((text, ""));
+    match head.split_once('@') {
+        Some((name, reference)) if Direct::is_one(reference) && !name.contains(['/', ':']) => {
+            Some((Some(name.trim()), reference.trim(), marker.trim()))
+        }
+        _ if Direct::is_one(head) => Some((None, head.trim(), marker.trim())),
+        _ => None,
+    }
+}
+
+/// A direct reference as a PEP 508 requirement without URL, and the URL, with its login: it is needed to fetch. A wheel of
+/// a framework becomes its version, because its build is chosen.
+fn named(
+    text: &str,
+    name: Option<&str>,
+    reference: &str,
+    marker: &str,
+) -> Result<(String, Option<url::Url>), InvalidRequest> {
+    let wrong = |why: &str| InvalidRequest::Direct(clean(&without_logins(text), 80), why.to_owned());
+    let direct = Direct::parse(reference).map_err(|e| wrong(e.0))?;
+    let name = match name {
+        Some(name) => name.to_owned(),
+        None => direct.name(reference).ok_or_else(|| wrong("name the package: `NAME @ ./folder`"))?,
+    };
+    let marker = if marker.is_empty() { String::new() } else { format!(" ; {marker}") };
+    let plain = name.split('[').next().unwrap_or(&name).trim();
+    if let Direct::Archive { url, .. } = &direct
+        && STACK_PACKAGES.contains(&plain)
+        && let Some(version) = wheel_version(url)
+    {
+        return Ok((format!("{name}=={version}{marker}"), None));
+    }
+    let url = match &direct {
+        Direct::Path(_) => direct.url(),
+        _ => reference.to_owned(),
+    };
+    let url = url::Url::parse(&url).map_err(|_| wrong("its URL is not valid"))?;
+    Ok((format!("{name}{marker}"), Some(url)))
+}
+
+/// The version in the file name of a wheel's URL.
+fn wheel_version(url: &str) -> Option<pep440_rs::Version> {
+    let file = url.rsplit('/').next()?;
+    let file = percent_encoding::percent_decode_str(file).decode_utf8_lossy();
+    file.parse::<super::wheel::WheelName>().ok().map(|wheel| wheel.version)
 }
 
 /// Whether any specifier excludes newer releases.
@@ -302,6 +371,8 @@ impl Request {
 pub struct Preferences {
     /// Versions by package name.
     pub versions: std::collections::BTreeMap<String, pep440_rs::Version>,
+    /// Commits of repositories by package name.
+    pub commits: std::collections::BTreeMap<String, String>,
     /// Versions of build requirements by package name.
     pub builds: std::collections::BTreeMap<String, pep440_rs::Version>,
     /// The Python series.

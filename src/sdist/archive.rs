@@ -129,6 +129,17 @@ impl Contents {
         Ok(out)
     }
 
+    /// Whether the text of a file is of interest. Its suffix is noted.
+    pub fn wants(&mut self, path: &str) -> bool {
+        self.note_suffix(path);
+        describes(path)
+    }
+
+    /// Adds the text of a file that is of interest.
+    pub fn put(&mut self, path: &str, text: &[u8]) {
+        self.texts.insert(path.to_owned(), String::from_utf8_lossy(text).into_owned());
+    }
+
     /// Reads a tree from the texts of its files, by path below its folder.
     pub fn of_texts(texts: impl IntoIterator<Item = (String, String)>) -> Contents {
         let mut out = Contents::default();

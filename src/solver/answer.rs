@@ -87,6 +87,10 @@ fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) 
             .collect();
         metadata = problem.metadata_of(candidate, name).ok().and_then(Result::ok).map(|m| m.as_ref());
     }
+    if matches!(problem.universe.direct(name), Some(Source::Git { .. } | Source::Path(_))) {
+        // A repository is locked by its commit, a folder is not hashed.
+        files.clear();
+    }
     let version = match (&candidate, &build) {
         (Some(candidate), _) => candidate.release.version.clone(),
         (None, Some((_, build))) => build.version_on_index(variant.as_deref()),
@@ -118,11 +122,12 @@ fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) 
     Some(ChosenPackage {
         name: name.to_owned(),
         version,
-        source: Source::Index(match (&candidate, &build) {
-            (Some(candidate), _) => candidate.index.to_owned(),
-            (None, Some((_, build))) => problem.indexes[build.index as usize].clone(),
-            (None, None) => "pypi".to_owned(),
-        }),
+        source: match (problem.universe.direct(name), &candidate, &build) {
+            (Some(direct), ..) => direct.clone(),
+            (None, Some(candidate), _) => Source::Index(candidate.index.to_owned()),
+            (None, None, Some((_, build))) => Source::Index(problem.indexes[build.index as usize].clone()),
+            (None, None, None) => Source::Index("pypi".to_owned()),
+        },
         build: metadata
             .and_then(|m| problem.build_of(m))
             .map(|build| SourceBuild { newest_wheel: problem.newest_wheel(name), ..build }),

@@ -11,6 +11,7 @@ use super::inputs::Depth;
 use super::node::{Node, Selected};
 use super::problem::{Candidate, Problem};
 use super::tables::{Set, TRITON_PACKAGE, fact, is_stack_package, ordinals};
+use super::universe::DIRECT;
 use crate::model::metadata::CoreMetadata;
 use crate::model::project::{ProjectPage, ReleaseFile};
 use crate::model::request::UserRequirement;
@@ -58,7 +59,7 @@ impl std::fmt::Display for Unusable {
             Unusable::Metadata(why) => write!(f, "has unusable metadata: {why}"),
             Unusable::NoExtra(extra) => write!(f, "has no extra `{extra}`"),
             Unusable::Refused(what) => {
-                write!(f, "requires `{what}`; URL requirements are not supported")
+                write!(f, "requires `{what}`, which the request does not name: name it too")
             }
             Unusable::IndexNotAllowed(index) => {
                 write!(f, "is on the index {index}, which is not allowed")
@@ -74,7 +75,8 @@ impl<'a> Problem<'a> {
     /// Whether `--only-index` allows an index.
     pub fn index_allowed(&self, index: &str) -> bool {
         let family = index.split('/').next().unwrap_or(index);
-        self.asked.request.only_index.as_ref().is_none_or(|only| only.value == index || only.value == family)
+        let only = self.asked.request.only_index.as_ref();
+        index == DIRECT || only.is_none_or(|only| only.value == index || only.value == family)
     }
 
     /// A project page; records the need if it was not fetched yet.
@@ -100,7 +102,10 @@ impl<'a> Problem<'a> {
     }
 
     fn list(&self, name: &str) -> Result<Vec<Candidate<'a>>, Missing> {
-        let owner = crate::model::index_owner::owner(name, &self.asked.request.owners);
+        let owner = match self.universe.direct(name) {
+            Some(_) => DIRECT,
+            None => crate::model::index_owner::owner(name, &self.asked.request.owners),
+        };
         let mut out = Vec::new();
         let mut add = |index: &'a str, page: &'a Arc<ProjectPage>| {
             out.extend(page.releases().iter().map(|release| Candidate { index, page, release }));
@@ -201,6 +206,8 @@ impl<'a> Problem<'a> {
         let specifiers = match &bound.version_or_url {
             None => None,
             Some(VersionOrUrl::VersionSpecifier(s)) => Some(s),
+            // The reference itself, or one of a package that the user also names.
+            Some(VersionOrUrl::Url(_)) if self.universe.direct(name).is_some() => None,
             Some(VersionOrUrl::Url(_)) => {
                 return Ok(Err(Unusable::Refused(crate::model::text::clean(&requirement.to_string(), 120))));
             }

@@ -58,7 +58,7 @@ pub use newer::{NewerStacks, Upgrade, driver_for_gpus, newer_stacks, upgrades};
 pub use plan::{Plan, PlanOut, PlanRow, plan};
 pub use series::{NoSeries, newest_series};
 pub use together::newest_common;
-pub use universe::Universe;
+pub use universe::{DIRECT, Universe};
 
 use problem::{EquivalentVersions, Problem};
 use pythons::Outcome;

@@ -10,6 +10,7 @@ use super::closure::{Missing, Unusable};
 use super::node::{Node, Selected};
 use super::problem::{Candidate, Problem};
 use super::tables::{Set, is_stack_package, ordinals};
+use super::universe::DIRECT;
 use crate::model::metadata::CoreMetadata;
 use crate::model::project::ReleaseFile;
 use crate::model::source::{BuildKind, MetadataFrom, SourceBuild};
@@ -20,6 +21,10 @@ impl Problem<'_> {
     /// platform, whatever its libc.
     pub fn source<'p>(&self, candidate: &Candidate<'p>) -> Option<&'p ReleaseFile> {
         let release = candidate.release;
+        if candidate.index == DIRECT {
+            // The user names this file, folder or repository.
+            return candidate.page.source(release);
+        }
         if !release.has_source || self.asked.request.no_sources.is_some() {
             return None;
         }

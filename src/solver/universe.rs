@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::model::metadata::CoreMetadata;
 use crate::model::project::ProjectPage;
 use crate::model::solution::Need;
+use crate::model::source::Source;
 
 /// Fetched pages and metadata. An absent entry was not fetched yet; a `None` page means that the index does not
 /// have the project.
@@ -13,7 +14,11 @@ use crate::model::solution::Need;
 pub struct Universe {
     pages: HashMap<(String, String), Option<Arc<ProjectPage>>>,
     metadata: HashMap<(String, String), Result<Arc<CoreMetadata>, String>>,
+    direct: HashMap<String, Source>,
 }
+
+/// The name of the index that a package of a direct reference seems to come from.
+pub const DIRECT: &str = "direct";
 
 impl Universe {
     /// Adds a project's page; `None` if the index does not have the project.
@@ -24,6 +29,20 @@ impl Universe {
     /// Adds a wheel's metadata, or why it cannot be used.
     pub fn add_metadata(&mut self, index: &str, filename: &str, metadata: Result<Arc<CoreMetadata>, String>) {
         self.metadata.insert((index.to_owned(), filename.to_owned()), metadata);
+    }
+
+    /// Adds the package of a direct reference: its only release, and where it comes from.
+    pub fn add_direct(&mut self, name: &str, source: Source, page: ProjectPage, metadata: CoreMetadata) {
+        let files = page.releases().iter().flat_map(|release| page.files(release));
+        let filename = files.map(|file| file.filename.clone()).next().unwrap_or_default();
+        self.add_metadata(DIRECT, &filename, Ok(Arc::new(metadata)));
+        self.add_page(DIRECT, name, Some(Arc::new(page)));
+        self.direct.insert(name.to_owned(), source);
+    }
+
+    /// Where a package comes from, if a direct reference names it.
+    pub fn direct(&self, name: &str) -> Option<&Source> {
+        self.direct.get(name)
     }
 
     /// A page, if it was fetched: inner `None` if the index does not have the project.

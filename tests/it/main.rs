@@ -5,6 +5,7 @@ mod circles;
 mod containers;
 mod context;
 mod diagnose;
+mod direct;
 mod export;
 mod fixes;
 mod frameworks;

@@ -3,7 +3,7 @@
 use crate::cli::args::{GlobalArgs, InitArgs, SolveArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
-use crate::cli::import::{self, Imported};
+use crate::cli::import::{self, Imported, Optional};
 use crate::cli::printer::Printer;
 use crate::cli::settings::Project;
 use crate::cli::{files, manifest};
@@ -20,12 +20,15 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
             .hint("edit it, or pass `--force` to replace it"));
     }
     let from = match (&args.from, &args.from_prefix) {
-        (Some(file), _) => import::read(file)?,
+        (Some(file), _) => {
+            let (extras, groups) = (args.extra.clone(), args.group.clone());
+            import::read(file, &folder, &Optional { extras, groups, all_extras: args.all_extras })?
+        }
         (None, Some(folder)) => import::prefix::read(folder)?,
         (None, None) => Imported::default(),
     };
     for what in &from.left_out {
-        printer.warning(&format!("`{what}` is not supported in envlock.toml and is skipped"));
+        printer.warning(&format!("left out: {what}"));
     }
     if from.left_out_index {
         printer.hint("configure indexes under `[[index]]` in envlock.toml");
@@ -34,7 +37,7 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
     let mut dependencies: Vec<String> = Vec::new();
     for (written, requirement) in from.requirements {
         match manifest::stack_specifier(&requirement) {
-            Some(specifier) => stack.push((requirement.requirement.name.to_string(), specifier)),
+            Some(specifier) => stack_row(&mut stack, requirement.requirement.name.to_string(), specifier),
             None => dependencies.push(written),
         }
     }
@@ -68,6 +71,10 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
         }
         text.push_str("]\n");
     }
+    if !from.overrides.is_empty() {
+        let overrides: Vec<String> = from.overrides.iter().map(|text| quote(text)).collect();
+        text.push_str(&format!("\n[resolve]\noverrides = [{}]\n", overrides.join(", ")));
+    }
     text.push_str("\n[stack]\n");
     for (package, spec) in &stack {
         text.push_str(&format!("{package} = {}\n", quote(spec)));
@@ -98,4 +105,14 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
         ..SolveArgs::default()
     };
     super::resolve::run_in(global, &project, &[], &solve, None, printer)
+}
+
+/// Adds a row of `[stack]`. A package that is required twice must satisfy both.
+fn stack_row(stack: &mut Vec<(String, String)>, name: String, specifier: String) {
+    match stack.iter_mut().find(|(known, _)| *known == name) {
+        None => stack.push((name, specifier)),
+        Some((_, known)) if *known == specifier || specifier == "*" => {}
+        Some((_, known)) if known == "*" => *known = specifier,
+        Some((_, known)) => *known = format!("{known},{specifier}"),
+    }
 }

@@ -1,6 +1,7 @@
 //! conda's environment.yml and pixi.toml: converts conda names and specifiers to those of PyPI.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::Deserialize;
 
@@ -11,45 +12,66 @@ use crate::model::text::clean;
 #[derive(Deserialize)]
 struct Environment {
     #[serde(default)]
-    dependencies: Vec<Dependency>,
-}
-
-/// `numpy=1.26`, or the packages that pip installs.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Dependency {
-    Conda(String),
-    Nested(BTreeMap<String, Vec<String>>),
+    dependencies: Option<Vec<serde_json::Value>>,
 }
 
 /// Reads an environment.yml.
-pub(super) fn environment(text: &str, name: &str) -> Result<Imported, CliError> {
+pub(super) fn environment(
+    mut out: Imported,
+    text: &str,
+    name: &str,
+    base: &Path,
+) -> Result<Imported, CliError> {
     let document: Environment = serde_saphyr::from_str(text).map_err(|e| {
         let message = e.to_string();
         CliError::input(format!("{}: {}", clean(name, 80), clean(message.lines().next().unwrap_or(""), 200)))
     })?;
-    let mut out = Imported::default();
-    for dependency in document.dependencies {
+    for dependency in document.dependencies.unwrap_or_default() {
         match dependency {
-            Dependency::Conda(spec) => {
+            serde_json::Value::String(spec) => {
                 let (package, version) = split(&spec);
                 conda(&mut out, package, version, name)?;
             }
-            Dependency::Nested(map) => {
+            // `- pip:` and its list, which may be empty.
+            serde_json::Value::Object(map) => {
                 for (installer, list) in map {
+                    let Some(list) = list.as_array().map(Vec::as_slice).or(list.is_null().then_some(&[]))
+                    else {
+                        return Err(CliError::input(format!(
+                            "{}: `{}` is not a list",
+                            clean(name, 80),
+                            clean(&installer, 40)
+                        )));
+                    };
                     for item in list {
-                        if installer == "pip" && !item.trim_start().starts_with('-') {
-                            // Hashes belong to the lock.
-                            out.push(item.split(" --").next().unwrap_or(&item), name)?;
-                        } else {
-                            out.leave_out_option(item.split_whitespace().next().unwrap_or(&item));
+                        match item.as_str() {
+                            Some(item) if installer == "pip" => pip_line(&mut out, item, name, base)?,
+                            _ => out.leave_out(&item.to_string()),
                         }
                     }
                 }
             }
+            other => out.leave_out(&other.to_string()),
         }
     }
     Ok(out)
+}
+
+/// One line of the pip section: as in a requirements file.
+fn pip_line(out: &mut Imported, item: &str, name: &str, base: &Path) -> Result<(), CliError> {
+    let item = item.trim();
+    let included =
+        ["-r ", "--requirement ", "-c ", "--constraint "].iter().find_map(|o| item.strip_prefix(o));
+    if let Some(file) = included {
+        let is_bound = item.starts_with("-c") || item.starts_with("--c");
+        return super::requirements::include(out, &base.join(file.trim()), is_bound);
+    }
+    if item.starts_with('-') && !item.starts_with("-e") && !item.starts_with("--editable") {
+        out.leave_out_option(item.split_whitespace().next().unwrap_or(item));
+        return Ok(());
+    }
+    // Hashes belong to the lock.
+    out.push_line(item.split(" --").next().unwrap_or(item), base, name)
 }
 
 #[derive(Deserialize)]
@@ -66,9 +88,8 @@ struct Pixi {
 }
 
 /// Reads a pixi.toml.
-pub(super) fn pixi(text: &str, name: &str) -> Result<Imported, CliError> {
+pub(super) fn pixi(mut out: Imported, text: &str, name: &str) -> Result<Imported, CliError> {
     let document: Pixi = toml::from_str(text).map_err(|e| unreadable(name, text, &e))?;
-    let mut out = Imported::default();
     let version = |value: &toml::Value| -> Option<String> {
         value.as_str().or_else(|| value.get("version")?.as_str()).map(str::to_owned)
     };
@@ -177,26 +198,41 @@ mod tests {
     #[test]
     fn an_environment() {
         let text = "name: x\nchannels: [pytorch, nvidia]\ndependencies:\n  - python=3.11\n  - pytorch=2.5\n  - pytorch-cuda=12.4\n  - pip\n  - numpy>=1.26|<1\n  - pip:\n    - transformers>=4 --hash=sha256:00\n    - --extra-index-url https://x/\n";
-        let out = environment(text, "environment.yml").unwrap();
+        let out = environment(Imported::default(), text, "environment.yml", Path::new(".")).unwrap();
         let written: Vec<&str> = out.requirements.iter().map(|(text, _)| text.as_str()).collect();
         assert_eq!(written, ["torch==2.5.*", "transformers>=4"]);
         assert_eq!((out.python.as_deref(), out.limits), (Some("3.11"), vec![("cuda", "12.4".to_owned())]));
-        assert_eq!(out.left_out, ["numpy >=1.26|<1", "--extra-index-url"]);
+        assert_eq!(
+            out.left_out,
+            [
+                "`numpy >=1.26|<1` is not supported in envlock.toml",
+                "`--extra-index-url` is not supported in envlock.toml"
+            ]
+        );
         for bad in ["dependencies: 3", "a: [", "dependencies:\n  - {pip: 3}", "\u{0}"] {
-            assert!(environment(bad, "environment.yml").is_err(), "{bad:?}");
+            assert!(
+                environment(Imported::default(), bad, "environment.yml", Path::new(".")).is_err(),
+                "{bad:?}"
+            );
         }
     }
 
     #[test]
     fn pixi_files() {
         let text = "[workspace]\nname = \"x\"\n[dependencies]\npython = \">=3.11,<3.14\"\npytorch = \">=2.5\"\ncuda-version = \"12.6.*\"\n[pypi-dependencies]\ntransformers = \"*\"\ndatasets = { version = \">=2\", extras = [\"audio\"] }\nmine = { path = \".\" }\n[feature.dev]\n";
-        let out = pixi(text, "pixi.toml").unwrap();
+        let out = pixi(Imported::default(), text, "pixi.toml").unwrap();
         let written: Vec<&str> = out.requirements.iter().map(|(text, _)| text.as_str()).collect();
         assert_eq!(written, ["torch>=2.5", "datasets[audio]>=2", "transformers"]);
         assert_eq!(
             (out.python.as_deref(), out.limits),
             (Some(">=3.11,<3.14"), vec![("cuda", "12.6".to_owned())])
         );
-        assert_eq!(out.left_out, ["[pypi-dependencies] mine", "[feature.dev]"]);
+        assert_eq!(
+            out.left_out,
+            [
+                "`[pypi-dependencies] mine` is not supported in envlock.toml",
+                "`[feature.dev]` is not supported in envlock.toml"
+            ]
+        );
     }
 }

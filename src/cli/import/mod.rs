@@ -3,9 +3,10 @@
 mod conda;
 pub(super) mod prefix;
 mod pyproject;
+mod reference;
 mod requirements;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::error::CliError;
 use super::files;
@@ -21,12 +22,27 @@ pub(super) struct Imported {
     pub requirements: Vec<(String, UserRequirement)>,
     /// Constraints: they limit versions, but do not require a package.
     pub constraints: Vec<String>,
+    /// What replaces the requirements of packages on these names.
+    pub overrides: Vec<String>,
     /// Limits of the stack: `cuda`, `cudnn`, `variant`.
     pub limits: Vec<(&'static str, String)>,
     /// Items that envlock.toml does not support.
     pub left_out: Vec<String>,
     /// Whether one of them configures an index.
     pub left_out_index: bool,
+    /// The folder of the manifest, to which paths are relative.
+    pub folder: PathBuf,
+}
+
+/// Which optional requirements of a file to import.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Optional {
+    /// Extras by name.
+    pub extras: Vec<String>,
+    /// Dependency groups by name.
+    pub groups: Vec<String>,
+    /// All extras.
+    pub all_extras: bool,
 }
 
 impl Imported {
@@ -38,8 +54,20 @@ impl Imported {
         Ok(())
     }
 
+    /// Adds a requirement or a direct reference; paths are relative to `base`.
+    fn push_line(&mut self, line: &str, base: &Path, origin: &str) -> Result<(), CliError> {
+        match reference::push(self, line, base, origin)? {
+            true => Ok(()),
+            false => self.push(line, origin),
+        }
+    }
+
     fn leave_out(&mut self, what: &str) {
-        self.left_out.push(clean(what, 80));
+        self.left_out.push(format!("`{}` is not supported in envlock.toml", clean(what, 80)));
+    }
+
+    fn leave_out_because(&mut self, what: &str, why: &str) {
+        self.left_out.push(format!("`{}`: {}", clean(what, 80), clean(why, 200)));
     }
 
     /// Leaves out an item that configures an index.
@@ -60,15 +88,17 @@ impl Imported {
     }
 }
 
-/// Reads a file in the format that its name implies.
-pub(super) fn read(file: &Path) -> Result<Imported, CliError> {
+/// Reads a file in the format that its name implies. `folder` is that of the manifest.
+pub(super) fn read(file: &Path, folder: &Path, optional: &Optional) -> Result<Imported, CliError> {
+    let out = Imported { folder: folder.to_owned(), ..Imported::default() };
+    let base = reference::folder_of(file);
     let name = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let extension = file.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default();
     match (name.as_str(), extension.as_str()) {
-        (_, "txt" | "in") => requirements::read(file),
-        ("pixi.toml", _) => conda::pixi(&text(file)?, &name),
-        (_, "toml") => pyproject::read(&text(file)?, &name),
-        (_, "yml" | "yaml") => conda::environment(&text(file)?, &name),
+        (_, "txt" | "in") => requirements::read(out, file),
+        ("pixi.toml", _) => conda::pixi(out, &text(file)?, &name),
+        (_, "toml") => pyproject::read(out, &text(file)?, &name, &base, optional),
+        (_, "yml" | "yaml") => conda::environment(out, &text(file)?, &name, &base),
         _ => Err(CliError::usage(format!("`{}` has an unsupported format", clean(&name, 80))).hint(
             "supported are requirements.txt, pyproject.toml (PEP 621, uv, poetry), environment.yml, pixi.toml",
         )),
@@ -76,7 +106,27 @@ pub(super) fn read(file: &Path) -> Result<Imported, CliError> {
 }
 
 fn text(file: &Path) -> Result<String, CliError> {
-    files::read(file)?.ok_or_else(|| CliError::input(format!("`{}` does not exist", file.display())))
+    let bytes = files::read_bytes(file)?;
+    bytes
+        .map(|bytes| decoded(&bytes))
+        .ok_or_else(|| CliError::input(format!("`{}` does not exist", file.display())))
+}
+
+/// The text of a file as pip decodes it: by its byte order mark, else UTF-8; what is not UTF-8 is replaced.
+fn decoded(bytes: &[u8]) -> String {
+    let units = |big: bool| {
+        let unit = move |pair: &[u8]| match big {
+            true => u16::from_be_bytes([pair[0], pair[1]]),
+            false => u16::from_le_bytes([pair[0], pair[1]]),
+        };
+        bytes[2..].chunks_exact(2).map(unit).collect::<Vec<u16>>()
+    };
+    match bytes {
+        [0xFF, 0xFE, ..] => String::from_utf16_lossy(&units(false)),
+        [0xFE, 0xFF, ..] => String::from_utf16_lossy(&units(true)),
+        [0xEF, 0xBB, 0xBF, rest @ ..] => String::from_utf8_lossy(rest).into_owned(),
+        _ => String::from_utf8_lossy(bytes).into_owned(),
+    }
 }
 
 /// A TOML document that cannot be read, with its line.

@@ -1,16 +1,21 @@
 //! pyproject.toml: PEP 621, and the tables of uv and poetry.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{Imported, unreadable};
+use super::{Imported, Optional, unreadable};
 use crate::cli::error::CliError;
+use crate::model::text::{clean, normalized_name, requirement_name};
 
 #[derive(Deserialize, Default)]
+#[serde(rename_all = "kebab-case")]
 struct Document {
     #[serde(default)]
     project: Project,
+    #[serde(default)]
+    dependency_groups: BTreeMap<String, Vec<toml::Value>>,
     #[serde(default)]
     tool: Tool,
 }
@@ -18,11 +23,14 @@ struct Document {
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 struct Project {
+    name: Option<String>,
     requires_python: Option<String>,
     #[serde(default)]
     dependencies: Vec<String>,
     #[serde(default)]
-    optional_dependencies: BTreeMap<String, toml::Value>,
+    optional_dependencies: BTreeMap<String, Vec<String>>,
+    #[serde(default)]
+    dynamic: Vec<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -31,6 +39,10 @@ struct Tool {
     uv: Uv,
     #[serde(default)]
     poetry: Poetry,
+    #[serde(default)]
+    setuptools: toml::Table,
+    #[serde(default)]
+    hatch: toml::Table,
 }
 
 #[derive(Deserialize, Default)]
@@ -38,6 +50,8 @@ struct Tool {
 struct Uv {
     #[serde(default)]
     constraint_dependencies: Vec<String>,
+    #[serde(default)]
+    override_dependencies: Vec<String>,
     #[serde(default)]
     sources: BTreeMap<String, toml::Value>,
     #[serde(default)]
@@ -52,21 +66,87 @@ struct Poetry {
     source: Vec<toml::Value>,
 }
 
-pub(super) fn read(text: &str, name: &str) -> Result<Imported, CliError> {
+/// Reads a pyproject.toml; `base` is its folder.
+pub(super) fn read(
+    mut out: Imported,
+    text: &str,
+    name: &str,
+    base: &Path,
+    optional: &Optional,
+) -> Result<Imported, CliError> {
     let document: Document = toml::from_str(text).map_err(|e| unreadable(name, text, &e))?;
-    let mut out = Imported { python: document.project.requires_python, ..Imported::default() };
+    out.python.clone_from(&document.project.requires_python);
+    let sources = &document.tool.uv.sources;
     for dependency in &document.project.dependencies {
-        out.push(dependency, name)?;
+        sourced(&mut out, dependency, sources, base, name)?;
     }
-    for group in document.project.optional_dependencies.keys() {
-        out.leave_out(&format!("[project.optional-dependencies] {group}"));
+    if document.project.dynamic.iter().any(|key| key == "dependencies") {
+        let files = files_of_dependencies(&document.tool);
+        if files.is_empty() {
+            out.leave_out_because(
+                "[project] dependencies",
+                "they are dynamic, and no file is named for them",
+            );
+        }
+        for file in files {
+            super::requirements::include(&mut out, &base.join(file), false)?;
+        }
     }
-    for bound in document.tool.uv.constraint_dependencies {
-        out.constraints.push(bound);
+    let own = document.project.name.as_deref().map(normalized_name);
+    let mut extras: Vec<String> = optional.extras.iter().map(|extra| normalized_name(extra)).collect();
+    let known = &document.project.optional_dependencies;
+    if optional.all_extras {
+        extras.extend(known.keys().map(|extra| normalized_name(extra)));
     }
-    for source in document.tool.uv.sources.keys() {
-        out.leave_out(&format!("[tool.uv.sources] {source}"));
+    let mut read: BTreeSet<String> = BTreeSet::new();
+    while let Some(extra) = extras.pop() {
+        if !read.insert(extra.clone()) {
+            continue;
+        }
+        let Some((_, lines)) = known.iter().find(|(key, _)| normalized_name(key) == extra) else {
+            return Err(unknown("extra", &extra, known.keys(), name));
+        };
+        for line in lines {
+            // `demo[a,b]` within demo's own extras means these extras.
+            let requirement = requirement_name(line);
+            if own.as_deref() == Some(&requirement) {
+                let inside = line.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+                extras.extend(
+                    inside.iter().flat_map(|(list, _)| list.split(',')).map(|e| normalized_name(e.trim())),
+                );
+            } else {
+                sourced(&mut out, line, sources, base, name)?;
+            }
+        }
     }
+    for extra in known.keys().filter(|extra| !read.contains(&normalized_name(extra))) {
+        let why = format!("an extra; `--extra {extra}` imports it");
+        out.leave_out_because(&format!("[project.optional-dependencies] {extra}"), &why);
+    }
+    let mut groups: Vec<String> = optional.groups.iter().map(|group| normalized_name(group)).collect();
+    let mut read: BTreeSet<String> = BTreeSet::new();
+    while let Some(group) = groups.pop() {
+        if !read.insert(group.clone()) {
+            continue;
+        }
+        let known = &document.dependency_groups;
+        let Some((_, lines)) = known.iter().find(|(key, _)| normalized_name(key) == group) else {
+            return Err(unknown("dependency group", &group, known.keys(), name));
+        };
+        for line in lines {
+            match (line.as_str(), line.get("include-group").and_then(toml::Value::as_str)) {
+                (Some(line), _) => sourced(&mut out, line, sources, base, name)?,
+                (None, Some(other)) => groups.push(normalized_name(other)),
+                (None, None) => out.leave_out(&line.to_string()),
+            }
+        }
+    }
+    for group in document.dependency_groups.keys().filter(|group| !read.contains(&normalized_name(group))) {
+        let why = format!("a dependency group; `--group {group}` imports it");
+        out.leave_out_because(&format!("[dependency-groups] {group}"), &why);
+    }
+    out.constraints.extend(document.tool.uv.constraint_dependencies);
+    out.overrides.extend(document.tool.uv.override_dependencies);
     if !document.tool.uv.index.is_empty() {
         out.leave_out_index("[[tool.uv.index]]");
     }
@@ -77,6 +157,72 @@ pub(super) fn read(text: &str, name: &str) -> Result<Imported, CliError> {
         poetry(&mut out, package, value, name)?;
     }
     Ok(out)
+}
+
+/// An unknown extra or group, with those that exist.
+fn unknown<'k>(kind: &str, given: &str, known: impl Iterator<Item = &'k String>, name: &str) -> CliError {
+    let known: Vec<&str> = known.map(String::as_str).collect();
+    let error = CliError::usage(format!("{} has no {kind} `{}`", clean(name, 80), clean(given, 60)));
+    match known.is_empty() {
+        true => error.hint(format!("it has no {kind} at all")),
+        false => error.hint(format!("it has {}", known.join(", "))),
+    }
+}
+
+/// The files that setuptools or hatch read the dependencies from.
+fn files_of_dependencies(tool: &Tool) -> Vec<String> {
+    let of_setuptools =
+        tool.setuptools.get("dynamic").and_then(|d| d.get("dependencies")).and_then(|d| d.get("file"));
+    let hooks = tool.hatch.get("metadata").and_then(|m| m.get("hooks"));
+    let of_hatch = hooks.and_then(|h| h.get("requirements_txt")).and_then(|h| h.get("files"));
+    let mut out = Vec::new();
+    for value in [of_setuptools, of_hatch].into_iter().flatten() {
+        match value {
+            toml::Value::String(file) => out.push(file.clone()),
+            other => out
+                .extend(other.as_array().into_iter().flatten().filter_map(|f| f.as_str().map(str::to_owned))),
+        }
+    }
+    out
+}
+
+/// Imports a dependency, from where `[tool.uv.sources]` takes it.
+fn sourced(
+    out: &mut Imported,
+    line: &str,
+    sources: &BTreeMap<String, toml::Value>,
+    base: &Path,
+    name: &str,
+) -> Result<(), CliError> {
+    let package = requirement_name(line);
+    let row = sources.iter().find(|(key, _)| normalized_name(key) == package).map(|(_, row)| row);
+    let Some(row) = row.filter(|_| !line.contains(" @ ")) else { return out.push_line(line, base, name) };
+    let text = |key: &str| row.get(key).and_then(toml::Value::as_str);
+    let (head, marker) =
+        line.split_once(';').map_or((line, String::new()), |(h, m)| (h, format!(" ; {}", m.trim())));
+    let extras = head
+        .split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'))
+        .map_or(String::new(), |(e, _)| format!("[{e}]"));
+    let reference = if let Some(repository) = text("git") {
+        let revision =
+            text("rev").or(text("tag")).or(text("branch")).map(|r| format!("@{r}")).unwrap_or_default();
+        let folder = text("subdirectory").map(|s| format!("#subdirectory={s}")).unwrap_or_default();
+        format!("git+{repository}{revision}{folder}")
+    } else if let Some(path) = text("path") {
+        if path.starts_with(['.', '/']) { path.to_owned() } else { format!("./{path}") }
+    } else if let Some(url) = text("url") {
+        url.to_owned()
+    } else {
+        // Another index, or a member of a workspace: the requirement stays.
+        if text("index").is_some() {
+            out.leave_out_index(&format!("[tool.uv.sources] {package}"));
+        } else {
+            out.leave_out(&format!("[tool.uv.sources] {package}"));
+        }
+        return out.push_line(line, base, name);
+    };
+    out.push_line(&format!("{package}{extras} @ {reference}{marker}"), base, name)
 }
 
 /// One of poetry's dependencies: a specifier, or a table with `version`, `extras`, `markers`.
@@ -183,7 +329,10 @@ python = "^3.10"
 requests = { version = "^2.30", extras = ["socks"] }
 mine = { git = "https://x/" }
 "#;
-        let out = read(text, "pyproject.toml").unwrap();
+        let read = |text| {
+            super::read(Imported::default(), text, "pyproject.toml", Path::new("."), &Optional::default())
+        };
+        let out = read(text).unwrap();
         let written: Vec<&str> = out.requirements.iter().map(|(text, _)| text.as_str()).collect();
         assert_eq!(written, ["torch>=2.8", "numpy", "requests[socks]>=2.30,<3"]);
         assert_eq!(
@@ -193,12 +342,12 @@ mine = { git = "https://x/" }
         assert_eq!(
             out.left_out,
             [
-                "[project.optional-dependencies] dev",
-                "[tool.uv.sources] torch",
-                "[tool.poetry.dependencies] mine"
+                "`[tool.uv.sources] torch` is not supported in envlock.toml",
+                "`[project.optional-dependencies] dev`: an extra; `--extra dev` imports it",
+                "`[tool.poetry.dependencies] mine` is not supported in envlock.toml"
             ]
         );
-        let error = read("[project]\ndependencies = 3\n", "pyproject.toml").unwrap_err();
+        let error = read("[project]\ndependencies = 3\n").unwrap_err();
         assert!(error.message.starts_with("pyproject.toml:2: "), "{}", error.message);
     }
 }

@@ -9,10 +9,14 @@ use crate::model::text::clean;
 /// Includes that are nested deeper than this are treated as a cycle.
 const MAX_INCLUDE_DEPTH: usize = 8;
 
-pub(super) fn read(file: &Path) -> Result<Imported, CliError> {
-    let mut out = Imported::default();
+pub(super) fn read(mut out: Imported, file: &Path) -> Result<Imported, CliError> {
     read_into(&mut out, file, false, 0)?;
     Ok(out)
+}
+
+/// Adds the requirements or constraints of a file that another file includes.
+pub(super) fn include(out: &mut Imported, file: &Path, constraints: bool) -> Result<(), CliError> {
+    read_into(out, file, constraints, 1)
 }
 
 /// Reads a file, and those that it includes with `-r` and `-c`.
@@ -35,18 +39,19 @@ fn read_into(out: &mut Imported, file: &Path, constraints: bool, depth: usize) -
             read_into(out, &other, kind, depth + 1)?;
             continue;
         }
-        if line.starts_with('-') && !line.starts_with("-e") {
+        let is_editable = line.starts_with("-e") || line.starts_with("--editable");
+        if line.starts_with('-') && !is_editable {
             out.leave_out_option(line.split_whitespace().next().unwrap_or(line));
             continue;
         }
         // Hashes belong to the lock.
         let line = line.split(" --").next().unwrap_or(line).trim();
-        if constraints {
+        if constraints && !is_editable {
             let mut bound = Imported::default();
             bound.push(line, &name)?;
             out.constraints.push(line.to_owned());
         } else {
-            out.push(line, &name)?;
+            out.push_line(line, &super::reference::folder_of(file), &name)?;
         }
     }
     Ok(())

@@ -327,8 +327,8 @@ replaces = "pypi"
             ("[stack]\ncuda = \"~12\"\n", "envlock.toml:2: `~12` is not a version range"),
             ("[stack]\ntorch = \">=two\"\n", "envlock.toml:2: `torch>=two` is not a valid requirement"),
             (
-                "[project]\ndependencies = [\n  \"numpy\",\n  \"a @ https://x/y.whl\",\n]\n",
-                "envlock.toml:4: `a @ https://x/y.whl` is a direct URL",
+                "[project]\ndependencies = [\n  \"numpy\",\n  \"a @ hg+https://x/y\",\n]\n",
+                "envlock.toml:4: `a @ hg+https://x/y` is not a direct reference",
             ),
             ("[stack]\ntorch = 3\n", "envlock.toml:2: `torch` must be a specifier such as"),
             ("[stack]\ndriver-policy = \"old\"\n", "`driver-policy` must be `minor` or `native`"),

@@ -83,8 +83,7 @@ impl Build {
 /// The packages that are released with each torch release.
 pub const COMPANIONS: [&str; 2] = ["torchaudio", "torchvision"];
 
-/// The packages with one build per CUDA variant, all of which are in the registry.
-pub const STACK_PACKAGES: [&str; 3] = ["torch", "torchaudio", "torchvision"];
+pub use crate::model::request::STACK_PACKAGES;
 
 /// A release of a companion package.
 #[derive(Debug, Clone, Deserialize)]

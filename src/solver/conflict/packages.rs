@@ -10,6 +10,7 @@ use crate::model::request::Origin;
 use crate::solver::closure::Unusable;
 use crate::solver::explain::span;
 use crate::solver::node::Node;
+use crate::solver::problem::Candidate;
 use crate::solver::tables::{Set, is_stack_package};
 
 /// The maximum number of extras in a message.
@@ -278,38 +279,30 @@ impl Telling<'_, '_> {
             };
         }
         let candidates = p.candidates(name).unwrap_or_default();
-        let with_wheels: Vec<_> = candidates.iter().filter(|c| c.release.has_wheel).collect();
-        match (candidates.is_empty(), with_wheels.first(), with_wheels.last()) {
-            (true, ..) => {
-                format!(
-                    "the index {} has no `{name}`",
-                    crate::model::index_owner::owner(name, &p.asked.request.owners)
-                )
+        if candidates.is_empty() {
+            let owner = crate::model::index_owner::owner(name, &p.asked.request.owners);
+            return format!("the index {owner} has no `{name}`");
+        }
+        let is_usable = |c: &&Candidate<'_>| p.pythons.series.iter().any(|py| p.has_usable(c, *py));
+        let usable: Vec<_> = candidates.iter().filter(is_usable).map(|c| &c.release.version).collect();
+        if let (Some(first), Some(last)) = (usable.first(), usable.last()) {
+            let ends = if first == last { vec![*first] } else { vec![*first, *first, *last] };
+            return format!("available versions of {name}: {}", span(&ends));
+        }
+        if candidates.iter().any(|c| c.release.has_wheel) {
+            return format!(
+                "no version of {name} has a wheel for Python {} on {}",
+                span(&p.pythons.series),
+                p.machine.platform
+            );
+        }
+        match &p.asked.request.no_sources {
+            Some(limit) => {
+                format!("`{name}` has only source distributions, which are refused ({})", limit.origin)
             }
-            (false, None, _) => {
-                let why = match &p.asked.request.no_sources {
-                    Some(limit) => format!("which are refused ({})", limit.origin),
-                    None => format!("none of them for Python {}", span(&p.pythons.series)),
-                };
-                format!("`{name}` has only source distributions, {why}")
+            None => {
+                format!("no source distribution of {name} is for Python {}", span(&p.pythons.series))
             }
-            (false, Some(first), Some(last)) => {
-                if p.pythons.series.iter().any(|py| with_wheels.iter().any(|c| p.has_usable(c, *py))) {
-                    let ends = if first.release.version == last.release.version {
-                        vec![&first.release.version]
-                    } else {
-                        vec![&first.release.version, &first.release.version, &last.release.version]
-                    };
-                    format!("available versions of {name}: {}", span(&ends))
-                } else {
-                    format!(
-                        "no version of {name} has a wheel for Python {} on {}",
-                        span(&p.pythons.series),
-                        p.machine.platform
-                    )
-                }
-            }
-            _ => format!("no version of {name} is usable"),
         }
     }
 }

@@ -255,6 +255,7 @@ fn preferences(old: Option<&Lockfile>, target: &str, args: &SolveArgs) -> Prefer
             for name in &args.upgrade {
                 let name = normalized_name(name);
                 preferences.versions.remove(&name);
+                preferences.commits.remove(&name);
                 if name == "torch" {
                     preferences.variant = None;
                 }

@@ -1,0 +1,182 @@
+//! Reads a project from a git repository with the system's `git`: one commit, without a work tree.
+//!
+//! Nothing of the repository is run: hooks, filters and submodules belong to checkouts, and there is none. git asks no
+//! question on a terminal. Only https, http, ssh and file are spoken (`ext::` would run a command).
+
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::model::direct::shown_repository;
+use crate::model::text::clean;
+use crate::sdist::{self, Contents, SourceTree};
+
+/// Time limit of one git command, in seconds.
+const LIMIT_S: u64 = 120;
+/// Maximum size of a file that is read, in bytes.
+const MAX_TEXT: u64 = 4 << 20;
+/// Maximum size of a listing, in bytes.
+const MAX_LISTING: u64 = 64 << 20;
+
+/// A commit of a repository, and what its project says.
+#[derive(Debug)]
+pub struct Checkout {
+    /// The commit, 40 or 64 hexadecimal digits.
+    pub commit: String,
+    /// The project's metadata, or why it cannot be read.
+    pub tree: Result<SourceTree, String>,
+}
+
+/// Why a repository could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum GitError {
+    /// `git` is not installed.
+    #[error("`git` is needed to read `{0}`, and is not installed")]
+    NoGit(String),
+    /// The server did not answer, or has no such revision.
+    #[error("cannot read the repository `{repository}`{}: {why}", revision.as_ref().map(|r| format!(" at `{r}`")).unwrap_or_default())]
+    Failed {
+        /// Its URL, without login.
+        repository: String,
+        /// The revision that was asked for.
+        revision: Option<String>,
+        /// What git said.
+        why: String,
+    },
+}
+
+/// Reads the project in a folder of a repository at a revision: a branch, a tag, a commit, or the default branch.
+///
+/// # Errors
+/// See [`GitError`]. A project that cannot be read is not an error of this function.
+pub fn read(
+    repository: &str,
+    revision: Option<&str>,
+    subdirectory: Option<&str>,
+) -> Result<Checkout, GitError> {
+    let failed = |why: String| GitError::Failed {
+        repository: shown_repository(repository),
+        revision: revision.map(str::to_owned),
+        why,
+    };
+    let folder = tempfile::tempdir().map_err(|e| failed(e.to_string()))?;
+    let git = |arguments: &[&str], limit: u64| run(folder.path(), arguments, limit);
+    let told = |error: Failure| match error {
+        Failure::NoGit => GitError::NoGit(shown_repository(repository)),
+        Failure::Other(why) => failed(why),
+    };
+    git(&["init", "--quiet", "--bare", "."], MAX_TEXT).map_err(told)?;
+    // Blobs are fetched when they are read: a repository with weights or videos stays cheap.
+    for (key, value) in [
+        ("remote.origin.url", repository),
+        ("remote.origin.promisor", "true"),
+        ("remote.origin.partialclonefilter", "blob:none"),
+    ] {
+        git(&["config", key, value], MAX_TEXT).map_err(told)?;
+    }
+    let fetch = |what: &str, depth: bool| {
+        let mut arguments =
+            vec!["fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--filter=blob:none"];
+        arguments.extend(depth.then_some("--depth=1"));
+        arguments.extend(["origin", what]);
+        git(&arguments, MAX_TEXT)
+    };
+    let wanted = revision.unwrap_or("HEAD");
+    let commit = match fetch(wanted, true) {
+        Ok(_) => "FETCH_HEAD".to_owned(),
+        Err(Failure::NoGit) => return Err(told(Failure::NoGit)),
+        // An abbreviated commit, or a server that does not send single commits: all branches, without their files.
+        Err(first) if is_commit(wanted) => match fetch("+refs/heads/*:refs/heads/*", false) {
+            Ok(_) => wanted.to_owned(),
+            Err(_) => return Err(told(first)),
+        },
+        Err(first) => return Err(told(first)),
+    };
+    let parsed =
+        git(&["rev-parse", "--verify", "--end-of-options", &format!("{commit}^{{commit}}")], MAX_TEXT);
+    let commit = String::from_utf8_lossy(&parsed.map_err(told)?).trim().to_owned();
+    if ![40, 64].contains(&commit.len()) || !commit.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Err(failed("git named no commit".to_owned()));
+    }
+    let prefix = subdirectory.map(|s| format!("{}/", s.trim_matches('/'))).unwrap_or_default();
+    let listed = git(&["ls-tree", "-r", "-z", "--name-only", &commit], MAX_LISTING).map_err(told)?;
+    let mut contents = Contents::default();
+    for path in listed.split(|byte| *byte == 0) {
+        let Ok(path) = std::str::from_utf8(path) else { continue };
+        let Some(inner) = path.strip_prefix(&prefix).filter(|inner| !inner.is_empty()) else { continue };
+        if !contents.wants(inner) {
+            continue;
+        }
+        let text = git(&["cat-file", "blob", &format!("{commit}:{path}")], MAX_TEXT).map_err(told)?;
+        contents.put(inner, &text);
+    }
+    let tree = sdist::read(&contents).map_err(|unreadable| unreadable.to_string());
+    Ok(Checkout { commit, tree })
+}
+
+fn is_commit(text: &str) -> bool {
+    (7..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+enum Failure {
+    NoGit,
+    Other(String),
+}
+
+/// Runs git in a folder; the first `limit` bytes that it prints.
+fn run(folder: &Path, arguments: &[&str], limit: u64) -> Result<Vec<u8>, Failure> {
+    let mut child = Command::new("git")
+        .args(["-c", "core.hooksPath=/dev/null", "-c", "protocol.ext.allow=never"])
+        .args(arguments)
+        .current_dir(folder)
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .env("GIT_ALLOW_PROTOCOL", "https:http:ssh:file")
+        .env("GIT_DIR", folder)
+        .env_remove("GIT_WORK_TREE")
+        .env_remove("GIT_INDEX_FILE")
+        .env("GIT_SSH_COMMAND", "ssh -o BatchMode=yes")
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => Failure::NoGit,
+            _ => Failure::Other(e.to_string()),
+        })?;
+    let read = |pipe: Option<Box<dyn std::io::Read + Send>>, limit: u64| {
+        std::thread::spawn(move || {
+            let mut out = Vec::new();
+            if let Some(mut pipe) = pipe {
+                let _ = pipe.by_ref().take(limit).read_to_end(&mut out);
+                let _ = std::io::copy(&mut pipe, &mut std::io::sink());
+            }
+            out
+        })
+    };
+    let out = read(child.stdout.take().map(|p| Box::new(p) as _), limit);
+    let err = read(child.stderr.take().map(|p| Box::new(p) as _), 64 << 10);
+    let start = Instant::now();
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if start.elapsed() > Duration::from_secs(LIMIT_S) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(Failure::Other(format!("git took longer than {LIMIT_S} s")));
+            }
+            Ok(None) => std::thread::sleep(Duration::from_millis(5)),
+            Err(e) => return Err(Failure::Other(e.to_string())),
+        }
+    };
+    let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
+    if status.success() {
+        return Ok(out);
+    }
+    let said = String::from_utf8_lossy(&err);
+    let line = said.lines().rev().find(|line| line.starts_with("fatal:") || line.starts_with("error:"));
+    let line = line.or_else(|| said.lines().next_back()).unwrap_or("git failed");
+    let line = line.trim_start_matches("fatal: ").trim_start_matches("error: ");
+    Err(Failure::Other(clean(&crate::model::text::without_logins(line), 200)))
+}

@@ -1,0 +1,233 @@
+//! Direct references: URLs, git repositories and folders.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::context::{IndexServer, Shape, TestContext};
+use super::wheels::{hex, little_pypi, wheel};
+
+const MACHINE: [&str; 6] = ["--gpu", "H200", "--driver", "580.159.04", "--python", "3.12"];
+
+fn index() -> (IndexServer, TestContext) {
+    let mut all = little_pypi();
+    for (name, version) in [("setuptools", "84.0"), ("wheel", "0.45"), ("hatchling", "1.27")] {
+        all.push(("pypi", wheel(name, version)));
+    }
+    all.push(("pypi", wheel("demo", "1.5").needs("idna>=3")));
+    all.push(("pypi", wheel("other", "1.0").source("from setuptools import setup\nsetup()\n")));
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let mut context = TestContext::with_index(&server);
+    // git is found there.
+    context.set("PATH", &std::env::var("PATH").unwrap_or_default());
+    (server, context)
+}
+
+fn manifest(context: &TestContext, dependency: &str) {
+    context.write("envlock.toml", &format!("[project]\ndependencies = [\"{dependency}\"]\n"));
+}
+
+/// Runs git in a folder, with an identity and without the user's configuration.
+fn git(folder: &Path, arguments: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(["-c", "user.name=t", "-c", "user.email=t@t", "-c", "init.defaultBranch=main"])
+        .args(["-c", "uploadpack.allowFilter=true", "-c", "uploadpack.allowAnySHA1InWant=true"])
+        .args(arguments)
+        .current_dir(folder)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("HOME", folder)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// A repository with a project that needs idna; a hook and a setup.py that must not run.
+fn repository(context: &TestContext) -> std::path::PathBuf {
+    let folder = context.dir.path().join("repository");
+    fs_err::create_dir_all(folder.join("sub")).unwrap();
+    let project = "[project]\nname = \"mine\"\nversion = \"0.3\"\ndependencies = [\"idna>=3\"]\n[build-system]\nrequires = [\"hatchling\"]\nbuild-backend = \"hatchling.build\"\n";
+    fs_err::write(folder.join("pyproject.toml"), project).unwrap();
+    fs_err::write(
+        folder.join("sub/pyproject.toml"),
+        project.replace("mine", "inner").replace("idna>=3", "pysocks"),
+    )
+    .unwrap();
+    git(&folder, &["init", "--quiet"]);
+    git(&folder, &["add", "."]);
+    git(&folder, &["commit", "--quiet", "-m", "one"]);
+    git(&folder, &["tag", "v1"]);
+    git(&folder, &["config", "uploadpack.allowFilter", "true"]);
+    git(&folder, &["config", "uploadpack.allowAnySHA1InWant", "true"]);
+    folder
+}
+
+#[test]
+fn a_wheel_by_its_url_is_locked_with_its_hash() {
+    let (server, context) = index();
+    let url = format!("{}/files/demo-1.5-py3-none-any.whl", server.address);
+    manifest(&context, &format!("demo @ {url}"));
+    context.run(&[&["resolve"], &MACHINE[..]].concat()).expect(0);
+    let lock = context.read("envlock.lock");
+    let digest = hex(&wheel("demo", "1.5").needs("idna>=3").build().1);
+    assert!(lock.contains("format = \"2.0.0\"") && lock.contains(&format!("url = \"{url}\"")), "{lock}");
+    assert!(lock.contains(&digest) && lock.contains("name = \"idna\""), "{lock}");
+    context.run(&["resolve", "--locked"]).expect(0);
+    let requirements = context.run(&["export", "requirements.txt"]).expect(0).stdout;
+    assert!(requirements.contains(&format!("demo @ {url} \\\n    --hash=sha256:{digest}")), "{requirements}");
+    // A stated hash is checked where the file is read.
+    manifest(&context, &format!("demo @ {url}#sha256={digest}"));
+    context.run(&[&["resolve"], &MACHINE[..]].concat()).expect(0);
+    let lie = "0".repeat(64);
+    let source = format!("{}/files/other-1.0.tar.gz", server.address);
+    manifest(&context, &format!("other @ {source}#sha256={lie}"));
+    let run = context.run(&[&["resolve"], &MACHINE[..]].concat()).expect(2);
+    assert!(run.flat().contains("its SHA-256 is not the one that the reference states"), "{}", run.shown());
+    manifest(&context, &format!("other @ {source}"));
+    context.run(&[&["resolve"], &MACHINE[..]].concat()).expect(0);
+    assert!(context.read("envlock.lock").contains("build = \"pure\""));
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_named() {
+    let (_server, context) = index();
+    manifest(&context, "demo @ http://127.0.0.1:9/demo-1.5-py3-none-any.whl");
+    let run = context.run(&[&["resolve"], &MACHINE[..]].concat()).expect(3);
+    assert!(run.stderr.contains("http://127.0.0.1:9/demo-1.5-py3-none-any.whl"), "{}", run.shown());
+    manifest(&context, "mine @ git+http://127.0.0.1:9/o/mine.git@v1");
+    let run = context.run(&[&["resolve"], &MACHINE[..]].concat()).expect(3);
+    assert!(
+        run.flat().contains("cannot read the repository `http://127.0.0.1:9/o/mine.git` at `v1`"),
+        "{}",
+        run.shown()
+    );
+    for wrong in ["mine @ hg+https://h/x", "mine @ git+ext::sh", "x @ git+https://h/o/x@--upload-pack=y"] {
+        manifest(&context, wrong);
+        let run = context.run(&[&["resolve"], &MACHINE[..]].concat()).expect(2);
+        assert!(run.stderr.contains("is not a direct reference"), "{}", run.shown());
+    }
+}
+
+#[test]
+fn a_repository_is_locked_to_its_commit() {
+    let (_server, context) = index();
+    let folder = repository(&context);
+    let first = git(&folder, &["rev-parse", "HEAD"]);
+    let url = format!("git+file://{}", folder.display());
+    manifest(&context, &format!("mine @ {url}"));
+    let resolve = || context.run(&[&["resolve"], &MACHINE[..]].concat()).expect(0);
+    resolve();
+    let lock = context.read("envlock.lock");
+    assert!(
+        lock.contains(&first)
+            && lock.contains("name = \"idna\"")
+            && lock.contains("metadata-from = \"exact\""),
+        "{lock}"
+    );
+    context.run(&["resolve", "--locked"]).expect(0);
+    // The branch moves on: the lock stays, until it is upgraded.
+    fs_err::write(folder.join("new"), "x").unwrap();
+    git(&folder, &["add", "."]);
+    git(&folder, &["commit", "--quiet", "-m", "two"]);
+    resolve();
+    assert_eq!(context.read("envlock.lock"), lock);
+    context.run(&[&["resolve", "--upgrade=mine"], &MACHINE[..]].concat()).expect(0);
+    assert!(context.read("envlock.lock").contains(&git(&folder, &["rev-parse", "HEAD"])));
+    // A tag, an abbreviated commit, a folder in the repository.
+    for (revision, expected) in [("@v1", "idna"), (&format!("@{}", &first[..10]), "idna")] {
+        manifest(&context, &format!("mine @ {url}{revision}"));
+        context.run(&[&["resolve", "--upgrade"], &MACHINE[..]].concat()).expect(0);
+        let lock = context.read("envlock.lock");
+        assert!(lock.contains(&first) && lock.contains(expected), "{revision}: {lock}");
+    }
+    manifest(&context, &format!("inner @ {url}@v1#subdirectory=sub"));
+    resolve();
+    assert!(context.read("envlock.lock").contains("name = \"pysocks\""));
+    manifest(&context, &format!("mine @ {url}@gone"));
+    let run = context.run(&[&["resolve", "--upgrade"], &MACHINE[..]].concat()).expect(3);
+    assert!(run.flat().contains("at `gone`"), "{}", run.shown());
+    manifest(&context, &format!("another @ {url}"));
+    let run = context.run(&[&["resolve", "--upgrade"], &MACHINE[..]].concat()).expect(2);
+    assert!(run.flat().contains("is the project `mine`, not `another`"), "{}", run.shown());
+}
+
+#[test]
+fn a_folder_is_locked_by_its_path() {
+    let (_server, context) = index();
+    context.write(
+        "libs/mine/setup.py",
+        "from setuptools import setup\nsetup(name='mine', version='2', install_requires=['idna'])\n",
+    );
+    manifest(&context, "mine @ ./libs/mine");
+    context.run(&[&["resolve"], &MACHINE[..]].concat()).expect(0);
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains("path = \"libs/mine\"") && lock.contains("name = \"idna\""), "{lock}");
+    context.run(&["resolve", "--locked"]).expect(0);
+    let requirements = context.run(&["export", "requirements.txt"]).expect(0).stdout;
+    assert!(
+        requirements.contains("./libs/mine\n") && !requirements.contains("--require-hashes -r"),
+        "{requirements}"
+    );
+    manifest(&context, "mine @ ./nowhere");
+    let run = context.run(&[&["resolve"], &MACHINE[..]].concat()).expect(2);
+    assert!(run.stderr.contains("`./nowhere`"), "{}", run.shown());
+}
+
+#[test]
+fn imported_files_keep_their_references() {
+    let (_server, context) = index();
+    context.write("req/base.txt", "requests\n");
+    context.write("libs/mine/pyproject.toml", "[project]\nname = \"mine\"\nversion = \"1\"\n");
+    context.write(
+        "req/all.txt",
+        "-r base.txt\n-e ../libs/mine\nmissing @ ../libs/gone\n./nowhere\n\
+         git+https://h.example/o/thing.git@v2#egg=Thing\nhttps://h.example/demo-1.5-py3-none-any.whl\n\
+         torch @ https://h.example/whl/cu118/torch-2.0.1%2Bcu118-cp310-cp310-linux_x86_64.whl\n\
+         torch>=2\n--extra-index-url https://x.example/simple\n",
+    );
+    let run = context.run(&["init", "--from", "req/all.txt"]).expect(0);
+    let text = context.read("envlock.toml");
+    for line in [
+        "\"requests\"",
+        "\"mine @ ./libs/mine\"",
+        "\"missing @ ./libs/gone\"",
+        "git+https://h.example/o/thing.git@v2#egg=Thing\"",
+        "https://h.example/demo-1.5-py3-none-any.whl\"",
+        "torch = \"==2.0.1+cu118,>=2\"",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert!(run.flat().contains("left out: `./nowhere`: there is no such folder"), "{}", run.shown());
+    assert!(run.flat().contains("left out: `--extra-index-url`"), "{}", run.shown());
+}
+
+#[test]
+fn extras_and_groups_of_a_pyproject() {
+    let (_server, context) = index();
+    context.write("deps.txt", "idna\n");
+    context.write(
+        "app/pyproject.toml",
+        "[project]\nname = \"App\"\nversion = \"1\"\ndynamic = [\"dependencies\"]\n\
+         [project.optional-dependencies]\ngpu = [\"torch\"]\nall = [\"app[gpu]\", \"requests\"]\n\
+         [dependency-groups]\ndev = [\"filelock\", {include-group = \"lint\"}]\nlint = [\"pysocks\"]\n\
+         [tool.setuptools.dynamic]\ndependencies = { file = [\"../deps.txt\"] }\n\
+         [tool.uv.sources]\nrequests = { git = \"https://h.example/o/requests\", tag = \"v2\" }\n",
+    );
+    let run = context.run(&["init", "--from", "app/pyproject.toml"]).expect(0);
+    assert!(
+        run.flat().contains("`--extra gpu` imports it") && run.flat().contains("`--group dev` imports it"),
+        "{}",
+        run.shown()
+    );
+    assert!(context.read("envlock.toml").contains("\"idna\""));
+    context
+        .run(&["init", "--force", "--from", "app/pyproject.toml", "--extra", "all", "--group", "dev"])
+        .expect(0);
+    let text = context.read("envlock.toml");
+    for line in
+        ["torch = \"*\"", "requests @ git+https://h.example/o/requests@v2", "\"filelock\"", "\"pysocks\""]
+    {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    let run = context.run(&["init", "--force", "--from", "app/pyproject.toml", "--extra", "tpu"]).expect(2);
+    assert!(run.flat().contains("has no extra `tpu`") && run.flat().contains("all, gpu"), "{}", run.shown());
+}

@@ -88,7 +88,7 @@ fn archive(client: &IndexClient, name: &str, url: &str, sha256: Option<&str>) ->
         crate::index::IndexError::Format { .. } => CliError::input(error.to_string()),
         other => CliError::network(other.to_string()),
     })?;
-    let source = Source::Url(crate::model::text::without_logins(url));
+    let source = Source::Url(crate::model::direct::without_login(url));
     Ok(Found { source, metadata, file: File { filename: Some(file.filename.clone()), raw: file } })
 }
 

@@ -152,7 +152,21 @@ fn git(rest: &str) -> Result<Direct, InvalidDirect> {
 pub fn shown_repository(repository: &str) -> String {
     match repository.strip_prefix("ssh://").and_then(|rest| rest.split_once('@')) {
         Some((login, rest)) => format!("ssh://{}@{rest}", login.split(':').next().unwrap_or_default()),
-        None => without_logins(repository),
+        None => without_login(repository),
+    }
+}
+
+/// A reference that may not be valid, without login.
+pub fn without_login(reference: &str) -> String {
+    let (scheme, rest) = reference.strip_prefix("git+").map_or(("", reference), |rest| ("git+", rest));
+    match url::Url::parse(rest) {
+        Ok(mut url) if url.has_host() => {
+            // Neither can fail for a URL with a host.
+            let _ = url.set_password(None);
+            let _ = url.set_username("");
+            format!("{scheme}{url}")
+        }
+        _ => without_logins(reference),
     }
 }
 
@@ -161,7 +175,7 @@ impl fmt::Display for Direct {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Direct::Archive { url, sha256 } => {
-                f.write_str(&without_logins(url))?;
+                f.write_str(&without_login(url))?;
                 sha256.iter().try_for_each(|digest| write!(f, "#sha256={digest}"))
             }
             Direct::Git { repository, revision, subdirectory } => {
@@ -202,6 +216,24 @@ mod tests {
             let direct = Direct::parse(text).unwrap();
             assert_eq!((direct.to_string().as_str(), direct.name(text).as_deref()), (shown, name), "{text}");
             assert_eq!(Direct::parse(&direct.url()).unwrap().to_string(), shown);
+        }
+    }
+
+    #[test]
+    fn a_line_keeps_the_revision_and_no_login() {
+        let line =
+            |text: &str| super::super::request::UserRequirement::parse(text, "t".into()).unwrap().line();
+        for (text, expected) in [
+            (
+                "mine[x] @ git+https://me:pw@h/o/mine@v1 ; python_version < '3.9'",
+                "mine[x] @ git+https://h/o/mine@v1 ; python_full_version < '3.9'",
+            ),
+            ("https://me:pw@h/demo-1.0-py3-none-any.whl", "demo @ https://h/demo-1.0-py3-none-any.whl"),
+            ("mine @ ../x", "mine @ path:../x"),
+            ("torch @ https://h/torch-2.0.1%2Bcu118-cp310-cp310-linux_x86_64.whl", "torch==2.0.1+cu118"),
+        ] {
+            assert_eq!(line(text), expected);
+            assert_eq!(line(&line(text)), expected);
         }
     }
 

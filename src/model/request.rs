@@ -221,7 +221,11 @@ impl UserRequirement {
 
     /// The requirement as a line: PEP 508, without logins.
     pub fn line(&self) -> String {
-        without_logins(&self.requirement.to_string())
+        let Some(direct) = self.direct() else { return self.requirement.to_string() };
+        let plain = Requirement { version_or_url: None, ..self.requirement.clone() }.to_string();
+        let (name, marker) = plain.split_once(';').unwrap_or((&plain, ""));
+        let marker = if marker.is_empty() { String::new() } else { format!(" ; {}", marker.trim()) };
+        format!("{} @ {}{marker}", name.trim(), direct.url())
     }
 
     /// Whether it has an upper bound or otherwise excludes newer releases.
@@ -258,7 +262,9 @@ fn named(
     reference: &str,
     marker: &str,
 ) -> Result<(String, Option<url::Url>), InvalidRequest> {
-    let wrong = |why: &str| InvalidRequest::Direct(clean(&without_logins(text), 80), why.to_owned());
+    let shown = super::direct::without_login(reference);
+    let wrong =
+        |why: &str| InvalidRequest::Direct(clean(&text.replace(reference, &shown), 80), why.to_owned());
     let direct = Direct::parse(reference).map_err(|e| wrong(e.0))?;
     let name = match name {
         Some(name) => name.to_owned(),

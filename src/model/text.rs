@@ -70,6 +70,7 @@ pub fn shell_word(text: &str) -> String {
 /// ```
 /// use envlock::model::text::without_logins;
 /// assert_eq!(without_logins("see https://me:p/w@host/x or b"), "see https://host/x or b");
+/// assert_eq!(without_logins("git+https://me:pw@host/x@v1 https://host/x@v1"), "git+https://host/x@v1 https://host/x@v1");
 /// ```
 pub fn without_logins(text: &str) -> String {
     let mut out = String::new();
@@ -77,10 +78,19 @@ pub fn without_logins(text: &str) -> String {
     while let Some(at) = rest.find("://") {
         let (head, tail) = rest.split_at(at + 3);
         out.push_str(head);
-        // A password can contain any other character; the last `@` ends it.
         let end = tail.find(|c: char| c.is_whitespace() || c == '"' || c == '\'').unwrap_or(tail.len());
         let (address, after) = tail.split_at(end);
-        out.push_str(address.rsplit_once('@').map_or(address, |(_, host)| host));
+        // A password may contain `/`; then the last `@` ends it. Behind a plain host an `@` is part of the path: the
+        // revision of a repository.
+        let authority = address.split('/').next().unwrap_or_default();
+        let is_port = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+        let has_password = authority.split_once(':').is_some_and(|(_, rest)| !is_port(rest));
+        let login_end = match authority.rfind('@') {
+            Some(at) => at + 1,
+            None if has_password && !authority.starts_with('[') => address.rfind('@').map_or(0, |at| at + 1),
+            None => 0,
+        };
+        out.push_str(&address[login_end..]);
         rest = after;
     }
     out.push_str(rest);

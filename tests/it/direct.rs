@@ -103,7 +103,7 @@ fn a_server_that_does_not_answer_is_named() {
     for wrong in ["mine @ hg+https://h/x", "mine @ git+ext::sh", "x @ git+https://h/o/x@--upload-pack=y"] {
         manifest(&context, wrong);
         let run = context.run(&[&["resolve"], &MACHINE[..]].concat()).expect(2);
-        assert!(run.stderr.contains("is not a direct reference"), "{}", run.shown());
+        assert!(run.flat().contains("is not a direct reference that envlock reads"), "{}", run.shown());
     }
 }
 

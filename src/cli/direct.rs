@@ -85,7 +85,7 @@ struct File {
 
 fn archive(client: &IndexClient, name: &str, url: &str, sha256: Option<&str>) -> Result<Found, CliError> {
     let (metadata, file) = client.read_direct(name, url, sha256).map_err(|error| match error {
-        crate::index::IndexError::Format { .. } => CliError::input(error.to_string()),
+        crate::index::IndexError::Direct { .. } => CliError::input(error.to_string()),
         other => CliError::network(other.to_string()),
     })?;
     let source = Source::Url(crate::model::direct::without_login(url));

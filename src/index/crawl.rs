@@ -23,8 +23,6 @@ use crate::model::project::{ProjectPage, RawFile, ReleaseFile};
 use crate::model::solution::Need;
 use crate::sdist::{self, SourceTree};
 
-/// The name in messages of a file that a direct reference names.
-const DIRECT: &str = "direct";
 /// Maximum size of a source distribution that is downloaded for its metadata, in bytes.
 const MAX_SOURCE: u64 = 1 << 30;
 /// Maximum number of concurrent requests.
@@ -494,12 +492,10 @@ pub(super) fn read_direct(
     sha256: Option<&str>,
 ) -> Result<(CoreMetadata, RawFile), IndexError> {
     let shown = crate::model::text::without_logins(&crate::model::text::clean(url, 200));
-    let what = || format!("`{shown}`");
-    let index = || DIRECT.to_owned();
-    let wrong = |why: String| IndexError::Format { what: what(), index: index(), why };
-    let failed = |why: String| IndexError::Request { what: what(), index: index(), why };
+    let wrong = |why: String| IndexError::Direct { url: shown.clone(), why };
+    let failed = |why: String| IndexError::Setup(format!("cannot read `{shown}`: {why}"));
     if client.config.offline {
-        return Err(IndexError::Offline { what: shown });
+        return Err(IndexError::Offline { what: shown.clone() });
     }
     let address = Url::parse(url).map_err(|_| wrong("its URL is not valid".to_owned()))?;
     let last = address.path_segments().and_then(|mut parts| parts.next_back()).unwrap_or_default();

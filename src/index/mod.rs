@@ -98,6 +98,14 @@ pub enum IndexError {
         /// What is wrong.
         why: String,
     },
+    /// A file that a direct reference names is not what it should be.
+    #[error("`{url}` cannot be used: {why}")]
+    Direct {
+        /// Its URL, without login.
+        url: String,
+        /// What is wrong.
+        why: String,
+    },
     /// The client could not be set up, or a file could not be downloaded.
     #[error("{0}")]
     Setup(String),
@@ -110,7 +118,7 @@ impl IndexError {
             IndexError::NoAddress(index)
             | IndexError::Request { index, .. }
             | IndexError::Format { index, .. } => Some(index),
-            IndexError::Offline { .. } | IndexError::Setup(_) => None,
+            IndexError::Offline { .. } | IndexError::Direct { .. } | IndexError::Setup(_) => None,
         }
     }
 }

@@ -513,7 +513,7 @@ pub(super) fn only_newest(
 }
 
 /// The best candidate of a set that any of the Python series could have.
-fn best_on_any(
+pub(super) fn best_on_any(
     problem: &Problem<'_>,
     name: &str,
     candidates: &[Candidate<'_>],

@@ -32,6 +32,7 @@ mod provider;
 mod pythons;
 mod rank;
 mod relax;
+mod requested;
 mod runtime;
 mod search;
 mod series;
@@ -106,7 +107,7 @@ pub fn solve(inputs: &Inputs<'_>, depth: Depth) -> Answer {
         other = Tables::new(inputs.catalogue.registry, inputs.host.system.platform);
         &other
     };
-    match pythons::attempt(inputs, tables, depth) {
+    match requested::attempt_fairly(inputs, tables, depth) {
         Outcome::Solved(solution) => Answer::Solution(solution),
         Outcome::Need(needs) => Answer::NeedMetadata(needs),
         Outcome::TooLong => Answer::TooLong,

@@ -24,6 +24,52 @@ pub(super) enum Outcome {
 /// only because of this Python, how few releases the requested packages fall back, the newest Python.
 type Quality = (Option<StackQuality>, bool, Reverse<usize>, Reverse<usize>, Python);
 
+/// The answer with every requested package, apart from the stack, at the newest release that any Python could have.
+pub(super) enum Newest {
+    /// With the best stack that the machine allows.
+    Best(Box<Solution>),
+    /// With an older stack.
+    OlderStack(Box<Solution>),
+    Need(Vec<Need>),
+    None,
+}
+
+/// Solves Python series by series with every requested package at its newest release, whatever the stack.
+pub(super) fn with_all_newest<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>) -> Newest {
+    let pythons = allowed_pythons(inputs.catalogue.registry, inputs.request);
+    let is_locked = |p: &Python| inputs.preferences.python.is_some_and(|q| q.minor == p.minor);
+    let mut order = pythons.clone();
+    order.sort_by_key(|p| Reverse((is_locked(p), *p)));
+    let ceiling = {
+        let problem = Problem::new(inputs, tables, Depth::Stack, pythons.clone());
+        match search::ranked(&problem) {
+            Found::Selected(selected) => answer::stack_quality(&problem, &selected),
+            _ => return Newest::None,
+        }
+    };
+    let mut best: Option<(Option<StackQuality>, Box<Solution>)> = None;
+    for python in order {
+        let mut problem = Problem::new(inputs, tables, Depth::Full, vec![python]);
+        problem.asked.newest_on = Some(&pythons);
+        match search::ranked(&problem) {
+            Found::Need(needs) => return Newest::Need(needs),
+            Found::TooLong | Found::Impossible(_) => {}
+            Found::Selected(selected) if problem.needless_builds(&selected) > 0 => {}
+            Found::Selected(selected) => {
+                let stack = answer::stack_quality(&problem, &selected);
+                let solution = Box::new(answer::solution(&problem, &selected));
+                if stack >= ceiling {
+                    return Newest::Best(solution);
+                }
+                if best.as_ref().is_none_or(|(quality, _)| stack > *quality) {
+                    best = Some((stack, solution));
+                }
+            }
+        }
+    }
+    best.map_or(Newest::None, |(_, solution)| Newest::OlderStack(solution))
+}
+
 /// Solves Python series by series and keeps the best.
 ///
 /// A solve from the registry alone gives a cheap upper bound for the build of a series. The series with the best bound

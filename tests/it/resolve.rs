@@ -167,7 +167,7 @@ fn conflicts_in_the_closure() {
         (&["only-old", "--python", "3.12"], &["only-old 1.0 has no wheel for Python 3.12 on linux-x86_64"]),
         (&["pytorch"], &["hint: `pytorch`: on PyPI it is called `torch`"]),
         (&["nosuchpackage"], &["the index pypi has no `nosuchpackage`"]),
-        (&["url-user"], &["URL requirements are not supported"]),
+        (&["url-user"], &["which the request does not name: name it too"]),
     ];
     for (packages, expected) in table {
         let context = TestContext::with_index(&server);
@@ -361,7 +361,7 @@ fn bad_input_is_said_in_one_sentence() {
         (&["resolve", "torch=2.8"], "(did you mean `torch==2.8`?)", 2),
         (&["resolve", "torch 2.8"], "(did you mean `torch==2.8`?)", 2),
         (&["resolve", "torch", "--python", "python3.11"], "is not a valid Python series such as `3.11`", 2),
-        (&["resolve", "a @ https://x/y.whl"], "direct URL", 2),
+        (&["resolve", "a @ https://x/y.whl"], "it is not a wheel of `a`", 2),
         (&["resolve", "torch", "--gpu", "99.9"], "no GPU of compute capability `99.9` is known", 2),
         (&["resolve", "torch", "--python", "3.99"], "unsupported Python `3.99` (supported: 3.", 2),
         (&["resolve", "torch", "--platform", "amiga-68000"], "`amiga-68000` is not a platform", 2),
@@ -746,4 +746,24 @@ fn a_driver_branch_means_its_oldest_release() {
         "{}",
         run.shown()
     );
+}
+
+#[test]
+fn no_requested_package_is_sacrificed_for_another() {
+    let mut all = little_pypi();
+    // The old release bounds nothing; the newer ones follow torch.
+    all.push(("pypi", wheel("engine", "0.2").needs("torch>=2.0")));
+    all.push(("pypi", wheel("engine", "0.9").needs("torch==2.10.0")));
+    all.push(("pypi", wheel("engine", "1.0").needs("torch==2.10.0").needs("idna>=99")));
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    let machine = ["--gpu", "H200", "--driver", "580.159.04"];
+    for packages in [["torch", "engine"], ["engine", "torch"]] {
+        let run = context.run(&[&["resolve", "--force"], &packages[..], &machine[..]].concat()).expect(0);
+        assert!(run.flat().contains("torch 2.10.0") && run.flat().contains("engine 0.9"), "{}", run.shown());
+    }
+    // What is locked stays.
+    let lock = context.read("envlock.lock");
+    context.run(&[&["resolve", "engine", "torch"], &machine[..]].concat()).expect(0);
+    assert_eq!(context.read("envlock.lock"), lock);
 }

@@ -459,6 +459,8 @@ impl Linter {
             self.ordered(&sources, |r| r.package.clone());
             let backports: Vec<Placed<Backport>> = self.rows(file, "backport");
             self.ordered(&backports, |r| r.package.clone());
+            let conda: Vec<Placed<CondaName>> = self.rows(file, "conda");
+            self.ordered(&conda, |r| r.name.clone());
         }
         if let Some(file) = self.require(registry, "loading.toml") {
             let opens: Vec<Placed<Opened>> = self.rows(file, "opens");

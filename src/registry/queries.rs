@@ -273,6 +273,7 @@ impl Registry {
             PackageRows {
                 sources: sorted(file.source_package, |r: &SourcePackage| r.package.clone()),
                 backports: sorted(file.backport, |r: &Backport| r.package.clone()),
+                conda: sorted(file.conda, |r: &CondaName| r.name.clone()),
             }
         })
     }
@@ -280,6 +281,11 @@ impl Registry {
     /// What is known of building a release, beyond its archive.
     pub fn source_package(&self, package: &str, version: &Version) -> Option<&SourcePackage> {
         self.packages().sources.iter().find(|row| row.is_about(package, version))
+    }
+
+    /// What a package of conda-forge is on PyPI, if that is not the package of the same name.
+    pub fn conda_name(&self, name: &str) -> Option<&CondaName> {
+        self.packages().conda.iter().find(|row| row.name == name)
     }
 
     /// The backport that a package is, if it is one.

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::{Imported, unreadable};
 use crate::cli::error::CliError;
 use crate::model::text::clean;
+use crate::registry::{CondaName, Registry};
 
 #[derive(Deserialize)]
 struct Environment {
@@ -146,7 +147,13 @@ fn conda(out: &mut Imported, package: &str, version: &str, name: &str) -> Result
         "cudnn" if !specifier.is_empty() => out.limits.push(("cudnn", bare(&specifier))),
         "cudnn" => {}
         "pytorch" | "pytorch-gpu" => out.push(&format!("torch{specifier}"), name)?,
-        other => out.push(&format!("{other}{specifier}"), name)?,
+        other => match Registry::embedded().conda_name(other) {
+            None => out.push(&format!("{other}{specifier}"), name)?,
+            Some(CondaName { pypi: Some(pypi), .. }) => out.push(&format!("{pypi}{specifier}"), name)?,
+            Some(CondaName { pypi: None, .. }) => {
+                out.leave_out_because(other, "it is no Python package: install it with conda or the system");
+            }
+        },
     }
     Ok(())
 }
@@ -197,15 +204,16 @@ mod tests {
 
     #[test]
     fn an_environment() {
-        let text = "name: x\nchannels: [pytorch, nvidia]\ndependencies:\n  - python=3.11\n  - pytorch=2.5\n  - pytorch-cuda=12.4\n  - pip\n  - numpy>=1.26|<1\n  - pip:\n    - transformers>=4 --hash=sha256:00\n    - --extra-index-url https://x/\n";
+        let text = "name: x\nchannels: [pytorch, nvidia]\ndependencies:\n  - python=3.11\n  - pytorch=2.5\n  - pytorch-cuda=12.4\n  - pip\n  - numpy>=1.26|<1\n  - ffmpeg\n  - opencv=4.9\n  - pip:\n    - transformers>=4 --hash=sha256:00\n    - --extra-index-url https://x/\n";
         let out = environment(Imported::default(), text, "environment.yml", Path::new(".")).unwrap();
         let written: Vec<&str> = out.requirements.iter().map(|(text, _)| text.as_str()).collect();
-        assert_eq!(written, ["torch==2.5.*", "transformers>=4"]);
+        assert_eq!(written, ["torch==2.5.*", "opencv-python==4.9.*", "transformers>=4"]);
         assert_eq!((out.python.as_deref(), out.limits), (Some("3.11"), vec![("cuda", "12.4".to_owned())]));
         assert_eq!(
             out.left_out,
             [
                 "`numpy >=1.26|<1` is not supported in envlock.toml",
+                "`ffmpeg`: it is no Python package: install it with conda or the system",
                 "`--extra-index-url` is not supported in envlock.toml"
             ]
         );

@@ -55,9 +55,25 @@ pub struct Backport {
     pub source: Vec<String>,
 }
 
+/// A package of conda-forge whose name on PyPI is another, or that is no Python package.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CondaName {
+    /// conda's name of it.
+    pub name: String,
+    /// Its name on PyPI; none if it is no Python package.
+    pub pypi: Option<String>,
+    /// Evidence.
+    #[allow(dead_code, reason = "every row states it")]
+    pub evidence: Evidence,
+    /// Source ids.
+    pub source: Vec<String>,
+}
+
 /// The rows of packages.toml.
 #[derive(Debug, Clone, Default)]
 pub(in crate::registry) struct PackageRows {
     pub sources: Vec<SourcePackage>,
     pub backports: Vec<Backport>,
+    pub conda: Vec<CondaName>,
 }

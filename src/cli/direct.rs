@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
+use sha2::{Digest, Sha256};
+
 use super::error::CliError;
+use super::files;
 use crate::git::{self, GitError};
 use crate::index::IndexClient;
 use crate::model::direct::{Direct, shown_repository};
@@ -106,39 +109,55 @@ fn git_tree(repository: &str, revision: Option<&str>, subdirectory: Option<&str>
     };
     let tree = checkout.tree.map_err(|why| unreadable(&why))?;
     let metadata = tree.metadata().map_err(|error| unreadable(&error.to_string()))?;
-    let source = Source::Git { repository, commit: checkout.commit };
+    let subdirectory = subdirectory.map(|folder| folder.trim_matches('/').to_owned());
+    let source = Source::Git { repository, commit: checkout.commit, subdirectory };
     Ok(Found { source, metadata, file: File::default() })
 }
 
 fn local(path: &str, folder: Option<&Path>) -> Result<Found, CliError> {
-    let place = folder.unwrap_or(Path::new(".")).join(path);
+    let folder = folder.unwrap_or(Path::new("."));
+    let place = folder.join(path);
     let unreadable =
         |why: String| CliError::input(format!("`{}` cannot be read: {}", clean(path, 200), clean(&why, 200)));
-    let metadata = if place.is_dir() {
+    let source = Source::Path(files::path_from(&place, folder).trim_start_matches("./").to_owned());
+    if place.is_dir() {
         let contents = Contents::of_folder(&place).map_err(|e| unreadable(e.to_string()))?;
         let tree = sdist::read(&contents).map_err(|e| unreadable(e.to_string()))?;
-        tree.metadata().map_err(|e| unreadable(e.to_string()))?
-    } else {
-        let filename = place.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-        let file = fs_err::File::open(&place).map_err(|e| unreadable(e.to_string()))?;
-        let reader = std::io::BufReader::new(file);
-        if filename.ends_with(".whl") {
-            let metadata = crate::index::metadata_of_wheel(reader, &filename).map_err(unreadable)?;
-            let source = Source::Path(relative(path));
-            return Ok(Found {
-                source,
-                metadata,
-                file: File { filename: Some(filename), raw: RawFile::default() },
-            });
+        let metadata = tree.metadata().map_err(|e| unreadable(e.to_string()))?;
+        return Ok(Found { source, metadata, file: File::default() });
+    }
+    if !place.is_file() {
+        return Err(unreadable("there is no such file or folder".to_owned()));
+    }
+    let filename = place.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let open = || fs_err::File::open(&place).map_err(|e| unreadable(e.to_string()));
+    let mut hasher = Sha256::new();
+    let size =
+        std::io::copy(&mut open()?, &mut Hashing(&mut hasher)).map_err(|e| unreadable(e.to_string()))?;
+    let sha256 = Some(hex::encode(hasher.finalize()));
+    let raw = RawFile { sha256, size: Some(size), ..RawFile::default() };
+    let reader = std::io::BufReader::new(open()?);
+    let metadata = match filename.ends_with(".whl") {
+        true => crate::index::metadata_of_wheel(reader, &filename).map_err(unreadable)?,
+        false => {
+            let tree = sdist::read_archive(reader, &filename).map_err(|e| unreadable(e.to_string()))?;
+            tree.metadata().map_err(|e| unreadable(e.to_string()))?
         }
-        let tree = sdist::read_archive(reader, &filename).map_err(|e| unreadable(e.to_string()))?;
-        tree.metadata().map_err(|e| unreadable(e.to_string()))?
     };
-    Ok(Found { source: Source::Path(relative(path)), metadata, file: File::default() })
+    let filename = filename.ends_with(".whl").then_some(filename);
+    Ok(Found { source, metadata, file: File { filename, raw } })
 }
 
-/// A path as the lock has it: `.` and `./` in front mean nothing.
-fn relative(path: &str) -> String {
-    let trimmed = path.trim_start_matches("./").trim_end_matches('/');
-    if trimmed.is_empty() { ".".to_owned() } else { trimmed.to_owned() }
+/// A writer that only hashes.
+struct Hashing<'h>(&'h mut Sha256);
+
+impl std::io::Write for Hashing<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }

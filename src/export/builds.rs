@@ -43,7 +43,8 @@ pub fn requirements_to_build(
     Ok(Some(out))
 }
 
-/// `build-constraints.txt`: the versions and hashes of what builds require, for `--build-constraint` of pip and uv.
+/// `build-constraints.txt`: the versions of what builds require, for `--build-constraint` of pip and uv. The hashes are
+/// comments: with them, pip refuses builds whose own requirements state no version.
 /// `None` if nothing is built, or the build requirements are not locked.
 ///
 /// A package that two builds require in different versions is left out, with a comment: constraints apply to all builds.
@@ -70,7 +71,7 @@ pub fn build_constraints(target: &Target) -> Result<Option<String>, ExportError>
     for (name, requirements) in rows {
         match requirements.as_slice() {
             [one] => {
-                let _ = writeln!(out, "{name}=={} \\\n    --hash=sha256:{}", one.version, one.sha256);
+                let _ = writeln!(out, "{name}=={}  # sha256:{}", one.version, one.sha256);
             }
             several => {
                 let versions: Vec<String> = several.iter().map(|r| r.version.to_string()).collect();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{ExportError, address, extra_indexes, in_two_steps, installable, pinned};
+use super::{ExportError, address, extra_indexes, in_two_steps, installable, pinned, without_hash};
 use crate::lockfile::Target;
 use crate::model::solution::Framework;
 use crate::model::version::cuda_short;
@@ -56,13 +56,21 @@ pub fn conda_environment(
         // pip cannot build against a torch that the same file installs.
         let _ = writeln!(out, "  # after this environment, from requirements-build.txt: {}", package.name);
     }
+    let unhashed = without_hash(&first);
+    if !unhashed.is_empty() {
+        let _ = writeln!(out, "  # no hashes: {} has none, and pip checks all or none", unhashed.join(", "));
+    }
     out.push_str("  - pip:\n");
     for (index, package) in extra_indexes(packages) {
         let _ = writeln!(out, "      - --extra-index-url {}", address(addresses, index, package)?);
     }
     for package in first {
         let (requirement, hashes) = pinned(package, addresses)?;
-        let hashes: String = hashes.iter().map(|hash| format!(" --hash=sha256:{hash}")).collect();
+        let hashes: String = hashes
+            .iter()
+            .filter(|_| unhashed.is_empty())
+            .map(|hash| format!(" --hash=sha256:{hash}"))
+            .collect();
         let _ = writeln!(out, "      - {requirement}{hashes}");
     }
     Ok(out)

@@ -101,6 +101,12 @@ fn installable(target: &Target) -> Result<&[ChosenPackage], ExportError> {
     Ok(&target.packages)
 }
 
+/// The packages without a hash: pip checks the hashes of all packages or of none.
+fn without_hash<'p>(packages: &[&'p ChosenPackage]) -> Vec<&'p str> {
+    let has_none = |p: &&&ChosenPackage| p.files.iter().all(|file| file.sha256.is_none());
+    packages.iter().filter(has_none).map(|package| package.name.as_str()).collect()
+}
+
 /// Whether a package must be installed after the others, because its build imports a framework among them.
 fn is_built_after_others(package: &ChosenPackage) -> bool {
     package.build.as_ref().is_some_and(|build| !build.needs.is_empty())
@@ -143,10 +149,8 @@ fn pinned<'p>(
     let hashes = |files: &'p [ChosenFile]| files.iter().filter_map(|f| f.sha256.as_deref()).collect();
     match &package.source {
         Source::Url(url) => return Ok((format!("{} @ {url}", package.name), hashes(&package.files))),
-        Source::Git { repository, commit } => {
-            return Ok((format!("{} @ git+{repository}@{commit}", package.name), Vec::new()));
-        }
-        Source::Path(path) => return Ok((format!("./{path}"), Vec::new())),
+        git @ Source::Git { .. } => return Ok((format!("{} @ {git}", package.name), Vec::new())),
+        Source::Path(path) => return Ok((format!("./{path}"), hashes(&package.files))),
         Source::Index(_) => {}
     }
     match (package.files.first(), package.source.index()) {

@@ -41,17 +41,27 @@ pub fn pylock(
         }
         match &package.source {
             Source::Index(_) | Source::Url(_) => {}
-            Source::Git { repository, commit } => {
+            Source::Git { repository, commit, subdirectory } => {
+                let folder: String =
+                    subdirectory.iter().map(|folder| format!(", subdirectory = {}", quote(folder))).collect();
                 let _ = writeln!(
                     out,
-                    "vcs = {{ type = \"git\", url = {}, commit-id = {} }}",
+                    "vcs = {{ type = \"git\", url = {}, commit-id = {}{folder} }}",
                     quote(repository),
                     quote(commit)
                 );
                 continue;
             }
             Source::Path(path) => {
-                let _ = writeln!(out, "directory = {{ path = {} }}", quote(path));
+                let _ = match package.files.first().and_then(|file| file.sha256.as_ref()) {
+                    Some(digest) => writeln!(
+                        out,
+                        "archive = {{ path = {}, hashes = {{ sha256 = {} }} }}",
+                        quote(path),
+                        quote(digest)
+                    ),
+                    None => writeln!(out, "directory = {{ path = {} }}", quote(path)),
+                };
                 continue;
             }
         }

@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::{ExportError, address, extra_indexes, in_two_steps, installable, pinned};
+use super::{ExportError, address, extra_indexes, in_two_steps, installable, pinned, without_hash};
 use crate::lockfile::Target;
-use crate::model::source::Source;
 
 /// The requirements of a target. `addresses` are the URLs of the indexes other than `pypi`; the URL of
 /// `pypi` is left to the installer's own configuration.
@@ -14,11 +13,8 @@ use crate::model::source::Source;
 pub fn requirements(target: &Target, addresses: &[(String, String)]) -> Result<String, ExportError> {
     let packages = installable(target)?;
     let (first, built) = in_two_steps(packages);
-    // git and folders have no hash, and one package without a hash makes pip refuse `--require-hashes`.
-    let hashes = match first.iter().any(|p| matches!(p.source, Source::Git { .. } | Source::Path(_))) {
-        true => "",
-        false => "--require-hashes ",
-    };
+    let unhashed = without_hash(&first);
+    let hashes = if unhashed.is_empty() { "--require-hashes " } else { "" };
     let constraints = match packages.iter().any(|p| p.build.as_ref().is_some_and(|b| !b.requires.is_empty()))
     {
         true => "--build-constraint build-constraints.txt ",
@@ -37,6 +33,11 @@ pub fn requirements(target: &Target, addresses: &[(String, String)]) -> Result<S
         let names: Vec<&str> = built.iter().map(|package| package.name.as_str()).collect();
         let _ = writeln!(out, "# Then requirements-build.txt: {}", names.join(", "));
     }
+    if !unhashed.is_empty() {
+        let names = unhashed.join(", ");
+        let _ =
+            writeln!(out, "# No hashes: {names} has none, and pip checks those of all packages or of none.");
+    }
     for framework in target.frameworks.iter().filter(|framework| framework.cuda_from_system) {
         let cudnn = framework.cudnn.as_ref().map(|v| format!(" and cuDNN {v}")).unwrap_or_default();
         let cuda = crate::model::version::cuda_short(&framework.cuda);
@@ -52,7 +53,7 @@ pub fn requirements(target: &Target, addresses: &[(String, String)]) -> Result<S
     for package in first {
         let (requirement, hashes) = pinned(package, addresses)?;
         out.push_str(&requirement);
-        for hash in hashes {
+        for hash in hashes.iter().filter(|_| unhashed.is_empty()) {
             let _ = write!(out, " \\\n    --hash=sha256:{hash}");
         }
         out.push('\n');

@@ -197,9 +197,15 @@ fn render_package(out: &mut String, p: &ChosenPackage, targets: Option<Vec<&str>
     match &p.source {
         Source::Index(index) => field(out, "index", Some(index)),
         Source::Url(url) => field(out, "url", Some(url)),
-        Source::Git { repository, commit } => {
-            let _ =
-                writeln!(out, "git = {{ repository = {}, commit = {} }}", quote(repository), quote(commit));
+        Source::Git { repository, commit, subdirectory } => {
+            let folder = subdirectory.iter().map(|folder| format!(", subdirectory = {}", quote(folder)));
+            let folder: String = folder.collect();
+            let _ = writeln!(
+                out,
+                "git = {{ repository = {}, commit = {}{folder} }}",
+                quote(repository),
+                quote(commit)
+            );
         }
         Source::Path(path) => field(out, "path", Some(path)),
     }

@@ -158,6 +158,7 @@ pub(super) struct RawPackage {
 pub(super) struct RawGit {
     pub repository: String,
     pub commit: String,
+    pub subdirectory: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -28,17 +28,25 @@ pub(super) fn source(raw: &mut RawPackage, has_format_2: bool) -> Result<Source,
     if let Some(git) = raw.git.take() {
         let is_commit = [40, 64].contains(&git.commit.len()) && is_hex(&git.commit);
         return match is_commit {
-            true => Ok(Source::Git { repository: repository(&git.repository)?, commit: git.commit }),
+            true => Ok(Source::Git {
+                repository: repository(&git.repository)?,
+                commit: git.commit,
+                subdirectory: git.subdirectory.map(folder).transpose()?,
+            }),
             false => Err(not(&git.commit, "a commit of 40 or 64 hexadecimal digits")),
         };
     }
-    let path = raw.path.take().unwrap_or_default();
+    Ok(Source::Path(folder(raw.path.take().unwrap_or_default())?))
+}
+
+/// A relative path.
+fn folder(path: String) -> Result<String, LockError> {
     let is_relative = !path.is_empty()
         && path.len() <= MAX_TEXT
-        && !path.starts_with('/')
-        && !path.contains(['\\', ':'])
+        && !path.starts_with(['/', '-'])
+        && !path.contains(['\\', ':', '#', '"', '\''])
         && !path.chars().any(char::is_control);
-    if is_relative { Ok(Source::Path(path)) } else { Err(not(&path, "a relative path")) }
+    if is_relative { Ok(path) } else { Err(not(&path, "a relative path")) }
 }
 
 /// The build data of a package; `None` for wheels.

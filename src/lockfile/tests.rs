@@ -151,7 +151,7 @@ fn with_sources() -> Lockfile {
             ..package("a-sdist", Source::Index("pypi".into()))
         },
         package("b-url", Source::Url("https://example.org/b-1.0-py3-none-any.whl".into())),
-        package("c-git", Source::Git { repository, commit }),
+        package("c-git", Source::Git { repository, commit, subdirectory: Some("sub".into()) }),
         ChosenPackage { files: vec![], ..package("d-path", Source::Path("../libs/d".into())) },
     ];
     target.conda = vec![CondaPackage {

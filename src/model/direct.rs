@@ -60,7 +60,14 @@ impl Direct {
             return git(rest);
         }
         if let Some(path) = text.strip_prefix(PATH).or_else(|| text.strip_prefix("file:")) {
-            return Ok(Direct::Path(path.strip_prefix("//").unwrap_or(path).to_owned()));
+            if text.starts_with(PATH) {
+                return Ok(Direct::Path(path.to_owned()));
+            }
+            let path = path.strip_prefix("//localhost").or_else(|| path.strip_prefix("//")).unwrap_or(path);
+            let path = percent_encoding::percent_decode_str(path).decode_utf8();
+            return path
+                .map(|path| Direct::Path(path.into_owned()))
+                .map_err(|_| InvalidDirect("its path is not UTF-8"));
         }
         if text.starts_with("http://") || text.starts_with("https://") {
             let (url, fragment) = text.split_once('#').unwrap_or((text, ""));

@@ -17,6 +17,8 @@ pub enum Source {
         repository: String,
         /// The commit, 40 hexadecimal digits (64 for SHA-256 repositories).
         commit: String,
+        /// The folder of the project in the repository.
+        subdirectory: Option<String>,
     },
     /// A folder, relative to the lock, with `/` as separator. It is not hashed.
     Path(String),
@@ -42,7 +44,10 @@ impl std::fmt::Display for Source {
         match self {
             Source::Index(name) => f.write_str(name),
             Source::Url(url) => f.write_str(url),
-            Source::Git { repository, commit } => write!(f, "git+{repository}@{commit}"),
+            Source::Git { repository, commit, subdirectory } => {
+                write!(f, "git+{repository}@{commit}")?;
+                subdirectory.iter().try_for_each(|folder| write!(f, "#subdirectory={folder}"))
+            }
             Source::Path(path) => f.write_str(path),
         }
     }

@@ -12,6 +12,8 @@ const MAX_TEXT: u64 = 4 << 20;
 const MAX_FILES: usize = 200_000;
 /// Maximum unpacked size of an archive, in bytes.
 const MAX_UNPACKED: u64 = 4 << 30;
+/// Maximum size of a long file name with its pax records, in bytes.
+const MAX_NAME: u64 = 1 << 20;
 /// Maximum depth of folders in a source tree.
 const MAX_DEPTH: usize = 12;
 
@@ -50,7 +52,9 @@ impl Contents {
         let mut tar = tar::Archive::new(&mut limited);
         let mut out = Contents::default();
         let mut folder = None;
-        for (count, entry) in tar.entries().map_err(damaged)?.enumerate() {
+        let mut long_name: Option<String> = None;
+        // Raw entries: the library would hold a long name of any size in memory.
+        for (count, entry) in tar.entries().map_err(damaged)?.raw(true).enumerate() {
             let mut entry = entry.map_err(|e| match e.to_string().contains(TOO_LARGE) {
                 true => Unreadable::from(TOO_LARGE),
                 false => Unreadable::from("the archive is damaged"),
@@ -58,15 +62,39 @@ impl Contents {
             if count >= MAX_FILES {
                 return Err("the archive has too many files".into());
             }
-            let bytes = entry.path_bytes().into_owned();
-            let Ok(path) = String::from_utf8(bytes) else { continue };
             let kind = entry.header().entry_type();
-            if kind.is_dir() || kind.is_pax_global_extensions() {
+            if kind.is_gnu_longname() || kind.is_pax_local_extensions() {
+                let mut bytes = Vec::new();
+                (&mut entry).take(MAX_NAME).read_to_end(&mut bytes).map_err(damaged)?;
+                let found = match kind.is_gnu_longname() {
+                    true => Some(String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned()),
+                    false => pax_path(&bytes),
+                };
+                long_name = found.or(long_name);
                 continue;
             }
+            if kind.is_gnu_longlink() {
+                continue;
+            }
+            if kind.is_dir() || kind.is_pax_global_extensions() {
+                long_name = None;
+                continue;
+            }
+            let path = match long_name.take() {
+                Some(name) => name,
+                None => match String::from_utf8(entry.path_bytes().into_owned()) {
+                    Ok(name) => name,
+                    Err(_) => continue,
+                },
+            };
             let Some(inner) = inside(&path, &mut folder)? else { continue };
+            if kind.is_symlink() || kind.is_hard_link() {
+                if describes(&inner) {
+                    return Err(Unreadable(format!("its `{inner}` is a link")));
+                }
+                continue;
+            }
             if !(kind.is_file() || kind.is_contiguous()) {
-                // A link: what it points to is another entry, which stands for itself.
                 continue;
             }
             let size = entry.size();
@@ -195,7 +223,8 @@ fn describes(path: &str) -> bool {
 /// The path below the only top-level folder of an archive; `None` for files beside it. The first entry decides which
 /// folder that is.
 fn inside(path: &str, folder: &mut Option<String>) -> Result<Option<String>, Unreadable> {
-    let path = path.strip_prefix("./").unwrap_or(path);
+    let path = path.replace("/./", "/");
+    let path = path.strip_prefix("./").unwrap_or(&path);
     let is_outside = path.starts_with('/') || path.contains('\\') || path.split('/').any(|part| part == "..");
     if is_outside {
         return Err("it has an entry outside its folder".into());
@@ -203,6 +232,13 @@ fn inside(path: &str, folder: &mut Option<String>) -> Result<Option<String>, Unr
     let Some((top, rest)) = path.split_once('/') else { return Ok(None) };
     let folder = folder.get_or_insert_with(|| top.to_owned());
     Ok((folder == top && !rest.is_empty()).then(|| rest.to_owned()))
+}
+
+/// The value of `path` in pax records: `20 path=folder/name\n`.
+fn pax_path(records: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(records);
+    let value = text.lines().filter_map(|line| line.split_once(' ')?.1.strip_prefix("path=")).next_back();
+    value.map(str::to_owned)
 }
 
 /// The message of an archive that unpacks to more than [`MAX_UNPACKED`].

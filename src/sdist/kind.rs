@@ -61,10 +61,7 @@ pub(super) fn fetches(pyproject: &Pyproject, setup_py: Option<&SetupPy>) -> Opti
         return Some("a wheel from another index".to_owned());
     }
     let setup = setup_py?;
-    if ["nvidia-pyindex", "nvidia_pyindex", "placeholder project", "ERROR.txt"]
-        .iter()
-        .any(|w| setup.text.contains(w))
-    {
+    if setup.is_placeholder {
         return Some("nothing: it is a placeholder for a package of another index".to_owned());
     }
     (setup.calls_pip && !setup.has_extensions).then(|| "other packages by pip".to_owned())

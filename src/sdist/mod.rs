@@ -100,6 +100,13 @@ pub fn read(contents: &Contents) -> Result<SourceTree, Unreadable> {
             unknown = Some("its requires.txt is malformed".to_owned());
             extras = Vec::new();
             python = None;
+        } else if pyproject.states_elsewhere
+            || contents.text("setup.cfg").is_some_and(|text| text.contains("install_requires"))
+        {
+            // Of these files only the static tables of `pyproject.toml` are read.
+            unknown = Some("its pyproject.toml or setup.cfg takes them from other places".to_owned());
+            extras = Vec::new();
+            python = None;
         } else if let Some(stated) = setup_py.as_ref().and_then(|setup| setup.stated.clone()) {
             metadata_from = MetadataFrom::Exact;
             unknown = setup_py.as_ref().and_then(|setup| setup.doubt(&stated.lines));

@@ -150,7 +150,7 @@ pub(super) fn requires_txt(text: &str) -> Option<Requirements> {
         }
         suffix = match (extra.is_empty(), marker.is_empty()) {
             (true, true) => return None,
-            (true, false) => marker.to_owned(),
+            (true, false) => format!("({marker})"),
             (false, true) => format!("extra == '{extra}'"),
             (false, false) => format!("({marker}) and extra == '{extra}'"),
         };

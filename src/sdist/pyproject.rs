@@ -15,6 +15,8 @@ pub(super) struct Pyproject {
     pub backend: Option<String>,
     /// `[project]`.
     pub project: Option<Project>,
+    /// Whether requirements are dynamic, or in a table of poetry.
+    pub states_elsewhere: bool,
 }
 
 /// The static part of `[project]`.
@@ -34,6 +36,8 @@ pub(super) struct Project {
 struct Raw {
     build_system: Option<RawBuild>,
     project: Option<RawProject>,
+    #[serde(default)]
+    tool: toml::Table,
 }
 
 #[derive(Deserialize)]
@@ -63,6 +67,10 @@ impl Pyproject {
         let raw: Raw = toml::from_str(text).map_err(|e| {
             Unreadable(format!("its `pyproject.toml` is not valid: {}", clean(e.message(), 120)))
         })?;
+        let has_poetry = raw.tool.get("poetry").is_some_and(|poetry| poetry.get("dependencies").is_some());
+        let is_dynamic =
+            raw.project.as_ref().is_some_and(|p| p.dynamic.iter().any(|key| key.contains("dependencies")));
+        let states_elsewhere = has_poetry || is_dynamic;
         let project = raw.project.map(|project| {
             let is_dynamic = |key: &str| project.dynamic.iter().any(|d| d == key);
             let states_requirements = !["dependencies", "optional-dependencies", "requires-python"]
@@ -92,7 +100,7 @@ impl Pyproject {
             Some(build) => (Some(build.requires), build.build_backend),
             None => (None, None),
         };
-        Ok(Pyproject { requires, backend, project })
+        Ok(Pyproject { requires, backend, project, states_elsewhere })
     }
 
     /// What the build requires: `[build-system] requires`, else setuptools and wheel, as in PEP 517's fallback; and the

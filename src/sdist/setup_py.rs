@@ -10,6 +10,8 @@ use crate::model::text::{clean, requirement_name};
 
 /// Maximum size of a `setup.py` that is followed, in bytes. flash-attn's, among the largest, has 60 kB.
 const MAX_TEXT: usize = 512 << 10;
+/// Maximum depth of brackets.
+const MAX_BRACKETS: i32 = 150;
 /// Maximum number of progress reports while parsing: 200,000 lines take fewer.
 const MAX_CALLS: usize = 200_000;
 
@@ -40,6 +42,8 @@ pub(super) struct SetupPy {
     pub stated: Option<Requirements>,
     /// Whether it builds extension modules.
     pub has_extensions: bool,
+    /// Whether it says that it stands for a package of another index.
+    pub is_placeholder: bool,
     /// Whether it calls pip as a child process.
     pub calls_pip: bool,
     /// Its text.
@@ -64,20 +68,27 @@ impl SetupPy {
         };
         out.imports = slice.imports();
         out.calls_pip = slice.calls_pip();
+        out.is_placeholder =
+            ["nvidia-pyindex", "placeholder project", "ERROR.txt"].iter().any(|word| slice.says(word));
         let calls: Vec<Node<'_>> = slice.calls_of("setup").collect();
         out.has_extensions = ["ext_modules", "rust_extensions", "cffi_modules", "CMakeExtension"]
             .iter()
             .any(|word| text.contains(word));
         let mut python2 = Vec::new();
+        if calls.is_empty() {
+            out.doubt = Some("it calls `setup` by another name".to_owned());
+        }
+        if text.contains("distribution.install_requires") {
+            out.doubt = Some("a class of its own computes them".to_owned());
+        }
         for call in &calls {
-            if calls.len() > 1 {
-                out.doubt = out.doubt.or_else(|| {
-                    let taint = slice.guards(*call)?;
-                    Some(format!("which `setup` is called depends on {taint}"))
-                });
-            }
+            out.doubt = out.doubt.or_else(|| {
+                let taint = slice.guards(*call)?;
+                Some(format!("which `setup` is called depends on {taint}"))
+            });
             for (key, value) in slice.arguments(*call, &DECIDING) {
-                let found = slice.depends_on(value, &mut python2);
+                let is_strict = ["install_requires", "extras_require"].contains(&key);
+                let found = slice.depends_on(value, is_strict, &mut python2);
                 out.doubt = out.doubt.or_else(|| Some(format!("`{key}` depends on {}", found?)));
             }
         }
@@ -88,7 +99,16 @@ impl SetupPy {
             let literal = |key| string(slice.literal(argument(key)?)?, text);
             out.name = literal("name");
             out.version = literal("version");
-            out.stated = stated(&slice, text, argument("install_requires"), argument("extras_require"));
+            let is_plain = ["**", "cmdclass", "pbr"].iter().all(|word| !slice.text_of(*call).contains(word));
+            let is_used_once = |key| {
+                argument(key).is_none_or(|value: Node<'_>| {
+                    value.kind() != "identifier" || slice.uses(slice.text_of(value)) == 2
+                })
+            };
+            let is_whole = is_plain && is_used_once("install_requires") && is_used_once("extras_require");
+            if is_whole {
+                out.stated = stated(&slice, text, argument("install_requires"), argument("extras_require"));
+            }
             if let Some(stated) = &mut out.stated {
                 stated.requires_python = literal("python_requires");
             }
@@ -126,7 +146,7 @@ impl SetupPy {
 
 /// The syntax tree; `None` if the text is too large or takes too long to parse.
 fn syntax_tree(text: &str) -> Option<Tree> {
-    if text.len() > MAX_TEXT {
+    if text.len() > MAX_TEXT || nests_too_deeply(text) {
         return None;
     }
     let mut parser = Parser::new();
@@ -142,6 +162,19 @@ fn syntax_tree(text: &str) -> Option<Tree> {
         None,
         Some(options),
     )
+}
+
+/// Whether brackets nest deeper than in any real file. The parser takes quadratic time on them.
+fn nests_too_deeply(text: &str) -> bool {
+    let mut depth = 0i32;
+    text.bytes().any(|byte| {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth -= 1,
+            _ => {}
+        }
+        depth > MAX_BRACKETS
+    })
 }
 
 /// `install_requires` and `extras_require` where both are literals. A missing argument means none.
@@ -176,16 +209,20 @@ fn stated(
     }
     let mut cursor = extras.walk();
     for pair in extras.named_children(&mut cursor).filter(|child| child.kind() != "comment") {
-        let extra = string(pair.child_by_field_name("key")?, text)?;
+        let key = string(pair.child_by_field_name("key")?, text)?;
+        // `extra`, `:marker` or `extra:marker`.
+        let (extra, condition) = key.split_once(':').unwrap_or((&key, ""));
+        let of_extra = (!extra.is_empty()).then(|| format!("extra == '{extra}'"));
+        let condition = (!condition.is_empty()).then(|| format!("({condition})"));
         for line in strings(pair.child_by_field_name("value")?)? {
-            out.lines.push(match line.split_once(';') {
-                None => format!("{line}; extra == '{extra}'"),
-                Some((line, marker)) => {
-                    format!("{}; ({}) and extra == '{extra}'", line.trim(), marker.trim())
-                }
-            });
+            let (line, own) = line.split_once(';').unwrap_or((&line, ""));
+            let own = (!own.trim().is_empty()).then(|| format!("({})", own.trim()));
+            let parts: Vec<String> =
+                [own, condition.clone(), of_extra.clone()].into_iter().flatten().collect();
+            let marker = if parts.is_empty() { String::new() } else { format!("; {}", parts.join(" and ")) };
+            out.lines.push(format!("{}{marker}", line.trim()));
         }
-        out.extras.push(extra);
+        out.extras.extend((!extra.is_empty()).then(|| extra.to_owned()));
     }
     Some(out)
 }

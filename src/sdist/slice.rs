@@ -17,7 +17,7 @@ const MAX_STEPS: usize = 200_000;
 const PYTHON_MINORS: std::ops::RangeInclusive<u64> = 6..=20;
 
 /// What makes a value depend on the machine: dotted names, of which everything below counts too.
-const OF_THE_MACHINE: [&str; 35] = [
+const OF_THE_MACHINE: [&str; 48] = [
     "os.environ",
     "os.getenv",
     "os.name",
@@ -53,6 +53,124 @@ const OF_THE_MACHINE: [&str; 35] = [
     "importlib.util",
     "git",
     "getpass",
+    "sys.executable",
+    "sys.prefix",
+    "sys.base_prefix",
+    "sys.byteorder",
+    "sys.hexversion",
+    "sys.modules",
+    "multiprocessing",
+    "psutil",
+    "struct.calcsize",
+    "packaging.tags",
+    "packaging.markers",
+    "distutils.util.get_platform",
+    "numpy",
+];
+
+/// Modules that a list of requirements may be read with. What another module computes is not known.
+const READERS: [&str; 26] = [
+    "os",
+    "sys",
+    "re",
+    "io",
+    "codecs",
+    "json",
+    "ast",
+    "glob",
+    "pathlib",
+    "itertools",
+    "functools",
+    "collections",
+    "configparser",
+    "textwrap",
+    "string",
+    "typing",
+    "operator",
+    "copy",
+    "tokenize",
+    "setuptools",
+    "distutils",
+    "pip",
+    "pkg_resources",
+    "tomllib",
+    "shlex",
+    "__future__",
+];
+
+/// Built-in functions and names that mean the same on every machine.
+const BUILTINS: [&str; 71] = [
+    "open",
+    "str",
+    "list",
+    "dict",
+    "set",
+    "tuple",
+    "sorted",
+    "len",
+    "range",
+    "enumerate",
+    "zip",
+    "map",
+    "filter",
+    "any",
+    "all",
+    "print",
+    "int",
+    "float",
+    "bool",
+    "isinstance",
+    "repr",
+    "format",
+    "sum",
+    "min",
+    "max",
+    "reversed",
+    "iter",
+    "next",
+    "type",
+    "Exception",
+    "ImportError",
+    "ModuleNotFoundError",
+    "IOError",
+    "OSError",
+    "KeyError",
+    "ValueError",
+    "IndexError",
+    "AttributeError",
+    "FileNotFoundError",
+    "RuntimeError",
+    "SystemExit",
+    "UnicodeDecodeError",
+    "NameError",
+    "TypeError",
+    "None",
+    "True",
+    "False",
+    "self",
+    "cls",
+    "__file__",
+    "__name__",
+    "__doc__",
+    "object",
+    "super",
+    "frozenset",
+    "bytes",
+    "hasattr",
+    "callable",
+    "staticmethod",
+    "property",
+    "classmethod",
+    "unicode",
+    "basestring",
+    "chr",
+    "ord",
+    "abs",
+    "round",
+    "slice",
+    "exit",
+    "quit",
+    "_",
 ];
 
 /// `pkg_resources` functions that read text, not the environment.
@@ -60,7 +178,20 @@ const HARMLESS: [&str; 3] =
     ["pkg_resources.parse_requirements", "pkg_resources.parse_version", "pkg_resources.Requirement"];
 
 /// Methods that change the list or dict that they are called on.
-const CHANGES: [&str; 7] = ["append", "extend", "insert", "update", "remove", "setdefault", "add"];
+const CHANGES: [&str; 12] = [
+    "append",
+    "extend",
+    "insert",
+    "update",
+    "remove",
+    "setdefault",
+    "add",
+    "pop",
+    "clear",
+    "discard",
+    "popitem",
+    "__iadd__",
+];
 
 /// A place where a name gets or changes its value.
 #[derive(Clone, Copy)]
@@ -81,8 +212,14 @@ pub(super) struct Slice<'t> {
     bindings: HashMap<(usize, &'t str), Vec<Binding<'t>>>,
     /// Function definitions by id.
     functions: HashMap<usize, Node<'t>>,
-    /// The dotted name of an imported name.
-    imported: HashMap<&'t str, String>,
+    /// The dotted names of an imported name, in any scope.
+    imported: HashMap<&'t str, Vec<String>>,
+    /// The parameters of functions, by the id of the function, and of lambdas.
+    parameters: HashSet<(usize, &'t str)>,
+    /// Names that functions declare `global`, by the id of the function.
+    globals: HashSet<(usize, &'t str)>,
+    /// The functions that contain a call of `setup`.
+    with_setup: HashSet<usize>,
 }
 
 /// The value of a plain string literal; adjacent ones are joined.
@@ -124,16 +261,55 @@ impl<'t> Slice<'t> {
             bindings: HashMap::new(),
             functions: HashMap::new(),
             imported: HashMap::new(),
+            parameters: HashSet::new(),
+            globals: HashSet::new(),
+            with_setup: HashSet::new(),
         };
         let nodes: Vec<Node<'t>> = descendants(root).collect();
+        for node in &nodes {
+            out.declare(*node);
+        }
         for node in nodes {
             out.bind(node);
         }
         Some(out)
     }
 
+    /// The text of a node.
+    pub fn text_of(&self, node: Node<'t>) -> &'t str {
+        self.of(node)
+    }
+
     fn of(&self, node: Node<'t>) -> &'t str {
         &self.text[node.byte_range()]
+    }
+
+    /// Records parameters, `global` declarations and calls of `setup`.
+    fn declare(&mut self, node: Node<'t>) {
+        let scope = self.scope(node);
+        match node.kind() {
+            "parameters" | "lambda_parameters" => {
+                let owner = match node.parent() {
+                    Some(function) if function.kind() == "function_definition" => function.id(),
+                    _ => 0,
+                };
+                let names = descendants(node).filter(|n| n.kind() == "identifier");
+                let names: Vec<&'t str> = names.map(|name| self.of(name)).collect();
+                self.parameters.extend(names.into_iter().map(|name| (owner, name)));
+            }
+            "global_statement" | "nonlocal_statement" => {
+                let names = descendants(node).filter(|n| n.kind() == "identifier");
+                let names: Vec<&'t str> = names.map(|name| self.of(name)).collect();
+                self.globals.extend(names.into_iter().map(|name| (scope, name)));
+            }
+            "call" => {
+                let function = node.child_by_field_name("function").map(|f| self.of(f));
+                if function.is_some_and(|f| f.rsplit('.').next() == Some("setup")) {
+                    self.with_setup.insert(scope);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Records what a statement binds.
@@ -176,6 +352,11 @@ impl<'t> Slice<'t> {
                     self.bind_target(object, arguments, node);
                 }
             }
+            "delete_statement" => {
+                if let Some(target) = node.named_child(0) {
+                    self.bind_target(target, target, node);
+                }
+            }
             "import_statement" | "import_from_statement" => self.bind_import(node),
             _ => {}
         }
@@ -186,9 +367,14 @@ impl<'t> Slice<'t> {
         while let Some((target, key)) = queue.pop() {
             match target.kind() {
                 "identifier" => {
-                    let scope = self.scope(place);
+                    let (scope, name) = (self.scope(place), self.of(target));
                     let binding = Binding { value, place, key };
-                    self.bindings.entry((scope, self.of(target))).or_default().push(binding);
+                    let is_change = key.is_some() || !["assignment", "for_statement"].contains(&place.kind());
+                    // A change may be of a name of the module, also within a function.
+                    if scope != self.root.id() && (is_change || self.globals.contains(&(scope, name))) {
+                        self.bindings.entry((self.root.id(), name)).or_default().push(binding);
+                    }
+                    self.bindings.entry((scope, name)).or_default().push(binding);
                 }
                 "subscript" => {
                     let key = target.child_by_field_name("subscript");
@@ -213,15 +399,16 @@ impl<'t> Slice<'t> {
             };
             let Some(path) = path.map(|p| self.of(p)) else { continue };
             let full = module.map_or_else(|| path.to_owned(), |module| format!("{module}.{path}"));
-            match (alias, module) {
-                (Some(alias), _) => self.imported.insert(self.of(alias), full),
-                (None, Some(_)) => self.imported.insert(path, full),
+            let (bound, full) = match (alias, module) {
+                (Some(alias), _) => (self.of(alias), full),
+                (None, Some(_)) => (path, full),
                 // `import a.b` binds `a`.
                 (None, None) => {
                     let first = path.split('.').next().unwrap_or(path);
-                    self.imported.insert(first, first.to_owned())
+                    (first, first.to_owned())
                 }
             };
+            self.imported.entry(bound).or_default().push(full);
         }
     }
 
@@ -248,12 +435,28 @@ impl<'t> Slice<'t> {
         out
     }
 
+    /// Whether a string of the file contains a text.
+    pub fn says(&self, text: &str) -> bool {
+        descendants(self.root).any(|node| node.kind() == "string" && self.of(node).contains(text))
+    }
+
+    /// The number of times that a name is used.
+    pub fn uses(&self, name: &str) -> usize {
+        descendants(self.root).filter(|node| node.kind() == "identifier" && self.of(*node) == name).count()
+    }
+
     /// Whether the file starts pip as a child process: a list with the word `pip` is passed to a call.
     pub fn calls_pip(&self) -> bool {
         let words = descendants(self.root).filter(|node| string(*node, self.text).as_deref() == Some("pip"));
         words.filter_map(|word| word.parent()).any(|list| {
             let call = std::iter::successors(list.parent(), |node| node.parent()).take(4);
-            list.kind() == "list" && call.into_iter().any(|node| node.kind() == "argument_list")
+            let function = self.functions.get(&self.scope(list)).and_then(|f| f.child_by_field_name("name"));
+            // A function that nobody calls does nothing.
+            let is_used = function.is_none_or(|name| {
+                let same = |n: &Node<'t>| n.kind() == "identifier" && self.of(*n) == self.of(name);
+                self.of(name).starts_with("run") || descendants(self.root).filter(same).count() > 1
+            });
+            is_used && list.kind() == "list" && call.into_iter().any(|node| node.kind() == "argument_list")
         })
     }
 
@@ -261,7 +464,13 @@ impl<'t> Slice<'t> {
     pub fn calls_of(&self, function: &'t str) -> impl Iterator<Item = Node<'t>> {
         descendants(self.root).filter(move |node| {
             let called = node.child_by_field_name("function").filter(|_| node.kind() == "call");
-            called.is_some_and(|called| self.of(called).rsplit('.').next() == Some(function))
+            let is_alias = |name: &str| {
+                let full = self.imported.get(name).into_iter().flatten();
+                full.into_iter().any(|full| full.rsplit('.').next() == Some(function))
+            };
+            called
+                .map(|called| self.of(called))
+                .is_some_and(|called| called.rsplit('.').next() == Some(function) || is_alias(called))
         })
     }
 
@@ -290,6 +499,17 @@ impl<'t> Slice<'t> {
                 }
                 "identifier" => {
                     for binding in self.bound(self.of(node), self.scope(node)) {
+                        if !self.may_contain(binding, names) {
+                            continue;
+                        }
+                        let mut conditions = Vec::new();
+                        match self.branch(binding.place, &mut conditions) {
+                            Branch::Dead => continue,
+                            Branch::Guess(_) => out.extend(names.first().map(|name| (*name, binding.place))),
+                            Branch::Live => {
+                                out.extend(conditions.into_iter().filter_map(|c| Some((*names.first()?, c))));
+                            }
+                        }
                         match binding.key.map(|key| string(key, self.text)) {
                             Some(Some(key)) => out.extend(named(&key).map(|name| (name, binding.value))),
                             // A computed key may be any of them.
@@ -313,10 +533,36 @@ impl<'t> Slice<'t> {
                     let mut cursor = node.walk();
                     queue.extend(node.named_children(&mut cursor));
                 }
-                _ => {}
+                "string" | "integer" | "comment" | "true" | "false" | "none" | "list" | "tuple" => {}
+                // A dict that is made in another way: everything in it counts.
+                _ => out.extend(names.first().map(|name| (*name, node))),
             }
         }
         out
+    }
+
+    /// Whether a binding may put one of these keys into a dict: not if it is a literal with other keys.
+    fn may_contain(&self, binding: Binding<'t>, names: &[&'static str]) -> bool {
+        let is_named = |key: Option<String>| key.is_none_or(|key| names.contains(&key.as_str()));
+        if let Some(key) = binding.key {
+            return is_named(string(key, self.text));
+        }
+        let is_dict = binding.value.kind() == "dictionary"
+            || binding.value.child_by_field_name("function").is_some_and(|f| self.of(f) == "dict");
+        let mut cursor = binding.value.walk();
+        let items: Vec<Node<'t>> = match binding.value.child_by_field_name("arguments").filter(|_| is_dict) {
+            Some(arguments) => arguments.named_children(&mut cursor).collect(),
+            None if is_dict => binding.value.named_children(&mut cursor).collect(),
+            None => return true,
+        };
+        items.iter().any(|item| match item.kind() {
+            "comment" => false,
+            "pair" => is_named(item.child_by_field_name("key").and_then(|key| string(key, self.text))),
+            "keyword_argument" => {
+                is_named(item.child_by_field_name("name").map(|name| self.of(name).to_owned()))
+            }
+            _ => true,
+        })
     }
 
     /// The literal that an expression is: itself, or that of a name which is bound once.
@@ -337,24 +583,41 @@ impl<'t> Slice<'t> {
 
     /// The first part of the machine that an expression depends on. Strings in branches of Python 2 are added to
     /// `python2`.
-    pub fn depends_on(&self, expression: Node<'t>, python2: &mut Vec<String>) -> Option<String> {
+    ///
+    /// `is_strict`: names whose value is not in the file count too.
+    pub fn depends_on(
+        &self,
+        expression: Node<'t>,
+        is_strict: bool,
+        python2: &mut Vec<String>,
+    ) -> Option<String> {
         let mut queue = vec![expression];
         let mut seen = HashSet::new();
+        let mut steps = 0;
         while let Some(start) = queue.pop() {
             if !seen.insert(start.id()) {
                 continue;
             }
-            if seen.len() > MAX_STEPS {
-                return Some("too much to follow".to_owned());
-            }
             for node in own_descendants(start) {
+                steps += 1;
+                if steps > MAX_STEPS {
+                    return Some("too much to follow".to_owned());
+                }
                 if let Some(found) = self.of_machine(node) {
                     return Some(format!("`{found}` (line {})", node.start_position().row + 1));
                 }
                 if node.kind() != "identifier" || is_label(node) {
                     continue;
                 }
-                for binding in self.bound(self.of(node), self.scope(node)) {
+                let bound = self.bound(self.of(node), self.scope(node));
+                if is_strict
+                    && bound.is_empty()
+                    && let Some(what) = self.unknown_name(node)
+                {
+                    return Some(format!("{what} (line {})", node.start_position().row + 1));
+                }
+                steps += bound.len();
+                for binding in bound {
                     if seen.contains(&binding.value.id()) {
                         continue;
                     }
@@ -385,11 +648,34 @@ impl<'t> Slice<'t> {
         if let Branch::Guess(what) = self.branch(call, &mut conditions) {
             return Some(what);
         }
-        conditions.into_iter().find_map(|condition| self.depends_on(condition, &mut Vec::new()))
+        conditions.into_iter().find_map(|condition| self.depends_on(condition, false, &mut Vec::new()))
+    }
+
+    /// What an identifier without a binding may be that is not in the file.
+    fn unknown_name(&self, node: Node<'t>) -> Option<String> {
+        let name = self.of(node);
+        if let Some(modules) = self.imported.get(name) {
+            let root =
+                |full: &String| full.trim_start_matches('.').split('.').next().unwrap_or_default().to_owned();
+            let other = modules.iter().map(root).find(|root| !READERS.contains(&root.as_str()))?;
+            return Some(format!("the module `{other}`"));
+        }
+        let scope = self.scope(node);
+        if self.parameters.contains(&(0, name)) {
+            return None;
+        }
+        if self.parameters.contains(&(scope, name)) {
+            // The values are at the calls, unless `setup` itself is called here.
+            return self.with_setup.contains(&scope).then(|| format!("the parameter `{name}`"));
+        }
+        let is_known = BUILTINS.contains(&name)
+            || self.functions.values().any(|f| self.parameters.contains(&(f.id(), name)));
+        (!is_known).then(|| format!("`{name}`, which the file does not define"))
     }
 
     /// Adds what a function returns, and the conditions around it.
     fn returned(&self, function: Node<'t>, queue: &mut Vec<Node<'t>>) -> Option<String> {
+        queue.extend(function.child_by_field_name("parameters"));
         let body = function.child_by_field_name("body")?;
         for node in own_descendants(body).filter(|n| ["return_statement", "yield"].contains(&n.kind())) {
             match self.branch(node, queue) {
@@ -446,9 +732,19 @@ impl<'t> Slice<'t> {
                         }
                     }
                 }
-                "try_statement" => {
+                "match_statement" => conditions.extend(parent.child_by_field_name("subject")),
+                "boolean_operator" => {
+                    let left = parent.child_by_field_name("left");
+                    conditions.extend(left.filter(|left| left.id() != child.id()));
+                }
+                "with_statement"
+                    if !self.of(parent).lines().next().unwrap_or_default().contains("suppress") => {}
+                "try_statement" | "with_statement" => {
                     // Whether the body fails decides between this branch and the next.
                     let body = parent.child_by_field_name("body");
+                    conditions.extend(
+                        body.filter(|body| child.id() != body.id() || parent.kind() == "try_statement"),
+                    );
                     let imports = body.into_iter().flat_map(own_descendants);
                     for import in imports.filter(|n| n.kind().starts_with("import_")) {
                         if let Some(what) = self.of_machine_import(import) {
@@ -473,6 +769,26 @@ impl<'t> Slice<'t> {
         of_the_machine(self.of(module)).map(str::to_owned)
     }
 
+    /// The name at the start of an attribute, and the names behind it.
+    fn dotted(&self, attribute: Node<'t>) -> Option<(&'t str, String)> {
+        let mut names = Vec::new();
+        let mut node = attribute;
+        loop {
+            match node.kind() {
+                "attribute" => {
+                    names.push(self.of(node.child_by_field_name("attribute")?));
+                    node = node.child_by_field_name("object")?;
+                }
+                "parenthesized_expression" => node = node.named_child(0)?,
+                "identifier" => {
+                    names.reverse();
+                    return Some((self.of(node), names.join(".")));
+                }
+                _ => return None,
+            }
+        }
+    }
+
     /// The part of the machine that a name or an attribute refers to.
     fn of_machine(&self, node: Node<'t>) -> Option<String> {
         match node.kind() {
@@ -480,18 +796,14 @@ impl<'t> Slice<'t> {
             "identifier" => {
                 // Only as the base of an attribute does more of the name follow.
                 let is_base = node.parent().is_some_and(|p| p.kind() == "attribute");
-                let full = self.imported.get(self.of(node))?;
-                (!is_base).then(|| of_the_machine(full).map(str::to_owned))?
+                let full = self.imported.get(self.of(node)).filter(|_| !is_base)?;
+                full.iter().find_map(|full| of_the_machine(full)).map(str::to_owned)
             }
             "attribute" => {
                 let is_inner = node.parent().is_some_and(|p| p.kind() == "attribute");
-                if is_inner {
-                    return None;
-                }
-                let text = self.of(node);
-                let (base, rest) = text.split_once('.')?;
-                let full = self.imported.get(base.trim())?;
-                of_the_machine(&format!("{full}.{rest}")).map(str::to_owned)
+                let (base, rest) = self.dotted(node).filter(|_| !is_inner)?;
+                let full = self.imported.get(base)?;
+                full.iter().find_map(|full| of_the_machine(&format!("{full}.{rest}"))).map(str::to_owned)
             }
             "call" => {
                 let function = node.child_by_field_name("function").map(|f| self.of(f))?;
@@ -531,18 +843,40 @@ impl<'t> Slice<'t> {
                     PYTHON_MINORS.map(|minor| format!("3.{minor}.").starts_with(&prefix)).collect();
                 (values.len() == 1).then(|| values.contains(&true))
             }
-            "attribute" | "identifier" => match self.of(condition) {
-                "six.PY2" | "PY2" => Some(false),
-                "six.PY3" | "PY3" => Some(true),
-                _ => None,
-            },
+            "attribute" | "identifier" => {
+                let text = self.of(condition);
+                let is_of_six = |name: &str| {
+                    let full = self.imported.get(name).into_iter().flatten();
+                    text == format!("six.{name}")
+                        || full.into_iter().any(|full| *full == format!("six.{name}"))
+                };
+                match (is_of_six("PY2"), is_of_six("PY3")) {
+                    (true, _) => Some(false),
+                    (_, true) => Some(true),
+                    // A name for a comparison.
+                    _ if condition.kind() == "identifier" => match self.literal(condition)? {
+                        value if value.kind() == "comparison_operator" => self.constant(value),
+                        _ => None,
+                    },
+                    _ => None,
+                }
+            }
             "comparison_operator" if condition.named_child_count() == 2 => {
                 let left = self.of(condition.named_child(0)?).replace([' ', '\n'], "");
                 if left == "__name__" {
-                    return Some(true);
+                    let operator = self.of(condition.child_by_field_name("operators")?);
+                    let name = string(condition.named_child(1)?, self.text)?;
+                    return (operator == "==" && name == "__main__").then_some(true);
                 }
-                let right = integers(self.of(condition.named_child(1)?))?;
                 let operator = self.of(condition.child_by_field_name("operators")?);
+                let other = self.of(condition.named_child(1)?);
+                if left == "sys.hexversion" {
+                    let other = [u64::from_str_radix(other.strip_prefix("0x")?, 16).ok()?];
+                    let of = |minor: u64| compare(&[0x0300_0000 + (minor << 16)], operator, &other);
+                    let values: HashSet<bool> = PYTHON_MINORS.map(of).collect::<Option<_>>()?;
+                    return (values.len() == 1).then(|| values.contains(&true));
+                }
+                let right = integers(other)?;
                 let values: HashSet<bool> = PYTHON_MINORS
                     .map(|minor| {
                         let version: Vec<u64> = match left.as_str() {
@@ -629,7 +963,12 @@ fn is_label(node: Node<'_>) -> bool {
     match parent.kind() {
         "attribute" => is_field("attribute"),
         "keyword_argument" | "default_parameter" => is_field("name"),
-        "parameters" => true,
+        "parameters" | "lambda_parameters" | "global_statement" | "nonlocal_statement" => true,
+        "typed_parameter"
+        | "dotted_name"
+        | "aliased_import"
+        | "list_splat_pattern"
+        | "dictionary_splat_pattern" => true,
         _ => false,
     }
 }

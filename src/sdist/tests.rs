@@ -78,7 +78,7 @@ fn requires_txt_with_sections() {
         requires(&tree),
         [
             "a>=1",
-            "b; python_version < \"3.8\"",
+            "b; (python_version < \"3.8\")",
             "c; extra == 'x'",
             "d; (os_name == 'nt') and (sys_platform == \"win32\") and extra == 'x'"
         ]
@@ -103,6 +103,26 @@ fn what_setup_py_computes() {
         "from os import environ as e\nsetup(install_requires=[e['X']])",
         "setup(install_requires=['a' if sys.version_info >= (3, 9) else 'b'])",
         "if torch.cuda.is_available():\n    setup(install_requires=['a'])\nelse:\n    setup(install_requires=['b'])",
+        "try:\n    get_distribution('x')\n    r = ['a']\nexcept Exception:\n    r = ['b']\nsetup(install_requires=r)",
+        "try:\n    os.environ['X']\n    r = ['a']\nexcept KeyError:\n    r = ['b']\nsetup(install_requires=r)",
+        "match sys.platform:\n    case 'win32':\n        r = ['a']\n    case _:\n        r = ['b']\nsetup(install_requires=r)",
+        "r = ['a']\nsys.platform == 'win32' and r.append('b')\nsetup(install_requires=r)",
+        "r = ['a', 'b']\nif os.name == 'nt':\n    r.pop()\nsetup(install_requires=r)",
+        "r = ['a']\nif os.name == 'nt':\n    del r[0]\nsetup(install_requires=r)",
+        "r = []\ndef add():\n    global r\n    if os.name == 'nt':\n        r = ['b']\nadd()\nsetup(install_requires=r)",
+        "kw = {}\nif os.name == 'nt':\n    kw['install_requires'] = ['a']\nsetup(**kw)",
+        "kw = {'install_requires': ['a']} if os.name == 'nt' else {}\nsetup(**kw)",
+        "def main(reqs):\n    setup(install_requires=reqs)\nmain([os.environ['X']])",
+        "from mymeta import reqs\nsetup(install_requires=reqs)",
+        "from os import *\nsetup(install_requires=[environ['X']])",
+        "setup(install_requires=eval('reqs'))",
+        "o = os\nsetup(install_requires=[os . environ['X']])",
+        "setup(install_requires=[(os).environ['X']])",
+        "def f():\n    import json as os\nsetup(install_requires=[os.environ['X']])",
+        "PY2 = bool(os.environ.get('X'))\nr = []\nif PY2:\n    r.append('a')\nsetup(install_requires=r)",
+        "class C:\n    r = ['a']\nsetup(install_requires=C.r)",
+        "from contextlib import suppress\nr = []\nwith suppress(ImportError):\n    import torch\n    r.append('a')\nsetup(install_requires=r)",
+        "s = setup\ns(install_requires=[])",
         "version = __import__('torch').__version__\nsetup(version=version)",
     ];
     let head = "import os, sys, platform, subprocess\nimport torch\nfrom setuptools import setup\n";
@@ -121,6 +141,8 @@ fn what_setup_py_computes() {
         "def r():\n    if not sys.version.startswith('3.4'):\n        return ['a']\n    return []\nsetup(install_requires=r())",
         "if __name__ == '__main__':\n    setup(install_requires=['a'])",
         "print 'python 2'\nsetup(install_requires=['a'])",
+        "IS3 = sys.hexversion >= 0x03000000\nt = ['x']\nif IS3:\n    t += ['y']\nsetup(install_requires=['a'], extras_require={'t': t})",
+        "if os.getenv('X'):\n    kw = dict(cmdclass={})\nelse:\n    kw = dict()\nsetup(install_requires=['a'], **kw)",
     ];
     for text in does_not {
         let tree = with_setup(&format!("{head}{text}\n"), "a\n");

@@ -88,8 +88,8 @@ fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) 
         metadata = problem.metadata_of(candidate, name).ok().and_then(Result::ok).map(|m| m.as_ref());
     }
     if matches!(problem.universe.direct(name), Some(Source::Git { .. } | Source::Path(_))) {
-        // A repository is locked by its commit, a folder is not hashed.
-        files.clear();
+        // A repository is locked by its commit, a folder is not hashed; a file is.
+        files.retain(|file| file.sha256.is_some());
     }
     let version = match (&candidate, &build) {
         (Some(candidate), _) => candidate.release.version.clone(),

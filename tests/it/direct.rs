@@ -139,9 +139,25 @@ fn a_repository_is_locked_to_its_commit() {
         let lock = context.read("envlock.lock");
         assert!(lock.contains(&first) && lock.contains(expected), "{revision}: {lock}");
     }
+    // Another reference is another commit, without `--upgrade`.
+    let second = git(&folder, &["rev-parse", "HEAD"]);
+    manifest(&context, &format!("mine @ {url}@main"));
+    resolve();
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains(&second) && !lock.contains(&first), "{lock}");
     manifest(&context, &format!("inner @ {url}@v1#subdirectory=sub"));
     resolve();
-    assert!(context.read("envlock.lock").contains("name = \"pysocks\""));
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains("name = \"pysocks\"") && lock.contains("subdirectory = \"sub\""), "{lock}");
+    let requirements = context.run(&["export", "requirements.txt"]).expect(0).stdout;
+    assert!(requirements.contains(&format!("@{first}#subdirectory=sub\n")), "{requirements}");
+    // pip checks the hashes of all packages or of none.
+    assert!(
+        !requirements.contains("--hash") && requirements.contains("# No hashes: inner has none"),
+        "{requirements}"
+    );
+    let pylock = context.run(&["export", "pylock.toml"]).expect(0).stdout;
+    assert!(pylock.contains("subdirectory = \"sub\""), "{pylock}");
     manifest(&context, &format!("mine @ {url}@gone"));
     let run = context.run(&[&["resolve", "--upgrade"], &MACHINE[..]].concat()).expect(3);
     assert!(run.flat().contains("at `gone`"), "{}", run.shown());
@@ -167,6 +183,18 @@ fn a_folder_is_locked_by_its_path() {
         requirements.contains("./libs/mine\n") && !requirements.contains("--require-hashes -r"),
         "{requirements}"
     );
+    // An absolute path is locked as a relative one.
+    let absolute = context.project().join("libs/mine");
+    manifest(&context, &format!("mine @ {}", absolute.display()));
+    context.run(&[&["resolve"], &MACHINE[..]].concat()).expect(0);
+    assert!(context.read("envlock.lock").contains("path = \"libs/mine\""));
+    context.run(&["tree"]).expect(0);
+    // A file is hashed.
+    let (_, bytes, _) = wheel("demo", "1.5").needs("idna>=3").build();
+    fs_err::write(context.project().join("demo-1.5-py3-none-any.whl"), &bytes).unwrap();
+    manifest(&context, "demo @ ./demo-1.5-py3-none-any.whl");
+    context.run(&[&["resolve"], &MACHINE[..]].concat()).expect(0);
+    assert!(context.read("envlock.lock").contains(&hex(&bytes)));
     manifest(&context, "mine @ ./nowhere");
     let run = context.run(&[&["resolve"], &MACHINE[..]].concat()).expect(2);
     assert!(run.stderr.contains("`./nowhere`"), "{}", run.shown());
@@ -198,6 +226,46 @@ fn imported_files_keep_their_references() {
     }
     assert!(run.flat().contains("left out: `./nowhere`: there is no such folder"), "{}", run.shown());
     assert!(run.flat().contains("left out: `--extra-index-url`"), "{}", run.shown());
+}
+
+#[test]
+fn extras_markers_and_hashes_of_references_are_kept_and_logins_are_not_shown() {
+    let (_server, context) = index();
+    context.write("libs/mine/pyproject.toml", "[project]\nname = \"mine\"\nversion = \"1\"\n");
+    let digest = "a".repeat(64);
+    context.write(
+        "r.txt",
+        &format!(
+            "-e ./libs/mine[x] ; python_version < '3.9'\nother[y] @ ./libs/other ; sys_platform == 'win32'\n\
+             https://h.example/demo-1.5-py3-none-any.whl --hash=sha256:{digest}\n\
+             --extra-index-url=https://me:secret@h.example/simple\nx @ https://me:secret@h.example/${{V}}.whl\n\
+             y @ git+https://me:secret@h.example/o/y\nhg+https://h.example/z\nidna\t# why\n"
+        ),
+    );
+    let run = context.run(&["init", "--from", "r.txt"]).expect(0);
+    let text = context.read("envlock.toml");
+    for line in [
+        "\"mine[x] @ ./libs/mine ; python_version < '3.9'\"",
+        "\"other[y] @ ./libs/other ; sys_platform == 'win32'\"",
+        &format!("demo-1.5-py3-none-any.whl#sha256={digest}\""),
+        "\"idna\"",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert!(!run.shown().contains("secret"), "{}", run.shown());
+    assert!(
+        run.flat().contains("has a login") && run.flat().contains("hg+https://h.example/z"),
+        "{}",
+        run.shown()
+    );
+    context.write(
+        "e.yml",
+        "dependencies:\n  - _libgcc_mutex=0.1=main\n  - -x=1\n  - numpy\n  - pip:\n    - -rr2.txt\n",
+    );
+    context.write("r2.txt", "requests\n");
+    let run = context.run(&["init", "--force", "--from", "e.yml"]).expect(0);
+    assert!(run.flat().contains("left out"), "{}", run.shown());
+    assert!(context.read("envlock.toml").contains("\"requests\""));
 }
 
 #[test]

@@ -30,6 +30,10 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
     for what in &from.left_out {
         printer.warning(&format!("left out: {what}"));
     }
+    if from.has_login {
+        printer.warning("a URL in the imported file has a login, and envlock.toml would hold it");
+        printer.hint("remove it from the URL; envlock reads logins from netrc");
+    }
     if from.left_out_index {
         printer.hint("configure indexes under `[[index]]` in envlock.toml");
     }

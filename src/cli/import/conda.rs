@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::{Imported, unreadable};
 use crate::cli::error::CliError;
+use crate::model::request::UserRequirement;
 use crate::model::text::clean;
 use crate::registry::{CondaName, Registry};
 
@@ -61,18 +62,18 @@ pub(super) fn environment(
 /// One line of the pip section: as in a requirements file.
 fn pip_line(out: &mut Imported, item: &str, name: &str, base: &Path) -> Result<(), CliError> {
     let item = item.trim();
-    let included =
-        ["-r ", "--requirement ", "-c ", "--constraint "].iter().find_map(|o| item.strip_prefix(o));
+    let included = ["--requirement", "--constraint", "-r", "-c"].iter().find_map(|o| item.strip_prefix(o));
     if let Some(file) = included {
         let is_bound = item.starts_with("-c") || item.starts_with("--c");
-        return super::requirements::include(out, &base.join(file.trim()), is_bound);
+        let file = file.trim_start_matches('=').trim();
+        return super::requirements::include(out, &base.join(file), is_bound);
     }
     if item.starts_with('-') && !item.starts_with("-e") && !item.starts_with("--editable") {
         out.leave_out_option(item.split_whitespace().next().unwrap_or(item));
         return Ok(());
     }
-    // Hashes belong to the lock.
-    out.push_line(item.split(" --").next().unwrap_or(item), base, name)
+    let line = super::requirements::without_options(out, item);
+    out.push_line(&line, base, name)
 }
 
 #[derive(Deserialize)]
@@ -148,6 +149,12 @@ fn conda(out: &mut Imported, package: &str, version: &str, name: &str) -> Result
         "cudnn" => {}
         "pytorch" | "pytorch-gpu" => out.push(&format!("torch{specifier}"), name)?,
         other => match Registry::embedded().conda_name(other) {
+            None if UserRequirement::parse(&format!("{other}{specifier}"), name.into()).is_err() => {
+                out.leave_out_because(
+                    &format!("{package} {version}"),
+                    "it is no requirement of a package on PyPI",
+                );
+            }
             None => out.push(&format!("{other}{specifier}"), name)?,
             Some(CondaName { pypi: Some(pypi), .. }) => out.push(&format!("{pypi}{specifier}"), name)?,
             Some(CondaName { pypi: None, .. }) => {

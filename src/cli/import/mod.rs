@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::error::CliError;
 use super::files;
 use crate::model::request::UserRequirement;
-use crate::model::text::clean;
+use crate::model::text::{clean, without_logins};
 
 /// Imported requirements, in the terms of envlock.toml.
 #[derive(Debug, Default)]
@@ -30,6 +30,8 @@ pub(super) struct Imported {
     pub left_out: Vec<String>,
     /// Whether one of them configures an index.
     pub left_out_index: bool,
+    /// Whether a URL has a login, which would be committed with the manifest.
+    pub has_login: bool,
     /// The folder of the manifest, to which paths are relative.
     pub folder: PathBuf,
 }
@@ -56,6 +58,10 @@ impl Imported {
 
     /// Adds a requirement or a direct reference; paths are relative to `base`.
     fn push_line(&mut self, line: &str, base: &Path, origin: &str) -> Result<(), CliError> {
+        if line.contains("${") {
+            self.leave_out_because(line, "it has an environment variable");
+            return Ok(());
+        }
         match reference::push(self, line, base, origin)? {
             true => Ok(()),
             false => self.push(line, origin),
@@ -63,11 +69,12 @@ impl Imported {
     }
 
     fn leave_out(&mut self, what: &str) {
-        self.left_out.push(format!("`{}` is not supported in envlock.toml", clean(what, 80)));
+        self.left_out
+            .push(format!("`{}` is not supported in envlock.toml", clean(&without_logins(what), 80)));
     }
 
     fn leave_out_because(&mut self, what: &str, why: &str) {
-        self.left_out.push(format!("`{}`: {}", clean(what, 80), clean(why, 200)));
+        self.left_out.push(format!("`{}`: {}", clean(&without_logins(what), 80), clean(why, 200)));
     }
 
     /// Leaves out an item that configures an index.
@@ -81,9 +88,9 @@ impl Imported {
         let name = option.split('=').next().unwrap_or(option);
         match name {
             "-i" | "--index-url" | "--extra-index-url" | "--no-index" | "-f" | "--find-links" => {
-                self.leave_out_index(option);
+                self.leave_out_index(name);
             }
-            _ => self.leave_out(option),
+            _ => self.leave_out(name),
         }
     }
 }

@@ -40,6 +40,8 @@ struct Tool {
     #[serde(default)]
     poetry: Poetry,
     #[serde(default)]
+    pdm: Pdm,
+    #[serde(default)]
     setuptools: toml::Table,
     #[serde(default)]
     hatch: toml::Table,
@@ -59,11 +61,23 @@ struct Uv {
 }
 
 #[derive(Deserialize, Default)]
+#[serde(rename_all = "kebab-case")]
 struct Poetry {
     #[serde(default)]
     dependencies: BTreeMap<String, toml::Value>,
     #[serde(default)]
+    group: BTreeMap<String, toml::Value>,
+    #[serde(default)]
+    dev_dependencies: BTreeMap<String, toml::Value>,
+    #[serde(default)]
     source: Vec<toml::Value>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "kebab-case")]
+struct Pdm {
+    #[serde(default)]
+    dev_dependencies: BTreeMap<String, toml::Value>,
 }
 
 /// Reads a pyproject.toml; `base` is its folder.
@@ -152,6 +166,13 @@ pub(super) fn read(
     }
     if !document.tool.poetry.source.is_empty() {
         out.leave_out_index("[[tool.poetry.source]]");
+    }
+    let poetry_groups = document.tool.poetry.group.keys().map(|group| format!("[tool.poetry.group.{group}]"));
+    let old = (!document.tool.poetry.dev_dependencies.is_empty())
+        .then(|| "[tool.poetry.dev-dependencies]".to_owned());
+    let pdm = document.tool.pdm.dev_dependencies.keys().map(|g| format!("[tool.pdm.dev-dependencies] {g}"));
+    for table in poetry_groups.chain(old).chain(pdm) {
+        out.leave_out_because(&table, "a dependency group");
     }
     for (package, value) in &document.tool.poetry.dependencies {
         poetry(&mut out, package, value, name)?;

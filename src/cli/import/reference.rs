@@ -1,9 +1,10 @@
 //! Direct references in imported files: paths are relative to the file, and a folder is named after its project.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use crate::cli::error::CliError;
-use crate::model::direct::Direct;
+use crate::cli::files;
+use crate::model::direct::{Direct, without_login};
 use crate::sdist::{self, Contents};
 
 use super::Imported;
@@ -15,18 +16,23 @@ use super::Imported;
 pub(super) fn push(out: &mut Imported, line: &str, base: &Path, origin: &str) -> Result<bool, CliError> {
     let line = line.trim();
     let bare = line.strip_prefix("-e").or_else(|| line.strip_prefix("--editable")).unwrap_or(line);
-    let bare = bare.trim_start_matches('=').trim();
     let is_option = bare.len() != line.len();
-    let (name, reference) = match bare.split_once('@') {
+    let bare = bare.trim_start_matches('=').trim();
+    let unquoted = ['"', '\''].iter().find_map(|quote| bare.strip_prefix(*quote)?.strip_suffix(*quote));
+    let bare = unquoted.unwrap_or(bare);
+    let (head, marker) = match bare.split_once(" ;").or_else(|| bare.split_once("; ")) {
+        Some((head, marker)) => (head.trim(), format!(" ; {}", marker.trim())),
+        None => (bare, String::new()),
+    };
+    let (name, reference) = match head.split_once('@') {
         Some((name, reference)) if Direct::is_one(reference) && !name.contains([':', '/']) => {
             (Some(name.trim()), reference.trim())
         }
-        _ => (None, bare),
+        _ => (None, head),
     };
-    let first = reference.split([';', ' ']).next().unwrap_or_default();
-    let (path, extras) = match first.split_once('[') {
-        Some((path, extras)) if first.ends_with(']') => (path, format!("[{extras}")),
-        _ => (first, String::new()),
+    let (path, extras) = match reference.split_once('[') {
+        Some((path, extras)) if reference.ends_with(']') => (path, format!("[{extras}")),
+        _ => (reference, String::new()),
     };
     let is_folder = || path.contains('/') && base.join(path).exists();
     if !(is_option || Direct::is_one(reference) || is_folder()) {
@@ -36,20 +42,32 @@ pub(super) fn push(out: &mut Imported, line: &str, base: &Path, origin: &str) ->
         out.leave_out_because(bare, "it has an environment variable");
         return Ok(true);
     }
-    let Ok(Direct::Path(path)) = Direct::parse(path) else {
-        // A marker and a name are part of the line.
-        out.push(bare, origin)?;
-        return Ok(true);
+    let path = match Direct::parse(path) {
+        Ok(Direct::Path(path)) => path,
+        Ok(_) => {
+            if without_login(reference) != reference {
+                out.has_login = true;
+            }
+            // A marker and a name are part of the line.
+            out.push(bare, origin)?;
+            return Ok(true);
+        }
+        Err(why) if !path.contains("://") && is_folder() => {
+            out.leave_out_because(bare, &why.to_string());
+            return Ok(true);
+        }
+        Err(why) => {
+            out.leave_out_because(&without_login(bare), &why.to_string());
+            return Ok(true);
+        }
     };
     let place = base.join(&path);
-    let stated = match name {
-        Some(name) => Ok(name.split('[').next().unwrap_or(name).trim().to_owned()),
-        None => project_name(&place),
-    };
+    // `demo[extra]`: as written, also before the `@`.
+    let stated = name.map_or_else(|| project_name(&place), |name| Ok(name.to_owned()));
     match stated {
         Ok(project) => {
-            let path = from_folder(&place, &out.folder);
-            out.push(&format!("{project}{extras} @ {path}"), origin)?;
+            let path = files::path_from(&place, &out.folder);
+            out.push(&format!("{project}{extras} @ {path}{marker}"), origin)?;
         }
         Err(why) => out.leave_out_because(bare, &why),
     }
@@ -72,52 +90,11 @@ fn project_name(place: &Path) -> Result<String, String> {
     name.map(|name| name.trim().to_owned()).ok_or_else(|| "its name is not stated".to_owned())
 }
 
-/// A path relative to a folder, with `/` as separator: `./libs/demo`, `../demo`.
-fn from_folder(place: &Path, folder: &Path) -> String {
-    let plain = |path: &Path| -> Vec<String> {
-        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let mut parts = Vec::new();
-        for part in absolute.components() {
-            match part {
-                Component::ParentDir => {
-                    parts.pop();
-                }
-                Component::Normal(part) => parts.push(part.to_string_lossy().into_owned()),
-                _ => {}
-            }
-        }
-        parts
-    };
-    let (place, folder) = (plain(place), plain(folder));
-    let common = place.iter().zip(&folder).take_while(|(a, b)| a == b).count();
-    let up = folder.len() - common;
-    let mut parts = vec![if up == 0 { ".".to_owned() } else { vec![".."; up].join("/") }];
-    parts.extend(place[common..].iter().cloned());
-    parts.join("/")
-}
-
 /// The folder of a file.
 pub(super) fn folder_of(file: &Path) -> PathBuf {
     match file.parent() {
         Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
         Some(parent) => parent.to_owned(),
         None => PathBuf::from("."),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_are_relative_to_the_manifest() {
-        for (place, folder, expected) in [
-            ("/a/b/c", "/a/b", "./c"),
-            ("/a/b", "/a/b", "."),
-            ("/a/x/../d", "/a/b", "../d"),
-            ("/c", "/a/b", "../../c"),
-        ] {
-            assert_eq!(from_folder(Path::new(place), Path::new(folder)), expected, "{place}");
-        }
     }
 }

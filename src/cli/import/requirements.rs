@@ -26,7 +26,7 @@ fn read_into(out: &mut Imported, file: &Path, constraints: bool, depth: usize) -
         return Err(CliError::input(format!("`{}` includes itself", clean(&name, 80))));
     }
     for line in text(file)?.replace("\\\r\n", " ").replace("\\\n", " ").lines() {
-        let line = line.split(" #").next().unwrap_or("").trim();
+        let line = line.split(" #").next().unwrap_or("").split("\t#").next().unwrap_or("").trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
@@ -44,8 +44,7 @@ fn read_into(out: &mut Imported, file: &Path, constraints: bool, depth: usize) -
             out.leave_out_option(line.split_whitespace().next().unwrap_or(line));
             continue;
         }
-        // Hashes belong to the lock.
-        let line = line.split(" --").next().unwrap_or(line).trim();
+        let line = &without_options(out, line);
         if constraints && !is_editable {
             let mut bound = Imported::default();
             bound.push(line, &name)?;
@@ -55,4 +54,23 @@ fn read_into(out: &mut Imported, file: &Path, constraints: bool, depth: usize) -
         }
     }
     Ok(())
+}
+
+/// A requirement without its options. The lock has hashes of its own; a direct reference keeps the stated one.
+pub(super) fn without_options(out: &mut Imported, line: &str) -> String {
+    let mut parts = line.split(" --");
+    let mut requirement = parts.next().unwrap_or(line).trim().to_owned();
+    for option in parts {
+        match option.trim().strip_prefix("hash=sha256:") {
+            Some(digest) if requirement.contains("://") && !requirement.contains(['#', ';']) => {
+                requirement.push_str(&format!("#sha256={}", digest.trim()));
+            }
+            Some(_) => {}
+            None if option.starts_with("hash") => {}
+            None => {
+                out.leave_out_option(&format!("--{}", option.split_whitespace().next().unwrap_or(option)))
+            }
+        }
+    }
+    requirement
 }

@@ -24,7 +24,7 @@ impl Telling<'_, '_> {
             match &node {
                 Node::Package(name) | Node::Build(name) | Node::Extra(name, _) => {
                     if let Some(user) = p.asked.request.find(name) {
-                        let text = crate::model::text::clean(&user.requirement.to_string(), 100);
+                        let text = crate::model::text::clean(&user.line().replace(" @ path:", " @ "), 100);
                         let text = format!("you require {text}");
                         let party = Party::package(&**name);
                         self.asked(Order::Requests, text, party, &user.origin, user.bounds_above());

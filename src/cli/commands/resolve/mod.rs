@@ -82,7 +82,7 @@ pub(super) fn run_in(
         return Ok(exit::YES);
     }
     let preferences: Vec<Preferences> =
-        machines.iter().map(|m| preferences(old.as_ref(), &m.name, args)).collect();
+        machines.iter().map(|m| preferences(old.as_ref(), &m.name, args, &request)).collect();
     let client = match args.stack_only {
         true => None,
         false => Some(fetch::client(global, project, args.index_url.as_deref())?),
@@ -243,7 +243,7 @@ fn locked(
 
 /// The versions that the old lock holds for a target, without those to upgrade. A new target starts from the
 /// old lock's target if that lock has one target.
-fn preferences(old: Option<&Lockfile>, target: &str, args: &SolveArgs) -> Preferences {
+fn preferences(old: Option<&Lockfile>, target: &str, args: &SolveArgs, request: &Request) -> Preferences {
     let all = args.upgrade.iter().any(String::is_empty);
     let held = old.and_then(|lock| {
         let only = || lock.target(None).filter(|_| lock.targets.len() == 1);
@@ -252,6 +252,14 @@ fn preferences(old: Option<&Lockfile>, target: &str, args: &SolveArgs) -> Prefer
     match held {
         Some(held) if !all => {
             let mut preferences = held.preferences();
+            // Another branch or tag means another commit.
+            let before = old.map_or(&[][..], |lock| &lock.request);
+            preferences.commits.retain(|name, _| {
+                let line = request
+                    .find(name)
+                    .map(|user| Request { requirements: vec![user.clone()], ..Request::default() });
+                line.is_some_and(|one| lockfile::request_lines(&one).iter().all(|line| before.contains(line)))
+            });
             for name in &args.upgrade {
                 let name = normalized_name(name);
                 preferences.versions.remove(&name);

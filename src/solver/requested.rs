@@ -1,15 +1,16 @@
 //! Several requested packages: none is sacrificed for another.
 //!
 //! The ranked solve decides torch first, and lets the other requested packages step back: `torch vllm` would give the
-//! newest torch and a vllm of years ago, which had no upper bound yet. So the requested packages are decided one after
-//! the other instead, dependants before what they depend on, each the newest that is still possible. Between packages
-//! that do not depend on each other, the answer is taken in which the largest step back is smaller, counted in minor
-//! lines (x.y).
+//! newest torch and a vllm of years ago, which had no upper bound yet. So a package whose newest release needs an older
+//! release of another requested one is decided before that one, the newest that is still possible. Where all packages
+//! but the stack can be the newest, those that do not depend on the stack step back only if their largest step, counted
+//! in minor lines (x.y), is not larger than that of the stack.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use pep440_rs::Version;
+use pep440_rs::{Version, VersionSpecifiers};
+use pep508_rs::VersionOrUrl;
 
 use super::closure::best_on_any;
 use super::inputs::{Depth, Inputs, allowed_pythons};
@@ -18,22 +19,21 @@ use super::pythons::{Newest, Outcome, attempt, with_all_newest};
 use super::tables::{Tables, is_stack_package};
 use crate::model::request::{Origin, Request, UserRequirement};
 use crate::model::solution::{Need, Solution};
-use crate::model::text::requirement_name;
 use crate::model::version::public;
 use crate::registry::STACK_PACKAGES;
 
 /// Maximum number of additional solves.
-const MAX_SOLVES: usize = 50;
+const MAX_SOLVES: usize = 20;
 /// The newest releases of a package that are tried one by one; of older ones, the newest of each minor line.
-const ONE_BY_ONE: usize = 6;
+const ONE_BY_ONE: usize = 4;
 
 /// A requested package.
 struct Asked {
     name: String,
     /// The releases that the request allows, newest first.
     versions: Vec<Version>,
-    /// What its newest release requires.
-    requires: BTreeSet<String>,
+    /// What its newest release requires of other packages.
+    requires: Vec<(String, VersionSpecifiers)>,
 }
 
 /// Like [`attempt`], but no requested package is sacrificed for another.
@@ -51,83 +51,76 @@ pub(super) fn attempt_fairly<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, d
 
 /// torch or a companion and other packages are requested.
 fn beside_a_stack<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>) -> Result<Outcome, Vec<Need>> {
-    let newest = match with_all_newest(inputs, tables) {
-        Newest::Best(solution) => return Ok(Outcome::Solved(solution)),
-        Newest::Need(needs) => return Err(needs),
-        Newest::OlderStack(solution) => Some(solution),
-        Newest::None => None,
-    };
-    let asked = asked(inputs, tables)?;
-    let reached = match newest {
-        Some(solution) => Some(solution),
-        None => in_order(inputs, tables, &asked, |a, b| a.requires.contains(&b.name))?,
-    };
-    match reached {
-        Some(reached) => compared_with_a_newer_stack(inputs, tables, &asked, reached),
-        None => Ok(attempt(inputs, tables, Depth::Full)),
+    match with_all_newest(inputs, tables) {
+        Newest::Best(solution) => Ok(Outcome::Solved(solution)),
+        Newest::Need(needs) => Err(needs),
+        Newest::OlderStack(solution) => {
+            let asked = asked(inputs, tables)?;
+            compared_with_a_newer_stack(inputs, tables, &asked, solution)
+        }
+        Newest::None => one_after_the_other(inputs, tables),
     }
 }
 
-/// Only packages other than the stack are requested.
+/// The ranked answer, or where it sacrifices packages for others that they depend on, the one in which these are
+/// decided first.
 fn one_after_the_other<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>) -> Result<Outcome, Vec<Need>> {
     let first = match attempt(inputs, tables, Depth::Full) {
         Outcome::Solved(solution) => solution,
         other => return Ok(other),
     };
     let asked = asked(inputs, tables)?;
-    if asked.iter().all(|one| steps_back(one, &first) == 0) {
-        return Ok(Outcome::Solved(first));
-    }
-    let reached = in_order(inputs, tables, &asked, |a, b| depends(&first, &a.name, &b.name))?;
-    let Some(reached) = reached else { return Ok(Outcome::Solved(first)) };
-    // A package that another one requires took its place.
-    let is_sacrificed = asked.iter().any(|one| {
-        steps_back(one, &first) > steps_back(one, &reached)
-            && asked.iter().any(|other| {
-                depends(&reached, &one.name, &other.name) && is_newer(&first, &reached, &other.name)
-            })
-    });
-    let is_better = is_sacrificed || largest_step(&asked, &reached) < largest_step(&asked, &first);
-    Ok(Outcome::Solved(if is_better { reached } else { first }))
+    // The newest release of a package needs an older release of another one than the first answer has.
+    let gives_way_to = |a: &Asked, b: &Asked| {
+        let Some(chosen) = version_of(&first, &b.name).map(public) else { return false };
+        a.requires.iter().filter(|(name, _)| *name == b.name).any(|(_, allowed)| {
+            !allowed.contains(&chosen) && b.versions.iter().any(|v| public(v) < chosen && allowed.contains(v))
+        })
+    };
+    let mut sacrificed: Vec<&Asked> = asked
+        .iter()
+        .filter(|one| !is_stack_package(&one.name) && steps_back(one, &first) > 0)
+        // What the old lock holds is kept where it fits.
+        .filter(|one| !inputs.preferences.versions.contains_key(&one.name))
+        .filter(|one| asked.iter().any(|other| gives_way_to(one, other)))
+        .collect();
+    sacrificed
+        .sort_by_key(|one| asked.iter().filter(|other| depends(&first, &other.name, &one.name)).count());
+    Ok(Outcome::Solved(in_order(inputs, tables, &sacrificed, first)?))
 }
 
-/// Decides the requested packages other than the stack one after the other, dependants first, each the newest that is
-/// still possible. `None` if one of them has no release that is possible.
+/// Decides packages one after the other, each the newest that is still possible. None of them gets older than in the
+/// first answer.
 fn in_order<'a>(
     inputs: &Inputs<'a>,
     tables: &Rc<Tables<'a>>,
-    asked: &[Asked],
-    requires: impl Fn(&Asked, &Asked) -> bool,
-) -> Result<Option<Box<Solution>>, Vec<Need>> {
-    let mut order: Vec<&Asked> = asked.iter().filter(|one| !is_stack_package(&one.name)).collect();
-    order.sort_by_key(|one| asked.iter().filter(|other| requires(other, one)).count());
-    // What the old lock holds is kept where it fits.
-    order.retain(|one| !inputs.preferences.versions.contains_key(&one.name));
+    order: &[&Asked],
+    first: Box<Solution>,
+) -> Result<Box<Solution>, Vec<Need>> {
     let mut solves = 0;
-    let mut best: Option<Box<Solution>> = None;
+    let mut best = first;
     let mut request = inputs.request.clone();
     for one in order {
-        let reached = best.as_deref().and_then(|solution| version_of(solution, &one.name)).cloned();
-        for version in tried(&one.versions) {
-            if reached.as_ref() == Some(version) || solves == MAX_SOLVES {
-                break;
+        let Some(reached) = version_of(&best, &one.name).cloned() else { continue };
+        for version in tried(&one.versions).take_while(|version| **version > reached) {
+            if solves == MAX_SOLVES {
+                return Ok(best);
             }
             let mut pinned = request.clone();
             bound(&mut pinned, &one.name, "==", version);
             solves += 1;
             match attempt(&Inputs { request: &pinned, ..*inputs }, tables, Depth::Full) {
                 Outcome::Solved(solution) => {
-                    best = Some(solution);
+                    best = solution;
                     break;
                 }
                 Outcome::Need(needs) => return Err(needs),
                 Outcome::Impossible | Outcome::TooLong => {}
             }
         }
-        let Some(version) = best.as_deref().and_then(|solution| version_of(solution, &one.name)) else {
-            return Ok(None);
-        };
-        bound(&mut request, &one.name, "==", version);
+        if let Some(version) = version_of(&best, &one.name) {
+            bound(&mut request, &one.name, "==", version);
+        }
     }
     Ok(best)
 }
@@ -185,7 +178,7 @@ fn asked<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>) -> Result<Vec<Asked>,
         if out.iter().any(|one| one.name == name) || inputs.universe.direct(&name).is_some() {
             continue;
         }
-        let (mut versions, mut requires) = (Vec::new(), BTreeSet::new());
+        let (mut versions, mut requires) = (Vec::new(), Vec::new());
         let admitted = problem.matching(&name, user.specifiers());
         if let (Some(table), Ok(set)) = (problem.stack.get(name.as_str()), &admitted) {
             let is_possible = |i: u32| table.builds_of(i).iter().any(|build| problem.machine_allows(build));
@@ -202,7 +195,14 @@ fn asked<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>) -> Result<Vec<Asked>,
             versions.extend(usable.map(|i| newest[i].release.version.clone()));
             let metadata = newest.last().map(|candidate| problem.metadata_of(candidate, &name));
             if let Some(Ok(Ok(metadata))) = metadata {
-                requires.extend(metadata.lines().map(requirement_name));
+                let environment = problem.pythons.environments.last();
+                let lines = environment.into_iter().flat_map(|e| metadata.requirements(e, &[])).flatten();
+                requires.extend(lines.filter_map(|(requirement, _)| match &requirement.version_or_url {
+                    Some(VersionOrUrl::VersionSpecifier(s)) => {
+                        Some((requirement.name.to_string(), s.clone()))
+                    }
+                    _ => None,
+                }));
             }
         }
         out.push(Asked { name, versions, requires });

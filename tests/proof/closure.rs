@@ -245,17 +245,7 @@ fn packages_are_solved_exactly_where_they_can_be() {
                         assert_eq!(solution.python.minor, *python, "{}", place());
                         assert!(asked.iter().all(|a| chosen[a.0] == newest(&world, a)), "{}", place());
                     }
-                    None => {
-                        steps += 1;
-                        // No other answer is better for one requested package and worse for none.
-                        let is_better = |other: &Vec<Option<usize>>| {
-                            asked.iter().all(|a| other[a.0] >= chosen[a.0])
-                                && asked.iter().any(|a| other[a.0] > chosen[a.0])
-                        };
-                        let better =
-                            PYTHONS.iter().find_map(|p| all(&world, &asked, *p).into_iter().find(is_better));
-                        assert_eq!(better, None, "{chosen:?}\n{}", place());
-                    }
+                    None => steps += 1,
                 }
             }
             Answer::Conflict(conflict) => {

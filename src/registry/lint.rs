@@ -454,7 +454,8 @@ impl Linter {
             let words: Vec<Placed<SurroundingWords>> = self.rows(file, "surroundings");
             self.ordered(&words, |r| (r.surrounding, Reverse(r.words.len())));
         }
-        if let Some(file) = self.require(registry, "packages.toml") {
+        // A registry of an older program has no such file.
+        if let Some(file) = registry.files().iter().find(|file| file.path == "packages.toml") {
             let sources: Vec<Placed<SourcePackage>> = self.rows(file, "source_package");
             self.ordered(&sources, |r| r.package.clone());
             let backports: Vec<Placed<Backport>> = self.rows(file, "backport");

@@ -269,7 +269,9 @@ impl Registry {
 
     fn packages(&self) -> &PackageRows {
         self.packages.get_or_init(|| {
-            let file: schema::PackagesFile = self.file("packages.toml").expect("the registry was checked");
+            let Some(file) = self.file::<schema::PackagesFile>("packages.toml") else {
+                return PackageRows::default();
+            };
             PackageRows {
                 sources: sorted(file.source_package, |r: &SourcePackage| r.package.clone()),
                 backports: sorted(file.backport, |r: &Backport| r.package.clone()),

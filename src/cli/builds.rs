@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::error::CliError;
 use crate::model::request::{Limit, Origin, PythonAllowed, PythonRequest, Request, UserRequirement};
-use crate::model::solution::{Answer, ChosenPackage, Solution};
+use crate::model::solution::{Answer, ChosenPackage, Note, Solution};
 use crate::model::source::BuildRequirement;
 use crate::model::text::requirement_name;
 use crate::model::wheel::Python;
@@ -16,9 +16,8 @@ pub(super) type Solve<'s> = dyn FnMut(&Request) -> Result<Answer, CliError> + 's
 type Solved = BTreeMap<String, ChosenPackage>;
 
 /// Adds the solved build requirements to the packages of a solution that are built. All builds get the same versions if
-/// possible, since constraints apply to all; else each its own.
-///
-/// Returns the packages whose build requirements have no solution.
+/// possible, since constraints apply to all; else each its own. A package whose build requirements have no solution is
+/// named in a note.
 ///
 /// # Errors
 /// If the index does not answer.
@@ -26,17 +25,16 @@ pub(super) fn lock(
     solution: &mut Solution,
     request: &Request,
     solve: &mut Solve<'_>,
-) -> Result<Vec<String>, CliError> {
+) -> Result<(), CliError> {
     let python = solution.python;
     let builds = solution.packages.iter().filter_map(|package| package.build.as_ref());
     let mut all: Vec<String> = builds.flat_map(|build| build.asks.clone()).collect();
     all.sort();
     all.dedup();
     if all.is_empty() {
-        return Ok(Vec::new());
+        return Ok(());
     }
     let common = requirements(&all, request, python, solve)?;
-    let mut failed = Vec::new();
     for package in &mut solution.packages {
         let Some(build) = &mut package.build else { continue };
         let own = match &common {
@@ -45,10 +43,14 @@ pub(super) fn lock(
         };
         match common.as_ref().or(own.as_ref()) {
             Some(solved) => build.requires = reachable(solved, &build.asks),
-            None => failed.push(package.name.clone()),
+            None => {
+                let name = &package.name;
+                let text = format!("what the build of {name} requires has no solution, so it is not locked");
+                solution.notes.push(Note { text, source: None });
+            }
         }
     }
-    Ok(failed)
+    Ok(())
 }
 
 /// The packages that satisfy the lines; `None` if there is no solution.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use pep508_rs::MarkerEnvironment;
 use sha2::{Digest, Sha256};
 
 use super::error::CliError;
@@ -22,19 +23,36 @@ pub(super) fn requirements(request: &Request) -> impl Iterator<Item = &UserRequi
     request.requirements.iter().filter(|user| user.direct().is_some())
 }
 
-/// Adds the packages of direct references to the universe, if they are not there yet. A repository keeps the commit of
-/// the old lock.
+/// Adds the packages of direct references to the universe, if they are not there yet and their marker holds in one of the
+/// environments. A repository keeps the commit of the old lock.
 ///
 /// # Errors
-/// If a server or repository does not answer, a file is not what the reference states, or metadata cannot be read.
+/// If two references of one package apply, a server or repository does not answer, a file is not what the reference states, or metadata cannot be read.
 pub(super) fn add(
     client: &IndexClient,
     universe: &mut Universe,
     request: &Request,
     preferences: &Preferences,
+    environments: &[MarkerEnvironment],
 ) -> Result<(), CliError> {
-    for user in requirements(request) {
+    let applies = |user: &&UserRequirement| {
+        environments.iter().any(|environment| user.requirement.marker.evaluate(environment, &[]))
+    };
+    let applicable: Vec<&UserRequirement> = requirements(request).filter(applies).collect();
+    for user in &applicable {
         let name = user.requirement.name.to_string();
+        let is_other = |other: &&&UserRequirement| {
+            other.requirement.name == user.requirement.name && other.direct() != user.direct()
+        };
+        if let Some(other) = applicable.iter().find(is_other) {
+            let hint = "name one Python, so that one of their markers applies: `--python 3.11`";
+            return Err(CliError::usage(format!(
+                "`{name}` has two direct references: `{}` and `{}`",
+                user.line(),
+                other.line()
+            ))
+            .hint(hint));
+        }
         let Some(direct) = user.direct().filter(|_| universe.direct(&name).is_none()) else { continue };
         let found = match &direct {
             Direct::Archive { url, sha256 } => archive(client, &name, url, sha256.as_deref())?,

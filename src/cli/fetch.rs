@@ -18,7 +18,7 @@ use crate::model::solution::{Answer, Need, Note, Solution};
 use crate::model::wheel::Python;
 use crate::registry::Registry;
 use crate::registry::STACK_PACKAGES;
-use crate::solver::{Catalogue, Depth, Inputs, Universe, solve};
+use crate::solver::{Catalogue, Depth, Inputs, Universe, allowed_pythons, solve};
 
 /// Limit of rounds, above what any real request needs.
 const MAX_ROUNDS: usize = 400;
@@ -66,7 +66,10 @@ pub(super) fn solve_full(
     printer: &Printer,
 ) -> Result<Answer, CliError> {
     let catalogue = Catalogue::new(registry, host.system.platform);
-    direct::add(client, universe, request, preferences)?;
+    let platform = host.system.platform;
+    let pythons = allowed_pythons(registry, request);
+    let environments: Vec<_> = pythons.into_iter().map(|p| marker_environment(p, platform)).collect();
+    direct::add(client, universe, request, preferences, &environments)?;
     let guess = guess(&catalogue, registry, host, request, preferences);
     let bar = printer.progress("reading the index");
     // Indexes that did not answer during the search for ways out of a conflict.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{ExportError, in_two_steps, installable};
+use super::{ExportError, in_two_steps, installable, without_hash};
 use crate::lockfile::Target;
 use crate::model::platform::Os;
 use crate::model::version::cuda_short;
@@ -12,7 +12,10 @@ use crate::model::version::cuda_short;
 /// # Errors
 /// See [`ExportError`]; also if a framework needs CUDA from the base image and `base` is `None`.
 pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportError> {
-    let (_, built) = in_two_steps(installable(target)?);
+    let (first, built) = in_two_steps(installable(target)?);
+    if let Some(package) = without_hash(&first).first() {
+        return Err(ExportError::Unsupported { package: (*package).to_owned(), from: "git or a folder" });
+    }
     if let Some(package) = built.first() {
         return Err(ExportError::Unsupported {
             package: package.name.clone(),

@@ -61,20 +61,12 @@ pub fn read(
         why,
     };
     let folder = tempfile::tempdir().map_err(|e| failed(e.to_string()))?;
-    let git = |arguments: &[&str], limit: u64| run(folder.path(), arguments, limit);
+    let git = |arguments: &[&str], limit: u64| run(folder.path(), repository, arguments, limit);
     let told = |error: Failure| match error {
         Failure::NoGit => GitError::NoGit(shown_repository(repository)),
         Failure::Other(why) => failed(why),
     };
     git(&["init", "--quiet", "--bare", "."], MAX_TEXT).map_err(told)?;
-    // Blobs are fetched when they are read: a repository with weights or videos stays cheap.
-    for (key, value) in [
-        ("remote.origin.url", repository),
-        ("remote.origin.promisor", "true"),
-        ("remote.origin.partialclonefilter", "blob:none"),
-    ] {
-        git(&["config", key, value], MAX_TEXT).map_err(told)?;
-    }
     let fetch = |what: &str, depth: bool| {
         let mut arguments =
             vec!["fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--filter=blob:none"];
@@ -124,10 +116,26 @@ enum Failure {
     Other(String),
 }
 
-/// Runs git in a folder; the first `limit` bytes that it prints.
-fn run(folder: &Path, arguments: &[&str], limit: u64) -> Result<Vec<u8>, Failure> {
-    let mut child = Command::new("git")
-        .args(["-c", "core.hooksPath=/dev/null", "-c", "protocol.ext.allow=never"])
+/// Runs git in a folder; the first `limit` bytes that it prints. The remote `origin` is the repository: configured by
+/// variables, because arguments are visible to other users and the URL may have a login.
+fn run(folder: &Path, repository: &str, arguments: &[&str], limit: u64) -> Result<Vec<u8>, Failure> {
+    let mut command = Command::new("git");
+    // Blobs are fetched when they are read: a repository with weights or videos stays cheap.
+    let configuration = [
+        ("remote.origin.url", repository),
+        ("remote.origin.promisor", "true"),
+        ("remote.origin.partialclonefilter", "blob:none"),
+        ("core.hooksPath", "/dev/null"),
+        ("protocol.ext.allow", "never"),
+    ];
+    command.env("GIT_CONFIG_COUNT", configuration.len().to_string());
+    for (i, (key, value)) in configuration.into_iter().enumerate() {
+        command.env(format!("GIT_CONFIG_KEY_{i}"), key).env(format!("GIT_CONFIG_VALUE_{i}"), value);
+    }
+    if std::env::var_os("GIT_SSH_COMMAND").is_none() {
+        command.env("GIT_SSH_COMMAND", "ssh -o BatchMode=yes");
+    }
+    let mut child = command
         .args(arguments)
         .current_dir(folder)
         .env("GIT_TERMINAL_PROMPT", "0")
@@ -135,7 +143,6 @@ fn run(folder: &Path, arguments: &[&str], limit: u64) -> Result<Vec<u8>, Failure
         .env("GIT_DIR", folder)
         .env_remove("GIT_WORK_TREE")
         .env_remove("GIT_INDEX_FILE")
-        .env("GIT_SSH_COMMAND", "ssh -o BatchMode=yes")
         .env("LC_ALL", "C")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -47,7 +47,7 @@ pub fn names_targets(lines: &[String]) -> bool {
 pub fn request_lines(request: &Request) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     lines.extend(request.requirements.iter().map(|r| format!("{PACKAGE} {}", r.line())));
-    lines.extend(request.constraints.iter().map(|r| format!("{CONSTRAINT} {}", r.requirement)));
+    lines.extend(request.constraints.iter().map(|r| format!("{CONSTRAINT} {}", r.line())));
     let mut add = |key: &str, origin: &Origin, value: &dyn std::fmt::Display| {
         let kind = if origin.is_option() { "option " } else { "" };
         lines.push(format!("{kind}{key} {value}"));
@@ -79,7 +79,7 @@ pub fn request_lines(request: &Request) -> Vec<String> {
     if let Some(limit) = &request.strict_metadata {
         add(METADATA, &limit.origin, &STRICT);
     }
-    lines.extend(request.overrides.iter().map(|r| format!("{OVERRIDE} {}", r.requirement)));
+    lines.extend(request.overrides.iter().map(|r| format!("{OVERRIDE} {}", r.line())));
     for row in &request.metadata {
         let version = row.version.as_ref().map_or("*".to_owned(), ToString::to_string);
         let requires = serde_json::to_string(&row.requires).unwrap_or_default();

@@ -79,9 +79,7 @@ impl Direct {
             url::Url::parse(url).map_err(|_| InvalidDirect("its URL is not valid"))?;
             return Ok(Direct::Archive { url: url.to_owned(), sha256: stated.map(str::to_ascii_lowercase) });
         }
-        if text.contains("://")
-            || text.contains('+') && text.split('+').next() != Some(text) && text.contains(':')
-        {
+        if text.contains("://") || text.contains('+') && text.contains(':') {
             return Err(InvalidDirect("supported are https, http, `git+` and paths"));
         }
         Ok(Direct::Path(text.to_owned()))

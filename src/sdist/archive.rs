@@ -210,7 +210,7 @@ fn describes(path: &str) -> bool {
     let mut parts = path.rsplit('/');
     let name = parts.next().unwrap_or_default();
     match parts.next() {
-        None => matches!(name, "PKG-INFO" | "pyproject.toml" | "setup.py" | "setup.cfg" | "requirements.txt"),
+        None => matches!(name, "PKG-INFO" | "pyproject.toml" | "setup.py" | "setup.cfg"),
         // `name.egg-info/`, `src/name.egg-info/`.
         Some(folder) => {
             folder.ends_with(".egg-info")

@@ -103,8 +103,7 @@ pub fn read(contents: &Contents) -> Result<SourceTree, Unreadable> {
         } else if pyproject.states_elsewhere
             || contents.text("setup.cfg").is_some_and(|text| text.contains("install_requires"))
         {
-            // Of these files only the static tables of `pyproject.toml` are read.
-            unknown = Some("its pyproject.toml or setup.cfg takes them from other places".to_owned());
+            unknown = Some("they are in setup.cfg or dynamic, which envlock does not read".to_owned());
             extras = Vec::new();
             python = None;
         } else if let Some(stated) = setup_py.as_ref().and_then(|setup| setup.stated.clone()) {

@@ -11,6 +11,7 @@ use super::node::{Node, Selected};
 use super::problem::{Candidate, Problem};
 use super::rank::StackQuality;
 use super::tables::is_stack_package;
+use super::universe::DIRECT;
 use crate::compatibility::{CPU, Policy, required_driver, with_code_of};
 use crate::model::choice::Choice;
 use crate::model::evidence::Evidence;
@@ -81,7 +82,8 @@ fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) 
             .map(|f| ChosenFile {
                 name: f.filename.clone(),
                 sha256: f.sha256.clone(),
-                hash_computed: false,
+                // Of a direct reference, only a file that was downloaded has a size.
+                hash_computed: candidate.index == DIRECT && f.size.is_some(),
                 size: f.size,
             })
             .collect();

@@ -50,7 +50,7 @@ pub struct Inputs<'a> {
 }
 
 /// The Python series that the request allows, oldest first.
-pub(super) fn allowed_pythons(registry: &Registry, request: &Request) -> Vec<Python> {
+pub fn allowed_pythons(registry: &Registry, request: &Request) -> Vec<Python> {
     let known = registry.pythons().iter().map(|minor| Python::new(*minor));
     match request.python.as_ref().map(|p| &p.allowed) {
         None => known.collect(),

@@ -100,6 +100,18 @@ fn a_server_that_does_not_answer_is_named() {
         "{}",
         run.shown()
     );
+    // A reference whose marker does not hold is not read; two that hold are a mistake.
+    context.write(
+        "envlock.toml",
+        "[project]\ndependencies = [\"requests\", \"demo @ http://127.0.0.1:9/d.whl ; sys_platform == 'win32'\"]\n",
+    );
+    context.run(&[&["resolve"], &MACHINE[..]].concat()).expect(0);
+    context.write(
+        "envlock.toml",
+        "[project]\ndependencies = [\"demo @ http://127.0.0.1:9/a.whl\", \"demo @ http://127.0.0.1:9/b.whl\"]\n",
+    );
+    let run = context.run(&[&["resolve"], &MACHINE[..]].concat()).expect(2);
+    assert!(run.flat().contains("`demo` has two direct references"), "{}", run.shown());
     for wrong in ["mine @ hg+https://h/x", "mine @ git+ext::sh", "x @ git+https://h/o/x@--upload-pack=y"] {
         manifest(&context, wrong);
         let run = context.run(&[&["resolve"], &MACHINE[..]].concat()).expect(2);

@@ -755,6 +755,8 @@ fn no_requested_package_is_sacrificed_for_another() {
     all.push(("pypi", wheel("engine", "0.2").needs("torch>=2.0")));
     all.push(("pypi", wheel("engine", "0.9").needs("torch==2.10.0")));
     all.push(("pypi", wheel("engine", "1.0").needs("torch==2.10.0").needs("idna>=99")));
+    all.push(("pypi", wheel("follower", "1.0").needs("torch>=2.0")));
+    all.push(("pypi", wheel("follower", "2.0").needs("torch==2.10.0")));
     let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
     let context = TestContext::with_index(&server);
     let machine = ["--gpu", "H200", "--driver", "580.159.04"];
@@ -762,6 +764,11 @@ fn no_requested_package_is_sacrificed_for_another() {
         let run = context.run(&[&["resolve", "--force"], &packages[..], &machine[..]].concat()).expect(0);
         assert!(run.flat().contains("torch 2.10.0") && run.flat().contains("engine 0.9"), "{}", run.shown());
     }
+    // All but the stack can be the newest: one that does not depend on it does not step back either.
+    let run =
+        context.run(&[&["resolve", "--force", "torch", "follower", "idna"], &machine[..]].concat()).expect(0);
+    assert!(run.flat().contains("torch 2.10.0") && run.flat().contains("idna 3.11"), "{}", run.shown());
+    context.run(&[&["resolve", "--force", "engine", "torch"], &machine[..]].concat()).expect(0);
     // What is locked stays.
     let lock = context.read("envlock.lock");
     context.run(&[&["resolve", "engine", "torch"], &machine[..]].concat()).expect(0);

@@ -198,3 +198,46 @@ fn a_damaged_archive_is_named() {
     let run = context.run(&resolve(&["demo"], &[])).expect(1);
     assert!(run.flat().contains("it has two files `PKG-INFO`"), "{}", run.shown());
 }
+
+#[test]
+fn a_python_that_would_need_an_old_source_is_not_chosen() {
+    // `dep` has wheels for 3.12 only; its old release, without wheels, installs anywhere.
+    let newest = wheel("dep", "2.0").tags("cp312-cp312-manylinux_2_17_x86_64");
+    let old = wheel("dep", "0.1").source(&plain("ext_modules=[1]"));
+    let (_server, context) = index(vec![wheel("demo", "1.0").needs("dep"), newest, old]);
+    let run = context.run(&["resolve", "demo", "--gpu", "H200", "--driver", "580.159.04"]).expect(0);
+    assert!(run.flat().contains("python 3.12"), "{}", run.shown());
+    assert!(context.read("envlock.lock").contains("dep-2.0-cp312"), "{}", run.shown());
+}
+
+#[test]
+fn backports_are_left_out_or_named() {
+    let demo = wheel("demo", "1.0").needs("enum34").needs("idna").source(&plain(""));
+    let (_server, context) = index(vec![demo, wheel("enum34", "1.1.10")]);
+    context.run(&resolve(&["demo"], &[])).expect(0);
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains("name = \"idna\"") && !lock.contains("enum34"), "{lock}");
+    let run = context.run(&resolve(&["enum34"], &[])).expect(1);
+    let expected = "enum34 1.1.10 is a backport of `enum`, which Python 3.4 and newer have";
+    assert!(run.flat().contains(expected), "{}", run.shown());
+}
+
+#[test]
+fn overrides_replace_what_packages_require() {
+    let (_server, context) = index(vec![wheel("demo", "1.0").needs("idna>=99")]);
+    context.write("envlock.toml", "[project]\ndependencies = [\"demo\"]\n");
+    context.run(&resolve(&[], &[])).expect(1);
+    context.write(
+        "envlock.toml",
+        "[project]\ndependencies = [\"demo\"]\n[resolve]\noverrides = [\"idna>=3\"]\n",
+    );
+    context.run(&resolve(&[], &[])).expect(0);
+    assert!(context.read("envlock.lock").contains("\"override idna>=3\""));
+    context.run(&["resolve", "--locked"]).expect(0);
+    for table in ["[resolve]\noverrides", "[project]\nconstraints"] {
+        context.write("envlock.toml", &format!("{table} = [\"idna @ https://me:secret@h.example/i.whl\"]\n"));
+        let run = context.run(&resolve(&[], &[])).expect(2);
+        assert!(run.flat().contains("cannot bound versions"), "{}", run.shown());
+        assert!(!run.shown().contains("secret"), "{}", run.shown());
+    }
+}

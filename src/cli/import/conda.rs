@@ -28,11 +28,12 @@ pub(super) fn environment(
         let message = e.to_string();
         CliError::input(format!("{}: {}", clean(name, 80), clean(message.lines().next().unwrap_or(""), 200)))
     })?;
+    let registry = Registry::embedded();
     for dependency in document.dependencies.unwrap_or_default() {
         match dependency {
             serde_json::Value::String(spec) => {
                 let (package, version) = split(&spec);
-                conda(&mut out, package, version, name)?;
+                conda(&mut out, &registry, package, version, name)?;
             }
             // `- pip:` and its list, which may be empty.
             serde_json::Value::Object(map) => {
@@ -92,12 +93,13 @@ struct Pixi {
 /// Reads a pixi.toml.
 pub(super) fn pixi(mut out: Imported, text: &str, name: &str) -> Result<Imported, CliError> {
     let document: Pixi = toml::from_str(text).map_err(|e| unreadable(name, text, &e))?;
+    let registry = Registry::embedded();
     let version = |value: &toml::Value| -> Option<String> {
         value.as_str().or_else(|| value.get("version")?.as_str()).map(str::to_owned)
     };
     for (package, value) in &document.dependencies {
         match version(value) {
-            Some(version) => conda(&mut out, package, &version, name)?,
+            Some(version) => conda(&mut out, &registry, package, &version, name)?,
             None => out.leave_out(&format!("[dependencies] {package}")),
         }
     }
@@ -132,7 +134,13 @@ fn split(spec: &str) -> (&str, &str) {
 }
 
 /// Imports one conda package. CUDA and cuDNN packages become limits of the stack, because torch's wheels need them.
-fn conda(out: &mut Imported, package: &str, version: &str, name: &str) -> Result<(), CliError> {
+fn conda(
+    out: &mut Imported,
+    registry: &Registry,
+    package: &str,
+    version: &str,
+    name: &str,
+) -> Result<(), CliError> {
     let Some(specifier) = specifier(version) else {
         out.leave_out(&format!("{package} {version}"));
         return Ok(());
@@ -148,7 +156,7 @@ fn conda(out: &mut Imported, package: &str, version: &str, name: &str) -> Result
         "cudnn" if !specifier.is_empty() => out.limits.push(("cudnn", bare(&specifier))),
         "cudnn" => {}
         "pytorch" | "pytorch-gpu" => out.push(&format!("torch{specifier}"), name)?,
-        other => match Registry::embedded().conda_name(other) {
+        other => match registry.conda_name(other) {
             None if UserRequirement::parse(&format!("{other}{specifier}"), name.into()).is_err() => {
                 out.leave_out_because(
                     &format!("{package} {version}"),

@@ -52,12 +52,8 @@ pub(super) fn push(out: &mut Imported, line: &str, base: &Path, origin: &str) ->
             out.push(bare, origin)?;
             return Ok(true);
         }
-        Err(why) if !path.contains("://") && is_folder() => {
-            out.leave_out_because(bare, &why.to_string());
-            return Ok(true);
-        }
         Err(why) => {
-            out.leave_out_because(&without_login(bare), &why.to_string());
+            out.leave_out_because(bare, &why.to_string());
             return Ok(true);
         }
     };

@@ -48,7 +48,10 @@ fn read_into(out: &mut Imported, file: &Path, constraints: bool, depth: usize) -
         if constraints && !is_editable {
             let mut bound = Imported::default();
             bound.push(line, &name)?;
-            out.constraints.push(line.to_owned());
+            match bound.requirements.iter().any(|(_, parsed)| parsed.direct().is_some()) {
+                true => out.leave_out_because(line, "a direct reference cannot bound versions"),
+                false => out.constraints.push(line.to_owned()),
+            }
         } else {
             out.push_line(line, &super::reference::folder_of(file), &name)?;
         }

@@ -141,6 +141,9 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
                 out.push(requirement(item.as_ref(), name).map_err(|m| source.error(item.span().start, &m))?);
             }
         }
+        for item in &project.constraints {
+            bound(item.as_ref(), name).map_err(|m| source.error(item.span().start, &m))?;
+        }
     }
     if let Some(list) = raw.stack.remove("ignore-gpus") {
         manifest.request.ignored_gpus =
@@ -165,7 +168,7 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
             manifest.request.no_sources = Some(Limit { value: (), origin: name.into() });
         }
         for item in &resolve.overrides {
-            let parsed = requirement(item.as_ref(), name).map_err(|m| source.error(item.span().start, &m))?;
+            let parsed = bound(item.as_ref(), name).map_err(|m| source.error(item.span().start, &m))?;
             manifest.request.overrides.push(parsed);
         }
     }
@@ -200,6 +203,15 @@ fn stated_metadata(row: &RawMetadata, origin: &str) -> Result<StatedMetadata, St
 /// One requirement of a manifest.
 fn requirement(text: &str, origin: &str) -> Result<UserRequirement, String> {
     UserRequirement::parse(text, origin.into()).map_err(|e| e.to_string())
+}
+
+/// A requirement that only bounds versions: a constraint or an override.
+fn bound(text: &str, origin: &str) -> Result<UserRequirement, String> {
+    let parsed = requirement(text, origin)?;
+    match parsed.direct() {
+        Some(direct) => Err(format!("`{direct}` is a direct reference, which cannot bound versions")),
+        None => Ok(parsed),
+    }
 }
 
 /// A limit on Python of a manifest.

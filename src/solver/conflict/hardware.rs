@@ -347,6 +347,33 @@ impl Telling<'_, '_> {
             .collect()
     }
 
+    /// Why a package that is not a wheel fits some Pythons only: a backport of the standard library, or the
+    /// `Requires-Python` of its source distributions.
+    fn pythons_of_source(&self, name: &str, node: &Node, set: &Set) -> Option<String> {
+        let p = self.problem;
+        let named = p.name_versions(node, set);
+        let is_one = p.versions(node, set).len() == 1;
+        if let Some(row) = p.registry.backport(name) {
+            let is = if is_one { "is a backport" } else { "are backports" };
+            return Some(format!(
+                "{named} {is} of `{}`, which Python {} and newer have",
+                row.module, row.python
+            ));
+        }
+        let candidates = p.candidates(name).ok()?;
+        let mut members = p.members(node, set).into_iter().map(|i| &candidates[i as usize]);
+        if !members.all(|candidate| p.source(candidate).is_some()) {
+            return None;
+        }
+        let series = self.series_with_wheels(name, node, set);
+        let series: Vec<String> = series.iter().map(|m| format!("3.{}", m.trim_start_matches('0'))).collect();
+        let is = if is_one { "is" } else { "are" };
+        Some(match series.is_empty() {
+            true => format!("{named} {is} not for Python {}", span(&p.pythons.series)),
+            false => format!("{named} {is} for Python {}", span(&series)),
+        })
+    }
+
     pub(super) fn pythons(&mut self) {
         let p = self.problem;
         let parents: Vec<(Node, Set)> =
@@ -355,6 +382,13 @@ impl Telling<'_, '_> {
         for (parent, set) in parents {
             let Some(party) = parent.party() else { continue };
             if !told.insert(party.clone()) {
+                continue;
+            }
+            if let Node::Package(name) = &parent
+                && !is_stack_package(name)
+                && let Some(text) = self.pythons_of_source(name, &parent, &set)
+            {
+                self.say(Order::Wheels, text, &[party, Party::Python], "index");
                 continue;
             }
             let versions = p.versions(&parent, &set);

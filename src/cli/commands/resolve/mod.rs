@@ -16,16 +16,14 @@ use crate::cli::settings::{self, Project};
 use crate::cli::view::{LockState, Resolution};
 use crate::cli::{builds, conflict, fetch, files, lock};
 use crate::export;
-use crate::index::IndexClient;
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::level::Level;
 use crate::model::request::{Preferences, Request};
-use crate::model::solution::{Note, Solution};
 use crate::model::text::normalized_name;
 use crate::registry::Registry;
 use crate::solver::{Joint, JointAnswer, Member, Universe, solve_stack};
 
-use machines::{Machine, machines};
+use machines::machines;
 use stack_only::Beside;
 
 pub(super) fn run(
@@ -124,7 +122,14 @@ pub(super) fn run_in(
         }
     };
     if let Some(client) = &client {
-        lock_builds(&mut solutions, &machines, &preferences, &request, client, &registry, printer)?;
+        let mut universe = Universe::default();
+        for ((solution, machine), preferences) in solutions.iter_mut().zip(&machines).zip(&preferences) {
+            let held = preferences.for_builds();
+            let mut solve = |asked: &Request| {
+                fetch::solve_full(client, &mut universe, &registry, &machine.host, asked, &held, printer)
+            };
+            builds::lock(solution, &request, &mut solve)?;
+        }
     }
     let level = if args.stack_only { Level::Stack } else { Level::Full };
     let targets = machines
@@ -159,30 +164,6 @@ pub(super) fn run_in(
         report_stale_environment_files(project, old.as_ref(), &written, printer);
     }
     Ok(exit::YES)
-}
-
-/// Locks what the source distributions of the solutions require to be built.
-fn lock_builds(
-    solutions: &mut [Solution],
-    machines: &[Machine],
-    preferences: &[Preferences],
-    request: &Request,
-    client: &IndexClient,
-    registry: &Registry,
-    printer: &Printer,
-) -> Result<(), CliError> {
-    let mut universe = Universe::default();
-    for ((solution, machine), preferences) in solutions.iter_mut().zip(machines).zip(preferences) {
-        let held = preferences.for_builds();
-        let mut solve = |asked: &Request| {
-            fetch::solve_full(client, &mut universe, registry, &machine.host, asked, &held, printer)
-        };
-        for package in builds::lock(solution, request, &mut solve)? {
-            let text = format!("what the build of {package} requires has no solution: it is not locked");
-            solution.notes.push(Note { text, source: None });
-        }
-    }
-    Ok(())
 }
 
 /// Reads the project's lock. An unreadable lock is an error, because it names the machine that the project is

@@ -13,6 +13,7 @@ pub mod locate;
 mod ranged;
 mod remote_wheel;
 mod simple;
+mod sources;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -270,7 +271,7 @@ impl IndexClient {
         url: &str,
         sha256: Option<&str>,
     ) -> Result<(CoreMetadata, RawFile), IndexError> {
-        crawl::read_direct(self, name, url, sha256)
+        sources::read_direct(self, name, url, sha256)
     }
 
     /// Sizes in bytes, by file name, of files whose pages do not state them: from the cache, or by HEAD

@@ -81,6 +81,8 @@ pub struct SourceFacts {
     pub needs: Vec<String>,
     /// What its build requires, as PEP 508 requirements: `[build-system] requires`, else setuptools and wheel.
     pub requires: Vec<String>,
+    /// The modules that its `setup.py` imports at the top level, whether or not `requires` brings them.
+    pub modules: Vec<String>,
     /// Why its requirements cannot be known without running it, one phrase; the lines of the metadata are then those
     /// that its author published.
     pub unknown: Option<String>,

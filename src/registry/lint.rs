@@ -458,6 +458,8 @@ impl Linter {
         if let Some(file) = registry.files().iter().find(|file| file.path == "packages.toml") {
             let sources: Vec<Placed<SourcePackage>> = self.rows(file, "source_package");
             self.ordered(&sources, |r| r.package.clone());
+            let modules: Vec<Placed<BuildModule>> = self.rows(file, "build_module");
+            self.ordered(&modules, |r| r.module.clone());
             let backports: Vec<Placed<Backport>> = self.rows(file, "backport");
             self.ordered(&backports, |r| r.package.clone());
             let conda: Vec<Placed<CondaName>> = self.rows(file, "conda");

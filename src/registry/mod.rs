@@ -26,11 +26,11 @@ use crate::model::platform::Platform;
 pub use gpus::{GpuLookupError, GpuMatch, is_same_gpu_name};
 pub use lint::Problem;
 pub use rows::{
-    Advisory, Architecture, Backport, Branch, Build, COMPANIONS, Companion, CondaName, Condition, CudaFrom,
-    CudaPart, CudnnFloor, CudnnRelease, Effect, ErrorAnswer, ErrorCase, ErrorRule, ForwardCompatibility,
-    FrameworkBuild, GpuRow, Image, Mechanics, MinorVersionCompatibility, NonexistentImage, Offer, Predicate,
-    PtxIsa, STACK_PACKAGES, SameCuda, SameFile, SourcePackage, SurroundingWords, Tegra, ToolkitDriver,
-    ToolkitTargets,
+    Advisory, Architecture, Backport, Branch, Build, BuildModule, COMPANIONS, Companion, CondaName,
+    Condition, CudaFrom, CudaPart, CudnnFloor, CudnnRelease, Effect, ErrorAnswer, ErrorCase, ErrorRule,
+    ForwardCompatibility, FrameworkBuild, GpuRow, Image, Mechanics, MinorVersionCompatibility,
+    NonexistentImage, Offer, Predicate, PtxIsa, STACK_PACKAGES, SameCuda, SameFile, SourcePackage,
+    SurroundingWords, Tegra, ToolkitDriver, ToolkitTargets,
 };
 #[cfg(test)]
 pub(crate) use tests::frozen;

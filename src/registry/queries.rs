@@ -274,6 +274,7 @@ impl Registry {
             };
             PackageRows {
                 sources: sorted(file.source_package, |r: &SourcePackage| r.package.clone()),
+                modules: sorted(file.build_module, |r: &BuildModule| r.module.clone()),
                 backports: sorted(file.backport, |r: &Backport| r.package.clone()),
                 conda: sorted(file.conda, |r: &CondaName| r.name.clone()),
             }
@@ -288,6 +289,11 @@ impl Registry {
     /// What a package of conda-forge is on PyPI, if that is not the package of the same name.
     pub fn conda_name(&self, name: &str) -> Option<&CondaName> {
         self.packages().conda.iter().find(|row| row.name == name)
+    }
+
+    /// What a build requires that imports a module.
+    pub fn build_module(&self, module: &str) -> Option<&BuildModule> {
+        self.packages().modules.iter().find(|row| row.module == module)
     }
 
     /// The backport that a package is, if it is one.

@@ -44,7 +44,7 @@ files! {
     /// `loading.toml`.
     LoadingFile { opens: Opened, framework: FrameworkLoads, ptx_isa: PtxIsa, same_file: SameFile, same_cuda: SameCuda }
     /// `packages.toml`.
-    PackagesFile { source_package: SourcePackage, backport: Backport, conda: CondaName }
+    PackagesFile { source_package: SourcePackage, build_module: BuildModule, backport: Backport, conda: CondaName }
     /// `python.toml`.
     PythonsFile { python: PythonRow }
     /// `advisories/*.toml`.

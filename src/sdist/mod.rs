@@ -136,7 +136,8 @@ pub fn read(contents: &Contents) -> Result<SourceTree, Unreadable> {
         metadata_from,
         kind: kind::of(contents, &pyproject, setup_py.as_ref()),
         needs: kind::frameworks(&pyproject, setup_py.as_ref()),
-        requires: pyproject.build_requires(setup_py.as_ref()),
+        requires: pyproject.build_requires(),
+        modules: setup_py.as_ref().map(SetupPy::modules).unwrap_or_default(),
         unknown,
         fetches: kind::fetches(&pyproject, setup_py.as_ref()),
     };

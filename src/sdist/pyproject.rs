@@ -3,8 +3,7 @@
 use serde::Deserialize;
 
 use super::Unreadable;
-use super::setup_py::SetupPy;
-use crate::model::text::{clean, requirement_name};
+use crate::model::text::clean;
 
 /// What `pyproject.toml` states.
 #[derive(Debug, Default)]
@@ -103,17 +102,9 @@ impl Pyproject {
         Ok(Pyproject { requires, backend, project, states_elsewhere })
     }
 
-    /// What the build requires: `[build-system] requires`, else setuptools and wheel, as in PEP 517's fallback; and the
-    /// modules that `setup.py` imports at its top level without a guard and that its author forgot to list.
-    pub fn build_requires(&self, setup_py: Option<&SetupPy>) -> Vec<String> {
+    /// What the build requires: `[build-system] requires`, else setuptools and wheel, as in PEP 517's fallback.
+    pub fn build_requires(&self) -> Vec<String> {
         let fallback = || vec!["setuptools".to_owned(), "wheel".to_owned()];
-        let mut out = self.requires.clone().unwrap_or_else(fallback);
-        for line in setup_py.iter().flat_map(|setup| setup.build_packages()) {
-            let is_bounded = line.contains('<');
-            if is_bounded || out.iter().all(|other| requirement_name(other) != requirement_name(&line)) {
-                out.push(line);
-            }
-        }
-        out
+        self.requires.clone().unwrap_or_else(fallback)
     }
 }

@@ -18,19 +18,6 @@ const MAX_CALLS: usize = 200_000;
 /// The arguments of `setup` that decide what is installed.
 const DECIDING: [&str; 4] = ["install_requires", "extras_require", "version", "name"];
 
-/// Requirements for modules that `setup.py` files import at their top level and that authors forget to list under
-/// `[build-system] requires`: an isolated build fails without them. setuptools 82 removed `pkg_resources`.
-const BUILD_MODULES: [(&str, &str); 8] = [
-    ("pkg_resources", "setuptools<82"),
-    ("numpy", "numpy"),
-    ("Cython", "cython"),
-    ("pybind11", "pybind11"),
-    ("packaging", "packaging"),
-    ("skbuild", "scikit-build"),
-    ("cffi", "cffi"),
-    ("wheel", "wheel"),
-];
-
 /// What a `setup.py` says.
 #[derive(Debug, Default)]
 pub(super) struct SetupPy {
@@ -132,15 +119,14 @@ impl SetupPy {
         self.imports.iter().any(|(name, _)| name.split('.').next() == Some(module))
     }
 
-    /// The requirements for modules that it imports at its top level.
-    pub fn build_packages(&self) -> Vec<String> {
-        let is_imported = |module: &str| {
-            self.imports
-                .iter()
-                .any(|(name, is_certain)| *is_certain && name.split('.').next() == Some(module))
-        };
-        let rows = BUILD_MODULES.iter().filter(|(module, _)| is_imported(module));
-        rows.map(|(_, requirement)| (*requirement).to_owned()).collect()
+    /// The modules that it imports at its top level without a guard, their first part, sorted.
+    pub fn modules(&self) -> Vec<String> {
+        let certain = self.imports.iter().filter(|(_, is_certain)| *is_certain);
+        let mut out: Vec<String> =
+            certain.filter_map(|(name, _)| name.split('.').next().map(str::to_owned)).collect();
+        out.sort();
+        out.dedup();
+        out
     }
 }
 

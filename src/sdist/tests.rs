@@ -187,7 +187,10 @@ fn what_a_build_makes_and_needs() {
         "import numpy\nfrom setuptools import setup, Extension\nsetup(ext_modules=[Extension('a', ['a.c'])])",
         &[("a.c", "")],
     );
-    assert_eq!((native.kind, native.requires.last().unwrap().as_str()), (BuildKind::Native, "numpy"));
+    assert_eq!(
+        (native.kind, native.modules),
+        (BuildKind::Native, vec!["numpy".to_owned(), "setuptools".to_owned()])
+    );
     let cuda = of(
         "from torch.utils.cpp_extension import CUDAExtension\nsetup(ext_modules=[CUDAExtension('a', ['a.cu'])])",
         &[("a.cu", "")],

@@ -130,6 +130,13 @@ impl Problem<'_> {
         let kind = row.and_then(|row| row.kind).unwrap_or(facts.kind);
         let more = row.iter().flat_map(|row| &row.build_requires);
         let mut asks: Vec<String> = facts.requires.iter().chain(more).cloned().collect();
+        for row in facts.modules.iter().filter_map(|module| self.registry.build_module(module)) {
+            // A version that has the module is needed also where the package is listed without a bound.
+            let is_listed = asks.iter().any(|line| requirement_name(line) == requirement_name(&row.requires));
+            if !is_listed || row.requires.contains('<') {
+                asks.push(row.requires.clone());
+            }
+        }
         // A framework that the build imports is the locked one.
         asks.retain(|line| !needs.contains(&requirement_name(line)));
         let metadata_from = facts.metadata_from;

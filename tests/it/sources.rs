@@ -241,3 +241,12 @@ fn overrides_replace_what_packages_require() {
         assert!(!run.shown().contains("secret"), "{}", run.shown());
     }
 }
+
+#[test]
+fn a_build_gets_the_modules_that_its_setup_py_imports() {
+    let setup = "import pkg_resources\nfrom setuptools import setup\nsetup()\n";
+    let (_server, context) = index(vec![wheel("demo", "1.0").source(setup)]);
+    context.run(&resolve(&["demo"], &[])).expect(0);
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains("name = \"setuptools\", version = \"80.0\""), "{lock}");
+}

@@ -41,7 +41,7 @@ pub use gpus::{GpuRow, Tegra};
 pub(super) use loading::LoadingRows;
 pub use loading::{CudaPart, PtxIsa, SameCuda};
 pub(super) use packages::PackageRows;
-pub use packages::{Backport, CondaName, SourcePackage};
+pub use packages::{Backport, BuildModule, CondaName, SourcePackage};
 pub use torch::{Build, COMPANIONS, Companion, STACK_PACKAGES};
 
 /// The registry as a whole.
@@ -79,6 +79,7 @@ rows!(
     Backport,
     Branch,
     Build,
+    BuildModule,
     Companion,
     CondaName,
     CudnnFloor,

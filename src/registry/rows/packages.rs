@@ -38,6 +38,21 @@ impl SourcePackage {
     }
 }
 
+/// What a build requires if its `setup.py` imports a module: authors forget to list it, and an isolated build fails.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BuildModule {
+    /// The top-level module.
+    pub module: String,
+    /// The requirement that brings it, PEP 508.
+    pub requires: String,
+    /// Evidence.
+    #[allow(dead_code, reason = "every row states it")]
+    pub evidence: Evidence,
+    /// Source ids.
+    pub source: Vec<String>,
+}
+
 /// A package that provides a module of the standard library to older Pythons. Beside that module it breaks imports.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -74,6 +89,7 @@ pub struct CondaName {
 #[derive(Debug, Clone, Default)]
 pub(in crate::registry) struct PackageRows {
     pub sources: Vec<SourcePackage>,
+    pub modules: Vec<BuildModule>,
     pub backports: Vec<Backport>,
     pub conda: Vec<CondaName>,
 }

@@ -6,7 +6,7 @@ use envlock::model::host::{Driver, Gpu, Host};
 use envlock::model::platform::Platform;
 use envlock::model::request::{Preferences, Request, UserRequirement};
 use envlock::registry::{Registry, RegistryFile};
-use envlock::solver::{Catalogue, Depth, Inputs, Universe, solve};
+use envlock::solver::{Catalogue, Depth, Inputs, Memory, Universe, solve};
 
 fn main() {
     divan::main();
@@ -71,6 +71,7 @@ fn run(bencher: divan::Bencher, factor: u64, gpu: &str, driver: &str, requiremen
     let inputs = Inputs {
         catalogue: &catalogue,
         universe: &universe,
+        memory: &Memory::default(),
         host: &host,
         request: &request,
         preferences: &preferences,

@@ -13,7 +13,7 @@
 //! use envlock::model::request::{Preferences, Request, UserRequirement};
 //! use envlock::model::solution::Answer;
 //! use envlock::registry::Registry;
-//! use envlock::solver::{Catalogue, Depth, Inputs, Universe, solve};
+//! use envlock::solver::{Catalogue, Depth, Inputs, Memory, Universe, solve};
 //!
 //! let registry = Registry::embedded();
 //! let mut host = Host::open(Platform::LINUX_X86_64, "example");
@@ -34,6 +34,7 @@
 //! let inputs = Inputs {
 //!     catalogue: &catalogue,
 //!     universe: &Universe::default(),
+//!     memory: &Memory::default(),
 //!     host: &host,
 //!     request: &request,
 //!     preferences: &Preferences::default(),

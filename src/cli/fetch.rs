@@ -18,7 +18,7 @@ use crate::model::solution::{Answer, Need, Note, Solution};
 use crate::model::wheel::Python;
 use crate::registry::Registry;
 use crate::registry::STACK_PACKAGES;
-use crate::solver::{Catalogue, Depth, Inputs, Universe, allowed_pythons, solve};
+use crate::solver::{Catalogue, Depth, Inputs, Memory, Universe, allowed_pythons, solve};
 
 /// Limit of rounds, above what any real request needs.
 const MAX_ROUNDS: usize = 400;
@@ -74,8 +74,16 @@ pub(super) fn solve_full(
     let bar = printer.progress("reading the index");
     // Indexes that did not answer during the search for ways out of a conflict.
     let mut silent: BTreeSet<String> = BTreeSet::new();
+    let memory = Memory::default();
     for _ in 0..MAX_ROUNDS {
-        let inputs = Inputs { catalogue: &catalogue, universe: &*universe, host, request, preferences };
+        let inputs = Inputs {
+            catalogue: &catalogue,
+            universe: &*universe,
+            memory: &memory,
+            host,
+            request,
+            preferences,
+        };
         let (needs, conflict) = match solve(&inputs, Depth::Full) {
             Answer::NeedMetadata(needs) => (needs, None),
             Answer::ConflictSoFar(conflict, needs) => (needs, Some(conflict)),
@@ -276,7 +284,14 @@ fn guess(
     request: &Request,
     preferences: &Preferences,
 ) -> Guess {
-    let inputs = Inputs { catalogue, universe: &Universe::default(), host, request, preferences };
+    let inputs = Inputs {
+        catalogue,
+        universe: &Universe::default(),
+        memory: &Memory::default(),
+        host,
+        request,
+        preferences,
+    };
     let python = match solve(&inputs, Depth::Stack) {
         Answer::Solution(solution) => solution.python,
         _ => Python::new(registry.pythons().last().copied().unwrap_or(12)),

@@ -16,7 +16,7 @@ use super::wheel::Python;
 pub const STACK_PACKAGES: [&str; 3] = ["torch", "torchaudio", "torchvision"];
 
 /// A request to solve, merged from command line, manifest and defaults.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Request {
     /// Required packages, including stack packages.
     pub requirements: Vec<UserRequirement>,

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::memory::Memory;
 use super::tables::Tables;
 use super::universe::Universe;
 use crate::model::host::Host;
@@ -41,6 +42,8 @@ pub struct Inputs<'a> {
     pub catalogue: &'a Catalogue<'a>,
     /// Pages and metadata fetched so far.
     pub universe: &'a Universe,
+    /// What earlier rounds found with the same catalogue and universe.
+    pub memory: &'a Memory,
     /// The machine to solve for.
     pub host: &'a Host,
     /// The request.

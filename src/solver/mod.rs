@@ -24,6 +24,7 @@ mod explain;
 mod inputs;
 mod joint;
 mod machine;
+mod memory;
 mod newer;
 mod node;
 mod plan;
@@ -55,6 +56,7 @@ use crate::registry::Registry;
 
 pub use inputs::{Catalogue, Depth, Inputs, allowed_pythons};
 pub use joint::{Joint, JointAnswer, Member};
+pub use memory::Memory;
 pub use newer::{NewerStacks, Upgrade, driver_for_gpus, newer_stacks, upgrades};
 pub use plan::{Plan, PlanOut, PlanRow, plan};
 pub use series::{NoSeries, newest_series};
@@ -76,7 +78,7 @@ use tables::Tables;
 /// ```
 /// use envlock::model::{host::Host, platform::Platform, request::*, solution::Answer};
 /// use envlock::registry::Registry;
-/// use envlock::solver::{solve, Catalogue, Depth, Inputs, Universe};
+/// use envlock::solver::{solve, Catalogue, Depth, Inputs, Memory, Universe};
 ///
 /// let registry = Registry::embedded();
 /// let mut host = Host::open(Platform::LINUX_X86_64, "example");
@@ -91,8 +93,8 @@ use tables::Tables;
 /// };
 /// let catalogue = Catalogue::new(&registry, host.system.platform);
 /// let inputs = Inputs {
-///     catalogue: &catalogue, universe: &Universe::default(), host: &host,
-///     request: &request, preferences: &Preferences::default(),
+///     catalogue: &catalogue, universe: &Universe::default(), memory: &Memory::default(),
+///     host: &host, request: &request, preferences: &Preferences::default(),
 /// };
 /// let Answer::Solution(solution) = solve(&inputs, Depth::Stack) else { panic!() };
 /// // Driver 535 runs any CUDA 12 build; CUDA 13 needs 580.
@@ -124,6 +126,7 @@ pub fn solve_stack(registry: &Registry, host: &Host, request: &Request, preferen
     let inputs = Inputs {
         catalogue: &Catalogue::new(registry, host.system.platform),
         universe: &Universe::default(),
+        memory: &Memory::default(),
         host,
         request,
         preferences,

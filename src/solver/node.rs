@@ -40,6 +40,8 @@ pub(super) enum Node {
     /// An advisory that constrains one package if another is selected. Candidate 0: the constraint is violated;
     /// candidate 1: the advisory's package is selected.
     Advisory(usize),
+    /// What is better than in another answer: candidate `n` is the `n`th of [`super::memory::Wish::Better`].
+    Better,
 }
 
 /// The candidate chosen for each node.
@@ -65,7 +67,7 @@ impl Node {
     /// The party of a conflict that the node represents.
     pub(super) fn party(&self) -> Option<Party> {
         Some(match self {
-            Node::Root | Node::Advisory(_) | Node::SameFile(_) => return None,
+            Node::Root | Node::Advisory(_) | Node::SameFile(_) | Node::Better => return None,
             Node::Driver => Party::Driver,
             Node::Gpu(_) => Party::Gpu,
             Node::Glibc => Party::Glibc,
@@ -98,6 +100,7 @@ impl fmt::Display for Node {
             Node::Runtime(name) => write!(f, "{name}#cuda"),
             Node::SameFile(i) => write!(f, "#file{i}"),
             Node::Advisory(i) => write!(f, "#advisory{i}"),
+            Node::Better => f.write_str("#better"),
         }
     }
 }

@@ -9,6 +9,7 @@ use pep508_rs::MarkerEnvironment;
 
 use super::inputs::{Depth, Inputs, allowed_pythons};
 use super::machine::Machine;
+use super::memory::{Memory, Wish};
 use super::tables::{BuildRow, RuntimeRow, Set, Tables, ordinals, runtime_rows};
 use super::universe::Universe;
 use crate::compatibility::{CPU, Policy};
@@ -53,8 +54,8 @@ pub(super) struct Asked<'a> {
     pub request: &'a Request,
     pub preferences: &'a Preferences,
     pub depth: Depth,
-    /// If set, requested packages must be the newest release that any of these series could have.
-    pub newest_on: Option<&'a [Python]>,
+    /// What the search wants beyond the request.
+    pub wish: Wish,
 }
 
 /// The Python series that are candidates, each with its marker environment.
@@ -92,6 +93,8 @@ pub(super) struct Problem<'a> {
     /// Advisories that constrain.
     pub advisories: Vec<&'a Advisory>,
     pub memo: Memo<'a>,
+    /// The searches that already ended.
+    pub memory: &'a Memory,
     tables: Rc<Tables<'a>>,
 }
 
@@ -121,7 +124,12 @@ impl<'a> Problem<'a> {
         Problem {
             registry,
             universe: inputs.universe,
-            asked: Asked { request: inputs.request, preferences: inputs.preferences, depth, newest_on: None },
+            asked: Asked {
+                request: inputs.request,
+                preferences: inputs.preferences,
+                depth,
+                wish: Wish::Nothing,
+            },
             alike: None,
             runtimes: runtime_rows(registry, inputs.host, inputs.request, &capabilities),
             machine,
@@ -132,6 +140,7 @@ impl<'a> Problem<'a> {
             },
             advisories: registry.advisories().iter().filter(constrains).collect(),
             memo: Memo::default(),
+            memory: inputs.memory,
             tables: tables.clone(),
         }
     }

@@ -9,6 +9,7 @@ use version_ranges::Ranges;
 
 use super::closure::{Missing, Unusable};
 use super::inputs::Depth;
+use super::memory::Wish;
 use super::node::Node;
 use super::problem::Problem;
 use super::tables::{Set, TRITON_PACKAGE, fact, is_stack_package, ordinals};
@@ -85,7 +86,7 @@ impl<'p, 'a> Provider<'p, 'a> {
             match p.requirement(&user.requirement) {
                 Ok(Ok(more)) => {
                     out.extend(more);
-                    if let Some(pythons) = p.asked.newest_on {
+                    if let Wish::Newest(pythons) = &p.asked.wish {
                         out.extend(super::closure::only_newest(p, user, pythons));
                     }
                 }
@@ -98,6 +99,10 @@ impl<'p, 'a> Provider<'p, 'a> {
             return Err(Stop::Missing);
         }
         out.push((Node::Python, Set::full()));
+        if let Wish::Better { alternatives, torch } = &p.asked.wish {
+            out.push((Node::Better, Ranges::strictly_lower_than(alternatives.len() as u32)));
+            out.extend(torch.map(|version| (Node::package("torch"), Ranges::higher_than(version))));
+        }
         let stack = out.iter().any(|(n, _)| matches!(n, Node::Package(name) if is_stack_package(name)));
         if stack && self.ranked {
             // Companions require torch, and its version is decided before theirs.
@@ -319,6 +324,10 @@ impl<'p, 'a> Provider<'p, 'a> {
             }
             Node::Package(name) => return Ok(p.package_dependencies(name, version, None)?),
             Node::Extra(name, extra) => return Ok(p.package_dependencies(name, version, Some(extra))?),
+            Node::Better => match &p.asked.wish {
+                Wish::Better { alternatives, .. } => vec![alternatives[version as usize].clone()],
+                _ => Vec::new(),
+            },
             Node::Driver
             | Node::Gpu(_)
             | Node::Glibc

@@ -3,11 +3,14 @@
 use std::cmp::Reverse;
 use std::rc::Rc;
 
+use version_ranges::Ranges;
+
 use super::inputs::{Depth, Inputs, allowed_pythons};
+use super::memory::{Ended, Wish};
+use super::node::{Node, Selected};
 use super::problem::Problem;
 use super::rank::StackQuality;
-use super::search::Found;
-use super::tables::{Tables, is_stack_package};
+use super::tables::{Set, Tables, is_stack_package};
 use super::{answer, closure, search};
 use crate::model::solution::{Need, Solution};
 use crate::model::wheel::Python;
@@ -43,19 +46,19 @@ pub(super) fn with_all_newest<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>) 
     let ceiling = {
         let problem = Problem::new(inputs, tables, Depth::Stack, pythons.clone());
         match search::ranked(&problem) {
-            Found::Selected(selected) => answer::stack_quality(&problem, &selected),
+            Ok(Ended::Selected(selected)) => answer::stack_quality(&problem, &selected),
             _ => return Newest::None,
         }
     };
     let mut best: Option<(Option<StackQuality>, Box<Solution>)> = None;
     for python in order {
         let mut problem = Problem::new(inputs, tables, Depth::Full, vec![python]);
-        problem.asked.newest_on = Some(&pythons);
+        problem.asked.wish = Wish::Newest(pythons.clone());
         match search::ranked(&problem) {
-            Found::Need(needs) => return Newest::Need(needs),
-            Found::TooLong | Found::Impossible(_) => {}
-            Found::Selected(selected) if problem.needless_builds(&selected) > 0 => {}
-            Found::Selected(selected) => {
+            Err(needs) => return Newest::Need(needs),
+            Ok(Ended::TooLong | Ended::Impossible) => {}
+            Ok(Ended::Selected(selected)) if problem.needless_builds(&selected) > 0 => {}
+            Ok(Ended::Selected(selected)) => {
                 let stack = answer::stack_quality(&problem, &selected);
                 let solution = Box::new(answer::solution(&problem, &selected));
                 if stack >= ceiling {
@@ -88,7 +91,7 @@ pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: D
         }
         let problem = Problem::new(inputs, tables, Depth::Stack, series);
         match search::ranked(&problem) {
-            Found::Selected(selected) => Ok(answer::stack_quality(&problem, &selected)),
+            Ok(Ended::Selected(selected)) => Ok(answer::stack_quality(&problem, &selected)),
             _ => Err(()),
         }
     };
@@ -101,22 +104,22 @@ pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: D
         for python in &order {
             if promise(vec![*python]).is_ok_and(|bound| bound >= ceiling) {
                 let mut problem = Problem::new(inputs, tables, depth, vec![*python]);
-                problem.asked.newest_on = Some(&pythons);
+                problem.asked.wish = Wish::Newest(pythons.clone());
                 match search::ranked(&problem) {
-                    Found::Need(needs) => return Outcome::Need(needs),
-                    Found::TooLong => return Outcome::TooLong,
-                    Found::Selected(selected)
+                    Err(needs) => return Outcome::Need(needs),
+                    Ok(Ended::TooLong) => return Outcome::TooLong,
+                    Ok(Ended::Selected(selected))
                         if answer::stack_quality(&problem, &selected) >= ceiling
                             && problem.needless_builds(&selected) == 0 =>
                     {
                         return Outcome::Solved(Box::new(answer::solution(&problem, &selected)));
                     }
-                    Found::Selected(_) | Found::Impossible(_) => {}
+                    Ok(Ended::Selected(_) | Ended::Impossible) => {}
                 }
             }
         }
     }
-    let mut best: Option<(Quality, Box<Solution>)> = None;
+    let mut best: Option<Best> = None;
     let mut later: Vec<(Option<StackQuality>, Python)> = Vec::new();
     let mut queue = order.into_iter();
     loop {
@@ -138,16 +141,27 @@ pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: D
                 }
             }
         };
-        if best.as_ref().is_some_and(|(quality, _)| quality.0 > bound) {
+        if best.as_ref().is_some_and(|best| best.quality.0 > bound) {
             // Neither this series nor a later one can have the build that was found.
             break;
         }
-        let problem = Problem::new(inputs, tables, depth, vec![python]);
+        let mut problem = Problem::new(inputs, tables, depth, vec![python]);
+        if let Some(best) = &best
+            && best.states_what_is_better(python, is_locked(&python))
+        {
+            // A proof that nothing is better here is cheaper than the whole closure.
+            problem.asked.wish = best.better.clone();
+            match search::ranked(&problem) {
+                Err(needs) => return Outcome::Need(needs),
+                Ok(Ended::Impossible) => continue,
+                Ok(Ended::Selected(_) | Ended::TooLong) => problem.asked.wish = Wish::Nothing,
+            }
+        }
         let selected = match search::ranked(&problem) {
-            Found::Need(needs) => return Outcome::Need(needs),
-            Found::TooLong => return Outcome::TooLong,
-            Found::Impossible(_) => continue,
-            Found::Selected(selected) => selected,
+            Err(needs) => return Outcome::Need(needs),
+            Ok(Ended::TooLong) => return Outcome::TooLong,
+            Ok(Ended::Impossible) => continue,
+            Ok(Ended::Selected(selected)) => selected,
         };
         let mut steps = 0;
         if depth == Depth::Full {
@@ -159,18 +173,57 @@ pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: D
         }
         let locked = is_locked(&python);
         let builds = problem.needless_builds(&selected);
-        let stack = answer::stack_quality(&problem, &selected);
+        let stack = if asks_for_stack { answer::stack_quality(&problem, &selected) } else { None };
         let quality: Quality = (stack, locked, Reverse(builds), Reverse(steps), python);
         let final_word = ((steps == 0 && builds == 0) || locked) && quality.0 >= ceiling;
-        if best.as_ref().is_none_or(|(b, _)| quality > *b) {
-            best = Some((quality, Box::new(answer::solution(&problem, &selected))));
+        if best.as_ref().is_none_or(|best| quality > best.quality) {
+            let solution = Box::new(answer::solution(&problem, &selected));
+            best = Some(Best { quality, solution, better: better(&problem, &selected, asks_for_stack) });
         }
         if final_word {
             break;
         }
     }
     match best {
-        Some((_, solution)) => Outcome::Solved(solution),
+        Some(best) => Outcome::Solved(best.solution),
         None => Outcome::Impossible,
     }
+}
+
+/// The best answer so far.
+struct Best {
+    quality: Quality,
+    solution: Box<Solution>,
+    /// What the answer of another series needs to be better.
+    better: Wish,
+}
+
+impl Best {
+    /// Whether the answer of an older series is better only if it has what [`Best::better`] says.
+    fn states_what_is_better(&self, python: Python, is_locked: bool) -> bool {
+        let (_, _, Reverse(builds), _, own) = &self.quality;
+        *builds == 0 && !is_locked && python < *own
+    }
+}
+
+/// A newer torch or a better build of it, or, with a torch that is not older, a newer release of another requested
+/// package.
+fn better(problem: &Problem<'_>, selected: &Selected, asks_for_stack: bool) -> Wish {
+    let chosen = |name: &str| Some((Node::package(name), *selected.get(&Node::package(name))?));
+    let newer = |(node, ordinal)| (node, Ranges::strictly_higher_than(ordinal));
+    let names = problem.user_requirements().map(|user| user.requirement.name.as_ref() as &str);
+    let mut alternatives: Vec<(Node, Set)> =
+        names.filter(|name| !is_stack_package(name)).filter_map(chosen).map(newer).collect();
+    let torch = chosen("torch").filter(|_| asks_for_stack);
+    let build = selected.get(&Node::build("torch")).filter(|_| asks_for_stack);
+    if let (Some((node, version)), Some(build)) = (&torch, build) {
+        let table = &problem.stack["torch"];
+        let rank = problem.build_rank("torch", *build);
+        let others = table.spans[*version as usize].clone();
+        let better = others.filter(|other| problem.build_rank("torch", *other) > rank);
+        let better = better.fold(Set::empty(), |set, other| set.union(&Ranges::singleton(other)));
+        alternatives.push(newer((node.clone(), *version)));
+        alternatives.push((Node::build("torch"), better));
+    }
+    Wish::Better { alternatives, torch: torch.map(|(_, version)| version) }
 }

@@ -65,6 +65,7 @@ impl Problem<'_> {
             // PyPI is number 0.
             Node::StackIndex => contained(self.indexes.len()).next_back(),
             Node::Advisory(_) => contained(2).next_back(),
+            Node::Better => contained(usize::MAX).next_back(),
             Node::Runtime(_) => contained(self.runtimes.len()).next(),
             Node::SameFile(i) => contained(self.registry.same_files()[*i].packages.len()).next(),
             Node::Build(name) => {
@@ -116,7 +117,7 @@ impl Problem<'_> {
     pub fn class(&self, node: &Node) -> u8 {
         match node {
             Node::Root => 12,
-            Node::Driver | Node::Gpu(_) | Node::Glibc | Node::Bound(_) => 11,
+            Node::Driver | Node::Gpu(_) | Node::Glibc | Node::Bound(_) | Node::Better => 11,
             Node::Python => {
                 if self.pythons.series.len() == 1 {
                     11

@@ -68,6 +68,7 @@ impl Relaxer<'_, '_> {
         let inputs = Inputs {
             catalogue: self.inputs.catalogue,
             universe: self.inputs.universe,
+            memory: self.inputs.memory,
             host,
             request,
             preferences: self.inputs.preferences,

@@ -1,11 +1,16 @@
 //! Runs pubgrub on a problem, ranked or unranked.
 
+use std::borrow::Cow;
+use std::rc::Rc;
+
 use pubgrub::{DerivationTree, PubGrubError};
 
+use super::inputs::Depth;
+use super::memory::{Ended, Question, Subject};
 use super::node::{Node, Selected};
 use super::problem::Problem;
 use super::provider::{Provider, Stop, Why};
-use super::tables::Set;
+use super::tables::{Set, TRITON_PACKAGE};
 use crate::model::solution::Need;
 
 /// The proof that there is no solution.
@@ -20,9 +25,32 @@ pub(super) enum Found {
     TooLong,
 }
 
-/// Searches for the answer: decisions in the order of preference.
-pub(super) fn ranked(problem: &Problem<'_>) -> Found {
-    run(problem, true)
+/// Searches for the answer: decisions in the order of preference. The error is the data that must be fetched first.
+pub(super) fn ranked(problem: &Problem<'_>) -> Result<Ended, Vec<Need>> {
+    let is_kept = problem.asked.depth == Depth::Full;
+    let subject = || Subject {
+        request: Cow::Borrowed(problem.asked.request),
+        host: Cow::Borrowed(problem.machine.host),
+        preferences: Cow::Borrowed(problem.asked.preferences),
+    };
+    let question = || Question {
+        series: problem.pythons.series.clone(),
+        wish: problem.asked.wish.clone(),
+        triton_pages: problem.universe.indexes_with(TRITON_PACKAGE).count(),
+    };
+    if is_kept && let Some(known) = problem.memory.find(&subject(), &question()) {
+        return Ok(known);
+    }
+    let ended = match run(problem, true) {
+        Found::Selected(selected) => Ended::Selected(Rc::new(selected)),
+        Found::Impossible(_) => Ended::Impossible,
+        Found::TooLong => Ended::TooLong,
+        Found::Need(needs) => return Err(needs),
+    };
+    if is_kept {
+        problem.memory.keep(subject(), question(), ended.clone());
+    }
+    Ok(ended)
 }
 
 /// Searches for a short proof: the most constrained nodes first.

@@ -317,6 +317,7 @@ fn a_proof_over_representatives_tells_the_same() {
             let inputs = Inputs {
                 catalogue: &catalogue,
                 universe: &universe,
+                memory: &super::Memory::default(),
                 host: &host,
                 request,
                 preferences: &preferences,

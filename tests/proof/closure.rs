@@ -10,7 +10,7 @@ use envlock::model::project::{ProjectPage, RawFile};
 use envlock::model::request::{Preferences, PythonAllowed, PythonRequest, Request};
 use envlock::model::solution::{Answer, Solution};
 use envlock::registry::Registry;
-use envlock::solver::{Catalogue, Depth, Inputs, Universe, solve};
+use envlock::solver::{Catalogue, Depth, Inputs, Memory, Universe, solve};
 use pep440_rs::{Version, VersionSpecifiers};
 
 use super::worlds::{Random, requirement};
@@ -222,6 +222,7 @@ fn packages_are_solved_exactly_where_they_can_be() {
         let inputs = Inputs {
             catalogue: &catalogue,
             universe: &universe(&world),
+            memory: &Memory::default(),
             host: &host,
             request: &request,
             preferences: &Preferences::default(),

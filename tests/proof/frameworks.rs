@@ -10,7 +10,7 @@ use envlock::model::project::{ProjectPage, RawFile};
 use envlock::model::request::{Preferences, Request};
 use envlock::model::solution::Answer;
 use envlock::registry::{CudaFrom, FrameworkBuild, Registry};
-use envlock::solver::{Catalogue, Depth, Inputs, Universe, solve};
+use envlock::solver::{Catalogue, Depth, Inputs, Memory, Universe, solve};
 
 use super::rules::Question;
 use super::shipped::drivers;
@@ -95,6 +95,7 @@ fn frameworks_run_exactly_where_their_rows_say() {
                 let inputs = Inputs {
                     catalogue: &catalogue,
                     universe: &universe,
+                    memory: &Memory::default(),
                     host: &host,
                     request: &request,
                     preferences: &Preferences::default(),

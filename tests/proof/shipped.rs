@@ -9,7 +9,7 @@ use envlock::model::platform::{Libc, Platform};
 use envlock::model::request::{Limit, Preferences, Request};
 use envlock::model::solution::Answer;
 use envlock::registry::Registry;
-use envlock::solver::{Catalogue, Depth, Inputs, Universe, solve};
+use envlock::solver::{Catalogue, Depth, Inputs, Memory, Universe, solve};
 
 use super::rules::Question;
 use super::stack::differs;
@@ -67,6 +67,7 @@ fn compare(step: usize, offset: usize) -> (usize, usize, usize) {
         let inputs = Inputs {
             catalogue: &catalogue,
             universe: &Universe::default(),
+            memory: &Memory::default(),
             host: &host,
             request,
             preferences: &Preferences::default(),

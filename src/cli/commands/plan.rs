@@ -15,7 +15,7 @@ use crate::model::host::Host;
 use crate::model::request::{Limit, Origin, Preferences, Request};
 use crate::model::version::DottedVersion;
 use crate::registry::Registry;
-use crate::solver::{Catalogue, Inputs, Plan, PlanOut, PlanRow, Universe, plan};
+use crate::solver::{Catalogue, Inputs, Memory, Plan, PlanOut, PlanRow, Universe, plan};
 
 /// Rows that are shown without `-v`.
 const SHOWN: usize = 16;
@@ -35,6 +35,7 @@ pub(super) fn run(global: &GlobalArgs, args: &PlanArgs, printer: &Printer) -> Re
     let found = plan(&Inputs {
         catalogue: &Catalogue::new(&registry, host.system.platform),
         universe: &Universe::default(),
+        memory: &Memory::default(),
         host: &host,
         request: &request,
         preferences: &Preferences::default(),

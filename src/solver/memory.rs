@@ -1,0 +1,87 @@
+//! Searches that ended, so that later rounds do not repeat them.
+//!
+//! A solve stops as soon as it needs a page or METADATA that is not in the universe, and starts again from the
+//! beginning when it was fetched. A ranked search that came to its end has looked only at data that was there. Data is
+//! added and never changed, so the result stays true and is kept.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::node::{Node, Selected};
+use super::tables::Set;
+use crate::model::host::Host;
+use crate::model::request::{Preferences, Request};
+use crate::model::wheel::Python;
+
+/// The results of searches of the whole closure, over one catalogue and one growing universe.
+#[derive(Debug, Default)]
+pub struct Memory {
+    subjects: RefCell<Vec<(Subject<'static>, Vec<(Question, Ended)>)>>,
+}
+
+/// What is solved, for whom.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Subject<'s> {
+    pub request: Cow<'s, Request>,
+    pub host: Cow<'s, Host>,
+    pub preferences: Cow<'s, Preferences>,
+}
+
+/// What distinguishes the searches about one subject.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Question {
+    pub series: Vec<Python>,
+    pub wish: Wish,
+    /// The number of known pages of triton, whose candidates are collected from all of them.
+    pub triton_pages: usize,
+}
+
+/// What a search wants beyond the request.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) enum Wish {
+    #[default]
+    Nothing,
+    /// Requested packages outside the stack at the newest release that any of these series could have.
+    Newest(Vec<Python>),
+    /// To be better than an answer that has this torch, if any: at least one of these, and torch not older.
+    Better { alternatives: Vec<(Node, Set)>, torch: Option<u32> },
+}
+
+/// How a ranked search ended.
+#[derive(Debug, Clone)]
+pub(super) enum Ended {
+    Selected(Rc<Selected>),
+    Impossible,
+    /// The step limit was reached.
+    TooLong,
+}
+
+impl Subject<'_> {
+    fn into_owned(self) -> Subject<'static> {
+        use Cow::Owned;
+        Subject {
+            request: Owned(self.request.into_owned()),
+            host: Owned(self.host.into_owned()),
+            preferences: Owned(self.preferences.into_owned()),
+        }
+    }
+}
+
+impl Memory {
+    /// The result of a search that already ended.
+    pub(super) fn find(&self, subject: &Subject<'_>, question: &Question) -> Option<Ended> {
+        let subjects = self.subjects.borrow();
+        let (_, results) = subjects.iter().find(|(known, _)| known == subject)?;
+        results.iter().find(|(asked, _)| asked == question).map(|(_, ended)| ended.clone())
+    }
+
+    /// Keeps the result of a search that needed no more data.
+    pub(super) fn keep(&self, subject: Subject<'_>, question: Question, ended: Ended) {
+        let mut subjects = self.subjects.borrow_mut();
+        match subjects.iter_mut().find(|(known, _)| *known == subject) {
+            Some((_, results)) => results.push((question, ended)),
+            None => subjects.push((subject.into_owned(), vec![(question, ended)])),
+        }
+    }
+}

@@ -70,7 +70,7 @@ pub(super) fn solve_full(
     let pythons = allowed_pythons(registry, request);
     let environments: Vec<_> = pythons.into_iter().map(|p| marker_environment(p, platform)).collect();
     direct::add(client, universe, request, preferences, &environments)?;
-    let guess = guess(&catalogue, registry, host, request, preferences);
+    let mut guess = guess(&catalogue, registry, host, request, preferences);
     let bar = printer.progress("reading the index");
     // Indexes that did not answer during the search for ways out of a conflict.
     let mut silent: BTreeSet<String> = BTreeSet::new();
@@ -101,6 +101,9 @@ pub(super) fn solve_full(
         };
         if needs.iter().all(|n| universe.has(n)) {
             return Err(CliError::internal("the solver requested data that it already has"));
+        }
+        if let Some(python) = memory.searched() {
+            guess = guess.for_python(python);
         }
         let fetch = |needs: &[Need]| {
             client.fetch(needs, Some(&guess), &mut |done, total| {

@@ -3,6 +3,7 @@
 use pep440_rs::VersionSpecifiers;
 use pep508_rs::{ExtraName, MarkerEnvironment, VersionOrUrl};
 
+use crate::model::marker::marker_environment;
 use crate::model::metadata::CoreMetadata;
 use crate::model::platform::{Libc, Platform};
 use crate::model::project::{ProjectPage, ReleaseFile};
@@ -47,6 +48,11 @@ pub struct Guess {
 }
 
 impl Guess {
+    /// The same for another Python.
+    pub fn for_python(self, python: Python) -> Guess {
+        Guess { python, environment: marker_environment(python, self.platform), ..self }
+    }
+
     /// The wheel of the newest release that matches the specifiers.
     pub(super) fn file<'p>(
         &self,

@@ -10,6 +10,7 @@ pub mod conflict;
 pub mod direct;
 pub mod evidence;
 pub mod finding;
+mod fitting;
 pub mod fix;
 pub mod host;
 pub mod host_note;

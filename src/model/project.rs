@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use pep440_rs::{Version, VersionSpecifiers};
 
+use super::fitting::Fitting;
 use super::platform::{Libc, Platform};
 use super::text::normalized_name;
 use super::wheel::{Fit, WheelName};
@@ -37,6 +38,7 @@ pub struct Release {
     pub yanked: bool,
     range: std::ops::Range<usize>,
     files: OnceLock<Vec<ReleaseFile>>,
+    fitting: Fitting,
 }
 
 /// What a file name says.
@@ -164,6 +166,7 @@ impl ProjectPage {
                 yanked: flags.contains('y'),
                 range: position..end,
                 files: OnceLock::new(),
+                fitting: Fitting::default(),
             });
             position = end;
         }
@@ -267,10 +270,12 @@ impl ProjectPage {
         platform: Platform,
         libc: Option<&Libc>,
     ) -> bool {
-        self.files(release)
-            .iter()
-            .filter(|f| f.wheel().is_some_and(|w| w.fit(python.minor, platform, libc).is_some()))
-            .any(|f| f.allows_python(python))
+        release.fitting.of(python, platform, libc, || {
+            self.files(release)
+                .iter()
+                .filter(|f| f.wheel().is_some_and(|w| w.fit(python.minor, platform, libc).is_some()))
+                .any(|f| f.allows_python(python))
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use pep508_rs::{ExtraName, Requirement, VerbatimUrl, VersionOrUrl};
 use version_ranges::Ranges;
 
 use super::inputs::Depth;
-use super::node::{Node, Selected};
+use super::node::Node;
 use super::problem::{Candidate, Problem};
 use super::tables::{Set, TRITON_PACKAGE, fact, is_stack_package, ordinals};
 use super::universe::DIRECT;
@@ -453,16 +453,12 @@ impl<'a> Problem<'a> {
         &'s self,
         name: &'s str,
     ) -> impl Iterator<Item = (&'s UserRequirement, &'s VersionSpecifiers)> {
-        self.asked
-            .request
-            .constraints
-            .iter()
-            .filter(move |c| (c.requirement.name.as_ref() as &str) == name)
-            .filter(|c| self.pythons.environments.iter().all(|e| c.requirement.marker.evaluate(e, &[])))
-            .filter_map(|c| match &c.requirement.version_or_url {
+        self.user_constraints().filter(move |c| (c.requirement.name.as_ref() as &str) == name).filter_map(
+            |c| match &c.requirement.version_or_url {
                 Some(VersionOrUrl::VersionSpecifier(s)) => Some((c, s)),
                 _ => None,
-            })
+            },
+        )
     }
 
     /// Adds the dependencies of a package on advisories, for both packages of each advisory.
@@ -489,87 +485,14 @@ impl<'a> Problem<'a> {
                 && self.pythons.environments.iter().all(|e| r.requirement.marker.evaluate(e, &[]))
         })
     }
-}
 
-/// Restricts a requested package to the newest release that any of the Python series could have. `None` if it is a
-/// stack package, locked, or its page was not fetched yet.
-pub(super) fn only_newest(
-    problem: &Problem<'_>,
-    request: &UserRequirement,
-    pythons: &[Python],
-) -> Option<(Node, Set)> {
-    let name: &str = request.requirement.name.as_ref();
-    if is_stack_package(name) || problem.asked.preferences.versions.contains_key(name) {
-        return None;
+    /// The user's constraints that apply in all environments of the problem.
+    pub fn user_constraints(&self) -> impl Iterator<Item = &UserRequirement> {
+        let applies = |c: &&UserRequirement| {
+            self.pythons.environments.iter().all(|e| c.requirement.marker.evaluate(e, &[]))
+        };
+        self.asked.request.constraints.iter().filter(applies)
     }
-    let specifiers = match &request.requirement.version_or_url {
-        Some(VersionOrUrl::VersionSpecifier(s)) => Some(s),
-        _ => None,
-    };
-    let candidates = problem.candidates(name).ok()?;
-    let set = problem.matching(name, specifiers).ok()?;
-    let best = best_on_any(problem, name, &candidates, &set, pythons).ok()??;
-    Some((Node::package(name), Ranges::singleton(best)))
-}
-
-/// The best candidate of a set that any of the Python series could have.
-pub(super) fn best_on_any(
-    problem: &Problem<'_>,
-    name: &str,
-    candidates: &[Candidate<'_>],
-    set: &Set,
-    pythons: &[Python],
-) -> Result<Option<u32>, Missing> {
-    let is_usable = |i: &u32| {
-        let candidate = &candidates[*i as usize];
-        set.contains(i)
-            && problem.bound(name, &candidate.release.version).is_none_or(|s| !s.is_empty())
-            && pythons.iter().any(|p| problem.has_usable(candidate, *p))
-    };
-    problem.wheel_before_source(name, candidates, || (0..candidates.len() as u32).rev().filter(is_usable))
-}
-
-/// The number of releases that the requested packages are behind the newest release that any allowed Python could
-/// have, and the pages that must be fetched to know.
-pub(super) fn steps_back(
-    problem: &Problem<'_>,
-    selected: &Selected,
-    pythons: &[Python],
-) -> (usize, Vec<Need>) {
-    let mut steps = 0;
-    for request in problem.user_requirements() {
-        let name: &str = request.requirement.name.as_ref();
-        if is_stack_package(name) {
-            continue;
-        }
-        let Some(chosen) = selected.get(&Node::package(name)) else {
-            continue;
-        };
-        let Ok(candidates) = problem.candidates(name) else {
-            continue;
-        };
-        let specifiers = match &request.requirement.version_or_url {
-            Some(VersionOrUrl::VersionSpecifier(s)) => Some(s),
-            _ => None,
-        };
-        let Ok(set) = problem.matching(name, specifiers) else {
-            continue;
-        };
-        let Ok(Some(best)) = best_on_any(problem, name, &candidates, &set, pythons) else {
-            continue;
-        };
-        steps += candidates[..=best as usize]
-            .iter()
-            .enumerate()
-            .skip(*chosen as usize + 1)
-            .filter(|(i, c)| {
-                set.contains(&(*i as u32))
-                    && problem.bound(name, &c.release.version).is_none_or(|s| !s.is_empty())
-                    && pythons.iter().any(|p| problem.has_usable(c, *p))
-            })
-            .count();
-    }
-    (steps, problem.memo.needs.take().into_iter().collect())
 }
 
 /// Whether specifiers pin one version, which allows a yanked release (PEP 592).

@@ -5,7 +5,7 @@
 //! added and never changed, so the result stays true and is kept.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use super::node::{Node, Selected};
@@ -18,6 +18,8 @@ use crate::model::wheel::Python;
 #[derive(Debug, Default)]
 pub struct Memory {
     subjects: RefCell<Vec<(Subject<'static>, Vec<(Question, Ended)>)>>,
+    searched: Cell<Option<Python>>,
+    left_out_builds: Cell<bool>,
 }
 
 /// What is solved, for whom.
@@ -33,6 +35,7 @@ pub(super) struct Subject<'s> {
 pub(super) struct Question {
     pub series: Vec<Python>,
     pub wish: Wish,
+    pub needless_builds: bool,
     /// The number of known pages of triton, whose candidates are collected from all of them.
     pub triton_pages: usize,
 }
@@ -44,8 +47,9 @@ pub(super) enum Wish {
     Nothing,
     /// Requested packages outside the stack at the newest release that any of these series could have.
     Newest(Vec<Python>),
-    /// To be better than an answer that has this torch, if any: at least one of these, and torch not older.
-    Better { alternatives: Vec<(Node, Set)>, torch: Option<u32> },
+    /// To be better than another answer, as far as the requested packages alone say: one of these at least, and none
+    /// of these older.
+    Better { alternatives: Vec<(Node, Set)>, not_older: Vec<(Node, u32)> },
 }
 
 /// How a ranked search ended.
@@ -69,6 +73,29 @@ impl Subject<'_> {
 }
 
 impl Memory {
+    /// The Python series of the search that needed more data.
+    pub fn searched(&self) -> Option<Python> {
+        self.searched.get()
+    }
+
+    /// Whether some search left out releases that would be built only because of its Python.
+    pub(super) fn has_left_out_builds(&self) -> bool {
+        self.left_out_builds.get()
+    }
+
+    /// Notes that a search leaves out a release that would be built only because of its Python.
+    pub(super) fn leave_out_builds(&self) {
+        self.left_out_builds.set(true);
+    }
+
+    /// Notes the search that needs more data.
+    pub(super) fn needs_more(&self, question: &Question) {
+        self.searched.set(match question.series[..] {
+            [python] => Some(python),
+            _ => None,
+        });
+    }
+
     /// The result of a search that already ended.
     pub(super) fn find(&self, subject: &Subject<'_>, question: &Question) -> Option<Ended> {
         let subjects = self.subjects.borrow();

@@ -26,6 +26,7 @@ mod joint;
 mod machine;
 mod memory;
 mod newer;
+mod newest;
 mod node;
 mod plan;
 mod problem;

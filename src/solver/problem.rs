@@ -56,6 +56,8 @@ pub(super) struct Asked<'a> {
     pub depth: Depth,
     /// What the search wants beyond the request.
     pub wish: Wish,
+    /// Whether an old release may be built although another allowed Python has a newer one as a wheel.
+    pub needless_builds: bool,
 }
 
 /// The Python series that are candidates, each with its marker environment.
@@ -75,6 +77,8 @@ pub(super) struct Memo<'a> {
     pub listed: RefCell<HashMap<String, Rc<[Candidate<'a>]>>>,
     /// Whether a release can be built from source, by its address in its page.
     pub buildable: RefCell<HashMap<*const Release, bool>>,
+    /// The newest release of a page that has a wheel for another allowed Python only.
+    pub wheels_elsewhere: RefCell<HashMap<*const Arc<ProjectPage>, Option<usize>>>,
     /// Pages and METADATA that the search needs and that are not in the universe.
     pub needs: RefCell<BTreeSet<Need>>,
 }
@@ -129,6 +133,7 @@ impl<'a> Problem<'a> {
                 preferences: inputs.preferences,
                 depth,
                 wish: Wish::Nothing,
+                needless_builds: true,
             },
             alike: None,
             runtimes: runtime_rows(registry, inputs.host, inputs.request, &capabilities),

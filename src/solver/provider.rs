@@ -1,8 +1,8 @@
 //! Implements pubgrub's `DependencyProvider` for a problem.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use pubgrub::{Dependencies, DependencyProvider, PackageResolutionStatistics};
 use version_ranges::Ranges;
@@ -26,6 +26,8 @@ pub(super) struct Provider<'p, 'a> {
     pub problem: &'p Problem<'a>,
     pub ranked: bool,
     steps: Cell<u32>,
+    /// How many candidates of a package were looked at.
+    tried: RefCell<HashMap<Node, u32>>,
 }
 
 /// Why the search stopped without an answer.
@@ -55,24 +57,53 @@ impl std::fmt::Display for Why {
 
 impl<'p, 'a> Provider<'p, 'a> {
     pub fn new(problem: &'p Problem<'a>, ranked: bool) -> Self {
-        Provider { problem, ranked, steps: Cell::new(0) }
+        Provider { problem, ranked, steps: Cell::new(0), tried: RefCell::default() }
     }
 
     /// Records the metadata that is needed next, so that one round fetches a whole level of the graph. For packages
-    /// with conflicts, the next candidates are recorded too; otherwise each would take a round.
+    /// of which candidates were dropped, the next ones are recorded too; otherwise each would take a round.
     fn look_ahead(&self, node: &Node, set: &Set, conflicts: u32) {
         let Node::Package(name) = node else { return };
+        let dropped = conflicts.max(self.tried.borrow().get(node).copied().unwrap_or(0));
+        let more = dropped.min(LOOK_AHEAD) as usize;
         if is_stack_package(name) {
+            self.look_at_older_builds(name, set, more);
             return;
         }
         let Ok(Some(choice)) = self.problem.choose(node, set, self.ranked) else {
             return;
         };
         if let Ok(candidates) = self.problem.candidates(name) {
-            let more = conflicts.min(LOOK_AHEAD) as usize;
             let next = (0..=choice).rev().filter(|i| set.contains(i)).take(1 + more);
             for i in next {
                 let _ = self.problem.metadata_of(&candidates[i as usize], name);
+            }
+        }
+    }
+
+    /// Whether a search looks at a node. One for something better than another answer looks at the requested packages
+    /// only: what they require of each other often excludes it, and their METADATA is few.
+    fn is_looked_at(&self, node: &Node) -> bool {
+        let p = self.problem;
+        !matches!(p.asked.wish, Wish::Better { .. })
+            || node.package_name().is_none_or(|name| is_stack_package(name) || p.is_requested(name))
+    }
+
+    /// Records the metadata of the best builds of a stack package's next versions.
+    fn look_at_older_builds(&self, name: &str, set: &Set, count: usize) {
+        let p = self.problem;
+        let table = &p.stack[name];
+        let best_of = |version: u32| {
+            let builds = table.spans[version as usize].clone().filter(|build| {
+                let row = &table.builds[*build as usize];
+                p.index_allowed(&p.indexes[row.index as usize]) && (name != "torch" || p.machine_allows(row))
+            });
+            builds.max_by_key(|build| p.build_rank(name, *build))
+        };
+        let versions = (0..table.versions.len() as u32).rev().filter(|version| set.contains(version));
+        for build in versions.filter_map(best_of).take(count) {
+            if let Ok(Some(candidate)) = p.build_candidate(name, build as usize) {
+                let _ = p.metadata_of(&candidate, name);
             }
         }
     }
@@ -87,7 +118,7 @@ impl<'p, 'a> Provider<'p, 'a> {
                 Ok(Ok(more)) => {
                     out.extend(more);
                     if let Wish::Newest(pythons) = &p.asked.wish {
-                        out.extend(super::closure::only_newest(p, user, pythons));
+                        out.extend(super::newest::only_newest(p, user, pythons));
                     }
                 }
                 // Invalid requirements were rejected before the search.
@@ -99,9 +130,9 @@ impl<'p, 'a> Provider<'p, 'a> {
             return Err(Stop::Missing);
         }
         out.push((Node::Python, Set::full()));
-        if let Wish::Better { alternatives, torch } = &p.asked.wish {
+        if let Wish::Better { alternatives, not_older } = &p.asked.wish {
             out.push((Node::Better, Ranges::strictly_lower_than(alternatives.len() as u32)));
-            out.extend(torch.map(|version| (Node::package("torch"), Ranges::higher_than(version))));
+            out.extend(not_older.iter().map(|(node, oldest)| (node.clone(), Ranges::higher_than(*oldest))));
         }
         let stack = out.iter().any(|(n, _)| matches!(n, Node::Package(name) if is_stack_package(name)));
         if stack && self.ranked {
@@ -367,13 +398,14 @@ impl DependencyProvider for Provider<'_, '_> {
     }
 
     fn get_dependencies(&self, package: &Node, version: &u32) -> Result<Dependencies<Node, Set, Why>, Stop> {
+        *self.tried.borrow_mut().entry(package.clone()).or_default() += 1;
         match self.dependencies(package, *version)? {
             Err(unusable) => Ok(Dependencies::Unavailable(Why(unusable))),
             Ok(list) => {
                 let mut constraints: BTreeMap<Node, Set> = BTreeMap::new();
                 for (node, set) in list {
                     // A package can require itself through an extra (`pkg[all]`).
-                    if node == *package {
+                    if node == *package || !self.is_looked_at(&node) {
                         continue;
                     }
                     constraints.entry(node).and_modify(|s| *s = s.intersection(&set)).or_insert(set);

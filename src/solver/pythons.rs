@@ -7,11 +7,12 @@ use version_ranges::Ranges;
 
 use super::inputs::{Depth, Inputs, allowed_pythons};
 use super::memory::{Ended, Wish};
+use super::newest::Releases;
 use super::node::{Node, Selected};
 use super::problem::Problem;
 use super::rank::StackQuality;
 use super::tables::{Set, Tables, is_stack_package};
-use super::{answer, closure, search};
+use super::{answer, search};
 use crate::model::solution::{Need, Solution};
 use crate::model::wheel::Python;
 
@@ -54,10 +55,10 @@ pub(super) fn with_all_newest<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>) 
     for python in order {
         let mut problem = Problem::new(inputs, tables, Depth::Full, vec![python]);
         problem.asked.wish = Wish::Newest(pythons.clone());
+        problem.asked.needless_builds = false;
         match search::ranked(&problem) {
             Err(needs) => return Newest::Need(needs),
             Ok(Ended::TooLong | Ended::Impossible) => {}
-            Ok(Ended::Selected(selected)) if problem.needless_builds(&selected) > 0 => {}
             Ok(Ended::Selected(selected)) => {
                 let stack = answer::stack_quality(&problem, &selected);
                 let solution = Box::new(answer::solution(&problem, &selected));
@@ -73,11 +74,27 @@ pub(super) fn with_all_newest<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>) 
     best.map_or(Newest::None, |(_, solution)| Newest::OlderStack(solution))
 }
 
+/// Solves Python series by series and keeps the best. A release is built although another Python has a newer one as a
+/// wheel only where there is no other answer.
+pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) -> Outcome {
+    match attempt_with(inputs, tables, depth, false) {
+        Outcome::Impossible if inputs.memory.has_left_out_builds() => {
+            attempt_with(inputs, tables, depth, true)
+        }
+        outcome => outcome,
+    }
+}
+
 /// Solves Python series by series and keeps the best.
 ///
 /// A solve from the registry alone gives a cheap upper bound for the build of a series. The series with the best bound
 /// are tried first, the locked one before the newest; most requests end with the first.
-pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) -> Outcome {
+fn attempt_with<'a>(
+    inputs: &Inputs<'a>,
+    tables: &Rc<Tables<'a>>,
+    depth: Depth,
+    needless_builds: bool,
+) -> Outcome {
     let pythons = allowed_pythons(inputs.catalogue.registry, inputs.request);
     let is_locked = |p: &Python| inputs.preferences.python.is_some_and(|q| q.minor == p.minor);
     let mut order = pythons.clone();
@@ -105,6 +122,7 @@ pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: D
             if promise(vec![*python]).is_ok_and(|bound| bound >= ceiling) {
                 let mut problem = Problem::new(inputs, tables, depth, vec![*python]);
                 problem.asked.wish = Wish::Newest(pythons.clone());
+                problem.asked.needless_builds = needless_builds;
                 match search::ranked(&problem) {
                     Err(needs) => return Outcome::Need(needs),
                     Ok(Ended::TooLong) => return Outcome::TooLong,
@@ -146,11 +164,12 @@ pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: D
             break;
         }
         let mut problem = Problem::new(inputs, tables, depth, vec![python]);
+        problem.asked.needless_builds = needless_builds;
         if let Some(best) = &best
-            && best.states_what_is_better(python, is_locked(&python))
+            && best.can_be_compared(&problem, is_locked(&python))
         {
-            // A proof that nothing is better here is cheaper than the whole closure.
-            problem.asked.wish = best.better.clone();
+            let Some(better) = best.better(&problem, bound.as_ref()) else { continue };
+            problem.asked.wish = better;
             match search::ranked(&problem) {
                 Err(needs) => return Outcome::Need(needs),
                 Ok(Ended::Impossible) => continue,
@@ -163,14 +182,15 @@ pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: D
             Ok(Ended::Impossible) => continue,
             Ok(Ended::Selected(selected)) => selected,
         };
-        let mut steps = 0;
-        if depth == Depth::Full {
-            let missing;
-            (steps, missing) = closure::steps_back(&problem, &selected, &pythons);
-            if !missing.is_empty() {
-                return Outcome::Need(missing);
-            }
-        }
+        let releases = match depth {
+            Depth::Full => Releases::of(&problem, &pythons),
+            Depth::Stack => Ok(Releases::default()),
+        };
+        let releases = match releases {
+            Ok(releases) => releases,
+            Err(needs) => return Outcome::Need(needs),
+        };
+        let steps = releases.steps_back(&selected);
         let locked = is_locked(&python);
         let builds = problem.needless_builds(&selected);
         let stack = if asks_for_stack { answer::stack_quality(&problem, &selected) } else { None };
@@ -178,7 +198,7 @@ pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: D
         let final_word = ((steps == 0 && builds == 0) || locked) && quality.0 >= ceiling;
         if best.as_ref().is_none_or(|best| quality > best.quality) {
             let solution = Box::new(answer::solution(&problem, &selected));
-            best = Some(Best { quality, solution, better: better(&problem, &selected, asks_for_stack) });
+            best = Some(Best { quality, solution, problem, selected, releases });
         }
         if final_word {
             break;
@@ -191,39 +211,47 @@ pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: D
 }
 
 /// The best answer so far.
-struct Best {
+struct Best<'a> {
     quality: Quality,
     solution: Box<Solution>,
-    /// What the answer of another series needs to be better.
-    better: Wish,
+    problem: Problem<'a>,
+    selected: Rc<Selected>,
+    releases: Releases,
 }
 
-impl Best {
+impl Best<'_> {
     /// Whether the answer of an older series is better only if it has what [`Best::better`] says.
-    fn states_what_is_better(&self, python: Python, is_locked: bool) -> bool {
-        let (_, _, Reverse(builds), _, own) = &self.quality;
-        *builds == 0 && !is_locked && python < *own
+    fn can_be_compared(&self, other: &Problem<'_>, is_locked: bool) -> bool {
+        let (_, _, Reverse(builds), _, python) = &self.quality;
+        let asks_the_same = self.problem.user_requirements().eq(other.user_requirements())
+            && self.problem.user_constraints().eq(other.user_constraints());
+        *builds == 0 && !is_locked && other.pythons.series[0] < *python && asks_the_same
     }
-}
 
-/// A newer torch or a better build of it, or, with a torch that is not older, a newer release of another requested
-/// package.
-fn better(problem: &Problem<'_>, selected: &Selected, asks_for_stack: bool) -> Wish {
-    let chosen = |name: &str| Some((Node::package(name), *selected.get(&Node::package(name))?));
-    let newer = |(node, ordinal)| (node, Ranges::strictly_higher_than(ordinal));
-    let names = problem.user_requirements().map(|user| user.requirement.name.as_ref() as &str);
-    let mut alternatives: Vec<(Node, Set)> =
-        names.filter(|name| !is_stack_package(name)).filter_map(chosen).map(newer).collect();
-    let torch = chosen("torch").filter(|_| asks_for_stack);
-    let build = selected.get(&Node::build("torch")).filter(|_| asks_for_stack);
-    if let (Some((node, version)), Some(build)) = (&torch, build) {
-        let table = &problem.stack["torch"];
-        let rank = problem.build_rank("torch", *build);
-        let others = table.spans[*version as usize].clone();
-        let better = others.filter(|other| problem.build_rank("torch", *other) > rank);
-        let better = better.fold(Set::empty(), |set, other| set.union(&Ranges::singleton(other)));
-        alternatives.push(newer((node.clone(), *version)));
-        alternatives.push((Node::build("torch"), better));
+    /// What the answer of another series, whose build is at most `bound`, needs to be better: a newer torch or a better
+    /// build of it; or with the same, fewer steps back. `None` if nothing is better.
+    ///
+    /// A proof that this does not exist is cheaper than the closure of the series.
+    fn better(&self, other: &Problem<'_>, bound: Option<&StackQuality>) -> Option<Wish> {
+        let (stack, _, _, Reverse(steps), _) = &self.quality;
+        let chosen = |name: &str| Some((Node::package(name), *self.selected.get(&Node::package(name))?));
+        let newer = |(node, ordinal)| (node, Ranges::strictly_higher_than(ordinal));
+        let mut alternatives: Vec<(Node, Set)> =
+            self.releases.names().filter_map(chosen).map(newer).collect();
+        let mut not_older = Vec::new();
+        if bound <= stack.as_ref() {
+            not_older = self.releases.within(other, *steps)?;
+        }
+        if let Some(stack) = stack {
+            let torch = (Node::package("torch"), stack.version);
+            let table = &self.problem.stack["torch"];
+            let others = table.spans[stack.version as usize].clone();
+            let better = others.filter(|build| self.problem.build_rank("torch", *build) > stack.build);
+            let better = better.fold(Set::empty(), |set, build| set.union(&Ranges::singleton(build)));
+            alternatives.push(newer(torch.clone()));
+            alternatives.push((Node::build("torch"), better));
+            not_older.push(torch);
+        }
+        Some(Wish::Better { alternatives, not_older })
     }
-    Wish::Better { alternatives, torch: torch.map(|(_, version)| version) }
 }

@@ -138,7 +138,7 @@ impl Problem<'_> {
         }
     }
 
-    fn is_requested(&self, name: &str) -> bool {
+    pub fn is_requested(&self, name: &str) -> bool {
         debug_assert!(self.asked.depth == Depth::Full || is_stack_package(name));
         self.asked.request.requirements.iter().any(|r| (r.requirement.name.as_ref() as &str) == name)
     }

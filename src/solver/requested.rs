@@ -12,8 +12,8 @@ use std::rc::Rc;
 use pep440_rs::{Version, VersionSpecifiers};
 use pep508_rs::VersionOrUrl;
 
-use super::closure::best_on_any;
 use super::inputs::{Depth, Inputs, allowed_pythons};
+use super::newest::best_on_any;
 use super::problem::Problem;
 use super::pythons::{Newest, Outcome, attempt, with_all_newest};
 use super::tables::{Tables, is_stack_package};

@@ -36,6 +36,7 @@ pub(super) fn ranked(problem: &Problem<'_>) -> Result<Ended, Vec<Need>> {
     let question = || Question {
         series: problem.pythons.series.clone(),
         wish: problem.asked.wish.clone(),
+        needless_builds: problem.asked.needless_builds,
         triton_pages: problem.universe.indexes_with(TRITON_PACKAGE).count(),
     };
     if is_kept && let Some(known) = problem.memory.find(&subject(), &question()) {
@@ -45,7 +46,10 @@ pub(super) fn ranked(problem: &Problem<'_>) -> Result<Ended, Vec<Need>> {
         Found::Selected(selected) => Ended::Selected(Rc::new(selected)),
         Found::Impossible(_) => Ended::Impossible,
         Found::TooLong => Ended::TooLong,
-        Found::Need(needs) => return Err(needs),
+        Found::Need(needs) => {
+            problem.memory.needs_more(&question());
+            return Err(needs);
+        }
     };
     if is_kept {
         problem.memory.keep(subject(), question(), ended.clone());

@@ -12,7 +12,7 @@ use super::problem::{Candidate, Problem};
 use super::tables::{Set, is_stack_package, ordinals};
 use super::universe::DIRECT;
 use crate::model::metadata::CoreMetadata;
-use crate::model::project::ReleaseFile;
+use crate::model::project::{Release, ReleaseFile};
 use crate::model::source::{BuildKind, MetadataFrom, SourceBuild};
 use crate::model::text::requirement_name;
 
@@ -37,7 +37,31 @@ impl Problem<'_> {
             self.memo.buildable.borrow_mut().insert(key, !has_wheel);
             !has_wheel
         });
-        candidate.page.source(release).filter(|_| is_buildable)
+        let is_left_out = is_buildable && !self.asked.needless_builds && self.is_needless(candidate);
+        if is_left_out {
+            self.memory.leave_out_builds();
+        }
+        candidate.page.source(release).filter(|_| is_buildable && !is_left_out)
+    }
+
+    /// Whether a release would be built although a newer one has a wheel for another allowed Python, but not for this
+    /// one.
+    fn is_needless(&self, candidate: &Candidate<'_>) -> bool {
+        let releases = candidate.page.releases();
+        let key = std::ptr::from_ref(candidate.page);
+        let known = self.memo.wheels_elsewhere.borrow().get(&key).copied();
+        let last = known.unwrap_or_else(|| {
+            let is_elsewhere = |release: &Release| {
+                let newer = Candidate { release, ..*candidate };
+                !release.yanked
+                    && !self.pythons.series.iter().any(|python| self.has_wheel(&newer, *python))
+                    && self.pythons.allowed.iter().any(|python| self.has_wheel(&newer, *python))
+            };
+            let last = releases.iter().rposition(is_elsewhere);
+            self.memo.wheels_elsewhere.borrow_mut().insert(key, last);
+            last
+        });
+        last.is_some_and(|last| releases[last].version > candidate.release.version)
     }
 
     /// Whether metadata may be used: that of a source distribution must be known without running anything.
@@ -86,18 +110,12 @@ impl Problem<'_> {
         Ok(Some(wheel.unwrap_or(first)))
     }
 
-    /// The packages that are built from an old source distribution although a newer release has a wheel for another
-    /// allowed Python, but not for this one.
+    /// The number of packages that are built only because of this Python.
     pub fn needless_builds(&self, selected: &Selected) -> usize {
         let is_needless = |name: &str, ordinal: u32| {
             let Ok(candidates) = self.candidates(name) else { return false };
             let Some(chosen) = candidates.get(ordinal as usize) else { return false };
-            self.source(chosen).is_some()
-                && candidates[ordinal as usize + 1..].iter().any(|newer| {
-                    !newer.release.yanked
-                        && !self.pythons.series.iter().any(|python| self.has_usable(newer, *python))
-                        && self.pythons.allowed.iter().any(|python| self.has_wheel(newer, *python))
-                })
+            self.source(chosen).is_some() && self.is_needless(chosen)
         };
         let chosen = selected.iter().filter_map(|(node, ordinal)| match node {
             Node::Package(name) if !is_stack_package(name) => Some((name, *ordinal)),

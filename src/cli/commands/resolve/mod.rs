@@ -93,8 +93,8 @@ pub(super) fn run_in(
         }
     };
     let registry = learned.unwrap_or(registry);
-    let solve = |registry: &Registry| {
-        let mut universe = Universe::default();
+    let mut universe = Universe::default();
+    let mut solve = |registry: &Registry| {
         let members: Vec<Member<'_>> =
             machines.iter().zip(&preferences).map(|(machine, held)| machine.member(held)).collect();
         let joint = Joint { members: &members, request: &request, registry };

@@ -71,7 +71,8 @@ for project in json.load(open(ROOT / "projects.json")):
         pathlib.Path(work, "requirements.in").write_text("\n".join(requirements(manifest)) + "\n")
         lock.unlink()
         code, ours = median([*resolve, "--dry-run"], work)
-        uv = ["uv", "pip", "compile", "-q", "--generate-hashes", "--python-version", python, "--python-platform",
+        # `--python` spares uv the search for an interpreter of that version.
+        uv = ["uv", "pip", "compile", "-q", "--generate-hashes", "--python", sys.executable, "--python-version", python, "--python-platform",
               "x86_64-manylinux_2_35", "--constraints", os.devnull, "requirements.in", "-o", "out.txt", "--upgrade"]
         code_uv, theirs = median(uv, work)
     if code_uv:

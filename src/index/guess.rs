@@ -68,8 +68,7 @@ impl Guess {
                 // If the newest hundred releases are unusable, older ones rarely help.
                 .take(100)
                 .find_map(|r| {
-                    let wheel =
-                        page.usable(r, self.python, self.platform, self.libc.as_ref()).into_iter().next();
+                    let wheel = page.best_usable(r, self.python, self.platform, self.libc.as_ref());
                     // A release with wheels for other Pythons is not built.
                     wheel.or_else(|| page.source(r).filter(|_| !r.has_wheel && self.takes_sources))
                 })
@@ -93,7 +92,7 @@ impl Guess {
                 && (needed.version().any_prerelease() || !release.version.any_prerelease())
         });
         let files = releases.filter_map(|release| {
-            page.usable(release, python, self.platform, self.libc.as_ref()).into_iter().next().cloned()
+            page.best_usable(release, python, self.platform, self.libc.as_ref()).cloned()
         });
         files.take(count).collect()
     }

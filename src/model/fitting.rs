@@ -1,7 +1,6 @@
-//! Remembers for which Python series a release has a fitting wheel.
+//! Remembers which wheel of a release fits best.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::platform::{Libc, Platform};
 use super::wheel::Python;
@@ -18,44 +17,33 @@ pub(super) struct Fitting {
 struct Answers {
     platform: Platform,
     libc: Option<Libc>,
-    /// Bit `n`: Python 3.n was asked for.
-    known: AtomicU64,
-    /// Bit `n`: Python 3.n has a fitting wheel.
-    fits: AtomicU64,
+    /// The Python series that were asked for, by their minor number, and the file that fits best.
+    best: Mutex<Vec<(u32, Option<usize>)>>,
 }
 
 impl Fitting {
-    /// The remembered answer, else that of `find`.
-    pub(super) fn of(
+    /// The remembered file, else the one that `find` gives.
+    pub(super) fn best(
         &self,
         python: Python,
         platform: Platform,
         libc: Option<&Libc>,
-        find: impl FnOnce() -> bool,
-    ) -> bool {
-        if python.patch.is_some() || python.minor >= u64::BITS {
+        find: impl FnOnce() -> Option<usize>,
+    ) -> Option<usize> {
+        if python.patch.is_some() {
             return find();
         }
         let place = if libc.is_some() { &self.of_machine } else { &self.of_any_libc };
-        let answers = place.get_or_init(|| Answers {
-            platform,
-            libc: libc.cloned(),
-            known: AtomicU64::new(0),
-            fits: AtomicU64::new(0),
-        });
+        let answers = place.get_or_init(|| Answers { platform, libc: libc.cloned(), best: Mutex::default() });
         if answers.platform != platform || answers.libc.as_ref() != libc {
             return find();
         }
-        let bit = 1 << python.minor;
-        // `known` is written last and read first, so that a known bit is never read before its answer.
-        if answers.known.load(Ordering::Acquire) & bit != 0 {
-            return answers.fits.load(Ordering::Acquire) & bit != 0;
+        let mut best = answers.best.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = best.iter().find(|(minor, _)| *minor == python.minor) {
+            return *known;
         }
         let found = find();
-        if found {
-            answers.fits.fetch_or(bit, Ordering::AcqRel);
-        }
-        answers.known.fetch_or(bit, Ordering::AcqRel);
+        best.push((python.minor, found));
         found
     }
 }
@@ -69,15 +57,13 @@ mod tests {
         let fitting = Fitting::default();
         let (linux, glibc) = (Platform::LINUX_X86_64, Libc::Glibc("2.35".parse().unwrap()));
         let older = Libc::Glibc("2.17".parse().unwrap());
-        let ask = |python: Python, libc: Option<&Libc>, answer| fitting.of(python, linux, libc, || answer);
-        assert!(ask(Python::new(12), Some(&glibc), true));
-        assert!(ask(Python::new(12), Some(&glibc), false), "the first answer is kept");
-        assert!(!ask(Python::new(12), Some(&older), false), "another libc is asked anew");
-        assert!(!ask(Python::new(12), None, false), "any libc is another question");
-        assert!(!ask(Python::new(13), Some(&glibc), false));
-        assert!(
-            !ask(Python { minor: 12, patch: Some(3) }, Some(&glibc), false),
-            "patch releases are not kept"
-        );
+        let ask = |python: Python, libc: Option<&Libc>, file| fitting.best(python, linux, libc, || file);
+        assert_eq!(ask(Python::new(12), Some(&glibc), Some(3)), Some(3));
+        assert_eq!(ask(Python::new(12), Some(&glibc), None), Some(3), "the first answer is kept");
+        assert_eq!(ask(Python::new(12), Some(&older), None), None, "another libc is asked anew");
+        assert_eq!(ask(Python::new(12), None, None), None, "any libc is another question");
+        assert_eq!(ask(Python::new(13), Some(&glibc), None), None);
+        let patch = Python { minor: 12, patch: Some(3) };
+        assert_eq!(ask(patch, Some(&glibc), None), None, "patch releases are not kept");
     }
 }

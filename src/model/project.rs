@@ -13,7 +13,7 @@ use pep440_rs::{Version, VersionSpecifiers};
 use super::fitting::Fitting;
 use super::platform::{Libc, Platform};
 use super::text::normalized_name;
-use super::wheel::{Fit, WheelName};
+use super::wheel::{Fit, Python, WheelName};
 
 /// The releases of one project on one index, oldest first.
 #[derive(Debug)]
@@ -234,8 +234,8 @@ impl ProjectPage {
                     && specifiers.is_none_or(|s| s.contains(version))
                     && (prereleases || !version.any_prerelease());
                 let wheel = |minor| {
-                    let python = super::wheel::Python::new(minor);
-                    self.usable(release, python, platform, None).first().copied()
+                    let python = Python::new(minor);
+                    self.best_usable(release, python, platform, None)
                 };
                 let wheel = || (0..=NEWEST_MINOR).rev().find_map(wheel);
                 Some((release, is_admitted.then(wheel)??))
@@ -248,35 +248,56 @@ impl ProjectPage {
     pub fn usable<'a>(
         &'a self,
         release: &'a Release,
-        python: super::wheel::Python,
+        python: Python,
         platform: Platform,
         libc: Option<&Libc>,
     ) -> Vec<&'a ReleaseFile> {
-        let mut fits: Vec<(Fit, &ReleaseFile)> = self
-            .files(release)
-            .iter()
-            .filter(|f| f.allows_python(python))
-            .filter_map(|f| Some((f.wheel()?.fit(python.minor, platform, libc)?, f)))
-            .collect();
-        fits.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.filename.cmp(&b.1.filename)));
+        let mut fits: Vec<(Fit, &ReleaseFile)> = self.fitting(release, python, platform, libc).collect();
+        fits.sort_by(better_first);
         fits.into_iter().map(|(_, f)| f).collect()
     }
 
-    /// Like `usable(..).first()`, without building the list.
+    /// The first of [`ProjectPage::usable`].
+    pub fn best_usable<'a>(
+        &'a self,
+        release: &'a Release,
+        python: Python,
+        platform: Platform,
+        libc: Option<&Libc>,
+    ) -> Option<&'a ReleaseFile> {
+        let best = release.fitting.best(python, platform, libc, || {
+            let (_, best) = self.fitting(release, python, platform, libc).min_by(better_first)?;
+            self.files(release).iter().position(|file| std::ptr::eq(file, best))
+        });
+        self.files(release).get(best?)
+    }
+
+    /// Whether a release has a wheel that installs on a Python series, platform and libc.
     pub fn has_usable(
         &self,
         release: &Release,
-        python: super::wheel::Python,
+        python: Python,
         platform: Platform,
         libc: Option<&Libc>,
     ) -> bool {
-        release.fitting.of(python, platform, libc, || {
-            self.files(release)
-                .iter()
-                .filter(|f| f.wheel().is_some_and(|w| w.fit(python.minor, platform, libc).is_some()))
-                .any(|f| f.allows_python(python))
-        })
+        self.best_usable(release, python, platform, libc).is_some()
     }
+
+    fn fitting<'a>(
+        &'a self,
+        release: &'a Release,
+        python: Python,
+        platform: Platform,
+        libc: Option<&Libc>,
+    ) -> impl Iterator<Item = (Fit, &'a ReleaseFile)> {
+        let fit = move |file: &'a ReleaseFile| Some((file.wheel()?.fit(python.minor, platform, libc)?, file));
+        self.files(release).iter().filter_map(fit).filter(move |(_, file)| file.allows_python(python))
+    }
+}
+
+/// The order of wheels: the better fit first, then the file name.
+fn better_first(a: &(Fit, &ReleaseFile), b: &(Fit, &ReleaseFile)) -> std::cmp::Ordering {
+    b.0.cmp(&a.0).then_with(|| a.1.filename.cmp(&b.1.filename))
 }
 
 impl ReleaseFile {
@@ -297,7 +318,7 @@ impl ReleaseFile {
     }
 
     /// Whether `Requires-Python` accepts some patch release of the series (or the named patch).
-    pub fn allows_python(&self, python: super::wheel::Python) -> bool {
+    pub fn allows_python(&self, python: Python) -> bool {
         self.requires_python.as_ref().is_none_or(|r| specifiers_allow(r, python))
     }
 }
@@ -305,7 +326,7 @@ impl ReleaseFile {
 /// Whether some patch release of the series satisfies the specifiers; the named patch, if any.
 ///
 /// A series stands for any patch release, so `>=3.9.1` and `!=3.9.7` accept `3.9`.
-pub fn specifiers_allow(specifiers: &VersionSpecifiers, python: super::wheel::Python) -> bool {
+pub fn specifiers_allow(specifiers: &VersionSpecifiers, python: Python) -> bool {
     let version = |patch: u32| Version::new([3, u64::from(python.minor), u64::from(patch)]);
     match python.patch {
         Some(patch) => specifiers.contains(&version(patch)),

@@ -176,8 +176,10 @@ impl<'a> Problem<'a> {
                 ordinals(candidates.len(), |i| finals(&candidates[i]))
             }
         };
-        // Store explicit candidates even if all match: a page may gain releases in the next round.
-        self.memo.sets.borrow_mut().insert(key, set.clone());
+        // The candidates of triton grow with every index whose page is fetched.
+        if name != TRITON_PACKAGE {
+            self.memo.sets.borrow_mut().insert(key, set.clone());
+        }
         Ok(set)
     }
 
@@ -271,13 +273,13 @@ impl<'a> Problem<'a> {
     /// The file that would be installed: the best wheel for the newest Python of the problem that has one, else the
     /// source distribution.
     pub fn representative<'p>(&self, candidate: &Candidate<'p>) -> Option<&'p ReleaseFile> {
-        let wheel =
-            self.pythons.series.iter().rev().find_map(|p| self.usable(candidate, *p).into_iter().next());
+        let wheel = self.pythons.series.iter().rev().find_map(|p| self.best_wheel(candidate, *p));
         wheel.or_else(|| self.source(candidate))
     }
 
-    fn usable<'p>(&self, candidate: &Candidate<'p>, python: Python) -> Vec<&'p ReleaseFile> {
-        candidate.page.usable(candidate.release, python, self.machine.platform, self.machine.libc.as_ref())
+    fn best_wheel<'p>(&self, candidate: &Candidate<'p>, python: Python) -> Option<&'p ReleaseFile> {
+        let (platform, libc) = (self.machine.platform, self.machine.libc.as_ref());
+        candidate.page.best_usable(candidate.release, python, platform, libc)
     }
 
     /// The Python series for which a candidate has a wheel, or can be built.

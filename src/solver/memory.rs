@@ -6,21 +6,36 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::node::{Node, Selected};
 use super::tables::Set;
 use crate::model::host::Host;
-use crate::model::request::{Preferences, Request};
+use crate::model::request::{Preferences, Request, UserRequirement};
 use crate::model::wheel::Python;
 
 /// The results of searches of the whole closure, over one catalogue and one growing universe.
 #[derive(Debug, Default)]
 pub struct Memory {
-    subjects: RefCell<Vec<(Subject<'static>, Vec<(Question, Ended)>)>>,
+    subjects: RefCell<Vec<(Subject<'static>, Known)>>,
+    /// Sets of candidates, by the requirements and constraints of the request, which admit pre-releases and yanked ones.
+    sets: RefCell<Vec<(Lines, Sets)>>,
     searched: Cell<Option<Python>>,
     left_out_builds: Cell<bool>,
 }
+
+/// What is known about one subject.
+#[derive(Debug, Default)]
+struct Known {
+    results: Vec<(Question, Ended)>,
+    admitted: Vec<(Question, Rc<Admitted>)>,
+}
+
+/// For each requirement of a package outside the stack, the newest releases that it admits and that some Python could
+/// have, newest first.
+pub(super) type Admitted = Vec<(Arc<str>, Vec<u32>)>;
 
 /// What is solved, for whom.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,7 +87,26 @@ impl Subject<'_> {
     }
 }
 
+/// The requirements and the constraints of a request.
+type Lines = (Vec<UserRequirement>, Vec<UserRequirement>);
+
+/// Sets of candidates by package and specifiers.
+pub(super) type Sets = Rc<RefCell<HashMap<(Arc<str>, String), Set>>>;
+
 impl Memory {
+    /// The sets of candidates that are known for a request.
+    pub(super) fn sets(&self, request: &Request) -> Sets {
+        let mut known = self.sets.borrow_mut();
+        let is_same =
+            |(lines, _): &&(Lines, Sets)| lines.0 == request.requirements && lines.1 == request.constraints;
+        if let Some((_, sets)) = known.iter().find(is_same) {
+            return sets.clone();
+        }
+        let sets = Sets::default();
+        known.push(((request.requirements.clone(), request.constraints.clone()), sets.clone()));
+        sets
+    }
+
     /// The Python series of the search that needed more data.
     pub fn searched(&self) -> Option<Python> {
         self.searched.get()
@@ -99,16 +133,36 @@ impl Memory {
     /// The result of a search that already ended.
     pub(super) fn find(&self, subject: &Subject<'_>, question: &Question) -> Option<Ended> {
         let subjects = self.subjects.borrow();
-        let (_, results) = subjects.iter().find(|(known, _)| known == subject)?;
-        results.iter().find(|(asked, _)| asked == question).map(|(_, ended)| ended.clone())
+        let (_, known) = subjects.iter().find(|(known, _)| known == subject)?;
+        known.results.iter().find(|(asked, _)| asked == question).map(|(_, ended)| ended.clone())
     }
 
     /// Keeps the result of a search that needed no more data.
     pub(super) fn keep(&self, subject: Subject<'_>, question: Question, ended: Ended) {
+        self.with(subject, |known| known.results.push((question, ended)));
+    }
+
+    /// The releases that the requirements of a problem admit.
+    pub(super) fn admitted(&self, subject: &Subject<'_>, question: &Question) -> Option<Rc<Admitted>> {
+        let subjects = self.subjects.borrow();
+        let (_, known) = subjects.iter().find(|(known, _)| known == subject)?;
+        known.admitted.iter().find(|(asked, _)| asked == question).map(|(_, admitted)| admitted.clone())
+    }
+
+    /// Keeps the releases that the requirements of a problem admit.
+    pub(super) fn keep_admitted(&self, subject: Subject<'_>, question: Question, admitted: Rc<Admitted>) {
+        self.with(subject, |known| known.admitted.push((question, admitted)));
+    }
+
+    fn with(&self, subject: Subject<'_>, add: impl FnOnce(&mut Known)) {
         let mut subjects = self.subjects.borrow_mut();
         match subjects.iter_mut().find(|(known, _)| *known == subject) {
-            Some((_, results)) => results.push((question, ended)),
-            None => subjects.push((subject.into_owned(), vec![(question, ended)])),
+            Some((_, known)) => add(known),
+            None => {
+                let mut known = Known::default();
+                add(&mut known);
+                subjects.push((subject.into_owned(), known));
+            }
         }
     }
 }

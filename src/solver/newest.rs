@@ -1,11 +1,13 @@
 //! The newest release of a requested package that any Python could have, and how far an answer is behind it.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use pep508_rs::VersionOrUrl;
 use version_ranges::Ranges;
 
 use super::closure::Missing;
+use super::memory::Admitted;
 use super::node::{Node, Selected};
 use super::problem::{Candidate, Problem};
 use super::tables::{Set, is_stack_package};
@@ -51,11 +53,13 @@ pub(super) fn best_on_any(
     problem.wheel_before_source(name, candidates, || (0..candidates.len() as u32).rev().filter(is_usable))
 }
 
+/// The number of releases not newer than those of an answer that are compared.
+const OLDER: usize = 8;
+
 /// The releases of the requested packages outside the stack that some Python could have.
 #[derive(Default)]
 pub(super) struct Releases {
-    /// For each requirement, the releases that it admits, newest first.
-    admitted: Vec<(Arc<str>, Vec<u32>)>,
+    admitted: Rc<Admitted>,
 }
 
 impl Releases {
@@ -64,14 +68,19 @@ impl Releases {
         self.admitted.iter().map(|(name, _)| &**name)
     }
 
-    /// The releases for the requirements of a problem. The error is the data that must be fetched first.
-    pub fn of(problem: &Problem<'_>, pythons: &[Python]) -> Result<Releases, Vec<Need>> {
+    /// The releases for the requirements of a problem, down to some older than in its answer. The error is the data that
+    /// must be fetched first.
+    pub fn of(problem: &Problem<'_>, selected: &Selected, pythons: &[Python]) -> Result<Releases, Vec<Need>> {
+        if let Some(admitted) = problem.memory.admitted(&problem.subject(), &problem.question()) {
+            return Ok(Releases { admitted });
+        }
         let mut admitted = Vec::new();
         for request in problem.user_requirements() {
             let name: &str = request.requirement.name.as_ref();
             if is_stack_package(name) {
                 continue;
             }
+            let Some(chosen) = selected.get(&Node::package(name)) else { continue };
             let Ok(candidates) = problem.candidates(name) else { continue };
             let Ok(set) = problem.matching(name, request.specifiers()) else { continue };
             let Ok(Some(best)) = best_on_any(problem, name, &candidates, &set, pythons) else { continue };
@@ -81,10 +90,21 @@ impl Releases {
                     && problem.bound(name, &candidate.release.version).is_none_or(|s| !s.is_empty())
                     && pythons.iter().any(|p| problem.has_usable(candidate, *p))
             };
-            admitted.push((name.into(), (0..=best).rev().filter(is_admitted).collect()));
+            let mut newest_first = (0..=best).rev().filter(is_admitted).peekable();
+            let mut listed: Vec<u32> = Vec::new();
+            while let Some(newer) = newest_first.next_if(|i| i > chosen) {
+                listed.push(newer);
+            }
+            listed.extend(newest_first.take(OLDER));
+            admitted.push((name.into(), listed));
         }
         let needs: Vec<Need> = problem.memo.needs.take().into_iter().collect();
-        if needs.is_empty() { Ok(Releases { admitted }) } else { Err(needs) }
+        if !needs.is_empty() {
+            return Err(needs);
+        }
+        let admitted = Rc::new(admitted);
+        problem.memory.keep_admitted(problem.subject(), problem.question(), admitted.clone());
+        Ok(Releases { admitted })
     }
 
     /// The number of releases that the requested packages of an answer are behind the newest.

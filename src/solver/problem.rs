@@ -1,5 +1,6 @@
 //! A problem ready to search: the request, the machine and the candidates.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
@@ -9,8 +10,8 @@ use pep508_rs::MarkerEnvironment;
 
 use super::inputs::{Depth, Inputs, allowed_pythons};
 use super::machine::Machine;
-use super::memory::{Memory, Wish};
-use super::tables::{BuildRow, RuntimeRow, Set, Tables, ordinals, runtime_rows};
+use super::memory::{Memory, Question, Sets, Subject, Wish};
+use super::tables::{BuildRow, RuntimeRow, Set, TRITON_PACKAGE, Tables, ordinals, runtime_rows};
 use super::universe::Universe;
 use crate::compatibility::{CPU, Policy};
 use crate::model::capability::{ComputeCapability, Via};
@@ -71,8 +72,8 @@ pub(super) struct Pythons {
 /// Cached results, and the needs that the search found.
 #[derive(Default)]
 pub(super) struct Memo<'a> {
-    /// Sets of candidates by package and specifiers.
-    pub sets: RefCell<HashMap<(Arc<str>, String), Set>>,
+    /// Sets of candidates, shared with the other problems of the request.
+    pub sets: Sets,
     /// Candidates by package.
     pub listed: RefCell<HashMap<String, Rc<[Candidate<'a>]>>>,
     /// Whether a release can be built from source, by its address in its page.
@@ -144,7 +145,13 @@ impl<'a> Problem<'a> {
                 allowed: allowed_pythons(registry, inputs.request),
             },
             advisories: registry.advisories().iter().filter(constrains).collect(),
-            memo: Memo::default(),
+            memo: Memo {
+                sets: match depth {
+                    Depth::Stack => Sets::default(),
+                    Depth::Full => inputs.memory.sets(inputs.request),
+                },
+                ..Memo::default()
+            },
             memory: inputs.memory,
             tables: tables.clone(),
         }
@@ -152,6 +159,25 @@ impl<'a> Problem<'a> {
 }
 
 impl Problem<'_> {
+    /// What is solved, for whom.
+    pub fn subject(&self) -> Subject<'_> {
+        Subject {
+            request: Cow::Borrowed(self.asked.request),
+            host: Cow::Borrowed(self.machine.host),
+            preferences: Cow::Borrowed(self.asked.preferences),
+        }
+    }
+
+    /// What distinguishes the problem from others about the same subject.
+    pub fn question(&self) -> Question {
+        Question {
+            series: self.pythons.series.clone(),
+            wish: self.asked.wish.clone(),
+            needless_builds: self.asked.needless_builds,
+            triton_pages: self.universe.indexes_with(TRITON_PACKAGE).count(),
+        }
+    }
+
     /// Whether a CPU build is preferred: the machine is known to have no GPU, or the CPU variant is pinned.
     pub fn prefers_cpu(&self) -> bool {
         self.machine.host.has_no_gpu() || self.asked.request.variant.as_ref().is_some_and(|v| v.value == CPU)

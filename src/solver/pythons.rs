@@ -183,7 +183,7 @@ fn attempt_with<'a>(
             Ok(Ended::Selected(selected)) => selected,
         };
         let releases = match depth {
-            Depth::Full => Releases::of(&problem, &pythons),
+            Depth::Full => Releases::of(&problem, &selected, &pythons),
             Depth::Stack => Ok(Releases::default()),
         };
         let releases = match releases {
@@ -197,15 +197,14 @@ fn attempt_with<'a>(
         let quality: Quality = (stack, locked, Reverse(builds), Reverse(steps), python);
         let final_word = ((steps == 0 && builds == 0) || locked) && quality.0 >= ceiling;
         if best.as_ref().is_none_or(|best| quality > best.quality) {
-            let solution = Box::new(answer::solution(&problem, &selected));
-            best = Some(Best { quality, solution, problem, selected, releases });
+            best = Some(Best { quality, problem, selected, releases });
         }
         if final_word {
             break;
         }
     }
     match best {
-        Some(best) => Outcome::Solved(best.solution),
+        Some(best) => Outcome::Solved(Box::new(answer::solution(&best.problem, &best.selected))),
         None => Outcome::Impossible,
     }
 }
@@ -213,7 +212,6 @@ fn attempt_with<'a>(
 /// The best answer so far.
 struct Best<'a> {
     quality: Quality,
-    solution: Box<Solution>,
     problem: Problem<'a>,
     selected: Rc<Selected>,
     releases: Releases,

@@ -1,16 +1,15 @@
 //! Runs pubgrub on a problem, ranked or unranked.
 
-use std::borrow::Cow;
 use std::rc::Rc;
 
 use pubgrub::{DerivationTree, PubGrubError};
 
 use super::inputs::Depth;
-use super::memory::{Ended, Question, Subject};
+use super::memory::Ended;
 use super::node::{Node, Selected};
 use super::problem::Problem;
 use super::provider::{Provider, Stop, Why};
-use super::tables::{Set, TRITON_PACKAGE};
+use super::tables::Set;
 use crate::model::solution::Need;
 
 /// The proof that there is no solution.
@@ -28,18 +27,7 @@ pub(super) enum Found {
 /// Searches for the answer: decisions in the order of preference. The error is the data that must be fetched first.
 pub(super) fn ranked(problem: &Problem<'_>) -> Result<Ended, Vec<Need>> {
     let is_kept = problem.asked.depth == Depth::Full;
-    let subject = || Subject {
-        request: Cow::Borrowed(problem.asked.request),
-        host: Cow::Borrowed(problem.machine.host),
-        preferences: Cow::Borrowed(problem.asked.preferences),
-    };
-    let question = || Question {
-        series: problem.pythons.series.clone(),
-        wish: problem.asked.wish.clone(),
-        needless_builds: problem.asked.needless_builds,
-        triton_pages: problem.universe.indexes_with(TRITON_PACKAGE).count(),
-    };
-    if is_kept && let Some(known) = problem.memory.find(&subject(), &question()) {
+    if is_kept && let Some(known) = problem.memory.find(&problem.subject(), &problem.question()) {
         return Ok(known);
     }
     let ended = match run(problem, true) {
@@ -47,12 +35,12 @@ pub(super) fn ranked(problem: &Problem<'_>) -> Result<Ended, Vec<Need>> {
         Found::Impossible(_) => Ended::Impossible,
         Found::TooLong => Ended::TooLong,
         Found::Need(needs) => {
-            problem.memory.needs_more(&question());
+            problem.memory.needs_more(&problem.question());
             return Err(needs);
         }
     };
     if is_kept {
-        problem.memory.keep(subject(), question(), ended.clone());
+        problem.memory.keep(problem.subject(), problem.question(), ended.clone());
     }
     Ok(ended)
 }

@@ -12,8 +12,10 @@ use crate::model::source::Source;
 /// have the project.
 #[derive(Debug, Default, Clone)]
 pub struct Universe {
-    pages: HashMap<(String, String), Option<Arc<ProjectPage>>>,
-    metadata: HashMap<(String, String), Result<Arc<CoreMetadata>, String>>,
+    /// By index, then project.
+    pages: HashMap<String, HashMap<String, Option<Arc<ProjectPage>>>>,
+    /// By index, then file name.
+    metadata: HashMap<String, HashMap<String, Result<Arc<CoreMetadata>, String>>>,
     direct: HashMap<String, Source>,
 }
 
@@ -23,12 +25,12 @@ pub const DIRECT: &str = "direct";
 impl Universe {
     /// Adds a project's page; `None` if the index does not have the project.
     pub fn add_page(&mut self, index: &str, project: &str, page: Option<Arc<ProjectPage>>) {
-        self.pages.insert((index.to_owned(), project.to_owned()), page);
+        self.pages.entry(index.to_owned()).or_default().insert(project.to_owned(), page);
     }
 
     /// Adds a wheel's metadata, or why it cannot be used.
     pub fn add_metadata(&mut self, index: &str, filename: &str, metadata: Result<Arc<CoreMetadata>, String>) {
-        self.metadata.insert((index.to_owned(), filename.to_owned()), metadata);
+        self.metadata.entry(index.to_owned()).or_default().insert(filename.to_owned(), metadata);
     }
 
     /// Adds the package of a direct reference: its only release, and where it comes from.
@@ -47,14 +49,12 @@ impl Universe {
 
     /// A page, if it was fetched: inner `None` if the index does not have the project.
     pub fn page(&self, index: &str, project: &str) -> Option<Option<&Arc<ProjectPage>>> {
-        self.pages.get(&(index.to_owned(), project.to_owned())).map(Option::as_ref)
+        self.pages.get(index)?.get(project).map(Option::as_ref)
     }
 
     /// A wheel's metadata, if it was fetched.
     pub fn metadata(&self, index: &str, filename: &str) -> Option<Result<&Arc<CoreMetadata>, &str>> {
-        self.metadata
-            .get(&(index.to_owned(), filename.to_owned()))
-            .map(|r| r.as_ref().map_err(String::as_str))
+        self.metadata.get(index)?.get(filename).map(|r| r.as_ref().map_err(String::as_str))
     }
 
     /// Whether a need was already fetched.
@@ -67,17 +67,16 @@ impl Universe {
 
     /// The indexes that were asked for `project` and do not have it, sorted.
     pub fn indexes_without(&self, project: &str) -> Vec<&str> {
-        let absent = self.pages.iter().filter(|((_, p), page)| p == project && page.is_none());
-        let mut indexes: Vec<&str> = absent.map(|((index, _), _)| index.as_str()).collect();
+        let is_absent = |pages: &HashMap<_, Option<_>>| pages.get(project).is_some_and(Option::is_none);
+        let absent = self.pages.iter().filter(|(_, pages)| is_absent(pages));
+        let mut indexes: Vec<&str> = absent.map(|(index, _)| index.as_str()).collect();
         indexes.sort_unstable();
         indexes
     }
 
     /// The indexes whose page of `project` was fetched.
     pub fn indexes_with<'a>(&'a self, project: &str) -> impl Iterator<Item = &'a str> {
-        self.pages
-            .iter()
-            .filter(move |((_, p), page)| p == project && page.is_some())
-            .map(|((index, _), _)| index.as_str())
+        let has_page = move |pages: &HashMap<_, Option<_>>| pages.get(project).is_some_and(Option::is_some);
+        self.pages.iter().filter(move |(_, pages)| has_page(pages)).map(|(index, _)| index.as_str())
     }
 }

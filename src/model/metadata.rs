@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use pep440_rs::{Version, VersionSpecifiers};
 use pep508_rs::{ExtraName, MarkerEnvironment, PackageName, Requirement, VerbatimUrl};
 
+use super::requirement::parse_requirement;
 use super::source::{MetadataFrom, SourceFacts};
 
 /// A METADATA file that cannot be used.
@@ -151,9 +152,7 @@ impl CoreMetadata {
             .filter(move |line| !line.mentions_extra || !extras.is_empty())
             .filter_map(move |line| {
                 let parsed = line.parsed.get_or_init(|| {
-                    line.text
-                        .parse::<Requirement<VerbatimUrl>>()
-                        .map_err(|_| super::text::clean(&line.text, 120))
+                    parse_requirement(&line.text).map_err(|_| super::text::clean(&line.text, 120))
                 });
                 match parsed {
                     Err(text) => Some(Err(text.clone())),

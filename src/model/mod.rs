@@ -26,6 +26,7 @@ pub mod platform;
 pub mod process;
 pub mod project;
 pub mod request;
+pub mod requirement;
 pub mod smoke;
 pub mod solution;
 pub mod source;

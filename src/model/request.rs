@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 
 use super::direct::Direct;
 use super::index_owner::IndexOwner;
+use super::requirement::parse_requirement;
 use super::text::{clean, without_logins};
 use super::version::{DottedRange, InvalidVersion, SemverRange};
 use super::wheel::Python;
@@ -200,9 +201,9 @@ impl UserRequirement {
             None => (text.to_owned(), None),
         };
         let mut requirement: Requirement<VerbatimUrl> =
-            standard.parse().map_err(|e: pep508_rs::Pep508Error| InvalidRequest::Requirement {
+            parse_requirement(&standard).map_err(|error| InvalidRequest::Requirement {
                 text: clean(&without_logins(text), 80),
-                why: clean(e.message.to_string().lines().next().unwrap_or(""), 120),
+                why: error.to_string(),
                 meant: exact_was_meant(text),
             })?;
         if let Some(url) = url {
@@ -303,10 +304,20 @@ fn bounds_above(specifiers: &VersionSpecifiers) -> bool {
 fn exact_was_meant(text: &str) -> Option<String> {
     let (name, version) = text.split_once(['=', ' '])?;
     let meant = format!("{}=={}", name.trim(), version.trim());
-    meant.parse::<Requirement<VerbatimUrl>>().ok().map(|_| clean(&meant, 80))
+    parse_requirement(&meant).ok().map(|_| clean(&meant, 80))
 }
 
 impl PythonRequest {
+    /// Whether it allows a Python.
+    pub fn allows(&self, python: Python) -> bool {
+        match &self.allowed {
+            PythonAllowed::Exact(exact) => {
+                exact.minor == python.minor && (exact.patch.is_none() || exact.patch == python.patch)
+            }
+            PythonAllowed::Range(range) => super::project::specifiers_allow(range, python),
+        }
+    }
+
     /// Whether it excludes newer series.
     pub fn bounds_above(&self) -> bool {
         match &self.allowed {

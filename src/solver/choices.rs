@@ -8,6 +8,7 @@ use petgraph::graphmap::DiGraphMap;
 use super::node::{Node, Selected};
 use super::problem::Problem;
 use crate::model::choice::Choice;
+use crate::model::requirement::parse_requirement;
 use crate::model::solution::{ChosenPackage, Edge};
 use crate::registry::COMPANIONS;
 
@@ -94,7 +95,7 @@ fn pins_release(specifier: &VersionSpecifier) -> bool {
 
 /// Whether a package's requirement pins a version; the inner value is the specifier of `~=`.
 fn pin(requirement: &str) -> Option<Option<String>> {
-    let requirement: Requirement<VerbatimUrl> = requirement.parse().ok()?;
+    let requirement = parse_requirement(requirement).ok()?;
     let specifiers = specifiers(&requirement)?;
     if specifiers.iter().any(pins_release) {
         return Some(None);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pep440_rs::{Operator, Version};
-use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
+use pep508_rs::VersionOrUrl;
 
 use serde::{Serialize, Serializer};
 
@@ -11,6 +11,7 @@ use super::solve_stack;
 use super::tables::is_stack_package;
 use crate::model::host::Host;
 use crate::model::request::{Preferences, Request};
+use crate::model::requirement::parse_requirement;
 use crate::model::solution::{Answer, ChosenPackage, Solution, Stack};
 use crate::model::version::DottedVersion;
 use crate::registry::Registry;
@@ -144,7 +145,7 @@ pub fn upgrades<'p>(locked: &'p [ChosenPackage], available: &'p [ChosenPackage])
 
 /// Whether a requirement pins one release or one series: `triton==3.5.1`, `triton~=3.9.0`.
 fn pins(requirement: &str) -> bool {
-    let Ok(requirement) = requirement.parse::<Requirement<VerbatimUrl>>() else { return false };
+    let Ok(requirement) = parse_requirement(requirement) else { return false };
     match requirement.version_or_url {
         Some(VersionOrUrl::VersionSpecifier(specifiers)) => specifiers
             .iter()

@@ -17,6 +17,7 @@ use crate::model::host::{Gpu, Host};
 use crate::model::level::Level;
 use crate::model::platform::Os;
 use crate::model::request::{Request, UserRequirement};
+use crate::model::requirement::parse_requirement;
 use crate::model::solution::{Need, Solution};
 use crate::model::version::{DottedVersion, cuda_short};
 use crate::model::wheel::Python;
@@ -253,7 +254,7 @@ impl Relaxer<'_, '_> {
         let mut asks: Vec<&str> = rows.filter_map(|row| row.ask.as_deref()).collect();
         asks.sort_unstable();
         asks.dedup();
-        let parsed = asks.into_iter().filter_map(|ask| ask.parse::<Requirement<VerbatimUrl>>().ok());
+        let parsed = asks.into_iter().filter_map(|ask| parse_requirement(ask).ok());
         parsed
             .filter(|ask| !requirement.extras.is_empty() && ask.extras != requirement.extras)
             .map(|ask| ask.extras)

@@ -178,3 +178,14 @@ fn compatibility_is_asked_in_one_place() {
     wrong.retain(|place| !place.starts_with("diagnose/"));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// The parser of requirements is recursive: only the function that limits the text calls it.
+#[test]
+fn requirements_are_parsed_in_one_place() {
+    let calls = ["parse::<Requirement<VerbatimUrl>>", "Requirement::from_str", "parse::<MarkerTree>"];
+    for path in rust_files(&root().join("src")) {
+        let text = code(&path);
+        let found = calls.iter().find(|call| text.contains(**call));
+        assert!(found.is_none(), "{} calls {}", path.display(), found.unwrap());
+    }
+}

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
+use pep508_rs::VersionOrUrl;
 
 use super::{Order, Telling};
 use crate::model::conflict::{Party, ReasonKind};
 use crate::model::request::Origin;
+use crate::model::requirement::parse_requirement;
 use crate::solver::closure::Unusable;
 use crate::solver::explain::span;
 use crate::solver::node::Node;
@@ -18,7 +19,7 @@ const MAX_LISTED_EXTRAS: usize = 12;
 
 /// A requirement without regard to how it is written: `a (<2,>=1)` and `a>=1,<2` are the same.
 fn meaning(text: &str) -> String {
-    let Ok(requirement) = text.parse::<Requirement<VerbatimUrl>>() else { return text.to_owned() };
+    let Ok(requirement) = parse_requirement(text) else { return text.to_owned() };
     let Some(VersionOrUrl::VersionSpecifier(specifiers)) = &requirement.version_or_url else {
         return text.to_owned();
     };

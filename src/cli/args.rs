@@ -230,6 +230,9 @@ pub(super) struct SolveArgs {
     /// Check that the lock is current; write nothing
     #[arg(long, help_heading = "Solve")]
     pub locked: bool,
+    /// Check that the lock is current, and ask the indexes whether they state its hashes; write nothing
+    #[arg(long, conflicts_with = "stack_only", help_heading = "Solve")]
+    pub check_hashes: bool,
     /// Upgrade all packages, or only PKG
     #[arg(long, value_name = "PKG", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = "Solve")]
     pub upgrade: Vec<String>,
@@ -248,6 +251,13 @@ pub(super) struct SolveArgs {
     /// Replace files that envlock did not write
     #[arg(long, help_heading = "Solve")]
     pub force: bool,
+}
+
+impl SolveArgs {
+    /// Whether the lock is checked and nothing is solved.
+    pub fn only_checks(&self) -> bool {
+        self.locked || self.check_hashes
+    }
 }
 
 #[derive(Debug, ClapArgs)]

@@ -6,7 +6,7 @@ use pep440_rs::Version;
 use serde::Serialize;
 
 use crate::compatibility::both;
-use crate::lockfile::Stale;
+
 use crate::model::conflict::Conflict;
 use crate::model::evidence::Evidence;
 use crate::model::solution::{
@@ -226,10 +226,10 @@ pub(super) enum LockState {
 }
 
 impl LockState {
-    pub fn of(stale: &[Stale]) -> LockState {
-        match stale {
-            [] => LockState::Current { reasons: [] },
-            reasons => LockState::Stale { reasons: reasons.iter().map(ToString::to_string).collect() },
+    pub fn of(reasons: Vec<String>) -> LockState {
+        match reasons.is_empty() {
+            true => LockState::Current { reasons: [] },
+            false => LockState::Stale { reasons },
         }
     }
 }

@@ -16,8 +16,10 @@
 //!   `[[conda-package]]`. Written only if there are some: an older program would install the wrong packages.
 
 mod changes;
+mod consistent;
 mod error;
 mod graph;
+mod hashes;
 mod needs;
 mod parse;
 mod render;
@@ -27,6 +29,7 @@ mod schema;
 mod sources;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use crate::model::host::Host;
 use crate::model::level::Level;
@@ -38,8 +41,10 @@ use crate::model::source::Source;
 use crate::model::wheel::Python;
 
 pub use changes::{Change, TargetChanges, changes, merged, sides};
+pub use consistent::{Inconsistency, unneeded};
 pub use error::LockError;
 pub use graph::{chain, needed_by};
+pub use hashes::{HashDifference, compare_hashes, pages_of_files};
 pub use needs::{Because, MACHINE_PARTS, MachineNeed, NeedKind, machine_need};
 pub use parse::parse;
 pub use render::{render, same_answer};

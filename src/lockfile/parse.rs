@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use super::error::LockError;
 use super::render::{CHECKSUM_KEY, checksum, request_digest};
 use super::schema::*;
-use super::{FORMAT, FORMAT_WITH_SOURCES, Lockfile, Target, sources};
+use super::{FORMAT, FORMAT_WITH_SOURCES, Lockfile, Target, sources, words};
 use crate::model::capability::CodeTargets;
 use crate::model::choice::Choice;
 use crate::model::host::{Driver, FoundBy, Gpu, Host, System};
 use crate::model::level::Level;
 use crate::model::platform::Libc;
-use crate::model::solution::{ChosenFile, ChosenPackage, Coverage, Edge, Envelope, Framework, Stack};
+use crate::model::solution::{ChosenFile, ChosenPackage, Coverage, Envelope, Framework, Stack};
+use crate::model::source::Source;
 use crate::model::text::clean;
 
 /// Limit of targets, above what any project has; each target may contain every package.
@@ -89,9 +90,9 @@ fn parse_with(text: &str, checked: bool) -> Result<Lockfile, LockError> {
     }
     Ok(Lockfile {
         format,
-        registry_digest: raw.registry.sha256,
-        registry_date: raw.registry.date,
-        request: raw.request.lines,
+        registry_digest: words::digest(raw.registry.sha256, 64)?,
+        registry_date: words::line(raw.registry.date)?,
+        request: raw.request.lines.into_iter().map(words::line).collect::<Result<_, _>>()?,
         targets,
     })
 }
@@ -137,9 +138,9 @@ fn target(raw: RawTarget) -> Result<Target, LockError> {
             variant: s.variant,
             cudnn: s.cudnn,
             nccl: s.nccl,
-            triton: s.triton,
+            triton: s.triton.map(words::line).transpose()?,
             companions: s.companions,
-            index: s.index,
+            index: words::index(s.index)?,
             evidence: s.evidence,
             driver_mode: None,
             native_driver: s.native_driver,
@@ -161,7 +162,10 @@ fn target(raw: RawTarget) -> Result<Target, LockError> {
         })
     });
     let frameworks = frameworks.collect::<Result<Vec<_>, LockError>>()?;
-    let host = raw.host;
+    let mut host = raw.host;
+    for gpu in host.gpus.iter_mut().flatten() {
+        gpu.name = gpu.name.take().map(words::line).transpose()?;
+    }
     let libc = host
         .glibc
         .map(Libc::Glibc)
@@ -224,33 +228,35 @@ fn target(raw: RawTarget) -> Result<Target, LockError> {
 }
 
 fn package(mut raw: RawPackage, has_format_2: bool) -> Result<ChosenPackage, LockError> {
+    let name = words::name(raw.name.clone())?;
+    let source = sources::source(&mut raw, has_format_2)?;
+    let file = |f: RawFile| {
+        Ok(ChosenFile {
+            hash_computed: f.hash_from.as_deref() == Some("computed"),
+            // The file of a direct reference is named as its author likes.
+            name: match &source {
+                Source::Index(_) => words::file_of(f.name, &name, &raw.version)?,
+                _ => words::file_name(f.name)?,
+            },
+            sha256: f.sha256.map(|digest| words::digest(digest, 64)).transpose()?,
+            size: f.size,
+        })
+    };
+    let files = std::mem::take(&mut raw.files).into_iter().map(file).collect::<Result<_, LockError>>()?;
     Ok(ChosenPackage {
-        source: sources::source(&mut raw, has_format_2)?,
+        source,
         build: sources::build(&mut raw, has_format_2)?,
         groups: sources::groups(&mut raw, has_format_2)?,
-        requires: raw
-            .requires
-            .iter()
-            .map(|text| Edge { to: crate::model::text::requirement_name(text), requirement: text.clone() })
-            .collect(),
-        name: raw.name,
+        requires: raw.requires.into_iter().map(words::edge).collect::<Result<_, _>>()?,
+        name,
         version: raw.version,
-        variant: raw.variant,
+        variant: raw.variant.map(words::variant).transpose()?,
         reason: Choice::of_code(&clean(&raw.reason, 200)),
-        metadata_sha256: raw.metadata,
+        metadata_sha256: raw.metadata.map(|digest| words::digest(digest, 64)).transpose()?,
         targets: raw
             .code
             .zip(raw.code_evidence)
             .map(|(sass, evidence)| (CodeTargets { sass, ptx: raw.code_ptx }, evidence)),
-        files: raw
-            .files
-            .into_iter()
-            .map(|f| ChosenFile {
-                hash_computed: f.hash_from.as_deref() == Some("computed"),
-                name: f.name,
-                sha256: f.sha256,
-                size: f.size,
-            })
-            .collect(),
+        files,
     })
 }

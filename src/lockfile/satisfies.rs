@@ -1,8 +1,9 @@
 //! Whether a lock matches a request: `resolve --locked`, and the warning of the commands that read a lock.
 
-use super::request::is_option;
+use super::consistent::{Inconsistency, inconsistencies};
+use super::request::{is_option, read_request};
 use super::{Lockfile, request_lines};
-use crate::model::request::Request;
+use crate::model::request::{PythonRequest, Request};
 use crate::registry::Registry;
 
 /// Why a lock is not current.
@@ -24,14 +25,23 @@ pub enum Stale {
         /// The registry's reason.
         reason: String,
     },
+    /// The content of the lock does not answer the request.
+    #[error(transparent)]
+    Content(#[from] Inconsistency),
 }
 
 /// Why a lock is not current; empty if it is. Does not check the machine. A registry that only has new
 /// rows does not make a lock stale.
 pub fn stale(lock: &Lockfile, request: &Request, registry: &Registry) -> Vec<Stale> {
     let asked = request_lines(request);
+    // A Python that an option chose within the request's limit answers the request.
+    let chose_python = lock.request.iter().any(|line| line.starts_with("option python "));
+    let is_answered = |line: &String| {
+        lock.request.contains(line)
+            || (chose_python && line.starts_with("python ") && allows_pythons(request, lock))
+    };
     let mut out: Vec<Stale> =
-        asked.iter().filter(|l| !lock.request.contains(l)).cloned().map(Stale::Asked).collect();
+        asked.iter().filter(|line| !is_answered(line)).cloned().map(Stale::Asked).collect();
     out.extend(
         lock.request
             .iter()
@@ -39,6 +49,13 @@ pub fn stale(lock: &Lockfile, request: &Request, registry: &Registry) -> Vec<Sta
             .cloned()
             .map(Stale::NoLongerAsked),
     );
+    if out.is_empty() {
+        // A run's options limited the answer too.
+        let limited = limited_by_options(lock, request);
+        out.extend(
+            lock.targets.iter().flat_map(|target| inconsistencies(target, &limited)).map(Stale::Content),
+        );
+    }
     if lock.registry_digest == registry.digest() {
         return out;
     }
@@ -55,4 +72,17 @@ pub fn stale(lock: &Lockfile, request: &Request, registry: &Registry) -> Vec<Sta
         }
     }
     out
+}
+
+/// Whether a request allows the Python of every target.
+fn allows_pythons(request: &Request, lock: &Lockfile) -> bool {
+    let allows = |python: &PythonRequest| lock.targets.iter().all(|target| python.allows(target.python));
+    request.python.as_ref().is_none_or(allows)
+}
+
+/// The request with the limits that options set in the run that made the lock.
+fn limited_by_options(lock: &Lockfile, request: &Request) -> Request {
+    let options: Vec<String> = lock.request.iter().filter(|line| is_option(line)).cloned().collect();
+    let options = read_request(&options).unwrap_or_default();
+    Request { only_index: request.only_index.clone().or(options.only_index), ..request.clone() }
 }

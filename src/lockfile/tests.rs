@@ -41,7 +41,7 @@ fn sample() -> Lockfile {
     }]);
     Lockfile {
         format: FORMAT,
-        registry_digest: "d".into(),
+        registry_digest: "d".repeat(64),
         registry_date: "2026-11-21".into(),
         request: request_lines(&request(&["torch>=2.8", "numpy"])),
         targets: vec![Target {
@@ -85,7 +85,7 @@ fn sample() -> Lockfile {
                     build: None,
                     groups: vec![],
                     files: vec![ChosenFile {
-                        name: "numpy-2.3.5-x.whl".into(),
+                        name: "numpy-2.3.5-cp312-cp312-linux_x86_64.whl".into(),
                         sha256: Some("a".repeat(64)),
                         hash_computed: true,
                         size: Some(5),
@@ -102,7 +102,12 @@ fn sample() -> Lockfile {
                     source: Source::Index("pypi".into()),
                     build: None,
                     groups: vec![],
-                    files: vec![],
+                    files: vec![ChosenFile {
+                        name: "torch-2.9.1-cp312-cp312-manylinux_2_28_x86_64.whl".into(),
+                        sha256: Some("c".repeat(64)),
+                        hash_computed: false,
+                        size: Some(7),
+                    }],
                     metadata_sha256: None,
                     requires: vec![Edge { to: "numpy".into(), requirement: "numpy>=1".into() }],
                     reason: Choice::Newest,
@@ -148,6 +153,7 @@ fn with_sources() -> Lockfile {
                 }],
             }),
             groups: vec!["dev".into(), "train".into()],
+            files: vec![ChosenFile { name: "a_sdist-1.0.tar.gz".into(), ..like.files[0].clone() }],
             ..package("a-sdist", Source::Index("pypi".into()))
         },
         package("b-url", Source::Url("https://example.org/b-1.0-py3-none-any.whl".into())),
@@ -194,18 +200,54 @@ fn sources_in_a_lock_of_an_older_format_are_refused() {
     assert!(error.contains("`a-sdist` has keys of format 2.0.0"), "{error}");
 }
 
+/// A lock's text with one change, and with a checksum of the change: an attacker computes it too.
+fn forged(text: &str, from: &str, to: &str) -> Result<Lockfile, LockError> {
+    assert!(text.contains(from), "{from}");
+    let changed = text.replacen(from, to, 1);
+    let body = changed[changed.find("registry = ").unwrap()..].to_owned();
+    let head = changed[..changed.find("checksum = ").unwrap()].to_owned();
+    parse(&format!("{head}checksum = \"{}\"\n{body}", super::render::checksum(&body)))
+}
+
+#[test]
+fn forged_texts_are_refused() {
+    let text = render(&sample());
+    assert!(forged(&text, "size = 5", "size = 6").is_ok());
+    for (from, to) in [
+        ("name = \"numpy\"", "name = \"good==1.0\\n--index-url http://evil.example/\\nx\""),
+        ("name = \"numpy\"", "name = \"numpy --pre\""),
+        ("name = \"numpy\"", "name = \"NumPy\""),
+        ("name = \"numpy\"", "name = \"\""),
+        ("version = \"2.3.5\"", "version = \"1.0 @ http://evil.example/x.whl\""),
+        ("index = \"pypi\"\nreason", "index = \"pytorch/../../evil\"\nreason"),
+        ("index = \"pypi\"\nreason", "index = \"pytorch\\n--trusted-host x\"\nreason"),
+        ("index = \"pypi\"\nreason", "index = \"\"\nreason"),
+        ("index = \"pypi\"\nevidence", "index = \"x\\n--pre\"\nevidence"),
+        ("numpy-2.3.5-cp312", "../numpy-2.3.5-cp312"),
+        ("numpy-2.3.5-cp312", "numpy-2.3.5 -cp312"),
+        // A file of another package, of another version.
+        ("numpy-2.3.5-cp312", "evil-2.3.5-cp312"),
+        ("numpy-2.3.5-cp312", "numpy-2.3.4-cp312"),
+        ("\"aaaa", "\"AAAA"),
+        ("\"aaaa", "\"aa\\n"),
+        ("\"bbbb", "\"bb"),
+        ("\"dddd", "\"../dd"),
+        ("\"numpy>=1\"", "\"numpy>=1\\nx\""),
+        ("\"numpy>=1\"", "\"--pre\""),
+        ("triton = \"==3.5.1\"", "triton = \"==3.5.1\\nRUN x\""),
+        ("variant = \"cu128\"", "variant = \"cu128\\nx\""),
+        ("\"NVIDIA H200\"", "\"NVIDIA H200\\nRUN x\""),
+        ("date = \"2026-11-21\"", "date = \"2026\\n\""),
+    ] {
+        let result = forged(&text, from, to);
+        assert!(matches!(result, Err(LockError::Malformed(_))), "{from} -> {to}: {result:?}");
+    }
+}
+
 #[test]
 fn hostile_sources_are_refused() {
     let text = render(&with_sources());
-    // The checksum is none of an attacker's trouble: it is made anew here too.
-    let forged = |from: &str, to: &str| {
-        assert!(text.contains(from), "{from}");
-        let changed = text.replacen(from, to, 1);
-        let body = changed[changed.find("registry = ").unwrap()..].to_owned();
-        let head = changed[..changed.find("checksum = ").unwrap()].to_owned();
-        parse(&format!("{head}checksum = \"{}\"\n{body}", super::render::checksum(&body)))
-    };
-    assert!(forged("size = 10300000", "size = 10300001").is_ok());
+    assert!(forged(&text, "size = 10300000", "size = 10300001").is_ok());
     for (from, to) in [
         ("https://example.org/b-1.0", "https://user:pw@example.org/b-1.0"),
         ("https://example.org/b-1.0", "file:///etc/b-1.0"),
@@ -230,7 +272,7 @@ fn hostile_sources_are_refused() {
         ("channel = \"conda-forge\"", "channel = \"https://example.org\""),
         ("\"libgcc >=13\"", "\"libgcc\\n@EXPLICIT\""),
     ] {
-        assert!(matches!(forged(from, to), Err(LockError::Malformed(_))), "{from} -> {to}");
+        assert!(matches!(forged(&text, from, to), Err(LockError::Malformed(_))), "{from} -> {to}");
     }
 }
 
@@ -278,6 +320,134 @@ fn currency() {
     assert_eq!(changed.len(), 2, "{changed:?}");
 }
 
+/// A change of a lock that only its content shows: the lines of its request are those of the manifest.
+fn content(change: impl FnOnce(&mut Target), request: &Request) -> Vec<String> {
+    let mut lock = sample();
+    lock.request = request_lines(request);
+    change(&mut lock.targets[0]);
+    stale(&lock, request, &crate::registry::frozen()).iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn content_that_does_not_answer_the_request_is_told() {
+    let asked = request(&["numpy<3", "torch>=2.8"]);
+    let none: [&str; 0] = [];
+    assert_eq!(content(|_| {}, &asked), none);
+    let package = |name: &str, source: Source| ChosenPackage {
+        name: name.into(),
+        version: "6.6".parse().unwrap(),
+        source,
+        files: vec![ChosenFile {
+            name: format!("{}-6.6-py3-none-any.whl", name.replace('-', "_")),
+            sha256: Some("e".repeat(64)),
+            hash_computed: false,
+            size: Some(1),
+        }],
+        requires: vec![],
+        ..sample().targets[0].packages[0].clone()
+    };
+    let pypi = || Source::Index("pypi".into());
+
+    let newer = |target: &mut Target| target.packages[0].version = "66.0".parse().unwrap();
+    assert_eq!(content(newer, &asked), ["the request has `numpy<3`, but the lock has numpy 66.0"]);
+    let absent = |target: &mut Target| drop(target.packages.remove(0));
+    assert_eq!(
+        content(absent, &asked),
+        [
+            "the request has `numpy<3`, but the lock has no such package",
+            "torch 2.9.1 requires `numpy>=1`, but the lock has no such package"
+        ]
+    );
+    let miner = |target: &mut Target| target.packages.push(package("cryptominer", pypi()));
+    assert_eq!(content(miner, &asked), ["the lock has cryptominer 6.6, which no request needs"]);
+    let older = |target: &mut Target| target.packages[0].version = "0.9".parse().unwrap();
+    assert_eq!(content(older, &asked), ["torch 2.9.1 requires `numpy>=1`, but the lock has numpy 0.9"]);
+    let other_torch = |target: &mut Target| target.packages[1].version = "2.8.0".parse().unwrap();
+    assert_eq!(
+        content(other_torch, &asked),
+        ["the lock's stack says torch 2.9.1, but its package is torch 2.8.0"]
+    );
+    let windows = |target: &mut Target| {
+        target.packages[0].files[0].name = "numpy-2.3.5-cp312-cp312-win_amd64.whl".into();
+    };
+    assert_eq!(content(windows, &asked), ["numpy 2.3.5 has no file for Python 3.12 on linux-x86_64"]);
+
+    // A bound on a package that is not requested; an override replaces what packages require.
+    let bounded = Request { constraints: request(&["numpy<2"]).requirements, ..request(&["torch"]) };
+    assert_eq!(content(|_| {}, &bounded), ["the request has `numpy<2`, but the lock has numpy 2.3.5"]);
+    let overridden = Request { overrides: request(&["numpy<1"]).requirements, ..request(&["torch"]) };
+    assert_eq!(content(older, &overridden), none);
+    assert_eq!(
+        content(|_| {}, &overridden),
+        ["torch 2.9.1 requires `numpy>=1`, but the lock has numpy 2.3.5"]
+    );
+
+    // A private package that moved to PyPI; one that moved to a private index.
+    let owners =
+        vec![crate::model::index_owner::IndexOwner { index: "corp".into(), patterns: vec!["corp-*".into()] }];
+    let private = Request { owners, ..request(&["corp-tool", "torch"]) };
+    let add = |source: Source| move |target: &mut Target| target.packages.push(package("corp-tool", source));
+    assert_eq!(
+        content(add(pypi()), &private),
+        ["corp-tool 6.6 is locked from `pypi`, but the request takes it from the index `corp`"]
+    );
+    assert_eq!(content(add(Source::Index("corp".into())), &private), none);
+    let moved = |target: &mut Target| target.packages[0].source = Source::Index("corp".into());
+    assert_eq!(
+        content(moved, &asked),
+        ["numpy 2.3.5 is locked from `corp`, but the request takes it from the index `pypi`"]
+    );
+    let url = |target: &mut Target| {
+        target.packages[0].source = Source::Url("https://evil.example/numpy-2.3.5-py3-none-any.whl".into());
+    };
+    assert_eq!(content(url, &asked).len(), 1);
+    // The pytorch index has the stack alone, and only for the variant of the build.
+    let cu128 = Source::Index("pytorch/cu128".into());
+    let of_stack = |target: &mut Target| target.packages[1].source = cu128.clone();
+    assert_eq!(content(of_stack, &asked), none);
+    let not_of_stack = |target: &mut Target| target.packages[0].source = cu128.clone();
+    assert_eq!(content(not_of_stack, &asked).len(), 1);
+    let other_variant = |target: &mut Target| target.packages[1].source = Source::Index("pytorch/cpu".into());
+    assert_eq!(content(other_variant, &asked).len(), 1);
+}
+
+#[test]
+fn direct_references_are_those_of_the_request() {
+    let asked = request(&["numpy @ https://example.org/numpy-2.3.5-py3-none-any.whl", "torch"]);
+    let from =
+        |url: &'static str| move |target: &mut Target| target.packages[0].source = Source::Url(url.into());
+    let none: [&str; 0] = [];
+    assert_eq!(content(from("https://example.org/numpy-2.3.5-py3-none-any.whl"), &asked), none);
+    assert_eq!(content(from("https://evil.example/numpy-2.3.5-py3-none-any.whl"), &asked).len(), 1);
+    assert_eq!(content(|_| {}, &asked).len(), 1);
+    let asked = request(&["numpy @ git+https://example.org/numpy.git@main#subdirectory=py", "torch"]);
+    let from = |repository: &'static str, folder: &'static str| {
+        move |target: &mut Target| {
+            let (repository, commit) = (repository.to_owned(), "1".repeat(40));
+            target.packages[0].source = Source::Git { repository, commit, subdirectory: Some(folder.into()) };
+        }
+    };
+    assert_eq!(content(from("https://example.org/numpy.git", "py"), &asked), none);
+    assert_eq!(content(from("https://example.org/other.git", "py"), &asked).len(), 1);
+    assert_eq!(content(from("https://example.org/numpy.git", "evil"), &asked).len(), 1);
+}
+
+#[test]
+fn a_python_that_an_option_chose_within_the_limit_is_current() {
+    let limit = |text: &str, origin: crate::model::request::Origin| {
+        Some(crate::model::request::PythonRequest::parse(text, origin).unwrap())
+    };
+    let registry = crate::registry::frozen();
+    let option = crate::model::request::Origin::Option("--python");
+    let mut lock = sample();
+    lock.request = request_lines(&Request { python: limit("3.12", option), ..request(&["numpy", "torch"]) });
+    let manifest =
+        |python: &str| Request { python: limit(python, "t".into()), ..request(&["numpy", "torch"]) };
+    assert_eq!(stale(&lock, &manifest(">=3.10,<3.14"), &registry), []);
+    assert_eq!(stale(&lock, &manifest(">=3.13"), &registry).len(), 1);
+    assert_eq!(stale(&lock, &request(&["numpy", "torch"]), &registry), []);
+}
+
 #[test]
 fn who_needs_a_package_and_by_what_way_also_in_a_cycle() {
     let mut lock = sample();
@@ -310,6 +480,7 @@ fn what_targets_share_stands_once() {
     // The same torch for another reason; another numpy; nothing else.
     other.packages[1].reason = Choice::Asked;
     other.packages[0].version = "2.3.6".parse().unwrap();
+    other.packages[0].files[0].name = "numpy-2.3.6-cp312-cp312-linux_x86_64.whl".into();
     lock.targets.push(other);
     let text = render(&lock);
     assert_eq!(text.matches("name = \"torch\"").count(), 1);

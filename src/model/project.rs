@@ -386,7 +386,8 @@ fn source_version(project: &str, filename: &str) -> Option<Version> {
 }
 
 /// The name of an archive that envlock reads, without its extension.
-fn archive_stem(filename: &str) -> Option<&str> {
+/// The name of a source distribution without the ending of an archive that can be read.
+pub fn archive_stem(filename: &str) -> Option<&str> {
     [".tar.gz", ".tgz", ".zip"].iter().find_map(|suffix| filename.strip_suffix(suffix))
 }
 

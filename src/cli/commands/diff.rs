@@ -1,5 +1,6 @@
 //! `envlock diff OLD NEW`: what changed between two locks. Also git's diff driver for `envlock.lock`.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::cli::args::{DiffArgs, GlobalArgs};
@@ -9,6 +10,7 @@ use crate::cli::files;
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::label;
 use crate::lockfile::{self, Change, Lockfile, TargetChanges};
+use crate::model::level::Level;
 use crate::model::text::clean;
 
 pub(super) fn run(_global: &GlobalArgs, args: &DiffArgs, printer: &Printer) -> Result<u8, CliError> {
@@ -39,6 +41,9 @@ pub(super) fn run(_global: &GlobalArgs, args: &DiffArgs, printer: &Printer) -> R
             show(printer, change, several);
         }
     }
+    if let Some(new) = new.as_ref().filter(|_| !printer.json) {
+        warn_of_unneeded(new, printer);
+    }
     Ok(if args.exit_code && !changes.is_empty() { exit::NO } else { exit::YES })
 }
 
@@ -55,6 +60,18 @@ fn read(path: &Path) -> Result<Option<Lockfile>, CliError> {
             let error = CliError::from(error);
             Err(CliError { message: format!("`{}`: {}", path.display(), error.message), ..error })
         }
+    }
+}
+
+/// Names the packages of a lock that none of its requests needs: envlock locks none.
+fn warn_of_unneeded(lock: &Lockfile, printer: &Printer) {
+    let Ok(request) = lockfile::read_request(&lock.request) else { return };
+    let requested = || request.requirements.iter().map(|user| user.requirement.name.as_ref() as &str);
+    let full = lock.targets.iter().filter(|target| target.level == Level::Full);
+    let unneeded = full.flat_map(|target| lockfile::unneeded(target, requested()));
+    let names: BTreeSet<String> = unneeded.map(|p| format!("{} {}", p.name, p.version)).collect();
+    for name in names {
+        printer.warning(&format!("the new lock has {name}, which no request needs"));
     }
 }
 

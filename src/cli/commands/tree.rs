@@ -8,7 +8,7 @@ use crate::cli::exit;
 use crate::cli::printer::{DIM, Printer, wrap};
 use crate::cli::settings::{self, Project};
 use crate::cli::{lock, report};
-use crate::lockfile::Target;
+use crate::lockfile::{self, Target};
 use crate::model::text::clean;
 
 pub(super) fn run(global: &GlobalArgs, args: &TreeArgs, printer: &Printer) -> Result<u8, CliError> {
@@ -19,6 +19,7 @@ pub(super) fn run(global: &GlobalArgs, args: &TreeArgs, printer: &Printer) -> Re
     let request = settings::request_of_lock(&project, &lock, &registry)?;
     let mut roots: Vec<&str> =
         target.packages.iter().map(|p| p.name.as_str()).filter(|name| request.find(name).is_some()).collect();
+    let unneeded = lockfile::unneeded(target, roots.iter().copied());
     // The framework comes first, because the machine constrains it.
     roots.sort_by_key(|name| (*name != "torch", *name));
     if printer.json {
@@ -33,7 +34,10 @@ pub(super) fn run(global: &GlobalArgs, args: &TreeArgs, printer: &Printer) -> Re
                 })
             })
             .collect();
-        printer.json(&serde_json::json!({ "target": target.name, "asked": roots, "packages": packages }));
+        let unneeded: Vec<&str> = unneeded.iter().map(|p| p.name.as_str()).collect();
+        printer.json(&serde_json::json!({
+            "target": target.name, "asked": roots, "unneeded": unneeded, "packages": packages,
+        }));
         return Ok(exit::YES);
     }
     printer.out(&format!("host     {}", wrap(&report::host_line(&target.host, &registry), 9)));
@@ -42,6 +46,12 @@ pub(super) fn run(global: &GlobalArgs, args: &TreeArgs, printer: &Printer) -> Re
         Tree { target, printer, seen: BTreeSet::new(), depth: args.depth.unwrap_or(usize::MAX), cut: false };
     for (i, root) in roots.iter().enumerate() {
         tree.node(root, "", i + 1 == roots.len(), 0);
+    }
+    if !unneeded.is_empty() {
+        printer.out("needed by no request");
+    }
+    for (i, package) in unneeded.iter().enumerate() {
+        tree.node(&package.name, "", i + 1 == unneeded.len(), 0);
     }
     if tree.cut {
         printer.out(&printer.paint(DIM, "(*) shown above"));

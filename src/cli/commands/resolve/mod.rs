@@ -1,6 +1,7 @@
 //! `envlock resolve`: collects the request and the machines, solves, writes the files and prints the result.
 
 mod learning;
+mod locked;
 mod machines;
 mod stack_only;
 mod tell;
@@ -13,7 +14,7 @@ use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
-use crate::cli::view::{LockState, Resolution};
+use crate::cli::view::Resolution;
 use crate::cli::{builds, conflict, fetch, files, lock};
 use crate::export;
 use crate::lockfile::{self, Lockfile, Target};
@@ -50,8 +51,9 @@ pub(super) fn run_in(
     let old = read_lock(project, args, printer)?;
     let lines = old.as_ref().map(|l| l.request.as_slice());
     let request = settings::request(project, packages, args, lines, &registry)?;
-    if args.locked {
-        return locked(old.as_ref(), &request, &registry, printer);
+    if args.only_checks() {
+        let check = locked::Check { global, project, args, request: &request, registry: &registry, printer };
+        return locked::run(&check, old.as_ref());
     }
     if args.stack_only && !args.dry_run && stack_only::asks_for_torch(&request) {
         guard_full_lock(old.as_ref(), args.force)?;
@@ -176,7 +178,7 @@ fn read_lock(project: &Project, args: &SolveArgs, printer: &Printer) -> Result<O
         Err(error) => error,
     };
     if let lockfile::LockError::MergeConflict { .. } = error
-        && !args.locked
+        && !args.only_checks()
         && let Some((ours, theirs)) = lockfile::sides(&text)
     {
         printer
@@ -192,34 +194,11 @@ fn read_lock(project: &Project, args: &SolveArgs, printer: &Printer) -> Result<O
         return Err(files::foreign(&path));
     }
     let renewable = !matches!(error, lockfile::LockError::Newer { .. });
-    if renewable && !args.locked && (args.redetect || args.host.describe_a_machine()) {
+    if renewable && !args.only_checks() && (args.redetect || args.host.describe_a_machine()) {
         printer.warning(&format!("{error}; it will be replaced"));
         return Ok(None);
     }
     Err(error.into())
-}
-
-fn locked(
-    old: Option<&Lockfile>,
-    request: &Request,
-    registry: &Registry,
-    printer: &Printer,
-) -> Result<u8, CliError> {
-    let Some(lock) = old else {
-        return Err(lock::missing());
-    };
-    let state = LockState::of(&lockfile::stale(lock, request, registry));
-    match &state {
-        state if printer.json => printer.json(state),
-        LockState::Current { .. } => printer.out("the lock is current"),
-        LockState::Stale { reasons } => {
-            for reason in reasons {
-                printer.out(reason);
-            }
-            printer.hint("make it current with `envlock resolve`");
-        }
-    }
-    Ok(if matches!(state, LockState::Current { .. }) { exit::YES } else { exit::NO })
 }
 
 /// The versions that the old lock holds for a target, without those to upgrade. A new target starts from the

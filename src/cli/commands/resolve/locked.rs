@@ -1,0 +1,94 @@
+//! `resolve --locked` and `--check-hashes`: whether the lock answers the request, and whether the indexes state its
+//! hashes. Nothing is written.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::cli::args::{GlobalArgs, SolveArgs};
+use crate::cli::error::CliError;
+use crate::cli::printer::Printer;
+use crate::cli::settings::Project;
+use crate::cli::view::LockState;
+use crate::cli::{exit, fetch, lock};
+use crate::index::Fetched;
+use crate::lockfile::{self, Lockfile};
+use crate::model::request::Request;
+use crate::model::solution::Need;
+use crate::registry::Registry;
+
+/// What the check is about.
+pub(super) struct Check<'c> {
+    pub global: &'c GlobalArgs,
+    pub project: &'c Project,
+    pub args: &'c SolveArgs,
+    pub request: &'c Request,
+    pub registry: &'c Registry,
+    pub printer: &'c Printer,
+}
+
+pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliError> {
+    let printer = check.printer;
+    let Some(lock) = old else {
+        return Err(lock::missing());
+    };
+    let mut reasons: Vec<String> =
+        lockfile::stale(lock, check.request, check.registry).iter().map(ToString::to_string).collect();
+    let is_answer = reasons.is_empty();
+    if check.args.check_hashes {
+        reasons.extend(differences(check, lock)?);
+    }
+    let is_current = reasons.is_empty();
+    let state = LockState::of(reasons);
+    match &state {
+        state if printer.json => printer.json(state),
+        LockState::Current { .. } if check.args.check_hashes => {
+            printer.out("the lock is current, and its hashes are those that the indexes state");
+        }
+        LockState::Current { .. } => printer.out("the lock is current"),
+        LockState::Stale { reasons } => {
+            for reason in reasons {
+                printer.out(reason);
+            }
+            if is_answer {
+                printer.hint("if the indexes are right, lock again: `envlock resolve --upgrade`");
+            } else {
+                printer.hint("make it current with `envlock resolve`");
+            }
+        }
+    }
+    Ok(if is_current { exit::YES } else { exit::NO })
+}
+
+/// Asks the indexes for the hashes of all locked files.
+fn differences(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>, CliError> {
+    let client = fetch::client(check.global, check.project, check.args.index_url.as_deref())?;
+    let mut pages = HashMap::new();
+    let needs: Vec<Need> = lock
+        .targets
+        .iter()
+        .flat_map(lockfile::pages_of_files)
+        .map(|(index, project)| Need::Page { index: index.to_owned(), project: project.to_owned() })
+        .collect();
+    let bar = check.printer.progress("reading the index");
+    let fetched = client.fetch(&needs, None, &mut |done, total| {
+        bar.set_length(total as u64);
+        bar.set_position(done as u64);
+    });
+    bar.finish_and_clear();
+    for answer in fetched.map_err(|error| fetch::index_error(&error, check.request))? {
+        if let Fetched::Page { index, project, page: Some(page) } = answer {
+            pages.insert((index, project), page);
+        }
+    }
+    let page =
+        |index: &str, project: &str| pages.get(&(index.to_owned(), project.to_owned())).map(AsRef::as_ref);
+    let mut out = BTreeSet::new();
+    for target in &lock.targets {
+        let (differences, unstated) = lockfile::compare_hashes(target, page);
+        if unstated > 0 {
+            let s = if unstated == 1 { "" } else { "s" };
+            check.printer.note(&format!("{unstated} file{s} cannot be compared: the index states no hash"));
+        }
+        out.extend(differences.iter().map(ToString::to_string));
+    }
+    Ok(out.into_iter().collect())
+}

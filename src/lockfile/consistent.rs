@@ -1,0 +1,282 @@
+//! Whether a lock's content answers its request: every request is met, every requirement between packages is met, every
+//! package is needed by a request, and each comes from an index that may have it.
+//!
+//! The checksum of a lock shows accidents. Whoever forges a lock computes it too, so the content is held against the
+//! manifest, without any network.
+
+use std::collections::{BTreeSet, HashMap};
+
+use pep508_rs::{MarkerEnvironment, Requirement, VerbatimUrl, VersionOrUrl};
+
+use super::Target;
+use crate::model::direct::{Direct, shown_repository, without_login};
+use crate::model::index_owner::owner;
+use crate::model::level::Level;
+use crate::model::marker::marker_environment;
+use crate::model::request::{Request, STACK_PACKAGES, UserRequirement};
+use crate::model::requirement::parse_requirement;
+use crate::model::solution::ChosenPackage;
+use crate::model::source::Source;
+use crate::model::version::public;
+use crate::model::wheel::{Python, WheelName};
+
+/// What does not fit in a lock.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Inconsistency {
+    /// A request or constraint that the locked package does not meet.
+    #[error("the request has `{request}`, but the lock has {}", locked.as_deref().unwrap_or("no such package"))]
+    Unmet {
+        /// The line of the request.
+        request: String,
+        /// The locked package, `numpy 2.3.5`.
+        locked: Option<String>,
+    },
+    /// A requirement of a locked package that is not met.
+    #[error("{package} requires `{requirement}`, but the lock has {}", locked.as_deref().unwrap_or("no such package"))]
+    Broken {
+        /// The package, `torch 2.9.1`.
+        package: String,
+        /// Its requirement.
+        requirement: String,
+        /// The locked package.
+        locked: Option<String>,
+    },
+    /// A package that no request needs.
+    #[error("the lock has {0}, which no request needs")]
+    Unneeded(String),
+    /// A package of an index, address, repository or folder that the request does not allow for it.
+    #[error("{package} is locked from `{source_}`, but the request takes it from {expected}")]
+    WrongSource {
+        /// The package.
+        package: String,
+        /// Where the lock takes it from.
+        source_: String,
+        /// Where the request takes it from.
+        expected: String,
+    },
+    /// A package without a file that the target can install.
+    #[error("{package} has no file for Python {python} on {platform}")]
+    NoFile {
+        /// The package.
+        package: String,
+        /// The target's Python.
+        python: Python,
+        /// The target's platform.
+        platform: String,
+    },
+    /// The stack of a target is not that of its packages.
+    #[error("the lock's stack says {stated}, but its package is {locked}")]
+    OtherStack {
+        /// What the stack says.
+        stated: String,
+        /// The package.
+        locked: String,
+    },
+    /// The request does not allow the Python of a target.
+    #[error("the lock is for Python {locked}, which the request `{allowed}` does not allow")]
+    OtherPython {
+        /// The target's Python.
+        locked: Python,
+        /// The request's limit.
+        allowed: String,
+    },
+}
+
+/// What does not fit in a target. A lock of the stack alone has no closure to check.
+pub(super) fn inconsistencies(target: &Target, request: &Request) -> Vec<Inconsistency> {
+    let mut out = Vec::new();
+    if let Some(python) = request.python.as_ref().filter(|python| !python.allows(target.python)) {
+        out.push(Inconsistency::OtherPython { locked: target.python, allowed: python.text.clone() });
+    }
+    if target.level == Level::Full {
+        let environment = marker_environment(target.python, target.platform);
+        let checked = Checked { target, request, environment };
+        checked.requests(&mut out);
+        checked.edges(&mut out);
+        checked.needed(&mut out);
+        checked.sources(&mut out);
+        checked.stack(&mut out);
+    }
+    out
+}
+
+struct Checked<'a> {
+    target: &'a Target,
+    request: &'a Request,
+    environment: MarkerEnvironment,
+}
+
+impl Checked<'_> {
+    fn applies(&self, user: &UserRequirement) -> bool {
+        user.requirement.marker.evaluate(&self.environment, &[])
+    }
+
+    /// The user's override of a package's requirements, which replaces them.
+    fn replaced<'s>(&'s self, requirement: &'s Requirement<VerbatimUrl>) -> &'s Requirement<VerbatimUrl> {
+        let overrides = self.request.overrides.iter().map(|user| &user.requirement);
+        overrides.into_iter().find(|other| other.name == requirement.name).unwrap_or(requirement)
+    }
+
+    /// Whether the locked version of a package meets a requirement.
+    fn meets(&self, requirement: &Requirement<VerbatimUrl>, package: &ChosenPackage) -> bool {
+        let Some(VersionOrUrl::VersionSpecifier(specifiers)) = &self.replaced(requirement).version_or_url
+        else {
+            return true;
+        };
+        // A build of PyPI does not say its variant in its version.
+        let with_variant = package.version_with_variant().parse();
+        specifiers.contains(&package.version)
+            || with_variant.is_ok_and(|version| specifiers.contains(&version))
+    }
+
+    fn requests(&self, out: &mut Vec<Inconsistency>) {
+        for user in self.request.requirements.iter().filter(|user| self.applies(user)) {
+            let locked = self.target.package(user.requirement.name.as_ref());
+            if !locked.is_some_and(|package| self.meets(&user.requirement, package)) {
+                out.push(Inconsistency::Unmet { request: user.line(), locked: locked.map(shown) });
+            }
+        }
+        for user in self.request.constraints.iter().filter(|user| self.applies(user)) {
+            let Some(package) = self.target.package(user.requirement.name.as_ref()) else { continue };
+            let is_met = match &user.requirement.version_or_url {
+                Some(VersionOrUrl::VersionSpecifier(specifiers)) => specifiers.contains(&package.version),
+                _ => true,
+            };
+            if !is_met {
+                out.push(Inconsistency::Unmet { request: user.line(), locked: Some(shown(package)) });
+            }
+        }
+    }
+
+    fn edges(&self, out: &mut Vec<Inconsistency>) {
+        for package in &self.target.packages {
+            for edge in &package.requires {
+                let locked = self.target.package(&edge.to);
+                let requirement = parse_requirement(&edge.requirement);
+                let is_met = match (&requirement, locked) {
+                    (Ok(requirement), Some(locked)) => self.meets(requirement, locked),
+                    _ => false,
+                };
+                if !is_met {
+                    out.push(Inconsistency::Broken {
+                        package: shown(package),
+                        requirement: edge.requirement.clone(),
+                        locked: locked.map(shown),
+                    });
+                }
+            }
+        }
+    }
+
+    fn needed(&self, out: &mut Vec<Inconsistency>) {
+        let names = self.request.requirements.iter().map(|user| user.requirement.name.as_ref() as &str);
+        let unneeded = unneeded(self.target, names);
+        out.extend(unneeded.into_iter().map(|package| Inconsistency::Unneeded(shown(package))));
+    }
+
+    fn sources(&self, out: &mut Vec<Inconsistency>) {
+        for package in &self.target.packages {
+            if let Some(expected) = self.other_source(package) {
+                let source_ = package.source.to_string();
+                out.push(Inconsistency::WrongSource { package: shown(package), source_, expected });
+            }
+            let is_file_of_target =
+                package.files.first().is_some_and(|file| match file.name.parse::<WheelName>() {
+                    Ok(wheel) => wheel.fit(self.target.python.minor, self.target.platform, None).is_some(),
+                    Err(_) => package.build.is_some(),
+                });
+            if package.source.index().is_some() && !is_file_of_target {
+                out.push(Inconsistency::NoFile {
+                    package: shown(package),
+                    python: self.target.python,
+                    platform: self.target.platform.to_string(),
+                });
+            }
+        }
+    }
+
+    /// Where the request takes a package from, if the lock takes it from elsewhere.
+    fn other_source(&self, package: &ChosenPackage) -> Option<String> {
+        let mut users = self.request.requirements.iter().filter(|user| self.applies(user));
+        let direct = users.find_map(|user| {
+            let is_of_package = (user.requirement.name.as_ref() as &str) == package.name;
+            user.direct().filter(|_| is_of_package)
+        });
+        if let Some(direct) = direct {
+            return (!is_of(&package.source, &direct)).then(|| format!("`{direct}`"));
+        }
+        let expected = owner(&package.name, &self.request.owners);
+        let Some(index) = package.source.index() else {
+            return Some(format!("the index `{expected}`"));
+        };
+        let family = index.split('/').next().unwrap_or(index);
+        if let Some(only) = &self.request.only_index
+            && only.value != index
+            && only.value != family
+        {
+            return Some(format!("the index `{}`", only.value));
+        }
+        let variant = self.target.stack.as_ref().map(|stack| format!("pytorch/{}", stack.variant));
+        let is_of_stack = STACK_PACKAGES.contains(&package.name.as_str()) || package.name == TRITON;
+        let is_allowed = index == expected || (is_of_stack && variant.as_deref() == Some(index));
+        (!is_allowed).then(|| format!("the index `{expected}`"))
+    }
+
+    fn stack(&self, out: &mut Vec<Inconsistency>) {
+        let Some(stack) = &self.target.stack else { return };
+        let stated = std::iter::once((&stack.framework, &stack.version)).chain(&stack.companions);
+        for (name, version) in stated {
+            if let Some(package) = self.target.package(name)
+                && public(&package.version) != public(version)
+            {
+                let stated = format!("{name} {version}");
+                out.push(Inconsistency::OtherStack { stated, locked: shown(package) });
+            }
+        }
+    }
+}
+
+/// The package that comes from the same pytorch index as the torch build.
+const TRITON: &str = "triton";
+
+/// The packages of a target that none of the requested ones needs.
+pub fn unneeded<'t>(target: &'t Target, requested: impl Iterator<Item = &'t str>) -> Vec<&'t ChosenPackage> {
+    let packages: HashMap<&str, &ChosenPackage> =
+        target.packages.iter().map(|package| (package.name.as_str(), package)).collect();
+    let mut reached: BTreeSet<&str> = BTreeSet::new();
+    let mut queue: Vec<&str> = requested.collect();
+    while let Some(name) = queue.pop() {
+        if let Some(package) = packages.get(name)
+            && reached.insert(&package.name)
+        {
+            queue.extend(package.requires.iter().map(|edge| edge.to.as_str()));
+        }
+    }
+    target.packages.iter().filter(|package| !reached.contains(package.name.as_str())).collect()
+}
+
+/// Whether a locked source is what a direct reference names.
+fn is_of(source: &Source, direct: &Direct) -> bool {
+    match (source, direct) {
+        (Source::Url(locked), Direct::Archive { url, .. }) => *locked == without_login(url),
+        (
+            Source::Git { repository, subdirectory, .. },
+            Direct::Git { repository: asked, subdirectory: folder, .. },
+        ) => {
+            let folder = folder.as_deref().map(|folder| folder.trim_matches('/'));
+            *repository == shown_repository(asked) && subdirectory.as_deref() == folder
+        }
+        (Source::Path(locked), Direct::Path(path)) => {
+            // Another spelling of the same folder is not a difference.
+            let parts = |path: &str| -> Vec<String> {
+                path.split('/').filter(|part| !part.is_empty() && *part != ".").map(str::to_owned).collect()
+            };
+            path.starts_with('/') || path.contains("..") || parts(locked) == parts(path)
+        }
+        _ => false,
+    }
+}
+
+fn shown(package: &ChosenPackage) -> String {
+    format!("{} {}", package.name, package.version)
+}

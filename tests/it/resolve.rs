@@ -137,6 +137,27 @@ fn a_conflict_names_the_driver() {
     assert!(server.paths().is_empty(), "the registry alone proves it");
 }
 
+/// A version of the stack that the registry does not have: it is older, newer, or was never released.
+#[test]
+fn a_version_outside_the_registry_is_told_by_its_neighbours() {
+    let context = TestContext::new();
+    for (asked, said) in [
+        ("torchvision==0.7.0", "envlock covers torchvision from 0.14.0, and 0.7.0 is older"),
+        ("torchvision~=0.7.1", "envlock covers torchvision from 0.14.0, and 0.7.1 is older"),
+        (
+            "torchvision==0.15.0.*",
+            "no torchvision 0.15.0; next to it are 0.14.1 (for torch 1.13.1) and 0.15.1 (for torch 2.0.0)",
+        ),
+        ("torchvision==9.9", "the newest torchvision in the registry is 0.29.2"),
+    ] {
+        let run = context
+            .run(&["resolve", asked, "--stack-only", "--gpu", "A100", "--driver", "580.65.06"])
+            .expect(1);
+        let words = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(said), "{asked}: {}", run.shown());
+    }
+}
+
 #[test]
 fn conflicts_in_the_closure() {
     let mut all = little_pypi();
@@ -702,6 +723,13 @@ fn a_pyproject_is_a_manifest() {
     context.write("pyproject.toml", &text.replace(".stack]", ".stak]"));
     let run = context.run(&["resolve"]).expect(2);
     assert!(run.stderr.contains("unknown field `stak`"), "{}", run.shown());
+    // Lists that are not part of the request are named.
+    let more = "[project.optional-dependencies]\ngpu = [\"idna\"]\n[dependency-groups]\ndev = [\"idna\"]\n";
+    context.write("pyproject.toml", &format!("{text}{more}"));
+    let run = context.run(&["resolve", "--only-index", "pypi"]).expect(0);
+    let said = run.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lists = "not locked: `project.optional-dependencies.gpu`, `dependency-groups.dev`";
+    assert!(said.contains(lists), "{}", run.shown());
     // Where both stand, envlock.toml is the manifest.
     context.write("envlock.toml", "[project]\ndependencies = [\"filelock\"]\n");
     context.run(&["resolve", "--gpu", "none"]).expect(0);

@@ -33,6 +33,8 @@ pub(super) struct Manifest {
     pub redefined: Vec<String>,
     /// Described machines, in the order of the file.
     pub targets: Vec<TargetRow>,
+    /// Lists of requirements in the file that are not part of the request, each with its key.
+    pub not_locked: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -48,6 +50,8 @@ struct RawManifest {
     resolve: Option<RawResolve>,
     #[serde(default)]
     metadata: Vec<Spanned<RawMetadata>>,
+    #[serde(skip)]
+    not_locked: Vec<String>,
 }
 
 /// `[resolve]`: how to solve.
@@ -125,7 +129,8 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
         PYPROJECT => pyproject::parse(text).map_err(wrong)?,
         _ => toml::from_str(text).map_err(wrong)?,
     };
-    let mut manifest = Manifest::default();
+    let not_locked = std::mem::take(&mut raw.not_locked);
+    let mut manifest = Manifest { not_locked, ..Manifest::default() };
     if let Some(project) = raw.project {
         manifest.name = project.name.map(|n| clean(&n, 100));
         if let Some(python) = &project.python {

@@ -3,14 +3,19 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use toml::Spanned;
 
 use super::target::TargetTable;
 use super::{RawIndex, RawManifest, RawMetadata, RawProject, RawResolve};
 
 #[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
 struct RawPyproject {
     project: Option<RawPep621>,
+    /// PEP 735.
+    #[serde(default)]
+    dependency_groups: BTreeMap<String, IgnoredAny>,
     #[serde(default)]
     tool: RawTool,
 }
@@ -23,6 +28,10 @@ struct RawPep621 {
     requires_python: Option<Spanned<String>>,
     #[serde(default)]
     dependencies: Vec<Spanned<String>>,
+    #[serde(default)]
+    optional_dependencies: BTreeMap<String, IgnoredAny>,
+    #[serde(default)]
+    dynamic: Vec<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -55,6 +64,15 @@ pub(super) fn parse(text: &str) -> Result<RawManifest, toml::de::Error> {
     let raw: RawPyproject = toml::from_str(text)?;
     let project = raw.project.unwrap_or_default();
     let ours = raw.tool.envlock;
+    let mut not_locked: Vec<String> = project
+        .optional_dependencies
+        .keys()
+        .map(|name| format!("project.optional-dependencies.{name}"))
+        .collect();
+    not_locked.extend(raw.dependency_groups.keys().map(|name| format!("dependency-groups.{name}")));
+    let is_of_dependencies =
+        |key: &&String| ["dependencies", "optional-dependencies"].contains(&key.as_str());
+    not_locked.extend(project.dynamic.iter().filter(is_of_dependencies).map(|key| format!("dynamic {key}")));
     Ok(RawManifest {
         project: Some(RawProject {
             name: project.name,
@@ -67,5 +85,6 @@ pub(super) fn parse(text: &str) -> Result<RawManifest, toml::de::Error> {
         index: ours.index,
         resolve: ours.resolve,
         metadata: ours.metadata,
+        not_locked,
     })
 }

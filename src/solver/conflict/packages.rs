@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use pep440_rs::{Operator, VersionSpecifier, VersionSpecifiers};
 use pep508_rs::VersionOrUrl;
 
 use super::{Order, Telling};
 use crate::model::conflict::{Party, ReasonKind};
 use crate::model::request::Origin;
 use crate::model::requirement::parse_requirement;
+use crate::model::version::public;
 use crate::solver::closure::Unusable;
 use crate::solver::explain::span;
 use crate::solver::node::Node;
@@ -269,12 +271,45 @@ impl Telling<'_, '_> {
             .is_some_and(|c| self.problem.pythons.series.iter().any(|py| self.problem.has_usable(c, *py)))
     }
 
+    /// What the registry has instead of a version of the stack that it does not have: the range, if the version is
+    /// outside, else the versions before and after it. `None` if the request is not about one version.
+    pub(super) fn neighbours_text(
+        &self,
+        name: &str,
+        specifiers: Option<&VersionSpecifiers>,
+    ) -> Option<String> {
+        let table = self.problem.stack.get(name)?;
+        let (first, last) = (table.versions.first()?, table.versions.last()?);
+        let pins = |s: &&VersionSpecifier| {
+            matches!(
+                s.operator(),
+                Operator::Equal | Operator::EqualStar | Operator::ExactEqual | Operator::TildeEqual
+            )
+        };
+        let wanted = public(specifiers?.iter().find(pins)?.version());
+        if wanted < *first {
+            return Some(format!("envlock covers {name} from {first}, and {wanted} is older"));
+        }
+        if wanted > *last {
+            return Some(format!("the newest {name} in the registry is {last}"));
+        }
+        let shown = |ordinal: usize| {
+            let requirement = table.builds_of(ordinal as u32).first()?.torch_requirement.as_deref();
+            let torch = requirement.and_then(|r| r.strip_prefix("==")).map(|v| format!(" (for torch {v})"));
+            Some(format!("{}{}", table.versions[ordinal], torch.unwrap_or_default()))
+        };
+        let after = table.versions.iter().position(|version| *version > wanted)?;
+        let near: Vec<String> =
+            [after.checked_sub(1), Some(after)].into_iter().flatten().filter_map(shown).collect();
+        Some(format!("the registry has no {name} {wanted}; next to it are {}", near.join(" and ")))
+    }
+
     pub(super) fn available_text(&self, name: &str) -> String {
         let p = self.problem;
         if let Some(table) = p.stack.get(name) {
             return match (table.versions.first(), table.versions.last()) {
                 (Some(first), Some(last)) => {
-                    format!("the registry has {name} {first} to {last} for {}", p.machine.platform)
+                    format!("envlock covers {name} {first} to {last} for {}", p.machine.platform)
                 }
                 _ => format!("the registry has no {name} build for {}", p.machine.platform),
             };

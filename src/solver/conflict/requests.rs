@@ -109,7 +109,9 @@ impl Telling<'_, '_> {
             match self.only_yanked(user) {
                 Some(text) => self.say(Order::Packages, text, &[Party::package(name)], "index"),
                 None => {
-                    let text = self.available_text(name);
+                    let text = self
+                        .neighbours_text(name, user.specifiers())
+                        .unwrap_or_else(|| self.available_text(name));
                     self.available(text, name);
                 }
             }

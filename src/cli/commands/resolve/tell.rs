@@ -12,6 +12,7 @@ use crate::compatibility::CPU;
 use crate::model::choice::Choice;
 use crate::model::request::{Preferences, Request};
 use crate::model::solution::{Solution, Stack};
+use crate::model::text::clean;
 use crate::registry::Registry;
 
 /// Prints the machine and the notes that precede the answer.
@@ -41,6 +42,18 @@ pub(super) fn before(
     }
     for name in project.manifest.iter().flat_map(|m| &m.redefined) {
         printer.note(&format!("envlock.toml redefines the index `{name}`"));
+    }
+    let not_locked: Vec<String> = project
+        .manifest
+        .iter()
+        .flat_map(|manifest| &manifest.not_locked)
+        .map(|key| format!("`{}`", clean(key, 80)))
+        .collect();
+    if !not_locked.is_empty() {
+        printer.warning(&format!("these lists of pyproject.toml are not locked: {}", not_locked.join(", ")));
+        printer.hint(
+            "list what every installation needs under `[project] dependencies`; to lock groups and extras, write a manifest with `envlock init --from pyproject.toml --group NAME`",
+        );
     }
 }
 

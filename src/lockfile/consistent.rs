@@ -5,10 +5,13 @@
 //! manifest, without any network.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsString;
+use std::path::{Component, Path};
 
 use pep508_rs::{MarkerEnvironment, Requirement, VerbatimUrl, VersionOrUrl};
 
 use super::Target;
+use crate::compatibility::CPU;
 use crate::model::direct::{Direct, shown_repository, without_login};
 use crate::model::index_owner::owner;
 use crate::model::level::Level;
@@ -16,7 +19,7 @@ use crate::model::marker::marker_environment;
 use crate::model::request::{Request, STACK_PACKAGES, UserRequirement};
 use crate::model::requirement::parse_requirement;
 use crate::model::solution::ChosenPackage;
-use crate::model::source::Source;
+use crate::model::source::{MetadataFrom, Source};
 use crate::model::version::public;
 use crate::model::wheel::{Python, WheelName};
 
@@ -64,6 +67,30 @@ pub enum Inconsistency {
         /// The target's platform.
         platform: String,
     },
+    /// The targets of the lock are not those of the request.
+    #[error("the request has the targets {described}, but the lock has {locked}")]
+    OtherTargets {
+        /// The targets of the request.
+        described: String,
+        /// The targets of the lock.
+        locked: String,
+    },
+    /// A package that the lock builds from source, which it may not.
+    #[error("{package} is locked from source: {why}")]
+    Source {
+        /// The package.
+        package: String,
+        /// Why it may not.
+        why: String,
+    },
+    /// A limit on the stack that the locked build does not meet.
+    #[error("the request has `{limit}`, but the lock has {locked}")]
+    Limit {
+        /// The limit: `cuda >=12.6`.
+        limit: String,
+        /// What the lock has.
+        locked: String,
+    },
     /// The stack of a target is not that of its packages.
     #[error("the lock's stack says {stated}, but its package is {locked}")]
     OtherStack {
@@ -88,10 +115,11 @@ pub(super) fn inconsistencies(target: &Target, request: &Request) -> Vec<Inconsi
     if let Some(python) = request.python.as_ref().filter(|python| !python.allows(target.python)) {
         out.push(Inconsistency::OtherPython { locked: target.python, allowed: python.text.clone() });
     }
+    let environment = marker_environment(target.python, target.platform);
+    let checked = Checked { target, request, environment };
+    checked.requests(&mut out);
+    checked.limits(&mut out);
     if target.level == Level::Full {
-        let environment = marker_environment(target.python, target.platform);
-        let checked = Checked { target, request, environment };
-        checked.requests(&mut out);
         checked.edges(&mut out);
         checked.needed(&mut out);
         checked.sources(&mut out);
@@ -124,7 +152,11 @@ impl Checked<'_> {
             return true;
         };
         // A build of PyPI does not say its variant in its version.
-        let with_variant = package.version_with_variant().parse();
+        let is_of_stack = STACK_PACKAGES.contains(&package.name.as_str());
+        let with_variant = match is_of_stack {
+            true => package.version_with_variant().parse(),
+            false => Ok(package.version.clone()),
+        };
         specifiers.contains(&package.version)
             || with_variant.is_ok_and(|version| specifiers.contains(&version))
     }
@@ -132,6 +164,9 @@ impl Checked<'_> {
     fn requests(&self, out: &mut Vec<Inconsistency>) {
         for user in self.request.requirements.iter().filter(|user| self.applies(user)) {
             let locked = self.target.package(user.requirement.name.as_ref());
+            if locked.is_none() && self.target.level == Level::Stack {
+                continue;
+            }
             if !locked.is_some_and(|package| self.meets(&user.requirement, package)) {
                 out.push(Inconsistency::Unmet { request: user.line(), locked: locked.map(shown) });
             }
@@ -169,9 +204,18 @@ impl Checked<'_> {
     }
 
     fn needed(&self, out: &mut Vec<Inconsistency>) {
-        let names = self.request.requirements.iter().map(|user| user.requirement.name.as_ref() as &str);
+        let applicable = self.request.requirements.iter().filter(|user| self.applies(user));
+        let names = applicable.map(|user| user.requirement.name.as_ref() as &str);
         let unneeded = unneeded(self.target, names);
         out.extend(unneeded.into_iter().map(|package| Inconsistency::Unneeded(shown(package))));
+        // No request names conda packages yet.
+        let conda = self.target.conda.iter().map(|package| format!("{} {}", package.name, package.version));
+        out.extend(conda.map(Inconsistency::Unneeded));
+        let frameworks = self.target.frameworks.iter().filter(|framework| {
+            let package = self.target.package(&framework.package);
+            package.is_none_or(|package| public(&package.version) != public(&framework.version))
+        });
+        out.extend(frameworks.map(|f| Inconsistency::Unneeded(format!("{} {}", f.package, f.version))));
     }
 
     fn sources(&self, out: &mut Vec<Inconsistency>) {
@@ -185,6 +229,19 @@ impl Checked<'_> {
                     Ok(wheel) => wheel.fit(self.target.python.minor, self.target.platform, None).is_some(),
                     Err(_) => package.build.is_some(),
                 });
+            let is_wheel = package.files.first().is_some_and(|file| file.name.ends_with(".whl"));
+            if let Some(build) = &package.build {
+                let refused = match (&self.request.no_sources, &self.request.strict_metadata) {
+                    _ if is_wheel => Some("a wheel is not built"),
+                    (Some(_), _) => Some("the request refuses sources"),
+                    (_, Some(_)) if build.metadata_from == MetadataFrom::AsPublished => {
+                        Some("the request refuses metadata as published")
+                    }
+                    _ => None,
+                };
+                let package = shown(package);
+                out.extend(refused.map(|why| Inconsistency::Source { package, why: why.to_owned() }));
+            }
             if package.source.index().is_some() && !is_file_of_target {
                 out.push(Inconsistency::NoFile {
                     package: shown(package),
@@ -203,7 +260,9 @@ impl Checked<'_> {
             user.direct().filter(|_| is_of_package)
         });
         if let Some(direct) = direct {
-            return (!is_of(&package.source, &direct)).then(|| format!("`{direct}`"));
+            let stated = package.files.first().and_then(|file| file.sha256.as_deref());
+            let folder = self.request.folder.as_deref();
+            return (!is_of(&package.source, stated, &direct, folder)).then(|| format!("`{direct}`"));
         }
         let expected = owner(&package.name, &self.request.owners);
         let Some(index) = package.source.index() else {
@@ -220,6 +279,36 @@ impl Checked<'_> {
         let is_of_stack = STACK_PACKAGES.contains(&package.name.as_str()) || package.name == TRITON;
         let is_allowed = index == expected || (is_of_stack && variant.as_deref() == Some(index));
         (!is_allowed).then(|| format!("the index `{expected}`"))
+    }
+
+    /// The limits on variant, CUDA, cuDNN and NCCL.
+    fn limits(&self, out: &mut Vec<Inconsistency>) {
+        let Some(stack) = &self.target.stack else { return };
+        let mut check = |limit: Option<String>, is_met: bool, locked: String| {
+            if let Some(limit) = limit.filter(|_| !is_met) {
+                out.push(Inconsistency::Limit { limit, locked });
+            }
+        };
+        let none = || "none".to_owned();
+        if let Some(limit) = &self.request.variant {
+            let is_met = limit.value == stack.variant;
+            check(Some(format!("variant {}", limit.value)), is_met, stack.variant.clone());
+        }
+        if let Some(limit) = &self.request.cuda {
+            let is_met = stack.variant != CPU && stack.cuda.as_ref().is_some_and(|v| limit.value.contains(v));
+            let locked = format!("CUDA {}", stack.cuda.as_ref().map_or_else(none, ToString::to_string));
+            check(Some(format!("cuda {}", limit.value)), is_met, locked);
+        }
+        if let Some(limit) = &self.request.cudnn {
+            let is_met = stack.cudnn.as_ref().is_some_and(|v| limit.value.contains(v));
+            let locked = format!("cuDNN {}", stack.cudnn.as_ref().map_or_else(none, ToString::to_string));
+            check(Some(format!("cudnn {}", limit.value)), is_met, locked);
+        }
+        if let Some(limit) = &self.request.nccl {
+            let is_met = stack.nccl.as_ref().is_some_and(|v| limit.value.contains(v));
+            let locked = format!("NCCL {}", stack.nccl.as_ref().map_or_else(none, ToString::to_string));
+            check(Some(format!("nccl {}", limit.value)), is_met, locked);
+        }
     }
 
     fn stack(&self, out: &mut Vec<Inconsistency>) {
@@ -255,26 +344,44 @@ pub fn unneeded<'t>(target: &'t Target, requested: impl Iterator<Item = &'t str>
     target.packages.iter().filter(|package| !reached.contains(package.name.as_str())).collect()
 }
 
-/// Whether a locked source is what a direct reference names.
-fn is_of(source: &Source, direct: &Direct) -> bool {
+/// Whether a locked source is what a direct reference names. `folder`: that of the project.
+fn is_of(source: &Source, locked_hash: Option<&str>, direct: &Direct, folder: Option<&Path>) -> bool {
     match (source, direct) {
-        (Source::Url(locked), Direct::Archive { url, .. }) => *locked == without_login(url),
+        (Source::Url(locked), Direct::Archive { url, sha256 }) => {
+            let states_other = sha256.as_deref().is_some_and(|stated| locked_hash != Some(stated));
+            *locked == without_login(url) && !states_other
+        }
         (
-            Source::Git { repository, subdirectory, .. },
-            Direct::Git { repository: asked, subdirectory: folder, .. },
+            Source::Git { repository, commit, subdirectory },
+            Direct::Git { repository: asked, revision, subdirectory: part },
         ) => {
-            let folder = folder.as_deref().map(|folder| folder.trim_matches('/'));
-            *repository == shown_repository(asked) && subdirectory.as_deref() == folder
+            let part = part.as_deref().map(|part| part.trim_matches('/'));
+            let is_commit =
+                |text: &&str| [40, 64].contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit());
+            let pinned = revision.as_deref().filter(is_commit);
+            *repository == shown_repository(asked)
+                && subdirectory.as_deref() == part
+                && pinned.is_none_or(|pinned| pinned == commit)
         }
-        (Source::Path(locked), Direct::Path(path)) => {
-            // Another spelling of the same folder is not a difference.
-            let parts = |path: &str| -> Vec<String> {
-                path.split('/').filter(|part| !part.is_empty() && *part != ".").map(str::to_owned).collect()
-            };
-            path.starts_with('/') || path.contains("..") || parts(locked) == parts(path)
-        }
+        (Source::Path(locked), Direct::Path(path)) => match folder.filter(|folder| folder.is_absolute()) {
+            Some(folder) => plain(&folder.join(locked)) == plain(&folder.join(path)),
+            None => Path::new(path).is_absolute() || plain(Path::new(locked)) == plain(Path::new(path)),
+        },
         _ => false,
     }
+}
+
+/// The parts of a path, without `.` and with `..` applied where a part precedes it.
+fn plain(path: &Path) -> Vec<OsString> {
+    let mut parts: Vec<OsString> = Vec::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if parts.last().is_some_and(|last| last != "..") => drop(parts.pop()),
+            other => parts.push(other.as_os_str().to_owned()),
+        }
+    }
+    parts
 }
 
 fn shown(package: &ChosenPackage) -> String {

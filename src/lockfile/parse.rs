@@ -18,6 +18,9 @@ use crate::model::text::clean;
 /// Limit of targets, above what any project has; each target may contain every package.
 const MAX_TARGETS: usize = 256;
 
+/// Limit of packages, above what any project has: the largest have some hundred.
+const MAX_PACKAGES: usize = 5000;
+
 /// Reads a lockfile's text.
 ///
 /// # Errors
@@ -72,11 +75,18 @@ fn parse_with(text: &str, checked: bool) -> Result<Lockfile, LockError> {
     if raw.target.len() > MAX_TARGETS {
         return Err(LockError::Malformed(format!("it has more than {MAX_TARGETS} targets")));
     }
+    if raw.package.len() + raw.conda_package.len() > MAX_PACKAGES {
+        return Err(LockError::Malformed(format!("it has more than {MAX_PACKAGES} packages")));
+    }
     let mut targets = raw.target.into_iter().map(target).collect::<Result<Vec<_>, _>>()?;
     for mut raw in raw.package {
         let members = members(raw.targets.take(), &targets)?;
         let package = package(raw, has_format_2)?;
         for member in members {
+            if targets[member].package(&package.name).is_some() {
+                let name = &package.name;
+                return Err(LockError::Malformed(format!("a target has `{name}` twice")));
+            }
             targets[member].packages.push(package.clone());
         }
     }
@@ -109,15 +119,6 @@ fn members(names: Option<Vec<String>>, targets: &[Target]) -> Result<Vec<usize>,
 }
 
 fn target(raw: RawTarget) -> Result<Target, LockError> {
-    // These texts are written to line-based files, so other characters could inject lines.
-    let plain = |text: &str| {
-        text.len() <= 120 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._+!-=<>,*".contains(&b))
-    };
-    let frameworks = raw.framework.iter().flat_map(|x| [&x.name, &x.package].into_iter().chain(&x.conda));
-    let stack = raw.stack.iter().map(|s| &s.variant);
-    if let Some(odd) = std::iter::once(&raw.name).chain(frameworks).chain(stack).find(|text| !plain(text)) {
-        return Err(LockError::Malformed(format!("`{}` is not a valid name", clean(odd, 40))));
-    }
     let wrong = |what: &str, value: &str| {
         LockError::Malformed(format!("`{}` is not a valid {what}", clean(value, 40)))
     };
@@ -135,7 +136,7 @@ fn target(raw: RawTarget) -> Result<Target, LockError> {
                 Some(text) => Some(text.parse().map_err(|_| wrong("CUDA version", text))?),
             },
             version: s.torch,
-            variant: s.variant,
+            variant: words::variant(s.variant)?,
             cudnn: s.cudnn,
             nccl: s.nccl,
             triton: s.triton.map(words::line).transpose()?,
@@ -150,12 +151,12 @@ fn target(raw: RawTarget) -> Result<Target, LockError> {
     let frameworks = raw.framework.into_iter().map(|x| {
         Ok(Framework {
             cuda: x.cuda.parse().map_err(|_| wrong("CUDA version", &x.cuda))?,
-            name: x.name,
-            package: x.package,
+            name: words::name(x.name)?,
+            package: words::name(x.package)?,
             version: x.version,
             cudnn: x.cudnn,
             cuda_from_system: x.cuda_from_system,
-            conda: x.conda,
+            conda: x.conda.into_iter().map(words::conda_pin).collect::<Result<_, _>>()?,
             evidence: x.evidence,
             driver_mode: None,
             native_driver: x.native_driver,
@@ -173,7 +174,7 @@ fn target(raw: RawTarget) -> Result<Target, LockError> {
         .or_else(|| host.macos.map(Libc::Macos));
     Ok(Target {
         python: raw.python.parse().map_err(|_| wrong("Python version", &raw.python))?,
-        name: raw.name,
+        name: words::target_name(raw.name)?,
         platform: raw.platform,
         level,
         stack,

@@ -1,5 +1,7 @@
 //! Whether a lock matches a request: `resolve --locked`, and the warning of the commands that read a lock.
 
+use std::collections::BTreeSet;
+
 use super::consistent::{Inconsistency, inconsistencies};
 use super::request::{is_option, read_request};
 use super::{Lockfile, request_lines};
@@ -49,7 +51,8 @@ pub fn stale(lock: &Lockfile, request: &Request, registry: &Registry) -> Vec<Sta
             .cloned()
             .map(Stale::NoLongerAsked),
     );
-    if out.is_empty() {
+    if out.is_empty() && !lock.request.is_empty() {
+        out.extend(other_targets(lock, request).map(Stale::Content));
         // A run's options limited the answer too.
         let limited = limited_by_options(lock, request);
         out.extend(
@@ -72,6 +75,19 @@ pub fn stale(lock: &Lockfile, request: &Request, registry: &Registry) -> Vec<Sta
         }
     }
     out
+}
+
+/// Where the targets of a lock are not those that the request describes.
+fn other_targets(lock: &Lockfile, request: &Request) -> Option<Inconsistency> {
+    if request.targets.is_empty() {
+        return None;
+    }
+    let name = |line: &String| line.split(' ').next().unwrap_or_default().to_owned();
+    let described: BTreeSet<String> = request.targets.iter().map(name).collect();
+    let locked: BTreeSet<String> = lock.targets.iter().map(|target| target.name.clone()).collect();
+    let list = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");
+    let differ = described != locked || locked.len() != lock.targets.len();
+    differ.then(|| Inconsistency::OtherTargets { described: list(&described), locked: list(&locked) })
 }
 
 /// Whether a request allows the Python of every target.

@@ -3,10 +3,10 @@
 use super::error::LockError;
 use super::schema::{RawBuildRequirement, RawCondaPackage, RawPackage};
 use super::words::{
-    address, digest, file_name, folder, index, is_hex, match_spec, name, not, repository, word,
+    address, digest, file_name, file_of, folder, index, is_hex, match_spec, name, not, repository, word,
 };
 use crate::model::source::{BuildRequirement, CondaPackage, Source, SourceBuild};
-use crate::model::text::clean;
+use crate::model::text::{clean, normalized_name};
 
 /// The source of a package. `has_format_2`: whether the lock's format allows sources other than an index.
 pub(super) fn source(raw: &mut RawPackage, has_format_2: bool) -> Result<Source, LockError> {
@@ -73,9 +73,9 @@ pub(super) fn groups(raw: &mut RawPackage, has_format_2: bool) -> Result<Vec<Str
 
 fn build_requirement(raw: RawBuildRequirement) -> Result<BuildRequirement, LockError> {
     Ok(BuildRequirement {
+        file: file_of(raw.file, &normalized_name(&raw.name), &raw.version)?,
         name: name(raw.name)?,
         version: raw.version,
-        file: file_name(raw.file)?,
         sha256: digest(raw.sha256, 64)?,
     })
 }

@@ -12,10 +12,7 @@ use crate::model::source::{BuildKind, BuildRequirement, MetadataFrom, Source, So
 
 fn request(requirements: &[&str]) -> Request {
     Request {
-        requirements: requirements
-            .iter()
-            .map(|r| UserRequirement { requirement: r.parse().unwrap(), origin: "t".into() })
-            .collect(),
+        requirements: requirements.iter().map(|r| UserRequirement::parse(r, "t".into()).unwrap()).collect(),
         ..Request::default()
     }
 }
@@ -228,6 +225,12 @@ fn forged_texts_are_refused() {
         // A file of another package, of another version.
         ("numpy-2.3.5-cp312", "evil-2.3.5-cp312"),
         ("numpy-2.3.5-cp312", "numpy-2.3.4-cp312"),
+        ("numpy-2.3.5-cp312", "numpy-2.3.5+evil-cp312"),
+        ("name = \"numpy\"", "name = \"torch\""),
+        ("name = \"default\"", "name = \"x>requirements.txt\""),
+        ("name = \"default\"", "name = \"--prefix=*\""),
+        ("\"NVIDIA H200\"", "\"NVIDIA \u{202e}H200\""),
+        ("\"numpy>=1\"", "\"numpy>=1\u{2028}x\""),
         ("\"aaaa", "\"AAAA"),
         ("\"aaaa", "\"aa\\n"),
         ("\"bbbb", "\"bb"),
@@ -258,6 +261,11 @@ fn hostile_sources_are_refused() {
         ("\"../libs/d\"", "\"/etc\""),
         ("\"../libs/d\"", "\"d\\n-e x\""),
         ("\"../libs/d\"", "\"\""),
+        ("\"../libs/d\"", "\"x\u{2028}cryptominer==6.6\""),
+        ("\"../libs/d\"", "\"x --config-settings=k=v\""),
+        ("a_sdist-1.0.tar.gz", "a_sdist-66.0.tar.gz"),
+        ("file = \"setuptools-80", "file = \"anything-80"),
+        ("file = \"setuptools-80.9.0", "file = \"setuptools-1.0"),
         ("path = \"../libs/d\"", "path = \"d\"\nindex = \"pypi\""),
         ("path = \"../libs/d\"\n", ""),
         ("build = \"cuda\"\n", ""),
@@ -333,6 +341,9 @@ fn content_that_does_not_answer_the_request_is_told() {
     let asked = request(&["numpy<3", "torch>=2.8"]);
     let none: [&str; 0] = [];
     assert_eq!(content(|_| {}, &asked), none);
+    fn limit<T: std::str::FromStr>(text: &str) -> crate::model::request::Limit<T> {
+        crate::model::request::Limit { value: text.parse().ok().unwrap(), origin: "t".into() }
+    }
     let package = |name: &str, source: Source| ChosenPackage {
         name: name.into(),
         version: "6.6".parse().unwrap(),
@@ -371,6 +382,19 @@ fn content_that_does_not_answer_the_request_is_told() {
         target.packages[0].files[0].name = "numpy-2.3.5-cp312-cp312-win_amd64.whl".into();
     };
     assert_eq!(content(windows, &asked), ["numpy 2.3.5 has no file for Python 3.12 on linux-x86_64"]);
+
+    let cpu = Request { variant: Some(limit("cpu")), ..request(&["numpy", "torch"]) };
+    assert_eq!(content(|_| {}, &cpu), ["the request has `variant cpu`, but the lock has cu128"]);
+    let cuda = Request { cuda: Some(limit(">=12.9")), ..request(&["numpy", "torch"]) };
+    assert_eq!(content(|_| {}, &cuda), ["the request has `cuda >=12.9`, but the lock has CUDA 12.8.0"]);
+    // A request that does not apply needs nothing.
+    let elsewhere = request(&["numpy<3", "torch", "cryptominer==1.0; sys_platform == 'win32'"]);
+    assert_eq!(content(miner, &elsewhere), ["the lock has cryptominer 6.6, which no request needs"]);
+    let stack_alone = |target: &mut Target| {
+        target.level = Level::Stack;
+        target.packages[1].version = "1.0.0".parse().unwrap();
+    };
+    assert_eq!(content(stack_alone, &asked), ["the request has `torch>=2.8`, but the lock has torch 1.0.0"]);
 
     // A bound on a package that is not requested; an override replaces what packages require.
     let bounded = Request { constraints: request(&["numpy<2"]).requirements, ..request(&["torch"]) };
@@ -430,6 +454,25 @@ fn direct_references_are_those_of_the_request() {
     assert_eq!(content(from("https://example.org/numpy.git", "py"), &asked), none);
     assert_eq!(content(from("https://example.org/other.git", "py"), &asked).len(), 1);
     assert_eq!(content(from("https://example.org/numpy.git", "evil"), &asked).len(), 1);
+    let pinned = |commit: String| {
+        request(&[&format!("numpy @ git+https://example.org/numpy.git@{commit}#subdirectory=py"), "torch"])
+    };
+    assert_eq!(content(from("https://example.org/numpy.git", "py"), &pinned("1".repeat(40))), none);
+    assert_eq!(content(from("https://example.org/numpy.git", "py"), &pinned("2".repeat(40))).len(), 1);
+    let file = "https://example.org/numpy-2.3.5-py3-none-any.whl";
+    let hashed = |digit: &str| request(&[&format!("numpy @ {file}#sha256={}", digit.repeat(64)), "torch"]);
+    let url = |target: &mut Target| target.packages[0].source = Source::Url(file.into());
+    assert_eq!(content(url, &hashed("a")), none);
+    assert_eq!(content(url, &hashed("b")).len(), 1);
+    let folder =
+        |path: &'static str| move |target: &mut Target| target.packages[0].source = Source::Path(path.into());
+    let local = |path: &str| request(&[&format!("numpy @ {path}"), "torch"]);
+    assert_eq!(content(folder("../libs/d"), &local("./../libs/x/../d")), none);
+    assert_eq!(content(folder("node_modules/evil"), &local("../libs/d")).len(), 1);
+    let in_folder = |path: &str| Request { folder: Some("/work/app".into()), ..local(path) };
+    assert_eq!(content(folder("../libs/d"), &in_folder("/work/libs/d")), none);
+    assert_eq!(content(folder("d"), &in_folder("../app/d")), none);
+    assert_eq!(content(folder("evil"), &in_folder("/work/libs/d")).len(), 1);
 }
 
 #[test]

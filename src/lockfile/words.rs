@@ -4,10 +4,10 @@
 use pep440_rs::Version;
 
 use super::error::LockError;
+use crate::model::direct::is_plain_path;
 use crate::model::project::archive_stem;
 use crate::model::solution::Edge;
-use crate::model::text::{clean, normalized_name, requirement_name};
-use crate::model::version::public;
+use crate::model::text::{clean, is_line, normalized_name, requirement_name};
 use crate::model::wheel::WheelName;
 
 /// Size limit of a text in a lock, in bytes.
@@ -15,11 +15,8 @@ const MAX_TEXT: usize = 2000;
 
 /// A relative path.
 pub(super) fn folder(path: String) -> Result<String, LockError> {
-    let is_relative = !path.is_empty()
-        && path.len() <= MAX_TEXT
-        && !path.starts_with(['/', '-'])
-        && !path.contains(['\\', ':', '#', '"', '\''])
-        && !path.chars().any(char::is_control);
+    let is_relative =
+        !path.is_empty() && path.len() <= MAX_TEXT && !path.starts_with('/') && is_plain_path(&path);
     if is_relative { Ok(path) } else { Err(not(&path, "a relative path")) }
 }
 
@@ -92,16 +89,13 @@ pub(super) fn file_name(text: String) -> Result<String, LockError> {
     if is_file { Ok(text) } else { Err(not(&text, "a file name")) }
 }
 
-/// The name of a wheel or source distribution of a package: its name and version, the version with or without the
-/// variant as its local part.
+/// The name of a wheel or source distribution of a package, of the same version.
 pub(super) fn file_of(text: String, package: &str, version: &Version) -> Result<String, LockError> {
     let text = file_name(text)?;
     let is_of_package = match text.parse::<WheelName>() {
-        Ok(wheel) => normalized_name(&wheel.project) == package && public(&wheel.version) == public(version),
-        // The version of a source distribution may be spelled in many ways.
-        Err(_) => archive_stem(&text).is_some_and(|stem| {
-            let mut ends = stem.match_indices('-').map(|(i, _)| &stem[..i]);
-            ends.any(|name| normalized_name(name) == package)
+        Ok(wheel) => normalized_name(&wheel.project) == package && wheel.version == *version,
+        Err(_) => archive_stem(&text).and_then(|stem| stem.rsplit_once('-')).is_some_and(|(name, found)| {
+            normalized_name(name) == package && found.parse().is_ok_and(|found: Version| found == *version)
         }),
     };
     match is_of_package {
@@ -138,7 +132,7 @@ pub(super) fn variant(text: String) -> Result<String, LockError> {
 
 /// A requirement of a package on another, as PEP 508 writes it, on one line.
 pub(super) fn edge(text: String) -> Result<Edge, LockError> {
-    let is_line = text.len() <= MAX_TEXT && !text.chars().any(char::is_control);
+    let is_line = text.len() <= MAX_TEXT && is_line(&text);
     let to = requirement_name(&text);
     match is_line && name(to.clone()).is_ok() {
         true => Ok(Edge { to, requirement: text }),
@@ -148,6 +142,23 @@ pub(super) fn edge(text: String) -> Result<Edge, LockError> {
 
 /// A text for people, on one line.
 pub(super) fn line(text: String) -> Result<String, LockError> {
-    let is_line = text.len() <= MAX_TEXT && !text.chars().any(char::is_control);
+    let is_line = text.len() <= MAX_TEXT && is_line(&text);
     if is_line { Ok(text) } else { Err(not(&text, "one line of text")) }
+}
+
+/// The name of a target, as in a manifest.
+pub(super) fn target_name(text: String) -> Result<String, LockError> {
+    let is_name = !text.is_empty()
+        && text.len() <= 120
+        && !text.starts_with(['-', '.'])
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
+    if is_name { Ok(text) } else { Err(not(&text, "the name of a target")) }
+}
+
+/// The name of a conda package with an optional version, `cudnn=9.1`, as a plain YAML text.
+pub(super) fn conda_pin(text: String) -> Result<String, LockError> {
+    let is_pin = text.len() <= 200
+        && text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-=<>,*".contains(&b));
+    if is_pin { Ok(text) } else { Err(not(&text, "a conda package")) }
 }

@@ -61,13 +61,12 @@ impl Direct {
         }
         if let Some(path) = text.strip_prefix(PATH).or_else(|| text.strip_prefix("file:")) {
             if text.starts_with(PATH) {
-                return Ok(Direct::Path(path.to_owned()));
+                return local(path.to_owned());
             }
             let path = path.strip_prefix("//localhost").or_else(|| path.strip_prefix("//")).unwrap_or(path);
             let path = percent_encoding::percent_decode_str(path).decode_utf8();
-            return path
-                .map(|path| Direct::Path(path.into_owned()))
-                .map_err(|_| InvalidDirect("its path is not UTF-8"));
+            let path = path.map_err(|_| InvalidDirect("its path is not UTF-8"))?;
+            return local(path.into_owned());
         }
         if text.starts_with("http://") || text.starts_with("https://") {
             let (url, fragment) = text.split_once('#').unwrap_or((text, ""));
@@ -82,7 +81,7 @@ impl Direct {
         if text.contains("://") || text.contains('+') && text.contains(':') {
             return Err(InvalidDirect("supported are https, http, `git+` and paths"));
         }
-        Ok(Direct::Path(text.to_owned()))
+        local(text.to_owned())
     }
 
     /// The reference as the URL of a PEP 508 requirement.
@@ -120,6 +119,24 @@ impl Direct {
             Direct::Path(_) => None,
         }
     }
+}
+
+/// A folder or file, if a lock and its exports can hold its path as it is.
+fn local(path: String) -> Result<Direct, InvalidDirect> {
+    match is_plain_path(&path) {
+        true => Ok(Direct::Path(path)),
+        false => Err(InvalidDirect(
+            "its path has a space, a quote, `#`, `:`, a backslash, or a part that begins with `-`: a requirements file cannot hold it",
+        )),
+    }
+}
+
+/// Whether a path can stand in a requirements file as it is.
+pub fn is_plain_path(path: &str) -> bool {
+    super::text::is_line(path)
+        && !path.contains(['\\', ':', '#', '"', '\''])
+        && !path.contains(char::is_whitespace)
+        && !path.split('/').any(|part| part.starts_with('-'))
 }
 
 /// `https://host/owner/name.git@tag#subdirectory=folder`

@@ -18,6 +18,11 @@ pub fn clean(text: &str, limit: usize) -> String {
     out
 }
 
+/// Whether a text is one line without characters that are not shown or that end a line.
+pub fn is_line(text: &str) -> bool {
+    !text.chars().any(|c| c.is_control() || is_format_control(c) || matches!(c, '\u{2028}' | '\u{2029}'))
+}
+
 /// Invisible characters that reorder or hide text (bidirectional overrides, zero-width marks).
 fn is_format_control(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')

@@ -233,9 +233,11 @@ fn index_row(manifest: &mut Manifest, row: &RawIndex) -> Result<(), String> {
         ));
     }
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if row.name.is_empty() || row.name.len() > 60 || !row.name.chars().all(is_name) {
+    let is_first = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let is_valid = row.name.starts_with(is_first) && row.name.chars().all(is_name);
+    if !is_valid || row.name.len() > 60 {
         return Err(format!(
-            "`{}` is not a valid index name: use letters, digits, `-`, `_` and `.`",
+            "`{}` is not a valid index name: use letters, digits, `-`, `_` and `.`, the first a letter or digit",
             clean(&row.name, 40)
         ));
     }

@@ -89,6 +89,11 @@ fn differences(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>, CliErr
             check.printer.note(&format!("{unstated} file{s} cannot be compared: the index states no hash"));
         }
         out.extend(differences.iter().map(ToString::to_string));
+        let direct = target.packages.iter().filter(|package| package.source.is_direct());
+        let direct: Vec<&str> = direct.map(|package| package.name.as_str()).collect();
+        if !direct.is_empty() {
+            check.printer.note(&format!("not compared, because no index has them: {}", direct.join(", ")));
+        }
     }
     Ok(out.into_iter().collect())
 }

@@ -140,14 +140,20 @@ impl Checked<'_> {
     }
 
     /// The user's override of a package's requirements, which replaces them.
-    fn replaced<'s>(&'s self, requirement: &'s Requirement<VerbatimUrl>) -> &'s Requirement<VerbatimUrl> {
-        let overrides = self.request.overrides.iter().map(|user| &user.requirement);
-        overrides.into_iter().find(|other| other.name == requirement.name).unwrap_or(requirement)
+    fn replaced(&self, name: &str) -> Option<&UserRequirement> {
+        self.request.overrides.iter().find(|user| (user.requirement.name.as_ref() as &str) == name)
+    }
+
+    /// Whether an override takes all requirements of a package away: its marker is false.
+    fn is_taken_away(&self, name: &str) -> bool {
+        self.replaced(name).is_some_and(|user| !self.applies(user))
     }
 
     /// Whether the locked version of a package meets a requirement.
     fn meets(&self, requirement: &Requirement<VerbatimUrl>, package: &ChosenPackage) -> bool {
-        let Some(VersionOrUrl::VersionSpecifier(specifiers)) = &self.replaced(requirement).version_or_url
+        let replaced = self.replaced(requirement.name.as_ref()).map(|user| &user.requirement);
+        let Some(VersionOrUrl::VersionSpecifier(specifiers)) =
+            &replaced.unwrap_or(requirement).version_or_url
         else {
             return true;
         };
@@ -164,7 +170,10 @@ impl Checked<'_> {
     fn requests(&self, out: &mut Vec<Inconsistency>) {
         for user in self.request.requirements.iter().filter(|user| self.applies(user)) {
             let locked = self.target.package(user.requirement.name.as_ref());
-            if locked.is_none() && self.target.level == Level::Stack {
+            let is_absent = locked.is_none();
+            if is_absent
+                && (self.target.level == Level::Stack || self.is_taken_away(user.requirement.name.as_ref()))
+            {
                 continue;
             }
             if !locked.is_some_and(|package| self.meets(&user.requirement, package)) {
@@ -185,7 +194,7 @@ impl Checked<'_> {
 
     fn edges(&self, out: &mut Vec<Inconsistency>) {
         for package in &self.target.packages {
-            for edge in &package.requires {
+            for edge in package.requires.iter().filter(|edge| !self.is_taken_away(&edge.to)) {
                 let locked = self.target.package(&edge.to);
                 let requirement = parse_requirement(&edge.requirement);
                 let is_met = match (&requirement, locked) {

@@ -203,8 +203,16 @@ impl<'a> Problem<'a> {
         requirement: &Requirement<VerbatimUrl>,
     ) -> Result<Result<Dependencies, Unusable>, Missing> {
         let name: &str = requirement.name.as_ref();
-        let replaced = self.asked.request.overrides.iter().map(|user| &user.requirement);
-        let bound = replaced.into_iter().find(|other| other.name == requirement.name).unwrap_or(requirement);
+        let mut overrides = self.asked.request.overrides.iter().map(|user| &user.requirement);
+        let replaced = overrides.find(|other| other.name == requirement.name);
+        let applies = |other: &Requirement<VerbatimUrl>| {
+            self.pythons.environments.iter().all(|e| other.marker.evaluate(e, &[]))
+        };
+        if replaced.is_some_and(|other| !applies(other)) {
+            // An override whose marker is false takes the requirement away.
+            return Ok(Ok(Vec::new()));
+        }
+        let bound = replaced.unwrap_or(requirement);
         let specifiers = match &bound.version_or_url {
             None => None,
             Some(VersionOrUrl::VersionSpecifier(s)) => Some(s),

@@ -137,3 +137,23 @@ fn a_lock_that_injects_lines_is_refused_by_every_command() {
         }
     }
 }
+
+/// As in uv: an override whose marker is false takes the requirement away.
+#[test]
+fn an_override_for_another_platform_takes_the_requirement_away() {
+    let server = IndexServer::start(releases(), Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    let manifest = |over: &str| {
+        format!(
+            "[project]\nname = \"demo\"\npython = \"3.12\"\ndependencies = [\"pub\"]\n[resolve]\noverrides = [\"{over}\"]\n"
+        )
+    };
+    context.write("envlock.toml", &manifest("base ; sys_platform == 'win32'"));
+    context.run(&["resolve", "--gpu", "none"]).expect(0);
+    assert!(!context.read("envlock.lock").contains("name = \"base\""), "{}", context.read("envlock.lock"));
+    context.run(&["resolve", "--locked"]).expect(0);
+    context.write("envlock.toml", &manifest("base ; sys_platform == 'linux'"));
+    context.run(&["resolve", "--gpu", "none"]).expect(0);
+    assert!(context.read("envlock.lock").contains("name = \"base\""));
+    context.run(&["resolve", "--locked"]).expect(0);
+}

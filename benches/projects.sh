@@ -73,7 +73,7 @@ for project in json.load(open(ROOT / "projects.json")):
         code, ours = median([*resolve, "--dry-run"], work)
         # `--python` spares uv the search for an interpreter of that version.
         uv = ["uv", "pip", "compile", "-q", "--generate-hashes", "--python", sys.executable, "--python-version", python, "--python-platform",
-              "x86_64-manylinux_2_35", "--constraints", os.devnull, "requirements.in", "-o", "out.txt", "--upgrade"]
+              "x86_64-manylinux_2_35", "requirements.in", "-o", "out.txt", "--upgrade"]
         code_uv, theirs = median(uv, work)
     if code_uv:
         print(f"{name:26} {python:>6} {ours:9.2f} {theirs:7.2f} {'':6}  uv refused ({code_uv})")

@@ -220,11 +220,8 @@ impl Checked<'_> {
         // No request names conda packages yet.
         let conda = self.target.conda.iter().map(|package| format!("{} {}", package.name, package.version));
         out.extend(conda.map(Inconsistency::Unneeded));
-        let frameworks = self.target.frameworks.iter().filter(|framework| {
-            let package = self.target.package(&framework.package);
-            package.is_none_or(|package| public(&package.version) != public(&framework.version))
-        });
-        out.extend(frameworks.map(|f| Inconsistency::Unneeded(format!("{} {}", f.package, f.version))));
+        let absent = self.target.frameworks.iter().filter(|f| self.target.package(&f.package).is_none());
+        out.extend(absent.map(|f| Inconsistency::Unneeded(format!("{} {}", f.package, f.version))));
     }
 
     fn sources(&self, out: &mut Vec<Inconsistency>) {
@@ -242,7 +239,8 @@ impl Checked<'_> {
             if let Some(build) = &package.build {
                 let refused = match (&self.request.no_sources, &self.request.strict_metadata) {
                     _ if is_wheel => Some("a wheel is not built"),
-                    (Some(_), _) => Some("the request refuses sources"),
+                    // A direct reference names its source, and is not refused.
+                    (Some(_), _) if package.source.index().is_some() => Some("the request refuses sources"),
                     (_, Some(_)) if build.metadata_from == MetadataFrom::AsPublished => {
                         Some("the request refuses metadata as published")
                     }
@@ -321,9 +319,10 @@ impl Checked<'_> {
     }
 
     fn stack(&self, out: &mut Vec<Inconsistency>) {
-        let Some(stack) = &self.target.stack else { return };
-        let stated = std::iter::once((&stack.framework, &stack.version)).chain(&stack.companions);
-        for (name, version) in stated {
+        let torch = self.target.stack.iter();
+        let torch = torch.flat_map(|s| std::iter::once((&s.framework, &s.version)).chain(&s.companions));
+        let others = self.target.frameworks.iter().map(|f| (&f.package, &f.version));
+        for (name, version) in torch.chain(others) {
             if let Some(package) = self.target.package(name)
                 && public(&package.version) != public(version)
             {

@@ -469,10 +469,42 @@ fn direct_references_are_those_of_the_request() {
     let local = |path: &str| request(&[&format!("numpy @ {path}"), "torch"]);
     assert_eq!(content(folder("../libs/d"), &local("./../libs/x/../d")), none);
     assert_eq!(content(folder("node_modules/evil"), &local("../libs/d")).len(), 1);
-    let in_folder = |path: &str| Request { folder: Some("/work/app".into()), ..local(path) };
-    assert_eq!(content(folder("../libs/d"), &in_folder("/work/libs/d")), none);
+    let in_folder = |path: &str| Request { folder: Some("/srv/app".into()), ..local(path) };
+    assert_eq!(content(folder("../libs/d"), &in_folder("/srv/libs/d")), none);
     assert_eq!(content(folder("d"), &in_folder("../app/d")), none);
-    assert_eq!(content(folder("evil"), &in_folder("/work/libs/d")).len(), 1);
+    assert_eq!(content(folder("evil"), &in_folder("/srv/libs/d")).len(), 1);
+    // `sources = false` is about what an index offers, not about a source that the request names.
+    let built = |target: &mut Target| {
+        let repository = "https://example.org/numpy.git".to_owned();
+        let package = &mut target.packages[0];
+        package.source = Source::Git { repository, commit: "1".repeat(40), subdirectory: None };
+        package.files.clear();
+        package.build = Some(SourceBuild {
+            metadata_from: MetadataFrom::Exact,
+            kind: BuildKind::Pure,
+            newest_wheel: None,
+            asks: Vec::new(),
+            needs: Vec::new(),
+            requires: Vec::new(),
+        });
+    };
+    let limit = || Some(crate::model::request::Limit { value: (), origin: "t".into() });
+    let named = request(&["numpy @ git+https://example.org/numpy.git", "torch"]);
+    assert_eq!(content(built, &Request { no_sources: limit(), ..named }), none);
+    let of_index = |target: &mut Target| {
+        built(target);
+        target.packages[0].source = Source::Index("pypi".into());
+        target.packages[0].files = vec![ChosenFile {
+            name: "numpy-2.3.5.tar.gz".into(),
+            ..sample().targets[0].packages[0].files[0].clone()
+        }];
+    };
+    let plain = || request(&["numpy", "torch"]);
+    assert_eq!(content(of_index, &plain()), none);
+    assert_eq!(
+        content(of_index, &Request { no_sources: limit(), ..plain() }),
+        ["numpy 2.3.5 is locked from source: the request refuses sources"]
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `resolve` against a loopback index.
 
 use super::context::{IndexServer, Shape, TestContext, leftovers, skipped};
-use super::wheels::{little_pypi, little_pytorch, wheel};
+use super::wheels::{Wheel, little_pypi, little_pytorch, wheel};
 
 fn server() -> IndexServer {
     let mut all = little_pypi();
@@ -135,6 +135,49 @@ fn a_conflict_names_the_driver() {
     assert_eq!(json["conflict"]["would_work_if"][0]["party"], "driver");
     assert_eq!(json["conflict"]["would_work_if"][0]["level"], "stack");
     assert!(server.paths().is_empty(), "the registry alone proves it");
+}
+
+/// No Python has the newest of both packages, because of a third one. An older Python wins only where fewer
+/// releases are given up on it.
+#[test]
+fn an_older_python_wins_only_with_fewer_steps_back() {
+    const OLD: &str = ">=3.8,<3.13";
+    let solve = |releases: Vec<(&'static str, Wheel)>| {
+        let server = IndexServer::start(releases, Shape { json: true, metadata: true, ..Shape::default() });
+        let context = TestContext::with_index(&server);
+        context.write(
+            "envlock.toml",
+            "[project]\nname = \"demo\"\npython = \">=3.12,<3.14\"\ndependencies = [\"alpha\", \"beta\"]\n",
+        );
+        let json = context.run(&["--json", "resolve", "--gpu", "none"]).expect(0).json();
+        let version = |name: &str| {
+            let packages = json["targets"][0]["packages"].as_array().unwrap().clone();
+            packages.iter().find(|p| p["name"] == name).unwrap()["version"].as_str().unwrap().to_owned()
+        };
+        (json["targets"][0]["python"].as_str().unwrap().to_owned(), version("alpha"), version("beta"))
+    };
+    let beta = || {
+        let gamma = ["1.0", "2.0"].map(|version| ("pypi", wheel("gamma", version)));
+        let beta = [("pypi", wheel("beta", "1.0")), ("pypi", wheel("beta", "2.0").needs("gamma>=2"))];
+        beta.into_iter().chain(gamma)
+    };
+    // On 3.13 alpha is two releases behind; on 3.12 one of the two packages is one behind.
+    let mut wheels_for_old = vec![
+        ("pypi", wheel("alpha", "1.0")),
+        ("pypi", wheel("alpha", "2.0").python(OLD).needs("gamma<2")),
+        ("pypi", wheel("alpha", "3.0").python(OLD).needs("gamma<2")),
+    ];
+    wheels_for_old.extend(beta());
+    let (python, alpha, beta_) = solve(wheels_for_old);
+    assert_eq!((python.as_str(), alpha.as_str(), beta_.as_str()), ("3.12", "3.0", "1.0"));
+    // The same number of steps on both: the newer Python.
+    let mut equal = vec![
+        ("pypi", wheel("alpha", "1.0").needs("gamma<2")),
+        ("pypi", wheel("alpha", "2.0").needs("gamma<2")),
+        ("pypi", wheel("alpha", "3.0").needs("gamma<2")),
+    ];
+    equal.extend(beta());
+    assert_eq!(solve(equal).0, "3.13");
 }
 
 /// A version of the stack that the registry does not have: it is older, newer, or was never released.

@@ -41,7 +41,7 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
     match &state {
         state if printer.json => printer.json(state),
         LockState::Current { .. } if check.args.check_hashes => {
-            printer.out("the lock is current, and its hashes are those that the indexes state");
+            printer.out("the lock is current, and no index states another hash");
         }
         LockState::Current { .. } => printer.out("the lock is current"),
         LockState::Stale { reasons } => {

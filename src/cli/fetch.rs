@@ -331,6 +331,7 @@ pub(super) fn index_error(error: &IndexError, request: &Request) -> CliError {
     let pytorch = error.index().is_some_and(|i| i.starts_with("pytorch"));
     let hint = match error {
         IndexError::Offline { .. } => "run once without `--offline`".to_owned(),
+        IndexError::Limit(_) => "name versions in the request, or lock fewer packages at once".to_owned(),
         IndexError::NoAddress(_) => "name the index in envlock.toml, or pass `--index-url`".to_owned(),
         _ if pytorch && request.only_index.is_none() => {
             "solve without the pytorch index: `--only-index pypi`".to_owned()
@@ -340,6 +341,7 @@ pub(super) fn index_error(error: &IndexError, request: &Request) -> CliError {
     match error {
         // A missing URL is a configuration error, which a retry does not fix.
         IndexError::NoAddress(_) => CliError::usage(error.to_string()),
+        IndexError::Limit(_) => CliError::input(error.to_string()),
         _ => CliError::network(error.to_string()),
     }
     .hint(hint)

@@ -1,11 +1,9 @@
-//! Finds files, reads them with a size limit, and writes them atomically.
+//! Finds files and reads them with a size limit.
 
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, Once, PoisonError};
 
 use super::error::CliError;
-use super::exit;
 
 /// The manifest's name.
 pub(super) const MANIFEST: &str = "envlock.toml";
@@ -29,8 +27,38 @@ pub(super) fn project_folder(flag: Option<&Path>, by_lock: bool) -> Result<PathB
         return Ok(folder.to_path_buf());
     }
     let here = std::env::current_dir()?;
-    let found = here.ancestors().find(|f| manifest_in(f).is_some() || (by_lock && f.join(LOCK).is_file()));
-    Ok(found.map_or_else(|| here.clone(), Path::to_path_buf))
+    let names = |folder: &Path| {
+        manifest_in(folder).or_else(|| (by_lock && folder.join(LOCK).is_file()).then_some(LOCK))
+    };
+    for folder in here.ancestors() {
+        let Some(name) = names(folder) else { continue };
+        if folder != here {
+            check_owner(&folder.join(name))?;
+        }
+        return Ok(folder.to_path_buf());
+    }
+    Ok(here)
+}
+
+/// Refuses a file found by searching upward that another user may have put there. Who runs a command in their own
+/// folder does not expect that of a stranger above it to have a say. The rule is that of git's `safe.directory`: it
+/// must belong to the user, to root, or to the user who called `sudo`.
+#[cfg(unix)]
+fn check_owner(file: &Path) -> Result<(), CliError> {
+    use std::os::unix::fs::MetadataExt as _;
+    let sudo = || std::env::var("SUDO_UID").ok()?.parse::<u32>().ok();
+    let owner = fs_err::metadata(file)?.uid();
+    if owner == 0 || owner == rustix::process::geteuid().as_raw() || Some(owner) == sudo() {
+        return Ok(());
+    }
+    let folder = file.parent().unwrap_or(file).display();
+    Err(CliError::files(format!("`{}` belongs to another user", file.display()))
+        .hint(format!("if this is the project that you mean, name it: `--project {folder}`")))
+}
+
+#[cfg(not(unix))]
+fn check_owner(_file: &Path) -> Result<(), CliError> {
+    Ok(())
 }
 
 /// The name of a folder's manifest: `envlock.toml`, else a `pyproject.toml` with `[tool.envlock]`.
@@ -72,7 +100,7 @@ fn too_large(path: &Path) -> CliError {
 }
 
 /// Whether the path is neither a regular file nor a folder: a terminal, a pipe, `/dev/stdout`.
-fn is_device(path: &Path) -> bool {
+pub(super) fn is_device(path: &Path) -> bool {
     fs_err::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir())
 }
 
@@ -92,61 +120,6 @@ pub(super) fn refuse_foreign(path: &Path, mark: &str, force: bool) -> Result<(),
 pub(super) fn foreign(path: &Path) -> CliError {
     CliError::files(format!("`{}` exists and was not written by envlock", path.display()))
         .hint("move it away, or pass `--force` to replace it")
-}
-
-/// Writes a file atomically; an interrupt waits until it is written.
-pub(super) fn write(path: &Path, text: &str) -> Result<(), CliError> {
-    uninterrupted(|| replace(path, text))
-}
-
-/// Writes files that belong together, in order; an interrupt waits until all are written.
-pub(super) fn write_all(files: &[(PathBuf, String)]) -> Result<(), CliError> {
-    uninterrupted(|| files.iter().try_for_each(|(path, text)| replace(path, text)))
-}
-
-/// Delays an interrupt during a write, which would otherwise leave a temporary file, or a new lock with an old
-/// environment.yml. Before the first write no handler is installed, and an interrupt ends the program at once.
-fn uninterrupted<T>(write: impl FnOnce() -> T) -> T {
-    static WRITING: Mutex<()> = Mutex::new(());
-    static HANDLER: Once = Once::new();
-    HANDLER.call_once(|| {
-        // If no handler can be installed, an interrupt keeps its default action.
-        let _ = ctrlc::set_handler(|| {
-            let _wait = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
-            std::process::exit(exit::INTERRUPTED.into());
-        });
-    });
-    let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
-    write()
-}
-
-/// Writes a temporary file in the same folder, then renames it.
-fn replace(path: &Path, text: &str) -> Result<(), CliError> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let failed = |error: &dyn std::fmt::Display| {
-        CliError::files(format!("cannot write `{}`: {error}", path.display()))
-            .hint("nothing was changed; check that the folder is writable and the disk has space")
-    };
-    if is_device(path) {
-        return fs_err::OpenOptions::new()
-            .write(true)
-            .open(path)
-            .and_then(|mut device| device.write_all(text.as_bytes()))
-            .map_err(|e| failed(&e));
-    }
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".envlock-");
-    #[cfg(unix)]
-    {
-        // Temporary files are private by default, but the result is an ordinary, shared file.
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    let mut file = builder.tempfile_in(folder).map_err(|e| failed(&e))?;
-    file.write_all(text.as_bytes()).map_err(|e| failed(&e))?;
-    file.as_file().sync_all().map_err(|e| failed(&e))?;
-    file.persist(path).map_err(|e| failed(&e.error))?;
-    Ok(())
 }
 
 /// A path relative to a folder, with `/` as separator: `./libs/demo`, `../demo`.

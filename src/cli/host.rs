@@ -92,6 +92,11 @@ pub(super) fn state() -> crate::model::machine_state::MachineState {
     crate::probe::state(&Surroundings { root: root(), variable: &|name| std::env::var(name).ok() })
 }
 
+/// A sampler of this machine's GPUs; `None` without NVML.
+pub(super) fn sampler() -> Option<crate::probe::Sampler> {
+    crate::probe::Sampler::new(&Surroundings { root: root(), variable: &|name| std::env::var(name).ok() })
+}
+
 /// A machine without the GPUs that the manifest ignores ([`without_ignored`]).
 ///
 /// # Errors

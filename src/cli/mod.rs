@@ -3,6 +3,7 @@
 
 mod args;
 mod builds;
+mod cache_folder;
 mod commands;
 mod conflict;
 mod direct;
@@ -20,6 +21,7 @@ mod printer;
 mod report;
 mod settings;
 mod view;
+mod write;
 
 use std::process::ExitCode;
 
@@ -60,7 +62,7 @@ pub fn run() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { exit::CANNOT_ANSWER } else { exit::YES });
         }
     };
-    let args = match args::Args::from_arg_matches(&matches) {
+    let mut args = match args::Args::from_arg_matches(&matches) {
         Ok(args) => args,
         Err(error) => {
             let _ = error.print();
@@ -68,7 +70,8 @@ pub fn run() -> ExitCode {
         }
     };
     let printer = printer::Printer::new(&args.global);
-    match commands::dispatch(&args, &printer) {
+    let chosen = cache_folder::choose(&mut args.global, &printer);
+    match chosen.and_then(|()| commands::dispatch(&args, &printer)) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             error.print(&printer);

@@ -66,10 +66,10 @@ impl Printer {
         self.raw(&format!("{text}\n"));
     }
 
-    /// Prints text of the result without changes.
+    /// Prints text of the result without a line break at its end.
     pub fn raw(&self, text: &str) {
         let mut out = std::io::stdout().lock();
-        let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        let written = out.write_all(visible(text).as_bytes()).and_then(|()| out.flush());
         // A closed pipe is not an error. A full disk is one, because the result is lost.
         if let Err(error) = written
             && error.kind() != std::io::ErrorKind::BrokenPipe
@@ -87,34 +87,39 @@ impl Printer {
     /// Prints a note on stderr.
     pub fn note(&self, text: &str) {
         if !self.quiet {
-            let _ = writeln!(std::io::stderr().lock(), "{}: {}", self.paint_err(DIM, "note"), wrap(text, 6));
+            self.talk(DIM, "note", text);
         }
     }
 
     pub fn warning(&self, text: &str) {
         if !self.quiet {
-            let _ =
-                writeln!(std::io::stderr().lock(), "{}: {}", self.paint_err(WARN, "warning"), wrap(text, 9));
+            self.talk(WARN, "warning", text);
         }
     }
 
     pub fn error(&self, text: &str, hint: Option<&str>) {
-        let mut err = std::io::stderr().lock();
         // Only the first line is wrapped; the lines of a file that follow stay as they are.
         let (sentence, shown) = text.split_once('\n').map_or((text, ""), |(s, rest)| (s, rest));
-        let _ = writeln!(err, "{}: {}", self.paint_err(ERROR, "error"), wrap(sentence, 7));
+        self.talk(ERROR, "error", sentence);
         if !shown.is_empty() {
-            let _ = writeln!(err, "{shown}");
+            let _ = writeln!(std::io::stderr().lock(), "{}", visible(shown));
         }
         if let Some(hint) = hint {
-            let _ = writeln!(err, "\n{}: {}", self.paint_err(GOOD, "hint"), wrap(hint, 6));
+            let _ = writeln!(std::io::stderr().lock());
+            self.talk(GOOD, "hint", hint);
         }
     }
 
     pub fn hint(&self, text: &str) {
         if !self.quiet {
-            let _ = writeln!(std::io::stderr().lock(), "{}: {}", self.paint_err(GOOD, "hint"), wrap(text, 6));
+            self.talk(GOOD, "hint", text);
         }
+    }
+
+    /// Prints a labelled text on stderr, wrapped.
+    fn talk(&self, style: Style, label: &str, text: &str) {
+        let text = wrap(&visible(text), label.len() + 2);
+        let _ = writeln!(std::io::stderr().lock(), "{}: {text}", self.paint_err(style, label));
     }
 
     /// `text` in a style for stdout, plain if colour is off.
@@ -140,6 +145,33 @@ impl Printer {
         bar.set_message(what.to_owned());
         bar
     }
+}
+
+/// A text without what a terminal obeys, other than colours and line breaks. Texts from outside are cleaned where they
+/// are read; this is the last gate, for what was forgotten.
+fn visible(text: &str) -> std::borrow::Cow<'_, str> {
+    let is_harmless = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+    if text.chars().all(is_harmless) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let length = if c == '\u{1b}' { color_length(rest) } else { 0 };
+        let taken = length.max(c.len_utf8());
+        if length > 0 || is_harmless(c) {
+            out.push_str(&rest[..taken]);
+        }
+        rest = &rest[taken..];
+    }
+    out.into()
+}
+
+/// The length in bytes of a colour or style (`ESC [ 1 ; 31 m`) at the start of a text; 0 if there is none.
+fn color_length(text: &str) -> usize {
+    let Some(tail) = text.strip_prefix("\u{1b}[") else { return 0 };
+    let digits = tail.bytes().take_while(|b| b.is_ascii_digit() || *b == b';').count();
+    if tail.as_bytes().get(digits) == Some(&b'm') { digits + 3 } else { 0 }
 }
 
 fn paint(color: bool, style: Style, text: &str) -> String {
@@ -172,7 +204,21 @@ pub(super) fn wrap_at(text: &str, indent: usize, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::wrap_at;
+    use super::{visible, wrap_at};
+
+    #[test]
+    fn only_colours_and_line_breaks_reach_the_terminal() {
+        for (text, shown) in [
+            ("plain\n", "plain\n"),
+            ("\u{1b}[1;31mred\u{1b}[0m", "\u{1b}[1;31mred\u{1b}[0m"),
+            ("a\u{1b}]0;title\u{7}b", "a]0;titleb"),
+            ("a\u{1b}[2Jb\u{1b}[", "a[2Jb["),
+            ("a\rb\u{8}c\u{9b}31m\u{85}", "abc31m"),
+            ("\u{1b}", ""),
+        ] {
+            assert_eq!(visible(text), shown, "{text:?}");
+        }
+    }
 
     #[test]
     fn wrapping() {

@@ -228,19 +228,13 @@ pub(super) fn registry_files(folder: &Path) -> Result<Vec<RegistryFile>, CliErro
     Ok(out)
 }
 
-/// The cache folder: `--cache-dir`, `ENVLOCK_CACHE_DIR`, else the user's.
+/// The cache folder, which [`super::cache_folder::choose`] put into the arguments.
 pub(super) fn cache_dir(global: &GlobalArgs) -> PathBuf {
-    let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    global
-        .cache_dir
-        .clone()
-        .or_else(|| variable("ENVLOCK_CACHE_DIR"))
-        .or_else(|| variable("XDG_CACHE_HOME").map(|d| d.join("envlock")))
-        .or_else(|| home().map(|h| h.join(".cache/envlock")))
-        .unwrap_or_else(|| std::env::temp_dir().join("envlock-cache"))
+    global.cache_dir.clone().unwrap_or_default()
 }
 
-fn home() -> Option<PathBuf> {
+/// The user's home folder.
+pub(super) fn home() -> Option<PathBuf> {
     let name = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
     std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from)
 }

@@ -13,6 +13,7 @@ mod matcher;
 mod mechanics;
 mod reader;
 mod rules;
+mod secrets;
 mod situation;
 
 use serde::Serialize;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::facts::{Event, Fact, Facts, Said};
 use super::fields;
+use super::secrets::masked;
 use crate::model::text::clean;
 
 /// The maximum length of a line in bytes; the rest is ignored, because it is usually data.
@@ -149,41 +150,4 @@ fn plain(text: &str) -> String {
         }
         _ => out,
     }
-}
-
-/// A line with secrets masked: credentials in URLs, values of `..._token=`, `PASSWORD:` and similar names, and
-/// everything after `Authorization`.
-fn masked(text: &str) -> String {
-    let out = crate::model::text::without_logins(text);
-    let lower = out.to_ascii_lowercase();
-    let out = match lower.find("authorization") {
-        Some(at) => format!("{}***", &out[..at + "authorization".len()]),
-        None => out,
-    };
-    let mut hide_next = false;
-    let words = out.split(' ').map(|word| {
-        if std::mem::take(&mut hide_next) && !word.is_empty() {
-            return "***".to_owned();
-        }
-        let Some(at) = word.find(['=', ':']) else {
-            // `--token abc`
-            hide_next = word.starts_with('-') && names_secret(word);
-            return word.to_owned();
-        };
-        let (name, value) = word.split_at(at);
-        if !names_secret(name) {
-            return word.to_owned();
-        }
-        // `"api_key": "abc"` has its value in the next word.
-        hide_next = value[1..].trim_matches(['"', '\'']).is_empty();
-        format!("{name}{}***", &value[..1])
-    });
-    words.collect::<Vec<_>>().join(" ")
-}
-
-/// Whether a name is that of a secret.
-fn names_secret(name: &str) -> bool {
-    let name = name.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_ascii_lowercase().replace('-', "_");
-    let ends = ["token", "password", "passwd", "secret", "apikey", "_key", "credential", "credentials"];
-    ends.iter().any(|end| name.ends_with(end))
 }

@@ -9,7 +9,7 @@ mod pylock;
 mod requirements;
 
 pub use builds::{build_constraints, requirements_to_build};
-pub use conda_env::{conda_environment, environment_name};
+pub use conda_env::{conda_environment, environment_name, same_environment};
 pub use dockerfile::dockerfile;
 pub use guard::guard;
 pub use pylock::pylock;

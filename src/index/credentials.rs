@@ -26,20 +26,27 @@ pub(super) struct Credentials {
     /// Logins in the URLs of configured indexes. They apply to the whole origin, including the files of a
     /// private index.
     indexes: Vec<(url::Origin, Login)>,
+    /// The hosts of configured indexes, which netrc's `default` entry is for.
+    hosts: Vec<String>,
+    /// Whether an index is read without TLS; else no login of netrc is sent without it.
+    plain: bool,
     entries: OnceLock<Vec<(Option<String>, Login)>>,
 }
 
 impl Credentials {
     pub fn new(netrc: Option<PathBuf>, addresses: &[(String, String)]) -> Credentials {
-        let indexes = addresses
-            .iter()
-            .filter_map(|(_, address)| Url::parse(address).ok())
-            .filter_map(|url| Some((url.origin(), own_login(&url)?)))
-            .collect();
-        Credentials { netrc, indexes, entries: OnceLock::new() }
+        let urls: Vec<Url> = addresses.iter().filter_map(|(_, address)| Url::parse(address).ok()).collect();
+        Credentials {
+            netrc,
+            indexes: urls.iter().filter_map(|url| Some((url.origin(), own_login(url)?))).collect(),
+            hosts: urls.iter().filter_map(|url| url.host_str().map(str::to_owned)).collect(),
+            plain: urls.iter().any(|url| url.scheme() == "http"),
+            entries: OnceLock::new(),
+        }
     }
 
-    /// The login for a URL: in the URL itself, else of an index with the same origin, else from netrc.
+    /// The login for a URL: in the URL itself, else of an index with the same origin, else from netrc. netrc names hosts
+    /// alone, so that its logins are not sent without TLS where every index has it.
     pub fn login(&self, url: &Url) -> Option<Login> {
         if let Some(login) = own_login(url) {
             return Some(login);
@@ -48,6 +55,9 @@ impl Credentials {
             return Some(login.clone());
         }
         let host = url.host_str()?;
+        if url.scheme() == "http" && !self.plain {
+            return None;
+        }
         let entries = self.entries.get_or_init(|| {
             self.netrc
                 .as_ref()
@@ -58,7 +68,10 @@ impl Credentials {
         entries
             .iter()
             .find(|(machine, _)| machine.as_deref() == Some(host))
-            .or_else(|| entries.iter().find(|(machine, _)| machine.is_none()))
+            .or_else(|| {
+                let is_index = self.hosts.iter().any(|index| index == host);
+                entries.iter().find(|(machine, _)| machine.is_none() && is_index)
+            })
             .map(|(_, login)| login.clone())
     }
 }
@@ -121,6 +134,28 @@ mod tests {
         assert_eq!(entries[0].1.password, "s3cret");
         assert_eq!(format!("{:?}", entries[0].1), "Login(..)");
         assert!(parse_netrc("machine").len() == 1 && parse_netrc("login x").is_empty());
+    }
+
+    #[test]
+    fn netrc_is_for_indexes_and_not_for_plain_http() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("netrc");
+        fs_err::write(&path, "machine files.example login me password a\ndefault login any password b\n")
+            .unwrap();
+        let user = |index: &str, url: &str| {
+            let c = Credentials::new(Some(path.clone()), &[("corp".to_owned(), index.to_owned())]);
+            c.login(&Url::parse(url).unwrap()).map(|login| login.user)
+        };
+        let https = "https://index.example/simple";
+        for (index, url, expected) in [
+            (https, "https://index.example/simple/a/", Some("any")),
+            (https, "https://files.example/a.whl", Some("me")),
+            (https, "http://files.example/a.whl", None),
+            (https, "https://elsewhere.example/a.whl", None),
+            ("http://index.example/simple", "http://files.example/a.whl", Some("me")),
+        ] {
+            assert_eq!(user(index, url).as_deref(), expected, "{url} of {index}");
+        }
     }
 
     #[test]

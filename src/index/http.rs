@@ -1,18 +1,25 @@
-//! HTTP requests: retries with backoff, redirects that never send credentials to another origin, size limits.
+//! HTTP requests: retries with backoff, redirects that never send credentials to another origin, limits of size and
+//! time.
 
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use reqwest::header::{self, HeaderMap, HeaderValue};
 use url::Url;
 
 use super::credentials::{Credentials, without_login};
 use super::simple;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 const ATTEMPTS: u32 = 4;
-/// Response bodies of wheels are spooled to disk above this size, in bytes.
-const IN_MEMORY: usize = 16 << 20;
+/// A larger body is spooled to disk, or waits until fewer such bodies are in memory. In bytes.
+const LARGE: u64 = 4 << 20;
+/// How many large bodies are in memory at the same time.
+const LARGE_AT_ONCE: usize = 2;
+/// The slowest transfer that is not ended, in bytes a second over the time limit.
+const SLOWEST: u64 = 1_000;
 const MAX_REDIRECTS: usize = 8;
 
 /// The HTTP client.
@@ -20,6 +27,9 @@ pub(super) struct Http {
     client: reqwest::Client,
     /// Pause before the first retry; doubled each time.
     pause: Duration,
+    /// Time limit of the headers, of each read, and of a transfer slower than [`SLOWEST`].
+    timeout: Duration,
+    large: Arc<Semaphore>,
 }
 
 /// A response with its body.
@@ -35,6 +45,8 @@ pub(super) struct Answer {
     pub length: u64,
     /// The URL after redirects, without login.
     pub url: Url,
+    /// Held as long as a large body is in memory.
+    _large: Option<OwnedSemaphorePermit>,
 }
 
 impl Answer {
@@ -64,7 +76,9 @@ impl Http {
             builder = builder.tls_certs_merge(extra);
         }
         let client = builder.build().map_err(|e| format!("cannot set up HTTPS: {e}"))?;
-        Ok(Http { client, pause: Duration::from_millis(200) })
+        let timeout = Duration::from_secs(timeout_s);
+        let large = Arc::new(Semaphore::new(LARGE_AT_ONCE));
+        Ok(Http { client, pause: Duration::from_millis(200), timeout, large })
     }
 
     /// GET with retries on transient failures: connection errors, timeouts, 429 and 5xx, truncated bodies.
@@ -108,7 +122,7 @@ impl Http {
             if let Some(login) = credentials.login(url) {
                 request = request.basic_auth(&login.user, Some(&login.password));
             }
-            let Ok(response) = request.send().await else { continue };
+            let Ok(Ok(response)) = tokio::time::timeout(self.timeout, request.send()).await else { continue };
             let told =
                 response.headers().get(header::CONTENT_LENGTH).filter(|_| response.status().is_success());
             return told?.to_str().ok()?.parse().ok();
@@ -133,7 +147,10 @@ impl Http {
             {
                 request = request.basic_auth(&login.user, Some(&login.password));
             }
-            let response = request.send().await.map_err(|e| Failure::Passing(describe(&e)))?;
+            let response = tokio::time::timeout(self.timeout, request.send())
+                .await
+                .map_err(|_| Failure::Passing(format!("no answer within {} s", self.timeout.as_secs())))?
+                .map_err(|e| Failure::Passing(describe(&e)))?;
             if response.status().is_redirection()
                 && let Some(target) = response.headers().get(header::LOCATION)
             {
@@ -148,36 +165,69 @@ impl Http {
                 current = without_login(&next);
                 continue;
             }
-            return read(response, current, limit).await;
+            return self.read(response, current, limit).await;
         }
         Err(Failure::Final("too many redirects".to_owned()))
     }
+
+    /// Reads a body. Bodies with a limit up to that of a page stay in memory; others go to disk above [`LARGE`].
+    async fn read(&self, mut response: reqwest::Response, url: Url, limit: u64) -> Result<Answer, Failure> {
+        let status = response.status().as_u16();
+        let headers = response.headers().clone();
+        if response.content_length().is_some_and(|n| n > limit) {
+            return Err(Failure::Final(format!("the response is larger than {} MiB", limit >> 20)));
+        }
+        let stays = limit <= simple::MAX_PAGE;
+        let in_memory = if stays { usize::MAX } else { LARGE as usize };
+        let mut spool = tempfile::SpooledTempFile::new(in_memory);
+        let mut length = 0u64;
+        let mut large = None;
+        let mut pace = Pace { limit: self.timeout, since: Instant::now(), bytes: 0 };
+        let disk = |e: std::io::Error| Failure::Final(format!("cannot store the response ({e})"));
+        while let Some(chunk) = response.chunk().await.map_err(|e| Failure::Passing(describe(&e)))? {
+            length += chunk.len() as u64;
+            if length > limit {
+                return Err(Failure::Final(format!("the response is larger than {} MiB", limit >> 20)));
+            }
+            pace.add(chunk.len())?;
+            if stays && length > LARGE && large.is_none() {
+                large = Arc::clone(&self.large).acquire_owned().await.ok();
+                pace.since = Instant::now();
+            }
+            spool.write_all(&chunk).map_err(disk)?;
+        }
+        spool.seek(SeekFrom::Start(0)).map_err(disk)?;
+        let (body, file) = match spool.into_inner() {
+            tempfile::SpooledData::InMemory(cursor) => (cursor.into_inner(), None),
+            tempfile::SpooledData::OnDisk(file) => (Vec::new(), Some(file)),
+        };
+        Ok(Answer { status, headers, body, file, length, url, _large: large })
+    }
 }
 
-/// Reads a body. Bodies with a limit up to that of a page stay in memory; others go to disk above [`IN_MEMORY`].
-async fn read(mut response: reqwest::Response, url: Url, limit: u64) -> Result<Answer, Failure> {
-    let status = response.status().as_u16();
-    let headers = response.headers().clone();
-    if response.content_length().is_some_and(|n| n > limit) {
-        return Err(Failure::Final(format!("the response is larger than {} MB", limit >> 20)));
-    }
-    let in_memory = if limit <= simple::MAX_PAGE { usize::MAX } else { IN_MEMORY };
-    let mut spool = tempfile::SpooledTempFile::new(in_memory);
-    let mut length = 0u64;
-    let disk = |e: std::io::Error| Failure::Final(format!("cannot store the response ({e})"));
-    while let Some(chunk) = response.chunk().await.map_err(|e| Failure::Passing(describe(&e)))? {
-        length += chunk.len() as u64;
-        if length > limit {
-            return Err(Failure::Final(format!("the response is larger than {} MB", limit >> 20)));
+/// Ends a transfer that is slower than [`SLOWEST`] over a time limit.
+struct Pace {
+    limit: Duration,
+    since: Instant,
+    bytes: u64,
+}
+
+impl Pace {
+    fn add(&mut self, bytes: usize) -> Result<(), Failure> {
+        self.bytes += bytes as u64;
+        let elapsed = self.since.elapsed();
+        if elapsed < self.limit {
+            return Ok(());
         }
-        spool.write_all(&chunk).map_err(disk)?;
+        if self.bytes < SLOWEST * elapsed.as_secs() {
+            let limit = self.limit.as_secs();
+            return Err(Failure::Final(format!(
+                "the server sends less than 1 kB/s for {limit} s (limit: `ENVLOCK_HTTP_TIMEOUT`)"
+            )));
+        }
+        (self.since, self.bytes) = (Instant::now(), 0);
+        Ok(())
     }
-    spool.seek(SeekFrom::Start(0)).map_err(disk)?;
-    let (body, file) = match spool.into_inner() {
-        tempfile::SpooledData::InMemory(cursor) => (cursor.into_inner(), None),
-        tempfile::SpooledData::OnDisk(file) => (Vec::new(), Some(file)),
-    };
-    Ok(Answer { status, headers, body, file, length, url })
 }
 
 enum Failure {

@@ -1,9 +1,9 @@
 //! Finds the URL of the index `pypi` in the configuration. Which index a package is taken from is decided in
 //! `model/index_owner.rs`.
 //!
-//! The order: `--index-url`, then `ENVLOCK_INDEX_URL`, `UV_DEFAULT_INDEX`, `UV_INDEX_URL`,
-//! `PIP_INDEX_URL`, then envlock.toml, then pip's and uv's configuration files, then the default set at
-//! build time by `ENVLOCK_DEFAULT_INDEX`, then the default of the pip of the first system Python on PATH.
+//! The order: `--index-url`, then `ENVLOCK_INDEX_URL`, then envlock.toml, then `UV_DEFAULT_INDEX`, `UV_INDEX_URL`,
+//! `PIP_INDEX_URL`, then pip's and uv's configuration files, then the default set at build time by
+//! `ENVLOCK_DEFAULT_INDEX`, then the default of the pip of the first system Python on PATH.
 //! pip's source is read as text, never run, and never from the project's environment.
 
 use std::path::{Path, PathBuf};
@@ -15,10 +15,14 @@ pub struct Located {
     pub url: String,
     /// Where it was found: `--index-url`, `PIP_INDEX_URL`, `/etc/pip.conf`.
     pub found_by: String,
+    /// Variables that name another URL, which is not used because the manifest names one.
+    pub overruled: Vec<&'static str>,
 }
 
-/// The environment variables that set the index URL, in order of precedence.
-pub const VARIABLES: [&str; 4] = ["ENVLOCK_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"];
+/// The variable for envlock alone.
+const OWN_VARIABLE: &str = "ENVLOCK_INDEX_URL";
+/// The variables of uv and pip, in order of precedence.
+const VARIABLES: [&str; 3] = ["UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"];
 
 /// The places that are searched.
 #[derive(Debug, Clone, Default)]
@@ -39,20 +43,29 @@ pub struct Places<'a> {
 
 /// Finds the URL of `pypi`. `variable` reads one environment variable.
 pub fn pypi(places: &Places<'_>, variable: &dyn Fn(&str) -> Option<String>) -> Option<Located> {
-    let located =
-        |url: &str, found_by: &str| Located { url: url.trim().to_owned(), found_by: found_by.to_owned() };
+    let located = |url: &str, found_by: &str| Located {
+        url: url.trim().to_owned(),
+        found_by: found_by.to_owned(),
+        overruled: Vec::new(),
+    };
+    let set = |name: &str| {
+        let text = variable(name).filter(|text| !text.trim().is_empty())?;
+        // uv accepts `name=URL` in UV_DEFAULT_INDEX.
+        Some(text.split_once("=http").map_or(text.clone(), |(_, rest)| format!("http{rest}")))
+    };
     if let Some(url) = places.flag {
         return Some(located(url, "--index-url"));
     }
-    for name in VARIABLES {
-        if let Some(url) = variable(name).filter(|v| !v.trim().is_empty()) {
-            // uv accepts `name=URL` in UV_DEFAULT_INDEX.
-            let url = url.split_once("=http").map_or(url.clone(), |(_, rest)| format!("http{rest}"));
-            return Some(located(&url, name));
-        }
+    if let Some(url) = set(OWN_VARIABLE) {
+        return Some(located(&url, OWN_VARIABLE));
     }
     if let Some(url) = places.manifest {
-        return Some(located(url, "envlock.toml"));
+        let differs = |name: &&str| set(name).is_some_and(|other| other.trim() != url.trim());
+        let overruled = VARIABLES.into_iter().filter(differs).collect();
+        return Some(Located { overruled, ..located(url, "envlock.toml") });
+    }
+    if let Some((name, url)) = VARIABLES.iter().find_map(|name| Some((name, set(name)?))) {
+        return Some(located(&url, name));
     }
     for file in configuration_files(places, variable) {
         if let Ok(text) = fs_err::read_to_string(&file) {
@@ -141,7 +154,8 @@ fn system_pip(places: &Places<'_>) -> Option<Located> {
             if let Ok(text) = fs_err::read_to_string(&source)
                 && let Some(url) = pip_default(&text)
             {
-                return Some(Located { url, found_by: format!("pip's default ({})", source.display()) });
+                let found_by = format!("pip's default ({})", source.display());
+                return Some(Located { url, found_by, overruled: Vec::new() });
             }
         }
         seen.push(root);
@@ -217,11 +231,15 @@ mod tests {
         )
         .unwrap();
         assert_eq!(from_files(&places).as_deref(), Some("https://conf.example/simple"));
-        places.manifest = Some("https://manifest.example/simple");
-        assert_eq!(from_files(&places).as_deref(), Some("https://manifest.example/simple"));
         let variable =
             |name: &str| (name == "UV_DEFAULT_INDEX").then(|| "corp=https://uv.example/simple".to_owned());
         assert_eq!(pypi(&places, &variable).unwrap().url, "https://uv.example/simple");
+        places.manifest = Some("https://manifest.example/simple");
+        let located = pypi(&places, &variable).unwrap();
+        assert_eq!(located.url, "https://manifest.example/simple");
+        assert_eq!(located.overruled, ["UV_DEFAULT_INDEX"]);
+        let own = |name: &str| (name == "ENVLOCK_INDEX_URL").then(|| "https://own.example/simple".to_owned());
+        assert_eq!(pypi(&places, &own).unwrap().url, "https://own.example/simple");
         places.flag = Some("https://flag.example/simple");
         assert_eq!(pypi(&places, &variable).unwrap().found_by, "--index-url");
     }

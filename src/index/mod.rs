@@ -4,6 +4,7 @@
 //! from the wheel's tail, else the whole wheel), concurrently, with retries, a disk cache and an
 //! offline mode. Independent of the solver: it answers [`Need`]s and prefetches by a [`Guess`].
 
+mod budget;
 mod cache;
 mod crawl;
 mod credentials;
@@ -107,6 +108,9 @@ pub enum IndexError {
         /// What is wrong.
         why: String,
     },
+    /// The run has read as much as a run may.
+    #[error("{0}")]
+    Limit(String),
     /// The client could not be set up, or a file could not be downloaded.
     #[error("{0}")]
     Setup(String),
@@ -119,7 +123,10 @@ impl IndexError {
             IndexError::NoAddress(index)
             | IndexError::Request { index, .. }
             | IndexError::Format { index, .. } => Some(index),
-            IndexError::Offline { .. } | IndexError::Direct { .. } | IndexError::Setup(_) => None,
+            IndexError::Offline { .. }
+            | IndexError::Direct { .. }
+            | IndexError::Limit(_)
+            | IndexError::Setup(_) => None,
         }
     }
 }
@@ -148,6 +155,8 @@ pub struct IndexClient {
     cache: Cache,
     credentials: credentials::Credentials,
     network: std::sync::OnceLock<Network>,
+    /// What this run may still read.
+    budget: budget::Budget,
     /// Pages read in this run. They do not depend on a writable cache folder.
     pages: std::sync::Mutex<Pages>,
     /// By index and project: the oldest release whose METADATA was needed, and how often the need was for an older
@@ -164,6 +173,7 @@ impl IndexClient {
             cache: Cache::new(&config.cache_dir),
             credentials: credentials::Credentials::new(config.netrc.clone(), &config.addresses),
             network: std::sync::OnceLock::new(),
+            budget: budget::Budget::default(),
             pages: std::sync::Mutex::default(),
             backtracking: std::sync::Mutex::default(),
             without_metadata: std::sync::Mutex::default(),

@@ -89,6 +89,9 @@ async fn by_ranges(
     first: super::http::Answer,
 ) -> Result<Vec<u8>, Failure> {
     let (start, total) = content_range(&first)?;
+    if start == 0 && total == first.body.len() as u64 {
+        return whole(first, file);
+    }
     let directory = directory_start(&first.body).filter(|at| *at < start);
     let mut sparse = SparseFile { total, position: 0, chunks: vec![(start, first.body)], missing: directory };
     let mut size = TAIL;
@@ -178,17 +181,23 @@ pub(super) fn extract<R: Read + Seek>(reader: R, project: &str) -> Result<Vec<u8
     let mut archive =
         zip::ZipArchive::new(reader).map_err(|_| Failure::Content("the wheel is not a zip archive"))?;
     let wanted = normalized_name(project);
-    let name = archive
+    let mut folders: Vec<String> = archive
         .file_names()
         .filter_map(Result::ok)
-        .find(|n| {
-            n.strip_suffix(".dist-info/METADATA")
-                .filter(|stem| !stem.contains('/'))
-                .and_then(|stem| stem.split_once('-'))
-                .is_some_and(|(project, _)| normalized_name(project) == wanted)
-        })
-        .map(|n| n.to_string())
-        .ok_or(Failure::Content("the wheel has no METADATA"))?;
+        .filter_map(|name| Some(name.split_once('/')?.0.strip_suffix(".dist-info")?.to_owned()))
+        .collect();
+    folders.sort_unstable();
+    folders.dedup();
+    // Installers refuse it too: which of the two they would read is open.
+    let stem = match folders.as_slice() {
+        [stem] => stem,
+        [] => return Err(Failure::Content("the wheel has no METADATA")),
+        _ => return Err(Failure::Content("the wheel has two .dist-info folders")),
+    };
+    if stem.split_once('-').is_none_or(|(project, _)| normalized_name(project) != wanted) {
+        return Err(Failure::Content("the wheel has no METADATA"));
+    }
+    let name = format!("{stem}.dist-info/METADATA");
     let entry =
         archive.by_name(&name).map_err(|_| Failure::Content("the wheel's METADATA cannot be read"))?;
     if entry.size() > MAX_METADATA {

@@ -3,13 +3,14 @@
 
 use std::path::Path;
 
-use memmap2::{Advice, Mmap};
+use memmap2::Advice;
 use object::elf;
 use object::read::SectionIndex;
 use object::read::elf::{
     Dyn as _, FileHeader as _, ProgramHeader as _, SectionHeader as _, SectionTable, Sym as _,
 };
 
+use super::guarded_map::GuardedMap;
 use super::symbol_table::Symbols;
 
 /// A 64-bit file of any byte order.
@@ -44,7 +45,7 @@ pub enum ElfError {
 }
 
 /// A memory-mapped file.
-pub(super) struct Mapped(Mmap);
+pub(super) struct Mapped(GuardedMap);
 
 impl Mapped {
     /// Maps a file.
@@ -61,9 +62,7 @@ impl Mapped {
             return Err(ElfError::NotElf);
         }
         let file = std::fs::File::open(path)?;
-        // SAFETY: the map is read-only. Truncation of the file by another process would crash this one, but
-        // installers replace libraries instead of rewriting them in place.
-        let map = unsafe { Mmap::map(&file) }?;
+        let map = GuardedMap::new(&file)?;
         // Headers are far apart: readahead would load large parts of the file.
         let _ = map.advise(Advice::Random);
         Ok(Mapped(map))

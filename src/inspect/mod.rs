@@ -7,6 +7,7 @@ mod elf;
 mod environment;
 mod fatbin;
 mod fingerprint;
+mod guarded_map;
 mod imports;
 mod ld_cache;
 mod library;

@@ -153,7 +153,8 @@ fn read_line(request: &mut Request, line: &str) -> Option<()> {
         IGNORE_GPU => request.ignored_gpus.push(value.to_owned()),
         INDEX => {
             let mut words = value.split(' ').map(str::to_owned);
-            request.owners.push(IndexOwner { index: words.next()?, patterns: words.collect() });
+            let (index, patterns) = (words.next()?, words.collect::<Vec<String>>());
+            request.owners.push(IndexOwner::new(&index, &patterns).ok()?);
         }
         _ => return None,
     }

@@ -2,6 +2,8 @@
 
 use pep508_rs::PackageName;
 
+use super::text::{clean, normalized_name};
+
 /// An index that owns the packages matching its patterns: they are taken only from this index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexOwner {
@@ -11,7 +13,31 @@ pub struct IndexOwner {
     pub patterns: Vec<String>,
 }
 
+/// A pattern that is neither a package name nor a prefix with `*`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is neither a package name nor a prefix such as `corp-*`")]
+pub struct InvalidPattern(String);
+
 impl IndexOwner {
+    /// An owner. Patterns are package names, or the start of names followed by `*`.
+    ///
+    /// # Errors
+    /// The first pattern that is neither: it would match nothing, and the packages would come from elsewhere.
+    pub fn new(index: &str, patterns: &[String]) -> Result<IndexOwner, InvalidPattern> {
+        let pattern = |text: &String| {
+            let invalid = || InvalidPattern(clean(text, 80));
+            let (name, end) = text.strip_suffix('*').map_or((text.as_str(), ""), |prefix| (prefix, "*"));
+            // A prefix may end in a separator, which a name may not.
+            let whole = if end.is_empty() { name.to_owned() } else { format!("{name}x") };
+            if whole.is_empty() || PackageName::new(whole).is_err() {
+                return Err(invalid());
+            }
+            Ok(format!("{}{end}", normalized_name(name)))
+        };
+        let patterns = patterns.iter().map(pattern).collect::<Result<_, _>>()?;
+        Ok(IndexOwner { index: index.to_owned(), patterns })
+    }
+
     /// Whether the index owns `package`.
     pub fn owns(&self, package: &PackageName) -> bool {
         let name: &str = package.as_ref();
@@ -26,4 +52,33 @@ impl IndexOwner {
 pub fn owner<'o>(package: &str, owners: &'o [IndexOwner]) -> &'o str {
     let owned = package.parse().ok().and_then(|name| owners.iter().find(|o| o.owns(&name)));
     owned.map_or("pypi", |o| &o.index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_names_or_prefixes() {
+        for (pattern, owned) in [
+            ("corp-*", Some("corp-tool")),
+            ("Corp_*", Some("corp-tool")),
+            ("corp*", Some("corporate")),
+            ("Corp.Tool", Some("corp-tool")),
+            ("*", Some("anything")),
+            ("c*p-pkg", None),
+            ("corp-?kg", None),
+            ("corp-pkg ", None),
+            ("corp-[ab]", None),
+            ("**", None),
+            ("", None),
+            ("-corp", None),
+        ] {
+            let owner = IndexOwner::new("corp", &[pattern.to_owned()]);
+            assert_eq!(owner.is_ok(), owned.is_some(), "`{pattern}`");
+            if let (Ok(owner), Some(name)) = (owner, owned) {
+                assert!(owner.owns(&name.parse().unwrap()), "`{pattern}` owns {name}");
+            }
+        }
+    }
 }

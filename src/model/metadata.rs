@@ -8,6 +8,9 @@ use pep508_rs::{ExtraName, MarkerEnvironment, PackageName, Requirement, Verbatim
 use super::requirement::parse_requirement;
 use super::source::{MetadataFrom, SourceFacts};
 
+/// Maximum number of `Requires-Dist` lines; the longest lists on PyPI have some hundred.
+const MAX_REQUIRES: usize = 20_000;
+
 /// A METADATA file that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidMetadata {
@@ -17,6 +20,9 @@ pub enum InvalidMetadata {
     /// The version does not parse.
     #[error("the METADATA version `{0}` is not a valid PEP 440 version")]
     Version(String),
+    /// It has more dependencies than any package.
+    #[error("the METADATA has more than {MAX_REQUIRES} dependencies")]
+    TooMany,
     /// The name does not parse.
     #[error("the METADATA name `{0}` is not a valid package name")]
     Name(String),
@@ -79,6 +85,9 @@ impl CoreMetadata {
             let value = value.trim();
             in_requires = key.eq_ignore_ascii_case("Requires-Dist");
             if in_requires {
+                if requires.len() == MAX_REQUIRES {
+                    return Err(InvalidMetadata::TooMany);
+                }
                 requires.push(value.to_owned());
             } else if key.eq_ignore_ascii_case("Provides-Extra") {
                 extras.extend(value.parse::<ExtraName>());

@@ -401,6 +401,24 @@ mod tests {
     }
 
     #[test]
+    fn wheel_variants_leave_the_plain_wheel() {
+        // Names of the published test index; PEP 825 puts the label behind the platform tag.
+        let page = ProjectPage::from_files(
+            "torch",
+            [
+                file("torch-2.10.0-cp314-cp314-manylinux_2_28_x86_64-cuda13.0.whl"),
+                file("torch-2.10.0-cp314-cp314-manylinux_2_28_x86_64-null.whl"),
+                file("torch-2.10.0-1-cp314-cp314-manylinux_2_28_x86_64-cuda12.6.whl"),
+                file("torch-2.10.0-variants.json"),
+                file("torch-2.10.0-cp314-cp314-manylinux_2_28_x86_64.whl"),
+            ],
+        );
+        assert_eq!(page.releases().len(), 1);
+        let files: Vec<&str> = page.files(&page.releases()[0]).iter().map(|f| f.filename.as_str()).collect();
+        assert_eq!(files, ["torch-2.10.0-cp314-cp314-manylinux_2_28_x86_64.whl"]);
+    }
+
+    #[test]
     fn releases_are_sorted_and_source_only_ones_are_known() {
         let page = ProjectPage::from_files(
             "demo-pkg",

@@ -1,8 +1,9 @@
 //! Detects the machine: driver, GPUs, platform, C library, each fact with its source.
 //!
-//! Sources for NVIDIA, in order: NVML, `nvidia-smi` (both also in WSL's folder), `/sys/module/nvidia` and
-//! `/proc/driver/nvidia` (containers), the PCI bus (GPUs without a loaded driver). A fact that could not be
-//! read is unknown, never "none": a machine has no GPU only if there is no trace of an NVIDIA GPU or driver.
+//! Sources for NVIDIA, in order: NVML (also in WSL's folder), `/sys/module/nvidia` and `/proc/driver/nvidia`
+//! (containers), the PCI bus (GPUs without a loaded driver), and `nvidia-smi` where these do not answer. Only programs
+//! and libraries that the administrator installed are used (`trusted.rs`). A fact that could not be read is unknown,
+//! never "none": a machine has no GPU only if there is no trace of an NVIDIA GPU or driver.
 
 mod compat;
 pub mod host_file;
@@ -13,6 +14,7 @@ mod procfs;
 mod sampler;
 mod state;
 mod system;
+mod trusted;
 
 use std::path::PathBuf;
 
@@ -39,25 +41,25 @@ pub fn probe(around: &Surroundings<'_>) -> Host {
         host.notes.push(HostNote::Wsl);
     }
     let mut failures = Vec::new();
-    let nvidia = nvml::look(around)
-        .or_else(|why| {
-            failures.push(why);
-            nvidia_smi::look(around)
-        })
-        .map_err(|why| failures.push(why));
-    if let Ok(found) = nvidia {
-        host.driver = found.driver;
-        host.gpus = found.gpus;
-        host.notes.extend(found.notes);
+    match nvml::look(around) {
+        Ok(found) => take(&mut host, found),
+        Err(why) => failures.push(why),
     }
     if host.driver.is_none() {
         host.driver = procfs::driver(around);
     }
+    let in_proc = procfs::gpus(around);
+    let on_bus = procfs::pci_gpus(around);
+    let is_silent = host.driver.is_none() || [&host.gpus, &in_proc, &on_bus].into_iter().all(Option::is_none);
+    if is_silent {
+        match nvidia_smi::look(around) {
+            Ok(found) => take(&mut host, found),
+            Err(why) => failures.push(why),
+        }
+    }
     if let Some(driver) = &mut host.driver {
         driver.compat = compat::release(around).filter(|release| *release > driver.version);
     }
-    let in_proc = procfs::gpus(around);
-    let on_bus = procfs::pci_gpus(around);
     // NVML counts only GPUs that this process may open; /proc and the PCI bus may show more.
     if host.has_no_gpu()
         && let Some(here) = [&in_proc, &on_bus].into_iter().flatten().find(|list| !list.is_empty())
@@ -90,6 +92,13 @@ pub fn probe(around: &Surroundings<'_>) -> Host {
     host.notes.extend(procfs::other_gpus(around));
     overrides::apply(around, &mut host);
     host
+}
+
+/// Takes over what a source found and no better one has.
+fn take(host: &mut Host, found: NvidiaFacts) {
+    host.driver = host.driver.take().or(found.driver);
+    host.gpus = host.gpus.take().or(found.gpus);
+    host.notes.extend(found.notes);
 }
 
 /// Facts from one source about NVIDIA's driver and GPUs.

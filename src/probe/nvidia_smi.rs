@@ -1,10 +1,11 @@
 //! Facts from `nvidia-smi`. Running and parsing are separate, so that tests can use captured outputs.
 
 use std::io::Read;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{NvidiaFacts, Surroundings};
+use super::{NvidiaFacts, Surroundings, trusted};
 use crate::model::host::{Driver, Gpu};
 use crate::model::text::clean;
 
@@ -20,7 +21,10 @@ const OLD_QUERY: &str = "--query-gpu=index,name,uuid,memory.total,driver_version
 /// Runs `nvidia-smi`. `Err` is the reason why it failed; empty if it is not installed.
 pub(super) fn look(around: &Surroundings<'_>) -> Result<NvidiaFacts, String> {
     let wsl = around.root.join("usr/lib/wsl/lib/nvidia-smi");
-    let program = if wsl.exists() { wsl.into_os_string() } else { "nvidia-smi".into() };
+    let program = match trusted::is_trusted(around, &wsl) {
+        true => wsl,
+        false => trusted::program(around, "nvidia-smi").ok_or_else(String::new)?,
+    };
     let run = |arguments: &[&str]| run(&program, arguments);
     let banner = match run(&[])? {
         (true, text) => text,
@@ -36,29 +40,40 @@ pub(super) fn look(around: &Surroundings<'_>) -> Result<NvidiaFacts, String> {
     Ok(parse(&banner, table.as_deref()))
 }
 
-fn run(program: &std::ffi::OsStr, arguments: &[&str]) -> Result<(bool, String), String> {
+fn run(program: &Path, arguments: &[&str]) -> Result<(bool, String), String> {
     let mut child = Command::new(program)
         .args(arguments)
+        // What these name could have been planted.
+        .env_remove("LD_LIBRARY_PATH")
+        .env_remove("LD_PRELOAD")
+        .env_remove("LD_AUDIT")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .map_err(|_| String::new())?;
     let mut out = child.stdout.take().expect("piped above");
-    let reader = std::thread::spawn(move || {
+    // Not joined: a process that it left behind may keep its output open.
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
         let mut text = Vec::new();
         let _ = out.by_ref().take(MAX_OUTPUT).read_to_end(&mut text);
-        String::from_utf8_lossy(&text).into_owned()
+        let _ = sender.send(String::from_utf8_lossy(&text).into_owned());
     });
     let start = Instant::now();
+    let late = || "nvidia-smi did not answer in 10 seconds".to_owned();
     loop {
         match child.try_wait() {
-            Ok(Some(status)) => return Ok((status.success(), reader.join().unwrap_or_default())),
+            Ok(Some(status)) => {
+                let left = LIMIT.saturating_sub(start.elapsed());
+                let text = receiver.recv_timeout(left).map_err(|_| late())?;
+                return Ok((status.success(), text));
+            }
             Ok(None) if start.elapsed() < LIMIT => std::thread::sleep(Duration::from_millis(5)),
             _ => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err("nvidia-smi did not answer in 10 seconds".to_owned());
+                return Err(late());
             }
         }
     }

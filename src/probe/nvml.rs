@@ -3,14 +3,14 @@
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 
-use super::{NvidiaFacts, Surroundings};
+use super::{NvidiaFacts, Surroundings, trusted};
 use crate::model::capability::ComputeCapability;
 use crate::model::host::{Driver, Gpu};
 use crate::model::host_note::HostNote;
 
 /// Reads the facts from NVML. `Err` is the reason why it failed; empty if NVML is not installed.
 pub(super) fn look(around: &Surroundings<'_>) -> Result<NvidiaFacts, String> {
-    let nvml = match open(&around.root) {
+    let nvml = match open(around) {
         Ok(nvml) => nvml,
         Err(NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound) => return Err(String::new()),
         Err(NvmlError::DriverNotLoaded) => return Err("NVML: the NVIDIA driver is not loaded".to_owned()),
@@ -22,11 +22,15 @@ pub(super) fn look(around: &Surroundings<'_>) -> Result<NvidiaFacts, String> {
     Ok(facts)
 }
 
-/// Opens the library by its name, else in WSL's folder.
-pub(super) fn open(root: &std::path::Path) -> Result<Nvml, NvmlError> {
-    let wsl = root.join("usr/lib/wsl/lib/libnvidia-ml.so.1");
-    Nvml::init().or_else(|error| {
-        if wsl.exists() { Nvml::builder().lib_path(wsl.as_os_str()).init() } else { Err(error) }
+/// Opens the library by its name, else in WSL's folder. A library that others could have planted is not loaded.
+pub(super) fn open(around: &Surroundings<'_>) -> Result<Nvml, NvmlError> {
+    if !trusted::nvml_is_trusted(around) {
+        return Err(NvmlError::LibraryNotFound);
+    }
+    let wsl = around.root.join("usr/lib/wsl/lib/libnvidia-ml.so.1");
+    Nvml::init().or_else(|error| match trusted::is_trusted(around, &wsl) {
+        true => Nvml::builder().lib_path(wsl.as_os_str()).init(),
+        false => Err(error),
     })
 }
 

@@ -5,6 +5,8 @@ use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, EccCounter, MemoryError};
 use serde::Serialize;
 
+use super::Surroundings;
+
 /// One sample of one GPU. Values that NVML does not provide are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Sample {
@@ -46,8 +48,8 @@ pub struct Sampler(Nvml);
 
 impl Sampler {
     /// Opens NVML; `None` if it is not available.
-    pub fn new() -> Option<Sampler> {
-        super::nvml::open(std::path::Path::new("/")).ok().map(Sampler)
+    pub fn new(around: &Surroundings<'_>) -> Option<Sampler> {
+        super::nvml::open(around).ok().map(Sampler)
     }
 
     /// One sample of every GPU.

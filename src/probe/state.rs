@@ -23,7 +23,7 @@ const MAX_PROCESSES: usize = 200_000;
 /// Reads the machine's state.
 pub fn state(around: &Surroundings<'_>) -> MachineState {
     let mut state = MachineState { container: container(around), ..MachineState::default() };
-    match super::nvml::open(&around.root) {
+    match super::nvml::open(around) {
         Ok(nvml) => {
             state.cards = cards(&nvml);
             // Not dropped: `nvmlShutdown` may be missing in a reduced library, as in `nvml::look`.

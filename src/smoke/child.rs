@@ -65,8 +65,9 @@ impl Drop for Interrupts {
     }
 }
 
+/// Whether a signal is ignored by this process, as `nohup` does with SIGHUP.
 #[cfg(unix)]
-fn is_ignored(signal: i32) -> bool {
+pub(crate) fn is_ignored(signal: i32) -> bool {
     // SAFETY: a null new action only queries; the old one is written to `now`, for which all zeros is a valid value.
     unsafe {
         let mut now: libc::sigaction = std::mem::zeroed();

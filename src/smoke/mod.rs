@@ -9,6 +9,9 @@ mod cudnn_log;
 pub mod native;
 mod speed;
 
+#[cfg(unix)]
+pub(crate) use child::is_ignored;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;

@@ -315,7 +315,16 @@ impl TestContext {
     }
 
     pub fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_envlock"));
+        let mut command = self.command_of(env!("CARGO_BIN_EXE_envlock"));
+        if !self.shipped_registry {
+            command.arg("--registry").arg(FROZEN_REGISTRY);
+        }
+        command
+    }
+
+    /// Another program in the same surroundings.
+    pub fn command_of(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
         command
             .current_dir(self.project())
             .env_clear()
@@ -327,9 +336,6 @@ impl TestContext {
             .env("ENVLOCK_HTTP_TIMEOUT", "2");
         for (name, value) in &self.variables {
             command.env(name, value);
-        }
-        if !self.shipped_registry {
-            command.arg("--registry").arg(FROZEN_REGISTRY);
         }
         // A shell that runs the tests in the background ignores interrupts, and children inherit that.
         #[cfg(unix)]

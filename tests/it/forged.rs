@@ -96,6 +96,10 @@ fn hashes_are_compared_with_those_of_the_index() {
         + "pub-4.0-py3-none-any.whl\", sha256 = \"".len();
     let hash = text[at..at + 64].to_owned();
     forge(&context, &[(hash.as_str(), &"0".repeat(64))]);
+    let environment = context.read("environment.yml");
+    let half = context.run(&["resolve", "--locked"]).expect(1);
+    assert!(half.stdout.contains("`environment.yml` is not the environment"), "{}", half.shown());
+    context.write("environment.yml", &environment.replace(hash.as_str(), &"0".repeat(64)));
     // Offline, nothing shows it: the lock is whole and answers the request.
     context.run(&["resolve", "--locked"]).expect(0);
     let other = context.run(&["resolve", "--check-hashes"]).expect(1);

@@ -11,9 +11,13 @@ mod fixes;
 mod forged;
 mod frameworks;
 mod index;
+#[cfg(unix)]
+mod killed;
 mod learn;
 mod loader;
 mod native;
+#[cfg(unix)]
+mod outside;
 mod probe;
 mod questions;
 mod resolve;

@@ -8,7 +8,7 @@ use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
-use crate::cli::{fetch, files, lock};
+use crate::cli::{fetch, files, lock, write};
 use crate::export;
 use crate::lockfile::Target;
 use crate::model::project::ProjectPage;
@@ -58,7 +58,7 @@ pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> 
                 ExportFormat::Dockerfile => export::DOCKERFILE_MARK,
             };
             files::refuse_foreign(path, mark, args.force)?;
-            files::write(path, &out)?;
+            write::write(path, &out)?;
             printer.note(&format!("wrote {}", path.display()));
         }
     }

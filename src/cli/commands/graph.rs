@@ -7,7 +7,7 @@ use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
-use crate::cli::{files, lock};
+use crate::cli::{lock, write};
 use crate::export::graph::{Drawing, dot, mermaid, svg};
 
 pub(super) fn run(global: &GlobalArgs, args: &GraphArgs, printer: &Printer) -> Result<u8, CliError> {
@@ -39,7 +39,7 @@ pub(super) fn run(global: &GlobalArgs, args: &GraphArgs, printer: &Printer) -> R
                 return Err(CliError::files(format!("`{}` already exists", path.display()))
                     .hint("pass `--force` to replace it"));
             }
-            files::write(path, &text)?;
+            write::write(path, &text)?;
             printer.note(&format!("wrote {}", path.display()));
         }
     }

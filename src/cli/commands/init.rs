@@ -6,7 +6,7 @@ use crate::cli::exit;
 use crate::cli::import::{self, Imported, Optional};
 use crate::cli::printer::Printer;
 use crate::cli::settings::Project;
-use crate::cli::{files, manifest};
+use crate::cli::{files, manifest, write};
 use crate::model::text::{clean, toml_string as quote};
 
 pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Result<u8, CliError> {
@@ -92,7 +92,7 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
     }
     // The written manifest must be readable.
     manifest::parse(&text, files::MANIFEST)?;
-    files::write(&path, &text)?;
+    write::write(&path, &text)?;
     if args.from_prefix.is_none() || args.no_lock {
         printer.out(&format!("wrote {}", path.display()));
         printer.hint("run `envlock resolve`");

@@ -4,7 +4,7 @@ use crate::cli::args::{GlobalArgs, ProbeArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::printer::{DIM, Printer};
-use crate::cli::{files, host, settings};
+use crate::cli::{files, host, settings, write};
 use crate::model::host::HostJson;
 use crate::probe::host_file;
 
@@ -13,7 +13,7 @@ pub(super) fn run(global: &GlobalArgs, args: &ProbeArgs, printer: &Printer) -> R
     let host = host::probed(&registry, &[])?;
     if let Some(path) = &args.save {
         files::refuse_foreign(path, host_file::MARK, args.force)?;
-        files::write(path, &host_file::render(&host))?;
+        write::write(path, &host_file::render(&host))?;
     }
     if printer.json {
         printer.json(&HostJson::from(&host));

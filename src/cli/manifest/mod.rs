@@ -268,10 +268,8 @@ fn index_row(manifest: &mut Manifest, row: &RawIndex) -> Result<(), String> {
             ));
         }
         (None, false) => {
-            let owner = IndexOwner {
-                index: row.name.clone(),
-                patterns: row.packages.iter().map(|p| normalized_name(p)).collect(),
-            };
+            let owner = IndexOwner::new(&row.name, &row.packages)
+                .map_err(|error| format!("`packages` of the index `{}`: {error}", row.name))?;
             for package in STACK_PACKAGES.iter().copied().chain(["triton"]) {
                 if package.parse().is_ok_and(|name| owner.owns(&name)) {
                     return Err(format!(

@@ -6,11 +6,13 @@ use std::collections::{BTreeSet, HashMap};
 use crate::cli::args::{GlobalArgs, SolveArgs};
 use crate::cli::error::CliError;
 use crate::cli::printer::Printer;
-use crate::cli::settings::Project;
+use crate::cli::settings::{self, Project};
 use crate::cli::view::LockState;
-use crate::cli::{exit, fetch, lock};
+use crate::cli::{exit, fetch, files, lock};
+use crate::export;
 use crate::index::Fetched;
 use crate::lockfile::{self, Lockfile};
+use crate::model::level::Level;
 use crate::model::request::Request;
 use crate::model::solution::Need;
 use crate::registry::Registry;
@@ -32,6 +34,9 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
     };
     let mut reasons: Vec<String> =
         lockfile::stale(lock, check.request, check.registry).iter().map(ToString::to_string).collect();
+    if reasons.is_empty() {
+        reasons.extend(other_environments(check, lock)?);
+    }
     let is_answer = reasons.is_empty();
     if check.args.check_hashes {
         reasons.extend(differences(check, lock)?);
@@ -56,6 +61,29 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
         }
     }
     Ok(if is_current { exit::YES } else { exit::NO })
+}
+
+/// The environment files that envlock wrote and that do not install what the lock holds. One that is absent is a note:
+/// a project may commit the lock alone.
+fn other_environments(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>, CliError> {
+    let (project, args) = (check.project, check.args);
+    let (addresses, _) = settings::indexes(project, args.index_url.as_deref());
+    let mut out = Vec::new();
+    for (place, target) in lock.targets.iter().enumerate().filter(|(_, target)| target.level == Level::Full) {
+        let file = lock::environment_file(place == 0, &target.name);
+        let Some(text) = files::read(&project.folder.join(&file))? else {
+            check.printer.note(&format!("`{file}` is not there; `envlock resolve` writes it"));
+            continue;
+        };
+        if !text.starts_with(export::ENVIRONMENT_MARK) {
+            continue;
+        }
+        let name = lock::environment_name(project, lock, target);
+        if !export::same_environment(&text, &export::conda_environment(target, &name, &addresses)?) {
+            out.push(format!("`{file}` is not the environment that the lock gives"));
+        }
+    }
+    Ok(out)
 }
 
 /// Asks the indexes for the hashes of all locked files.

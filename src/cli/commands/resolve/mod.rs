@@ -15,7 +15,7 @@ use crate::cli::exit;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::view::Resolution;
-use crate::cli::{builds, conflict, fetch, files, lock};
+use crate::cli::{builds, conflict, fetch, files, lock, write};
 use crate::export;
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::level::Level;
@@ -246,7 +246,7 @@ fn guard_full_lock(old: Option<&Lockfile>, force: bool) -> Result<(), CliError> 
 }
 
 /// Writes the manifest if it changed, the lock and, for a full lock, the conda environment files: all or none, as
-/// far as the file system allows. A lock with the same answer keeps its bytes, even if another version of envlock
+/// far as the file system allows (see [`write::write_all`]). A lock with the same answer keeps its bytes, even if another version of envlock
 /// wrote it. Returns the names of the lock and its environment files.
 fn write(
     project: &Project,
@@ -257,13 +257,16 @@ fn write(
 ) -> Result<Vec<String>, CliError> {
     let there = files::read(&project.folder.join(files::LOCK)).ok().flatten();
     let kept = there.filter(|text| lockfile::parse(text).is_ok_and(|old| lockfile::same_answer(&old, lock)));
-    let mut texts = vec![(files::LOCK.to_owned(), kept.unwrap_or_else(|| lockfile::render(lock)))];
     let (addresses, _) = settings::indexes(project, args.index_url.as_deref());
+    let mut texts = Vec::new();
     for (file, target) in environments.iter().zip(&lock.targets) {
         let name = lock::environment_name(project, lock, target);
         texts.push((file.clone(), export::conda_environment(target, &name, &addresses)?));
     }
-    let written = texts.iter().map(|(name, _)| name.clone()).collect();
+    let lock_text = kept.unwrap_or_else(|| lockfile::render(lock));
+    let written = std::iter::once(files::LOCK.to_owned()).chain(environments.iter().cloned()).collect();
+    // The lock last: `--locked` compares manifest and environment files with it.
+    texts.push((files::LOCK.to_owned(), lock_text));
     let ours = texts.into_iter().map(|(name, text)| (project.folder.join(name), text));
     // An unchanged file is not rewritten, because build tools compare modification times.
     let changed: Vec<_> = manifest
@@ -271,7 +274,7 @@ fn write(
         .chain(ours)
         .filter(|(path, text)| files::read(path).ok().flatten().as_deref() != Some(text.as_str()))
         .collect();
-    files::write_all(&changed)?;
+    write::write_all(&changed)?;
     Ok(written)
 }
 

@@ -7,7 +7,7 @@ use crate::cli::args::SolveArgs;
 use crate::cli::files;
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::{self, label};
-use crate::cli::settings::Project;
+use crate::cli::settings::{self, Project};
 use crate::compatibility::CPU;
 use crate::model::choice::Choice;
 use crate::model::request::{Preferences, Request};
@@ -40,8 +40,18 @@ pub(super) fn before(
                 .note("no NVIDIA GPU was found: solving for the CPU (describe another machine with `--gpu`)");
         }
     }
+    let pypi = settings::indexes(project, args.index_url.as_deref()).1;
     for name in project.manifest.iter().flat_map(|m| &m.redefined) {
-        printer.note(&format!("envlock.toml redefines the index `{name}`"));
+        match pypi.as_ref().filter(|_| name == "pypi") {
+            Some(located) if located.found_by != "envlock.toml" => printer.note(&format!(
+                "the index `pypi` of envlock.toml is not used: `{}` is set",
+                located.found_by
+            )),
+            _ => printer.note(&format!("envlock.toml redefines the index `{name}`")),
+        }
+    }
+    for variable in pypi.iter().flat_map(|located| &located.overruled) {
+        printer.note(&format!("`{variable}` is not used: envlock.toml names the index `pypi`"));
     }
     let not_locked: Vec<String> = project
         .manifest

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::cli::exit;
-use crate::cli::files;
 use crate::cli::printer::Printer;
-use crate::probe::{Sample, Sampler};
+use crate::cli::write;
+use crate::cli::{exit, host};
+use crate::probe::Sample;
 
 /// The time between two samples.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -25,9 +25,9 @@ const IDLE: f64 = 10.0;
 pub(super) fn run(mut command: Command, out: Option<&Path>, printer: &Printer) -> std::io::Result<u8> {
     // Write an empty file first, so that a write error is reported before hours of training, not after.
     if let Some(path) = out {
-        files::write(path, "").map_err(|error| std::io::Error::other(error.message))?;
+        write::replace(path, "").map_err(|error| std::io::Error::other(error.message))?;
     }
-    let sampler = Sampler::new();
+    let sampler = host::sampler();
     if sampler.is_none() {
         printer.warning("NVML is not available: the GPUs are not monitored");
     }
@@ -62,7 +62,7 @@ pub(super) fn run(mut command: Command, out: Option<&Path>, printer: &Printer) -
     if let Some(path) = out {
         let text =
             if path.extension().is_some_and(|e| e == "json") { as_json(&samples) } else { as_csv(&samples) };
-        if let Err(error) = files::write(path, &text) {
+        if let Err(error) = write::replace(path, &text) {
             error.print(printer);
         }
     }

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::cli::args::{GlobalArgs, RunArgs};
-use crate::cli::files;
 use crate::cli::settings::{self, Project};
+use crate::cli::write;
 use crate::inspect::Fingerprint;
 use crate::model::installed::Installed;
 
@@ -110,7 +110,7 @@ impl State {
         if let (Some(folder), Ok(text)) = (path.parent(), serde_json::to_string(self))
             && std::fs::create_dir_all(folder).is_ok()
         {
-            let _ = files::write(&path, &text);
+            let _ = write::replace_private(&path, &text);
         }
     }
 }

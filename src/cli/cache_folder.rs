@@ -1,0 +1,82 @@
+//! The cache folder: `--cache-dir`, `ENVLOCK_CACHE_DIR`, else the user's. What others can write to is not used: they
+//! could plant answers of an index in it.
+
+use std::path::{Path, PathBuf};
+
+use super::args::GlobalArgs;
+use super::error::CliError;
+use super::printer::Printer;
+use super::settings::home;
+
+/// No cache: nothing can be read from it or written to it.
+const NONE: &str = "/dev/null";
+
+/// Chooses the folder and puts it into the arguments.
+///
+/// # Errors
+/// A folder that the user names and that others can write to.
+pub(super) fn choose(global: &mut GlobalArgs, printer: &Printer) -> Result<(), CliError> {
+    let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    if let Some(named) = global.cache_dir.take().or_else(|| variable("ENVLOCK_CACHE_DIR")) {
+        if let Err(why) = check(&named) {
+            return Err(CliError::usage(format!("the cache folder `{}` {why}", named.display()))
+                .hint("name a folder of your own, or leave out `--cache-dir` and `ENVLOCK_CACHE_DIR`"));
+        }
+        global.cache_dir = Some(named);
+        return Ok(());
+    }
+    let users = variable("XDG_CACHE_HOME")
+        .map(|folder| folder.join("envlock"))
+        .or_else(|| home().map(|home| home.join(".cache/envlock")));
+    let chosen = match users {
+        Some(folder) => check(&folder).map(|()| folder.clone()).map_err(|why| {
+            printer.warning(&format!("the cache folder `{}` {why}: it is not used", folder.display()));
+        }),
+        None => private().ok_or(()),
+    };
+    global.cache_dir = Some(chosen.unwrap_or_else(|()| PathBuf::from(NONE)));
+    Ok(())
+}
+
+/// Whether a folder can be trusted, or does not exist yet. The error is a phrase that follows the folder's name.
+#[cfg(unix)]
+fn check(folder: &Path) -> Result<(), &'static str> {
+    use std::os::unix::fs::MetadataExt as _;
+    let Ok(metadata) = fs_err::metadata(folder) else { return Ok(()) };
+    let (owner, mode) = (metadata.uid(), metadata.mode());
+    if owner != rustix::process::geteuid().as_raw() && owner != 0 {
+        return if is_read_only(folder) { Ok(()) } else { Err("belongs to another user") };
+    }
+    if mode & 0o002 != 0 { Err("can be written by every user") } else { Ok(()) }
+}
+
+#[cfg(not(unix))]
+fn check(_folder: &Path) -> Result<(), &'static str> {
+    Ok(())
+}
+
+/// A folder in the system's folder for temporary files that only this user can read.
+#[cfg(unix)]
+fn private() -> Option<PathBuf> {
+    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+    let folder = std::env::temp_dir().join(format!("envlock-{}", rustix::process::geteuid().as_raw()));
+    // An error may mean that it exists already; whose it is, is asked next.
+    let _ = std::fs::DirBuilder::new().mode(0o700).create(&folder);
+    let metadata = fs_err::symlink_metadata(&folder).ok()?;
+    (metadata.is_dir()
+        && metadata.uid() == rustix::process::geteuid().as_raw()
+        && metadata.mode() & 0o077 == 0)
+        .then_some(folder)
+}
+
+#[cfg(not(unix))]
+fn private() -> Option<PathBuf> {
+    Some(std::env::temp_dir().join("envlock"))
+}
+
+/// Whether the folder's file system is mounted read-only.
+#[cfg(unix)]
+fn is_read_only(folder: &Path) -> bool {
+    let read_only = rustix::fs::StatVfsMountFlags::RDONLY;
+    rustix::fs::statvfs(folder).is_ok_and(|system| system.f_flag.contains(read_only))
+}

@@ -1,0 +1,213 @@
+//! Masks secrets in lines that are quoted: by the name before a value, and by the form of a token that stands alone.
+
+/// How a token begins, and how many characters follow at least. The forms are those that the services publish for secret
+/// scanning.
+const TOKENS: [(&str, usize); 25] = [
+    ("hf_", 20),
+    ("ghp_", 20),
+    ("gho_", 20),
+    ("ghu_", 20),
+    ("ghs_", 20),
+    ("ghr_", 20),
+    ("github_pat_", 20),
+    ("glpat-", 16),
+    ("gldt-", 16),
+    ("sk-", 20),
+    ("sk_live_", 16),
+    ("rk_live_", 16),
+    ("xoxa-", 10),
+    ("xoxb-", 10),
+    ("xoxp-", 10),
+    ("xoxr-", 10),
+    ("xoxs-", 10),
+    ("AKIA", 16),
+    ("ASIA", 16),
+    ("AIza", 30),
+    ("ya29.", 20),
+    ("npm_", 30),
+    ("pypi-", 40),
+    ("dckr_pat_", 16),
+    ("nvapi-", 20),
+];
+
+/// Headers and words after which everything is secret.
+const REST: [&str; 4] = ["authorization", "cookie:", "private key", "bearer "];
+
+/// Parameters of a URL that are secret.
+const PARAMETERS: [&str; 12] = [
+    "token",
+    "access_token",
+    "refresh_token",
+    "auth",
+    "apikey",
+    "api_key",
+    "key",
+    "password",
+    "sig",
+    "signature",
+    "x-amz-signature",
+    "x-amz-security-token",
+];
+
+const MASK: &str = "***";
+
+/// A line with secrets masked: credentials in URLs, values of `..._token=`, `PASSWORD:` and similar names, everything
+/// after `Authorization`, `Cookie` or `PRIVATE KEY`, and tokens of known form.
+pub(super) fn masked(text: &str) -> String {
+    let out = crate::model::text::without_logins(text);
+    let lower = out.to_ascii_lowercase();
+    let out = match REST.iter().filter_map(|word| Some(lower.find(word)? + word.len())).min() {
+        Some(end) if !out[end..].trim().is_empty() => format!("{}{MASK}", &out[..end]),
+        _ => out,
+    };
+    let mut hide_next = false;
+    let words = out.split(' ').map(|word| {
+        if std::mem::take(&mut hide_next) && !word.is_empty() {
+            return MASK.to_owned();
+        }
+        let Some(at) = word.find(['=', ':']) else {
+            // `--token abc`, `login me password abc` of netrc
+            hide_next = (word.starts_with('-') && names_secret(word)) || word == "password";
+            return tokens_masked(word);
+        };
+        let (name, value) = word.split_at(at);
+        if names_secret(name) {
+            // `"api_key": "abc"` has its value in the next word.
+            hide_next = value[1..].trim_matches(['"', '\'']).is_empty();
+            return format!("{name}{}{MASK}", &value[..1]);
+        }
+        tokens_masked(&parameters_masked(&login_masked(word)))
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a name is that of a secret.
+fn names_secret(name: &str) -> bool {
+    let name = name.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_ascii_lowercase().replace('-', "_");
+    let ends = ["token", "password", "passwd", "secret", "apikey", "_key", "credential", "credentials"];
+    ends.iter().any(|end| name.ends_with(end))
+}
+
+/// `user:password@host` without a scheme.
+fn login_masked(word: &str) -> String {
+    let Some((login, host)) = word.rsplit_once('@') else { return word.to_owned() };
+    let is_host = host.starts_with(|c: char| c.is_ascii_alphanumeric()) && !host.starts_with("sha256:");
+    match login.split_once(':') {
+        // A path or a URL in front is none of this form.
+        Some((user, password)) if is_host && !password.is_empty() && !login.contains('/') => {
+            format!("{user}:{MASK}@{host}")
+        }
+        _ => word.to_owned(),
+    }
+}
+
+/// The values of secret parameters in a URL.
+fn parameters_masked(word: &str) -> String {
+    let mut out = String::with_capacity(word.len());
+    for (place, part) in word.split_inclusive(['?', '&']).enumerate() {
+        let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        let is_secret = place > 0 && PARAMETERS.contains(&name.to_ascii_lowercase().as_str());
+        let end =
+            value.find(|c: char| !is_token(c) && !matches!(c, '%' | '/' | '+' | '=')).unwrap_or(value.len());
+        if is_secret && end > 0 {
+            out.push_str(&format!("{name}={MASK}{}", &value[end..]));
+        } else {
+            out.push_str(part);
+        }
+    }
+    out
+}
+
+/// The tokens of known form in a word.
+fn tokens_masked(word: &str) -> String {
+    let mut out = String::with_capacity(word.len());
+    let mut rest = word;
+    while !rest.is_empty() {
+        let end = rest.find(|c| !is_token(c)).unwrap_or(rest.len());
+        let (piece, tail) = rest.split_at(end);
+        let known = TOKENS.iter().find(|(start, length)| {
+            piece
+                .strip_prefix(start)
+                .is_some_and(|secret| secret.len() >= *length && has_digit_or_upper(secret))
+        });
+        // `eyJ...` is `{"` in base64: a JSON web token.
+        let is_web_token = piece.starts_with("eyJ") && piece.len() > 30 && piece.contains('.');
+        match known {
+            Some((start, _)) => out.extend([start, MASK]),
+            None if is_web_token => out.extend(["eyJ", MASK]),
+            None => out.push_str(piece),
+        }
+        let next = tail.chars().next().map_or(0, char::len_utf8);
+        out.push_str(&tail[..next]);
+        rest = &tail[next..];
+    }
+    out
+}
+
+/// A word such as `sk-learn-something-long` is no token.
+fn has_digit_or_upper(text: &str) -> bool {
+    text.bytes().any(|b| b.is_ascii_digit() || b.is_ascii_uppercase())
+}
+
+fn is_token(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::masked;
+
+    #[test]
+    fn every_form_of_a_secret() {
+        let long = "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8S9t0";
+        let secrets = [
+            format!("using hf_{long}"),
+            format!("token ghp_{long}"),
+            format!("gho_{long}"),
+            format!("github_pat_{long}"),
+            format!("(glpat-{long})"),
+            format!("Incorrect API key provided: sk-{long}."),
+            format!("sk-ant-api03-{long}"),
+            format!("xoxb-123-{long}"),
+            "aws AKIAA1B2C3D4E5F6G7H8 end".to_owned(),
+            format!("AIza{long}"),
+            format!("npm_{long}"),
+            format!("pypi-{long}{long}"),
+            format!("nvapi-{long}"),
+            format!("jwt eyJ{long}.{long}.{long}"),
+            format!("Cookie: session={long}"),
+            format!("Set-Cookie: a={long}; Path=/"),
+            format!("Authorization: Bearer {long}"),
+            format!("bearer {long}"),
+            format!("GET https://host/x?v=1&token={long}&b=2"),
+            format!("https://s3.example/x?X-Amz-Signature={long}"),
+            format!("-----BEGIN RSA PRIVATE KEY----- {long}"),
+            format!("proxy me:{long}@proxy.example:8080"),
+            format!("https://me:{long}@host/simple"),
+            format!("HF_TOKEN={long}"),
+            format!("--api-key {long}"),
+            format!("\"password\": \"{long}\""),
+            format!("machine host login me password {long}"),
+            format!("WANDB_API_KEY={long}"),
+        ];
+        for text in &secrets {
+            let shown = masked(text);
+            assert!(!shown.contains("C3"), "{text} -> {shown}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_secret_stays() {
+        for text in [
+            "RuntimeError: CUDA error: no kernel image is available",
+            "nvcr.io/nvidia/pytorch:24.01-py3@sha256:0123456789abcdef",
+            "pip install git+https://github.com/a/b@v1.0",
+            "import sk-learn-contrib-lightning",
+            "file.py:12: KeyError: 'key'",
+            "tokenizer: 4 tokens",
+            "/usr/lib/libcudnn.so.9: undefined symbol: cudnnGetVersion, version libcudnn.so.9",
+        ] {
+            assert_eq!(masked(text), text);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Runs that are killed at random moments: what they leave is the state before or after them, or `--locked` says what
+//! differs, and `resolve` repairs it. A few kills run always; `ENVLOCK_KILLS=500` makes more.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::Stdio;
+use std::time::{Duration, Instant, SystemTime};
+
+use super::context::{IndexServer, Shape, TestContext, leftovers};
+use super::wheels::wheel;
+
+/// The version of `other` that a file names, if it does.
+fn version_of(text: &str, before: &str) -> Option<String> {
+    let tail = &text[text.find(before)? + before.len()..];
+    Some(tail.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect())
+}
+
+#[test]
+fn a_killed_run_leaves_nothing_half_done() {
+    let kills: u32 = std::env::var("ENVLOCK_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(12);
+    let shape = Shape { json: true, metadata: true, ..Shape::default() };
+    let releases = ["1.0", "2.0"].map(|version| ("pypi", wheel("other", version)));
+    let index = IndexServer::start(releases.into(), shape);
+    let context = TestContext::with_index(&index);
+    context.write("envlock.toml", "[project]\nname = \"x\"\ndependencies = [\"other==1.0\"]\n");
+    context.run(&["resolve", "--gpu", "none", "--python", "3.12"]).expect(0);
+    let command = |version: &str| {
+        let mut command = context.command();
+        command.args(["add", &format!("other=={version}")]).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    };
+    let start = Instant::now();
+    assert!(command("2.0").status().unwrap().success());
+    let whole = start.elapsed();
+    let mut seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().subsec_nanos();
+    let (mut killed, mut noticed) = (0, 0);
+    for round in 0..kills {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let mut child = command(if round % 2 == 0 { "1.0" } else { "2.0" }).spawn().unwrap();
+        // Most of the time around the end, where the files are written.
+        let share = 0.7 + 0.4 * f64::from(seed) / f64::from(u32::MAX);
+        std::thread::sleep(Duration::from_secs_f64(whole.as_secs_f64() * share));
+        let _ = if round % 3 == 0 {
+            // SAFETY: the child has not been waited for, so that its process id is still its own.
+            unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
+            Ok(())
+        } else {
+            child.kill()
+        };
+        killed += u32::from(child.wait().unwrap().signal().is_some());
+        assert_eq!(leftovers(&context.project()), Vec::<String>::new(), "round {round}");
+        let lock = context.read("envlock.lock");
+        let locked = version_of(&lock, "name = \"other\"\nversion = \"");
+        let in_environment = version_of(&context.read("environment.yml"), "- other==");
+        let in_manifest = version_of(&context.read("envlock.toml"), "other==");
+        let run = context.run(&["resolve", "--locked"]);
+        let same = locked == in_environment && locked == in_manifest;
+        assert_eq!(run.code, i32::from(!same), "round {round}: {}", run.shown());
+        noticed += u32::from(!same);
+        context.run(&["resolve"]).expect(0);
+        context.run(&["resolve", "--locked"]).expect(0);
+    }
+    println!("{kills} rounds: {killed} killed, {noticed} between two files and noticed, 0 torn, 0 leftovers");
+}

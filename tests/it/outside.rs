@@ -1,0 +1,221 @@
+//! Servers, folders and programs that somebody else controls: each attempt ends with a sentence that names the limit or
+//! the folder.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::context::{IndexServer, Run, Shape, TestContext, leftovers, skipped};
+use super::wheels::wheel;
+
+/// A server whose every answer is written by a function; it ends with the test process.
+fn server(answer: fn(&mut TcpStream) -> std::io::Result<()>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut stream = stream;
+                let _ = stream.read(&mut [0; 4096]);
+                let _ = answer(&mut stream);
+            });
+        }
+    });
+    address
+}
+
+/// Resolves `demo` from a server with a time limit of one second.
+fn resolve(address: &str) -> (Run, Duration) {
+    let mut context = TestContext::new();
+    context.set("ENVLOCK_INDEX_URL", address);
+    context.set("ENVLOCK_HTTP_TIMEOUT", "1");
+    let start = Instant::now();
+    let run = context.run(&["resolve", "demo", "--gpu", "none", "--python", "3.12"]);
+    (run, start.elapsed())
+}
+
+#[test]
+fn a_server_that_keeps_a_run_waiting_is_left() {
+    let slow_body = |stream: &mut TcpStream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 100000\r\n\r\n")?;
+        loop {
+            stream.write_all(b"<")?;
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    };
+    let endless_headers = |stream: &mut TcpStream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\n")?;
+        loop {
+            stream.write_all(b"X-A: b\r\n")?;
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    };
+    let (run, time) = resolve(&server(slow_body));
+    assert!(run.flat().contains("less than 1 kB/s for 1 s"), "{}", run.shown());
+    assert!(time < Duration::from_secs(20), "{time:?}");
+    run.expect(3);
+    let (run, time) = resolve(&server(endless_headers));
+    assert!(
+        ["no answer within 1 s", "timed out"].iter().any(|text| run.flat().contains(text)),
+        "{}",
+        run.shown()
+    );
+    assert!(time < Duration::from_secs(20), "{time:?}");
+    run.expect(3);
+}
+
+#[test]
+fn a_page_that_unpacks_to_gigabytes_is_refused_in_little_memory() {
+    fn bomb(stream: &mut TcpStream) -> std::io::Result<()> {
+        stream.write_all(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\nConnection: close\r\n\r\n",
+        )?;
+        let mut out = flate2::write::GzEncoder::new(stream, flate2::Compression::fast());
+        let links = "<a href='x-1-py3-none-any.whl'>a</a>".repeat(10_000);
+        for _ in 0..3_000 {
+            out.write_all(links.as_bytes())?;
+        }
+        out.finish().map(drop)
+    }
+    let mut context = TestContext::new();
+    context.set("ENVLOCK_INDEX_URL", &server(bomb));
+    context.set("ENVLOCK_HTTP_TIMEOUT", "30");
+    let mut command = context.command();
+    command.args(["resolve", "demo", "--gpu", "none", "--python", "3.12"]);
+    let mut child =
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak_kib = 0;
+    while child.try_wait().unwrap().is_none() {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let now = line.and_then(|text| text.trim().trim_end_matches(" kB").parse().ok());
+        peak_kib = now.unwrap_or(0).max(peak_kib);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut text = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("larger than 64 MiB"), "{text}");
+    if cfg!(target_os = "linux") {
+        assert!(peak_kib > 0 && peak_kib < 200 << 10, "{peak_kib} KiB");
+    }
+}
+
+#[test]
+fn files_that_belong_together_are_compared() {
+    let shape = Shape { json: true, metadata: true, ..Shape::default() };
+    let index =
+        IndexServer::start(vec![("pypi", wheel("demo", "1.0")), ("pypi", wheel("other", "2.0"))], shape);
+    let context = TestContext::with_index(&index);
+    let described = ["--gpu", "none", "--python", "3.12"];
+    let with = |first: &[&'static str]| [first, &described[..]].concat();
+    context.write("envlock.toml", "[project]\nname = \"x\"\ndependencies = [\"demo\"]\n");
+    context.run(&with(&["resolve"])).expect(0);
+    let before = context.read("environment.yml");
+    context.run(&["add", "other"]).expect(0);
+    context.run(&["resolve", "--locked"]).expect(0);
+    // What a kill between the two files leaves.
+    context.write("environment.yml", &before);
+    let run = context.run(&["resolve", "--locked"]).expect(1);
+    assert!(
+        run.stdout.contains("`environment.yml` is not the environment that the lock gives"),
+        "{}",
+        run.shown()
+    );
+    context.run(&["resolve"]).expect(0);
+    context.run(&["resolve", "--locked"]).expect(0);
+    // Another name and a comment are no difference, and a project may commit the lock alone.
+    let text = context.read("environment.yml");
+    context.write("environment.yml", &text.replacen("name: x", "name: y", 1));
+    context.run(&["resolve", "--locked"]).expect(0);
+    std::fs::remove_file(context.project().join("environment.yml")).unwrap();
+    let run = context.run(&["resolve", "--locked"]).expect(0);
+    assert!(run.stderr.contains("`environment.yml` is not there"), "{}", run.shown());
+    assert_eq!(leftovers(&context.project()), Vec::<String>::new());
+    // A link to a device is no place for a lock.
+    symlink("/dev/null", context.project().join("environment.yml")).unwrap();
+    let run = context.run(&["add", "other==2.0"]).expect(2);
+    assert!(run.stderr.contains("is not a regular file"), "{}", run.shown());
+}
+
+#[test]
+fn a_cache_that_others_can_write_to_is_not_used() {
+    let mut context = TestContext::new();
+    let open = context.dir.path().join("open");
+    std::fs::create_dir(&open).unwrap();
+    std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let named = context.run(&["--cache-dir", open.to_str().unwrap(), "probe"]).expect(2);
+    assert!(named.stderr.contains("can be written by every user"), "{}", named.shown());
+    context.set("ENVLOCK_CACHE_DIR", "");
+    let xdg = context.dir.path().join("xdg").display().to_string();
+    context.set("XDG_CACHE_HOME", &xdg);
+    let users = context.dir.path().join("xdg/envlock");
+    std::fs::create_dir_all(&users).unwrap();
+    std::fs::set_permissions(&users, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let run = context.run(&["cache", "dir"]).expect(0);
+    assert!(run.stderr.contains("it is not used") && run.stdout.trim() == "/dev/null", "{}", run.shown());
+    // Without a home folder: a folder of our own.
+    context.set("XDG_CACHE_HOME", "");
+    context.set("HOME", "");
+    let own = context.dir.path().display().to_string();
+    context.set("TMPDIR", &own);
+    let run = context.run(&["cache", "dir"]).expect(0);
+    let folder = std::fs::metadata(run.stdout.trim().replace("[DIR]", &own)).unwrap();
+    assert_eq!(folder.permissions().mode() & 0o777, 0o700, "{}", run.shown());
+}
+
+#[test]
+fn a_manifest_of_another_user_above_is_not_used() {
+    let context = TestContext::new();
+    let path = context.write("envlock.toml", "[project]\nname = \"x\"\ndependencies = []\n");
+    let below = context.project().join("below");
+    std::fs::create_dir(&below).unwrap();
+    if std::os::unix::fs::chown(&path, Some(4242), None).is_err() {
+        return skipped("only root can give a file to another user");
+    }
+    let run = |folder: &Path, arguments: &[&str]| {
+        let mut command = context.command();
+        command.current_dir(folder).args(arguments);
+        context.finish(command.output().unwrap())
+    };
+    let found = run(&below, &["resolve", "--locked"]).expect(2);
+    assert!(found.flat().contains("belongs to another user"), "{}", found.shown());
+    // Named, or in the current folder, it is what the user means.
+    let project = context.project();
+    let named = run(&below, &["resolve", "--locked", "--project", project.to_str().unwrap()]);
+    assert!(!named.flat().contains("another user"), "{}", named.shown());
+    let here = run(&project, &["resolve", "--locked"]);
+    assert!(!here.flat().contains("another user"), "{}", here.shown());
+}
+
+#[test]
+fn a_planted_program_is_not_run_and_an_open_pipe_does_not_hang() {
+    let context = TestContext::new();
+    let bin = context.dir.path().join("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    let mark = context.dir.path().join("mark");
+    let script = format!("#!/bin/sh\ntouch {}\n/bin/sleep 60 &\necho started\n", mark.display());
+    std::fs::write(bin.join("nvidia-smi"), script).unwrap();
+    std::fs::set_permissions(bin.join("nvidia-smi"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(&bin, std::fs::Permissions::from_mode(0o777)).unwrap();
+    context.run(&["probe"]).expect(0);
+    assert!(!mark.exists(), "a program in a folder that everybody can write to was run");
+    std::fs::set_permissions(&bin, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let start = Instant::now();
+    context.run(&["probe"]).expect(0);
+    assert!(start.elapsed() < Duration::from_secs(40), "its child keeps the pipe open for a minute");
+}
+
+#[test]
+fn few_file_descriptors_are_an_error() {
+    let context = TestContext::new();
+    context.write("envlock.toml", "[project]\nname = \"x\"\ndependencies = [\"demo\"]\n");
+    let program = format!("ulimit -n 6; exec {} resolve --gpu none", env!("CARGO_BIN_EXE_envlock"));
+    let output = context.command_of("/bin/sh").args(["-c", &program]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!text.contains("panicked"), "{text}");
+    assert!(matches!(output.status.code(), Some(2 | 3)), "{:?} {text}", output.status);
+}

@@ -46,7 +46,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    fn new(line: usize, text: &str) -> Evidence {
+    pub(super) fn new(line: usize, text: &str) -> Evidence {
         Evidence { line, text: text.to_owned(), decoded: integers::explained(text) }
     }
 }

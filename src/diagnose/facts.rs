@@ -44,6 +44,8 @@ pub struct Facts {
     pub libraries: Vec<String>,
     /// Lines that match a rule.
     pub events: Vec<Event>,
+    /// Lines that report an error and match no rule: the first few and the last.
+    pub unexplained: Vec<Said>,
     /// The lines that facts were read from.
     pub said: BTreeMap<Fact, Said>,
 }

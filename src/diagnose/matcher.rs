@@ -2,6 +2,7 @@
 
 use aho_corasick::AhoCorasick;
 
+use super::unexplained;
 use crate::model::surroundings::Surrounding;
 use crate::registry::Registry;
 
@@ -50,9 +51,8 @@ const WORDS: [&str; 38] = [
 /// Finds lines that match rules, and lines that may contain facts.
 #[derive(Debug)]
 pub struct Matcher {
-    interest: AhoCorasick,
-    starts: AhoCorasick,
-    /// The pattern that each text of `starts` begins.
+    texts: AhoCorasick,
+    /// The pattern that each of the first texts begins; the texts behind them only make a line relevant.
     patterns: Vec<Pattern>,
 }
 
@@ -91,26 +91,25 @@ impl Matcher {
                 patterns.push(Pattern::Surrounding(row.surrounding, row.unless.clone()));
             }
         }
-        let build = |texts: &[&str]| {
-            AhoCorasick::builder()
-                .ascii_case_insensitive(true)
-                .build(texts)
-                .expect("some hundred short words")
-        };
-        let starts = build(&texts);
         texts.extend(WORDS);
-        Matcher { interest: build(&texts), starts, patterns }
+        texts.extend(unexplained::WORDS);
+        let texts = AhoCorasick::builder()
+            .ascii_case_insensitive(true)
+            .build(&texts)
+            .expect("some thousand short words");
+        Matcher { texts, patterns }
     }
 
     pub(super) fn is_of_interest(&self, line: &[u8]) -> bool {
-        self.interest.is_match(line)
+        self.texts.is_match(line)
     }
 
     /// The entries that match a line, given in lower case.
     pub(super) fn find(&self, lower: &str) -> Found {
         let mut out = Found::default();
-        for found in self.starts.find_overlapping_iter(lower) {
-            match &self.patterns[found.pattern().as_usize()] {
+        for found in self.texts.find_overlapping_iter(lower) {
+            let Some(pattern) = self.patterns.get(found.pattern().as_usize()) else { continue };
+            match pattern {
                 Pattern::Rule(rule, rest) => {
                     if !out.rules.contains(rule) && follow(&lower[found.end()..], rest) {
                         out.rules.push(*rule);

@@ -15,6 +15,7 @@ mod reader;
 mod rules;
 mod secrets;
 mod situation;
+mod unexplained;
 
 use serde::Serialize;
 
@@ -37,6 +38,15 @@ pub struct Diagnosis {
     pub causes: Vec<Cause>,
     /// The facts in the text.
     pub facts: Facts,
+    /// Error lines that nothing explains, if there is no cause.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unexplained: Vec<Evidence>,
+    /// What the facts exclude, if there is no cause; one sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub excluded: Vec<String>,
+    /// The command whose output would decide, if the verdict is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ask: Option<&'static str>,
 }
 
 /// Whether something is wrong.
@@ -45,9 +55,9 @@ pub struct Diagnosis {
 pub enum Verdict {
     /// A cause was found.
     Problem,
-    /// No cause was found, and the facts suffice to say so.
+    /// No cause was found, no line reports an error, and the facts suffice to say so.
     Healthy,
-    /// No cause was found, and the facts do not suffice.
+    /// No cause was found, and a line reports an error or the facts do not suffice.
     Unknown,
 }
 
@@ -71,8 +81,13 @@ pub fn judge(mut facts: Facts, around: DiagnoseContext<'_>, registry: &Registry)
     let causes = causes::causes(&situation, around.findings);
     let verdict = match (causes.is_empty(), &facts.torch) {
         (false, _) => Verdict::Problem,
-        (true, Some(_)) => Verdict::Healthy,
-        (true, None) => Verdict::Unknown,
+        (true, Some(_)) if facts.unexplained.is_empty() => Verdict::Healthy,
+        (true, _) => Verdict::Unknown,
     };
-    Diagnosis { verdict, causes, facts }
+    let is_unknown = verdict == Verdict::Unknown;
+    let excluded = if is_unknown { unexplained::excluded(&situation) } else { Vec::new() };
+    let quoted = facts.unexplained.iter().filter(|_| is_unknown);
+    let unexplained = quoted.map(|said| Evidence::new(said.line, &said.text)).collect();
+    let ask = is_unknown.then(|| unexplained::ask(&facts));
+    Diagnosis { verdict, causes, facts, unexplained, excluded, ask }
 }

@@ -5,12 +5,16 @@ use std::collections::BTreeMap;
 use super::facts::{Event, Fact, Facts, Said};
 use super::fields;
 use super::secrets::masked;
+use super::unexplained;
 use crate::model::text::clean;
 
 /// The maximum length of a line in bytes; the rest is ignored, because it is usually data.
 pub const MAX_LINE: usize = 4_096;
 /// The maximum number of lines kept as evidence for one rule.
 const MAX_EVENTS_PER_RULE: u32 = 20;
+
+/// The maximum number of error lines kept that match no rule.
+const MAX_UNEXPLAINED: usize = 3;
 
 /// An expression in an interactive Python session.
 #[derive(Debug, Clone, Copy)]
@@ -72,6 +76,12 @@ impl<'r> Reader<'r> {
         self.asked = Question::of(&lower);
         let before = self.facts.known();
         let found = self.rules.find(&lower);
+        if found.rules.is_empty() && unexplained::is_error(&lower) {
+            let said = Said { line: self.line, text: masked(&clean(text, 300)) };
+            // The last one is often the one that ended the program.
+            self.facts.unexplained.truncate(MAX_UNEXPLAINED - 1);
+            self.facts.unexplained.push(said);
+        }
         for rule in found.rules {
             let seen = self.seen.entry(rule).or_default();
             *seen += 1;

@@ -66,7 +66,7 @@ fn uses_other_framework(situation: &Situation<'_>) -> bool {
 fn meaning(situation: &Situation<'_>, rule: &ErrorRule, events: &[&Event]) -> ErrorAnswer {
     let mut answer = rule.answer.clone();
     let fits = |case: &&crate::registry::ErrorCase| {
-        case.conditions.iter().all(|condition| holds(situation, condition))
+        case.conditions.iter().all(|condition| holds(situation, condition, events))
             && case.cause.as_ref().is_none_or(|cause| filled(situation, cause, events).is_some())
     };
     if let Some(case) = rule.cases.iter().find(fits).cloned() {
@@ -79,7 +79,7 @@ fn meaning(situation: &Situation<'_>, rule: &ErrorRule, events: &[&Event]) -> Er
     answer
 }
 
-fn holds(situation: &Situation<'_>, condition: &Condition) -> bool {
+fn holds(situation: &Situation<'_>, condition: &Condition, events: &[&Event]) -> bool {
     let facts = situation.facts;
     let is = match &condition.predicate {
         Predicate::Surrounding(surrounding) => facts.is_in(*surrounding),
@@ -89,6 +89,10 @@ fn holds(situation: &Situation<'_>, condition: &Condition) -> bool {
         Predicate::Says(words) => {
             facts.events.iter().any(|event| event.text.to_lowercase().contains(words.as_str()))
         }
+        Predicate::Line(words) => events.iter().any(|event| {
+            let line = event.text.to_lowercase();
+            words.iter().any(|word| line.contains(word.as_str()))
+        }),
         Predicate::Mechanics(question) => match question {
             Mechanics::CodeForGpu => situation.covers() == Some(true),
             Mechanics::NoCodeForGpu => situation.covers() == Some(false),

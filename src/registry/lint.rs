@@ -436,7 +436,13 @@ impl Linter {
             self.ordered(&rows, |row| row.version);
         }
         if let Some(file) = self.require(registry, "errors.toml") {
-            let rows: Vec<Placed<ErrorRule>> = self.rows(file, "error");
+            let mut rows: Vec<Placed<ErrorRule>> = self.rows(file, "error");
+            for file in registry.texts("errors/").cloned().collect::<Vec<_>>() {
+                rows.extend(self.rows::<ErrorRule>(&file, "error"));
+                for Placed { row, path, line } in self.rows::<CodeFamily>(&file, "codes") {
+                    rows.extend(row.rules.into_iter().map(|row| Placed { row, path: path.clone(), line }));
+                }
+            }
             let ids: BTreeSet<String> = rows.iter().map(|placed| placed.row.id.clone()).collect();
             let mut seen = BTreeSet::new();
             for Placed { row, path, line } in rows {

@@ -304,8 +304,12 @@ impl Registry {
     fn error_rows(&self) -> &ErrorRows {
         self.errors.get_or_init(|| {
             let file: schema::ErrorsFile = self.file("errors.toml").expect("the registry was checked");
+            let more = self.rows("errors/", |file: schema::ErrorRulesFile| {
+                let of_codes = file.codes.into_iter().flat_map(|family| family.rules);
+                file.error.into_iter().chain(of_codes).collect()
+            });
             ErrorRows {
-                rules: sorted(file.error, |r: &ErrorRule| r.id.clone()),
+                rules: sorted([file.error, more].concat(), |r: &ErrorRule| r.id.clone()),
                 surroundings: sorted(file.surroundings, |r: &SurroundingWords| r.surrounding),
             }
         })

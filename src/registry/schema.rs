@@ -41,6 +41,8 @@ files! {
     ContainersFile { image: Image, never: NonexistentImage }
     /// `errors.toml`.
     ErrorsFile { error: ErrorRule, surroundings: SurroundingWords }
+    /// `errors/*.toml`.
+    ErrorRulesFile { error: ErrorRule, codes: CodeFamily }
     /// `loading.toml`.
     LoadingFile { opens: Opened, framework: FrameworkLoads, ptx_isa: PtxIsa, same_file: SameFile, same_cuda: SameCuda }
     /// `packages.toml`.

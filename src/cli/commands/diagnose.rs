@@ -173,7 +173,16 @@ fn print_text(p: &Printer, diagnosis: &Diagnosis) {
             Verdict::Healthy => p.out(&format!("{} no problem found", p.paint(GOOD, "healthy"))),
             Verdict::Problem | Verdict::Unknown => {
                 p.out("unknown: no known cause found");
-                p.hint("add the output of `python -m torch.utils.collect_env` and `nvidia-smi`");
+                for (i, evidence) in diagnosis.unexplained.iter().enumerate() {
+                    let text = format!("line {}  {}", evidence.line, evidence.text);
+                    line(if i == 0 { "seen" } else { "" }, &text);
+                }
+                for (i, text) in diagnosis.excluded.iter().enumerate() {
+                    line(if i == 0 { "fine" } else { "" }, text);
+                }
+                if let Some(command) = diagnosis.ask {
+                    p.hint(&format!("add the output of `{command}` to the text, and ask again"));
+                }
             }
         }
         return;

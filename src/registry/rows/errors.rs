@@ -42,6 +42,8 @@ pub struct ErrorRule {
     pub check: Option<String>,
     /// Source ids.
     pub source: Vec<String>,
+    /// The threads that it was learned from, `owner/name#1`; empty if it is derived from a definition.
+    pub from: Vec<String>,
 }
 
 /// A possible cause of a line.
@@ -103,6 +105,8 @@ pub enum Predicate {
     Seen(String),
     /// `says:WORDS`: a line that matches a rule contains these words, in lower case.
     Says(String),
+    /// `line:WORDS|OTHERS`: a line that matches this rule contains one of these words, in lower case.
+    Line(Vec<String>),
     /// A check against the compatibility data.
     Mechanics(Mechanics),
 }
@@ -128,6 +132,18 @@ pub enum Mechanics {
     CpuTorch,
     /// torch is a CUDA build.
     CudaTorch,
+}
+
+/// The codes of one library: what its functions return, by name and by text.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "RawCodes")]
+pub struct CodeFamily {
+    /// The library's name in the rules' ids: `cudnn`.
+    pub family: String,
+    /// A rule for each code.
+    pub rules: Vec<ErrorRule>,
+    /// Source ids.
+    pub source: Vec<String>,
 }
 
 /// The words that indicate surroundings.
@@ -168,11 +184,32 @@ struct RawErrorRule {
     #[allow(dead_code, reason = "every row states it")]
     evidence: Evidence,
     source: Vec<String>,
+    /// The threads that the rule was learned from; empty if it is derived from a definition.
+    #[serde(default)]
+    from: Vec<String>,
     #[serde(default)]
     when: Vec<RawErrorCase>,
     #[serde(default)]
     or: Vec<RawErrorAnswer>,
 }
+
+/// The keys of a family of codes.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCodes {
+    family: String,
+    /// How programs print a code's text: `CUDA error: {}`.
+    #[serde(default)]
+    prints: Vec<String>,
+    evidence: Evidence,
+    source: Vec<String>,
+    rows: Vec<RawCode>,
+}
+
+/// A code: its name, its text (empty if it is not distinctive), the component at fault, how sure the code alone makes
+/// that, and the cause.
+#[derive(Debug, Deserialize)]
+struct RawCode(String, String, String, f64, String);
 
 /// The keys of another meaning.
 #[derive(Debug, Deserialize)]
@@ -250,6 +287,9 @@ impl FromStr for Condition {
         let predicate = match (mechanics, name.split_once(':'), name.parse()) {
             (Some(mechanics), ..) => Predicate::Mechanics(mechanics),
             (_, Some(("seen", id)), _) => Predicate::Seen(id.to_owned()),
+            (_, Some(("line", words)), _) if !words.split('|').any(str::is_empty) => {
+                Predicate::Line(words.to_lowercase().split('|').map(str::to_owned).collect())
+            }
             (_, Some(("says", words)), _) if !words.is_empty() => Predicate::Says(words.to_lowercase()),
             (.., Ok(surrounding)) => Predicate::Surrounding(surrounding),
             _ => return Err(format!("`{text}` is not a valid condition")),
@@ -341,6 +381,38 @@ impl TryFrom<RawErrorRule> for ErrorRule {
             cases: raw.when.iter().map(ErrorCase::try_from).collect::<Result<_, _>>()?,
             others: raw.or.iter().map(ErrorAnswer::try_from).collect::<Result<_, _>>()?,
             check: raw.check,
+            source: raw.source,
+            from: raw.from,
+        })
+    }
+}
+
+impl TryFrom<RawCodes> for CodeFamily {
+    type Error = RowError;
+
+    fn try_from(raw: RawCodes) -> Result<Self, RowError> {
+        let rule = |RawCode(name, text, component, weight, cause): RawCode| {
+            let printed =
+                raw.prints.iter().filter(|_| !text.is_empty()).map(|print| print.replace("{}", &text));
+            ErrorRule::try_from(RawErrorRule {
+                id: name.to_lowercase().replace('_', "-"),
+                component,
+                matches: std::iter::once(name).chain(printed).collect(),
+                cause,
+                fix: Vec::new(),
+                offer: Vec::new(),
+                weight,
+                check: None,
+                evidence: raw.evidence,
+                source: raw.source.clone(),
+                when: Vec::new(),
+                or: Vec::new(),
+                from: Vec::new(),
+            })
+        };
+        Ok(CodeFamily {
+            rules: raw.rows.into_iter().map(rule).collect::<Result<_, _>>()?,
+            family: raw.family,
             source: raw.source,
         })
     }

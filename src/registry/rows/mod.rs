@@ -34,7 +34,7 @@ pub(super) use drivers::DriverRows;
 pub use drivers::{Architecture, Branch, ForwardCompatibility};
 pub(super) use errors::ErrorRows;
 pub use errors::{
-    Condition, ErrorAnswer, ErrorCase, ErrorRule, Mechanics, Offer, Predicate, SurroundingWords,
+    CodeFamily, Condition, ErrorAnswer, ErrorCase, ErrorRule, Mechanics, Offer, Predicate, SurroundingWords,
 };
 pub use frameworks::{CudaFrom, FrameworkBuild, SameFile};
 pub use gpus::{GpuRow, Tegra};
@@ -84,6 +84,7 @@ rows!(
     CondaName,
     CudnnFloor,
     CudnnRelease,
+    CodeFamily,
     ErrorRule,
     ForwardCompatibility,
     FrameworkBuild,

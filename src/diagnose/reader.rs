@@ -47,12 +47,21 @@ pub struct Reader<'r> {
     asked: Option<Question>,
     /// The number of matching lines of each rule.
     seen: BTreeMap<usize, u32>,
+    /// The line in lower case.
+    lower: Vec<u8>,
 }
 
 impl<'r> Reader<'r> {
     /// A reader that uses a matcher.
     pub fn new(rules: &'r super::Matcher) -> Reader<'r> {
-        Reader { rules, facts: Facts::default(), line: 0, asked: None, seen: BTreeMap::new() }
+        Reader {
+            rules,
+            facts: Facts::default(),
+            line: 0,
+            asked: None,
+            seen: BTreeMap::new(),
+            lower: Vec::new(),
+        }
     }
 
     /// Reads a line, given without its line ending.
@@ -62,8 +71,11 @@ impl<'r> Reader<'r> {
         if let Some(question) = self.asked.take() {
             self.answer(question, raw);
         }
+        self.lower.clear();
+        self.lower.extend_from_slice(raw);
+        self.lower.make_ascii_lowercase();
         // Most lines of a long log are irrelevant.
-        if !self.rules.is_of_interest(raw) {
+        if !self.rules.is_of_interest(&self.lower) {
             return;
         }
         let decoded = String::from_utf8_lossy(raw);

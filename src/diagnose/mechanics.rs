@@ -25,6 +25,7 @@ pub(super) fn causes(situation: &Situation<'_>) -> Vec<Cause> {
         tensorflow_libraries,
         two_majors,
         unknown_variant,
+        unknown_build,
     ];
     judges.iter().filter_map(|judge| judge(situation)).collect()
 }
@@ -302,6 +303,29 @@ fn unknown_variant(s: &Situation<'_>) -> Option<Cause> {
     let variant = s.facts.index_variants.iter().find(|variant| !known(variant))?;
     let text = format!("torch has no `{variant}` build: the installer chose another build, or none");
     let mut cause = cause(s, ("no-such-flavour", Component::TorchBuild), 0.86, text, &[Fact::IndexVariant]);
+    cause.fix.extend(fix::install(s));
+    Some(cause)
+}
+
+/// An installer was asked for a variant that this release of torch does not have.
+fn unknown_build(s: &Situation<'_>) -> Option<Cause> {
+    let asked = s.facts.events.iter().find_map(|event| {
+        let tail = &event.text[event.text.find("torch==")? + "torch==".len()..];
+        let end =
+            tail.find(|c: char| !(c.is_ascii_alphanumeric() || c == '.' || c == '+')).unwrap_or(tail.len());
+        let (version, variant) = tail[..end].split_once('+')?;
+        Some((version.parse::<pep440_rs::Version>().ok()?, variant.to_owned(), event))
+    });
+    let (version, variant, event) = asked?;
+    let builds = s.registry.builds().iter().filter(|build| build.version == version);
+    let known: std::collections::BTreeSet<&str> = builds.map(|build| build.variant.as_str()).collect();
+    if known.is_empty() || known.contains(variant.as_str()) || !crate::compatibility::is_cuda(&variant) {
+        return None;
+    }
+    let known: Vec<&str> = known.into_iter().collect();
+    let text = format!("torch {version} has no `{variant}` build; it has {}", known.join(", "));
+    let mut cause = cause(s, ("no-such-build", Component::TorchBuild), 0.88, text, &[]);
+    cause.evidence = super::cause::evidence_of(&[event]);
     cause.fix.extend(fix::install(s));
     Some(cause)
 }

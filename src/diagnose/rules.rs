@@ -93,6 +93,12 @@ fn holds(situation: &Situation<'_>, condition: &Condition, events: &[&Event]) ->
             let line = event.text.to_lowercase();
             words.iter().any(|word| line.contains(word.as_str()))
         }),
+        Predicate::Package(name, specifiers) => {
+            let stated = facts.packages.get(name).map(|(version, _)| version.as_str());
+            let torch = || facts.torch.as_deref().filter(|_| name == "torch");
+            let version = stated.or_else(torch).and_then(|text| text.parse::<pep440_rs::Version>().ok());
+            version.is_some_and(|version| specifiers.contains(&version))
+        }
         Predicate::Mechanics(question) => match question {
             Mechanics::CodeForGpu => situation.covers() == Some(true),
             Mechanics::NoCodeForGpu => situation.covers() == Some(false),

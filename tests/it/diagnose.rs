@@ -197,6 +197,7 @@ const MECHANICS: &[(&str, &str)] = &[
         "two-cuda-majors",
         "nvidia-cudnn-cu11==8.7.0.84\nnvidia-cudnn-cu12==9.1.0.70\nCUDNN_STATUS_INTERNAL_ERROR",
     ),
+    ("no-such-build", "ERROR: No matching distribution found for torch==2.6.0+cu121"),
     ("no-such-flavour", "pip install torch --index-url https://download.pytorch.org/whl/cu114"),
 ];
 

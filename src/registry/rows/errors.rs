@@ -107,6 +107,8 @@ pub enum Predicate {
     Says(String),
     /// `line:WORDS|OTHERS`: a line that matches this rule contains one of these words, in lower case.
     Line(Vec<String>),
+    /// `package:tensorflow>=2.11`: the text states a version of the package that the specifiers admit.
+    Package(String, pep440_rs::VersionSpecifiers),
     /// A check against the compatibility data.
     Mechanics(Mechanics),
 }
@@ -289,6 +291,12 @@ impl FromStr for Condition {
             (_, Some(("seen", id)), _) => Predicate::Seen(id.to_owned()),
             (_, Some(("line", words)), _) if !words.split('|').any(str::is_empty) => {
                 Predicate::Line(words.to_lowercase().split('|').map(str::to_owned).collect())
+            }
+            (_, Some(("package", requirement)), _) => {
+                let at = requirement.find(['<', '>', '=', '!', '~']).ok_or("`package:` has no version")?;
+                let (name, specifiers) = requirement.split_at(at);
+                let specifiers = specifiers.parse().map_err(|_| format!("`{text}` has no valid version"))?;
+                Predicate::Package(name.to_owned(), specifiers)
             }
             (_, Some(("says", words)), _) if !words.is_empty() => Predicate::Says(words.to_lowercase()),
             (.., Ok(surrounding)) => Predicate::Surrounding(surrounding),

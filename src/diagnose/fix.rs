@@ -2,6 +2,7 @@
 //! the installer in use.
 
 use super::situation::Situation;
+use crate::model::component::Component;
 use crate::model::fix::Fix;
 use crate::model::request::{Origin, Preferences, PythonAllowed, PythonRequest, Request, UserRequirement};
 use crate::model::solution::{Answer, Solution};
@@ -44,6 +45,37 @@ pub(super) fn install(situation: &Situation<'_>) -> Vec<Fix> {
     };
     out.push(for_setup(situation, Fix::command_that(format!("pip install {packages}{index}"), why)));
     out
+}
+
+/// The first step where a rule knows no fix: the build that runs, or the command that shows the component's state.
+pub(super) fn first_step(situation: &Situation<'_>, component: Component) -> Vec<Fix> {
+    let step = |command: &str, why: &str| vec![for_setup(situation, Fix::command_that(command, why))];
+    let is_torch = situation.facts.torch.is_some() && !situation.gpus().is_empty();
+    match component {
+        Component::GpuArch | Component::TorchBuild if is_torch => install(situation),
+        Component::Driver => {
+            step("nvidia-smi", "shows the driver, the newest CUDA that it runs, and the GPUs")
+        }
+        Component::Container => step(
+            "docker run --rm --gpus all ubuntu nvidia-smi",
+            "shows whether containers get the GPUs at all",
+        ),
+        Component::PathShadowing => {
+            step("env | grep -E 'LD_LIBRARY_PATH|PYTHONPATH|^PATH'", "remove what comes first without need")
+        }
+        Component::InstallMix => step("pip check", "names the packages whose versions do not go together"),
+        Component::CudaRuntime | Component::Cudnn | Component::Nccl => {
+            step("pip list | grep -i nvidia", "shows the CUDA libraries of this environment")
+        }
+        Component::ExtensionAbi | Component::TorchvisionPairing => {
+            vec![Fix::advice("install the build of the package for the installed torch, CUDA and Python")]
+        }
+        Component::GpuArch
+        | Component::TorchBuild
+        | Component::Python
+        | Component::Glibc
+        | Component::Other => Vec::new(),
+    }
 }
 
 /// `, code for 6.1, runs on driver 535.54.03`.

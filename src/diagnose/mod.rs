@@ -4,6 +4,7 @@
 
 mod cause;
 mod causes;
+mod decoding;
 mod facts;
 mod fields;
 mod fix;
@@ -16,6 +17,7 @@ mod rules;
 mod secrets;
 mod situation;
 mod unexplained;
+mod wrapping;
 
 use serde::Serialize;
 
@@ -25,6 +27,7 @@ use crate::registry::Registry;
 use situation::Situation;
 
 pub use cause::{Cause, Evidence};
+pub use decoding::decoded;
 pub use facts::{Event, Fact, Facts, Said};
 pub use matcher::Matcher;
 pub use reader::Reader;

@@ -6,6 +6,7 @@ use super::facts::{Event, Fact, Facts, Said};
 use super::fields;
 use super::secrets::masked;
 use super::unexplained;
+use super::wrapping;
 use crate::model::text::clean;
 
 /// The maximum length of a line in bytes; the rest is ignored, because it is usually data.
@@ -80,7 +81,13 @@ impl<'r> Reader<'r> {
         }
         let decoded = String::from_utf8_lossy(raw);
         let text = if is_plain(&decoded) { decoded } else { plain(&decoded).into() };
-        let text = text.trim();
+        for piece in wrapping::unwrapped(&text) {
+            self.piece(piece.trim());
+        }
+    }
+
+    /// Reads a line of the program.
+    fn piece(&mut self, text: &str) {
         if text.is_empty() {
             return;
         }
@@ -161,7 +168,7 @@ fn plain(text: &str) -> String {
             '（' => out.push('('),
             '）' => out.push(')'),
             '\u{3000}' | '\u{a0}' | '\t' => out.push(' '),
-            c if c.is_control() => {}
+            c if c.is_control() && c != '\r' => {}
             c => out.push(c),
         }
     }

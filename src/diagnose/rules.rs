@@ -39,6 +39,9 @@ pub(super) fn causes(situation: &Situation<'_>) -> Vec<Cause> {
                     Offer::Driver => cause.fix.push(fix::newer_driver(situation, None)),
                 }
             }
+            if place == 0 && cause.fix.is_empty() {
+                cause.fix = fix::first_step(situation, cause.component);
+            }
             cause.evidence = evidence_of(&events);
             cause.check = if place == 0 { rule.check.clone() } else { None };
             out.push(cause);

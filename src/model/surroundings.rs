@@ -48,12 +48,12 @@ surroundings! {
     TorchReplaced = "torch-replaced",
     /// An extension with its own GPU code is used: vLLM, detectron2, flash-attention.
     Extension = "extension",
-    /// A package of the user site (`~/.local`) is used.
-    UserSite = "user-site",
     /// TensorFlow is used.
     Tensorflow = "tensorflow",
     /// JAX is used.
     Jax = "jax",
+    /// A package of the user site (`~/.local`) is used.
+    UserSite = "user-site",
 }
 
 impl fmt::Display for Surrounding {

@@ -39,14 +39,11 @@ fn a_killed_run_leaves_nothing_half_done() {
         // Most of the time around the end, where the files are written.
         let share = 0.7 + 0.4 * f64::from(seed) / f64::from(u32::MAX);
         std::thread::sleep(Duration::from_secs_f64(whole.as_secs_f64() * share));
-        let _ = if round % 3 == 0 {
-            // SAFETY: the child has not been waited for, so that its process id is still its own.
-            unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
-            Ok(())
-        } else {
-            child.kill()
-        };
-        killed += u32::from(child.wait().unwrap().signal().is_some());
+        let signal = [libc::SIGKILL, libc::SIGTERM, libc::SIGINT][round as usize % 3];
+        // SAFETY: the child has not been waited for, so that its process id is still its own.
+        unsafe { libc::kill(child.id() as i32, signal) };
+        let status = child.wait().unwrap();
+        killed += u32::from(status.signal().is_some() || status.code() == Some(130));
         assert_eq!(leftovers(&context.project()), Vec::<String>::new(), "round {round}");
         let lock = context.read("envlock.lock");
         let locked = version_of(&lock, "name = \"other\"\nversion = \"");

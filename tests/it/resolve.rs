@@ -617,47 +617,6 @@ fn init_writes_what_can_be_read() {
 }
 
 #[test]
-#[cfg(unix)]
-fn an_interrupt_leaves_whole_files_and_nothing_else() {
-    use std::os::unix::process::ExitStatusExt as _;
-    let server = server();
-    let context = TestContext::with_index(&server);
-    let arguments = resolve(&["torch", "requests"], &H200);
-    context.run(&arguments).expect(0);
-    let whole = context.read("envlock.lock");
-    let mut interrupted = 0;
-    for _ in 0..20 {
-        std::fs::remove_file(context.project().join("envlock.lock")).ok();
-        std::fs::remove_file(context.project().join("environment.yml")).ok();
-        let mut child = context
-            .command()
-            .args(&arguments)
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .unwrap();
-        // At the moment when its temporary file is there.
-        while child.try_wait().unwrap().is_none() {
-            if !leftovers(&context.project()).is_empty() {
-                // SAFETY: the child was not waited for yet, so the number is still its own.
-                unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
-                break;
-            }
-        }
-        let status = child.wait().unwrap();
-        let by_signal = status.signal() == Some(2) || status.code() == Some(130);
-        assert!(by_signal || status.success(), "{status}");
-        interrupted += u32::from(by_signal);
-        if context.exists("envlock.lock") {
-            assert_eq!(context.read("envlock.lock"), whole);
-        }
-        let left = leftovers(&context.project());
-        assert!(left.is_empty(), "{left:?}");
-    }
-    assert!(interrupted > 0, "no run was interrupted");
-}
-
-#[test]
 fn two_at_once_corrupt_nothing() {
     let server = server();
     let context = TestContext::with_index(&server);

@@ -72,14 +72,14 @@ fn unreadable(path: &std::path::Path, error: &std::io::Error) -> CliError {
 }
 
 /// Reads line by line; memory does not grow with the input.
-fn read(input: impl Read, registry: &Registry) -> Result<Facts, CliError> {
+fn read(input: impl Read + 'static, registry: &Registry) -> Result<Facts, CliError> {
     let matcher = Matcher::new(registry);
     let mut reader = Reader::new(&matcher);
-    let mut input = BufReader::with_capacity(1 << 18, input);
+    let failed = |e: std::io::Error| CliError::input(format!("cannot read the text: {e}"));
+    let mut input = diagnose::decoded(BufReader::with_capacity(1 << 18, input)).map_err(failed)?;
     let mut line = Vec::new();
     loop {
         line.clear();
-        let failed = |e: std::io::Error| CliError::input(format!("cannot read the text: {e}"));
         let n = input.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).map_err(failed)?;
         if n == 0 {
             break;

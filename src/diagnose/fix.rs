@@ -156,8 +156,16 @@ fn is_of_conda(situation: &Situation<'_>, name: &str) -> bool {
 
 /// A pip command in the syntax of the installer in use.
 pub(super) fn for_setup(situation: &Situation<'_>, fix: Fix) -> Fix {
+    let on_windows = situation.facts.is_in(Surrounding::Windows) && !situation.facts.is_in(Surrounding::Wsl);
     match fix {
-        Fix::Command { command, why } => Fix::Command { command: installer_syntax(situation, command), why },
+        // Windows looks for DLLs in PATH.
+        Fix::Command { command, .. } if on_windows && command.contains("LD_LIBRARY_PATH") => Fix::advice(
+            "remove other folders with CUDA or cuDNN DLLs from PATH, or put the right one before them",
+        ),
+        Fix::Command { command, why } => Fix::Command {
+            command: installer_syntax(situation, command),
+            why: why.map(|why| if on_windows { why.replace("LD_LIBRARY_PATH", "PATH") } else { why }),
+        },
         advice => advice,
     }
 }

@@ -31,7 +31,10 @@ pub(super) fn causes(situation: &Situation<'_>) -> Vec<Cause> {
             for offer in &answer.offer {
                 match offer {
                     // Without driver and GPU, suggesting the newest build would be wrong.
-                    Offer::Torch if answer.offer.contains(&Offer::Driver) && !knows_machine(situation) => {
+                    Offer::Torch
+                        if !knows_machine(situation)
+                            && (answer.offer.contains(&Offer::Driver) || answer.weight < PROBABLE) =>
+                    {
                         cause.fix.push(Fix::command_that("nvidia-smi", ADD_MACHINE_FACTS));
                     }
                     Offer::Torch if uses_other_framework(situation) => {}
@@ -49,6 +52,9 @@ pub(super) fn causes(situation: &Situation<'_>) -> Vec<Cause> {
     }
     out
 }
+
+/// From this confidence on, a build is offered even if the machine is unknown.
+const PROBABLE: f64 = 0.6;
 
 /// The request for the facts that are needed to choose a build.
 const ADD_MACHINE_FACTS: &str = "add its output to the text: driver and GPU determine the build";

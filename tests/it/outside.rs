@@ -10,16 +10,19 @@ use std::time::{Duration, Instant};
 use super::context::{IndexServer, Run, Shape, TestContext, leftovers, skipped};
 use super::wheels::wheel;
 
-/// A server whose every answer is written by a function; it ends with the test process.
-fn server(answer: fn(&mut TcpStream) -> std::io::Result<()>) -> String {
+/// A server whose every answer is written by a function, given the path that was asked for; it ends with the test
+/// process.
+fn server(answer: impl Fn(&str, &mut TcpStream) -> std::io::Result<()> + Clone + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
+        for mut stream in listener.incoming().flatten() {
+            let answer = answer.clone();
             std::thread::spawn(move || {
-                let mut stream = stream;
-                let _ = stream.read(&mut [0; 4096]);
-                let _ = answer(&mut stream);
+                let mut request = [0; 4096];
+                let length = stream.read(&mut request).unwrap_or(0);
+                let request = String::from_utf8_lossy(&request[..length]).into_owned();
+                let _ = answer(request.split(' ').nth(1).unwrap_or("/"), &mut stream);
             });
         }
     });
@@ -38,14 +41,14 @@ fn resolve(address: &str) -> (Run, Duration) {
 
 #[test]
 fn a_server_that_keeps_a_run_waiting_is_left() {
-    let slow_body = |stream: &mut TcpStream| {
+    let slow_body = |_: &str, stream: &mut TcpStream| {
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 100000\r\n\r\n")?;
         loop {
             stream.write_all(b"<")?;
             std::thread::sleep(Duration::from_millis(200));
         }
     };
-    let endless_headers = |stream: &mut TcpStream| {
+    let endless_headers = |_: &str, stream: &mut TcpStream| {
         stream.write_all(b"HTTP/1.1 200 OK\r\n")?;
         loop {
             stream.write_all(b"X-A: b\r\n")?;
@@ -68,7 +71,7 @@ fn a_server_that_keeps_a_run_waiting_is_left() {
 
 #[test]
 fn a_page_that_unpacks_to_gigabytes_is_refused_in_little_memory() {
-    fn bomb(stream: &mut TcpStream) -> std::io::Result<()> {
+    fn bomb(_: &str, stream: &mut TcpStream) -> std::io::Result<()> {
         stream.write_all(
             b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\nConnection: close\r\n\r\n",
         )?;
@@ -102,6 +105,48 @@ fn a_page_that_unpacks_to_gigabytes_is_refused_in_little_memory() {
     if cfg!(target_os = "linux") {
         assert!(peak_kib > 0 && peak_kib < 200 << 10, "{peak_kib} KiB");
     }
+}
+
+/// Answers with a page of one release, or with METADATA that has these requirements.
+fn answer_with(path: &str, stream: &mut TcpStream, requires: &[String]) -> std::io::Result<()> {
+    let name = path.trim_matches('/').split(['/', '-']).next().unwrap_or_default();
+    let (kind, body) = match path.ends_with(".metadata") {
+        true => {
+            let requires: String = requires.iter().map(|name| format!("Requires-Dist: {name}\n")).collect();
+            ("text/plain", format!("Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{requires}\n"))
+        }
+        false => {
+            let link = format!("<a href='/{name}-1.0-py3-none-any.whl' data-core-metadata='true'>a</a>");
+            ("text/html", format!("<html>{link}</html>"))
+        }
+    };
+    let length = body.len();
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    )
+}
+
+#[test]
+fn an_index_that_always_has_more_is_left() {
+    // Each package requires the next one, without end.
+    let chain = |path: &str, stream: &mut TcpStream| {
+        let number = path.trim_matches('/').split(['/', '-']).next().unwrap_or_default();
+        let next = number.trim_start_matches("demo").parse().unwrap_or(0u32) + 1;
+        answer_with(path, stream, &[format!("demo{next}")])
+    };
+    let (run, time) = resolve(&server(chain));
+    assert!(run.flat().contains("5000 project pages, which is the limit"), "{}", run.shown());
+    assert!(time < Duration::from_secs(120), "{time:?}");
+    run.expect(2);
+    // One package requires all others.
+    let wide = |path: &str, stream: &mut TcpStream| {
+        let requires: Vec<String> = (0..200_000).map(|n| format!("other{n}")).collect();
+        answer_with(path, stream, if path.contains("demo") { &requires } else { &[] })
+    };
+    let (run, time) = resolve(&server(wide));
+    assert!(run.flat().contains("more than 20000 dependencies"), "{}", run.shown());
+    assert!(time < Duration::from_secs(60), "{time:?}");
 }
 
 #[test]

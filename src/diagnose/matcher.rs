@@ -48,6 +48,10 @@ const WORDS: [&str; 38] = [
     "：",
 ];
 
+/// How many bytes of a pattern the automaton looks for; the rest is compared where they are found. An automaton of whole
+/// patterns takes longer to build than most logs take to read.
+const ANCHOR: usize = 12;
+
 /// Finds lines that match rules, and lines that may contain facts.
 #[derive(Debug)]
 pub struct Matcher {
@@ -58,8 +62,8 @@ pub struct Matcher {
 
 #[derive(Debug)]
 enum Pattern {
-    /// A rule by its index, and the pieces that must follow in the line.
-    Rule(usize, Vec<String>),
+    /// A rule by its index, what follows its anchor at once, and the pieces that must follow in the line.
+    Rule(usize, String, Vec<String>),
     /// Surroundings, and the words that must not be in the line.
     Surrounding(Surrounding, Vec<String>),
 }
@@ -81,8 +85,9 @@ impl Matcher {
         for (i, rule) in registry.errors().iter().enumerate() {
             for alternative in &rule.alternatives {
                 let Some((first, rest)) = alternative.split_first() else { continue };
-                texts.push(first);
-                patterns.push(Pattern::Rule(i, rest.to_vec()));
+                let (anchor, tail) = first.split_at(first.floor_char_boundary(ANCHOR));
+                texts.push(anchor);
+                patterns.push(Pattern::Rule(i, tail.to_owned(), rest.to_vec()));
             }
         }
         for row in registry.surroundings() {
@@ -109,8 +114,11 @@ impl Matcher {
         for found in self.texts.find_overlapping_iter(lower) {
             let Some(pattern) = self.patterns.get(found.pattern().as_usize()) else { continue };
             match pattern {
-                Pattern::Rule(rule, rest) => {
-                    if !out.rules.contains(rule) && follow(&lower[found.end()..], rest) {
+                Pattern::Rule(rule, tail, rest) => {
+                    let behind = &lower[found.end()..];
+                    if !out.rules.contains(rule)
+                        && behind.strip_prefix(tail.as_str()).is_some_and(|behind| follow(behind, rest))
+                    {
                         out.rules.push(*rule);
                     }
                 }

@@ -14,6 +14,8 @@ pub(super) const FILES: &[(&str, &str)] = &[
     ("errors/containers.toml", include_str!("../../registry/errors/containers.toml")),
     ("errors/frameworks.toml", include_str!("../../registry/errors/frameworks.toml")),
     ("errors/general.toml", include_str!("../../registry/errors/general.toml")),
+    ("errors/libraries.toml", include_str!("../../registry/errors/libraries.toml")),
+    ("errors/system.toml", include_str!("../../registry/errors/system.toml")),
     ("errors/xid.toml", include_str!("../../registry/errors/xid.toml")),
     ("frameworks/jax.toml", include_str!("../../registry/frameworks/jax.toml")),
     ("frameworks/tensorflow.toml", include_str!("../../registry/frameworks/tensorflow.toml")),

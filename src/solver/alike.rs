@@ -57,7 +57,12 @@ impl EquivalentVersions {
             })
             .collect();
         // Not sound for `torch==2.9.1+cu128` and for Python patch releases: they use more than the keys contain.
-        if asked.iter().any(|(_, specifiers)| specifiers.iter().any(|s| s.version().is_local()))
+        let bounds = p.bounds_on("torch").map(|(_, specifiers)| specifiers);
+        if asked
+            .iter()
+            .map(|(_, specifiers)| *specifiers)
+            .chain(bounds)
+            .any(|s| s.iter().any(|s| s.version().is_local()))
             || p.pythons.series.iter().any(|python| python.patch.is_some())
             || p.machine.gpus.len() > 64
         {

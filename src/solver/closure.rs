@@ -10,7 +10,7 @@ use version_ranges::Ranges;
 use super::inputs::Depth;
 use super::node::Node;
 use super::problem::{Candidate, Problem};
-use super::tables::{Set, TRITON_PACKAGE, fact, is_stack_package, ordinals};
+use super::tables::{BuildRow, Set, TRITON_PACKAGE, fact, is_stack_package, ordinals};
 use super::universe::DIRECT;
 use crate::model::metadata::CoreMetadata;
 use crate::model::project::{ProjectPage, ReleaseFile};
@@ -230,9 +230,7 @@ impl<'a> Problem<'a> {
         {
             // `torch==2.9.1+cu128` names a build: compare the variant as the local version.
             let builds = ordinals(table.builds.len(), |i| {
-                let build = &table.builds[i];
-                let local = format!("{}+{}", build.version, self.variants[build.variant as usize].name);
-                local.parse::<Version>().is_ok_and(|v| specifiers.contains(&v))
+                self.local_version(&table.builds[i]).is_some_and(|version| specifiers.contains(&version))
             });
             out.push((Node::build(name), builds));
         }
@@ -455,7 +453,27 @@ impl<'a> Problem<'a> {
     pub fn bound(&self, name: &str, version: &Version) -> Option<Set> {
         let mut bounds = self.bounds_on(name).peekable();
         bounds.peek()?;
-        Some(fact(bounds.all(|(_, specifiers)| specifiers.contains(version))))
+        let is_stack = self.stack.contains_key(name);
+        Some(fact(bounds.all(|(_, specifiers)| match is_stack {
+            true => plain_specifiers_contain(specifiers, version),
+            false => specifiers.contains(version),
+        })))
+    }
+
+    /// Whether the user's constraints with a local version (`torch==2.9.1+cu128`) admit a build, as a full or empty set;
+    /// `None` without such constraints.
+    pub fn bound_of_build(&self, name: &str, build: &BuildRow<'_>) -> Option<Set> {
+        let names_build = |specifiers: &&VersionSpecifiers| specifiers.iter().any(|s| s.version().is_local());
+        let mut bounds =
+            self.bounds_on(name).map(|(_, specifiers)| specifiers).filter(names_build).peekable();
+        bounds.peek()?;
+        let version = self.local_version(build);
+        Some(fact(version.is_some_and(|version| bounds.all(|specifiers| specifiers.contains(&version)))))
+    }
+
+    /// The version of a build with its variant as the local version.
+    fn local_version(&self, build: &BuildRow<'_>) -> Option<Version> {
+        format!("{}+{}", build.version, self.variants[build.variant as usize].name).parse().ok()
     }
 
     /// The user's constraints on a package that apply in all environments of the problem.

@@ -215,6 +215,9 @@ impl<'p, 'a> Provider<'p, 'a> {
             (Node::Variant, Ranges::singleton(build.variant)),
             (Node::StackIndex, Ranges::singleton(build.index)),
         ];
+        if let Some(set) = p.bound_of_build(name, build) {
+            out.push((Node::Bound(name.into()), set));
+        }
         for i in 0..p.machine.gpus.len() {
             if p.gpu_excludes(build, i) {
                 out.push((Node::Gpu(i), Set::empty()));

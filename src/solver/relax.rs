@@ -318,6 +318,12 @@ impl Relaxer<'_, '_> {
         }
         for (request, change, party) in changes {
             if let Some(solution) = self.solve(self.inputs.host, &request) {
+                // A solution without a package of another index shows nothing.
+                if let Change::AllowIndex(allowed) = &change
+                    && indexes_beside(allowed, &solution).is_empty()
+                {
+                    continue;
+                }
                 let change = match (change, &solution.stack) {
                     (Change::Python(_), _) => Change::Python(solution.python),
                     (Change::OtherVariant(_), Some(stack)) => Change::Variant(stack.variant.clone()),

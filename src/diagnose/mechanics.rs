@@ -72,7 +72,21 @@ fn gpu_not_covered(s: &Situation<'_>) -> Option<Cause> {
     if s.covers() != Some(false) {
         return None;
     }
-    let build = s.build()?;
+    let Some(build) = s.build() else {
+        let (row, (name, capability)) = s.beyond_toolkit()?;
+        let gpu = name.as_deref().unwrap_or("the GPU");
+        let text = format!(
+            "torch was built with CUDA {}, which makes code for compute capability {} to {}; {gpu} has {capability}",
+            cuda_short(&row.cuda),
+            row.min,
+            row.max
+        );
+        let confidence = if s.facts.events.is_empty() { 0.5 } else { 0.85 };
+        let rests_on = [Fact::Torch, Fact::TorchCuda, Fact::Gpu, Fact::Capability];
+        let mut cause = cause(s, ("gpu-not-covered", Component::GpuArch), confidence, text, &rests_on);
+        cause.fix.extend(fix::install(s));
+        return Some(cause);
+    };
     let named = |(name, capability): (Option<String>, _)| match name {
         Some(name) => format!("{name} has compute capability {capability}"),
         None => format!("the GPU has compute capability {capability}"),

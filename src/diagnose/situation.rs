@@ -7,7 +7,8 @@ use crate::model::capability::ComputeCapability;
 use crate::model::host::{Driver, Gpu, Host};
 use crate::model::platform::{Arch, Os, Platform};
 use crate::model::surroundings::Surrounding;
-use crate::registry::{Build, Registry};
+use crate::model::version::cuda_version;
+use crate::registry::{Build, Registry, ToolkitTargets};
 
 /// The maximum number of words of a product name, and of attempts to find it with fewer words.
 const MAX_NAME_WORDS: usize = 8;
@@ -84,7 +85,20 @@ impl<'a> Situation<'a> {
 
     /// Whether torch's own kernels have code for every GPU; `None` if unknown.
     pub fn covers(&self) -> Option<bool> {
-        self.has_code_for_all(self.build()?)
+        match self.build() {
+            Some(build) => self.has_code_for_all(build),
+            // What the toolkit cannot compile for, no build of it has.
+            None => self.beyond_toolkit().map(|_| false),
+        }
+    }
+
+    /// For a build that the registry does not have: what its CUDA compiles code for, and a GPU beyond that.
+    pub fn beyond_toolkit(&self) -> Option<(&'a ToolkitTargets, &(Option<String>, ComputeCapability))> {
+        let cuda = cuda_version(&self.facts.build_cuda()?).ok()?;
+        let same = |row: &&ToolkitTargets| (row.cuda.major, row.cuda.minor) == (cuda.major, cuda.minor);
+        let row = self.registry.toolkit_targets().iter().find(same)?;
+        let is_beyond = |gpu: &&(Option<String>, ComputeCapability)| gpu.1 < row.min || gpu.1 > row.max;
+        Some((row, self.gpus().iter().find(is_beyond)?))
     }
 
     /// The builds of other variants of torch's series, `2.9`, for the same platform.

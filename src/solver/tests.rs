@@ -122,6 +122,22 @@ fn with_the_pytorch_index() {
 }
 
 #[test]
+fn a_constraint_can_name_a_build() {
+    let of = |constraint: &str| {
+        let mut request = ask(&["torch"]);
+        request.constraints = ask(&[constraint]).requirements;
+        request
+    };
+    let h200 = host(Some(&["H200"]), Some("580.159.04"));
+    let s = solved(&h200, &of("torch==2.9.1+cu126"));
+    assert!(line(&s).starts_with("2.9.1 cu126"), "{}", line(&s));
+    let s = solved(&host(Some(&[]), None), &of("torch==2.9.1+cpu"));
+    assert!(line(&s).starts_with("2.9.1 cpu"), "{}", line(&s));
+    let c = conflict(&h200, &of("torch==2.9.1+cu111"));
+    assert!(c.reasons.iter().any(|reason| reason.text.contains("==2.9.1+cu111")), "{:?}", c.reasons);
+}
+
+#[test]
 fn an_old_driver_is_named_with_its_ways_out() {
     let c = conflict(&host(Some(&["NVIDIA A100"]), Some("470.129.06")), &only("pypi", ask(&["torch>=2.6"])));
     assert_eq!(c.headline, "no torch>=2.6 runs on driver 470.129.06");

@@ -44,6 +44,8 @@ pub struct Facts {
     pub libraries: Vec<String>,
     /// Lines that match a rule.
     pub events: Vec<Event>,
+    /// Somebody says that a run is slow or stands still.
+    pub complains: bool,
     /// Lines that report an error and match no rule: the first few and the last.
     pub unexplained: Vec<Said>,
     /// The lines that facts were read from.
@@ -160,6 +162,14 @@ impl Facts {
     /// Whether the text indicates these surroundings.
     pub fn is_in(&self, surrounding: Surrounding) -> bool {
         self.surroundings.contains(&surrounding)
+    }
+
+    /// Whether the facts show that nothing is wrong: torch is known and uses its GPU, or has neither GPU nor driver, and
+    /// nothing reports an error or a slow run.
+    pub(super) fn show_health(&self) -> bool {
+        let without_gpu = || self.gpus.is_empty() && self.driver.is_none() && self.available != Some(true);
+        let runs = self.available == Some(true) || (self.variant().as_deref() == Some(CPU) && without_gpu());
+        self.torch.is_some() && runs && self.unexplained.is_empty() && !self.complains
     }
 
     /// The facts known so far, one bit each.

@@ -98,6 +98,7 @@ impl Matcher {
         }
         texts.extend(WORDS);
         texts.extend(unexplained::WORDS);
+        texts.extend(unexplained::COMPLAINTS);
         // Lines are compared in lower case: an automaton for both cases takes several times as long to build.
         let texts = AhoCorasick::new(&texts).expect("some thousand short words");
         Matcher { texts, patterns }

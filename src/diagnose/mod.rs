@@ -82,10 +82,10 @@ pub fn judge(mut facts: Facts, around: DiagnoseContext<'_>, registry: &Registry)
     }
     let situation = Situation::new(&facts, registry, around.pytorch_index);
     let causes = causes::causes(&situation, around.findings);
-    let verdict = match (causes.is_empty(), &facts.torch) {
-        (false, _) => Verdict::Problem,
-        (true, Some(_)) if facts.unexplained.is_empty() => Verdict::Healthy,
-        (true, _) => Verdict::Unknown,
+    let verdict = match causes.is_empty() {
+        false => Verdict::Problem,
+        true if facts.show_health() => Verdict::Healthy,
+        true => Verdict::Unknown,
     };
     let is_unknown = verdict == Verdict::Unknown;
     let excluded = if is_unknown { unexplained::excluded(&situation) } else { Vec::new() };

@@ -101,6 +101,7 @@ impl<'r> Reader<'r> {
             self.facts.unexplained.truncate(MAX_UNEXPLAINED - 1);
             self.facts.unexplained.push(said);
         }
+        self.facts.complains |= unexplained::is_complaint(&lower);
         for rule in found.rules {
             let seen = self.seen.entry(rule).or_default();
             *seen += 1;

@@ -308,10 +308,10 @@ impl Registry {
                 let of_codes = file.codes.into_iter().flat_map(|family| family.rules);
                 file.error.into_iter().chain(of_codes).collect()
             });
-            ErrorRows {
-                rules: sorted([file.error, more].concat(), |r: &ErrorRule| r.id.clone()),
-                surroundings: sorted(file.surroundings, |r: &SurroundingWords| r.surrounding),
-            }
+            let mut rules = file.error;
+            rules.extend(more);
+            rules.sort_by(|a, b| a.id.cmp(&b.id));
+            ErrorRows { rules, surroundings: sorted(file.surroundings, |r: &SurroundingWords| r.surrounding) }
         })
     }
 

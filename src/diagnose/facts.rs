@@ -164,11 +164,13 @@ impl Facts {
         self.surroundings.contains(&surrounding)
     }
 
-    /// Whether the facts show that nothing is wrong: torch is known and uses its GPU, or has neither GPU nor driver, and
-    /// nothing reports an error or a slow run.
-    pub(super) fn show_health(&self) -> bool {
+    /// Whether the facts show that nothing is wrong: torch is known and uses its GPU, or is a CPU build on a machine
+    /// without GPU, or the environment was verified; and nothing reports an error or a slow run.
+    pub(super) fn show_health(&self, was_verified: bool) -> bool {
         let without_gpu = || self.gpus.is_empty() && self.driver.is_none() && self.available != Some(true);
-        let runs = self.available == Some(true) || (self.variant().as_deref() == Some(CPU) && without_gpu());
+        let runs = was_verified
+            || self.available == Some(true)
+            || (self.variant().as_deref() == Some(CPU) && without_gpu());
         self.torch.is_some() && runs && self.unexplained.is_empty() && !self.complains
     }
 

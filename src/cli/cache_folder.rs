@@ -47,7 +47,12 @@ fn check(folder: &Path) -> Result<(), &'static str> {
     if owner != rustix::process::geteuid().as_raw() && owner != 0 {
         return if is_read_only(folder) { Ok(()) } else { Err("belongs to another user") };
     }
-    if mode & 0o002 != 0 { Err("can be written by every user") } else { Ok(()) }
+    if mode & 0o002 != 0 {
+        return Err("can be written by every user");
+    }
+    // Many systems give each user a group of their own.
+    let is_own_group = metadata.gid() == rustix::process::getegid().as_raw();
+    if mode & 0o020 != 0 && !is_own_group { Err("can be written by a group") } else { Ok(()) }
 }
 
 #[cfg(not(unix))]

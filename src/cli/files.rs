@@ -33,7 +33,13 @@ pub(super) fn project_folder(flag: Option<&Path>, by_lock: bool) -> Result<PathB
     for folder in here.ancestors() {
         let Some(name) = names(folder) else { continue };
         if folder != here {
-            check_owner(&folder.join(name))?;
+            // The lock beside a manifest has a say too.
+            for name in [name, LOCK] {
+                let file = folder.join(name);
+                if fs_err::symlink_metadata(&file).is_ok() {
+                    check_owner(&file)?;
+                }
+            }
         }
         return Ok(folder.to_path_buf());
     }
@@ -44,20 +50,25 @@ pub(super) fn project_folder(flag: Option<&Path>, by_lock: bool) -> Result<PathB
 /// folder does not expect that of a stranger above it to have a say. The rule is that of git's `safe.directory`: it
 /// must belong to the user, to root, or to the user who called `sudo`.
 #[cfg(unix)]
-fn check_owner(file: &Path) -> Result<(), CliError> {
+pub(super) fn check_owner(file: &Path) -> Result<(), CliError> {
     use std::os::unix::fs::MetadataExt as _;
-    let sudo = || std::env::var("SUDO_UID").ok()?.parse::<u32>().ok();
-    let owner = fs_err::metadata(file)?.uid();
-    if owner == 0 || owner == rustix::process::geteuid().as_raw() || Some(owner) == sudo() {
+    let sudo = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse::<u32>().ok());
+    let belongs =
+        |owner: u32| owner == 0 || owner == rustix::process::geteuid().as_raw() || Some(owner) == sudo;
+    // A link and what it leads to.
+    if belongs(fs_err::symlink_metadata(file)?.uid()) && belongs(fs_err::metadata(file)?.uid()) {
         return Ok(());
     }
     let folder = file.parent().unwrap_or(file).display();
-    Err(CliError::files(format!("`{}` belongs to another user", file.display()))
-        .hint(format!("if this is the project that you mean, name it: `--project {folder}`")))
+    let hint = match file.is_dir() {
+        true => format!("if you trust it, name it: `--prefix {}`", file.display()),
+        false => format!("if this is the project that you mean, name it: `--project {folder}`"),
+    };
+    Err(CliError::files(format!("`{}` belongs to another user", file.display())).hint(hint))
 }
 
 #[cfg(not(unix))]
-fn check_owner(_file: &Path) -> Result<(), CliError> {
+pub(super) fn check_owner(_file: &Path) -> Result<(), CliError> {
     Ok(())
 }
 
@@ -66,7 +77,8 @@ pub(super) fn manifest_in(folder: &Path) -> Option<&'static str> {
     if folder.join(MANIFEST).is_file() {
         return Some(MANIFEST);
     }
-    let text = read(&folder.join(PYPROJECT)).ok()??;
+    let path = folder.join(PYPROJECT);
+    let text = path.is_file().then(|| read(&path).ok().flatten())??;
     text.contains("[tool.envlock").then_some(PYPROJECT)
 }
 
@@ -84,6 +96,14 @@ pub(super) fn read_bytes(path: &Path) -> Result<Option<Vec<u8>>, CliError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.into()),
         Ok(metadata) if metadata.len() > MAX_INPUT => return Err(too_large(path)),
+        // Opening a pipe that nobody writes to waits for ever. A shell's `<(...)` is below /dev or /proc.
+        Ok(metadata)
+            if !metadata.is_file()
+                && !metadata.is_dir()
+                && !["/dev", "/proc"].iter().any(|folder| path.starts_with(folder)) =>
+        {
+            return Err(CliError::input(format!("`{}` is not a regular file", path.display())));
+        }
         Ok(_) => {}
     }
     // A device or a pipe has no size, so the limit also applies to the bytes that are read.

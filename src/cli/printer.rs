@@ -150,7 +150,8 @@ impl Printer {
 /// A text without what a terminal obeys, other than colours and line breaks. Texts from outside are cleaned where they
 /// are read; this is the last gate, for what was forgotten.
 fn visible(text: &str) -> std::borrow::Cow<'_, str> {
-    let is_harmless = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+    let is_harmless =
+        |c: char| (!c.is_control() && !crate::model::text::is_format_control(c)) || matches!(c, '\n' | '\t');
     if text.chars().all(is_harmless) {
         return text.into();
     }
@@ -215,6 +216,7 @@ mod tests {
             ("a\u{1b}[2Jb\u{1b}[", "a[2Jb["),
             ("a\rb\u{8}c\u{9b}31m\u{85}", "abc31m"),
             ("\u{1b}", ""),
+            ("a\u{202e}b\u{200b}", "ab"),
         ] {
             assert_eq!(visible(text), shown, "{text:?}");
         }

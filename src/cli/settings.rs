@@ -265,6 +265,16 @@ pub(super) fn indexes(project: &Project, flag: Option<&str>) -> (Vec<(String, St
     (addresses, pypi)
 }
 
+/// The URLs of the manifest's indexes and the usual one of the pytorch index, whatever variables this machine sets.
+pub(super) fn usual_indexes(project: &Project) -> Vec<(String, String)> {
+    let mut addresses: Vec<(String, String)> =
+        project.manifest.as_ref().map(|manifest| manifest.indexes.clone()).unwrap_or_default();
+    if !addresses.iter().any(|(name, _)| name == "pytorch") {
+        addresses.push(("pytorch".to_owned(), PYTORCH_INDEX.to_owned()));
+    }
+    addresses
+}
+
 /// URL of the pytorch index if the manifest names none.
 pub(super) fn pytorch_index() -> String {
     std::env::var("ENVLOCK_PYTORCH_INDEX_URL").unwrap_or_else(|_| PYTORCH_INDEX.to_owned())

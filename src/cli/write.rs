@@ -21,6 +21,10 @@ const PRIVATE: u32 = 0o600;
 
 /// Writes a file atomically; a signal waits until it is written.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), CliError> {
+    if files::is_device(path) {
+        // Opening a pipe may wait for its reader: a signal ends that.
+        return write_to_device(path, text);
+    }
     uninterrupted(|| replace(path, text))
 }
 
@@ -42,7 +46,7 @@ pub(super) fn replace_private(path: &Path, text: &str) -> Result<(), CliError> {
 /// one, so that the file that is compared with the others comes last.
 pub(super) fn write_all(files: &[(PathBuf, String)]) -> Result<(), CliError> {
     uninterrupted(|| {
-        let staged: Vec<Staged> =
+        let staged: Vec<Staged<'_>> =
             files.iter().map(|(path, text)| Staged::new(path, text, SHARED)).collect::<Result<_, _>>()?;
         for (place, file) in staged.into_iter().enumerate() {
             let path = file.path.clone();
@@ -90,8 +94,10 @@ fn end_after(writing: &'static Mutex<()>) {
 fn end_after(_writing: &'static Mutex<()>) {}
 
 /// A complete file that has not got its name yet.
-struct Staged {
+struct Staged<'t> {
     path: PathBuf,
+    text: &'t str,
+    mode: u32,
     content: Content,
 }
 
@@ -103,24 +109,32 @@ enum Content {
     Named(tempfile::NamedTempFile),
 }
 
-impl Staged {
-    fn new(path: &Path, text: &str, mode: u32) -> Result<Staged, CliError> {
+impl<'t> Staged<'t> {
+    fn new(path: &Path, text: &'t str, mode: u32) -> Result<Staged<'t>, CliError> {
         if files::is_device(path) {
             return Err(CliError::files(format!("`{}` is not a regular file", path.display()))
                 .hint("move it away: envlock replaces this file as a whole"));
         }
         let folder = folder_of(path);
         remove_abandoned(folder);
+        let mode = mode_of(path).unwrap_or(mode);
         let content = Content::new(folder, text, mode).map_err(|error| failed(path, &error))?;
-        Ok(Staged { path: path.to_owned(), content })
+        Ok(Staged { path: path.to_owned(), text, mode, content })
     }
 
     fn publish(self) -> std::io::Result<()> {
-        match self.content {
+        let named = match self.content {
             #[cfg(target_os = "linux")]
-            Content::Unnamed(file) => name_it(&file, &self.path),
-            Content::Named(file) => file.persist(&self.path).map(drop).map_err(|error| error.error),
-        }
+            Content::Unnamed(file) => match name_it(&file, &self.path) {
+                // Without /proc, a file without a name cannot get one.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                    Content::named(folder_of(&self.path), self.text, self.mode)?
+                }
+                result => return result,
+            },
+            Content::Named(file) => file,
+        };
+        named.persist(&self.path).map(drop).map_err(|error| error.error)
     }
 }
 
@@ -137,6 +151,10 @@ impl Content {
                 return Ok(Content::Unnamed(file));
             }
         }
+        Content::named(folder, text, mode).map(Content::Named)
+    }
+
+    fn named(folder: &Path, text: &str, mode: u32) -> std::io::Result<tempfile::NamedTempFile> {
         let mut builder = tempfile::Builder::new();
         builder.prefix(TEMPORARY.0).suffix(TEMPORARY.1);
         #[cfg(unix)]
@@ -148,7 +166,7 @@ impl Content {
         let mut file = builder.tempfile_in(folder)?;
         file.write_all(text.as_bytes())?;
         file.as_file().sync_all()?;
-        Ok(Content::Named(file))
+        Ok(file)
     }
 }
 
@@ -157,13 +175,34 @@ impl Content {
 fn name_it(file: &fs_err::File, path: &Path) -> std::io::Result<()> {
     use std::os::fd::AsRawFd as _;
     let open = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let name = format!("{}{:x}{}", TEMPORARY.0, std::process::id(), TEMPORARY.1);
-    let temporary = folder_of(path).join(name);
     let flags = rustix::fs::AtFlags::SYMLINK_FOLLOW;
-    rustix::fs::linkat(rustix::fs::CWD, open, rustix::fs::CWD, &temporary, flags)?;
+    // Process ids repeat in containers, and another user may have taken a name.
+    let nanoseconds = || std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |now| now.subsec_nanos());
+    let mut attempts = 0;
+    let temporary = loop {
+        let name = format!("{}{:x}-{:x}{}", TEMPORARY.0, std::process::id(), nanoseconds(), TEMPORARY.1);
+        let temporary = folder_of(path).join(name);
+        match rustix::fs::linkat(rustix::fs::CWD, open.as_str(), rustix::fs::CWD, &temporary, flags) {
+            Ok(()) => break temporary,
+            Err(rustix::io::Errno::EXIST) if attempts < 16 => attempts += 1,
+            Err(error) => return Err(error.into()),
+        }
+    };
     fs_err::rename(&temporary, path).inspect_err(|_| {
         let _ = fs_err::remove_file(&temporary);
     })
+}
+
+/// The mode of a file that is there: who made a lock private keeps it private.
+fn mode_of(path: &Path) -> Option<u32> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let metadata = fs_err::symlink_metadata(path).ok()?;
+        metadata.is_file().then(|| metadata.permissions().mode() & 0o777)
+    }
+    #[cfg(not(unix))]
+    None
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -186,7 +225,9 @@ fn remove_abandoned(folder: &Path) {
 /// Writes to a terminal, a pipe or a device that the user named. A link elsewhere that leads to one is refused.
 fn write_to_device(path: &Path, text: &str) -> Result<(), CliError> {
     let is_link = fs_err::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
-    if is_link && !["/dev", "/proc"].iter().any(|folder| path.starts_with(folder)) {
+    let is_of_system =
+        ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder)) && !path.starts_with("/dev/shm");
+    if is_link && !is_of_system {
         return Err(CliError::files(format!("`{}` is a link to a device or a pipe", path.display()))
             .hint("name the device itself, or remove the link"));
     }

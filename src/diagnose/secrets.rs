@@ -2,7 +2,10 @@
 
 /// How a token begins, and how many characters follow at least. The forms are those that the services publish for secret
 /// scanning.
-const TOKENS: [(&str, usize); 25] = [
+const TOKENS: [(&str, usize); 28] = [
+    ("r8_", 20),
+    ("dop_v1_", 20),
+    ("tskey-", 16),
     ("hf_", 20),
     ("ghp_", 20),
     ("gho_", 20),
@@ -31,10 +34,23 @@ const TOKENS: [(&str, usize); 25] = [
 ];
 
 /// Headers and words after which everything is secret.
-const REST: [&str; 4] = ["authorization", "cookie:", "private key", "bearer "];
+const REST: [&str; 9] = [
+    "authorization",
+    "cookie:",
+    "cookie=",
+    "private key",
+    "bearer ",
+    "hooks.slack.com/",
+    "api/webhooks/",
+    "sshpass ",
+    "wandb login ",
+];
 
 /// Parameters of a URL that are secret.
-const PARAMETERS: [&str; 12] = [
+const PARAMETERS: [&str; 15] = [
+    "client_secret",
+    "private_token",
+    "x-goog-signature",
     "token",
     "access_token",
     "refresh_token",
@@ -61,19 +77,39 @@ pub(super) fn masked(text: &str) -> String {
         _ => out,
     };
     let mut hide_next = false;
+    let mut named_before = false;
+    let mut open_quote = None;
     let words = out.split(' ').map(|word| {
-        if std::mem::take(&mut hide_next) && !word.is_empty() {
+        // `password="two words"`
+        if let Some(quote) = open_quote {
+            if word.contains(quote) {
+                open_quote = None;
+            }
             return MASK.to_owned();
         }
+        if std::mem::take(&mut hide_next) && !word.is_empty() {
+            // `password => abc`
+            hide_next = matches!(word, "=" | ":" | "=>" | ":=");
+            return if hide_next { word.to_owned() } else { MASK.to_owned() };
+        }
+        // `password = abc`
+        if std::mem::take(&mut named_before) && matches!(word, "=" | ":" | "=>" | ":=") {
+            hide_next = true;
+            return word.to_owned();
+        }
         let Some(at) = word.find(['=', ':']) else {
-            // `--token abc`, `login me password abc` of netrc
-            hide_next = (word.starts_with('-') && names_secret(word)) || word == "password";
+            // `--token abc`, `login me password abc` of netrc, `curl -u me:abc`
+            let is_option = word.starts_with('-') && (names_secret(word) || matches!(word, "-u" | "--user"));
+            hide_next = is_option || word == "password";
+            named_before = !hide_next && names_secret(word);
             return tokens_masked(word);
         };
         let (name, value) = word.split_at(at);
         if names_secret(name) {
             // `"api_key": "abc"` has its value in the next word.
             hide_next = value[1..].trim_matches(['"', '\'']).is_empty();
+            open_quote = value[1..].chars().next().filter(|c| matches!(c, '"' | '\''));
+            open_quote = open_quote.filter(|quote| value[1..].matches(*quote).count() == 1);
             return format!("{name}{}{MASK}", &value[..1]);
         }
         tokens_masked(&parameters_masked(&login_masked(word)))
@@ -84,7 +120,21 @@ pub(super) fn masked(text: &str) -> String {
 /// Whether a name is that of a secret.
 fn names_secret(name: &str) -> bool {
     let name = name.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_ascii_lowercase().replace('-', "_");
-    let ends = ["token", "password", "passwd", "secret", "apikey", "_key", "credential", "credentials"];
+    let ends = [
+        "token",
+        "password",
+        "passwd",
+        "passphrase",
+        "secret",
+        "apikey",
+        "accountkey",
+        "_key",
+        "_pass",
+        "pwd",
+        "sessionid",
+        "credential",
+        "credentials",
+    ];
     ends.iter().any(|end| name.ends_with(end))
 }
 
@@ -104,9 +154,10 @@ fn login_masked(word: &str) -> String {
 /// The values of secret parameters in a URL.
 fn parameters_masked(word: &str) -> String {
     let mut out = String::with_capacity(word.len());
-    for (place, part) in word.split_inclusive(['?', '&']).enumerate() {
+    for (place, part) in word.split_inclusive(['?', '&', '#', ';']).enumerate() {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
-        let is_secret = place > 0 && PARAMETERS.contains(&name.to_ascii_lowercase().as_str());
+        let is_secret =
+            place > 0 && (PARAMETERS.contains(&name.to_ascii_lowercase().as_str()) || names_secret(name));
         let end =
             value.find(|c: char| !is_token(c) && !matches!(c, '%' | '/' | '+' | '=')).unwrap_or(value.len());
         if is_secret && end > 0 {
@@ -189,6 +240,17 @@ mod tests {
             format!("\"password\": \"{long}\""),
             format!("machine host login me password {long}"),
             format!("WANDB_API_KEY={long}"),
+            format!("password = {long}"),
+            format!("password => {long}"),
+            format!("aws_secret_access_key = {long}"),
+            format!("password=\"my {long}\" next"),
+            format!("REDIS_PASS={long}"),
+            format!("curl -u me:{long} https://host"),
+            format!("https://host/x#access_token={long}"),
+            format!("https://host/x?client_secret={long}&amp;token={long}"),
+            format!("DefaultEndpointsProtocol=https;AccountKey={long}=="),
+            format!("r8_{long}"),
+            format!("Cookie={long}"),
         ];
         for text in &secrets {
             let shown = masked(text);

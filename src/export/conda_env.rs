@@ -101,19 +101,11 @@ pub fn environment_name(name: &str) -> String {
     }
 }
 
-/// Whether two environment files install the same: their names, comments and addresses of indexes may differ, because
-/// those come from the machine that wrote them.
+/// Whether two environment files install the same: their names and the lines that are comments may differ.
 pub fn same_environment(a: &str, b: &str) -> bool {
-    fn installs(text: &str) -> impl Iterator<Item = String> {
+    fn installs(text: &str) -> impl Iterator<Item = &str> {
         let lines = text.lines().map(str::trim_end).filter(|line| !line.trim_start().starts_with('#'));
-        let lines = lines.filter(|line| !line.starts_with("name:") && !line.contains("- --extra-index-url "));
-        lines.map(|line| {
-            let words = line.split(' ').map(|word| match word.contains("://") {
-                true => word.rsplit('/').next().unwrap_or(word),
-                false => word,
-            });
-            words.collect::<Vec<_>>().join(" ")
-        })
+        lines.filter(|line| !line.starts_with("name:"))
     }
     installs(a).eq(installs(b))
 }
@@ -123,12 +115,14 @@ mod tests {
     use super::{environment_name, same_environment};
 
     #[test]
-    fn names_comments_and_addresses_do_not_count() {
+    fn names_and_comments_do_not_count() {
         let text = "# by envlock\nname: a\ndependencies:\n  - pip:\n      - --extra-index-url https://x/simple\n      \
                     - t @ https://x/whl/t-1.whl --hash=sha256:00\n      - n==1\n";
         for (from, to, same) in [
             ("name: a", "name: b", true),
-            ("https://x/", "https://mirror/y/", true),
+            ("https://x/", "https://mirror/y/", false),
+            ("n==1", "n==1 # - --extra-index-url x", false),
+            ("      - n==1", "      - evil==6.6 # - --extra-index-url x\n      - n==1", false),
             ("# by envlock", "# by envlock 2", true),
             ("t-1.whl", "t-2.whl", false),
             ("sha256:00", "sha256:01", false),

@@ -447,7 +447,8 @@ async fn fetch_metadata(
         },
     };
     let digest = hex::encode(Sha256::digest(&body));
-    let text = String::from_utf8_lossy(&body);
+    // A login in a requirement goes no further.
+    let text = crate::model::text::without_logins(&String::from_utf8_lossy(&body));
     Ok(match CoreMetadata::parse(&text, digest.clone()) {
         Ok(metadata) => {
             client.cache.store_metadata(&identity(index, file), &digest, &text);

@@ -28,8 +28,8 @@ pub(super) struct Credentials {
     indexes: Vec<(url::Origin, Login)>,
     /// The hosts of configured indexes, which netrc's `default` entry is for.
     hosts: Vec<String>,
-    /// Whether an index is read without TLS; else no login of netrc is sent without it.
-    plain: bool,
+    /// The hosts of indexes that are read without TLS: to no other a login of netrc is sent without it.
+    plain: Vec<String>,
     entries: OnceLock<Vec<(Option<String>, Login)>>,
 }
 
@@ -40,13 +40,17 @@ impl Credentials {
             netrc,
             indexes: urls.iter().filter_map(|url| Some((url.origin(), own_login(url)?))).collect(),
             hosts: urls.iter().filter_map(|url| url.host_str().map(str::to_owned)).collect(),
-            plain: urls.iter().any(|url| url.scheme() == "http"),
+            plain: urls
+                .iter()
+                .filter(|url| url.scheme() == "http")
+                .filter_map(|url| url.host_str().map(str::to_owned))
+                .collect(),
             entries: OnceLock::new(),
         }
     }
 
     /// The login for a URL: in the URL itself, else of an index with the same origin, else from netrc. netrc names hosts
-    /// alone, so that its logins are not sent without TLS where every index has it.
+    /// alone, so that its logins are sent without TLS only to indexes that have none.
     pub fn login(&self, url: &Url) -> Option<Login> {
         if let Some(login) = own_login(url) {
             return Some(login);
@@ -55,7 +59,7 @@ impl Credentials {
             return Some(login.clone());
         }
         let host = url.host_str()?;
-        if url.scheme() == "http" && !self.plain {
+        if url.scheme() == "http" && !self.plain.iter().any(|index| index == host) {
             return None;
         }
         let entries = self.entries.get_or_init(|| {
@@ -152,7 +156,8 @@ mod tests {
             (https, "https://files.example/a.whl", Some("me")),
             (https, "http://files.example/a.whl", None),
             (https, "https://elsewhere.example/a.whl", None),
-            ("http://index.example/simple", "http://files.example/a.whl", Some("me")),
+            ("http://index.example/simple", "http://files.example/a.whl", None),
+            ("http://files.example/simple", "http://files.example/a.whl", Some("me")),
         ] {
             assert_eq!(user(index, url).as_deref(), expected, "{url} of {index}");
         }

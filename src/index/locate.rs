@@ -60,7 +60,9 @@ pub fn pypi(places: &Places<'_>, variable: &dyn Fn(&str) -> Option<String>) -> O
         return Some(located(&url, OWN_VARIABLE));
     }
     if let Some(url) = places.manifest {
-        let differs = |name: &&str| set(name).is_some_and(|other| other.trim() != url.trim());
+        let plain =
+            |url: &str| url.trim().split('#').next().unwrap_or_default().trim_end_matches('/').to_owned();
+        let differs = |name: &&str| set(name).is_some_and(|other| plain(&other) != plain(url));
         let overruled = VARIABLES.into_iter().filter(differs).collect();
         return Some(Located { overruled, ..located(url, "envlock.toml") });
     }

@@ -67,7 +67,7 @@ impl CoreMetadata {
         let mut extras: Vec<ExtraName> = Vec::new();
         let mut requires_python = None;
         let mut in_requires = false;
-        for line in text.lines() {
+        for line in text.trim_start_matches('\u{feff}').lines() {
             if line.is_empty() {
                 break;
             }

@@ -24,7 +24,7 @@ pub fn is_line(text: &str) -> bool {
 }
 
 /// Invisible characters that reorder or hide text (bidirectional overrides, zero-width marks).
-fn is_format_control(c: char) -> bool {
+pub fn is_format_control(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 

@@ -50,7 +50,11 @@ pub fn probe(around: &Surroundings<'_>) -> Host {
     }
     let in_proc = procfs::gpus(around);
     let on_bus = procfs::pci_gpus(around);
-    let is_silent = host.driver.is_none() || [&host.gpus, &in_proc, &on_bus].into_iter().all(Option::is_none);
+    // nvidia-smi runs without `LD_LIBRARY_PATH`.
+    let is_refused = !trusted::nvml_is_trusted(around);
+    let is_silent = is_refused
+        || host.driver.is_none()
+        || [&host.gpus, &in_proc, &on_bus].into_iter().all(Option::is_none);
     if is_silent {
         match nvidia_smi::look(around) {
             Ok(found) => take(&mut host, found),

@@ -19,10 +19,6 @@ const PROGRAMS: [&str; 6] = [
     "/usr/local/nvidia/bin",
 ];
 
-/// The libraries that NVML loads. One of these in a folder of `LD_LIBRARY_PATH` would be loaded with it.
-const LOADED_WITH_NVML: [&str; 6] =
-    ["libnvidia-ml.so.1", "libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1"];
-
 /// Whether a file and every folder above it belong to root and cannot be changed by others, along the path as written
 /// and where its links lead. A folder in which everybody may create files (`/tmp`) passes if it has the sticky bit:
 /// what stands in it still belongs to root.
@@ -30,18 +26,28 @@ const LOADED_WITH_NVML: [&str; 6] =
 pub(super) fn is_trusted(around: &Surroundings<'_>, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     // A made-up root belongs to whoever made it up.
+    let overflow = is_overflow_root().then_some(OVERFLOW_UID);
     let own = (around.root != Path::new("/")).then(|| rustix::process::geteuid().as_raw());
     let is_safe = |place: &Path| {
         let Ok(metadata) = fs_err::symlink_metadata(place) else { return false };
         let (uid, mode) = (metadata.uid(), metadata.mode());
         let is_sticky_folder = metadata.is_dir() && mode & 0o1000 != 0;
-        let belongs = uid == 0 || uid == OVERFLOW_UID || Some(uid) == own;
+        let belongs = uid == 0 || Some(uid) == overflow || Some(uid) == own;
         // A link has no mode of its own.
         belongs && (metadata.is_symlink() || mode & 0o022 == 0 || is_sticky_folder)
     };
     let Ok(written) = std::path::absolute(path) else { return false };
     let Ok(real) = fs_err::canonicalize(path) else { return false };
     written.ancestors().all(is_safe) && real.ancestors().all(is_safe)
+}
+
+/// Whether files of the host's root appear as the overflow user's: in a user namespace that does not map all users.
+/// Elsewhere that user is `nobody`.
+#[cfg(unix)]
+fn is_overflow_root() -> bool {
+    let Ok(map) = fs_err::read_to_string("/proc/self/uid_map") else { return false };
+    let all = u32::MAX.to_string();
+    !map.lines().any(|line| line.split_whitespace().eq(["0", "0", all.as_str()]))
 }
 
 #[cfg(not(unix))]
@@ -57,16 +63,23 @@ pub(super) fn program(around: &Surroundings<'_>, name: &str) -> Option<PathBuf> 
     folders.map(|folder| folder.join(name)).find(|file| file.is_file() && is_trusted(around, file))
 }
 
-/// Whether loading NVML by its name loads only trusted libraries.
+/// Whether loading NVML by its name loads only trusted libraries: every folder of `LD_LIBRARY_PATH` is trusted or absent.
+/// The loader also looks in subfolders and expands `$LIB`, and NVML has dependencies, so that the files in a folder do
+/// not tell.
 pub(super) fn nvml_is_trusted(around: &Surroundings<'_>) -> bool {
-    let path = (around.variable)("LD_LIBRARY_PATH").unwrap_or_default();
+    let path = match (around.variable)("LD_LIBRARY_PATH") {
+        Some(path) => path,
+        // Set, but not UTF-8.
+        None if std::env::var_os("LD_LIBRARY_PATH").is_some_and(|raw| raw.to_str().is_none()) => {
+            return false;
+        }
+        None => return true,
+    };
     // The loader also splits at `;`, and an empty entry is the current folder.
     path.split([':', ';']).filter(|_| !path.is_empty()).all(|folder| {
-        let folder = Path::new(if folder.is_empty() { "." } else { folder });
-        LOADED_WITH_NVML
-            .iter()
-            .map(|name| folder.join(name))
-            .all(|file| fs_err::symlink_metadata(&file).is_err() || is_trusted(around, &file))
+        let is_plain = folder.starts_with('/') && !folder.contains('$');
+        let folder = Path::new(folder);
+        is_plain && (fs_err::symlink_metadata(folder).is_err() || is_trusted(around, folder))
     })
 }
 
@@ -92,7 +105,7 @@ mod tests {
         let here = Surroundings { root: dir.path().to_owned(), variable: &variable };
         assert!(is_trusted(&here, &program), "{}", program.display());
         assert_eq!(super::program(&here, "nvidia-smi").as_deref(), Some(program.as_path()));
-        assert!(nvml_is_trusted(&here), "no library of NVML's is here");
+        assert!(nvml_is_trusted(&here), "the folder belongs to who made up the root");
         // A link to a trusted file, in a folder that others may write to.
         let open = dir.path().join("open");
         fs_err::create_dir(&open).unwrap();
@@ -104,8 +117,14 @@ mod tests {
         mode(&bin, 0o775);
         assert!(!is_trusted(&here, &program), "others may replace it");
         assert!(super::program(&here, "nvidia-smi").is_none());
-        fs_err::write(bin.join("libdl.so.2"), "").unwrap();
-        assert!(!nvml_is_trusted(&here), "a planted libdl would be loaded with it");
+        assert!(!nvml_is_trusted(&here), "a planted library would be loaded with it");
+        for odd in ["relative", "/usr/$LIB", "/usr/lib:"] {
+            let variable = |name: &str| (name == "LD_LIBRARY_PATH").then(|| odd.to_owned());
+            assert!(
+                !nvml_is_trusted(&Surroundings { root: dir.path().to_owned(), variable: &variable }),
+                "{odd}"
+            );
+        }
         mode(&bin, 0o755);
         mode(&program, 0o775);
         assert!(!is_trusted(&here, &program), "others may change it");

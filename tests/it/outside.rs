@@ -172,6 +172,22 @@ fn files_that_belong_together_are_compared() {
     );
     context.run(&["resolve"]).expect(0);
     context.run(&["resolve", "--locked"]).expect(0);
+    // What a line is made of counts as a whole.
+    let honest = context.read("environment.yml");
+    for (from, to) in [
+        ("- conda-forge", "- http://evil.example/conda-forge"),
+        ("      - demo==1.0", "      - evil==6.6 # - --extra-index-url x\n      - demo==1.0"),
+        ("      - demo==1.0", "      - --extra-index-url http://evil.example/simple\n      - demo==1.0"),
+        ("      - demo==1.0", "      - demo==6.6"),
+    ] {
+        assert!(honest.contains(from), "{honest}");
+        context.write("environment.yml", &format!("\n{}", honest.replacen(from, to, 1)));
+        context.run(&["resolve", "--locked"]).expect(1);
+    }
+    context.write("environment.yml", "dependencies: [evil]\n");
+    let run = context.run(&["resolve", "--locked"]).expect(0);
+    assert!(run.flat().contains("was not written by envlock"), "{}", run.shown());
+    context.write("environment.yml", &honest);
     // Another name and a comment are no difference, and a project may commit the lock alone.
     let text = context.read("environment.yml");
     context.write("environment.yml", &text.replacen("name: x", "name: y", 1));
@@ -184,6 +200,40 @@ fn files_that_belong_together_are_compared() {
     symlink("/dev/null", context.project().join("environment.yml")).unwrap();
     let run = context.run(&["add", "other==2.0"]).expect(2);
     assert!(run.stderr.contains("is not a regular file"), "{}", run.shown());
+    // Neither is a pipe, and nothing waits for it.
+    std::fs::remove_file(context.project().join("environment.yml")).unwrap();
+    for name in ["environment.yml", "envlock.lock"] {
+        let _ = std::fs::remove_file(context.project().join(name));
+        let made = std::process::Command::new("mkfifo").arg(context.project().join(name)).status().unwrap();
+        assert!(made.success());
+        let run = context.run(&["add", "other==2.0"]).expect(2);
+        assert!(run.stderr.contains("is not a regular file"), "{}", run.shown());
+        std::fs::remove_file(context.project().join(name)).unwrap();
+    }
+}
+
+#[test]
+fn a_manifest_that_changes_while_it_is_resolved_is_not_overwritten() {
+    let pause = |path: &str, stream: &mut TcpStream| {
+        std::thread::sleep(Duration::from_millis(400));
+        answer_with(path, stream, &[])
+    };
+    let mut context = TestContext::new();
+    context.set("ENVLOCK_INDEX_URL", &server(pause));
+    context.set("ENVLOCK_HTTP_TIMEOUT", "30");
+    let text = "[project]\nname = \"x\"\ndependencies = []\n";
+    context.write("envlock.toml", text);
+    let mut command = context.command();
+    command.args(["add", "demo", "--gpu", "none", "--python", "3.12"]);
+    let child =
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let edited = format!("# mine\n{text}");
+    context.write("envlock.toml", &edited);
+    let run = context.finish(child.wait_with_output().unwrap()).expect(2);
+    assert!(run.flat().contains("was changed while the packages were resolved"), "{}", run.shown());
+    assert_eq!(context.read("envlock.toml"), edited);
+    assert!(!context.exists("envlock.lock"));
 }
 
 #[test]

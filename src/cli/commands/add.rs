@@ -7,6 +7,8 @@ use crate::cli::error::CliError;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::{files, manifest};
+
+use super::resolve::NewManifest;
 use crate::model::request::{Origin, UserRequirement};
 
 pub(super) fn add(global: &GlobalArgs, args: &AddArgs, printer: &Printer) -> Result<u8, CliError> {
@@ -61,7 +63,14 @@ fn edit(
     let after = document.to_string();
     let project = Project::with_manifest(folder, name, &after)?;
     // The manifest is written together with the lock, after a successful solve.
-    super::resolve::run_in(global, &project, &[], &args.solve, Some((path, after)), printer)
+    super::resolve::run_in(
+        global,
+        &project,
+        &[],
+        &args.solve,
+        Some(NewManifest { path, before, after }),
+        printer,
+    )
 }
 
 /// The table `[stack]`, in a pyproject.toml `[tool.envlock.stack]`.

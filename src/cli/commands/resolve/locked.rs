@@ -67,7 +67,9 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
 /// a project may commit the lock alone.
 fn other_environments(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>, CliError> {
     let (project, args) = (check.project, check.args);
-    let (addresses, _) = settings::indexes(project, args.index_url.as_deref());
+    // The file may have been written on a machine with a mirror, or on one without.
+    let (own, _) = settings::indexes(project, args.index_url.as_deref());
+    let usual = settings::usual_indexes(project);
     let mut out = Vec::new();
     for (place, target) in lock.targets.iter().enumerate().filter(|(_, target)| target.level == Level::Full) {
         let file = lock::environment_file(place == 0, &target.name);
@@ -75,11 +77,18 @@ fn other_environments(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>,
             check.printer.note(&format!("`{file}` is not there; `envlock resolve` writes it"));
             continue;
         };
-        if !text.starts_with(export::ENVIRONMENT_MARK) {
+        if !text.contains(export::ENVIRONMENT_MARK) {
+            check
+                .printer
+                .note(&format!("`{file}` was not written by envlock: it is not compared with the lock"));
             continue;
         }
         let name = lock::environment_name(project, lock, target);
-        if !export::same_environment(&text, &export::conda_environment(target, &name, &addresses)?) {
+        let is_same = |addresses: &[(String, String)]| {
+            let expected = export::conda_environment(target, &name, addresses);
+            expected.is_ok_and(|expected| export::same_environment(&text, &expected))
+        };
+        if !is_same(&own) && !is_same(&usual) {
             out.push(format!("`{file}` is not the environment that the lock gives"));
         }
     }

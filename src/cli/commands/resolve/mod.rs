@@ -37,13 +37,23 @@ pub(super) fn run(
     run_in(global, &project, packages, args, None, printer)
 }
 
-/// Resolves a project. `manifest`: path and text of the envlock.toml to write if there is a solution.
+/// A manifest to write if there is a solution.
+pub(super) struct NewManifest {
+    /// Its path.
+    pub path: PathBuf,
+    /// The text that was read and changed.
+    pub before: String,
+    /// The text to write.
+    pub after: String,
+}
+
+/// Resolves a project.
 pub(super) fn run_in(
     global: &GlobalArgs,
     project: &Project,
     packages: &[String],
     args: &SolveArgs,
-    manifest: Option<(PathBuf, String)>,
+    manifest: Option<NewManifest>,
     printer: &Printer,
 ) -> Result<u8, CliError> {
     let start = Instant::now();
@@ -252,7 +262,7 @@ fn write(
     project: &Project,
     lock: &Lockfile,
     environments: &[String],
-    manifest: Option<(PathBuf, String)>,
+    manifest: Option<NewManifest>,
     args: &SolveArgs,
 ) -> Result<Vec<String>, CliError> {
     let there = files::read(&project.folder.join(files::LOCK)).ok().flatten();
@@ -269,7 +279,15 @@ fn write(
     texts.push((files::LOCK.to_owned(), lock_text));
     let ours = texts.into_iter().map(|(name, text)| (project.folder.join(name), text));
     // An unchanged file is not rewritten, because build tools compare modification times.
+    if let Some(manifest) = &manifest
+        && files::read(&manifest.path)?.as_deref() != Some(manifest.before.as_str())
+    {
+        let name = manifest.path.display();
+        return Err(CliError::files(format!("`{name}` was changed while the packages were resolved"))
+            .hint("nothing was changed; run the command again"));
+    }
     let changed: Vec<_> = manifest
+        .map(|manifest| (manifest.path, manifest.after))
         .into_iter()
         .chain(ours)
         .filter(|(path, text)| files::read(path).ok().flatten().as_deref() != Some(text.as_str()))

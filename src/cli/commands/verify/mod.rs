@@ -121,7 +121,7 @@ impl Judged {
 /// When none is named, active or beside the lock.
 pub(super) fn environment(named: Option<&Path>, global: &GlobalArgs) -> Result<Environment, CliError> {
     let folder = files::project_folder(global.project.as_deref(), true)?;
-    Environment::choose(named, &folder, &|name| std::env::var(name).ok()).map_err(|none| {
+    let chosen = Environment::choose(named, &folder, &|name| std::env::var(name).ok()).map_err(|none| {
         let hint = match &none {
             NoEnvironment::None => "name one with `--prefix DIR`, or activate it first".to_owned(),
             NoEnvironment::CondaBase(base) => {
@@ -129,7 +129,12 @@ pub(super) fn environment(named: Option<&Path>, global: &GlobalArgs) -> Result<E
             }
         };
         CliError::new(Failure::Environment, none.to_string()).hint(hint)
-    })
+    })?;
+    if !chosen.is_explicit() {
+        // Its Python may be run: nobody else may have put it there.
+        files::check_owner(&chosen.prefix)?;
+    }
+    Ok(chosen)
 }
 
 /// An environment variable. Invalid UTF-8 is replaced, so that the other entries of a path list stay usable.

@@ -54,6 +54,8 @@ surroundings! {
     Jax = "jax",
     /// A package of the user site (`~/.local`) is used.
     UserSite = "user-site",
+    /// `CUDA_VISIBLE_DEVICES` is set.
+    VisibleDevices = "visible-devices",
 }
 
 impl fmt::Display for Surrounding {

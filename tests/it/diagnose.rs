@@ -239,6 +239,20 @@ fn each_rule_knows_its_line_and_mechanics_need_none() {
 }
 
 #[test]
+fn harmless_lines_have_no_cause() {
+    let context = TestContext::new().with_shipped_registry();
+    let text = "install libdrm-nouveau2:amd64 <none> 2.4.114\nENV NVIDIA_VISIBLE_DEVICES=all\n\
+        CUDA_VISIBLE_DEVICES=0,1 python train.py\nNCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE\n\
+        cl.exe /c /nologo /O2 foo.cpp\nexport CUDA_PATH=/usr/local/cuda\nRequires-Python: >=3.10\n\
+        with driver >= 575; glibc >= 2.28; linux-x86_64\ng++ -L/usr/local/cuda/lib64/stubs -lcuda foo.o\n\
+        Singularity> python train.py\n-- Found CUDA: /usr/local/cuda (found version \\\"12.4\\\")\n\
+        verify: undefined symbols, libraries for another processor\nepoch 3 step 126 error 0.126\n\
+        Successfully installed torch-2.9.1 nvidia-cudnn-cu12-9.10.2.21\n";
+    let json = diagnose(&context, text, &["--json"]).expect(3).json();
+    assert_eq!(json["causes"], serde_json::json!([]), "{json:#}");
+}
+
+#[test]
 fn an_unknown_error_is_not_healthy() {
     let context = TestContext::new().with_shipped_registry();
     let dump = "PyTorch version: 2.9.1+cu128\nIs CUDA available: True\nNvidia driver version: 580.65.06\n\

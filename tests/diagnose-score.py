@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Scores `envlock diagnose` on a folder of real cases: plain, and leaving one theme out.
 
-usage: tests/diagnose-score.py [--cases DIR] [--envlock PATH] [--registry DIR]
+usage: tests/diagnose-score.py --cases DIR [--envlock PATH] [--registry DIR]
 
 A rule that was learned from public threads names them in `from`. For the second figure, each theme's cases are diagnosed
 without the rules whose `from` lies wholly in that theme: what remains is derived from definitions or learned elsewhere.
@@ -43,7 +43,7 @@ def without(registry, target, sources):
 def main():
     root = pathlib.Path(__file__).resolve().parent.parent
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--cases", type=pathlib.Path, default=root.parent / "shared" / "cases")
+    parser.add_argument("--cases", type=pathlib.Path, required=True)
     parser.add_argument("--envlock", default=str(root / "target" / "release" / "envlock"))
     parser.add_argument("--registry", type=pathlib.Path, default=root / "registry")
     args = parser.parse_args()

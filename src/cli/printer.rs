@@ -66,7 +66,7 @@ impl Printer {
         self.raw(&format!("{text}\n"));
     }
 
-    /// Prints text of the result without a line break at its end.
+    /// Prints text of the result and adds no line break.
     pub fn raw(&self, text: &str) {
         let mut out = std::io::stdout().lock();
         let written = out.write_all(visible(text).as_bytes()).and_then(|()| out.flush());

@@ -46,6 +46,9 @@ pub(super) fn replace_private(path: &Path, text: &str) -> Result<(), CliError> {
 /// one, so that the file that is compared with the others comes last.
 pub(super) fn write_all(files: &[(PathBuf, String)]) -> Result<(), CliError> {
     uninterrupted(|| {
+        if let Some((path, _)) = files.first() {
+            remove_abandoned(folder_of(path));
+        }
         let staged: Vec<Staged<'_>> =
             files.iter().map(|(path, text)| Staged::new(path, text, SHARED)).collect::<Result<_, _>>()?;
         for (place, file) in staged.into_iter().enumerate() {
@@ -98,15 +101,8 @@ struct Staged<'t> {
     path: PathBuf,
     text: &'t str,
     mode: u32,
-    content: Content,
-}
-
-enum Content {
-    /// A file without a name: it disappears with the process.
-    #[cfg(target_os = "linux")]
-    Unnamed(fs_err::File),
-    /// Where the file system has no such files.
-    Named(tempfile::NamedTempFile),
+    /// The file, without a name: it disappears with the process. `None` where the file system has no such files.
+    unnamed: Option<fs_err::File>,
 }
 
 impl<'t> Staged<'t> {
@@ -115,85 +111,61 @@ impl<'t> Staged<'t> {
             return Err(CliError::files(format!("`{}` is not a regular file", path.display()))
                 .hint("move it away: envlock replaces this file as a whole"));
         }
-        let folder = folder_of(path);
-        remove_abandoned(folder);
-        let mode = mode_of(path).unwrap_or(mode);
-        let content = Content::new(folder, text, mode).map_err(|error| failed(path, &error))?;
-        Ok(Staged { path: path.to_owned(), text, mode, content })
+        let mode = mode_of(path).map_or(mode, |there| there & mode);
+        let unnamed = unnamed(folder_of(path), text, mode).map_err(|error| failed(path, &error))?;
+        Ok(Staged { path: path.to_owned(), text, mode, unnamed })
     }
 
+    /// Gives the file its name. Neither a link nor a new file can replace another atomically, so it gets a temporary
+    /// name first.
     fn publish(self) -> std::io::Result<()> {
-        let named = match self.content {
-            #[cfg(target_os = "linux")]
-            Content::Unnamed(file) => match name_it(&file, &self.path) {
-                // Without /proc, a file without a name cannot get one.
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                    Content::named(folder_of(&self.path), self.text, self.mode)?
-                }
-                result => return result,
-            },
-            Content::Named(file) => file,
-        };
-        named.persist(&self.path).map(drop).map_err(|error| error.error)
-    }
-}
-
-impl Content {
-    fn new(folder: &Path, text: &str, mode: u32) -> std::io::Result<Content> {
-        #[cfg(target_os = "linux")]
-        {
-            use fs_err::os::unix::fs::OpenOptionsExt as _;
-            let mut options = fs_err::OpenOptions::new();
-            let opened = options.write(true).mode(mode).custom_flags(libc::O_TMPFILE).open(folder);
-            if let Ok(mut file) = opened {
-                file.write_all(text.as_bytes())?;
-                file.sync_all()?;
-                return Ok(Content::Unnamed(file));
-            }
-        }
-        Content::named(folder, text, mode).map(Content::Named)
-    }
-
-    fn named(folder: &Path, text: &str, mode: u32) -> std::io::Result<tempfile::NamedTempFile> {
         let mut builder = tempfile::Builder::new();
         builder.prefix(TEMPORARY.0).suffix(TEMPORARY.1);
+        let folder = folder_of(&self.path);
+        #[cfg(target_os = "linux")]
+        if let Some(file) = &self.unnamed {
+            use std::os::fd::AsRawFd as _;
+            let open = format!("/proc/self/fd/{}", file.as_raw_fd());
+            let flags = rustix::fs::AtFlags::SYMLINK_FOLLOW;
+            let here = rustix::fs::CWD;
+            let link = |name: &Path| Ok(rustix::fs::linkat(here, open.as_str(), here, name, flags)?);
+            match builder.make_in(folder, link) {
+                // Without /proc, a file without a name cannot get one.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                linked => return linked?.persist(&self.path).map_err(|error| error.error),
+            }
+        }
         #[cfg(unix)]
         {
             // Temporary files are private by default, but the result is an ordinary, shared file.
             use std::os::unix::fs::PermissionsExt as _;
-            builder.permissions(std::fs::Permissions::from_mode(mode));
+            builder.permissions(std::fs::Permissions::from_mode(self.mode));
         }
         let mut file = builder.tempfile_in(folder)?;
-        file.write_all(text.as_bytes())?;
+        file.write_all(self.text.as_bytes())?;
         file.as_file().sync_all()?;
-        Ok(file)
+        file.persist(&self.path).map(drop).map_err(|error| error.error)
     }
 }
 
-/// Gives a file without a name its name. A link cannot replace a file, so the file gets a temporary name first.
+/// A file without a name with a text in it, complete on disk; `None` where the file system has no such files.
 #[cfg(target_os = "linux")]
-fn name_it(file: &fs_err::File, path: &Path) -> std::io::Result<()> {
-    use std::os::fd::AsRawFd as _;
-    let open = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let flags = rustix::fs::AtFlags::SYMLINK_FOLLOW;
-    // Process ids repeat in containers, and another user may have taken a name.
-    let nanoseconds = || std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |now| now.subsec_nanos());
-    let mut attempts = 0;
-    let temporary = loop {
-        let name = format!("{}{:x}-{:x}{}", TEMPORARY.0, std::process::id(), nanoseconds(), TEMPORARY.1);
-        let temporary = folder_of(path).join(name);
-        match rustix::fs::linkat(rustix::fs::CWD, open.as_str(), rustix::fs::CWD, &temporary, flags) {
-            Ok(()) => break temporary,
-            Err(rustix::io::Errno::EXIST) if attempts < 16 => attempts += 1,
-            Err(error) => return Err(error.into()),
-        }
-    };
-    fs_err::rename(&temporary, path).inspect_err(|_| {
-        let _ = fs_err::remove_file(&temporary);
-    })
+fn unnamed(folder: &Path, text: &str, mode: u32) -> std::io::Result<Option<fs_err::File>> {
+    use fs_err::os::unix::fs::OpenOptionsExt as _;
+    let mut options = fs_err::OpenOptions::new();
+    let opened = options.write(true).mode(mode).custom_flags(libc::O_TMPFILE).open(folder);
+    let Ok(mut file) = opened else { return Ok(None) };
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    Ok(Some(file))
 }
 
-/// The mode of a file that is there: who made a lock private keeps it private.
+#[cfg(not(target_os = "linux"))]
+fn unnamed(_folder: &Path, _text: &str, _mode: u32) -> std::io::Result<Option<fs_err::File>> {
+    Ok(None)
+}
+
+/// The mode of a file that is there: what was made private stays private.
 fn mode_of(path: &Path) -> Option<u32> {
     #[cfg(unix)]
     {
@@ -238,4 +210,26 @@ fn write_to_device(path: &Path, text: &str) -> Result<(), CliError> {
 fn failed(path: &Path, error: &std::io::Error) -> CliError {
     CliError::files(format!("cannot write `{}`: {error}", path.display()))
         .hint("nothing was changed; check that the folder is writable and the disk has space")
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn what_was_private_stays_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let mode = || fs_err::metadata(&path).unwrap().permissions().mode() & 0o777;
+        let set = |mode| fs_err::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        replace(&path, "a").unwrap();
+        set(0o600);
+        replace(&path, "b").unwrap();
+        assert_eq!(mode(), 0o600);
+        set(0o644);
+        replace_private(&path, "c").unwrap();
+        assert_eq!((mode(), fs_err::read_to_string(&path).unwrap()), (0o600, "c".to_owned()));
+        assert_eq!(fs_err::read_dir(dir.path()).unwrap().count(), 1, "no temporary file is left");
+    }
 }

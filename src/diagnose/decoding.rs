@@ -2,8 +2,10 @@
 
 use std::io::{BufRead, Read};
 
+use serde::Deserialize;
+
 /// Size limit of a notebook, in bytes. A larger one is read line by line.
-const MAX_NOTEBOOK: u64 = 64 << 20;
+const MAX_NOTEBOOK: u64 = 16 << 20;
 
 /// A reader whose bytes are UTF-8, or unknown bytes with ASCII in them.
 ///
@@ -30,21 +32,60 @@ pub fn decoded(mut input: impl BufRead + 'static) -> std::io::Result<Box<dyn Buf
     Ok(Box::new(input))
 }
 
-/// The sources and outputs of a notebook's cells; `None` if it is none.
+/// The part of a notebook that is read: what its cells printed.
+#[derive(Deserialize)]
+struct Notebook {
+    cells: Vec<Cell>,
+}
+
+#[derive(Deserialize)]
+struct Cell {
+    #[serde(default)]
+    outputs: Vec<Output>,
+}
+
+#[derive(Deserialize)]
+struct Output {
+    text: Option<Lines>,
+    data: Option<Data>,
+    traceback: Option<Lines>,
+    evalue: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Data {
+    #[serde(rename = "text/plain")]
+    plain: Option<Lines>,
+}
+
+/// A text, or its lines.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Lines {
+    One(String),
+    Many(Vec<String>),
+}
+
+/// What the cells of a notebook printed; `None` if the text is none.
 fn notebook(text: &[u8]) -> Option<Vec<u8>> {
-    let book: serde_json::Value = serde_json::from_slice(text).ok()?;
+    let book: Notebook = serde_json::from_slice(text).ok()?;
     let mut out = String::new();
-    for cell in book.get("cells")?.as_array()? {
-        for output in cell.get("outputs").and_then(serde_json::Value::as_array).into_iter().flatten() {
-            let plain = output.get("data").and_then(|data| data.get("text/plain"));
-            let parts = [output.get("text"), plain, output.get("traceback"), output.get("evalue")];
-            for part in parts.into_iter().flatten() {
-                let lines = part.as_array().map_or_else(|| vec![part], |list| list.iter().collect());
-                for line in lines.iter().filter_map(|line| line.as_str()) {
-                    out.push_str(line);
-                    if !line.ends_with('\n') {
-                        out.push('\n');
-                    }
+    for output in book.cells.into_iter().flat_map(|cell| cell.outputs) {
+        let parts = [
+            output.text,
+            output.data.and_then(|data| data.plain),
+            output.traceback,
+            output.evalue.map(Lines::One),
+        ];
+        for part in parts.into_iter().flatten() {
+            let lines = match part {
+                Lines::One(text) => vec![text],
+                Lines::Many(lines) => lines,
+            };
+            for line in lines {
+                out.push_str(&line);
+                if !line.ends_with('\n') {
+                    out.push('\n');
                 }
             }
         }

@@ -47,12 +47,10 @@ pub(super) fn install(situation: &Situation<'_>) -> Vec<Fix> {
     out
 }
 
-/// The first step where a rule knows no fix: the build that runs, or the command that shows the component's state.
+/// The first step where a rule knows no fix: the command that shows the component's state.
 pub(super) fn first_step(situation: &Situation<'_>, component: Component) -> Vec<Fix> {
     let step = |command: &str, why: &str| vec![for_setup(situation, Fix::command_that(command, why))];
-    let is_torch = situation.facts.torch.is_some() && !situation.gpus().is_empty();
     match component {
-        Component::GpuArch | Component::TorchBuild if is_torch => install(situation),
         Component::Driver => {
             step("nvidia-smi", "shows the driver, the newest CUDA that it runs, and the GPUs")
         }

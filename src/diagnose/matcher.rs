@@ -144,3 +144,32 @@ fn follow(mut tail: &str, pieces: &[String]) -> bool {
         None => false,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_anchor_alone_is_no_match() {
+        let matcher = Matcher::new(&Registry::embedded());
+        assert!(!matcher.find("nvidia driver on your system is too old").rules.is_empty());
+        for text in
+            ["nvidia driver on your system is too new", "nvidia drive", "nvidia driver on your system"]
+        {
+            assert!(matcher.find(text).rules.is_empty(), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_pattern_of_each_rule_is_found() {
+        let registry = Registry::embedded();
+        let matcher = Matcher::new(&registry);
+        for (i, rule) in registry.errors().iter().enumerate() {
+            for pieces in &rule.alternatives {
+                let line = format!("2026: {} end", pieces.join(" x "));
+                assert!(matcher.is_of_interest(line.as_bytes()), "{line}");
+                assert!(matcher.find(&line).rules.contains(&i), "`{}`: {line}", rule.id);
+            }
+        }
+    }
+}

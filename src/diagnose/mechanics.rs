@@ -5,11 +5,11 @@ use super::cause::{Cause, evidence_of_facts};
 use super::facts::Fact;
 use super::fix;
 use super::situation::Situation;
-use crate::compatibility::{CPU, Policy, cudnn_drops, required_driver};
+use crate::compatibility::{CPU, cudnn_drops};
 use crate::model::component::Component;
 use crate::model::fix::Fix;
 use crate::model::surroundings::Surrounding;
-use crate::model::version::{DottedVersion, cuda_short, cuda_version};
+use crate::model::version::{DottedVersion, cuda_short};
 
 /// All causes from the compatibility data.
 pub(super) fn causes(situation: &Situation<'_>) -> Vec<Cause> {
@@ -47,10 +47,7 @@ fn driver_below_floor(s: &Situation<'_>) -> Option<Cause> {
     if s.facts.available == Some(true) {
         return None;
     }
-    let cuda = cuda_version(&s.facts.build_cuda()?).ok()?;
-    let host = s.host();
-    let floor = required_driver(s.registry, &cuda, host.system.platform.os, Policy::Minor)?.value;
-    let driver: DottedVersion = host.driver?.version;
+    let (cuda, floor, driver) = s.driver_floor()?;
     if driver >= floor {
         return None;
     }

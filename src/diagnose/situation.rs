@@ -1,13 +1,15 @@
 //! Compatibility queries about the facts, used by rules and mechanics: whether torch's build has code for the GPUs, and
 //! which other variants exist.
 
+use semver::Version as Semver;
+
 use super::facts::Facts;
-use crate::compatibility::served;
+use crate::compatibility::{Policy, required_driver, served};
 use crate::model::capability::ComputeCapability;
 use crate::model::host::{Driver, Gpu, Host};
 use crate::model::platform::{Arch, Os, Platform};
 use crate::model::surroundings::Surrounding;
-use crate::model::version::cuda_version;
+use crate::model::version::{DottedVersion, cuda_version};
 use crate::registry::{Build, Registry, ToolkitTargets};
 
 /// The maximum number of words of a product name, and of attempts to find it with fewer words.
@@ -63,6 +65,14 @@ impl<'a> Situation<'a> {
         host.driver =
             version.map(|version| Driver { version, cuda: None, compat: None, found_by: "the text".into() });
         host
+    }
+
+    /// The CUDA that torch was built with, the oldest driver that runs it, and the driver of the facts.
+    pub fn driver_floor(&self) -> Option<(Semver, DottedVersion, DottedVersion)> {
+        let cuda = cuda_version(&self.facts.build_cuda()?).ok()?;
+        let host = self.host();
+        let floor = required_driver(self.registry, &cuda, host.system.platform.os, Policy::Minor)?.value;
+        Some((cuda, floor, host.driver?.version))
     }
 
     /// The GPUs with their capabilities.

@@ -3,8 +3,6 @@
 
 use super::facts::Facts;
 use super::situation::Situation;
-use crate::compatibility::{Policy, required_driver};
-use crate::model::version::{DottedVersion, cuda_version};
 
 /// The words of which one is in every error line, in lower case.
 pub(super) const WORDS: [&str; 9] =
@@ -70,15 +68,11 @@ pub(super) fn is_error(lower: &str) -> bool {
 pub(super) fn excluded(situation: &Situation<'_>) -> Vec<String> {
     let facts = situation.facts;
     let mut out = Vec::new();
-    let host = situation.host();
-    if let (Some(driver), Some(cuda)) = (&host.driver, facts.build_cuda().and_then(|v| cuda_version(&v).ok()))
-        && let Some(floor) =
-            required_driver(situation.registry, &cuda, host.system.platform.os, Policy::Minor)
-        && driver.version >= floor.value
+    if let Some((cuda, floor, driver)) = situation.driver_floor()
+        && driver >= floor
     {
-        let version: &DottedVersion = &driver.version;
         out.push(format!(
-            "driver {version} runs CUDA {}.{}, which torch was built with",
+            "driver {driver} runs CUDA {}.{}, which torch was built with",
             cuda.major, cuda.minor
         ));
     }

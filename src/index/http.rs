@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reqwest::header::{self, HeaderMap, HeaderValue};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use url::Url;
 
 use super::credentials::{Credentials, without_login};
 use super::simple;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 const ATTEMPTS: u32 = 4;
 /// A larger body is spooled to disk, or waits until fewer such bodies are in memory. In bytes.

@@ -10,6 +10,12 @@ use crate::model::host_note::HostNote;
 
 /// Reads the facts from NVML. `Err` is the reason why it failed; empty if NVML is not installed.
 pub(super) fn look(around: &Surroundings<'_>) -> Result<NvidiaFacts, String> {
+    if !trusted::nvml_is_trusted(around) {
+        return Err(
+            "NVML is not loaded, because LD_LIBRARY_PATH has a folder that is not the administrator's"
+                .to_owned(),
+        );
+    }
     let nvml = match open(around) {
         Ok(nvml) => nvml,
         Err(NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound) => return Err(String::new()),
@@ -22,11 +28,16 @@ pub(super) fn look(around: &Surroundings<'_>) -> Result<NvidiaFacts, String> {
     Ok(facts)
 }
 
-/// Opens the library by its name, else in WSL's folder. A library that others could have planted is not loaded.
+/// [`open_any`]; a library that others could have planted is not loaded.
 pub(super) fn open(around: &Surroundings<'_>) -> Result<Nvml, NvmlError> {
-    if !trusted::nvml_is_trusted(around) {
-        return Err(NvmlError::LibraryNotFound);
+    match trusted::nvml_is_trusted(around) {
+        true => open_any(around),
+        false => Err(NvmlError::LibraryNotFound),
     }
+}
+
+/// Opens the library by its name, else in WSL's folder.
+pub(super) fn open_any(around: &Surroundings<'_>) -> Result<Nvml, NvmlError> {
     let wsl = around.root.join("usr/lib/wsl/lib/libnvidia-ml.so.1");
     Nvml::init().or_else(|error| match trusted::is_trusted(around, &wsl) {
         true => Nvml::builder().lib_path(wsl.as_os_str()).init(),

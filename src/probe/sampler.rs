@@ -47,9 +47,9 @@ const REASONS: [(ThrottleReasons, &str); 5] = [
 pub struct Sampler(Nvml);
 
 impl Sampler {
-    /// Opens NVML; `None` if it is not available.
+    /// Opens NVML, from wherever the program that is watched would load it; `None` if it is not available.
     pub fn new(around: &Surroundings<'_>) -> Option<Sampler> {
-        super::nvml::open(around).ok().map(Sampler)
+        super::nvml::open_any(around).ok().map(Sampler)
     }
 
     /// One sample of every GPU.

@@ -25,8 +25,8 @@ const PROGRAMS: [&str; 6] = [
 #[cfg(unix)]
 pub(super) fn is_trusted(around: &Surroundings<'_>, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
-    // A made-up root belongs to whoever made it up.
     let overflow = is_overflow_root().then_some(OVERFLOW_UID);
+    // A made-up root belongs to whoever made it up.
     let own = (around.root != Path::new("/")).then(|| rustix::process::geteuid().as_raw());
     let is_safe = |place: &Path| {
         let Ok(metadata) = fs_err::symlink_metadata(place) else { return false };

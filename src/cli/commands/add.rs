@@ -2,13 +2,12 @@
 
 use toml_edit::{Array, DocumentMut, Item, Value, value};
 
+use super::resolve::NewManifest;
 use crate::cli::args::{AddArgs, GlobalArgs};
 use crate::cli::error::CliError;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::{files, manifest};
-
-use super::resolve::NewManifest;
 use crate::model::request::{Origin, UserRequirement};
 
 pub(super) fn add(global: &GlobalArgs, args: &AddArgs, printer: &Printer) -> Result<u8, CliError> {

@@ -42,8 +42,6 @@ pub struct ErrorRule {
     pub check: Option<String>,
     /// Source ids.
     pub source: Vec<String>,
-    /// The threads that it was learned from, `owner/name#1`; empty if it is derived from a definition.
-    pub from: Vec<String>,
 }
 
 /// A possible cause of a line.
@@ -140,8 +138,6 @@ pub enum Mechanics {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "RawCodes")]
 pub struct CodeFamily {
-    /// The library's name in the rules' ids: `cudnn`.
-    pub family: String,
     /// A rule for each code.
     pub rules: Vec<ErrorRule>,
     /// Source ids.
@@ -188,6 +184,7 @@ struct RawErrorRule {
     source: Vec<String>,
     /// The threads that the rule was learned from; empty if it is derived from a definition.
     #[serde(default)]
+    #[allow(dead_code, reason = "read by tests/diagnose-score.py")]
     from: Vec<String>,
     #[serde(default)]
     when: Vec<RawErrorCase>,
@@ -199,6 +196,8 @@ struct RawErrorRule {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawCodes {
+    /// The library: `cudnn`.
+    #[allow(dead_code, reason = "for people")]
     family: String,
     /// How programs print a code's text: `CUDA error: {}`.
     #[serde(default)]
@@ -390,7 +389,6 @@ impl TryFrom<RawErrorRule> for ErrorRule {
             others: raw.or.iter().map(ErrorAnswer::try_from).collect::<Result<_, _>>()?,
             check: raw.check,
             source: raw.source,
-            from: raw.from,
         })
     }
 }
@@ -420,7 +418,6 @@ impl TryFrom<RawCodes> for CodeFamily {
         };
         Ok(CodeFamily {
             rules: raw.rows.into_iter().map(rule).collect::<Result<_, _>>()?,
-            family: raw.family,
             source: raw.source,
         })
     }

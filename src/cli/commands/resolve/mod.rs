@@ -256,8 +256,8 @@ fn guard_full_lock(old: Option<&Lockfile>, force: bool) -> Result<(), CliError> 
 }
 
 /// Writes the manifest if it changed, the lock and, for a full lock, the conda environment files: all or none, as
-/// far as the file system allows (see [`write::write_all`]). A lock with the same answer keeps its bytes, even if another version of envlock
-/// wrote it. Returns the names of the lock and its environment files.
+/// far as the file system allows (see [`write::write_all`]). A lock with the same answer keeps its bytes, even if
+/// another version of envlock wrote it. Returns the names of the lock and its environment files.
 fn write(
     project: &Project,
     lock: &Lockfile,
@@ -278,7 +278,6 @@ fn write(
     // The lock last: `--locked` compares manifest and environment files with it.
     texts.push((files::LOCK.to_owned(), lock_text));
     let ours = texts.into_iter().map(|(name, text)| (project.folder.join(name), text));
-    // An unchanged file is not rewritten, because build tools compare modification times.
     if let Some(manifest) = &manifest
         && files::read(&manifest.path)?.as_deref() != Some(manifest.before.as_str())
     {
@@ -286,6 +285,7 @@ fn write(
         return Err(CliError::files(format!("`{name}` was changed while the packages were resolved"))
             .hint("nothing was changed; run the command again"));
     }
+    // An unchanged file is not rewritten, because build tools compare modification times.
     let changed: Vec<_> = manifest
         .map(|manifest| (manifest.path, manifest.after))
         .into_iter()

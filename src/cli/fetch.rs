@@ -55,95 +55,152 @@ fn with_addresses(global: &GlobalArgs, addresses: Vec<(String, String)>) -> Inde
     })
 }
 
-/// Solves all packages and fetches the data that the solver needs. The data stays in `universe` for the next solve.
-pub(super) fn solve_full(
-    client: &IndexClient,
-    universe: &mut Universe,
-    registry: &Registry,
-    host: &Host,
-    request: &Request,
-    preferences: &Preferences,
-    printer: &Printer,
-) -> Result<Answer, CliError> {
-    let catalogue = Catalogue::new(registry, host.system.platform);
-    let platform = host.system.platform;
-    let pythons = allowed_pythons(registry, request);
-    let environments: Vec<_> = pythons.into_iter().map(|p| marker_environment(p, platform)).collect();
-    direct::add(client, universe, request, preferences, &environments)?;
-    let mut guess = guess(&catalogue, registry, host, request, preferences);
-    let bar = printer.progress("reading the index");
-    // Indexes that did not answer during the search for ways out of a conflict.
-    let mut silent: BTreeSet<String> = BTreeSet::new();
-    let memory = Memory::default();
-    for _ in 0..MAX_ROUNDS {
-        let inputs = Inputs {
-            catalogue: &catalogue,
-            universe: &*universe,
-            memory: &memory,
-            host,
-            request,
-            preferences,
-        };
-        let (needs, conflict) = match solve(&inputs, Depth::Full) {
-            Answer::NeedMetadata(needs) => (needs, None),
-            Answer::ConflictSoFar(conflict, needs) => (needs, Some(conflict)),
-            Answer::Solution(mut solution) => {
-                fill_sizes(client, &mut solution);
-                fill_hashes(client, &mut solution, &bar).map_err(|e| index_error(&e, request))?;
-                bar.finish_and_clear();
-                solution.notes.extend(missing_builds(universe));
-                return Ok(Answer::Solution(solution));
+/// Solves requests with the data of the indexes. What was fetched for one solve stays for the next.
+pub(super) struct Session<'s> {
+    client: &'s IndexClient,
+    registry: &'s Registry,
+    printer: &'s Printer,
+    universe: Universe,
+}
+
+/// One machine's question.
+struct Asked<'q> {
+    host: &'q Host,
+    request: &'q Request,
+    preferences: &'q Preferences,
+}
+
+impl<'s> Session<'s> {
+    pub fn new(client: &'s IndexClient, registry: &'s Registry, printer: &'s Printer) -> Session<'s> {
+        Session { client, registry, printer, universe: Universe::default() }
+    }
+
+    /// The same data for another registry.
+    pub fn with_registry<'r>(self, registry: &'r Registry) -> Session<'r>
+    where
+        's: 'r,
+    {
+        Session { registry, ..self }
+    }
+
+    /// Solves all packages for a machine, and fetches the data that the solver needs.
+    ///
+    /// # Errors
+    /// If an index does not answer, unless the conflict can be told without it.
+    pub fn solve(
+        &mut self,
+        host: &Host,
+        request: &Request,
+        preferences: &Preferences,
+    ) -> Result<Answer, CliError> {
+        let bar = self.printer.progress("reading the index");
+        let answer = self.rounds(&Asked { host, request, preferences }, &bar);
+        bar.finish_and_clear();
+        answer
+    }
+
+    /// Solve, fetch what is missing, solve again.
+    fn rounds(&mut self, asked: &Asked<'_>, bar: &ProgressBar) -> Result<Answer, CliError> {
+        let &Asked { host, request, preferences } = asked;
+        let platform = host.system.platform;
+        let catalogue = Catalogue::new(self.registry, platform);
+        let pythons = allowed_pythons(self.registry, request);
+        let environments: Vec<_> = pythons.into_iter().map(|p| marker_environment(p, platform)).collect();
+        direct::add(self.client, &mut self.universe, request, preferences, &environments)?;
+        let mut guess = guess(&catalogue, self.registry, asked);
+        // Indexes that did not answer during the search for ways out of a conflict.
+        let mut silent: BTreeSet<String> = BTreeSet::new();
+        let memory = Memory::default();
+        for _ in 0..MAX_ROUNDS {
+            let inputs = Inputs {
+                catalogue: &catalogue,
+                universe: &self.universe,
+                memory: &memory,
+                host,
+                request,
+                preferences,
+            };
+            let (needs, is_conflict) = match solve(&inputs, Depth::Full) {
+                Answer::NeedMetadata(needs) => (needs, false),
+                Answer::ConflictSoFar(_, needs) => (needs, true),
+                Answer::Solution(solution) => return self.completed(solution, request, bar),
+                answer => return Ok(answer),
+            };
+            if needs.iter().all(|n| self.universe.has(n)) {
+                return Err(CliError::internal("the solver requested data that it already has"));
             }
-            answer => {
-                bar.finish_and_clear();
-                return Ok(answer);
+            if let Some(python) = memory.searched() {
+                guess = guess.for_python(python);
             }
-        };
-        if needs.iter().all(|n| universe.has(n)) {
-            return Err(CliError::internal("the solver requested data that it already has"));
-        }
-        if let Some(python) = memory.searched() {
-            guess = guess.for_python(python);
-        }
-        let fetch = |needs: &[Need]| {
-            client.fetch(needs, Some(&guess), &mut |done, total| {
-                bar.set_length(total as u64);
-                bar.set_position(done as u64);
-            })
-        };
-        let fetched = match conflict {
-            None => match fetch(&needs) {
-                Ok(fetched) => fetched,
-                Err(error) => {
-                    bar.finish_and_clear();
-                    let with = With { client, registry, host, preferences, printer };
-                    return match conflict_on_pypi_alone(&with, universe, request)? {
-                        Some(conflict) => Ok(Answer::Conflict(conflict)),
-                        None => Err(index_error(&error, request)),
-                    };
-                }
-            },
-            // The conflict is final. Ways out that need an index that does not answer are left out.
-            Some(_) => {
-                let mut fetched = Vec::new();
-                let indexes: BTreeSet<&str> = needs.iter().map(Need::index).collect();
-                for index in indexes.into_iter().filter(|index| !silent.contains(*index)).collect::<Vec<_>>()
-                {
-                    let of_index: Vec<Need> = needs.iter().filter(|n| n.index() == index).cloned().collect();
-                    match fetch(&of_index) {
-                        Ok(answers) => fetched.extend(answers),
-                        Err(_) => {
-                            silent.insert(index.to_owned());
-                        }
+            let fetched = match is_conflict {
+                true => self.fetch_for_ways_out(&needs, &guess, &mut silent, bar),
+                false => match self.fetch(&needs, &guess, bar) {
+                    Ok(fetched) => fetched,
+                    Err(error) => {
+                        bar.finish_and_clear();
+                        return match self.conflict_on_pypi_alone(asked)? {
+                            Some(conflict) => Ok(Answer::Conflict(conflict)),
+                            None => Err(index_error(&error, request)),
+                        };
                     }
-                }
-                fetched
+                },
+            };
+            self.keep(fetched, needs, request);
+        }
+        Err(CliError::internal(format!("no answer after {MAX_ROUNDS} rounds")))
+    }
+
+    /// A solution with the sizes and hashes of its files.
+    fn completed(
+        &self,
+        mut solution: Box<Solution>,
+        request: &Request,
+        bar: &ProgressBar,
+    ) -> Result<Answer, CliError> {
+        fill_sizes(self.client, &mut solution);
+        fill_hashes(self.client, &mut solution, bar).map_err(|e| index_error(&e, request))?;
+        solution.notes.extend(missing_builds(&self.universe));
+        Ok(Answer::Solution(solution))
+    }
+
+    fn fetch(&self, needs: &[Need], guess: &Guess, bar: &ProgressBar) -> Result<Vec<Fetched>, IndexError> {
+        self.client.fetch(needs, Some(guess), &mut |done, total| {
+            bar.set_length(total as u64);
+            bar.set_position(done as u64);
+        })
+    }
+
+    /// Fetches what the ways out of a final conflict need. Those of an index that does not answer are left out.
+    fn fetch_for_ways_out(
+        &self,
+        needs: &[Need],
+        guess: &Guess,
+        silent: &mut BTreeSet<String>,
+        bar: &ProgressBar,
+    ) -> Vec<Fetched> {
+        let mut fetched = Vec::new();
+        let indexes: BTreeSet<&str> = needs.iter().map(Need::index).collect();
+        for index in indexes {
+            if silent.contains(index) {
+                continue;
             }
-        };
+            let of_index: Vec<Need> = needs.iter().filter(|n| n.index() == index).cloned().collect();
+            match self.fetch(&of_index, guess, bar) {
+                Ok(answers) => fetched.extend(answers),
+                Err(_) => {
+                    silent.insert(index.to_owned());
+                }
+            }
+        }
+        fetched
+    }
+
+    /// Keeps the answers of the indexes. What an index did not send counts as absent, so that it is not requested again.
+    fn keep(&mut self, fetched: Vec<Fetched>, needs: Vec<Need>, request: &Request) {
+        let universe = &mut self.universe;
         for answer in fetched {
             add(universe, answer, request);
         }
-        // Data that the index did not send counts as absent, so that it is not requested again.
         for need in needs {
             if !universe.has(&need) {
                 match need {
@@ -155,41 +212,29 @@ pub(super) fn solve_full(
             }
         }
     }
-    Err(CliError::internal(format!("no answer after {MAX_ROUNDS} rounds")))
-}
 
-/// What a solve looks at beside the request.
-struct With<'w> {
-    client: &'w IndexClient,
-    registry: &'w Registry,
-    host: &'w Host,
-    preferences: &'w Preferences,
-    printer: &'w Printer,
-}
-
-/// The conflict that PyPI alone shows, where it has nothing to do with builds of another index: a package that exists
-/// only as source is a conflict whether or not the pytorch index answers.
-fn conflict_on_pypi_alone(
-    with: &With<'_>,
-    universe: &mut Universe,
-    request: &Request,
-) -> Result<Option<Box<Conflict>>, CliError> {
-    if request.only_index.is_some() || !request.owners.is_empty() {
-        return Ok(None);
+    /// The conflict that PyPI alone shows, where it has nothing to do with builds of another index: a package that
+    /// exists only as source is a conflict whether or not the pytorch index answers.
+    fn conflict_on_pypi_alone(&mut self, asked: &Asked<'_>) -> Result<Option<Box<Conflict>>, CliError> {
+        let request = asked.request;
+        if request.only_index.is_some() || !request.owners.is_empty() {
+            return Ok(None);
+        }
+        let pypi = Limit { value: "pypi".to_owned(), origin: Origin::Question };
+        let alone = Request { only_index: Some(pypi), ..request.clone() };
+        let answer = self.solve(asked.host, &alone, asked.preferences);
+        let Ok(Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _)) = answer else {
+            return Ok(None);
+        };
+        let is_of_index = |party: &Party| match party {
+            Party::Index | Party::Variant | Party::Cuda | Party::Cudnn => true,
+            Party::Nccl | Party::Gpu | Party::Driver => true,
+            Party::Package(name) => STACK_PACKAGES.contains(&name.as_str()),
+            Party::Python | Party::Glibc | Party::Platform => false,
+        };
+        let is_independent = !conflict.reasons.iter().flat_map(|reason| &reason.parties).any(is_of_index);
+        Ok(is_independent.then_some(conflict))
     }
-    let pypi = Limit { value: "pypi".to_owned(), origin: Origin::Question };
-    let alone = Request { only_index: Some(pypi), ..request.clone() };
-    let &With { client, registry, host, preferences, printer } = with;
-    let answer = solve_full(client, universe, registry, host, &alone, preferences, printer);
-    let Ok(Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _)) = answer else { return Ok(None) };
-    let is_of_index = |party: &Party| match party {
-        Party::Index | Party::Variant | Party::Cuda | Party::Cudnn => true,
-        Party::Nccl | Party::Gpu | Party::Driver => true,
-        Party::Package(name) => STACK_PACKAGES.contains(&name.as_str()),
-        Party::Python | Party::Glibc | Party::Platform => false,
-    };
-    let is_independent = !conflict.reasons.iter().flat_map(|reason| &reason.parties).any(is_of_index);
-    Ok(is_independent.then_some(conflict))
 }
 
 /// That the pytorch index lacks builds which the registry lists: a mirror without them, or a mistyped address.
@@ -280,13 +325,8 @@ fn add(universe: &mut Universe, fetched: Fetched, request: &Request) {
 }
 
 /// What the solver will probably need, for the Python that a stack-only solve chooses.
-fn guess(
-    catalogue: &Catalogue<'_>,
-    registry: &Registry,
-    host: &Host,
-    request: &Request,
-    preferences: &Preferences,
-) -> Guess {
+fn guess(catalogue: &Catalogue<'_>, registry: &Registry, asked: &Asked<'_>) -> Guess {
+    let &Asked { host, request, preferences } = asked;
     let inputs = Inputs {
         catalogue,
         universe: &Universe::default(),

@@ -56,7 +56,7 @@ use crate::model::wheel::Python;
 use crate::registry::Registry;
 
 pub use inputs::{Catalogue, Depth, Inputs, allowed_pythons};
-pub use joint::{Joint, JointAnswer, Member};
+pub use joint::{Joint, JointAnswer, Member, SolveOne};
 pub use memory::Memory;
 pub use newer::{NewerStacks, Upgrade, driver_for_gpus, newer_stacks, upgrades};
 pub use plan::{Plan, PlanOut, PlanRow, plan};

@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::cli::args::{GlobalArgs, OutdatedArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
+use crate::cli::fetch::Session;
 use crate::cli::printer::{GOOD, Printer, wrap};
 use crate::cli::report::label;
 use crate::cli::settings::{self, Project};
@@ -15,7 +16,7 @@ use crate::lockfile::Target;
 use crate::model::level::Level;
 use crate::model::request::Preferences;
 use crate::model::solution::{Answer, ChosenPackage, DriverMode, Solution};
-use crate::solver::{NewerStacks, Universe, Upgrade, driver_for_gpus, newer_stacks, upgrades};
+use crate::solver::{NewerStacks, Upgrade, driver_for_gpus, newer_stacks, upgrades};
 
 /// What is newer than a target of the lock.
 #[derive(Serialize)]
@@ -36,7 +37,7 @@ pub(super) fn run(global: &GlobalArgs, args: &OutdatedArgs, printer: &Printer) -
         true => Some(fetch::client(global, &project, args.index_url.as_deref())?),
         false => None,
     };
-    let mut universe = Universe::default();
+    let mut session = client.as_ref().map(|client| Session::new(client, &registry, printer));
     let fresh = targets.iter().map(|target| {
         let request = settings::request_of_target(&project, &lock, target, &registry)?;
         let machine = host::finish(target.host.clone(), &registry)?;
@@ -44,11 +45,9 @@ pub(super) fn run(global: &GlobalArgs, args: &OutdatedArgs, printer: &Printer) -
             Some(locked) => newer_stacks(&registry, &machine, &request, locked),
             None => NewerStacks::default(),
         };
-        let packages = match (&client, target.level) {
-            (Some(client), Level::Full) => {
-                let nothing = Preferences::default();
-                let u = &mut universe;
-                match fetch::solve_full(client, u, &registry, &machine, &request, &nothing, printer)? {
+        let packages = match (&mut session, target.level) {
+            (Some(session), Level::Full) => {
+                match session.solve(&machine, &request, &Preferences::default())? {
                     Answer::Solution(solution) => solution.packages,
                     _ => Vec::new(),
                 }

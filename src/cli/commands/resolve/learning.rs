@@ -4,11 +4,10 @@ use pep440_rs::{Version, VersionSpecifiers};
 use pep508_rs::VersionOrUrl;
 
 use super::machines::Machine;
-use crate::cli::args::{GlobalArgs, SolveArgs};
+use super::task::Task;
 use crate::cli::error::{CliError, Failure};
 use crate::cli::kept;
 use crate::cli::learning;
-use crate::cli::printer::Printer;
 use crate::compatibility::{Policy, required_driver};
 use crate::index::IndexClient;
 use crate::learn::{self, Kept, Learned};
@@ -22,20 +21,17 @@ use crate::solver::solve_stack;
 
 /// The registry with the newest releases of the stack that only the index has; `None` if the registry has them.
 pub(super) fn extended(
-    global: &GlobalArgs,
-    args: &SolveArgs,
+    task: &Task<'_>,
     client: &IndexClient,
-    request: &Request,
-    (machines, preferences): (&[Machine], &[Preferences]),
     registry: &Registry,
-    printer: &Printer,
 ) -> Result<Option<Registry>, CliError> {
+    let &Task { request, printer, .. } = task;
     if !allows_pypi(request) {
         return Ok(None);
     }
-    let learner = Learner { global, args, client, request, registry, printer };
+    let learner = Learner { task, client, registry };
     let mut rows: Vec<(String, String)> = Vec::new();
-    for (machine, preferences) in machines.iter().zip(preferences) {
+    for (machine, preferences) in task.machines.iter().zip(task.preferences) {
         let platform = machine.host.system.platform;
         if fails_because_of_driver(registry, machine, request, preferences) {
             continue;
@@ -67,16 +63,15 @@ pub(super) fn extended(
 /// checked against them and the envelope includes them. `None` if there are none. Larger wheels are read on request,
 /// by `registry learn`.
 pub(super) fn with_code_of_companions(
-    global: &GlobalArgs,
+    task: &Task<'_>,
     client: &IndexClient,
     solutions: &[Solution],
     registry: &Registry,
-    printer: &Printer,
 ) -> Option<Registry> {
     let mut rows: Vec<(String, String)> = Vec::new();
     for solution in solutions {
         for package in learn::unread(solution, registry) {
-            let row = companion_row(global, client, package, solution.platform, printer);
+            let row = companion_row(task, client, package, solution.platform);
             rows.extend(row.filter(|row| !rows.contains(row)));
         }
     }
@@ -84,12 +79,12 @@ pub(super) fn with_code_of_companions(
 }
 
 fn companion_row(
-    global: &GlobalArgs,
+    task: &Task<'_>,
     client: &IndexClient,
     package: &ChosenPackage,
     platform: Platform,
-    printer: &Printer,
 ) -> Option<(String, String)> {
+    let &Task { global, printer, .. } = task;
     let version = &package.version;
     let file = package.files.first()?;
     let place = kept::store(global).place(&package.name, version, platform);
@@ -143,12 +138,9 @@ fn allows_pypi(request: &Request) -> bool {
 }
 
 struct Learner<'a> {
-    global: &'a GlobalArgs,
-    args: &'a SolveArgs,
+    task: &'a Task<'a>,
     client: &'a IndexClient,
-    request: &'a Request,
     registry: &'a Registry,
-    printer: &'a Printer,
 }
 
 impl Learner<'_> {
@@ -165,11 +157,11 @@ impl Learner<'_> {
             return Ok(None);
         }
         if let Some(locked) = &locked
-            && let Some(row) = kept::store(self.global).place(name, locked, platform).row()
+            && let Some(row) = kept::store(self.task.global).place(name, locked, platform).row()
         {
             return Ok(Some(row));
         }
-        if self.global.offline || (self.args.no_learn && locked.is_some()) {
+        if self.task.global.offline || (self.task.args.no_learn && locked.is_some()) {
             return match locked {
                 None => Ok(None),
                 Some(locked) => Err(CliError::new(Failure::UnknownRow, format!("the lock has {name} {locked}, which the registry does not know, and reading its wheel is disabled"),
@@ -194,19 +186,20 @@ impl Learner<'_> {
         if version.any_prerelease() || Some(&version) <= newest_known.as_ref() {
             return Ok(None);
         }
-        if self.args.no_learn {
-            self.printer.note(&format!(
+        if self.task.args.no_learn {
+            self.task.printer.note(&format!(
                 "the index has {name} {version}, which the registry does not know; without `--no-learn` it would be read from its wheel"
             ));
             return Ok(None);
         }
-        let place = kept::store(self.global).place(name, &version, platform);
+        let place = kept::store(self.task.global).place(name, &version, platform);
         let row = match place.row() {
             Some(row) => row,
             None => {
-                let learned = learning::release(self.client, &page, (release, file), platform, self.printer)?;
+                let learned =
+                    learning::release(self.client, &page, (release, file), platform, self.task.printer)?;
                 if let Some(cuda) = self.unknown_cuda(&learned) {
-                    self.printer.note(&format!(
+                    self.task.printer.note(&format!(
                         "{name} {version} is skipped: the registry does not know which driver its CUDA {cuda} needs"
                     ));
                     return Ok(None);
@@ -216,7 +209,7 @@ impl Learner<'_> {
                 (learn::file_of(&learned), row)
             }
         };
-        self.printer.note(&format!(
+        self.task.printer.note(&format!(
             "{name} {version} is newer than the registry: its compatibility data was read from its wheel"
         ));
         Ok(Some(row))
@@ -232,7 +225,7 @@ impl Learner<'_> {
     }
 
     fn specifiers(&self, name: &str) -> Option<VersionSpecifiers> {
-        match &self.request.find(name)?.requirement.version_or_url {
+        match &self.task.request.find(name)?.requirement.version_or_url {
             Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers.clone()),
             _ => None,
         }

@@ -1,6 +1,8 @@
 //! `envlock run -- CMD`: runs the static checks of `verify`, then executes CMD.
 
 mod monitor;
+mod samples;
+mod signals;
 mod state;
 
 use std::ffi::OsString;

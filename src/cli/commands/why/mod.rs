@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::cli::args::{GlobalArgs, WhyArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
+use crate::cli::fetch::Session;
 use crate::cli::printer::{DIM, Printer, wrap};
 use crate::cli::report::{self, label};
 use crate::cli::settings::{self, Project};
@@ -24,7 +25,7 @@ use crate::model::solution::Answer;
 use crate::model::text::{clean, normalized_name};
 use crate::registry::Registry;
 use crate::registry::STACK_PACKAGES;
-use crate::solver::{Universe, solve_stack};
+use crate::solver::solve_stack;
 
 /// What a question is about: a target of the lock, its machine and its request.
 struct Subject<'a> {
@@ -149,16 +150,7 @@ impl Subject<'_> {
             }
         }
         let client = fetch::client(self.global, self.project, self.index_url)?;
-        let mut universe = Universe::default();
-        fetch::solve_full(
-            &client,
-            &mut universe,
-            self.registry,
-            &self.host,
-            request,
-            preferences,
-            self.printer,
-        )
+        Session::new(&client, self.registry, self.printer).solve(&self.host, request, preferences)
     }
 }
 

@@ -1,0 +1,97 @@
+//! What the old lock holds for a new solve: its machines, its versions, and whether it may be replaced.
+
+use crate::cli::args::SolveArgs;
+use crate::cli::error::CliError;
+use crate::cli::files;
+use crate::cli::printer::Printer;
+use crate::cli::settings::Project;
+use crate::lockfile::{self, Lockfile};
+use crate::model::level::Level;
+use crate::model::request::{Preferences, Request};
+use crate::model::text::normalized_name;
+
+/// Reads the project's lock. An unreadable lock is an error, because it names the machine that the project is
+/// locked for. With `--force`, `--redetect` or a described machine nothing in it is needed, and it is replaced.
+pub(super) fn read_lock(
+    project: &Project,
+    args: &SolveArgs,
+    printer: &Printer,
+) -> Result<Option<Lockfile>, CliError> {
+    let path = project.lock_path();
+    let Some(text) = files::read(&path)? else { return Ok(None) };
+    let error = match lockfile::parse(&text) {
+        Ok(lock) => return Ok(Some(lock)),
+        Err(error) => error,
+    };
+    if let lockfile::LockError::MergeConflict { .. } = error
+        && !args.only_checks()
+        && let Some((ours, theirs)) = lockfile::sides(&text)
+    {
+        printer
+            .note(&format!("{error}; solving again and keeping the versions of both sides where they fit"));
+        return Ok(Some(lockfile::merged(ours, &theirs)));
+    }
+    if args.force {
+        printer.warning(&format!("{error}; it will be replaced"));
+        return Ok(None);
+    }
+    let ours = text.contains(lockfile::MARK);
+    if !ours && !text.trim().is_empty() {
+        return Err(files::foreign(&path));
+    }
+    let renewable = !matches!(error, lockfile::LockError::Newer { .. });
+    if renewable && !args.only_checks() && (args.redetect || args.host.describe_a_machine()) {
+        printer.warning(&format!("{error}; it will be replaced"));
+        return Ok(None);
+    }
+    Err(error.into())
+}
+
+/// The versions that the old lock holds for a target, without those to upgrade. A new target starts from the
+/// old lock's target if that lock has one target.
+pub(super) fn preferences(
+    old: Option<&Lockfile>,
+    target: &str,
+    args: &SolveArgs,
+    request: &Request,
+) -> Preferences {
+    let all = args.upgrade.iter().any(String::is_empty);
+    let held = old.and_then(|lock| {
+        let only = || lock.target(None).filter(|_| lock.targets.len() == 1);
+        lock.target(Some(target)).or_else(only)
+    });
+    match held {
+        Some(held) if !all => {
+            let mut preferences = held.preferences();
+            // Another branch or tag means another commit.
+            let before = old.map_or(&[][..], |lock| &lock.request);
+            preferences.commits.retain(|name, _| {
+                let line = request
+                    .find(name)
+                    .map(|user| Request { requirements: vec![user.clone()], ..Request::default() });
+                line.is_some_and(|one| lockfile::request_lines(&one).iter().all(|line| before.contains(line)))
+            });
+            for name in &args.upgrade {
+                let name = normalized_name(name);
+                preferences.versions.remove(&name);
+                preferences.commits.remove(&name);
+                if name == "torch" {
+                    preferences.variant = None;
+                }
+            }
+            preferences
+        }
+        _ => Preferences::default(),
+    }
+}
+
+/// Refuses to replace a full lock by a stack-only lock, which has no hashes, unless `force` is set.
+pub(super) fn guard_full_lock(old: Option<&Lockfile>, force: bool) -> Result<(), CliError> {
+    match old {
+        Some(lock) if !force && lock.targets.iter().any(|t| t.level == Level::Full) => Err(CliError::files(
+            "`envlock.lock` holds every package with its hashes, and `--stack-only` would drop them",
+        )
+        .hint("pass `--dry-run` to see the answer, or `--force` to replace the lock")),
+        _ => Ok(()),
+    }
+}

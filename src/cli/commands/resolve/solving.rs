@@ -1,0 +1,56 @@
+//! Solves the request for all machines together, with what the index knows beyond the registry.
+
+use super::learning;
+use super::task::Task;
+use crate::cli::builds;
+use crate::cli::error::CliError;
+use crate::cli::fetch::Session;
+use crate::model::request::Request;
+use crate::model::solution::Solution;
+use crate::registry::Registry;
+use crate::solver::{Joint, JointAnswer, Member, SolveOne, solve_stack};
+
+impl Task<'_> {
+    /// The answer, and the registry with what was learned from wheels.
+    pub fn solve(&self, registry: Registry) -> Result<(JointAnswer, Registry), CliError> {
+        let Some(client) = self.client else {
+            let answer = self.joint(&registry, &mut |host, request, held| {
+                Ok(solve_stack(&registry, host, request, held))
+            })?;
+            return Ok((answer, registry));
+        };
+        let registry = learning::extended(self, client, &registry)?.unwrap_or(registry);
+        let mut session = Session::new(client, &registry, self.printer);
+        let answer = self.joint(&registry, &mut |host, request, held| session.solve(host, request, held))?;
+        let JointAnswer::Solved(solutions) = &answer else { return Ok((answer, registry)) };
+        let more = match self.args.no_learn {
+            true => None,
+            false => learning::with_code_of_companions(self, client, solutions, &registry),
+        };
+        let Some(more) = more else { return Ok((answer, registry)) };
+        let mut session = session.with_registry(&more);
+        let answer = self.joint(&more, &mut |host, request, held| session.solve(host, request, held))?;
+        drop(session);
+        Ok((answer, more))
+    }
+
+    fn joint(&self, registry: &Registry, solve_one: SolveOne<'_, CliError>) -> Result<JointAnswer, CliError> {
+        let members = self.machines.iter().zip(self.preferences);
+        let members: Vec<Member<'_>> = members.map(|(machine, held)| machine.member(held)).collect();
+        Joint { members: &members, request: self.request, registry }.solve(solve_one)
+    }
+
+    /// Adds what the builds of source distributions require, solved for the machine that builds them.
+    pub fn lock_builds(&self, solutions: &mut [Solution], registry: &Registry) -> Result<(), CliError> {
+        let Some(client) = self.client else { return Ok(()) };
+        let mut session = Session::new(client, registry, self.printer);
+        for ((solution, machine), preferences) in
+            solutions.iter_mut().zip(self.machines).zip(self.preferences)
+        {
+            let held = preferences.for_builds();
+            let mut solve = |asked: &Request| session.solve(&machine.host, asked, &held);
+            builds::lock(solution, self.request, &mut solve)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,20 @@
+//! What is to be locked: the request, the machines, and what the old lock holds.
+
+use super::machines::Machine;
+use crate::cli::args::{GlobalArgs, SolveArgs};
+use crate::cli::printer::Printer;
+use crate::index::IndexClient;
+use crate::model::request::{Preferences, Request};
+
+/// A request and the machines to lock it for.
+pub(super) struct Task<'t> {
+    pub global: &'t GlobalArgs,
+    pub args: &'t SolveArgs,
+    pub request: &'t Request,
+    pub machines: &'t [Machine],
+    /// What the old lock holds, for each machine.
+    pub preferences: &'t [Preferences],
+    /// The indexes; `None` to solve the stack from the registry alone.
+    pub client: Option<&'t IndexClient>,
+    pub printer: &'t Printer,
+}

@@ -1,0 +1,83 @@
+//! Writes the lock, its conda environment files and a changed manifest together.
+
+use std::path::PathBuf;
+
+use crate::cli::args::SolveArgs;
+use crate::cli::error::CliError;
+use crate::cli::printer::Printer;
+use crate::cli::settings::{self, Project};
+use crate::cli::{files, lock, write};
+use crate::export;
+use crate::lockfile::{self, Lockfile};
+
+/// A manifest to write if there is a solution.
+pub(in crate::cli::commands) struct NewManifest {
+    /// Its path.
+    pub path: PathBuf,
+    /// The text that was read and changed.
+    pub before: String,
+    /// The text to write.
+    pub after: String,
+}
+
+/// Writes the manifest if it changed, the lock and, for a full lock, the conda environment files: all or none, as
+/// far as the file system allows (see [`write::write_all`]). A lock with the same answer keeps its bytes, even if
+/// another version of envlock wrote it. Returns the names of the lock and its environment files.
+pub(super) fn write(
+    project: &Project,
+    lock: &Lockfile,
+    environments: &[String],
+    manifest: Option<NewManifest>,
+    args: &SolveArgs,
+) -> Result<Vec<String>, CliError> {
+    let there = files::read(&project.folder.join(files::LOCK)).ok().flatten();
+    let kept = there.filter(|text| lockfile::parse(text).is_ok_and(|old| lockfile::same_answer(&old, lock)));
+    let (addresses, _) = settings::indexes(project, args.index_url.as_deref());
+    let mut texts = Vec::new();
+    for (file, target) in environments.iter().zip(&lock.targets) {
+        let name = lock::environment_name(project, lock, target);
+        texts.push((file.clone(), export::conda_environment(target, &name, &addresses)?));
+    }
+    let lock_text = kept.unwrap_or_else(|| lockfile::render(lock));
+    let written = std::iter::once(files::LOCK.to_owned()).chain(environments.iter().cloned()).collect();
+    // The lock last: `--locked` compares manifest and environment files with it.
+    texts.push((files::LOCK.to_owned(), lock_text));
+    let ours = texts.into_iter().map(|(name, text)| (project.folder.join(name), text));
+    if let Some(manifest) = &manifest
+        && files::read(&manifest.path)?.as_deref() != Some(manifest.before.as_str())
+    {
+        let name = manifest.path.display();
+        return Err(CliError::files(format!("`{name}` was changed while the packages were resolved"))
+            .hint("nothing was changed; run the command again"));
+    }
+    // An unchanged file is not rewritten, because build tools compare modification times.
+    let changed: Vec<_> = manifest
+        .map(|manifest| (manifest.path, manifest.after))
+        .into_iter()
+        .chain(ours)
+        .filter(|(path, text)| files::read(path).ok().flatten().as_deref() != Some(text.as_str()))
+        .collect();
+    write::write_all(&changed)?;
+    Ok(written)
+}
+
+/// Reports the environment files of removed targets. They are not deleted.
+pub(super) fn report_stale_environment_files(
+    project: &Project,
+    old: Option<&Lockfile>,
+    written: &[String],
+    printer: &Printer,
+) {
+    if written.is_empty() {
+        return;
+    }
+    let before = old.iter().flat_map(|lock| lock.targets.iter().enumerate());
+    for file in before.map(|(i, target)| lock::environment_file(i == 0, &target.name)) {
+        let path = project.folder.join(&file);
+        if !written.contains(&file) && path.is_file() && file != files::ENVIRONMENT {
+            // Its target is gone, or has become the first, whose file is environment.yml.
+            printer
+                .note(&format!("`{file}` is stale: its target was removed or is now the first; delete it"));
+        }
+    }
+}

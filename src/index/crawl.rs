@@ -17,7 +17,7 @@ use url::Url;
 use super::cache::{self, CachedPage};
 use super::guess::Job;
 use super::http::{Http, headers};
-use super::{Fetched, Guess, IndexClient, IndexError, remote_wheel, simple, sources};
+use super::{Fetched, Guess, IndexClient, IndexError, remote_wheel, sdists, simple};
 use crate::model::metadata::CoreMetadata;
 use crate::model::project::{ProjectPage, RawFile, ReleaseFile};
 use crate::model::solution::Need;
@@ -386,7 +386,7 @@ impl IndexClient {
     fn cached_metadata(&self, index: &str, file: &ReleaseFile) -> Option<Result<CoreMetadata, String>> {
         if file.wheel().is_none() {
             let tree = self.cache.source(&identity(index, file))?;
-            return Some(tree.and_then(sources::metadata));
+            return Some(tree.and_then(sdists::metadata));
         }
         let cached = self.cache.metadata(&identity(index, file))?;
         file.metadata_sha256.as_ref().is_none_or(|stated| *stated == cached.sha256).then_some(Ok(cached))
@@ -406,10 +406,10 @@ async fn fetch_metadata(
     };
     client.budget.metadata().map_err(IndexError::Limit)?;
     if file.wheel().is_none() {
-        return match sources::fetch(client, http, file).await {
+        return match sdists::fetch(client, http, file).await {
             Ok(tree) => {
                 client.cache.store_source(&identity(index, file), &tree);
-                Ok(tree.and_then(sources::metadata).map(Arc::new))
+                Ok(tree.and_then(sdists::metadata).map(Arc::new))
             }
             Err(why) => Err(failed(why)),
         };

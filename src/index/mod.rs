@@ -13,8 +13,8 @@ mod http;
 pub mod locate;
 mod ranged;
 mod remote_wheel;
+mod sdists;
 mod simple;
-mod sources;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -281,7 +281,7 @@ impl IndexClient {
         url: &str,
         sha256: Option<&str>,
     ) -> Result<(CoreMetadata, RawFile), IndexError> {
-        sources::read_direct(self, name, url, sha256)
+        sdists::read_direct(self, name, url, sha256)
     }
 
     /// Sizes in bytes, by file name, of files whose pages do not state them: from the cache, or by HEAD

@@ -62,4 +62,5 @@ pub mod registry;
 pub mod sdist;
 pub mod smoke;
 pub mod solver;
+pub mod sync;
 pub mod verify;

@@ -84,6 +84,8 @@ pub(super) enum Command {
     Outdated(OutdatedArgs),
     /// Write the lock in another format
     Export(ExportArgs),
+    /// Install what the lock says into an environment, then verify it
+    Sync(SyncArgs),
     /// Check the environment and the machine against the lock
     Verify(VerifyArgs),
     /// Find the cause of a failure in a log or a `collect_env` dump, and the command that fixes it
@@ -440,6 +442,37 @@ pub(super) enum ExportFormat {
     Pylock,
     #[value(name = "Dockerfile")]
     Dockerfile,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct SyncArgs {
+    /// Environment folder, made if it does not exist (default: the active environment, or .venv beside the lock)
+    #[arg(long, value_name = "DIR")]
+    pub prefix: Option<PathBuf>,
+    /// Python to make the environment with
+    #[arg(long, value_name = "FILE")]
+    pub python: Option<PathBuf>,
+    /// Print the commands and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Remove packages that are not locked, also from an environment that sync did not make
+    #[arg(long)]
+    pub exact: bool,
+    /// Build the packages that exist only as source, which runs their code
+    #[arg(long)]
+    pub build: bool,
+    /// Do not install the project itself
+    #[arg(long)]
+    pub no_project: bool,
+    /// Where to run the smoke test
+    #[arg(long, value_enum)]
+    pub smoke: Option<SmokeChoice>,
+    /// Target of the lock
+    #[arg(long, value_name = "NAME")]
+    pub target: Option<String>,
+    /// URL of the index `pypi`
+    #[arg(long, value_name = "URL")]
+    pub index_url: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]

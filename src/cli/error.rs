@@ -24,6 +24,8 @@ pub(super) enum Failure {
     Export,
     /// An index that does not answer.
     Network,
+    /// An installer failed, or it or the locked Python is missing.
+    Installer,
     /// No environment is named, active or found.
     Environment,
     /// The step limit was exceeded, or a bug in envlock.
@@ -44,6 +46,7 @@ impl Failure {
             Failure::Registry | Failure::UnknownRow => "registry",
             Failure::Export => "export",
             Failure::Network => "network",
+            Failure::Installer => "installer",
             Failure::Environment => "environment",
             Failure::Internal => "internal",
             Failure::NoCode => "no-gpu-code",

@@ -11,7 +11,7 @@ use crate::index::locate::{self, Located, Places};
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::project::specifiers_allow;
 use crate::model::request::{Limit, Origin, PythonAllowed, PythonRequest, Request, UserRequirement};
-use crate::model::text::{clean, shell_word};
+use crate::model::text::{clean, normalized_name, shell_word};
 use crate::model::wheel::Python;
 use crate::registry::{Registry, RegistryFile};
 
@@ -44,6 +44,24 @@ impl Project {
 
     pub fn lock_path(&self) -> PathBuf {
         self.folder.join(files::LOCK)
+    }
+
+    /// The normalized name of the package that the project itself is, if its pyproject.toml describes one.
+    pub fn package(&self) -> Option<String> {
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        struct Pyproject {
+            project: Option<Named>,
+            build_system: Option<serde::de::IgnoredAny>,
+        }
+        #[derive(serde::Deserialize)]
+        struct Named {
+            name: String,
+        }
+        let text = files::read(&self.folder.join(files::PYPROJECT)).ok().flatten()?;
+        let read: Pyproject = toml::from_str(&text).ok()?;
+        read.build_system?;
+        Some(normalized_name(&read.project?.name))
     }
 
     /// The project's name: the manifest's, else the folder's.

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::prefix::{PrefixError, interpreter, patch, site_packages};
 use super::record::{MAX_RECORD, encode, entries};
-use crate::model::installed::{Distribution, FileFault, Installed, InstalledVersion};
+use crate::model::installed::{DirectOrigin, Distribution, FileFault, Installed, InstalledVersion};
 use crate::model::metadata::CoreMetadata;
 
 /// Maximum size of METADATA that is read, in bytes.
@@ -94,6 +94,7 @@ pub fn read(prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
         interpreter: interpreter(prefix),
         distributions,
         visible: Vec::new(),
+        own_package: None,
         pytorch_index: String::new(),
         files_seen,
     })
@@ -133,7 +134,7 @@ fn header(folder: &Path, site: &Path) -> Distribution {
         }
         distribution.metadata_sha256 = Some(digest);
     }
-    distribution.is_direct = folder.join("direct_url.json").is_file();
+    distribution.direct = direct_origin(&folder.join("direct_url.json"));
     if let Some(bytes) = limited(&folder.join("WHEEL"), 1 << 16) {
         let text = String::from_utf8_lossy(&bytes);
         let tags = text.lines().filter_map(|line| line.strip_prefix("Tag:"));
@@ -143,6 +144,33 @@ fn header(folder: &Path, site: &Path) -> Distribution {
         distribution.variant = variant(&site.join(&distribution.name).join("version.py"));
     }
     distribution
+}
+
+/// Reads `direct_url.json`. One that cannot be read still says that the package is not from an index.
+fn direct_origin(path: &Path) -> Option<DirectOrigin> {
+    #[derive(serde::Deserialize)]
+    struct Recorded {
+        url: String,
+        vcs_info: Option<Repository>,
+        dir_info: Option<Folder>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Repository {
+        commit_id: Option<String>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Folder {
+        editable: Option<bool>,
+    }
+    if !path.is_file() {
+        return None;
+    }
+    let recorded = limited(path, 1 << 16).and_then(|bytes| serde_json::from_slice::<Recorded>(&bytes).ok());
+    Some(recorded.map_or_else(DirectOrigin::default, |recorded| DirectOrigin {
+        url: crate::model::text::clean(&recorded.url, 400),
+        commit: recorded.vcs_info.and_then(|repository| repository.commit_id),
+        is_editable: recorded.dir_info.and_then(|folder| folder.editable).unwrap_or(false),
+    }))
 }
 
 /// The CUDA variant in a package's `version.py`; METADATA on PyPI does not contain it.
@@ -348,7 +376,7 @@ mod tests {
             assert!(!found[0].faults.iter().any(|f| matches!(f, FileFault::OwnedTwice(..))));
             assert!(found[1].faults.contains(&twice("a")) && !found[1].faults.contains(&twice("c")));
             assert!(found[2].faults.contains(&twice("a")) && found[2].faults.contains(&twice("b")));
-            assert!(found[1].is_direct && !found[0].is_direct);
+            assert!(found[1].direct.is_some() && found[0].direct.is_none());
         }
     }
 

@@ -26,6 +26,8 @@ pub struct Installed {
     pub distributions: Vec<Distribution>,
     /// Packages outside it, or without RECORD, that its Python can import too.
     pub visible: Vec<Visible>,
+    /// The normalized name of the project's own package, which no lock of the project contains.
+    pub own_package: Option<String>,
     /// The address of the pytorch index, for the commands that install its builds.
     pub pytorch_index: String,
     /// Number of recorded files that were checked.
@@ -68,8 +70,8 @@ pub struct Distribution {
     pub variant: Option<String>,
     /// The installer (`pip`, `uv`, `conda`).
     pub installer: Option<String>,
-    /// Whether it was installed from a URL, a repository or a folder (PEP 610), not from an index.
-    pub is_direct: bool,
+    /// Where it was installed from, if not from an index (PEP 610).
+    pub direct: Option<DirectOrigin>,
     /// The tags of the installed wheel, from WHEEL: `py3-none-manylinux2014_x86_64`.
     pub tags: Vec<String>,
     /// The shared libraries in its RECORD, relative to site-packages.
@@ -78,6 +80,17 @@ pub struct Distribution {
     pub faults: Vec<FileFault>,
     /// Whether RECORD exists and is readable.
     pub record_readable: bool,
+}
+
+/// A URL, a repository or a folder that a package was installed from: its `direct_url.json`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DirectOrigin {
+    /// The URL as recorded; a folder is a `file:` URL.
+    pub url: String,
+    /// The commit of a repository.
+    pub commit: Option<String>,
+    /// Whether it is an editable install.
+    pub is_editable: bool,
 }
 
 /// The version of an installed package.

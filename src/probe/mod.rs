@@ -5,12 +5,14 @@
 //! and libraries that the administrator installed are used (`trusted.rs`). A fact that could not be read is unknown,
 //! never "none": a machine has no GPU only if there is no trace of an NVIDIA GPU or driver.
 
+mod child;
 mod compat;
 pub mod host_file;
 mod nvidia_smi;
 mod nvml;
 mod overrides;
 mod procfs;
+pub mod pythons;
 mod sampler;
 mod state;
 mod system;

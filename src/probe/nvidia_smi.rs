@@ -1,18 +1,11 @@
 //! Facts from `nvidia-smi`. Running and parsing are separate, so that tests can use captured outputs.
 
-use std::io::Read;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
-use super::{NvidiaFacts, Surroundings, trusted};
+use super::{NvidiaFacts, Surroundings, child, trusted};
 use crate::model::host::{Driver, Gpu};
 use crate::model::text::clean;
-
-/// Time limit: with a broken driver it hangs.
-const LIMIT: Duration = Duration::from_secs(10);
-/// Maximum size of its output, in bytes.
-const MAX_OUTPUT: u64 = 1 << 20;
 
 const QUERY: &str = "--query-gpu=index,name,uuid,memory.total,driver_version,pci.device_id,compute_cap";
 /// The query without `compute_cap`, which drivers before 510 do not support.
@@ -41,42 +34,13 @@ pub(super) fn look(around: &Surroundings<'_>) -> Result<NvidiaFacts, String> {
 }
 
 fn run(program: &Path, arguments: &[&str]) -> Result<(bool, String), String> {
-    let mut child = Command::new(program)
-        .args(arguments)
-        // What these name could have been planted.
-        .env_remove("LD_LIBRARY_PATH")
-        .env_remove("LD_PRELOAD")
-        .env_remove("LD_AUDIT")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|_| String::new())?;
-    let mut out = child.stdout.take().expect("piped above");
-    // Not joined: a process that it left behind may keep its output open.
-    let (sender, receiver) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let mut text = Vec::new();
-        let _ = out.by_ref().take(MAX_OUTPUT).read_to_end(&mut text);
-        let _ = sender.send(String::from_utf8_lossy(&text).into_owned());
-    });
-    let start = Instant::now();
-    let late = || "nvidia-smi did not answer in 10 seconds".to_owned();
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => {
-                let left = LIMIT.saturating_sub(start.elapsed());
-                let text = receiver.recv_timeout(left).map_err(|_| late())?;
-                return Ok((status.success(), text));
-            }
-            Ok(None) if start.elapsed() < LIMIT => std::thread::sleep(Duration::from_millis(5)),
-            _ => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(late());
-            }
-        }
-    }
+    let mut command = Command::new(program);
+    command.args(arguments);
+    child::answer(command).map_err(|silent| match silent {
+        child::Silent::NotStarted => String::new(),
+        // With a broken driver it hangs.
+        child::Silent::Late => format!("nvidia-smi did not answer in {} seconds", child::LIMIT.as_secs()),
+    })
 }
 
 /// Parses the banner (its labels changed with driver 610) and the CSV rows.

@@ -3,6 +3,7 @@
 
 use super::findings::{self, Leftover, WrongPython};
 use super::{Area, AreaKind};
+use crate::lockfile::PREINSTALLED_PACKAGES;
 use crate::model::finding::Finding;
 use crate::model::installed::{Installed, Traces};
 
@@ -70,7 +71,7 @@ fn conda_and_pip(installed: &Installed, traces: &Traces, found: &mut Vec<Finding
         let name = &package.name;
         let pip_name = CONDA_NAMES.iter().find(|(conda, _)| conda == name).map(|(_, pip)| (*pip).to_owned());
         let pip_name = pip_name.unwrap_or_else(|| crate::model::text::normalized_name(name));
-        if super::PREINSTALLED_PACKAGES.contains(&pip_name.as_str()) {
+        if PREINSTALLED_PACKAGES.contains(&pip_name.as_str()) {
             continue;
         }
         let own = installed.distributions.iter().find(|d| d.name == pip_name);

@@ -18,7 +18,6 @@ pub mod smoke;
 mod unloadable;
 mod without_lock;
 
-pub use packages::PREINSTALLED_PACKAGES;
 pub use requested::{Requested, requested};
 
 use std::fmt;

@@ -1,20 +1,13 @@
 //! Compares installed packages with the lock: versions, CUDA variants, METADATA, missing and extra packages.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use pep440_rs::Version;
+use std::collections::BTreeMap;
 
 use super::findings::WrongPython;
 use super::{Area, AreaKind, findings};
-use crate::lockfile::Target;
+use crate::lockfile::{Difference, PREINSTALLED_PACKAGES, Target, differences, same_version};
 use crate::model::finding::Finding;
-use crate::model::installed::{Distribution, Installed, InstalledVersion};
+use crate::model::installed::{Distribution, Installed};
 use crate::model::level::Level;
-use crate::model::solution::{ChosenFile, ChosenPackage};
-use crate::model::wheel::WheelName;
-
-/// Packages that are preinstalled in environments, so they are not reported as extra.
-pub const PREINSTALLED_PACKAGES: [&str; 4] = ["pip", "setuptools", "wheel", "uv"];
 
 pub(super) fn check(target: &Target, installed: &Installed) -> Area {
     let mut found = Vec::new();
@@ -44,29 +37,21 @@ pub(super) fn check(target: &Target, installed: &Installed) -> Area {
             }
             continue;
         };
-        let before = found.len();
-        if !same_version(&package.version, &own.version) {
-            found.push(findings::wrong_version(name, &own.version, &package.version, installed));
-        } else if let (Some(expected), Some(digest)) = (&package.metadata_sha256, &own.metadata_sha256)
-            && expected != digest
-            // What a build writes is not known before it is run.
-            && package.build.is_none()
-            && !is_of_another_file(package, own)
-        {
-            found.push(findings::wrong_metadata(name, &own.version));
-        }
-        if let (Some(locked), Some(variant)) = (&package.variant, &own.variant)
-            && locked != variant
-        {
-            found.push(findings::wrong_variant(name, variant, locked, installed));
-        }
-        if found.len() == before {
+        let differences = differences(package, own);
+        if differences.is_empty() {
             as_locked += 1;
         }
+        found.extend(differences.into_iter().map(|difference| match difference {
+            Difference::Version => findings::wrong_version(name, &own.version, &package.version, installed),
+            Difference::Commit(commit) => findings::wrong_commit(name, &commit, &package.source, installed),
+            Difference::Metadata => findings::wrong_metadata(name, &own.version),
+            Difference::Variant(own, locked) => findings::wrong_variant(name, &own, &locked, installed),
+        }));
     }
     for name in by_name.keys() {
         if target.package(name).is_none()
             && !PREINSTALLED_PACKAGES.contains(name)
+            && installed.own_package.as_deref() != Some(*name)
             && target.level == Level::Full
         {
             found.push(findings::extra_package(name));
@@ -87,19 +72,6 @@ pub(super) fn duplicates(installed: &Installed) -> Vec<Finding> {
     several.map(|(name, versions)| findings::duplicate_package(name, &versions)).collect()
 }
 
-/// Whether the installed wheel is another locked file of the package than the one whose METADATA is locked: a release can
-/// have wheels with different METADATA.
-fn is_of_another_file(package: &ChosenPackage, installed: &Distribution) -> bool {
-    let tags_of = |file: &ChosenFile| -> BTreeSet<String> {
-        let Ok(wheel) = file.name.parse::<WheelName>() else { return BTreeSet::new() };
-        wheel.tags().collect()
-    };
-    let tags: BTreeSet<String> = installed.tags.iter().cloned().collect();
-    let mut files = package.files.iter().map(tags_of);
-    let is_chosen = files.next().is_some_and(|chosen| chosen == tags);
-    !is_chosen && files.any(|other| other == tags)
-}
-
 /// Number of packages of a target that are installed with the locked version and variant; a matching Python counts as
 /// one.
 pub(super) fn count_as_locked(target: &Target, installed: &Installed) -> usize {
@@ -112,34 +84,4 @@ pub(super) fn count_as_locked(target: &Target, installed: &Installed) -> usize {
         })
     });
     packages.count() + usize::from(installed.python.is_some_and(|p| p.minor == target.python.minor))
-}
-
-/// PEP 440 equality; local versions are compared only if the lock has one.
-fn same_version(locked: &Version, installed: &InstalledVersion) -> bool {
-    installed.valid().is_some_and(|installed| {
-        locked == installed || (!locked.is_local() && *locked == installed.clone().without_local())
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::same_version;
-
-    #[test]
-    fn a_local_version_counts_only_where_the_lock_has_one() {
-        for (locked, installed, same) in [
-            ("2.9.1", "2.9.1", true),
-            ("2.9.1", "2.9.1+cu128", true),
-            ("2.9.1+cu126", "2.9.1", false),
-            ("1.0", "1.0.0", true),
-            ("1.0", "1.1", false),
-            ("1.0", "not a version", false),
-        ] {
-            assert_eq!(
-                same_version(&locked.parse().unwrap(), &installed.into()),
-                same,
-                "{locked} {installed}"
-            );
-        }
-    }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pep508_rs::{ExtraName, MarkerEnvironment, Requirement, VerbatimUrl, VersionOrUrl};
 
-use super::PREINSTALLED_PACKAGES;
+use crate::lockfile::PREINSTALLED_PACKAGES;
 use crate::model::installed::{Distribution, Installed};
 use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;

@@ -24,6 +24,8 @@ mod resolve;
 mod run;
 mod smoke;
 mod sources;
+#[cfg(unix)]
+mod sync;
 mod targets;
 mod verify;
 #[cfg(unix)]

@@ -15,6 +15,7 @@ mod probe;
 mod registry;
 mod resolve;
 mod run;
+mod sync;
 mod tree;
 mod verify;
 mod why;
@@ -42,6 +43,7 @@ pub(super) fn dispatch(args: &Args, printer: &Printer) -> Result<u8, CliError> {
         Command::Diff(a) => diff::run(global, a, printer),
         Command::Outdated(a) => outdated::run(global, a, printer),
         Command::Export(a) => export::run(global, a, printer),
+        Command::Sync(a) => sync::run(global, a, printer),
         Command::Verify(a) => verify::run(global, a, printer),
         Command::Diagnose(a) => diagnose::run(global, a, printer),
         Command::Run(a) => run::run(global, a, printer),

@@ -7,10 +7,11 @@ use super::Imported;
 use crate::cli::error::CliError;
 use crate::cli::host;
 use crate::inspect;
+use crate::lockfile::PREINSTALLED_PACKAGES;
 use crate::model::installed::{Distribution, Installed};
 use crate::model::text::requirement_name;
 use crate::registry::STACK_PACKAGES;
-use crate::verify::{PREINSTALLED_PACKAGES, requested};
+use crate::verify::requested;
 
 /// Reads an environment without running anything.
 pub(in crate::cli) fn read(folder: &Path) -> Result<Imported, CliError> {
@@ -21,7 +22,7 @@ pub(in crate::cli) fn read(folder: &Path) -> Result<Imported, CliError> {
     let origin = folder.display().to_string();
     // A release of that name on an index would be another package.
     let (direct, of_index): (Vec<Distribution>, Vec<Distribution>) =
-        installed.distributions.into_iter().partition(|d| d.is_direct);
+        installed.distributions.into_iter().partition(|d| d.direct.is_some());
     let installed = Installed { distributions: of_index, ..installed };
     let roots = requested(&installed, host::seen().system.platform);
     let mut out = Imported { python: installed.python.map(|p| p.to_string()), ..Imported::default() };

@@ -33,6 +33,8 @@ pub(super) struct Manifest {
     pub redefined: Vec<String>,
     /// Described machines, in the order of the file.
     pub targets: Vec<TargetRow>,
+    /// Normalized names of the packages that `sync` may build.
+    pub allow_build: Vec<String>,
     /// Lists of requirements in the file that are not part of the request, each with its key.
     pub not_locked: Vec<String>,
 }
@@ -48,6 +50,7 @@ struct RawManifest {
     #[serde(default)]
     index: Vec<Spanned<RawIndex>>,
     resolve: Option<RawResolve>,
+    sync: Option<RawSync>,
     #[serde(default)]
     metadata: Vec<Spanned<RawMetadata>>,
     #[serde(skip)]
@@ -62,6 +65,14 @@ struct RawResolve {
     sources: Option<bool>,
     #[serde(default)]
     overrides: Vec<Spanned<String>>,
+}
+
+/// `[sync]`: how to install.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct RawSync {
+    #[serde(default)]
+    allow_build: Vec<Spanned<String>>,
 }
 
 /// `[[metadata]]`: what a release requires.
@@ -176,6 +187,14 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
             let parsed = bound(item.as_ref(), name).map_err(|m| source.error(item.span().start, &m))?;
             manifest.request.overrides.push(parsed);
         }
+    }
+    for name in raw.sync.iter().flat_map(|sync| &sync.allow_build) {
+        let normalized = normalized_name(name.as_ref());
+        normalized
+            .parse::<pep508_rs::PackageName>()
+            .map_err(|_| format!("`{}` is not a package name", clean(name.as_ref(), 60)))
+            .map_err(|m| source.error(name.span().start, &m))?;
+        manifest.allow_build.push(normalized);
     }
     for row in &raw.metadata {
         let stated = stated_metadata(row.as_ref(), name).map_err(|m| source.error(row.span().start, &m))?;

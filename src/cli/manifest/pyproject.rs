@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 use toml::Spanned;
 
 use super::target::TargetTable;
-use super::{RawIndex, RawManifest, RawMetadata, RawProject, RawResolve};
+use super::{RawIndex, RawManifest, RawMetadata, RawProject, RawResolve, RawSync};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -55,6 +55,7 @@ struct RawEnvlock {
     #[serde(default)]
     index: Vec<Spanned<RawIndex>>,
     resolve: Option<RawResolve>,
+    sync: Option<RawSync>,
     #[serde(default)]
     metadata: Vec<Spanned<RawMetadata>>,
 }
@@ -84,6 +85,7 @@ pub(super) fn parse(text: &str) -> Result<RawManifest, toml::de::Error> {
         target: ours.target,
         index: ours.index,
         resolve: ours.resolve,
+        sync: ours.sync,
         metadata: ours.metadata,
         not_locked,
     })

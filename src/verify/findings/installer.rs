@@ -49,7 +49,7 @@ pub(in crate::verify) fn reinstall(installed: &Installed, name: &str, with_depen
 
 /// The option for the index of a build with a CUDA variant in its version, `2.9.1+cu128`: PyPI does not have it.
 fn index_option(installed: &Installed, of: &Distribution) -> Option<String> {
-    let version = of.version.valid().filter(|version| version.is_local() && !of.is_direct)?;
+    let version = of.version.valid().filter(|version| version.is_local() && of.direct.is_none())?;
     let local: Vec<String> = version.local().iter().map(ToString::to_string).collect();
     let is_stack = STACK_PACKAGES.contains(&of.name.as_str()) && !installed.pytorch_index.is_empty();
     let address = format!("{}/{}", installed.pytorch_index.trim_end_matches('/'), local.join("."));

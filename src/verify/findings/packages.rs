@@ -11,7 +11,8 @@ use crate::model::fix::Fix;
 use crate::model::installed::{
     CondaPackage, Distribution, Installed, InstalledVersion, SearchedFirst, Shadowing, Toolkit,
 };
-use crate::model::text::shell_word;
+use crate::model::source::Source;
+use crate::model::text::{clean, shell_word};
 use crate::model::version::cuda_short;
 
 /// The lock was made with `--stack-only`, from the registry alone: it has no hashes.
@@ -41,6 +42,19 @@ pub fn wrong_version(
     environment: &Installed,
 ) -> Finding {
     let text = format!("{name} {installed} is installed, {locked} is locked");
+    finding(Code::WrongVersion, Severity::Error, text)
+        .at(name)
+        .fixed_by(Fix::command(install_lock(environment)))
+}
+
+/// A package of a repository is installed from another commit than the locked one.
+pub fn wrong_commit(name: &str, installed: &str, locked: &Source, environment: &Installed) -> Finding {
+    let short = |commit: &str| clean(commit, 12);
+    let locked = match locked {
+        Source::Git { commit, .. } => short(commit),
+        _ => String::new(),
+    };
+    let text = format!("{name} is installed from commit {}, {locked} is locked", short(installed));
     finding(Code::WrongVersion, Severity::Error, text)
         .at(name)
         .fixed_by(Fix::command(install_lock(environment)))

@@ -135,7 +135,6 @@ pub(super) fn run_in(
             preferences: &preferences,
             written: &written,
             start,
-            name: &export::environment_name(&project.name()),
             printer,
         }
         .tell(&registry);

@@ -88,8 +88,6 @@ pub(super) struct Told<'a> {
     /// The files written, none with `--dry-run`.
     pub written: &'a [String],
     pub start: Instant,
-    /// The conda name of the first environment.
-    pub name: &'a str,
     pub printer: &'a Printer,
 }
 
@@ -119,11 +117,7 @@ impl Told<'_> {
             if self.written.is_empty() { "nothing (--dry-run)".to_owned() } else { self.written.join(", ") };
         printer.out(&format!("{}{}", label(printer, "wrote"), wrap(&files, 15)));
         if self.written.iter().any(|w| w == files::ENVIRONMENT) {
-            printer.out(&format!(
-                "{}conda env create -f environment.yml && conda run -n {} envlock verify",
-                label(printer, "next"),
-                self.name
-            ));
+            printer.out(&format!("{}envlock sync", label(printer, "next")));
         }
         let packages = self.solutions.iter().flat_map(|solution| &solution.packages);
         let mut built: Vec<&str> = packages

@@ -176,6 +176,7 @@ pub(super) fn judge(
     let mut installed = inspect::read(question.prefix, depth).map_err(|e| CliError::input(e.to_string()))?;
     let root = host::root();
     installed.pytorch_index = settings::pytorch_index();
+    installed.own_package = project.package();
     installed.visible = inspect::visible(&installed, &root, &|name| std::env::var(name).ok());
     let target = match (lock, question.target) {
         (None, _) => None,

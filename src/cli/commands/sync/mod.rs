@@ -1,0 +1,155 @@
+//! `envlock sync`: makes an environment be what the lock says, by the installer that is there, then verifies it.
+
+mod installer;
+mod lists;
+mod place;
+mod tell;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use super::verify;
+use crate::cli::args::{GlobalArgs, SmokeChoice, SyncArgs, VerifyArgs, VerifyFormat};
+use crate::cli::error::{CliError, Failure};
+use crate::cli::exit;
+use crate::cli::host;
+use crate::cli::lock;
+use crate::cli::printer::Printer;
+use crate::cli::settings::{self, Project};
+use crate::lockfile::{Lockfile, Target};
+use crate::model::level::Level;
+use crate::model::platform::Platform;
+use crate::registry::Registry;
+use crate::sync::{self, Changes, Talk};
+
+pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Result<u8, CliError> {
+    let start = Instant::now();
+    let project = Project::find(global, true)?;
+    let registry = settings::registry(global)?;
+    let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
+    lock::warn_if_stale(&project, &lock, &registry, printer);
+    let target = target(&lock, args.target.as_deref(), &registry)?;
+    let found = place::find(args, &project, target)?;
+    let own = found.own_project(&project, args);
+    let keeps = own.as_ref().map(|own| own.name.clone()).into_iter().collect::<Vec<_>>();
+    let removes = found.is_ours || args.exact;
+    let changes = sync::changes(target, found.installed.as_ref(), removes.then_some(keeps.as_slice()));
+    check(&changes, target, &project, args)?;
+    let missing_project = own.as_ref().filter(|own| !own.is_installed).map(|own| own.folder.clone());
+    if !changes.is_empty() || missing_project.is_some() || found.place.make.is_some() {
+        let work = Work {
+            installer: installer::choose(&found)?,
+            addresses: settings::indexes(&project, args.index_url.as_deref()),
+            talk: Talk {
+                quiet: printer.quiet || printer.json,
+                no_progress: global.no_progress,
+                offline: global.offline,
+            },
+            target,
+            found: &found,
+            changes: &changes,
+            project: missing_project,
+            folder: &project.folder,
+        };
+        if args.dry_run {
+            work.tell(printer)?;
+            return Ok(exit::YES);
+        }
+        work.execute(start, printer)?;
+    } else if args.dry_run {
+        tell::nothing_to_do(&found, printer);
+        return Ok(exit::YES);
+    }
+    let verify = VerifyArgs {
+        prefix: Some(found.place.prefix.clone()),
+        host: None,
+        smoke: args.smoke.unwrap_or(if found.runs_its_code() { SmokeChoice::Auto } else { SmokeChoice::Off }),
+        deep: false,
+        require_gpu: false,
+        format: VerifyFormat::Text,
+        target: Some(target.name.clone()),
+    };
+    verify::run(global, &verify, printer)
+}
+
+/// What is to be done, and with what.
+struct Work<'w> {
+    installer: sync::Installer,
+    /// The URLs of all indexes, and where the one of `pypi` was found.
+    addresses: (Vec<(String, String)>, Option<crate::index::locate::Located>),
+    talk: Talk,
+    target: &'w Target,
+    found: &'w place::Found,
+    changes: &'w Changes,
+    /// The project itself, if it is to be installed.
+    project: Option<PathBuf>,
+    folder: &'w std::path::Path,
+}
+
+/// The target to install: the named one, else the first that runs on this machine, else the first for its platform.
+fn target<'l>(lock: &'l Lockfile, name: Option<&str>, registry: &Registry) -> Result<&'l Target, CliError> {
+    let machine = host::seen();
+    let here = machine.system.platform;
+    let refused = |target: &Target| {
+        CliError::usage(format!(
+            "the target `{}` is for {}, and this is {here}",
+            target.name, target.platform
+        ))
+        .hint("lock for this machine too: add a `[target.NAME]` to envlock.toml, then `envlock resolve`")
+    };
+    let of_platform = |target: &&Target| is_same(target.platform, here);
+    let chosen = match name {
+        Some(name) => lock::target(lock, Some(name))?,
+        None => {
+            let mut fitting = lock.targets.iter().filter(of_platform);
+            let first = fitting.clone().next();
+            let machine = host::filled(machine, registry).ok();
+            let runs = |target: &&Target| {
+                machine.as_ref().is_some_and(|m| !crate::verify::check_host(target, m, false).has_errors())
+            };
+            fitting.find(runs).or(first).ok_or_else(|| refused(&lock.targets[0]))?
+        }
+    };
+    match (of_platform(&chosen), chosen.level) {
+        (false, _) => Err(refused(chosen)),
+        (true, Level::Stack) => Err(crate::export::ExportError::StackOnly.into()),
+        (true, Level::Full) => Ok(chosen),
+    }
+}
+
+/// Whether packages of a platform run on the other.
+fn is_same(locked: Platform, here: Platform) -> bool {
+    (locked.os, locked.arch) == (here.os, here.arch)
+}
+
+/// Refuses changes that would break something, or that run code nobody allowed.
+fn check(changes: &Changes, target: &Target, project: &Project, args: &SyncArgs) -> Result<(), CliError> {
+    if let Some(name) = changes.conda_owns.first() {
+        return Err(CliError::new(
+            Failure::Installer,
+            format!(
+                "conda installed `{name}`, and another build of it is locked: pip would write over its files"
+            ),
+        )
+        .hint("use an environment of its own: `envlock sync --prefix .venv`"));
+    }
+    if args.build {
+        return Ok(());
+    }
+    let allowed = project.manifest.as_ref().map(|m| m.allow_build.as_slice()).unwrap_or_default();
+    let refused = sync::needs_permission(target, changes, allowed);
+    if refused.is_empty() {
+        return Ok(());
+    }
+    let names = refused.join("`, `");
+    let listed: Vec<String> = refused.iter().map(|name| format!("{name:?}")).collect();
+    let (exist, their) = if refused.len() == 1 { ("exists", "its") } else { ("exist", "their") };
+    Err(CliError::new(
+        Failure::Installer,
+        format!("`{names}` {exist} only as source, and building runs {their} code, which was not allowed"),
+    )
+    .hint(format!(
+        "allow it once with `--build`, or in envlock.toml: `[sync]` with `allow-build = [{}]`",
+        listed.join(", ")
+    )))
+}

@@ -1,0 +1,201 @@
+//! The environment that `sync` changes: where it is, what it is, and whether sync made it.
+
+use std::path::{Path, PathBuf};
+
+use crate::cli::args::SyncArgs;
+use crate::cli::error::{CliError, Failure};
+use crate::cli::files;
+use crate::cli::settings::{self, Project};
+use crate::inspect::{self, Chosen, Environment, NoEnvironment};
+use crate::lockfile::Target;
+use crate::model::installed::Installed;
+use crate::model::text::shell_word;
+use crate::model::wheel::Python;
+use crate::probe::pythons::{self, FoundPython, Places};
+use crate::sync::{Interpreter, Place};
+
+/// The folder in an environment that holds sync's mark and its lists of packages.
+pub(super) const OWN_FOLDER: &str = ".envlock";
+/// The file that marks an environment as made by sync.
+pub(super) const MARK: &str = "made-by-sync";
+
+/// The environment to change.
+pub(super) struct Found {
+    pub place: Place,
+    /// How it was chosen; `None` if it is to be made.
+    pub chosen: Chosen,
+    /// What is installed; `None` if there is nothing yet.
+    pub installed: Option<Installed>,
+    /// Whether sync made it, or will make it.
+    pub is_ours: bool,
+    /// The Python that it is made with.
+    pub made_with: Option<FoundPython>,
+}
+
+/// The project itself, where it is a package.
+pub(super) struct OwnProject {
+    pub name: String,
+    pub folder: PathBuf,
+    pub is_installed: bool,
+}
+
+/// Finds the environment, and the Python to make it with if there is none.
+pub(super) fn find(args: &SyncArgs, project: &Project, target: &Target) -> Result<Found, CliError> {
+    let (prefix, chosen) = chosen(args, project)?;
+    let prefix = from_here(prefix);
+    let is_empty = std::fs::read_dir(&prefix).is_ok_and(|mut entries| entries.next().is_none());
+    if is_empty || fs_err::symlink_metadata(&prefix).is_err() {
+        return to_make(args, target, prefix, chosen, false);
+    }
+    if !prefix.join("pyvenv.cfg").is_file() && !prefix.join("conda-meta").is_dir() {
+        return Err(CliError::new(
+            Failure::Installer,
+            format!("`{}` is neither a venv nor a conda environment", prefix.display()),
+        )
+        .hint("sync changes no other Python; name a folder that does not exist: `--prefix .venv`"));
+    }
+    if prefix.join("condabin").is_dir() {
+        return Err(CliError::new(
+            Failure::Installer,
+            format!("`{}` is conda's base environment, which contains conda itself", prefix.display()),
+        )
+        .hint("use an environment of its own: `envlock sync --prefix .venv`"));
+    }
+    let is_ours = prefix.join(OWN_FOLDER).join(MARK).is_file();
+    let python = pythons::interpreter(&prefix);
+    let wanted = target.python;
+    let is_right = |own: Python| {
+        own.minor == wanted.minor && wanted.patch.is_none_or(|p| own.patch.is_none_or(|own| own == p))
+    };
+    let installed = inspect::read(&prefix, inspect::Depth::Sizes).ok();
+    let own =
+        installed.as_ref().and_then(|i| i.python.map(|own| Python { patch: own.patch.or(i.patch), ..own }));
+    let fault = match own {
+        _ if !python.exists() => Some("its Python does not exist any more".to_owned()),
+        Some(own) if !is_right(own) => Some(format!("it has Python {own}, and {wanted} is locked")),
+        _ => None,
+    };
+    match fault {
+        Some(_) if is_ours => to_make(args, target, prefix, chosen, true),
+        Some(fault) => Err(CliError::new(
+            Failure::Installer,
+            format!("`{}` cannot be used: {fault}", prefix.display()),
+        )
+        .hint(format!(
+            "sync did not make it, so it does not replace it; make another one: `envlock sync --prefix {}`",
+            shell_word(&format!(".venv-{wanted}"))
+        ))),
+        None => Ok(Found {
+            place: Place { prefix, python, make: None },
+            chosen,
+            installed,
+            is_ours,
+            made_with: None,
+        }),
+    }
+}
+
+/// A path below the current folder without the current folder, as one would type it.
+fn from_here(path: PathBuf) -> PathBuf {
+    let here = std::env::current_dir().ok();
+    let below = here.and_then(|here| path.strip_prefix(here).map(Path::to_path_buf).ok());
+    below.filter(|below| below.components().next().is_some()).unwrap_or(path)
+}
+
+/// The folder: the named one, the active one, or `.venv` beside the lock.
+fn chosen(args: &SyncArgs, project: &Project) -> Result<(PathBuf, Chosen), CliError> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let named = args.prefix.as_deref();
+    match Environment::choose(named, &project.folder, &variable) {
+        Ok(found) => {
+            if !found.is_explicit() {
+                files::check_owner(&found.prefix)?;
+            }
+            Ok((found.prefix, found.chosen))
+        }
+        Err(NoEnvironment::None | NoEnvironment::CondaBase(_)) => {
+            Ok((project.folder.join(".venv"), Chosen::Found))
+        }
+    }
+}
+
+/// An environment that is made first.
+fn to_make(
+    args: &SyncArgs,
+    target: &Target,
+    prefix: PathBuf,
+    chosen: Chosen,
+    replaces: bool,
+) -> Result<Found, CliError> {
+    let made_with = match &args.python {
+        Some(named) => named_python(named, target.python)?,
+        None => with_places(|places| pythons::python(places, target.python))
+            .ok_or_else(|| no_python(target.python))?,
+    };
+    let make = Some(Interpreter { python: made_with.path.clone(), replaces });
+    let python = prefix.join(if cfg!(windows) { "Scripts\\python.exe" } else { "bin/python" });
+    Ok(Found {
+        place: Place { prefix, python, make },
+        chosen,
+        installed: None,
+        is_ours: true,
+        made_with: Some(made_with),
+    })
+}
+
+fn named_python(named: &Path, wanted: Python) -> Result<FoundPython, CliError> {
+    let shown = named.display();
+    let found = pythons::who(named).ok_or_else(|| {
+        CliError::new(Failure::Installer, format!("`{shown}` is not a Python that runs here"))
+    })?;
+    match pythons::fits(&found, wanted) {
+        true => Ok(found),
+        false => Err(CliError::new(
+            Failure::Installer,
+            format!("`{shown}` is Python {}, and {wanted} is locked", found.version),
+        )
+        .hint(format!(
+            "name a Python {wanted}, or lock for this one: `envlock resolve --python 3.{}`",
+            found.version.minor
+        ))),
+    }
+}
+
+fn no_python(wanted: Python) -> CliError {
+    let how = match with_places(pythons::uv) {
+        Some(_) => format!("install it with `uv python install {wanted}`"),
+        None => format!(
+            "install it, for example with `conda create -p .python python={wanted}`, then `envlock sync --python .python/bin/python`"
+        ),
+    };
+    CliError::new(Failure::Installer, format!("the lock is for Python {wanted}, which was not found here"))
+        .hint(format!("{how}, or lock for another one: `envlock resolve --python VERSION`"))
+}
+
+/// Calls a search with this machine's places.
+pub(super) fn with_places<T>(search: impl FnOnce(&Places<'_>) -> T) -> T {
+    let path =
+        std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
+    search(&Places { path, home: settings::home(), variable: &|name| std::env::var(name).ok() })
+}
+
+impl Found {
+    /// Whether its code may be run without being asked: it was named, is active, or is made by this run.
+    pub fn runs_its_code(&self) -> bool {
+        self.chosen != Chosen::Found || self.place.make.is_some()
+    }
+
+    /// The project in the lock's folder, if its pyproject.toml describes a package.
+    pub fn own_project(&self, project: &Project, args: &SyncArgs) -> Option<OwnProject> {
+        if args.no_project {
+            return None;
+        }
+        let name = project.package()?;
+        let is_installed = self
+            .installed
+            .iter()
+            .flat_map(|i| &i.distributions)
+            .any(|own| own.name == name && own.direct.is_some());
+        Some(OwnProject { name, folder: project.folder.clone(), is_installed })
+    }
+}

@@ -1,0 +1,106 @@
+//! What has to be installed, replaced and removed.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use crate::lockfile::{PREINSTALLED_PACKAGES, Target, differences, same_version};
+use crate::model::installed::{Distribution, Installed};
+use crate::model::solution::ChosenPackage;
+use crate::model::source::Source;
+
+/// The changes that make an environment what a lock says, as package names.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Changes {
+    /// Locked and not installed.
+    pub install: Vec<String>,
+    /// Installed and not locked; empty where nothing may be removed.
+    pub remove: Vec<String>,
+    /// Installed, but not the locked version or build.
+    pub replace: Vec<String>,
+    /// Packages to replace that are installed in the same version: an installer would leave them as they are.
+    #[serde(skip)]
+    pub again: Vec<String>,
+    /// Packages to replace that conda installed: pip would write over their files.
+    #[serde(skip)]
+    pub conda_owns: Vec<String>,
+}
+
+impl Changes {
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.install.is_empty() && self.remove.is_empty() && self.replace.is_empty()
+    }
+
+    /// Whether a package is to be installed or replaced.
+    pub fn puts(&self, name: &str) -> bool {
+        [&self.install, &self.replace].iter().any(|list| list.iter().any(|own| own == name))
+    }
+}
+
+/// The changes that make an environment what the target says. `None` is an environment that does not exist.
+///
+/// `keeps`: packages that stay although they are not locked, or `None` if nothing is removed.
+pub fn changes(target: &Target, installed: Option<&Installed>, keeps: Option<&[String]>) -> Changes {
+    let none = Installed::default();
+    let installed = installed.unwrap_or(&none);
+    let by_conda = |own: &&Distribution| own.installer.as_deref() == Some("conda");
+    let mut changes = Changes::default();
+    for package in &target.packages {
+        let own: Vec<&Distribution> =
+            installed.distributions.iter().filter(|own| own.name == package.name).collect();
+        match own.as_slice() {
+            [] => changes.install.push(package.name.clone()),
+            [only] if differences(package, only).is_empty() && !has_moved(package, only) => {}
+            all => {
+                if all.iter().any(|own| same_version(&package.version, &own.version)) {
+                    changes.again.push(package.name.clone());
+                }
+                if all.iter().any(by_conda) {
+                    changes.conda_owns.push(package.name.clone());
+                }
+                changes.replace.push(package.name.clone());
+            }
+        }
+    }
+    let Some(keeps) = keeps else { return changes };
+    // What builds require is installed before they are built, and is not a package of the lock.
+    let of_builds =
+        to_build_after(target).flat_map(|package| &package.build).flat_map(|build| &build.requires);
+    let kept: BTreeSet<&str> = PREINSTALLED_PACKAGES
+        .into_iter()
+        .chain(of_builds.map(|requirement| requirement.name.as_str()))
+        .chain(keeps.iter().map(String::as_str))
+        .collect();
+    let extra = installed.distributions.iter().filter(|own| {
+        target.package(&own.name).is_none() && !kept.contains(own.name.as_str()) && !by_conda(own)
+    });
+    changes.remove = extra.map(|own| own.name.clone()).collect::<BTreeSet<_>>().into_iter().collect();
+    changes
+}
+
+/// Whether a package was installed from an index and is locked from a repository or a folder. A package of the pytorch
+/// index is installed by URL, so the reverse says nothing.
+fn has_moved(package: &ChosenPackage, own: &Distribution) -> bool {
+    matches!(package.source, Source::Git { .. } | Source::Path(_)) && own.direct.is_none()
+}
+
+/// The packages whose build imports a framework, so that they are built after the others.
+pub(super) fn to_build_after(target: &Target) -> impl Iterator<Item = &ChosenPackage> {
+    target.packages.iter().filter(|p| p.build.as_ref().is_some_and(|build| !build.needs.is_empty()))
+}
+
+/// The packages to be installed whose build runs code of theirs, and that neither `allowed` nor the project contains.
+pub fn needs_permission<'t>(target: &'t Target, changes: &Changes, allowed: &[String]) -> Vec<&'t str> {
+    let is_own = |package: &ChosenPackage| match &package.source {
+        Source::Path(path) => !path.split('/').any(|part| part == "..") && !path.starts_with('/'),
+        _ => false,
+    };
+    target
+        .packages
+        .iter()
+        .filter(|package| package.build.is_some() && changes.puts(&package.name))
+        .filter(|package| !is_own(package) && !allowed.contains(&package.name))
+        .map(|package| package.name.as_str())
+        .collect()
+}

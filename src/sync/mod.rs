@@ -1,0 +1,7 @@
+//! `sync`: what an environment lacks of a lock, and the commands that change it. Nothing is run here.
+
+mod changes;
+mod steps;
+
+pub use changes::{Changes, changes, needs_permission};
+pub use steps::{Installer, Interpreter, Lists, Place, Purpose, Step, Talk, steps};

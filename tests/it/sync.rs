@@ -1,0 +1,360 @@
+//! `sync`: real installers on a loopback index make, change and leave alone real environments.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::context::{IndexServer, Run, Shape, TestContext, skipped};
+use super::wheels::{Wheel, wheel};
+
+/// A build backend in the tree of a source distribution: it needs nothing from an index.
+const BACKEND: &str = r#"
+import base64, hashlib, os, zipfile
+
+def wheel(folder, editable):
+    name, version = NAME, VERSION
+    info = f"{name}-{version}.dist-info"
+    files = {f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+             f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}
+    if editable:
+        files[f"{name}.pth"] = os.getcwd() + "\n"
+    else:
+        files[f"{name}.py"] = "built = True\n"
+    record = "".join(f"{path},,\n" for path in files) + f"{info}/RECORD,,\n"
+    files[f"{info}/RECORD"] = record
+    out = f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(os.path.join(folder, out), "w") as archive:
+        for path, text in files.items():
+            archive.writestr(path, text)
+    return out
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    return wheel(folder, False)
+
+def build_editable(folder, config_settings=None, metadata_directory=None):
+    return wheel(folder, True)
+"#;
+
+/// The tables of a pyproject.toml that uses the backend.
+const BUILD_SYSTEM: &str =
+    "[build-system]\nrequires = []\nbuild-backend = \"backend\"\nbackend-path = [\".\"]\n";
+
+fn backend(name: &str, version: &str) -> String {
+    BACKEND.replace("NAME, VERSION", &format!("{name:?}, {version:?}"))
+}
+
+/// A source distribution that builds without an index.
+fn source(name: &str, version: &str) -> Wheel {
+    let pyproject = format!("[project]\nname = {name:?}\nversion = {version:?}\n{BUILD_SYSTEM}");
+    wheel(name, version)
+        .source("from setuptools import setup\nsetup()\n")
+        .file("pyproject.toml", &pyproject)
+        .file("backend.py", &backend(name, version))
+}
+
+/// A project on a loopback index, with a Python and perhaps uv on its PATH.
+struct Synced {
+    context: TestContext,
+    /// The Python's series, `3.12`.
+    series: String,
+    server: IndexServer,
+}
+
+impl Synced {
+    /// Nothing where the tools are missing.
+    fn new(with_uv: bool) -> Option<Synced> {
+        let ask = "import sys, venv, ensurepip; print(sys.executable, '%d.%d' % sys.version_info[:2])";
+        let out =
+            Command::new("python3").args(["-I", "-c", ask]).output().ok().filter(|o| o.status.success());
+        let Some(out) = out else {
+            skipped("no python3 with venv and pip here");
+            return None;
+        };
+        let uv = match (with_uv, std::env::var_os("ENVLOCK_TEST_UV")) {
+            (false, _) => None,
+            (true, Some(uv)) => Some(PathBuf::from(uv)),
+            (true, None) => {
+                skipped("no uv here (ENVLOCK_TEST_UV)");
+                return None;
+            }
+        };
+        let out = String::from_utf8(out.stdout).unwrap();
+        let (python, series) = out.trim().rsplit_once(' ').unwrap();
+        let server = IndexServer::start(
+            vec![
+                ("pypi", wheel("alpha", "1.0").file("alpha/__init__.py", "x = 1\n")),
+                ("pypi", wheel("alpha", "2.0").file("alpha/__init__.py", "x = 2\n")),
+                ("pypi", wheel("beta", "1.0").needs("alpha").file("beta.py", "import alpha\n")),
+                ("pypi", wheel("gamma", "1.0").file("gamma.py", "\n")),
+                ("pypi", source("built", "1.0")),
+            ],
+            Shape { json: true, metadata: true, ..Shape::default() },
+        );
+        let mut context = TestContext::with_index(&server);
+        let bin = context.dir.path().join("bin");
+        std::fs::create_dir_all(&bin).unwrap();
+        std::os::unix::fs::symlink(python, bin.join(format!("python{series}"))).unwrap();
+        if let Some(uv) = uv {
+            std::os::unix::fs::symlink(uv, bin.join("uv")).unwrap();
+        }
+        context.set("UV_CACHE_DIR", &context.dir.path().join("uv-cache").display().to_string());
+        context.set("UV_LINK_MODE", "copy");
+        context.set("PIP_NO_CACHE_DIR", "1");
+        Some(Synced { context, series: series.to_owned(), server })
+    }
+
+    /// Locks these requirements.
+    fn lock(&self, requirements: &str, more: &str) {
+        let series = &self.series;
+        self.context.write(
+            "envlock.toml",
+            &format!("[project]\nname = \"demo\"\npython = \"=={series}.*\"\ndependencies = [{requirements}]\n{more}"),
+        );
+        self.context.run(&["resolve", "--gpu", "none", "--only-index", "pypi"]).expect(0);
+    }
+
+    fn sync(&self, arguments: &[&str]) -> Run {
+        self.context.run(&[&["sync"], arguments].concat())
+    }
+
+    fn python(&self) -> PathBuf {
+        self.context.project().join(".venv/bin/python")
+    }
+
+    /// What a line of Python prints in the environment.
+    fn prints(&self, line: &str) -> String {
+        let out = Command::new(self.python()).args(["-I", "-c", line]).output().unwrap();
+        String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).trim().to_owned()
+    }
+
+    /// Puts a package into the environment by hand.
+    fn plant(&self, name: &str, version: &str, installer: &str) -> PathBuf {
+        let site = self.prints("import sysconfig; print(sysconfig.get_path('purelib'))");
+        plant(Path::new(&site), name, version, installer)
+    }
+}
+
+fn plant(site: &Path, name: &str, version: &str, installer: &str) -> PathBuf {
+    let info = format!("{name}-{version}.dist-info");
+    let folder = site.join(&info);
+    std::fs::create_dir_all(&folder).unwrap();
+    let metadata = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n");
+    std::fs::write(folder.join("METADATA"), metadata).unwrap();
+    std::fs::write(folder.join("INSTALLER"), installer).unwrap();
+    std::fs::write(
+        folder.join("RECORD"),
+        format!("{info}/METADATA,,\n{info}/INSTALLER,,\n{info}/RECORD,,\n"),
+    )
+    .unwrap();
+    folder
+}
+
+fn an_environment_is_made_changed_and_left_alone(with_uv: bool) {
+    let Some(env) = Synced::new(with_uv) else { return };
+    env.lock("\"beta\"", "");
+    let run = env.sync(&["--dry-run"]).expect(0);
+    assert!(run.stdout.contains("install        2 alpha beta"), "{}", run.shown());
+    assert!(!env.context.exists(".venv"));
+
+    let run = env.sync(&[]).expect(0);
+    assert!(run.stdout.contains("installed 2 with"), "{}", run.shown());
+    assert!(run.stdout.contains("2 of 2 as locked"), "{}", run.shown());
+    assert_eq!(env.prints("import beta, alpha; print(alpha.x)"), "2");
+
+    // Nothing to do: no index is asked, and no installer is started.
+    let asked = env.server.paths().len();
+    let run = env.sync(&[]).expect(0);
+    assert!(!run.stdout.contains("installed") && run.stderr.is_empty(), "{}", run.shown());
+    assert_eq!(env.server.paths().len(), asked);
+
+    // sync made the environment, so what is not locked goes.
+    let extra = env.plant("gamma", "1.0", "pip");
+    env.lock("\"beta\", \"alpha<2\"", "");
+    let run = env.sync(&["--dry-run", "--json"]).expect(0).json();
+    assert_eq!(
+        run["changes"],
+        serde_json::json!({ "install": [], "remove": ["gamma"], "replace": ["alpha"] })
+    );
+    assert_eq!(run["installer"], if with_uv { "uv" } else { "pip" });
+    let run = env.sync(&[]).expect(0);
+    assert!(run.stdout.contains("replaced 1, removed 1 with"), "{}", run.shown());
+    assert_eq!(env.prints("import alpha; print(alpha.x)"), "1");
+    assert!(!extra.exists());
+
+    // From an environment of somebody else nothing is removed without being asked.
+    std::fs::remove_file(env.context.project().join(".venv/.envlock/made-by-sync")).unwrap();
+    let extra = env.plant("gamma", "1.0", "pip");
+    let run = env.sync(&[]).expect(0);
+    assert!(run.stdout.contains("warning[extra-package]: gamma") && extra.exists(), "{}", run.shown());
+    env.sync(&["--exact"]).expect(0);
+    assert!(!extra.exists());
+}
+
+#[test]
+fn pip_makes_changes_and_leaves_alone() {
+    an_environment_is_made_changed_and_left_alone(false);
+}
+
+#[test]
+fn uv_makes_changes_and_leaves_alone() {
+    an_environment_is_made_changed_and_left_alone(true);
+}
+
+/// The same version with other METADATA than the locked file's: an installer alone would call it installed.
+fn another_file_of_the_same_version_is_replaced(with_uv: bool) {
+    let Some(env) = Synced::new(with_uv) else { return };
+    env.lock("\"alpha<2\"", "");
+    env.sync(&[]).expect(0);
+    let site = env.prints("import sysconfig; print(sysconfig.get_path('purelib'))");
+    let metadata = Path::new(&site).join("alpha-1.0.dist-info/METADATA");
+    let text = std::fs::read_to_string(&metadata).unwrap();
+    std::fs::write(&metadata, format!("{text}\nchanged\n")).unwrap();
+    let run = env.sync(&[]).expect(0);
+    assert!(run.stdout.contains("replaced 1 with"), "{}", run.shown());
+    assert_eq!(std::fs::read_to_string(&metadata).unwrap(), text);
+}
+
+#[test]
+fn pip_replaces_another_file_of_the_same_version() {
+    another_file_of_the_same_version_is_replaced(false);
+}
+
+#[test]
+fn uv_replaces_another_file_of_the_same_version() {
+    another_file_of_the_same_version_is_replaced(true);
+}
+
+/// Builds run code, so they are allowed by name or not at all.
+fn sources_are_built_only_where_that_was_allowed(with_uv: bool) {
+    let Some(env) = Synced::new(with_uv) else { return };
+    env.lock("\"beta\", \"built\"", "");
+    let run = env.sync(&[]).expect(2);
+    assert!(run.flat().contains("`built` exists only as source"), "{}", run.shown());
+    assert!(run.flat().contains("allow-build = [\"built\"]"), "{}", run.shown());
+    assert!(!env.context.exists(".venv"), "nothing is made before that is settled");
+    env.lock("\"beta\", \"built\"", "[sync]\nallow-build = [\"Built\"]\n");
+    env.sync(&[]).expect(0);
+    assert_eq!(env.prints("import built, beta; print(built.built)"), "True");
+    // What is built already needs no permission.
+    env.lock("\"beta\", \"built\"", "");
+    env.sync(&[]).expect(0);
+    let bad = env.context.read("envlock.toml") + "[sync]\nallow-build = [\"a b\"]\n";
+    env.context.write("envlock.toml", &bad);
+    let run = env.sync(&[]).expect(2);
+    assert!(run.flat().contains("`a b` is not a package name"), "{}", run.shown());
+}
+
+#[test]
+fn pip_builds_what_was_allowed() {
+    sources_are_built_only_where_that_was_allowed(false);
+}
+
+#[test]
+fn uv_builds_what_was_allowed() {
+    sources_are_built_only_where_that_was_allowed(true);
+}
+
+#[test]
+fn the_project_itself_is_installed_where_it_is_a_package() {
+    for with_uv in [false, true] {
+        let Some(env) = Synced::new(with_uv) else { continue };
+        let series = &env.series;
+        env.context.write(
+            "pyproject.toml",
+            &format!(
+                "[project]\nname = \"Demo\"\nversion = \"0.1\"\nrequires-python = \"=={series}.*\"\n\
+                 dependencies = [\"beta\"]\n{BUILD_SYSTEM}[tool.envlock]\n"
+            ),
+        );
+        env.context.write("backend.py", &backend("demo", "0.1"));
+        env.context.write("own.py", "x = 7\n");
+        env.context.run(&["resolve", "--gpu", "none", "--only-index", "pypi"]).expect(0);
+        let run = env.sync(&[]).expect(0);
+        assert!(run.stdout.contains("installed 2, the project itself with"), "{}", run.shown());
+        assert_eq!(env.prints("import own, beta; print(own.x)"), "7");
+        let run = env.sync(&["--exact"]).expect(0);
+        assert!(!run.stdout.contains(" with "), "{}", run.shown());
+        assert!(
+            !run.stdout.contains("extra-package"),
+            "the project is not an extra package: {}",
+            run.shown()
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_used_is_refused_before_anything_changes() {
+    let Some(env) = Synced::new(false) else { return };
+    let refused = |arguments: &[&str], sentence: &str| {
+        let run = env.sync(arguments).expect(2);
+        assert!(run.flat().contains(sentence), "{sentence}: {}", run.shown());
+        run
+    };
+    refused(&[], "there is no envlock.lock");
+    env.lock("\"beta\"", "");
+    let folder = |name: &str| {
+        let folder = env.context.project().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    };
+    // A folder that is no environment, an environment of another Python, conda's base.
+    std::fs::write(folder("data").join("a.txt"), "x").unwrap();
+    refused(&["--prefix", "data"], "`data` is neither a venv nor a conda environment");
+    let old = folder("old");
+    std::fs::write(old.join("pyvenv.cfg"), "home = /usr/bin\nversion = 3.7.1\n").unwrap();
+    std::fs::create_dir_all(old.join("lib/python3.7/site-packages")).unwrap();
+    std::fs::create_dir_all(old.join("bin")).unwrap();
+    refused(&["--prefix", "old"], "its Python does not exist any more");
+    std::fs::write(old.join("bin/python"), "").unwrap();
+    refused(&["--prefix", "old"], "it has Python 3.7");
+    folder("base/conda-meta");
+    folder("base/condabin");
+    refused(&["--prefix", "base"], "is conda's base environment");
+    // A package that conda owns.
+    folder("conda/conda-meta");
+    let site = folder(&format!("conda/lib/python{}/site-packages", env.series));
+    plant(&site, "alpha", "1.0", "conda");
+    folder("conda/bin");
+    std::fs::write(env.context.project().join("conda/bin/python"), "").unwrap();
+    refused(&["--prefix", "conda"], "conda installed `alpha`");
+    // A Python that is none, one of another series, one that is not here.
+    refused(&["--python", "/bin/true"], "`/bin/true` is not a Python that runs here");
+    env.context.write("envlock.toml", "[project]\npython = \"==3.15.*\"\ndependencies = [\"beta\"]\n");
+    env.context.run(&["resolve", "--gpu", "none", "--only-index", "pypi"]).expect(0);
+    let run = refused(&[], "the lock is for Python 3.15, which was not found here");
+    assert!(run.flat().contains("conda create -p .python python=3.15"), "{}", run.shown());
+    let here = env.context.dir.path().join(format!("bin/python{}", env.series));
+    refused(&["--python", &here.display().to_string()], "and 3.15 is locked");
+    assert!(!env.context.exists(".venv"));
+    // A lock for another platform, and one of the stack alone.
+    env.context
+        .run(&["resolve", "--gpu", "none", "--only-index", "pypi", "--platform", "macos-arm64"])
+        .expect(0);
+    refused(&[], "the target `default` is for macos-arm64");
+}
+
+#[test]
+fn an_environment_of_another_python_is_made_again_if_sync_made_it() {
+    let Some(env) = Synced::new(false) else { return };
+    env.lock("\"beta\"", "");
+    env.sync(&[]).expect(0);
+    // As after an update of the system: the Python that the environment was made with is gone.
+    std::fs::remove_file(env.python()).unwrap();
+    std::os::unix::fs::symlink("/nowhere/python", env.python()).unwrap();
+    let run = env.sync(&[]).expect(0);
+    assert!(run.stdout.contains("installed 2 with"), "{}", run.shown());
+    assert_eq!(env.prints("import beta; print(1)"), "1");
+}
+
+#[test]
+fn an_installer_that_fails_is_told_with_its_command() {
+    let Some(env) = Synced::new(false) else { return };
+    env.lock("\"beta\"", "");
+    // An index without the packages.
+    let none = format!("{}/none", env.server.address);
+    let run = env.sync(&["--index-url", &none, "--no-progress"]).expect(2);
+    assert!(run.flat().contains("error: pip could not install the packages"), "{}", run.shown());
+    assert!(run.flat().contains("the command was `.venv/bin/python -I -m pip install"), "{}", run.shown());
+    // What was made stays sync's, so that the next run goes on.
+    let run = env.sync(&[]).expect(0);
+    assert!(run.stdout.contains("installed 2 with"), "{}", run.shown());
+}

@@ -17,8 +17,13 @@ pub const PREINSTALLED_PACKAGES: [&str; 4] = ["pip", "setuptools", "wheel", "uv"
 pub enum Difference {
     /// Another version.
     Version,
-    /// The same version from another commit of its repository; the installed commit.
-    Commit(String),
+    /// The same version from another commit of its repository.
+    Commit {
+        /// The installed commit.
+        installed: String,
+        /// The locked commit.
+        locked: String,
+    },
     /// The same version with other METADATA than the locked file's.
     Metadata,
     /// A build for another CUDA variant: installed, locked.
@@ -30,8 +35,8 @@ pub fn differences(locked: &ChosenPackage, installed: &Distribution) -> Vec<Diff
     let mut found = Vec::new();
     if !same_version(&locked.version, &installed.version) {
         found.push(Difference::Version);
-    } else if let Some(commit) = other_commit(locked, installed) {
-        found.push(Difference::Commit(commit));
+    } else if let Some(other) = other_commit(locked, installed) {
+        found.push(other);
     } else if let (Some(expected), Some(digest)) = (&locked.metadata_sha256, &installed.metadata_sha256)
         && expected != digest
         // What a build writes is not known before it is run.
@@ -55,11 +60,12 @@ pub fn same_version(locked: &Version, installed: &InstalledVersion) -> bool {
     })
 }
 
-/// The commit that a package of a repository was installed from, if it is not the locked one.
-fn other_commit(locked: &ChosenPackage, installed: &Distribution) -> Option<String> {
+/// Whether a package of a repository was installed from another commit.
+fn other_commit(locked: &ChosenPackage, installed: &Distribution) -> Option<Difference> {
     let Source::Git { commit, .. } = &locked.source else { return None };
     let own = installed.direct.as_ref()?.commit.as_ref()?;
-    (!own.eq_ignore_ascii_case(commit)).then(|| own.clone())
+    (!own.eq_ignore_ascii_case(commit))
+        .then(|| Difference::Commit { installed: own.clone(), locked: commit.clone() })
 }
 
 /// Whether the installed wheel is another locked file of the package than the one whose METADATA is locked: a release can

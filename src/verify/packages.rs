@@ -8,6 +8,7 @@ use crate::lockfile::{Difference, PREINSTALLED_PACKAGES, Target, differences, sa
 use crate::model::finding::Finding;
 use crate::model::installed::{Distribution, Installed};
 use crate::model::level::Level;
+use crate::model::text::clean;
 
 pub(super) fn check(target: &Target, installed: &Installed) -> Area {
     let mut found = Vec::new();
@@ -43,7 +44,10 @@ pub(super) fn check(target: &Target, installed: &Installed) -> Area {
         }
         found.extend(differences.into_iter().map(|difference| match difference {
             Difference::Version => findings::wrong_version(name, &own.version, &package.version, installed),
-            Difference::Commit(commit) => findings::wrong_commit(name, &commit, &package.source, installed),
+            Difference::Commit { installed: own, locked } => {
+                let short = |commit: &str| format!("commit {}", clean(commit, 12));
+                findings::wrong_version(name, short(&own), short(&locked), installed)
+            }
             Difference::Metadata => findings::wrong_metadata(name, &own.version),
             Difference::Variant(own, locked) => findings::wrong_variant(name, &own, &locked, installed),
         }));

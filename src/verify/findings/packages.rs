@@ -1,5 +1,6 @@
 //! Findings about installed packages: differences from the lock, conflicts, and how they were installed.
 
+use std::fmt::Display;
 use std::path::Path;
 
 use pep440_rs::Version;
@@ -11,8 +12,7 @@ use crate::model::fix::Fix;
 use crate::model::installed::{
     CondaPackage, Distribution, Installed, InstalledVersion, SearchedFirst, Shadowing, Toolkit,
 };
-use crate::model::source::Source;
-use crate::model::text::{clean, shell_word};
+use crate::model::text::shell_word;
 use crate::model::version::cuda_short;
 
 /// The lock was made with `--stack-only`, from the registry alone: it has no hashes.
@@ -34,27 +34,14 @@ pub fn missing_package(name: &str, locked: &Version, environment: &Installed) ->
         .fixed_by(Fix::command(install_lock(environment)))
 }
 
-/// A package is installed in another version than locked.
+/// A package is installed in another version than locked, or from another commit.
 pub fn wrong_version(
     name: &str,
-    installed: &InstalledVersion,
-    locked: &Version,
+    installed: impl Display,
+    locked: impl Display,
     environment: &Installed,
 ) -> Finding {
     let text = format!("{name} {installed} is installed, {locked} is locked");
-    finding(Code::WrongVersion, Severity::Error, text)
-        .at(name)
-        .fixed_by(Fix::command(install_lock(environment)))
-}
-
-/// A package of a repository is installed from another commit than the locked one.
-pub fn wrong_commit(name: &str, installed: &str, locked: &Source, environment: &Installed) -> Finding {
-    let short = |commit: &str| clean(commit, 12);
-    let locked = match locked {
-        Source::Git { commit, .. } => short(commit),
-        _ => String::new(),
-    };
-    let text = format!("{name} is installed from commit {}, {locked} is locked", short(installed));
     finding(Code::WrongVersion, Severity::Error, text)
         .at(name)
         .fixed_by(Fix::command(install_lock(environment)))

@@ -3,9 +3,10 @@
 mod installer;
 mod lists;
 mod place;
+mod start;
 mod tell;
+mod work;
 
-use std::path::PathBuf;
 use std::time::Instant;
 
 use super::verify;
@@ -21,6 +22,8 @@ use crate::model::level::Level;
 use crate::model::platform::Platform;
 use crate::registry::Registry;
 use crate::sync::{self, Changes, Talk};
+
+use work::Work;
 
 pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Result<u8, CliError> {
     let start = Instant::now();
@@ -70,20 +73,6 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
         target: Some(target.name.clone()),
     };
     verify::run(global, &verify, printer)
-}
-
-/// What is to be done, and with what.
-struct Work<'w> {
-    installer: sync::Installer,
-    /// The URLs of all indexes, and where the one of `pypi` was found.
-    addresses: (Vec<(String, String)>, Option<crate::index::locate::Located>),
-    talk: Talk,
-    target: &'w Target,
-    found: &'w place::Found,
-    changes: &'w Changes,
-    /// The project itself, if it is to be installed.
-    project: Option<PathBuf>,
-    folder: &'w std::path::Path,
 }
 
 /// The target to install: the named one, else the first that runs on this machine, else the first for its platform.

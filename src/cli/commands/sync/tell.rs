@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::Work;
 use super::lists::shown;
 use super::place::{Found, OWN_FOLDER};
+use super::work::Work;
 use crate::cli::error::CliError;
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::label;

@@ -1,0 +1,119 @@
+//! Runs the installer.
+
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use super::lists::shown;
+use super::place::{MARK, OWN_FOLDER};
+use super::tell;
+use super::work::Work;
+use crate::cli::error::{CliError, Failure};
+use crate::cli::exit;
+use crate::cli::printer::Printer;
+use crate::cli::write;
+use crate::sync::{Purpose, Step};
+
+/// Variables of pip and uv that would change what is installed, or where.
+const NOT_PASSED_ON: [&str; 22] = [
+    "PIP_TARGET",
+    "PIP_PREFIX",
+    "PIP_ROOT",
+    "PIP_USER",
+    "PIP_PYTHON",
+    "PIP_CONSTRAINT",
+    "PIP_REQUIREMENT",
+    "PIP_EDITABLE",
+    "PIP_NO_BINARY",
+    "PIP_ONLY_BINARY",
+    "PIP_DRY_RUN",
+    "PIP_UPGRADE",
+    "PIP_FORCE_REINSTALL",
+    "PIP_IGNORE_INSTALLED",
+    "PIP_PRE",
+    "UV_SYSTEM_PYTHON",
+    "UV_CONSTRAINT",
+    "UV_OVERRIDE",
+    "UV_NO_BINARY",
+    "UV_EXCLUDE_NEWER",
+    "UV_TORCH_BACKEND",
+    "PYTHONHOME",
+];
+
+impl Work<'_> {
+    /// Runs the commands.
+    pub fn execute(&self, start: Instant, printer: &Printer) -> Result<(), CliError> {
+        let (texts, steps) = self.prepared()?;
+        let lists = |marked: bool| -> Result<(), CliError> {
+            let folder = self.found.place.prefix.join(OWN_FOLDER);
+            fs_err::create_dir_all(&folder)?;
+            if marked {
+                write::replace(
+                    &folder.join(MARK),
+                    "envlock sync made this environment and may remove packages.\n",
+                )?;
+            }
+            texts.iter().try_for_each(|(path, text)| write::replace_private(path, text))
+        };
+        let (make, others): (Vec<&Step>, Vec<&Step>) =
+            steps.iter().partition(|step| step.purpose == Purpose::MakeEnvironment);
+        for step in &make {
+            self.start(step, printer)?;
+        }
+        lists(!make.is_empty())?;
+        for step in others {
+            self.start(step, printer)?;
+        }
+        tell::done(self, start, printer);
+        Ok(())
+    }
+
+    fn start(&self, step: &Step, printer: &Printer) -> Result<(), CliError> {
+        let [program, arguments @ ..] = step.command.as_slice() else { return Ok(()) };
+        let shown = shown(&step.command);
+        if printer.verbose {
+            printer.note(&shown);
+        }
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr()));
+        for name in NOT_PASSED_ON {
+            command.env_remove(name);
+        }
+        if let Some(pypi) = &self.addresses.1 {
+            // In variables, because other users can read a command line, and the URL may have a login.
+            command
+                .env_remove("UV_INDEX_URL")
+                .env("UV_DEFAULT_INDEX", &pypi.url)
+                .env("PIP_INDEX_URL", &pypi.url);
+        }
+        let failed =
+            |why: String| CliError::new(Failure::Installer, why).hint(format!("the command was `{shown}`"));
+        let status = command.status().map_err(|e| failed(format!("cannot start `{program}`: {e}")))?;
+        if status.success() {
+            return Ok(());
+        }
+        if was_interrupted(status) {
+            return Err(CliError { exit: exit::INTERRUPTED, ..failed("interrupted".to_owned()) });
+        }
+        let name = self.installer.name();
+        Err(failed(match step.purpose {
+            Purpose::MakeEnvironment => "the environment could not be made".to_owned(),
+            Purpose::Remove => format!("{name} could not remove the packages that are not locked"),
+            Purpose::Install | Purpose::InstallBuildRequirements => {
+                format!("{name} could not install the packages")
+            }
+            Purpose::Build => format!("{name} could not build a package"),
+            Purpose::InstallProject => format!("{name} could not install the project itself"),
+        }))
+    }
+}
+
+#[cfg(unix)]
+fn was_interrupted(status: std::process::ExitStatus) -> bool {
+    use std::os::unix::process::ExitStatusExt as _;
+    status.signal() == Some(libc::SIGINT) || status.code() == Some(i32::from(exit::INTERRUPTED))
+}
+
+#[cfg(not(unix))]
+fn was_interrupted(_status: std::process::ExitStatus) -> bool {
+    false
+}

@@ -1,0 +1,23 @@
+//! What is to be done.
+
+use std::path::{Path, PathBuf};
+
+use super::place::Found;
+use crate::index::locate::Located;
+use crate::lockfile::Target;
+use crate::sync::{Changes, Installer, Talk};
+
+/// What is to be done, and with what.
+pub(super) struct Work<'w> {
+    pub installer: Installer,
+    /// The URLs of all indexes, and where the one of `pypi` was found.
+    pub addresses: (Vec<(String, String)>, Option<Located>),
+    pub talk: Talk,
+    pub target: &'w Target,
+    pub found: &'w Found,
+    pub changes: &'w Changes,
+    /// The project itself, if it is to be installed.
+    pub project: Option<PathBuf>,
+    /// The folder of the lock.
+    pub folder: &'w Path,
+}

@@ -66,7 +66,7 @@ pub(super) enum Command {
     Add(AddArgs),
     /// Remove packages from envlock.toml, then resolve
     Remove(AddArgs),
-    /// Detect this machine: driver, GPUs and system, each fact with its source
+    /// Show this machine, or a described one: driver, GPUs and system, each fact with its source
     Probe(ProbeArgs),
     /// Solve the environment and write envlock.lock and environment.yml
     Resolve(ResolveArgs),
@@ -158,12 +158,14 @@ pub(super) struct AddArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct ProbeArgs {
-    /// Write the detected machine to a host file
+    /// Write the machine to a host file
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
     /// Replace a file that envlock did not write
     #[arg(long)]
     pub force: bool,
+    #[command(flatten)]
+    pub host: HostArgs,
 }
 
 /// Which machine to solve for.
@@ -202,6 +204,9 @@ pub(super) struct ResolveArgs {
     /// Packages to solve for (PEP 508), if there is no envlock.toml
     #[arg(value_name = "PKG")]
     pub packages: Vec<String>,
+    /// Also solve for the packages of a requirements file, if there is no envlock.toml
+    #[arg(short, long = "requirements", value_name = "FILE")]
+    pub requirements: Vec<PathBuf>,
     #[command(flatten)]
     pub solve: SolveArgs,
 }
@@ -217,6 +222,9 @@ pub(super) struct SolveArgs {
     /// CUDA variant, such as `cu126` or `cpu`
     #[arg(long, value_name = "NAME", help_heading = "Solve")]
     pub variant: Option<String>,
+    /// CUDA version: `12.6` for any 12.6, `13`, `>=12.4`
+    #[arg(long, value_name = "SPEC", help_heading = "Solve")]
+    pub cuda: Option<String>,
     /// Use only this index
     #[arg(long, value_name = "NAME", help_heading = "Solve")]
     pub only_index: Option<String>,
@@ -285,7 +293,7 @@ pub(super) struct PlanArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct WhyArgs {
-    /// A locked package, or `driver`, `gpu`, `cuda`, `cudnn`, `glibc`
+    /// A locked package, or `driver`, `gpu`, `cuda`, `cudnn`, `glibc`, `python`
     #[arg(value_name = "PKG", required_unless_present = "not", conflicts_with = "not")]
     pub package: Option<String>,
     /// Prove that a requirement cannot be met, such as `torch==2.15.0`
@@ -339,6 +347,12 @@ pub(super) struct GuardArgs {
     /// Target of the lock
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,
+    /// Write to a file instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Replace a file that envlock did not write
+    #[arg(long)]
+    pub force: bool,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -411,12 +425,15 @@ pub(super) struct ExportArgs {
     /// Output format
     #[arg(value_enum, value_name = "FORMAT")]
     pub format: ExportFormat,
-    /// Write to a file instead of stdout
+    /// Write to a file instead of stdout; with --all-targets, to this folder
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Target of the lock
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,
+    /// Write a file for each target of the lock
+    #[arg(long, requires = "output", conflicts_with = "target")]
+    pub all_targets: bool,
     /// Base image (for Dockerfile); a digest pins it
     #[arg(long, value_name = "IMAGE")]
     pub base: Option<String>,

@@ -38,6 +38,9 @@ pub(super) fn refuse(conflict: &Conflict, request: &Request, printer: &Printer) 
         printer.hint("`envlock plan` with the same machine options lists every build that can run");
     }
     for reason in &conflict.reasons {
+        if let ReasonKind::NoProject { nearest: Some(nearest) } = &reason.kind {
+            printer.hint(&format!("did you mean `{nearest}`?"));
+        }
         if let ReasonKind::UnknownMetadata { package } = &reason.kind {
             printer.hint(&format!(
                 "state what `{package}` requires in envlock.toml: a table `[[metadata]]` with `name = \"{package}\"` and `requires-dist = [...]`"

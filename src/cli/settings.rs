@@ -119,6 +119,11 @@ pub(super) fn request(
     if let Some(value) = &solve.variant {
         request.variant = Some(Limit { value: value.clone(), origin: Origin::Option("--variant") });
     }
+    if let Some(text) = &solve.cuda {
+        manifest::stack_limit(&mut request, &format!("cuda {}", text.trim()), &Origin::Option("--cuda"))
+            .unwrap_or_else(|| Err(String::new()))
+            .map_err(|why| CliError::usage(format!("`--cuda`: {why}")))?;
+    }
     if let Some(value) = &solve.only_index {
         request.only_index = Some(Limit { value: value.clone(), origin: Origin::Option("--only-index") });
     }

@@ -30,6 +30,9 @@ pub const PYLOCK_MARK: &str = "# Written by envlock as pylock.toml";
 /// The start of every Dockerfile that envlock writes.
 pub const DOCKERFILE_MARK: &str = "# Written by envlock as Dockerfile";
 
+/// The start of every preflight snippet that envlock writes.
+pub const GUARD_MARK: &str = "# envlock guard:";
+
 /// Why a lock cannot be exported to a format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExportError {

@@ -1,4 +1,4 @@
-//! What a lock requires of the machine and of CUDA (`why driver`, `gpu`, `cuda`, `cudnn`, `glibc`): facts from the lock
+//! What a lock requires of the machine and of CUDA (`why driver`, `gpu`, `cuda`, `cudnn`, `glibc`, `python`): facts from the lock
 //! and the registry, each with its source.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::model::wheel::WheelName;
 use crate::registry::Registry;
 
 /// The parts that a lock can require something of: the subjects of `why` that are not packages.
-pub const MACHINE_PARTS: [&str; 5] = ["driver", "gpu", "cuda", "cudnn", "glibc"];
+pub const MACHINE_PARTS: [&str; 6] = ["driver", "gpu", "cuda", "cudnn", "glibc", "python"];
 
 /// At most this many packages with the same requirement are listed.
 const NAMED: usize = 4;
@@ -126,6 +126,7 @@ pub fn machine_need(name: &str, target: &Target, host: &Host, registry: &Registr
         "cuda" => asked.cuda(),
         "cudnn" => asked.cudnn(),
         "glibc" => asked.glibc(),
+        "python" => Some(asked.python()),
         _ => None,
     };
     let (needs, reasons) = told.unzip();
@@ -326,6 +327,27 @@ impl Asked<'_> {
             out.push(plain(NeedKind::Machine, libc.to_string()));
         }
         Some((format!("glibc >= {floor}"), out))
+    }
+
+    fn python(&self) -> (String, Vec<Because>) {
+        let python = self.target.python;
+        let only = |package: &&ChosenPackage| {
+            let wheel = package.files.first().and_then(|file| file.name.parse::<WheelName>().ok());
+            // Wheels of the stable ABI are for this series and later ones.
+            wheel.is_some_and(|wheel| {
+                wheel.accepts_python(python.minor).is_some()
+                    && wheel.accepts_python(python.minor + 1).is_none()
+            })
+        };
+        let names: Vec<String> =
+            self.target.packages.iter().filter(only).map(|p| format!("{} {}", p.name, p.version)).collect();
+        let more = names.len().saturating_sub(NAMED);
+        let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+        let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let reason =
+            format!("the locked wheels of {shown}{tail} are for Python 3.{} and no later", python.minor);
+        let reasons = (!names.is_empty()).then(|| plain(NeedKind::RequiredBy, reason));
+        (format!("python {python}"), reasons.into_iter().collect())
     }
 
     /// The GPUs that the locked cuDNN supports, or the one that a framework was built with.

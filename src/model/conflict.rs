@@ -115,6 +115,11 @@ pub enum ReasonKind {
     Fact,
     /// The available releases of a package.
     Available,
+    /// The index has no package of this name.
+    NoProject {
+        /// A known package of nearly the same name.
+        nearest: Option<String>,
+    },
     /// The requirements of a package that exists only as source cannot be known.
     UnknownMetadata {
         /// The package.

@@ -296,6 +296,21 @@ impl Registry {
         self.packages().modules.iter().find(|row| row.module == module)
     }
 
+    /// The package of the registry whose name is nearest to an unknown one, if it differs by a slip of the fingers.
+    pub fn nearest_package(&self, name: &str) -> Option<String> {
+        let sources = self.packages().sources.iter().map(|row| row.package.as_str());
+        let conda = self.packages().conda.iter().map(|row| row.name.as_str());
+        let stack = super::STACK_PACKAGES.into_iter();
+        let companions = self.companions().iter().map(|row| row.package.as_str());
+        let frameworks = self.frameworks().iter().map(|row| row.package.as_str());
+        let names = stack.chain(companions).chain(frameworks).chain(sources).chain(conda);
+        // Short names differ by one letter from many.
+        let most = if name.len() < 6 { 1 } else { 2 };
+        let near = names.map(|known| (strsim::damerau_levenshtein(known, name), known));
+        let (distance, nearest) = near.min()?;
+        (distance > 0 && distance <= most && name.len() >= 4).then(|| nearest.to_owned())
+    }
+
     /// The backport that a package is, if it is one.
     pub fn backport(&self, package: &str) -> Option<&Backport> {
         self.packages().backports.iter().find(|row| row.package == package)

@@ -17,6 +17,7 @@ mod learn;
 mod loader;
 mod native;
 #[cfg(unix)]
+mod options;
 mod outside;
 mod probe;
 mod questions;

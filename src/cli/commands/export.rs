@@ -1,7 +1,10 @@
 //! `envlock export`
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
+
+use clap::ValueEnum as _;
 
 use crate::cli::args::{ExportArgs, ExportFormat, GlobalArgs};
 use crate::cli::error::CliError;
@@ -10,7 +13,7 @@ use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::{fetch, files, lock, write};
 use crate::export;
-use crate::lockfile::Target;
+use crate::lockfile::{Lockfile, Target};
 use crate::model::project::ProjectPage;
 use crate::model::request::Request;
 use crate::model::solution::Need;
@@ -19,19 +22,50 @@ pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> 
     let project = Project::find(global, true)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
     lock::warn_if_stale(&project, &lock, &settings::registry(global)?, printer);
+    if let (true, Some(folder)) = (args.all_targets, &args.output) {
+        fs_err::create_dir_all(folder)?;
+        for (i, target) in lock.targets.iter().enumerate() {
+            let text = rendered(global, args, &project, (&lock, target), printer)?;
+            save(&folder.join(file_of(args.format, target, i == 0)), &text, args, printer)?;
+        }
+        return Ok(exit::YES);
+    }
     let target = lock::target(&lock, args.target.as_deref())?;
-    let out = match args.format {
+    let text = rendered(global, args, &project, (&lock, target), printer)?;
+    match &args.output {
+        None => printer.raw(&text),
+        Some(path) => save(path, &text, args, printer)?,
+    }
+    Ok(exit::YES)
+}
+
+/// The file of a target: the format's own name for the first, `requirements.cluster.txt` for another one.
+fn file_of(format: ExportFormat, target: &Target, is_first: bool) -> String {
+    let value = format.to_possible_value();
+    let name = value.as_ref().map_or("lock", |value| value.get_name()).to_owned();
+    match (is_first, name.rsplit_once('.')) {
+        (true, _) => name,
+        (false, Some((stem, extension))) => format!("{stem}.{}.{extension}", target.name),
+        (false, None) => format!("{name}.{}", target.name),
+    }
+}
+
+/// A target in a format.
+fn rendered(
+    global: &GlobalArgs,
+    args: &ExportArgs,
+    project: &Project,
+    (lock, target): (&Lockfile, &Target),
+    printer: &Printer,
+) -> Result<String, CliError> {
+    let addresses = || settings::indexes(project, args.index_url.as_deref()).0;
+    Ok(match args.format {
         ExportFormat::Environment => {
-            let (addresses, _) = settings::indexes(&project, args.index_url.as_deref());
-            export::conda_environment(target, &lock::environment_name(&project, &lock, target), &addresses)?
+            export::conda_environment(target, &lock::environment_name(project, lock, target), &addresses())?
         }
-        ExportFormat::Requirements => {
-            let (addresses, _) = settings::indexes(&project, args.index_url.as_deref());
-            export::requirements(target, &addresses)?
-        }
+        ExportFormat::Requirements => export::requirements(target, &addresses())?,
         ExportFormat::RequirementsBuild => {
-            let (addresses, _) = settings::indexes(&project, args.index_url.as_deref());
-            export::requirements_to_build(target, &addresses)?.ok_or_else(|| {
+            export::requirements_to_build(target, &addresses())?.ok_or_else(|| {
                 CliError::usage("no locked package is built against a framework")
                     .hint("`envlock export requirements.txt` has all packages")
             })?
@@ -39,30 +73,28 @@ pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> 
         ExportFormat::BuildConstraints => export::build_constraints(target)?.ok_or_else(|| {
             CliError::usage("no locked package is built from source, so there is nothing to constrain")
         })?,
-        ExportFormat::Pylock => pylock(global, args, &project, target, printer)?,
+        ExportFormat::Pylock => pylock(global, args, project, target, printer)?,
         ExportFormat::Dockerfile => {
             let base = args.base.as_deref();
             warn_about_base_image(base, target, printer);
             export::dockerfile(target, base)?
         }
+    })
+}
+
+fn save(path: &Path, text: &str, args: &ExportArgs, printer: &Printer) -> Result<(), CliError> {
+    let mark = match args.format {
+        ExportFormat::Environment => export::ENVIRONMENT_MARK,
+        ExportFormat::Requirements => export::REQUIREMENTS_MARK,
+        ExportFormat::RequirementsBuild => export::REQUIREMENTS_BUILD_MARK,
+        ExportFormat::BuildConstraints => export::BUILD_CONSTRAINTS_MARK,
+        ExportFormat::Pylock => export::PYLOCK_MARK,
+        ExportFormat::Dockerfile => export::DOCKERFILE_MARK,
     };
-    match &args.output {
-        None => printer.raw(&out),
-        Some(path) => {
-            let mark = match args.format {
-                ExportFormat::Environment => export::ENVIRONMENT_MARK,
-                ExportFormat::Requirements => export::REQUIREMENTS_MARK,
-                ExportFormat::RequirementsBuild => export::REQUIREMENTS_BUILD_MARK,
-                ExportFormat::BuildConstraints => export::BUILD_CONSTRAINTS_MARK,
-                ExportFormat::Pylock => export::PYLOCK_MARK,
-                ExportFormat::Dockerfile => export::DOCKERFILE_MARK,
-            };
-            files::refuse_foreign(path, mark, args.force)?;
-            write::write(path, &out)?;
-            printer.note(&format!("wrote {}", path.display()));
-        }
-    }
-    Ok(exit::YES)
+    files::refuse_foreign(path, mark, args.force)?;
+    write::write(path, text)?;
+    printer.note(&format!("wrote {}", path.display()));
+    Ok(())
 }
 
 /// Warns about a base image with its own cuDNN, which the loader may find first, with another Python, or without

@@ -3,9 +3,9 @@
 use crate::cli::args::{GlobalArgs, GuardArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
-use crate::cli::lock;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
+use crate::cli::{files, lock, write};
 use crate::export;
 
 pub(super) fn run(global: &GlobalArgs, args: &GuardArgs, printer: &Printer) -> Result<u8, CliError> {
@@ -16,6 +16,10 @@ pub(super) fn run(global: &GlobalArgs, args: &GuardArgs, printer: &Printer) -> R
     let snippet = export::guard(target).map_err(CliError::export)?;
     if printer.json {
         printer.json(&serde_json::json!({ "target": target.name, "python": snippet }));
+    } else if let Some(path) = &args.output {
+        files::refuse_foreign(path, export::GUARD_MARK, args.force)?;
+        write::write(path, &snippet)?;
+        printer.note(&format!("wrote {}", path.display()));
     } else {
         printer.raw(&snippet);
     }

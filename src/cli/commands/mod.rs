@@ -35,7 +35,7 @@ pub(super) fn dispatch(args: &Args, printer: &Printer) -> Result<u8, CliError> {
         Command::Add(a) => add::add(global, a, printer),
         Command::Remove(a) => add::remove(global, a, printer),
         Command::Probe(a) => probe::run(global, a, printer),
-        Command::Resolve(a) => resolve::run(global, &a.packages, &a.solve, printer),
+        Command::Resolve(a) => resolve::run(global, a, printer),
         Command::Plan(a) => plan::run(global, a, printer),
         Command::Why(a) => why::run(global, a, printer),
         Command::Tree(a) => tree::run(global, a, printer),

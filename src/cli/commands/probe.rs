@@ -10,7 +10,10 @@ use crate::probe::host_file;
 
 pub(super) fn run(global: &GlobalArgs, args: &ProbeArgs, printer: &Printer) -> Result<u8, CliError> {
     let registry = settings::registry(global)?;
-    let host = host::probed(&registry, &[])?;
+    let host = match args.host.describe_a_machine() {
+        true => host::described(&args.host, &registry, &[])?,
+        false => host::probed(&registry, &[])?,
+    };
     if let Some(path) = &args.save {
         files::refuse_foreign(path, host_file::MARK, args.force)?;
         write::write(path, &host_file::render(&host))?;

@@ -1,6 +1,7 @@
 //! Imports requirements from other tools' files and from environments, for `init --from` and `--from-prefix`.
 
 mod conda;
+pub(super) mod manifest_text;
 pub(super) mod prefix;
 mod pyproject;
 mod reference;
@@ -48,6 +49,18 @@ pub(super) struct Optional {
 }
 
 impl Imported {
+    /// Adds what another file imports.
+    pub fn join(&mut self, other: Imported) {
+        self.python = self.python.take().or(other.python);
+        self.requirements.extend(other.requirements);
+        self.constraints.extend(other.constraints);
+        self.overrides.extend(other.overrides);
+        self.limits.extend(other.limits);
+        self.left_out.extend(other.left_out);
+        self.left_out_index |= other.left_out_index;
+        self.has_login |= other.has_login;
+    }
+
     /// Adds a requirement; `origin` is the file.
     fn push(&mut self, text: &str, origin: &str) -> Result<(), CliError> {
         let parsed = UserRequirement::parse(text, origin.into())

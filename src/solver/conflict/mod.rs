@@ -150,7 +150,11 @@ impl Telling<'_, '_> {
     /// Adds the available releases of a package.
     fn available(&mut self, text: String, package: &str) {
         let source = if is_stack_package(package) { "registry" } else { "index" };
-        self.add(Order::Packages, ReasonKind::Available, text, &[Party::package(package)], source.to_owned());
+        let kind = match self.is_absent(package) {
+            true => ReasonKind::NoProject { nearest: self.problem.registry.nearest_package(package) },
+            false => ReasonKind::Available,
+        };
+        self.add(Order::Packages, kind, text, &[Party::package(package)], source.to_owned());
     }
 
     /// Adds a part of the request. `bounds_above`: whether it excludes newer releases.

@@ -304,6 +304,11 @@ impl Telling<'_, '_> {
         Some(format!("the registry has no {name} {wanted}; next to it are {}", near.join(" and ")))
     }
 
+    /// Whether the index has no package of this name.
+    pub(super) fn is_absent(&self, name: &str) -> bool {
+        self.problem.stack.get(name).is_none() && self.problem.candidates(name).unwrap_or_default().is_empty()
+    }
+
     pub(super) fn available_text(&self, name: &str) -> String {
         let p = self.problem;
         if let Some(table) = p.stack.get(name) {

@@ -4,6 +4,7 @@ mod held;
 mod learning;
 mod locked;
 mod machines;
+mod requirements;
 mod solving;
 mod stack_only;
 mod task;
@@ -12,7 +13,7 @@ mod writing;
 
 use std::time::Instant;
 
-use crate::cli::args::{GlobalArgs, SolveArgs};
+use crate::cli::args::{GlobalArgs, ResolveArgs, SolveArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::printer::Printer;
@@ -30,14 +31,14 @@ use stack_only::Beside;
 use task::Task;
 pub(super) use writing::NewManifest;
 
-pub(super) fn run(
-    global: &GlobalArgs,
-    packages: &[String],
-    args: &SolveArgs,
-    printer: &Printer,
-) -> Result<u8, CliError> {
-    let project = Project::find(global, packages.is_empty())?;
-    run_in(global, &project, packages, args, None, printer)
+pub(super) fn run(global: &GlobalArgs, args: &ResolveArgs, printer: &Printer) -> Result<u8, CliError> {
+    let packages = args.packages.as_slice();
+    if args.requirements.is_empty() {
+        let project = Project::find(global, packages.is_empty())?;
+        return run_in(global, &project, packages, &args.solve, None, printer);
+    }
+    let project = requirements::project(global, args, printer)?;
+    run_in(global, &project, &[], &args.solve, None, printer)
 }
 
 /// Resolves a project.

@@ -188,7 +188,10 @@ impl Subject<'_> {
 fn told(conflict: Conflict) -> Vec<Reason> {
     let counts = |reason: &Reason| match &reason.kind {
         ReasonKind::Asked { bounds_above, .. } => *bounds_above && !is_the_question(reason),
-        ReasonKind::Fact | ReasonKind::Available | ReasonKind::UnknownMetadata { .. } => true,
+        ReasonKind::Fact
+        | ReasonKind::Available
+        | ReasonKind::NoProject { .. }
+        | ReasonKind::UnknownMetadata { .. } => true,
     };
     conflict.reasons.into_iter().filter(counts).collect()
 }

@@ -1,0 +1,101 @@
+//! Imported requirements as the text of an envlock.toml.
+
+use std::path::Path;
+
+use super::Imported;
+use crate::cli::manifest;
+use crate::cli::printer::Printer;
+use crate::model::text::{clean, toml_string as quote};
+
+/// What the command line says beside the imported file.
+#[derive(Debug, Default)]
+pub(in crate::cli) struct Own<'o> {
+    /// The specifier of torch.
+    pub torch: Option<&'o str>,
+    /// The specifier of Python.
+    pub python: Option<&'o str>,
+    /// Whether nothing was imported: torch is then requested.
+    pub is_new: bool,
+}
+
+/// Names what an import left out.
+pub(in crate::cli) fn warn(from: &Imported, printer: &Printer) {
+    for what in &from.left_out {
+        printer.warning(&format!("left out: {what}"));
+    }
+    if from.has_login {
+        printer.warning("a URL in the imported file has a login, and envlock.toml would hold it");
+        printer.hint("remove it from the URL; envlock reads logins from netrc");
+    }
+    if from.left_out_index {
+        printer.hint("configure indexes under `[[index]]` in envlock.toml");
+    }
+}
+
+/// The text of the manifest.
+pub(in crate::cli) fn of(from: Imported, folder: &Path, own: &Own<'_>) -> String {
+    let mut stack: Vec<(String, String)> = Vec::new();
+    let mut dependencies: Vec<String> = Vec::new();
+    for (written, requirement) in from.requirements {
+        match manifest::stack_specifier(&requirement) {
+            Some(specifier) => stack_row(&mut stack, requirement.requirement.name.to_string(), specifier),
+            None => dependencies.push(written),
+        }
+    }
+    if let Some(spec) = own.torch {
+        stack.retain(|(name, _)| name != "torch");
+        stack.insert(0, ("torch".to_owned(), spec.trim().to_owned()));
+    } else if stack.is_empty() && own.is_new {
+        stack.push(("torch".to_owned(), "*".to_owned()));
+    }
+    let name = std::path::absolute(folder)
+        .ok()
+        .and_then(|p| p.file_name().map(|n| n.to_string_lossy().into_owned()))
+        .unwrap_or_else(|| "project".to_owned());
+    let mut text = format!("[project]\nname = {}\n", quote(&clean(&name, 60)));
+    if let Some(python) = own.python.or(from.python.as_deref()) {
+        text.push_str(&format!("python = {}\n", quote(python.trim())));
+    }
+    if dependencies.is_empty() {
+        text.push_str("dependencies = []            # PEP 508: \"transformers>=4.50\"\n");
+    } else {
+        text.push_str("dependencies = [\n");
+        for dependency in &dependencies {
+            text.push_str(&format!("    {},\n", quote(dependency)));
+        }
+        text.push_str("]\n");
+    }
+    if !from.constraints.is_empty() {
+        text.push_str("constraints = [\n");
+        for constraint in &from.constraints {
+            text.push_str(&format!("    {},\n", quote(constraint)));
+        }
+        text.push_str("]\n");
+    }
+    if !from.overrides.is_empty() {
+        let overrides: Vec<String> = from.overrides.iter().map(|text| quote(text)).collect();
+        text.push_str(&format!("\n[resolve]\noverrides = [{}]\n", overrides.join(", ")));
+    }
+    text.push_str("\n[stack]\n");
+    for (package, spec) in &stack {
+        text.push_str(&format!("{package} = {}\n", quote(spec)));
+    }
+    let mut limited: Vec<&str> = Vec::new();
+    for (key, value) in &from.limits {
+        if !limited.contains(key) {
+            text.push_str(&format!("{key} = {}\n", quote(value)));
+            limited.push(key);
+        }
+    }
+    text
+}
+
+/// Adds a row of `[stack]`. A package that is required twice must satisfy both.
+fn stack_row(stack: &mut Vec<(String, String)>, name: String, specifier: String) {
+    match stack.iter_mut().find(|(known, _)| *known == name) {
+        None => stack.push((name, specifier)),
+        Some((_, known)) if *known == specifier || specifier == "*" => {}
+        Some((_, known)) if known == "*" => *known = specifier,
+        Some((_, known)) => *known = format!("{known},{specifier}"),
+    }
+}

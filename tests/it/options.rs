@@ -1,0 +1,110 @@
+//! Options that people type first: `-r FILE`, `--cuda`, `-o`, `--all-targets`, a described machine for `probe`, and names
+//! with a slip.
+
+use super::context::{IndexServer, Shape, TestContext};
+use super::wheels::{little_pypi, little_pytorch};
+
+fn context() -> (IndexServer, TestContext) {
+    let all = little_pypi().into_iter().chain(little_pytorch()).collect();
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    (server, context)
+}
+
+const A100: [&str; 4] = ["--gpu", "NVIDIA A100", "--driver", "580.65.06"];
+
+#[test]
+fn a_requirements_file_is_the_request_where_there_is_no_manifest() {
+    let (_server, context) = context();
+    context.write("requirements.txt", "requests\n-r more.txt\n--find-links x\n");
+    context.write("more.txt", "idna>=3 # comment\n");
+    let run = context.run(&[
+        "resolve",
+        "-r",
+        "requirements.txt",
+        "numpy<2",
+        "--gpu",
+        "none",
+        "--only-index",
+        "pypi",
+    ]);
+    let run = run.expect(0);
+    assert!(run.flat().contains("`--find-links` is not supported"), "{}", run.shown());
+    let lock = context.read("envlock.lock");
+    for line in ["package idna>=3", "package numpy<2", "package requests"] {
+        assert!(lock.contains(line), "{line}: {lock}");
+    }
+    assert!(!context.exists("envlock.toml"));
+    context.run(&["resolve", "--locked"]).expect(0);
+    // The file is named where it is at fault.
+    context.write("requirements.txt", "idna>99\n");
+    let run = context.run(&["resolve", "-r", "requirements.txt", "--gpu", "none", "--dry-run"]).expect(1);
+    assert!(run.flat().contains("[requirements.txt]"), "{}", run.shown());
+    context.write("envlock.toml", "[project]\ndependencies = [\"idna\"]\n");
+    let run = context.run(&["resolve", "-r", "requirements.txt"]).expect(2);
+    assert!(
+        run.flat().contains("hint: import the file instead: `envlock init --force --from"),
+        "{}",
+        run.shown()
+    );
+}
+
+#[test]
+fn cuda_is_limited_for_one_run() {
+    let (_server, context) = context();
+    let run = context.run(&[&["resolve", "torch", "--cuda", "12.6", "--python", "3.12"], &A100[..]].concat());
+    assert!(run.expect(0).stdout.contains("+cu126"));
+    assert!(context.read("envlock.lock").contains("option cuda"));
+    let run = context.run(&["resolve", "torch", "--cuda", "twelve", "--gpu", "none"]).expect(2);
+    assert!(run.flat().contains("`--cuda`: `twelve` is not a version range"), "{}", run.shown());
+}
+
+#[test]
+fn each_target_is_written_to_its_file() {
+    let (_server, context) = context();
+    context.write(
+        "envlock.toml",
+        "[project]\npython = \"==3.12.*\"\n[stack]\ntorch = \"==2.9.1\"\n[target.big]\ngpus = [\"NVIDIA A100\"]\n\
+         driver = \"580.65.06\"\n[target.small]\ngpus = [\"none\"]\n",
+    );
+    context.run(&["resolve", "--only-index", "pypi"]).expect(0);
+    context.run(&["export", "requirements.txt", "--all-targets", "-o", "out"]).expect(0);
+    assert!(context.read("out/requirements.txt").contains("torch==2.9.1"));
+    assert!(context.read("out/requirements.small.txt").contains("torch==2.9.1"));
+    // Its own files are written again, those of others are not.
+    context.run(&["export", "requirements.txt", "--all-targets", "-o", "out"]).expect(0);
+    context.write("out/requirements.small.txt", "mine\n");
+    context.run(&["export", "requirements.txt", "--all-targets", "-o", "out"]).expect(2);
+    let run = context.run(&["guard", "-o", "guard.py"]).expect(0);
+    assert!(run.stdout.is_empty() && context.read("guard.py").contains("def _envlock_guard"));
+    context.run(&["guard", "-o", "guard.py"]).expect(0);
+    context.write("guard.py", "mine\n");
+    context.run(&["guard", "-o", "guard.py"]).expect(2);
+    let run = context.run(&["why", "python", "--target", "big"]).expect(0);
+    assert!(run.flat().contains("are for Python 3.12 and no later"), "{}", run.shown());
+}
+
+#[test]
+fn a_described_machine_is_saved() {
+    let context = TestContext::new();
+    let arguments = ["probe", "--gpu", "NVIDIA A100", "--driver", "535.129.03", "--save", "host.toml"];
+    context.run(&arguments).expect(0);
+    let host = context.read("host.toml");
+    assert!(host.contains("version = \"535.129.03\"") && host.contains("name = \"NVIDIA A100\""), "{host}");
+    context.run(&["plan", "--host", "host.toml"]).expect(0);
+}
+
+#[test]
+fn a_slip_in_a_name_is_noticed() {
+    let (_server, context) = context();
+    for (typed, meant) in
+        [("tourch", Some("torch")), ("torchvison", Some("torchvision")), ("nosuchthing", None)]
+    {
+        let run = context.run(&["resolve", typed, "--gpu", "none", "--dry-run"]).expect(1);
+        let hint = meant.map(|meant| format!("did you mean `{meant}`?"));
+        match hint {
+            Some(hint) => assert!(run.flat().contains(&hint), "{}", run.shown()),
+            None => assert!(!run.flat().contains("did you mean"), "{}", run.shown()),
+        }
+    }
+}

@@ -9,7 +9,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 /// envlock solves framework, CUDA, cuDNN, driver, GPU and every Python package as one graph, writes
 /// envlock.lock and environment.yml, and verifies what is installed.
 #[derive(Debug, Parser)]
-#[command(name = "envlock", max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "envlock", max_term_width = 100)]
 pub(super) struct Args {
     #[command(flatten)]
     pub global: GlobalArgs,
@@ -66,13 +66,13 @@ pub(super) enum Command {
     Add(AddArgs),
     /// Remove packages from envlock.toml, then resolve
     Remove(AddArgs),
-    /// Show this machine, or a described one: driver, GPUs and system, each fact with its source
+    /// Show a machine: driver, GPUs, system, each fact with its source
     Probe(ProbeArgs),
-    /// Solve the environment and write envlock.lock and environment.yml
+    /// Solve, and write envlock.lock and environment.yml
     Resolve(ResolveArgs),
-    /// List the torch builds that a machine can run, and why not the others, from the registry only
+    /// List the torch builds that a machine can run, and why not others
     Plan(PlanArgs),
-    /// Explain why a package is locked at its version, or prove that a version is impossible
+    /// Explain a locked version, or prove that a version is impossible
     Why(WhyArgs),
     /// Show the locked packages as a tree, with the machine at the top
     Tree(TreeArgs),
@@ -80,7 +80,7 @@ pub(super) enum Command {
     Graph(GraphArgs),
     /// Show what changed between two locks
     Diff(DiffArgs),
-    /// Show newer stacks that the locked machine can run, and newer packages
+    /// Show newer stacks and packages for the locked machine
     Outdated(OutdatedArgs),
     /// Write the lock in another format
     Export(ExportArgs),
@@ -88,13 +88,13 @@ pub(super) enum Command {
     Sync(SyncArgs),
     /// Check the environment and the machine against the lock
     Verify(VerifyArgs),
-    /// Find the cause of a failure in a log or a `collect_env` dump, and the command that fixes it
+    /// Find the cause in a log or a `collect_env` dump, and the fix
     Diagnose(DiagnoseArgs),
     /// Verify without the smoke test, then execute a command
     Run(RunArgs),
     /// Print a preflight check for the top of a training script
     Guard(GuardArgs),
-    /// Show names, search paths, versions and GPU code of libraries and wheels
+    /// Show versions, search paths and GPU code of libraries and wheels
     Inspect(InspectArgs),
     /// Show, check and extend the compatibility data
     #[command(subcommand)]

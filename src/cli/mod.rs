@@ -11,6 +11,7 @@ mod error;
 pub mod exit;
 mod fetch;
 mod files;
+mod help;
 mod host;
 mod import;
 mod kept;
@@ -25,7 +26,7 @@ mod write;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::FromArgMatches;
 
 /// Runs the program on the process's arguments and environment.
 pub fn run() -> ExitCode {
@@ -42,7 +43,7 @@ pub fn run() -> ExitCode {
         };
     }
     let version = format!("{} (registry {})", env!("CARGO_PKG_VERSION"), registry_date());
-    let command = args::Args::command().version(version);
+    let command = help::command().version(version);
     let matches = match command.try_get_matches() {
         Ok(matches) => matches,
         Err(error) => {

@@ -166,10 +166,16 @@ fn direct_origin(path: &Path) -> Option<DirectOrigin> {
         return None;
     }
     let recorded = limited(path, 1 << 16).and_then(|bytes| serde_json::from_slice::<Recorded>(&bytes).ok());
-    Some(recorded.map_or_else(DirectOrigin::default, |recorded| DirectOrigin {
-        url: crate::model::text::clean(&recorded.url, 400),
-        commit: recorded.vcs_info.and_then(|repository| repository.commit_id),
-        is_editable: recorded.dir_info.and_then(|folder| folder.editable).unwrap_or(false),
+    Some(recorded.map_or_else(DirectOrigin::default, |recorded| {
+        let is_editable = recorded.dir_info.and_then(|folder| folder.editable).unwrap_or(false);
+        let folder = url::Url::parse(&recorded.url).ok().and_then(|url| url.to_file_path().ok());
+        let gone = folder.filter(|folder| is_editable && !folder.exists());
+        DirectOrigin {
+            url: crate::model::text::clean(&recorded.url, 400),
+            commit: recorded.vcs_info.and_then(|repository| repository.commit_id),
+            is_editable,
+            gone: gone.map(|folder| crate::model::text::clean(&folder.to_string_lossy(), 300)),
+        }
     }))
 }
 
@@ -217,8 +223,12 @@ fn files(
         path.push(relative);
         seen += 1;
         let Ok(found) = std::fs::metadata(&path) else {
-            // Python may delete and recreate .pyc files; RECORD has no hash for them.
-            if !entry.path.ends_with(".pyc") {
+            // Python may delete and recreate .pyc files; RECORD has no hash for them. Without an empty `__init__.py`, its
+            // folder is a namespace package, and the modules in it are imported as before.
+            let is_empty_init = entry.size == Some(0)
+                && relative.file_name().is_some_and(|name| name == "__init__.py")
+                && path.parent().is_some_and(Path::is_dir);
+            if !entry.path.ends_with(".pyc") && !is_empty_init {
                 distribution.faults.push(FileFault::Missing(entry.path.into_owned()));
             }
             continue;

@@ -20,7 +20,16 @@ const MAX_MODULES: usize = 5_000;
 pub(super) struct Imports<'s> {
     site: &'s Path,
     python: Option<Python>,
-    reached: BTreeMap<String, BTreeSet<PathBuf>>,
+    reached: BTreeMap<String, Reached>,
+}
+
+/// What importing a package certainly loads.
+#[derive(Default)]
+struct Reached {
+    /// Files, relative to site-packages.
+    files: BTreeSet<PathBuf>,
+    /// Names that are imported and that no file has.
+    absent: BTreeSet<String>,
 }
 
 impl<'s> Imports<'s> {
@@ -36,8 +45,18 @@ impl<'s> Imports<'s> {
         let Some((root, _)) = module.split_once('/') else {
             return !module.starts_with('_') && is_module(&site.join(module));
         };
-        let files = self.reached.entry(root.to_owned()).or_insert_with(|| reached(site, root, python));
-        files.contains(Path::new(module))
+        let reached = self.reached.entry(root.to_owned()).or_insert_with(|| reached(site, root, python));
+        reached.files.contains(Path::new(module))
+    }
+
+    /// Whether importing the package imports the module that a file would be if it were for this Python.
+    pub fn want(&mut self, module: &str) -> bool {
+        let (site, python) = (self.site, self.python);
+        let Some((root, _)) = module.split_once('/') else { return !module.starts_with('_') };
+        let (folder, file) = module.rsplit_once('/').unwrap_or_default();
+        let name = format!("{}.{}", folder.replace('/', "."), file.split('.').next().unwrap_or_default());
+        let reached = self.reached.entry(root.to_owned()).or_insert_with(|| reached(site, root, python));
+        reached.absent.contains(&name)
     }
 }
 
@@ -55,11 +74,11 @@ const LOADS_ITSELF: [&str; 6] =
 
 /// The files that importing `root` certainly loads, relative to site-packages: source files and extension modules. Empty if
 /// one of the source files loads libraries itself.
-fn reached(site: &Path, root: &str, python: Option<Python>) -> BTreeSet<PathBuf> {
+fn reached(site: &Path, root: &str, python: Option<Python>) -> Reached {
     let mut walk = Walk {
         site,
         python,
-        files: BTreeSet::new(),
+        reached: Reached::default(),
         queue: Vec::new(),
         folders: BTreeMap::new(),
         words: BTreeMap::new(),
@@ -67,19 +86,19 @@ fn reached(site: &Path, root: &str, python: Option<Python>) -> BTreeSet<PathBuf>
     let mut names_left = MAX_NAMES;
     walk.import(root);
     while let Some((module, file)) = walk.queue.pop() {
-        if walk.files.len() > MAX_MODULES {
+        if walk.reached.files.len() > MAX_MODULES {
             break;
         }
         let Some(text) = source(&site.join(&file)) else { continue };
         if LOADS_ITSELF.iter().any(|word| text.contains(word)) {
-            return BTreeSet::new();
+            return Reached::default();
         }
         let is_package = file.ends_with("__init__.py");
         for statement in statements(&text) {
             let names = imported(&statement, &module, is_package);
             names_left = names_left.saturating_sub(names.len());
             if names_left == 0 {
-                return walk.files;
+                return walk.reached;
             }
             let Some((base, members)) = names.split_first() else { continue };
             walk.import(base);
@@ -91,13 +110,13 @@ fn reached(site: &Path, root: &str, python: Option<Python>) -> BTreeSet<PathBuf>
             }
         }
     }
-    walk.files
+    walk.reached
 }
 
 struct Walk<'s> {
     site: &'s Path,
     python: Option<Python>,
-    files: BTreeSet<PathBuf>,
+    reached: Reached,
     /// Modules to read, with their files.
     queue: Vec<(String, PathBuf)>,
     /// The extension modules in the folders that were listed: file names by module name.
@@ -118,8 +137,11 @@ impl Walk<'_> {
                 name.push('.');
             }
             name.push_str(part);
-            let Some(file) = self.find(&name) else { return };
-            if self.files.insert(file.clone()) && file.extension().is_some_and(|e| e == "py") {
+            let Some(file) = self.find(&name) else {
+                self.reached.absent.insert(name);
+                return;
+            };
+            if self.reached.files.insert(file.clone()) && file.extension().is_some_and(|e| e == "py") {
                 self.queue.push((name.clone(), file));
             }
         }
@@ -307,6 +329,7 @@ mod tests {
         write("q/__init__.py", "");
         write("q/deep.so", "");
         let files: Vec<String> = reached(site.path(), "p", Some(Python::new(12)))
+            .files
             .iter()
             .map(|path| path.display().to_string())
             .collect();
@@ -380,7 +403,7 @@ mod tests {
         for file in ["core.py", "_late.so"] {
             std::fs::write(site.path().join("p").join(file), "").unwrap();
         }
-        let files = reached(site.path(), "p", None);
+        let files = reached(site.path(), "p", None).files;
         assert!(files.contains(Path::new("p/__init__.py")) && !files.contains(Path::new("p/_late.so")));
     }
 }

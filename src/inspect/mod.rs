@@ -13,6 +13,7 @@ mod ld_cache;
 mod library;
 mod library_version;
 pub mod loader;
+mod modules;
 mod native;
 mod owner;
 mod prefix;

@@ -15,7 +15,8 @@ use super::symbols;
 use crate::model::installed::Installed;
 use crate::model::library::Library;
 use crate::model::native::{
-    Native, OtherMachine, OwnLibrary, UndefinedSymbols, Unimportable, Unreadable, UnreadableLibrary,
+    InterpreterFault, Native, OtherMachine, OwnLibrary, UndefinedSymbols, Unimportable, Unreadable,
+    UnreadableLibrary,
 };
 use crate::model::process::How;
 
@@ -27,7 +28,7 @@ pub fn native(installed: &Installed, around: &loader::Surroundings, loads: &Load
     let (own, unreadable) = own_libraries(installed);
     let mut native = Native { own, unreadable, ..Native::default() };
     let python = Path::new(&installed.prefix).join("bin/python");
-    native.interpreter_missing = python.is_symlink() && !python.exists();
+    native.interpreter = interpreter(Path::new(&installed.prefix), &python);
     if native.own.is_empty() {
         return native;
     }
@@ -47,6 +48,8 @@ pub fn native(installed: &Installed, around: &loader::Surroundings, loads: &Load
             open_other_modules(&mut loader, installed, &native.own);
             let mut imports = Imports::new(&installed.site_packages, installed.python);
             native.other_machine = other_machine(&loader, installed, &native.own, &mut imports);
+            native.foreign_modules = super::modules::foreign(installed, loader.machine(), &mut imports);
+            native.built_for_numpy1 = super::modules::built_for_numpy1(installed, &mut imports);
             // What packages outside site-packages load is unknown.
             if installed.visible.is_empty() {
                 native.unimportable = unimportable(&loader, installed, &native.own, &mut imports);
@@ -57,6 +60,26 @@ pub fn native(installed: &Installed, around: &loader::Surroundings, loads: &Load
         Err(_) => {}
     }
     native
+}
+
+/// Why `bin/python` does not run the environment.
+fn interpreter(prefix: &Path, python: &Path) -> Option<InterpreterFault> {
+    if python.is_symlink() && !python.exists() {
+        return Some(InterpreterFault::Missing);
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = std::fs::metadata(python).ok()?.permissions().mode();
+        if mode & 0o111 == 0 {
+            return Some(InterpreterFault::NotExecutable);
+        }
+    }
+    // A Python that was installed here, and conda's, lies in the prefix.
+    let leads_to = std::fs::canonicalize(python).ok()?;
+    let inside = leads_to.starts_with(std::fs::canonicalize(prefix).ok()?);
+    let is_known = prefix.join("pyvenv.cfg").exists() || prefix.join("conda-meta").is_dir();
+    (!inside && !is_known).then_some(InterpreterFault::Detached)
 }
 
 /// The libraries with undefined symbols. Those that no import certainly loads are marked.

@@ -18,16 +18,17 @@ const MAX_ENTRIES: usize = 20_000;
 /// Maximum size of a configuration or version file, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
-/// Reads the traces of an environment. `variable` reads one environment variable.
+/// Reads the traces of an environment: of a machine with this root, for a program that is started in this folder.
+/// `variable` reads one environment variable.
 pub fn traces(
     installed: &Installed,
-    root: &Path,
-    working_folder: &Path,
+    stdlib: &StdlibNames<'_>,
+    (root, working_folder): (&Path, &Path),
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Traces {
     Traces {
         conda: conda(Path::new(&installed.prefix)),
-        shadowing: shadowing(installed, working_folder, variable),
+        shadowing: shadowing(installed, stdlib, working_folder, variable),
         startup: startup(installed),
         leftovers: leftovers(&installed.site_packages),
         unrecorded: unrecorded(installed),
@@ -68,6 +69,7 @@ fn conda(prefix: &Path) -> Vec<CondaPackage> {
 /// unless a venv excludes it.
 fn shadowing(
     installed: &Installed,
+    stdlib: &StdlibNames<'_>,
     working_folder: &Path,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Vec<Shadowing> {
@@ -78,10 +80,12 @@ fn shadowing(
         // The environment's own site-packages shadows nothing.
         if std::fs::canonicalize(folder).ok() != site {
             out.extend(in_folder(Path::new(folder), SearchedFirst::PythonPath, installed));
+            out.extend(of_stdlib(Path::new(folder), SearchedFirst::PythonPath, stdlib));
         }
     }
     if std::fs::canonicalize(working_folder).ok() != site {
         out.extend(in_folder(working_folder, SearchedFirst::WorkingFolder, installed));
+        out.extend(of_stdlib(working_folder, SearchedFirst::WorkingFolder, stdlib));
     }
     let prefix = Path::new(&installed.prefix);
     let is_venv = prefix.join("pyvenv.cfg").is_file();
@@ -93,6 +97,31 @@ fn shadowing(
         let folder = PathBuf::from(home).join(format!(".local/lib/python{python}/site-packages"));
         if folder != installed.site_packages {
             out.extend(in_folder(&folder, SearchedFirst::UserSite, installed));
+        }
+    }
+    out
+}
+
+/// Modules of Python itself by the installed package that imports them.
+pub type StdlibNames<'s> = [(&'s str, &'s [String])];
+
+/// The modules in a folder that have the name of a module of Python itself.
+fn of_stdlib(folder: &Path, by: SearchedFirst, stdlib: &StdlibNames<'_>) -> Vec<Shadowing> {
+    let is_there = |module: &str| {
+        folder.join(format!("{module}.py")).is_file() || folder.join(module).join("__init__.py").is_file()
+    };
+    let mut out: Vec<Shadowing> = Vec::new();
+    for (package, modules) in stdlib {
+        for module in modules.iter().filter(|module| is_there(module)) {
+            if out.iter().all(|known| known.name != *module) {
+                out.push(Shadowing {
+                    name: module.clone(),
+                    version: None,
+                    folder: clean(&folder.display().to_string(), 200),
+                    by,
+                    of_stdlib: Some((*package).to_owned()),
+                });
+            }
         }
     }
     out
@@ -127,16 +156,32 @@ fn in_folder(folder: &Path, by: SearchedFirst, installed: &Installed) -> Vec<Sha
         });
         let is_module = || modules.iter().any(|module| owns(distribution, module));
         let bare = || is_module().then_some(None);
+        // Metadata alone shadows nothing: of two folders of a name, the one with `__init__.py` is imported.
+        let with_metadata =
+            with_metadata.filter(|_| is_module() || is_namespace_first(distribution, folder, site));
         if let Some(version) = with_metadata.or_else(bare) {
             out.push(Shadowing {
                 name: distribution.name.clone(),
                 version,
                 folder: clean(&folder.display().to_string(), 200),
                 by,
+                of_stdlib: None,
             });
         }
     }
     out
+}
+
+/// Whether a folder has a top-level folder of a distribution that is a namespace package in the environment too: its
+/// portion is then searched first.
+fn is_namespace_first(distribution: &Distribution, folder: &Path, site: &Path) -> bool {
+    let text = record_of(distribution, site);
+    let mut tops = record::entries(&text)
+        .filter_map(|entry| entry.path.split_once('/').map(|(top, _)| top.to_owned()))
+        .filter(|top| !top.ends_with(".dist-info") && !top.starts_with('.'))
+        .collect::<Vec<String>>();
+    tops.dedup();
+    tops.iter().any(|top| folder.join(top).is_dir() && !site.join(top).join("__init__.py").is_file())
 }
 
 /// Files that virtualenv and uv put into each environment themselves.

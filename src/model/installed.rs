@@ -91,6 +91,8 @@ pub struct DirectOrigin {
     pub commit: Option<String>,
     /// Whether it is an editable install.
     pub is_editable: bool,
+    /// The folder of an editable install, if it does not exist.
+    pub gone: Option<String>,
 }
 
 /// The version of an installed package.
@@ -192,6 +194,8 @@ pub struct Shadowing {
     pub folder: String,
     /// Why Python searches it.
     pub by: SearchedFirst,
+    /// Whether it takes the place of a module of Python itself, which this package imports.
+    pub of_stdlib: Option<String>,
 }
 
 /// Why Python searches a directory before the environment's site-packages.

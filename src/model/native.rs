@@ -20,8 +20,12 @@ pub struct Native {
     pub of_framework: (usize, usize),
     /// Libraries of packages that could not be read, sorted by package and path.
     pub unreadable: Vec<UnreadableLibrary>,
-    /// The interpreter is a dangling symbolic link.
-    pub interpreter_missing: bool,
+    /// Why the interpreter does not run the environment, if it does not.
+    pub interpreter: Option<InterpreterFault>,
+    /// Packages whose extension modules are for another Python, C library or processor.
+    pub foreign_modules: Vec<ForeignModules>,
+    /// Packages that were built for NumPy 1, beside a later one.
+    pub built_for_numpy1: Vec<BuiltForNumpy1>,
     /// The version of each object of the process, if found in its file.
     pub versions: Vec<Option<LibraryVersion>>,
     /// Libraries of CUDA and cuDNN on the machine, outside the environment.
@@ -208,4 +212,41 @@ impl FrameworkLoads {
             None => path == pattern,
         })
     }
+}
+
+/// Why `bin/python` does not run this environment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InterpreterFault {
+    /// It is a link to a file that does not exist.
+    Missing,
+    /// It may not be executed.
+    NotExecutable,
+    /// `pyvenv.cfg` is gone, so that the Python it leads to does not know of this environment.
+    Detached,
+}
+
+/// A package whose extension modules this Python cannot import: none of them is for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForeignModules {
+    /// The package.
+    pub package: String,
+    /// One of its modules, relative to site-packages.
+    pub path: String,
+    /// What they are for, from the name: `cpython-312-x86_64-linux-gnu`.
+    pub tag: String,
+    /// Whether importing the package certainly imports one of them.
+    pub imported: bool,
+}
+
+/// A package that was built for NumPy 1 beside NumPy 2 or later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BuiltForNumpy1 {
+    /// The package.
+    pub package: String,
+    /// One of its modules, relative to site-packages.
+    pub path: String,
+    /// The installed NumPy.
+    pub numpy: String,
+    /// Whether importing the package certainly imports the module.
+    pub imported: bool,
 }

@@ -263,6 +263,8 @@ impl Registry {
                 ptx_isa: sorted(file.ptx_isa, |r: &PtxIsa| r.isa),
                 same_file: sorted(file.same_file, |r: &SameFile| r.file.clone()),
                 same_cuda: sorted(file.same_cuda, |r: &SameCuda| r.package.clone()),
+                same_release: sorted(file.same_release, |r: &SameRelease| r.package.clone()),
+                stdlib_imports: sorted(file.stdlib_import, |r: &StdlibImport| r.package.clone()),
             }
         })
     }
@@ -343,6 +345,16 @@ impl Registry {
     /// Packages whose import raises if torch was built for another CUDA version.
     pub fn same_cuda(&self) -> &[SameCuda] {
         &self.loading().same_cuda
+    }
+
+    /// Packages that work only with the same release of another one.
+    pub fn same_releases(&self) -> &[SameRelease] {
+        &self.loading().same_release
+    }
+
+    /// The modules of Python itself that importing a package loads.
+    pub fn stdlib_imports(&self) -> &[StdlibImport] {
+        &self.loading().stdlib_imports
     }
 
     /// Files that several packages install.

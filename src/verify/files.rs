@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::findings::{self, FileGroup};
+use super::findings::{self, FileGroup, MissingFiles};
 use super::{Area, AreaKind};
 use crate::model::installed::{FileFault, Installed};
 use crate::model::text::clean;
@@ -25,6 +25,9 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
         let conda = distribution.installer.as_deref() == Some("conda");
         if !distribution.record_readable && !conda {
             found.push(findings::unreadable_record(name, &distribution.dist_info, installed));
+        }
+        if let Some(folder) = distribution.direct.as_ref().and_then(|direct| direct.gone.as_deref()) {
+            found.push(findings::missing_file(MissingFiles::Editable { name, folder }));
         }
         let mut missing = Group::default();
         let mut altered = Group::default();
@@ -49,7 +52,9 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
         }
         wrong += missing.0.len() + altered.0.len();
         let missing = missing.message(name, "missing");
-        found.extend(missing.map(|group| findings::missing_file(group, name, installed)));
+        found.extend(
+            missing.map(|group| findings::missing_file(MissingFiles::Recorded { group, name, installed })),
+        );
         let altered = altered.message(name, "different from RECORD");
         found.extend(altered.map(|group| findings::altered_file(group, name, false, installed)));
         let published = published.message(name, "different from RECORD");

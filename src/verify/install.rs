@@ -5,7 +5,7 @@ use super::findings::{self, Leftover, WrongPython};
 use super::{Area, AreaKind};
 use crate::lockfile::PREINSTALLED_PACKAGES;
 use crate::model::finding::Finding;
-use crate::model::installed::{Installed, Traces};
+use crate::model::installed::{Installed, Shadowing, Traces};
 
 /// Packages whose conda name differs from the name on PyPI.
 const CONDA_NAMES: [(&str, &str); 4] = [
@@ -57,7 +57,8 @@ fn shadowing(
     locked: &dyn Fn(&str) -> bool,
     found: &mut Vec<Finding>,
 ) {
-    for shadowing in traces.shadowing.iter().filter(|shadowing| locked(&shadowing.name)) {
+    let counts = |shadowing: &&Shadowing| shadowing.of_stdlib.is_some() || locked(&shadowing.name);
+    for shadowing in traces.shadowing.iter().filter(counts) {
         let own = installed.distributions.iter().find(|d| d.name == shadowing.name);
         let version = own.map(|d| d.version.clone()).unwrap_or_default();
         let is_framework = ["torch", "tensorflow", "jax"].contains(&shadowing.name.as_str());
@@ -111,6 +112,7 @@ mod tests {
                 version: version.map(Into::into),
                 folder: "/x".into(),
                 by: SearchedFirst::PythonPath,
+                of_stdlib: None,
             }],
             ..Traces::default()
         };

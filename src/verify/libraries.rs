@@ -38,8 +38,8 @@ pub(super) fn check(
         area.findings.push(findings::not_judged(NotJudged::Libraries(why.clone()), false));
         area.summary = "not checked".to_owned();
     }
-    if native.interpreter_missing {
-        area.findings.push(findings::missing_interpreter());
+    if let Some(fault) = native.interpreter {
+        area.findings.push(findings::missing_interpreter(fault));
     }
     area.findings.extend(unloadable::files(native, installed));
     let Some(process) = &native.process else {

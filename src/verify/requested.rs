@@ -39,13 +39,15 @@ struct Graph<'i> {
     packages: BTreeMap<&'i str, (&'i Distribution, Vec<Line>)>,
     /// The extras of each package that are installed.
     active: BTreeMap<&'i str, BTreeSet<String>>,
+    /// Packages that others require, and that were asked for with extras.
+    asked: BTreeSet<&'i str>,
 }
 
 impl<'i> Graph<'i> {
     fn new(installed: &'i Installed, environment: MarkerEnvironment) -> Graph<'i> {
         let lines = |d: &'i Distribution| d.requires.iter().filter_map(|line| line.parse().ok()).collect();
         let packages = installed.distributions.iter().map(|d| (d.name.as_str(), (d, lines(d)))).collect();
-        Graph { environment, packages, active: BTreeMap::new() }
+        Graph { environment, packages, active: BTreeMap::new(), asked: BTreeSet::new() }
     }
 
     /// The requirements of a package that apply with some extras.
@@ -108,9 +110,23 @@ impl<'i> Graph<'i> {
                     let to: &str = line.name.as_ref();
                     to != name && orphans.contains(to)
                 });
-                if adopts {
-                    self.active.insert(name, with);
-                    self.activate_required_extras();
+                if !adopts {
+                    continue;
+                }
+                let before = self.active.clone();
+                self.active.insert(name, with);
+                self.activate_required_extras();
+                if orphans.contains(name) {
+                    continue;
+                }
+                // A package that others require was asked for itself only if that explains more than one package:
+                // `jax[cuda12]` beside flax does, an extra that names a common package does not.
+                let left = self.orphans();
+                match orphans.iter().filter(|orphan| !left.contains(*orphan)).count() {
+                    0 | 1 => self.active = before,
+                    _ => {
+                        self.asked.insert(name);
+                    }
                 }
             }
         }
@@ -146,7 +162,9 @@ impl<'i> Graph<'i> {
 
     fn roots(&self) -> Vec<Requested> {
         let is_installer = |name: &&&str| !PREINSTALLED_PACKAGES.contains(*name);
-        let mut roots: BTreeSet<&str> = self.orphans().iter().filter(is_installer).copied().collect();
+        let orphans = self.orphans();
+        let mut roots: BTreeSet<&str> =
+            orphans.iter().chain(&self.asked).filter(is_installer).copied().collect();
         // Packages that require each other in a circle have no orphan among them: the one that reaches most is it.
         loop {
             let reached: BTreeSet<&str> = roots.iter().flat_map(|root| self.reach(root)).collect();
@@ -244,8 +262,20 @@ mod tests {
             ("pip", "26.0", &[]),
         ];
         assert_eq!(names(&packages), ["jax[cuda12]"]);
+        // Beside a package that requires jax, it was still asked for with its extra.
+        let flax: &[&str] = &["jax>=0.6"];
+        let with_flax: Vec<_> = packages.iter().copied().chain([("flax", "0.10", flax)]).collect();
+        assert_eq!(names(&with_flax), ["flax", "jax[cuda12]"]);
         // Without the plugin nobody asked for it.
         assert_eq!(names(&packages[..2]), ["jax"]);
+    }
+
+    #[test]
+    fn an_extra_of_a_package_that_nobody_asked_for_explains_no_other() {
+        let narwhals: &[&str] = &["pyarrow>=13; extra == 'pyarrow'", "pandas; extra == 'pandas'"];
+        let packages: [(&str, &str, &[&str]); 3] =
+            [("plotly", "6.0", &["narwhals>=1.15"]), ("narwhals", "2.0", narwhals), ("pyarrow", "24.0", &[])];
+        assert_eq!(names(&packages), ["plotly", "pyarrow"]);
     }
 
     #[test]

@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use super::findings::{self, CannotLoad, Missing, Undefined};
+use super::findings::{self, BuiltFor, CannotLoad, Missing, Undefined};
 use super::paths::shown;
 use crate::model::finding::{Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::installed::{FileFault, Installed};
-use crate::model::native::{Native, Stale, Unreadable, UnreadableLibrary};
+use crate::model::native::{Native, Stale, UndefinedSymbols, Unreadable, UnreadableLibrary};
 
 /// Files that cannot be loaded, and modules whose import fails for want of a library.
 pub(super) fn files(native: &Native, installed: &Installed) -> Vec<Finding> {
@@ -20,6 +20,12 @@ pub(super) fn files(native: &Native, installed: &Installed) -> Vec<Finding> {
         let fix = reinstall(installed, &library.package);
         findings::unreadable_library(&library.path, &library.package, why, fix)
     }));
+    out.extend(native.foreign_modules.iter().map(|found| {
+        let why = CannotLoad::OtherPython(found);
+        findings::unreadable_library(&found.path, &found.package, why, reinstall(installed, &found.package))
+    }));
+    let built = native.built_for_numpy1.as_slice();
+    out.extend(built.first().map(|first| findings::extension_abi(BuiltFor::Numpy1(built, first))));
     out
 }
 
@@ -56,19 +62,26 @@ pub(super) fn reinstall(installed: &Installed, package: &str) -> Fix {
     Fix::command(findings::reinstall(installed, package, false))
 }
 
+/// Whether a module is for a torch that is not installed, and nothing imports it: a package can have such a part without
+/// requiring torch.
+fn is_optional(found: &UndefinedSymbols, installed: &Installed) -> bool {
+    let of_torch = found.of_torch || found.example.starts_with("aoti_torch_");
+    of_torch && !found.imported && !installed.distributions.iter().any(|d| d.name == "torch")
+}
+
 /// Reports libraries with undefined symbols: one finding for each package, for the first of its libraries.
 pub(super) fn symbols(native: &Native, installed: &Installed, explained: &[&Path]) -> Vec<Finding> {
     let mut out = Vec::new();
     let mut told: Vec<&str> = Vec::new();
     let is_explained = |stale: &Stale| explained.contains(&stale.loaded.as_path());
     for found in native.undefined.iter().filter(|found| !found.stale.as_ref().is_some_and(is_explained)) {
-        if told.contains(&found.package.as_str()) {
+        if told.contains(&found.package.as_str()) || is_optional(found, installed) {
             continue;
         }
         told.push(&found.package);
         let more = native.undefined.iter().filter(|other| other.package == found.package).count() - 1;
         if found.of_torch && found.stale.is_none() && found.package != "torch" {
-            out.push(findings::extension_abi(found));
+            out.push(findings::extension_abi(BuiltFor::Torch(found)));
             continue;
         }
         let cause = match &found.stale {

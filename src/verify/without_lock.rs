@@ -13,7 +13,7 @@ use crate::model::fix::Fix;
 use crate::model::installed::{Distribution, Installed};
 use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
-use crate::registry::{CudaPart, Effect, Registry, SameCuda};
+use crate::registry::{CudaPart, Effect, Registry, SameCuda, SameRelease};
 
 pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platform) -> Area {
     let mut found = super::packages::duplicates(installed);
@@ -68,6 +68,7 @@ pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platfo
         }
     }
     found.extend(registry.same_cuda().iter().filter_map(|row| other_cuda(row, installed)));
+    found.extend(registry.same_releases().iter().filter_map(|row| other_release(row, installed)));
     let agree = if found.is_empty() { ", their requirements agree" } else { "" };
     let summary = format!("{} installed{agree}", installed.distributions.len());
     Area { kind: AreaKind::Packages, findings: found, summary, as_locked: None }
@@ -107,6 +108,19 @@ fn can_all_be_met<'r>(requirements: impl Iterator<Item = &'r Line>) -> bool {
 fn without_marker(requirement: &Line) -> String {
     let plain = Requirement { marker: Default::default(), ..requirement.clone() };
     plain.to_string()
+}
+
+/// A package beside another release of the package that it works with. `0.6.0` and `0.6.0.post1` are one release.
+fn other_release(row: &SameRelease, installed: &Installed) -> Option<Finding> {
+    let of = |name: &str| installed.distributions.iter().find(|d| d.name == name);
+    let (own, other) = (of(&row.package)?, of(&row.r#as)?);
+    let differs = own.version.valid()?.release() != other.version.valid()?.release();
+    let text = format!(
+        "{} {} and {} {} are of different releases: {}",
+        row.package, own.version, row.r#as, other.version, row.effect
+    );
+    let command = findings::install(installed, [format!("{}=={}", row.package, other.version).as_str()]);
+    differs.then(|| findings::known_incompatible(text, &row.package, Fix::command(command)))
 }
 
 /// A package that is built for another CUDA version than torch, and whose import raises for it.

@@ -75,6 +75,8 @@ enum Step {
     Zero { path: String, last: usize },
     /// Makes a link.
     Link { path: String, to: String },
+    /// Sets the permissions of a file.
+    Mode { path: String, mode: u32 },
     /// Builds a library.
     Library {
         path: String,
@@ -225,6 +227,10 @@ impl Held {
                 parent(&path);
                 let _ = std::fs::remove_file(&path);
                 std::os::unix::fs::symlink(self.filled(to), path).unwrap();
+            }
+            Step::Mode { path, mode } => {
+                use std::os::unix::fs::PermissionsExt as _;
+                std::fs::set_permissions(self.path(path), std::fs::Permissions::from_mode(*mode)).unwrap();
             }
             Step::Gcc { arguments } => {
                 let arguments: Vec<String> = arguments.iter().map(|a| self.filled(a)).collect();

@@ -488,6 +488,10 @@ impl Linter {
             self.ordered(&isa, |r| r.isa);
             let cuda: Vec<Placed<SameCuda>> = self.rows(file, "same_cuda");
             self.ordered(&cuda, |r| r.package.clone());
+            let releases: Vec<Placed<SameRelease>> = self.rows(file, "same_release");
+            self.ordered(&releases, |r| r.package.clone());
+            let stdlib: Vec<Placed<StdlibImport>> = self.rows(file, "stdlib_import");
+            self.ordered(&stdlib, |r| r.package.clone());
             let same: Vec<Placed<SameFile>> = self.rows(file, "same_file");
             self.ordered(&same, |r| r.file.clone());
             for Placed { row, path, line } in same {

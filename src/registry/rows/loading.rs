@@ -31,6 +31,38 @@ pub(in crate::registry) struct LoadingRows {
     pub ptx_isa: Vec<PtxIsa>,
     pub same_file: Vec<SameFile>,
     pub same_cuda: Vec<SameCuda>,
+    pub same_release: Vec<SameRelease>,
+    pub stdlib_imports: Vec<StdlibImport>,
+}
+
+/// A package that works only with the same release of another one, which it does not require.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SameRelease {
+    /// The package.
+    pub package: String,
+    /// The other package.
+    pub r#as: String,
+    /// What happens otherwise.
+    pub effect: String,
+    /// Evidence.
+    pub evidence: Evidence,
+    /// Source ids.
+    pub source: Vec<String>,
+}
+
+/// The modules of Python itself that importing a package loads.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StdlibImport {
+    /// The package.
+    pub package: String,
+    /// The modules, by their first name.
+    pub modules: Vec<String>,
+    /// Evidence.
+    pub evidence: Evidence,
+    /// Source ids.
+    pub source: Vec<String>,
 }
 
 /// A package whose import raises if torch was built for another CUDA version.

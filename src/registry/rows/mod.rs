@@ -39,7 +39,7 @@ pub use errors::{
 pub use frameworks::{CudaFrom, FrameworkBuild, SameFile};
 pub use gpus::{GpuRow, Tegra};
 pub(super) use loading::LoadingRows;
-pub use loading::{CudaPart, PtxIsa, SameCuda};
+pub use loading::{CudaPart, PtxIsa, SameCuda, SameRelease, StdlibImport};
 pub(super) use packages::PackageRows;
 pub use packages::{Backport, BuildModule, CondaName, SourcePackage};
 pub use torch::{Build, COMPANIONS, Companion, STACK_PACKAGES};
@@ -97,6 +97,8 @@ rows!(
     PtxIsa,
     PythonRow,
     SameCuda,
+    SameRelease,
+    StdlibImport,
     SameFile,
     SourcePackage,
     SurroundingWords,

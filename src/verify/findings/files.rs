@@ -5,6 +5,7 @@ use super::installer::{install_over, reinstall};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::installed::Installed;
+use crate::model::text::shell_word;
 
 /// A message about all files of a package that have the same fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,16 +19,56 @@ pub struct FileGroup {
 /// A package's RECORD is missing or cannot be read.
 pub fn unreadable_record(name: &str, dist_info: &str, installed: &Installed) -> Finding {
     let text = format!("{name} has no readable RECORD: its files could not be checked");
+    let is_second = installed
+        .distributions
+        .iter()
+        .any(|other| other.name == name && other.dist_info != dist_info && other.record_readable);
+    // A leftover of a release that another one has replaced.
+    if is_second {
+        let path = installed.site_packages.join(dist_info);
+        return finding(Code::UnreadableRecord, Severity::Warning, text)
+            .at(dist_info)
+            .fixed_by(Fix::command(format!("rm -r {}", shell_word(&path.to_string_lossy()))));
+    }
     finding(Code::UnreadableRecord, Severity::Warning, text)
         .at(dist_info)
         .fixed_by(Fix::command(install_over(installed, name)))
 }
 
-/// Files that a package's RECORD lists are missing.
-pub fn missing_file(group: FileGroup, name: &str, installed: &Installed) -> Finding {
-    finding(Code::MissingFile, Severity::Error, group.text)
-        .at(group.first)
-        .fixed_by(Fix::command(reinstall(installed, name, false)))
+/// What is missing of a package.
+pub enum MissingFiles<'m> {
+    /// Files that its RECORD lists.
+    Recorded {
+        /// The files.
+        group: FileGroup,
+        /// The package.
+        name: &'m str,
+        /// The environment.
+        installed: &'m Installed,
+    },
+    /// The folder that an editable install leads to.
+    Editable {
+        /// The package.
+        name: &'m str,
+        /// The folder.
+        folder: &'m str,
+    },
+}
+
+/// Files of a package are missing.
+pub fn missing_file(missing: MissingFiles<'_>) -> Finding {
+    match missing {
+        MissingFiles::Recorded { group, name, installed } => {
+            finding(Code::MissingFile, Severity::Error, group.text)
+                .at(group.first)
+                .fixed_by(Fix::command(reinstall(installed, name, false)))
+        }
+        MissingFiles::Editable { name, folder } => {
+            let text = format!("{name} is an editable install of {folder}, which does not exist");
+            let fix = format!("restore the folder, or install {name} again");
+            finding(Code::MissingFile, Severity::Error, text).at(folder).fixed_by(Fix::advice(fix))
+        }
+    }
 }
 
 /// The size or hash of files differs from RECORD. `as_published`: they have not changed since RECORD was written, so the

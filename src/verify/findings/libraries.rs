@@ -6,14 +6,27 @@ use super::finding;
 use super::installer::system_package;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
-use crate::model::native::{UndefinedSymbols, Unimportable};
+use crate::model::native::{
+    BuiltForNumpy1, ForeignModules, InterpreterFault, UndefinedSymbols, Unimportable,
+};
 use crate::model::text::clean;
 
 /// The environment's interpreter is missing.
-pub fn missing_interpreter() -> Finding {
-    finding(Code::MissingInterpreter, Severity::Error, "bin/python is a broken symlink")
-        .at("bin/python")
-        .fixed_by(Fix::advice("recreate the environment: its interpreter was removed or moved"))
+pub fn missing_interpreter(fault: InterpreterFault) -> Finding {
+    let (text, fix) = match fault {
+        InterpreterFault::Missing => (
+            "bin/python is a broken symlink",
+            Fix::advice("recreate the environment: its interpreter was removed or moved"),
+        ),
+        InterpreterFault::NotExecutable => {
+            ("bin/python may not be executed", Fix::advice("make it executable, or recreate the environment"))
+        }
+        InterpreterFault::Detached => (
+            "pyvenv.cfg is missing: bin/python starts the Python that it leads to, which does not see these packages",
+            Fix::advice("recreate the environment, or restore its pyvenv.cfg"),
+        ),
+    };
+    finding(Code::MissingInterpreter, Severity::Error, text).at("bin/python").fixed_by(fix)
 }
 
 /// Why a library of a package cannot be loaded.
@@ -22,6 +35,8 @@ pub enum CannotLoad<'a> {
     Unreadable(&'a str),
     /// It is for another processor than the interpreter: its own, and the interpreter's.
     OtherMachine(&'a str, &'a str),
+    /// No extension module of the package is for this Python.
+    OtherPython(&'a ForeignModules),
 }
 
 /// A library of a package cannot be loaded.
@@ -32,12 +47,49 @@ pub fn unreadable_library(path: &str, package: &str, why: CannotLoad<'_>, fix: F
         CannotLoad::OtherMachine(machine, interpreter) => {
             format!("{library} is for {machine}, but the interpreter is for {interpreter}")
         }
+        CannotLoad::OtherPython(found) => {
+            let effect = match found.imported {
+                true => format!("importing {package} fails"),
+                false => "neither is any other of its extension modules".to_owned(),
+            };
+            format!("{library} is not for this Python ({}): {effect}", clean(&found.tag, 60))
+        }
     };
-    finding(Code::UnreadableLibrary, Severity::Error, text).at(clean(path, 200)).fixed_by(fix)
+    let is_certain = !matches!(why, CannotLoad::OtherPython(found) if !found.imported);
+    let severity = if is_certain { Severity::Error } else { Severity::Warning };
+    finding(Code::UnreadableLibrary, severity, text).at(clean(path, 200)).fixed_by(fix)
 }
 
-/// An extension was built for another torch version.
-pub fn extension_abi(found: &UndefinedSymbols) -> Finding {
+/// What an extension was built for.
+pub enum BuiltFor<'a> {
+    /// Another torch version: symbols are undefined.
+    Torch(&'a UndefinedSymbols),
+    /// NumPy 1, and a later one is installed: the packages, and the first of them.
+    Numpy1(&'a [BuiltForNumpy1], &'a BuiltForNumpy1),
+}
+
+/// An extension was built for another version of torch or NumPy.
+pub fn extension_abi(built: BuiltFor<'_>) -> Finding {
+    let found = match built {
+        BuiltFor::Torch(found) => found,
+        BuiltFor::Numpy1(found, first) => {
+            let certain: Vec<&str> =
+                found.iter().filter(|f| f.imported).map(|f| f.package.as_str()).collect();
+            let all: Vec<&str> = found.iter().map(|f| f.package.as_str()).collect();
+            let (severity, effect) = match certain.as_slice() {
+                [] => (Severity::Warning, "modules of theirs cannot be imported".to_owned()),
+                // Some import it first where they use it.
+                certain => (Severity::Error, format!("importing or using {} fails", certain.join(", "))),
+            };
+            let text = format!(
+                "NumPy {} is installed, and these packages were built for NumPy 1: {}; {effect}",
+                first.numpy,
+                all.join(", ")
+            );
+            let fix = "install `numpy<2`, or newer releases of these packages";
+            return finding(Code::ExtensionAbi, severity, text).at(&first.path).fixed_by(Fix::advice(fix));
+        }
+    };
     let text = format!(
         "{} of {} was built for another torch version: {} of its symbols are undefined, such as `{}`",
         found.path,

@@ -100,6 +100,13 @@ pub fn shadowed_package(found: &Shadowing, own: &InstalledVersion, is_framework:
             format!("rename it in {folder}, or start programs from another folder with `python -P`")
         }
     };
+    if let Some(package) = &found.of_stdlib {
+        let text = format!(
+            "a module `{name}` in {folder} is imported instead of Python's own, which {package} imports: {} comes first",
+            found.by
+        );
+        return finding(Code::ShadowedPackage, Severity::Warning, text).at(name).fixed_by(Fix::advice(fix));
+    }
     // A program that is started elsewhere does not see the current folder.
     let is_certain = found.by != SearchedFirst::WorkingFolder || is_framework;
     let severity = if is_same || !is_certain { Severity::Warning } else { Severity::Error };

@@ -204,7 +204,15 @@ pub(super) fn judge(
         Some(target) => verify::against_lock(target, &machine, &installed, question.require_gpu),
         None => verify::without_lock(registry, &machine, &installed, question.require_gpu),
     };
-    let traces = inspect::traces(&installed, &root, &around.working_folder, &|name| std::env::var(name).ok());
+    let is_installed = |name: &str| installed.distributions.iter().any(|own| own.name == name);
+    let stdlib: Vec<(&str, &[String])> = registry
+        .stdlib_imports()
+        .iter()
+        .filter(|row| is_installed(&row.package))
+        .map(|row| (row.package.as_str(), row.modules.as_slice()))
+        .collect();
+    let places = (root.as_path(), around.working_folder.as_path());
+    let traces = inspect::traces(&installed, &stdlib, places, &|name| std::env::var(name).ok());
     areas.push(verify::install(&installed, &traces, registry, &|name| {
         target.is_none_or(|target| target.package(name).is_some())
     }));

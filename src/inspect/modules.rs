@@ -112,7 +112,7 @@ fn of_numpy1(distribution: &Distribution, installed: &Installed) -> Option<Strin
         left = left.checked_sub(size)?;
         let Ok(mapped) = Mapped::open(&installed.site_packages.join(path)) else { continue };
         let bytes = mapped.bytes();
-        mapped.read_ahead(0..bytes.len());
+        mapped.read_ahead((0, bytes.len()));
         if memmem::find(bytes, OF_NUMPY_2).is_some() {
             return None;
         }

@@ -3,7 +3,7 @@
 use super::findings::{self, CodeHole, Hole, HoleEffect, NoKernel, PtxTooNew};
 use super::{Area, AreaKind};
 use crate::compatibility::{containers_serving, served};
-use crate::model::capability::{CodeTargets, ComputeCapability, Via};
+use crate::model::capability::{CodeTarget, CodeTargets, ComputeCapability, Via};
 use crate::model::finding::Finding;
 use crate::model::fix::Fix;
 use crate::model::host::{Gpu, Host};
@@ -18,6 +18,8 @@ use crate::registry::Registry;
 /// support starts at 3 in 100 (cuBLASLt 12.8, 6.1). A library with fewer containers may store its kernels in its own
 /// format (cuFFT has one container, for 5.2).
 const MIN_CONTAINERS_TO_JUDGE: usize = 10;
+/// A target in at least one of this many containers is supported; see [`MIN_CONTAINERS_TO_JUDGE`].
+const MIN_SHARE: usize = 40;
 
 pub(super) fn check(native: &Native, installed: &Installed, host: &Host, registry: &Registry) -> Area {
     let mut area = Area::of(AreaKind::GpuCode);
@@ -86,8 +88,13 @@ fn torch_targets(native: &Native) -> Option<CodeTargets> {
 fn of_largest(with_code: &[&OwnLibrary]) -> Option<String> {
     let own = with_code.iter().filter(|own| !own.package.starts_with("nvidia-"));
     let own = own.max_by_key(|own| own.library.device.as_ref().map(|code| code.containers))?;
-    let (shape, _) = own.library.device.as_ref()?.shapes.first()?;
-    let targets = CodeTargets { sass: shape.sass.clone(), ptx: shape.ptx.clone() };
+    let code = own.library.device.as_ref()?;
+    // Kernels for one GPU stand in containers of their own, so no container has all targets.
+    let is_supported = |n: usize| n * MIN_SHARE >= code.containers;
+    let of = |counts: Vec<(CodeTarget, usize)>| -> Vec<CodeTarget> {
+        counts.into_iter().filter(|(_, n)| is_supported(*n)).map(|(target, _)| target).collect()
+    };
+    let targets = CodeTargets { sass: of(code.counts(|s| &s.sass)), ptx: of(code.counts(|s| &s.ptx)) };
     Some(format!("{} has code for {targets}", own.package))
 }
 

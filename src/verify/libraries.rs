@@ -43,6 +43,12 @@ pub(super) fn check(
     }
     area.findings.extend(unloadable::files(native, installed));
     let Some(process) = &native.process else {
+        if area.summary.is_empty() && !native.own.is_empty() {
+            area.summary = format!(
+                "{} read; which would be loaded is judged only with torch, TensorFlow or JAX",
+                super::files::thousands(native.own.len())
+            );
+        }
         area.findings.extend(unloadable::symbols(native, installed, &[]));
         return area;
     };

@@ -121,13 +121,13 @@ pub fn native(
     expect_driver_library: bool,
     registry: &Registry,
 ) -> Vec<Area> {
-    let areas = vec![
+    let areas = [
         libraries::check(native, installed, host, expect_driver_library, registry),
         gpu_code::check(native, installed, host, registry),
     ];
-    // Without a framework there is no process to summarize.
-    let is_empty = native.process.is_none() && areas.iter().all(|area| area.findings.is_empty());
-    if is_empty { Vec::new() } else { areas }
+    // Without a framework there may be nothing to say.
+    let has_content = |area: &Area| !area.findings.is_empty() || !area.summary.is_empty();
+    areas.into_iter().filter(|area| native.process.is_some() || has_content(area)).collect()
 }
 
 /// Checks how the environment was installed. `locked`: whether a package is in the lock.

@@ -199,7 +199,7 @@ impl<'s> Session<'s> {
     fn keep(&mut self, fetched: Vec<Fetched>, needs: Vec<Need>, request: &Request) {
         let universe = &mut self.universe;
         for answer in fetched {
-            add(universe, answer, request);
+            add(universe, answer, request, self.registry);
         }
         for need in needs {
             if !universe.has(&need) {
@@ -309,15 +309,22 @@ fn fill_hashes(client: &IndexClient, solution: &mut Solution, bar: &ProgressBar)
     Ok(())
 }
 
-/// Adds an answer of the index. Requirements that the user states by hand replace those of the release.
-fn add(universe: &mut Universe, fetched: Fetched, request: &Request) {
+/// Adds an answer of the index. Requirements that the user states by hand replace those of the release; the registry adds
+/// those that a release needs and does not declare.
+fn add(universe: &mut Universe, fetched: Fetched, request: &Request, registry: &Registry) {
     match fetched {
         Fetched::Page { index, project, page } => universe.add_page(&index, &project, page),
         Fetched::Metadata { index, filename, metadata } => {
             let metadata = metadata.map(|found| {
                 let mut rows = request.metadata.iter();
                 let stated = rows.find(|row| row.is_about(found.name.as_ref(), &found.version));
-                stated.map_or(found.clone(), |row| found.with_requirements(&row.requires).into())
+                if let Some(row) = stated {
+                    return found.with_requirements(&row.requires).into();
+                }
+                match registry.undeclared(found.name.as_ref(), &found.version).as_slice() {
+                    [] => found,
+                    lines => found.with_more(lines).into(),
+                }
             });
             universe.add_metadata(&index, &filename, metadata);
         }

@@ -59,7 +59,14 @@ pub fn run() -> ExitCode {
                 failure.print(&printer::Printer::for_json());
                 return ExitCode::from(exit::CANNOT_ANSWER);
             }
-            let _ = error.print();
+            let is_control = |arg: &std::ffi::OsString| arg.to_string_lossy().chars().any(char::is_control);
+            if error.use_stderr() && arguments.iter().any(is_control) {
+                // clap repeats arguments as they are, and a terminal would obey them.
+                let text = printer::visible(&error.render().to_string()).into_owned();
+                let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
+            } else {
+                let _ = error.print();
+            }
             return ExitCode::from(if error.use_stderr() { exit::CANNOT_ANSWER } else { exit::YES });
         }
     };

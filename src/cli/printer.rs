@@ -149,7 +149,7 @@ impl Printer {
 
 /// A text without what a terminal obeys, other than colours and line breaks. Texts from outside are cleaned where they
 /// are read; this is the last gate, for what was forgotten.
-fn visible(text: &str) -> std::borrow::Cow<'_, str> {
+pub(super) fn visible(text: &str) -> std::borrow::Cow<'_, str> {
     let is_harmless =
         |c: char| (!c.is_control() && !crate::model::text::is_format_control(c)) || matches!(c, '\n' | '\t');
     if text.chars().all(is_harmless) {

@@ -189,6 +189,12 @@ impl CoreMetadata {
         CoreMetadata { name, version, sha256: self.sha256.clone(), source, requires_python, requires, extras }
     }
 
+    /// The same release with further requirements, which its METADATA lacks.
+    pub fn with_more(&self, lines: &[String]) -> CoreMetadata {
+        let all: Vec<String> = self.lines().map(str::to_owned).chain(lines.iter().cloned()).collect();
+        CoreMetadata { source: self.source.clone(), ..self.with_requirements(&all) }
+    }
+
     /// The `Requires-Dist` lines as written.
     pub fn lines(&self) -> impl Iterator<Item = &str> {
         self.requires.iter().map(|line| line.text.as_str())

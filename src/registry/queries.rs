@@ -313,6 +313,17 @@ impl Registry {
         (distance > 0 && distance <= most && name.len() >= 4).then(|| nearest.to_owned())
     }
 
+    /// What a release needs and its metadata does not require.
+    pub fn undeclared(&self, package: &str, version: &Version) -> Vec<String> {
+        let rows = self.advisories().iter().filter(|row| row.needed && row.package == package);
+        rows.filter(|row| row.versions.contains(version))
+            .filter_map(|row| match &row.effect {
+                Effect::Constrain(requirement) => Some(requirement.to_string()),
+                Effect::Warn => None,
+            })
+            .collect()
+    }
+
     /// The backport that a package is, if it is one.
     pub fn backport(&self, package: &str) -> Option<&Backport> {
         self.packages().backports.iter().find(|row| row.package == package)

@@ -58,11 +58,14 @@ pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platfo
         let name: &str = requirement.name.as_ref();
         let applies = versions.get(advisory.package.as_str()).is_some_and(|v| advisory.versions.contains(v));
         let Some(VersionOrUrl::VersionSpecifier(specifiers)) = &requirement.version_or_url else { continue };
-        if let Some(have) = versions.get(name)
-            && applies
-            && !specifiers.contains(have)
-        {
-            let text = format!("{}; {name} {have} is installed", advisory.text);
+        let have = versions.get(name);
+        let fails = match have {
+            Some(have) => !specifiers.contains(have),
+            None => advisory.needed && !is_unclear(name),
+        };
+        if applies && fails {
+            let found_is = have.map_or("is not installed".to_owned(), |have| format!("{have} is installed"));
+            let text = format!("{}; {name} {found_is}", advisory.text);
             let fix = Fix::command(findings::install(installed, [requirement.to_string().as_str()]));
             found.push(findings::known_incompatible(text, name, fix));
         }

@@ -2,7 +2,7 @@
 //! with a slip.
 
 use super::context::{IndexServer, Shape, TestContext};
-use super::wheels::{little_pypi, little_pytorch};
+use super::wheels::{little_pypi, little_pytorch, wheel};
 
 fn context() -> (IndexServer, TestContext) {
     let all = little_pypi().into_iter().chain(little_pytorch()).collect();
@@ -107,4 +107,22 @@ fn a_slip_in_a_name_is_noticed() {
             None => assert!(!run.flat().contains("did you mean"), "{}", run.shown()),
         }
     }
+}
+
+/// The registry knows what a release imports and its METADATA does not require.
+#[test]
+fn what_a_release_needs_and_does_not_declare_is_locked() {
+    let server = IndexServer::start(
+        vec![
+            ("pypi", wheel("pytorch-lightning", "1.9.5")),
+            ("pypi", wheel("setuptools", "80.0")),
+            ("pypi", wheel("setuptools", "82.0")),
+        ],
+        Shape { json: true, metadata: true, ..Shape::default() },
+    );
+    let context = TestContext::with_index(&server);
+    context.run(&["resolve", "pytorch-lightning", "--gpu", "none", "--python", "3.12"]).expect(0);
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains("\"setuptools<82\"") && lock.contains("setuptools-80.0-"), "{lock}");
+    context.run(&["resolve", "--locked"]).expect(0);
 }

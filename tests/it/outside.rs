@@ -314,3 +314,19 @@ fn few_file_descriptors_are_an_error() {
     assert!(!text.contains("panicked"), "{text}");
     assert!(matches!(output.status.code(), Some(2 | 3)), "{:?} {text}", output.status);
 }
+
+#[test]
+fn an_argument_that_is_repeated_does_not_control_the_terminal() {
+    let context = TestContext::new();
+    for arguments in
+        [["resolve", "--x\u{1b}]0;evil\u{7}"], ["verify", "a\u{9b}2Jb"], ["\u{1b}[2Jresolv", "x"]]
+    {
+        let run = context.run(&arguments).expect(2);
+        let evil = ['\u{7}', '\u{9b}'].iter().any(|c| run.stderr.contains(*c));
+        assert!(
+            !evil && !run.stderr.contains("\u{1b}]") && !run.stderr.contains("\u{1b}[2J"),
+            "{}",
+            run.shown()
+        );
+    }
+}

@@ -30,6 +30,8 @@ pub struct Advisory {
     pub package: String,
     /// The affected versions.
     pub versions: VersionSpecifiers,
+    /// Whether the package does not work without the constrained one, although its metadata does not require it.
+    pub needed: bool,
     /// The affected platform; `None`: all.
     pub platform: Option<Platform>,
     /// The affected compute capabilities; empty: all.
@@ -54,6 +56,8 @@ struct RawAdvisory {
     #[serde(default)]
     capabilities: Vec<ComputeCapability>,
     requires: Option<Requirement<VerbatimUrl>>,
+    #[serde(default)]
+    needed: bool,
     text: String,
     evidence: Evidence,
     source: Vec<String>,
@@ -68,11 +72,15 @@ impl TryFrom<RawAdvisory> for Advisory {
             ("warn", None) => Effect::Warn,
             _ => return Err("`effect` must be `warn`, or `constrain` with `requires`".to_owned()),
         };
+        if raw.needed && effect == Effect::Warn {
+            return Err("`needed` belongs to the effect `constrain`".to_owned());
+        }
         Ok(Advisory {
             id: raw.id,
             effect,
             package: raw.package,
             versions: raw.versions,
+            needed: raw.needed,
             platform: raw.platform,
             capabilities: raw.capabilities,
             text: raw.text,

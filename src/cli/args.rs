@@ -36,7 +36,7 @@ pub(super) struct GlobalArgs {
     /// Print one JSON document
     #[arg(long, global = true)]
     pub json: bool,
-    /// Suppress notes, warnings, hints and progress bars
+    /// Print the verdict only: no notes, warnings, hints and progress bars
     #[arg(short, long, global = true)]
     pub quiet: bool,
     /// Show more: every package with the reason for its version, every build

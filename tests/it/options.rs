@@ -126,3 +126,22 @@ fn what_a_release_needs_and_does_not_declare_is_locked() {
     assert!(lock.contains("\"setuptools<82\"") && lock.contains("setuptools-80.0-"), "{lock}");
     context.run(&["resolve", "--locked"]).expect(0);
 }
+
+#[test]
+fn quiet_is_one_line() {
+    let (_server, context) = context();
+    let arguments =
+        ["-q", "resolve", "requests", "--gpu", "none", "--only-index", "pypi", "--python", "3.12"];
+    let run = context.run(&arguments).expect(0);
+    assert!(
+        run.stdout.starts_with("solved 2 packages") && run.stdout.lines().count() == 1,
+        "{}",
+        run.shown()
+    );
+    assert!(run.stderr.is_empty(), "{}", run.shown());
+    let site = context.dir.path().join("env/lib/python3.12/site-packages");
+    std::fs::create_dir_all(site).unwrap();
+    let prefix = context.dir.path().join("env").display().to_string();
+    let run = context.run(&["verify", "-q", "--prefix", &prefix]).expect(1);
+    assert!(run.stdout.starts_with("2 errors") && run.stdout.lines().count() == 1, "{}", run.shown());
+}

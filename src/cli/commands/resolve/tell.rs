@@ -25,7 +25,7 @@ pub(super) fn before(
 ) {
     for machine in machines {
         // With several targets, each answer has its own heading.
-        if !printer.json && machines.len() == 1 {
+        if !printer.json && !printer.quiet && machines.len() == 1 {
             let from = if machine.kept { "; kept from the lock, `--redetect` detects it again" } else { "" };
             let line = format!("{}{from}", report::host_line(&machine.host, registry));
             printer.out(&format!("host   {}", wrap(&line, 7)));
@@ -99,6 +99,9 @@ impl Told<'_> {
             printer.out(&format!("solved {} in {seconds:.1} s", amount(one)));
         } else {
             printer.out(&format!("solved {} targets in {seconds:.1} s", self.solutions.len()));
+        }
+        if printer.quiet {
+            return;
         }
         let held = self.machines.iter().zip(self.preferences);
         for ((machine, preferences), solution) in held.zip(self.solutions) {

@@ -49,6 +49,10 @@ impl Report<'_> {
 
     pub fn text(&self, environment: &Environment, start: Instant, static_ms: u128) {
         let p = self.printer;
+        let verdict = self.verdict(environment, start, static_ms);
+        if p.quiet {
+            return p.out(&verdict);
+        }
         let against = &self.judged.against;
         let python = self.judged.installed.python.map(|v| format!(" (Python {v})")).unwrap_or_default();
         let chosen = match environment.chosen {
@@ -67,7 +71,6 @@ impl Report<'_> {
             };
             p.out(&format!("  {:<10}  {word}  {}", area.kind, wrap(&area.summary, 23)));
         }
-        let errors = self.findings().filter(|f| f.severity == Severity::Error).count();
         let foreign = self
             .judged
             .areas
@@ -88,6 +91,13 @@ impl Report<'_> {
         };
         findings(p, self.findings().filter(of_lock));
         p.out("");
+        p.out(&verdict);
+    }
+
+    /// The last line: whether the environment passes.
+    fn verdict(&self, environment: &Environment, start: Instant, static_ms: u128) -> String {
+        let p = self.printer;
+        let errors = self.findings().filter(|f| f.severity == Severity::Error).count();
         let total = start.elapsed().as_secs_f64();
         let smoke = match (self.outcome, errors) {
             (None, 0) if self.args.smoke == SmokeChoice::Auto && self.args.host.is_some() => {
@@ -114,9 +124,9 @@ impl Report<'_> {
             n => p.paint(WARN, &format!("passed with {n} warnings")),
         };
         if errors == 0 {
-            p.out(&format!("{clean}, {total:.1} s (static part {static_ms} ms){smoke}"));
+            format!("{clean}, {total:.1} s (static part {static_ms} ms){smoke}")
         } else {
-            p.out(&format!("{errors} error{}{smoke}", if errors == 1 { "" } else { "s" }));
+            format!("{errors} error{}{smoke}", if errors == 1 { "" } else { "s" })
         }
     }
 }

@@ -10,7 +10,12 @@ const DEVICES: [&str; 4] = ["cpu", "cuda", "rocm", "hip"];
 
 /// The Python modules among a package's libraries that the environment's Python can import.
 pub(super) fn modules(libraries: &[String], python: Option<Python>) -> Vec<&String> {
-    let is_module = |path: &&String| path.ends_with(".so") && !file_name(path).starts_with("lib");
+    // `libarrow.so` is a library; `lib.cpython-312-x86_64-linux-gnu.so` is a module by its tag.
+    let has_tag = |name: &str| name.contains(".cpython-") || name.ends_with(".abi3.so");
+    let is_module = |path: &&String| {
+        let name = file_name(path);
+        name.ends_with(".so") && (!name.starts_with("lib") || has_tag(name))
+    };
     libraries.iter().filter(is_module).filter(|path| is_for(path, python)).collect()
 }
 

@@ -85,8 +85,12 @@ pub(super) fn built_for_numpy1(installed: &Installed, imports: &mut Imports<'_>)
         let mut of_numpy = lines
             .filter_map(|line| line.parse().ok())
             .filter(|line: &Requirement<_>| line.name.as_ref() == "numpy");
-        let (Some(first), rest) = (of_numpy.next(), of_numpy) else { continue };
-        if !std::iter::once(first).chain(rest).any(|line| allows(&line)) {
+        let allowed = match of_numpy.next() {
+            Some(first) => std::iter::once(first).chain(of_numpy).any(|line| allows(&line)),
+            // A package that states no requirement at all may use NumPy nevertheless.
+            None => distribution.requires.is_empty(),
+        };
+        if !allowed {
             continue;
         }
         if let Some(path) = of_numpy1(distribution, installed) {
@@ -158,6 +162,7 @@ mod tests {
                     // Told as a requirement that is not met.
                     distribution("pinned", "numpy<2", old),
                     distribution("without", "six", old),
+                    Distribution { requires: Vec::new(), ..distribution("silent", "", old) },
                     numpy,
                 ],
                 ..Installed::default()
@@ -166,7 +171,7 @@ mod tests {
             let found = built_for_numpy1(&installed, &mut imports);
             found.into_iter().map(|found| (found.package, found.imported)).collect::<Vec<_>>()
         };
-        assert_eq!(found("2.2.6"), [("old".to_owned(), true)]);
+        assert_eq!(found("2.2.6"), [("old".to_owned(), true), ("silent".to_owned(), true)]);
         assert_eq!(found("1.26.4"), []);
     }
 

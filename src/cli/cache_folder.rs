@@ -26,6 +26,8 @@ pub(super) fn choose(global: &mut GlobalArgs, printer: &Printer) -> Result<(), C
         return Ok(());
     }
     let users = variable("XDG_CACHE_HOME")
+        // A relative folder is invalid, by the XDG base directory specification.
+        .filter(|folder| folder.is_absolute())
         .map(|folder| folder.join("envlock"))
         .or_else(|| home().map(|home| home.join(".cache/envlock")));
     let chosen = match users {

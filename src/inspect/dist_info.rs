@@ -94,6 +94,7 @@ pub fn read(prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
         interpreter: interpreter(prefix),
         distributions,
         visible: Vec::new(),
+        is_environment: ["pyvenv.cfg", "conda-meta"].iter().any(|name| prefix.join(name).exists()),
         own_package: None,
         pytorch_index: String::new(),
         files_seen,

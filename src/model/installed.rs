@@ -26,6 +26,8 @@ pub struct Installed {
     pub distributions: Vec<Distribution>,
     /// Packages outside it, or without RECORD, that its Python can import too.
     pub visible: Vec<Visible>,
+    /// Whether it is a venv or a conda environment, and not a Python of the system.
+    pub is_environment: bool,
     /// The normalized name of the project's own package, which no lock of the project contains.
     pub own_package: Option<String>,
     /// The address of the pytorch index, for the commands that install its builds.

@@ -72,8 +72,11 @@ pub(in crate::verify) fn install_over(installed: &Installed, name: &str) -> Stri
     }
 }
 
-/// The command that installs the locked packages.
+/// The command that installs the locked packages. `sync` changes no Python of the system.
 pub(in crate::verify) fn install_lock(installed: &Installed) -> String {
+    if installed.is_environment {
+        return format!("envlock sync --prefix {}", shell_word(installed.prefix.trim_end_matches('/')));
+    }
     let (command, _) = install_into(installed);
     format!("envlock export requirements.txt -o r.txt && {command} --require-hashes -r r.txt")
 }

@@ -75,5 +75,37 @@ one torchcodec 3.12 clean torch torchcodec numpy
 # An import of these fails or loses the GPU: found is right, clean is a miss.
 one bad-torchaudio 3.12 error:known-incompatible torch==2.15.0 torchaudio==2.11.0
 one bad-pkg-resources 3.12 error:known-incompatible torch==2.15.0 pytorch-lightning==1.9.5 setuptools==82.0.0
-rm -rf "$PARK/env" "$PARK/project"
+
+# Environments of another make: packages of the base Python, of the user, of a folder.
+# made NAME SETUP  (SETUP: a function that makes ../env)
+made() {
+    local name=$1 word chosen=
+    for word in "${wanted[@]:-}"; do [[ $name == "$word"* ]] && chosen=1; done
+    [ -n "$chosen" ] || return
+    cd "$PARK" && rm -rf env project home && mkdir project home && cd project || return
+    if ! "$2" >../uv.log 2>&1; then
+        printf '%-22s skipped: %s\n' "$name" "$(tail -1 ../uv.log)"
+        return
+    fi
+    HOME=$PARK/home "$ENVLOCK" verify --prefix ../env --smoke off --json >../plain.json 2>/dev/null
+    local plain verdict=as-expected
+    plain=$(codes ../plain.json)
+    [ "$plain" = clean ] || { verdict=DIFFERS; status=1; }
+    printf '%-22s %-12s expected clean; without a lock %s\n' "$name" "$verdict" "$plain"
+}
+system_site() { "$UV" venv -q --python 3.12 --system-site-packages ../env && "$UV" pip install -q --python ../env rich; }
+user_site() {
+    "$UV" venv -q --python 3.12 --system-site-packages ../env &&
+        "$UV" pip install -q --target "$PARK/home/.local/lib/python3.12/site-packages" markdown-it-py mdurl pygments &&
+        "$UV" pip install -q --no-deps --python ../env rich
+}
+editable() {
+    mkdir -p own/src/own && touch own/src/own/__init__.py &&
+        printf '[project]\nname = "own"\nversion = "1.0"\ndependencies = ["requests"]\n[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n' >own/pyproject.toml &&
+        "$UV" venv -q --python 3.12 ../env && "$UV" pip install -q --python ../env -e ./own
+}
+made system-site system_site
+made user-site user_site
+made editable editable
+rm -rf "$PARK/env" "$PARK/project" "$PARK/home"
 exit "$status"

@@ -306,7 +306,7 @@ impl Telling<'_, '_> {
 
     /// Whether the index has no package of this name.
     pub(super) fn is_absent(&self, name: &str) -> bool {
-        self.problem.stack.get(name).is_none() && self.problem.candidates(name).unwrap_or_default().is_empty()
+        !self.problem.stack.contains_key(name) && self.problem.candidates(name).unwrap_or_default().is_empty()
     }
 
     pub(super) fn available_text(&self, name: &str) -> String {

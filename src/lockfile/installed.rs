@@ -63,7 +63,9 @@ pub fn same_version(locked: &Version, installed: &InstalledVersion) -> bool {
 /// Whether a package of a repository was installed from another commit.
 fn other_commit(locked: &ChosenPackage, installed: &Distribution) -> Option<Difference> {
     let Source::Git { commit, .. } = &locked.source else { return None };
-    let own = installed.direct.as_ref()?.commit.as_ref()?;
+    let direct = installed.direct.as_ref()?;
+    // Installed from a folder or a file, it is not from the repository at all.
+    let own = direct.commit.as_ref().unwrap_or(&direct.url);
     (!own.eq_ignore_ascii_case(commit))
         .then(|| Difference::Commit { installed: own.clone(), locked: commit.clone() })
 }

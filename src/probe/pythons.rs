@@ -50,6 +50,14 @@ pub fn who(path: &Path) -> Option<FoundPython> {
     Some(FoundPython { path: path.to_path_buf(), version })
 }
 
+/// The folder that a Python installs into: `sys.prefix`.
+pub fn prefix_of(python: &Path) -> Option<PathBuf> {
+    let mut command = Command::new(python);
+    command.args(["-I", "-c", "import sys; print(sys.prefix)"]);
+    let (true, text) = child::answer(command).ok()? else { return None };
+    Some(PathBuf::from(text.trim_end_matches(['\n', '\r'])))
+}
+
 /// Whether it is a Python of the series, and of the patch release if the series has one.
 pub fn fits(found: &FoundPython, wanted: Python) -> bool {
     found.version.minor == wanted.minor && wanted.patch.is_none_or(|patch| found.version.patch == Some(patch))

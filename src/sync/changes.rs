@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use crate::lockfile::{PREINSTALLED_PACKAGES, Target, differences, same_version};
-use crate::model::installed::{Distribution, Installed};
+use crate::model::installed::{Distribution, FileFault, Installed};
 use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
 
@@ -21,6 +21,10 @@ pub struct Changes {
     /// Packages to replace that are installed in the same version: an installer would leave them as they are.
     #[serde(skip)]
     pub again: Vec<String>,
+    /// The `.dist-info` folders of packages to replace that an installer could not remove: without RECORD, or one of
+    /// several.
+    #[serde(skip)]
+    pub leftovers: Vec<String>,
     /// Packages to replace that conda installed: pip would write over their files.
     #[serde(skip)]
     pub conda_owns: Vec<String>,
@@ -51,8 +55,11 @@ pub fn changes(target: &Target, installed: Option<&Installed>, keeps: Option<&[S
             installed.distributions.iter().filter(|own| own.name == package.name).collect();
         match own.as_slice() {
             [] => changes.install.push(package.name.clone()),
-            [only] if differences(package, only).is_empty() && !has_moved(package, only) => {}
+            [only]
+                if is_whole(only) && differences(package, only).is_empty() && !has_moved(package, only) => {}
             all => {
+                let lost = |own: &&&Distribution| all.len() > 1 || !own.record_readable;
+                changes.leftovers.extend(all.iter().filter(lost).map(|own| own.dist_info.clone()));
                 if all.iter().any(|own| same_version(&package.version, &own.version)) {
                     changes.again.push(package.name.clone());
                 }
@@ -79,6 +86,26 @@ pub fn changes(target: &Target, installed: Option<&Installed>, keeps: Option<&[S
     changes
 }
 
+/// Whether the files of a package are there as it recorded them. A file that was published with a wrong RECORD, or that
+/// two packages own, is nothing that an installation repairs.
+fn is_whole(own: &Distribution) -> bool {
+    let is_damage = |fault: &FileFault| match fault {
+        FileFault::Missing(_) | FileFault::Size(..) | FileFault::Hash(_) | FileFault::Unreadable(..) => true,
+        FileFault::AsPublished(..) | FileFault::OwnedTwice(..) => false,
+    };
+    let shared = |fault: &FileFault| match fault {
+        FileFault::Size(path, ..) | FileFault::Hash(path) => {
+            own.faults.iter().any(|other| matches!(other, FileFault::OwnedTwice(twice, _) if twice == path))
+        }
+        _ => false,
+    };
+    let by_conda = own.installer.as_deref() == Some("conda");
+    by_conda
+        || own.record_readable
+            && own.metadata_sha256.is_some()
+            && !own.faults.iter().any(|fault| is_damage(fault) && !shared(fault))
+}
+
 /// Whether a package was installed from an index and is locked from a repository or a folder. A package of the pytorch
 /// index is installed by URL, so the reverse says nothing.
 fn has_moved(package: &ChosenPackage, own: &Distribution) -> bool {
@@ -99,7 +126,11 @@ pub fn needs_permission<'t>(target: &'t Target, changes: &Changes, allowed: &[St
     target
         .packages
         .iter()
-        .filter(|package| package.build.is_some() && changes.puts(&package.name))
+        .filter(|package| {
+            // What a repository or a folder holds is built, whatever the lock says of it.
+            let is_source = matches!(package.source, Source::Git { .. } | Source::Path(_));
+            (package.build.is_some() || is_source) && changes.puts(&package.name)
+        })
         .filter(|package| !is_own(package) && !allowed.contains(&package.name))
         .map(|package| package.name.as_str())
         .collect()

@@ -358,3 +358,83 @@ fn an_installer_that_fails_is_told_with_its_command() {
     let run = env.sync(&[]).expect(0);
     assert!(run.stdout.contains("installed 2 with"), "{}", run.shown());
 }
+
+/// What an interruption, a full disk or a hand left behind is repaired by the next run.
+fn damage_is_repaired(with_uv: bool) {
+    let Some(env) = Synced::new(with_uv) else { return };
+    env.lock("\"beta\"", "");
+    env.sync(&[]).expect(0);
+    let site = PathBuf::from(env.prints("import sysconfig; print(sysconfig.get_path('purelib'))"));
+    let repaired = |what: &str| {
+        let run = env.sync(&[]).expect(0);
+        assert!(run.stdout.contains("replaced 1 with"), "{what}: {}", run.shown());
+        let run = env.sync(&[]).expect(0);
+        assert!(!run.stdout.contains(" with "), "{what} is repaired once: {}", run.shown());
+        assert_eq!(env.prints("import beta, alpha; print(alpha.x)"), "2", "{what}");
+    };
+    std::fs::remove_file(site.join("alpha/__init__.py")).unwrap();
+    repaired("a file is missing");
+    std::fs::remove_file(site.join("alpha-2.0.dist-info/RECORD")).unwrap();
+    repaired("RECORD is missing");
+    std::fs::remove_file(site.join("alpha-2.0.dist-info/METADATA")).unwrap();
+    repaired("METADATA is missing");
+    plant(&site, "alpha", "1.0", "pip");
+    repaired("there are two of it");
+}
+
+#[test]
+fn pip_repairs_damage() {
+    damage_is_repaired(false);
+}
+
+#[test]
+fn uv_repairs_damage() {
+    damage_is_repaired(true);
+}
+
+#[test]
+fn an_interrupted_environment_is_made_again() {
+    let Some(env) = Synced::new(false) else { return };
+    env.lock("\"beta\"", "");
+    // As a run leaves it that was killed while the environment was made.
+    std::fs::create_dir_all(env.context.project().join(".venv/bin")).unwrap();
+    env.context.write(".venv.envlock-making", "");
+    let run = env.sync(&[]).expect(0);
+    assert!(run.stdout.contains("installed 2 with"), "{}", run.shown());
+    assert!(!env.context.exists(".venv.envlock-making"));
+    // Its mark is whole: what is not locked goes.
+    let extra = env.plant("gamma", "1.0", "pip");
+    env.sync(&[]).expect(0);
+    assert!(!extra.exists());
+}
+
+#[test]
+fn an_environment_of_another_project_keeps_its_packages() {
+    let Some(env) = Synced::new(false) else { return };
+    env.lock("\"beta\"", "");
+    env.sync(&[]).expect(0);
+    let other = env.context.project().join("other");
+    std::fs::create_dir_all(&other).unwrap();
+    let toml = format!("[project]\npython = \"=={}.*\"\ndependencies = [\"gamma\"]\n", env.series);
+    std::fs::write(other.join("envlock.toml"), toml).unwrap();
+    let shown = other.display().to_string();
+    env.context.run(&["resolve", "--gpu", "none", "--only-index", "pypi", "--project", &shown]).expect(0);
+    let prefix = env.context.project().join(".venv").display().to_string();
+    env.sync(&["--project", &shown, "--prefix", &prefix]).expect(0);
+    assert_eq!(env.prints("import beta, gamma; print(1)"), "1");
+}
+
+#[test]
+fn packages_do_not_land_in_another_python() {
+    let Some(env) = Synced::new(false) else { return };
+    env.lock("\"beta\"", "");
+    env.sync(&[]).expect(0);
+    let fake = env.context.project().join("fake");
+    std::fs::create_dir_all(fake.join("bin")).unwrap();
+    std::fs::create_dir_all(fake.join("conda-meta")).unwrap();
+    std::os::unix::fs::symlink(env.python(), fake.join("bin/python")).unwrap();
+    env.lock("\"beta\", \"gamma\"", "");
+    let run = env.sync(&["--prefix", "fake"]).expect(2);
+    assert!(run.flat().contains("its Python installs into"), "{}", run.shown());
+    assert!(env.prints("import gamma").contains("No module named"));
+}

@@ -40,6 +40,9 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
     check(&changes, target, &project, args)?;
     let missing_project = own.as_ref().filter(|own| !own.is_installed).map(|own| own.folder.clone());
     if !changes.is_empty() || missing_project.is_some() || found.place.make.is_some() {
+        if found.place.make.is_none() {
+            place::check_python(&found.place)?;
+        }
         let work = Work {
             installer: installer::choose(&found)?,
             addresses: settings::indexes(&project, args.index_url.as_deref()),
@@ -57,6 +60,10 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
         if args.dry_run {
             work.tell(printer)?;
             return Ok(exit::YES);
+        }
+        if global.offline && matches!(work.installer, sync::Installer::Pip(..)) {
+            return Err(CliError::new(Failure::Installer, "pip cannot install with `--offline`")
+                .hint("uv installs from its cache: `pip install uv`"));
         }
         work.execute(start, printer)?;
     } else if args.dry_run {

@@ -43,6 +43,16 @@ pub(super) struct OwnProject {
 pub(super) fn find(args: &SyncArgs, project: &Project, target: &Target) -> Result<Found, CliError> {
     let (prefix, chosen) = chosen(args, project)?;
     let prefix = from_here(prefix);
+    let is_linked = fs_err::symlink_metadata(prefix.join(OWN_FOLDER)).is_ok_and(|m| !m.is_dir());
+    if is_linked {
+        let name = prefix.join(OWN_FOLDER);
+        return Err(CliError::new(Failure::Installer, format!("`{}` is not a folder", name.display()))
+            .hint("remove it: sync keeps its lists of packages there"));
+    }
+    // An earlier run was interrupted while it made the environment.
+    if making(&prefix).is_file() {
+        return to_make(args, target, prefix, chosen, true);
+    }
     let is_empty = std::fs::read_dir(&prefix).is_ok_and(|mut entries| entries.next().is_none());
     if is_empty || fs_err::symlink_metadata(&prefix).is_err() {
         return to_make(args, target, prefix, chosen, false);
@@ -61,7 +71,8 @@ pub(super) fn find(args: &SyncArgs, project: &Project, target: &Target) -> Resul
         )
         .hint("use an environment of its own: `envlock sync --prefix .venv`"));
     }
-    let is_ours = prefix.join(OWN_FOLDER).join(MARK).is_file();
+    let mark = files::read(&prefix.join(OWN_FOLDER).join(MARK)).ok().flatten();
+    let is_ours = mark.is_some_and(|text| text == mark_of(&project.folder));
     let python = pythons::interpreter(&prefix);
     let wanted = target.python;
     let is_right = |own: Python| {
@@ -95,8 +106,49 @@ pub(super) fn find(args: &SyncArgs, project: &Project, target: &Target) -> Resul
     }
 }
 
-/// A path below the current folder without the current folder, as one would type it.
+/// The content of the mark: the project that the environment was made for. Another project's is not changed beyond what
+/// its packages need.
+pub(super) fn mark_of(project: &Path) -> String {
+    let folder = fs_err::canonicalize(project).unwrap_or_else(|_| project.to_path_buf());
+    format!(
+        "envlock sync made this environment and may remove packages, for the project\n{}\n",
+        folder.display()
+    )
+}
+
+/// The file beside an environment that exists while it is made.
+pub(super) fn making(prefix: &Path) -> PathBuf {
+    let name = prefix.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    prefix.with_file_name(format!(".{}.envlock-making", name.trim_start_matches('.')))
+}
+
+/// Refuses an environment whose `bin/python` is the Python of another place: packages would land there.
+pub(super) fn check_python(place: &Place) -> Result<(), CliError> {
+    let real = |path: &Path| fs_err::canonicalize(path).ok();
+    let said = pythons::prefix_of(&place.python);
+    if said.as_deref().and_then(real).is_some_and(|said| Some(said) == real(&place.prefix)) {
+        return Ok(());
+    }
+    let prefix = place.prefix.display();
+    let why = match said {
+        Some(said) => format!("its Python installs into `{}`", said.display()),
+        None => "its Python does not run".to_owned(),
+    };
+    Err(CliError::new(Failure::Installer, format!("`{prefix}` cannot be used: {why}"))
+        .hint("make another one: `envlock sync --prefix .venv-new`"))
+}
+
+/// A path below the current folder without the current folder, as one would type it. One that looks like an option is
+/// absolute.
 fn from_here(path: PathBuf) -> PathBuf {
+    // An environment may be a link to a folder elsewhere.
+    let path = match path.is_symlink() {
+        true => fs_err::canonicalize(&path).unwrap_or(path),
+        false => path,
+    };
+    if path.to_string_lossy().starts_with('-') {
+        return std::path::absolute(&path).unwrap_or(path);
+    }
     let here = std::env::current_dir().ok();
     let below = here.and_then(|here| path.strip_prefix(here).map(Path::to_path_buf).ok());
     below.filter(|below| below.components().next().is_some()).unwrap_or(path)

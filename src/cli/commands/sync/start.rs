@@ -4,17 +4,18 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use super::lists::shown;
-use super::place::{MARK, OWN_FOLDER};
+use super::place::{MARK, OWN_FOLDER, making, mark_of};
 use super::tell;
 use super::work::Work;
 use crate::cli::error::{CliError, Failure};
 use crate::cli::exit;
 use crate::cli::printer::Printer;
+use crate::cli::settings;
 use crate::cli::write;
 use crate::sync::{Purpose, Step};
 
 /// Variables of pip and uv that would change what is installed, or where.
-const NOT_PASSED_ON: [&str; 22] = [
+const NOT_PASSED_ON: [&str; 31] = [
     "PIP_TARGET",
     "PIP_PREFIX",
     "PIP_ROOT",
@@ -36,6 +37,15 @@ const NOT_PASSED_ON: [&str; 22] = [
     "UV_NO_BINARY",
     "UV_EXCLUDE_NEWER",
     "UV_TORCH_BACKEND",
+    "UV_WORKING_DIR",
+    "UV_INDEX",
+    "UV_BUILD_CONSTRAINT",
+    "PIP_PLATFORM",
+    "PIP_ABI",
+    "PIP_PYTHON_VERSION",
+    "PIP_IMPLEMENTATION",
+    "PIP_NO_INDEX",
+    "PIP_REQUIRE_HASHES",
     "PYTHONHOME",
 ];
 
@@ -43,23 +53,37 @@ impl Work<'_> {
     /// Runs the commands.
     pub fn execute(&self, start: Instant, printer: &Printer) -> Result<(), CliError> {
         let (texts, steps) = self.prepared()?;
+        let prefix = &self.found.place.prefix;
+        let making = making(prefix);
         let lists = |marked: bool| -> Result<(), CliError> {
             let folder = self.found.place.prefix.join(OWN_FOLDER);
             fs_err::create_dir_all(&folder)?;
             if marked {
-                write::replace(
-                    &folder.join(MARK),
-                    "envlock sync made this environment and may remove packages.\n",
-                )?;
+                write::replace(&folder.join(MARK), &mark_of(self.folder))?;
+                fs_err::remove_file(&making)?;
             }
             texts.iter().try_for_each(|(path, text)| write::replace_private(path, text))
         };
         let (make, others): (Vec<&Step>, Vec<&Step>) =
             steps.iter().partition(|step| step.purpose == Purpose::MakeEnvironment);
+        if !make.is_empty() {
+            // An interruption leaves a folder that is no environment yet, or not marked: the next run makes it again.
+            if let Some(folder) = making.parent() {
+                fs_err::create_dir_all(folder)?;
+            }
+            write::replace(&making, "")?;
+        }
         for step in &make {
             self.start(step, printer)?;
         }
         lists(!make.is_empty())?;
+        for name in &self.changes.leftovers {
+            // pip and uv cannot remove a package without RECORD, nor one of two.
+            let site = self.found.installed.as_ref().map(|installed| &installed.site_packages);
+            if let Some(site) = site {
+                fs_err::remove_dir_all(site.join(name))?;
+            }
+        }
         for step in others {
             self.start(step, printer)?;
         }
@@ -77,6 +101,14 @@ impl Work<'_> {
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr()));
         for name in NOT_PASSED_ON {
             command.env_remove(name);
+        }
+        // Configuration files could redirect packages to another folder; what they say of indexes was read already.
+        command
+            .env("PIP_CONFIG_FILE", if cfg!(windows) { "nul" } else { "/dev/null" })
+            .env("UV_NO_CONFIG", "1");
+        command.env("PIP_NO_INPUT", "1");
+        if let Some(certificates) = settings::certificates().first() {
+            command.env("PIP_CERT", certificates);
         }
         if let Some(pypi) = &self.addresses.1 {
             // In variables, because other users can read a command line, and the URL may have a login.

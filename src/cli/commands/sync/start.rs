@@ -60,7 +60,7 @@ impl Work<'_> {
             fs_err::create_dir_all(&folder)?;
             if marked {
                 write::replace(&folder.join(MARK), &mark_of(self.folder))?;
-                fs_err::remove_file(&making)?;
+                let _ = fs_err::remove_file(&making);
             }
             texts.iter().try_for_each(|(path, text)| write::replace_private(path, text))
         };
@@ -68,10 +68,11 @@ impl Work<'_> {
             steps.iter().partition(|step| step.purpose == Purpose::MakeEnvironment);
         if !make.is_empty() {
             // An interruption leaves a folder that is no environment yet, or not marked: the next run makes it again.
+            // Where the folder above cannot be written, that is not noticed.
             if let Some(folder) = making.parent() {
-                fs_err::create_dir_all(folder)?;
+                let _ = fs_err::create_dir_all(folder);
             }
-            write::replace(&making, "")?;
+            let _ = write::replace(&making, "");
         }
         for step in &make {
             self.start(step, printer)?;

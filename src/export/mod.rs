@@ -110,14 +110,9 @@ fn without_hash<'p>(packages: &[&'p ChosenPackage]) -> Vec<&'p str> {
     packages.iter().filter(has_none).map(|package| package.name.as_str()).collect()
 }
 
-/// Whether a package must be installed after the others, because its build imports a framework among them.
-fn is_built_after_others(package: &ChosenPackage) -> bool {
-    package.build.as_ref().is_some_and(|build| !build.needs.is_empty())
-}
-
 /// The packages that are installed in one step, and those that are built after them.
 fn in_two_steps(packages: &[ChosenPackage]) -> (Vec<&ChosenPackage>, Vec<&ChosenPackage>) {
-    packages.iter().partition(|package| !is_built_after_others(package))
+    packages.iter().partition(|package| !package.is_built_after_others())
 }
 
 /// The index that carries builds of torch by CUDA variant.

@@ -249,6 +249,11 @@ pub struct ChosenPackage {
 }
 
 impl ChosenPackage {
+    /// Whether it must be installed after the others, because its build imports a framework among them.
+    pub fn is_built_after_others(&self) -> bool {
+        self.build.as_ref().is_some_and(|build| !build.needs.is_empty())
+    }
+
     /// The version with its variant, `2.9.1+cu128`. Versions on PyPI do not include the variant, those on the pytorch
     /// index do.
     pub fn version_with_variant(&self) -> String {

@@ -116,7 +116,7 @@ fn candidates(places: &Places<'_>, minor: u32) -> Vec<PathBuf> {
         found.push(interpreter(&root));
         found.extend(newest_first(&root.join("envs"), "").iter().map(|folder| interpreter(folder)));
     }
-    // Two names of one file are asked once.
+    // A path that was found twice is asked once.
     let mut seen = std::collections::BTreeSet::new();
     found.retain(|path| path.is_file() && seen.insert(path.clone()));
     found

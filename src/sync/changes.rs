@@ -72,8 +72,8 @@ pub fn changes(target: &Target, installed: Option<&Installed>, keeps: Option<&[S
     }
     let Some(keeps) = keeps else { return changes };
     // What builds require is installed before they are built, and is not a package of the lock.
-    let of_builds =
-        to_build_after(target).flat_map(|package| &package.build).flat_map(|build| &build.requires);
+    let built_last = target.packages.iter().filter(|package| package.is_built_after_others());
+    let of_builds = built_last.flat_map(|package| &package.build).flat_map(|build| &build.requires);
     let kept: BTreeSet<&str> = PREINSTALLED_PACKAGES
         .into_iter()
         .chain(of_builds.map(|requirement| requirement.name.as_str()))
@@ -112,19 +112,17 @@ fn has_moved(package: &ChosenPackage, own: &Distribution) -> bool {
     matches!(package.source, Source::Git { .. } | Source::Path(_)) && own.direct.is_none()
 }
 
-/// The packages whose build imports a framework, so that they are built after the others.
-pub(super) fn to_build_after(target: &Target) -> impl Iterator<Item = &ChosenPackage> {
-    target.packages.iter().filter(|p| p.build.as_ref().is_some_and(|build| !build.needs.is_empty()))
-}
-
 /// The packages to be installed whose build runs code of theirs, and that neither `allowed` nor the project contains.
-pub fn needs_permission<'t>(target: &'t Target, changes: &Changes, allowed: &[String]) -> Vec<&'t str> {
+pub fn needs_permission<'p>(
+    packages: &'p [ChosenPackage],
+    changes: &Changes,
+    allowed: &[String],
+) -> Vec<&'p str> {
     let is_own = |package: &ChosenPackage| match &package.source {
         Source::Path(path) => !path.split('/').any(|part| part == "..") && !path.starts_with('/'),
         _ => false,
     };
-    target
-        .packages
+    packages
         .iter()
         .filter(|package| {
             // What a repository or a folder holds is built, whatever the lock says of it.
@@ -134,4 +132,48 @@ pub fn needs_permission<'t>(target: &'t Target, changes: &Changes, allowed: &[St
         .filter(|package| !is_own(package) && !allowed.contains(&package.name))
         .map(|package| package.name.as_str())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::choice::Choice;
+
+    /// A package without a note of how it is built, as a forged lock may have it.
+    fn package(name: &str, source: Source) -> ChosenPackage {
+        ChosenPackage {
+            name: name.to_owned(),
+            version: "1.0".parse().unwrap(),
+            source,
+            build: None,
+            groups: Vec::new(),
+            files: Vec::new(),
+            metadata_sha256: None,
+            requires: Vec::new(),
+            reason: Choice::Kept,
+            targets: None,
+            variant: None,
+        }
+    }
+
+    #[test]
+    fn sources_need_permission_whatever_the_lock_says_of_their_build() {
+        let git = Source::Git {
+            repository: "https://host.example/a.git".to_owned(),
+            commit: "0".repeat(40),
+            subdirectory: None,
+        };
+        let packages = [
+            package("wheel", Source::Index("pypi".to_owned())),
+            package("git", git),
+            package("own", Source::Path("libs/own".to_owned())),
+            package("above", Source::Path("../above".to_owned())),
+        ];
+        let all: Vec<String> = packages.iter().map(|package| package.name.clone()).collect();
+        let changes = Changes { install: all, ..Changes::default() };
+        assert_eq!(needs_permission(&packages, &changes, &[]), ["git", "above"]);
+        assert_eq!(needs_permission(&packages, &changes, &["git".to_owned()]), ["above"]);
+        // What is installed already is not built.
+        assert!(needs_permission(&packages, &Changes::default(), &[]).is_empty());
+    }
 }

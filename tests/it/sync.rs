@@ -402,6 +402,11 @@ fn an_interrupted_environment_is_made_again() {
     let run = env.sync(&[]).expect(0);
     assert!(run.stdout.contains("installed 2 with"), "{}", run.shown());
     assert!(!env.context.exists(".venv.envlock-making"));
+    // What somebody put into the folder since then is not erased.
+    env.context.write(".mine.envlock-making", "");
+    env.context.write("mine/notes.txt", "x");
+    env.sync(&["--prefix", "mine"]).expect(2);
+    assert!(env.context.exists("mine/notes.txt"));
     // Its mark is whole: what is not locked goes.
     let extra = env.plant("gamma", "1.0", "pip");
     env.sync(&[]).expect(0);

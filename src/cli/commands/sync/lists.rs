@@ -70,8 +70,9 @@ fn absolute(requirements: &str, folder: &Path) -> String {
 /// What is installed before packages are built in the environment: what their builds require and the lock does not have.
 fn build_requirements(part: &Target, whole: &Target) -> Option<String> {
     let mut lines = std::collections::BTreeMap::new();
-    for build in part.packages.iter().filter_map(|package| package.build.as_ref()) {
-        for requirement in build.requires.iter().filter(|_| !build.needs.is_empty()) {
+    let built_last = part.packages.iter().filter(|package| package.is_built_after_others());
+    for build in built_last.filter_map(|package| package.build.as_ref()) {
+        for requirement in &build.requires {
             if whole.package(&requirement.name).is_none() {
                 lines.insert(&requirement.name, requirement);
             }

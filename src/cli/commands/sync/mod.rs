@@ -19,7 +19,6 @@ use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::lockfile::{Lockfile, Target};
 use crate::model::level::Level;
-use crate::model::platform::Platform;
 use crate::registry::Registry;
 use crate::sync::{self, Changes, Talk};
 
@@ -93,7 +92,7 @@ fn target<'l>(lock: &'l Lockfile, name: Option<&str>, registry: &Registry) -> Re
         ))
         .hint("lock for this machine too: add a `[target.NAME]` to envlock.toml, then `envlock resolve`")
     };
-    let of_platform = |target: &&Target| is_same(target.platform, here);
+    let of_platform = |target: &&Target| target.platform == here;
     let chosen = match name {
         Some(name) => lock::target(lock, Some(name))?,
         None => {
@@ -113,11 +112,6 @@ fn target<'l>(lock: &'l Lockfile, name: Option<&str>, registry: &Registry) -> Re
     }
 }
 
-/// Whether packages of a platform run on the other.
-fn is_same(locked: Platform, here: Platform) -> bool {
-    (locked.os, locked.arch) == (here.os, here.arch)
-}
-
 /// Refuses changes that would break something, or that run code nobody allowed.
 fn check(changes: &Changes, target: &Target, project: &Project, args: &SyncArgs) -> Result<(), CliError> {
     if let Some(name) = changes.conda_owns.first() {
@@ -133,7 +127,7 @@ fn check(changes: &Changes, target: &Target, project: &Project, args: &SyncArgs)
         return Ok(());
     }
     let allowed = project.manifest.as_ref().map(|m| m.allow_build.as_slice()).unwrap_or_default();
-    let refused = sync::needs_permission(target, changes, allowed);
+    let refused = sync::needs_permission(&target.packages, changes, allowed);
     if refused.is_empty() {
         return Ok(());
     }

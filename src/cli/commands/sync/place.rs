@@ -7,7 +7,7 @@ use crate::cli::error::{CliError, Failure};
 use crate::cli::files;
 use crate::cli::settings::{self, Project};
 use crate::inspect::{self, Chosen, Environment, NoEnvironment};
-use crate::lockfile::Target;
+use crate::lockfile::{PREINSTALLED_PACKAGES, Target};
 use crate::model::installed::Installed;
 use crate::model::text::shell_word;
 use crate::model::wheel::Python;
@@ -22,7 +22,7 @@ pub(super) const MARK: &str = "made-by-sync";
 /// The environment to change.
 pub(super) struct Found {
     pub place: Place,
-    /// How it was chosen; `None` if it is to be made.
+    /// How it was chosen.
     pub chosen: Chosen,
     /// What is installed; `None` if there is nothing yet.
     pub installed: Option<Installed>,
@@ -49,8 +49,8 @@ pub(super) fn find(args: &SyncArgs, project: &Project, target: &Target) -> Resul
         return Err(CliError::new(Failure::Installer, format!("`{}` is not a folder", name.display()))
             .hint("remove it: sync keeps its lists of packages there"));
     }
-    // An earlier run was interrupted while it made the environment.
-    if making(&prefix).is_file() {
+    // An earlier run was interrupted while it made the environment. What somebody put there since then is kept.
+    if making(&prefix).is_file() && is_unfinished(&prefix) {
         return to_make(args, target, prefix, chosen, true);
     }
     let is_empty = std::fs::read_dir(&prefix).is_ok_and(|mut entries| entries.next().is_none());
@@ -62,14 +62,14 @@ pub(super) fn find(args: &SyncArgs, project: &Project, target: &Target) -> Resul
             Failure::Installer,
             format!("`{}` is neither a venv nor a conda environment", prefix.display()),
         )
-        .hint("sync changes no other Python; name a folder that does not exist: `--prefix .venv`"));
+        .hint(format!("sync changes no other Python; {}", another(&prefix))));
     }
     if prefix.join("condabin").is_dir() {
         return Err(CliError::new(
             Failure::Installer,
             format!("`{}` is conda's base environment, which contains conda itself", prefix.display()),
         )
-        .hint("use an environment of its own: `envlock sync --prefix .venv`"));
+        .hint(another(&prefix)));
     }
     let mark = files::read(&prefix.join(OWN_FOLDER).join(MARK)).ok().flatten();
     let is_ours = mark.is_some_and(|text| text == mark_of(&project.folder));
@@ -88,14 +88,13 @@ pub(super) fn find(args: &SyncArgs, project: &Project, target: &Target) -> Resul
     };
     match fault {
         Some(_) if is_ours => to_make(args, target, prefix, chosen, true),
-        Some(fault) => Err(CliError::new(
-            Failure::Installer,
-            format!("`{}` cannot be used: {fault}", prefix.display()),
-        )
-        .hint(format!(
-            "sync did not make it, so it does not replace it; make another one: `envlock sync --prefix {}`",
-            shell_word(&format!(".venv-{wanted}"))
-        ))),
+        Some(fault) => {
+            Err(CliError::new(Failure::Installer, format!("`{}` cannot be used: {fault}", prefix.display()))
+                .hint(format!(
+                    "sync did not make it for this project, so it does not replace it; {}",
+                    another(&prefix)
+                )))
+        }
         None => Ok(Found {
             place: Place { prefix, python, make: None },
             chosen,
@@ -114,6 +113,42 @@ pub(super) fn mark_of(project: &Path) -> String {
         "envlock sync made this environment and may remove packages, for the project\n{}\n",
         folder.display()
     )
+}
+
+/// The advice to use a folder that does not exist.
+fn another(prefix: &Path) -> String {
+    let mut name = prefix.as_os_str().to_owned();
+    while Path::new(&name).exists() {
+        name.push("-new");
+    }
+    format!("make another one: `envlock sync --prefix {}`", shell_word(&name.to_string_lossy()))
+}
+
+/// What venv and uv put into a new environment.
+const OF_NEW_VENV: [&str; 11] = [
+    "bin",
+    "include",
+    "lib",
+    "lib64",
+    "share",
+    "Scripts",
+    "Lib",
+    "pyvenv.cfg",
+    ".gitignore",
+    "CACHEDIR.TAG",
+    ".lock",
+];
+
+/// Whether a folder holds nothing but an environment that is being made: no other file, and no package but the installer.
+fn is_unfinished(prefix: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(prefix) else { return true };
+    let is_own = entries.flatten().all(|entry| {
+        let name = entry.file_name();
+        OF_NEW_VENV.iter().any(|own| name.to_str() == Some(own))
+    });
+    let installed = inspect::read(prefix, inspect::Depth::Sizes);
+    let packages = installed.iter().flat_map(|installed| &installed.distributions);
+    is_own && packages.into_iter().all(|own| PREINSTALLED_PACKAGES.contains(&own.name.as_str()))
 }
 
 /// The file beside an environment that exists while it is made.
@@ -135,7 +170,7 @@ pub(super) fn check_python(place: &Place) -> Result<(), CliError> {
         None => "its Python does not run".to_owned(),
     };
     Err(CliError::new(Failure::Installer, format!("`{prefix}` cannot be used: {why}"))
-        .hint("make another one: `envlock sync --prefix .venv-new`"))
+        .hint(another(&place.prefix)))
 }
 
 /// A path below the current folder without the current folder, as one would type it. One that looks like an option is
@@ -185,7 +220,7 @@ fn to_make(
             .ok_or_else(|| no_python(target.python))?,
     };
     let make = Some(Interpreter { python: made_with.path.clone(), replaces });
-    let python = prefix.join(if cfg!(windows) { "Scripts\\python.exe" } else { "bin/python" });
+    let python = pythons::interpreter(&prefix);
     Ok(Found {
         place: Place { prefix, python, make },
         chosen,

@@ -200,12 +200,85 @@ fn source(file: &Path) -> Option<String> {
     file.extension().is_some_and(|e| e == "py").then(|| text_file(file, MAX_SOURCE)).flatten()
 }
 
+/// A module's text with the bodies of those `try` blocks moved to the first column whose failure is raised again: every
+/// handler of such a block has a `raise` that always runs, so that its imports are as certain as others.
+fn without_reraising_tries(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(line) = lines.get(at) {
+        let body = (line.trim_end() == "try:").then(|| reraising_body(&lines[at + 1..])).flatten();
+        for line in body.iter().flatten() {
+            out.push_str(line);
+            out.push('\n');
+        }
+        if body.is_none() {
+            out.push_str(line);
+            out.push('\n');
+        }
+        at += 1 + body.map_or(0, |body| body.len());
+    }
+    out
+}
+
+/// The body of a `try` block without its indentation, if every handler of the block raises. `lines` begin after `try:`.
+fn reraising_body<'t>(lines: &[&'t str]) -> Option<Vec<&'t str>> {
+    let indentation = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
+    let is_inside = |line: &&&str| line.trim().is_empty() || indentation(line) > 0;
+    let first = lines.first()?;
+    let width = indentation(first);
+    let body: Vec<&str> = lines.iter().take_while(is_inside).copied().collect();
+    // Quotes may hide where the block ends.
+    if width == 0 || body.iter().any(|line| line.contains("\"\"\"") || line.contains("'''")) {
+        return None;
+    }
+    let mut rest = &lines[body.len()..];
+    let mut handlers = 0;
+    while let Some(head) = rest.first().filter(|line| line.starts_with("except")) {
+        if !head.split('#').next().unwrap_or_default().trim_end().ends_with(':') {
+            return None;
+        }
+        handlers += 1;
+        let mut quote: Option<&str> = None;
+        let mut raises = false;
+        let mut own: Option<usize> = None;
+        let mut seen = 1;
+        for line in &rest[1..] {
+            let in_quote = quote.is_some();
+            match quote {
+                Some(end) if line.matches(end).count() % 2 == 1 => quote = None,
+                Some(_) => {}
+                None => quote = ["\"\"\"", "'''"].into_iter().find(|q| line.matches(*q).count() % 2 == 1),
+            }
+            if !in_quote && !line.trim().is_empty() {
+                if indentation(line) == 0 {
+                    break;
+                }
+                let own = *own.get_or_insert(indentation(line));
+                raises |= indentation(line) == own
+                    && line.trim_start().split([' ', '(', '#']).next().is_some_and(|word| word == "raise");
+            }
+            seen += 1;
+        }
+        if !raises {
+            return None;
+        }
+        rest = &rest[seen..];
+    }
+    // `else` and `finally` change nothing; a block without handlers fails as its body does.
+    let is_block = handlers > 0 || rest.first().is_some_and(|line| line.starts_with("finally"));
+    is_block.then(|| {
+        body.into_iter().map(|line| line.get(width.min(indentation(line))..).unwrap_or(line)).collect()
+    })
+}
+
 /// The import statements that start in the first column, each on one line. Text in triple quotes is skipped.
 fn statements(text: &str) -> Vec<String> {
     let mut out = Vec::new();
     let mut quote: Option<&str> = None;
     let mut open: Option<String> = None;
     let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n").replace('\r', "\n");
+    let text = without_reraising_tries(&text);
     for line in text.lines() {
         if let Some(end) = quote {
             if line.matches(end).count() % 2 == 1 {
@@ -294,6 +367,37 @@ mod tests {
         assert_eq!(
             statements(text),
             ["import os, numpy as np", "from . import ( _C, other, )", "from a.b  import c"]
+        );
+    }
+
+    #[test]
+    fn a_failure_that_is_raised_again_is_certain() {
+        let with = |handler: &str| {
+            let text =
+                format!("import a\ntry:\n    import b\n    if x:\n        import c\n{handler}import d\n");
+            statements(&text).join(",")
+        };
+        for handler in [
+            "except ImportError as e:\n    raise ImportError('x') from e\n",
+            "except ImportError as e:\n    import sys\n    msg = \"\"\"\nline\n    text\n\"\"\"\n    raise\nfinally:\n    pass\n",
+            "except A:  # why\n\traise B\nexcept C:\n\traise D\n",
+            "finally:\n    pass\n",
+        ] {
+            assert_eq!(with(handler), "import a,import b,import d", "{handler}");
+        }
+        for handler in [
+            "except ImportError:\n    pass\n",
+            "except A:\n    raise\nexcept ImportError:\n    b = None\n",
+            "except ImportError:\n    if strict:\n        raise\n",
+            "except ImportError:\n    x = \"\"\"\n    raise\n\"\"\"\n",
+            "except (\n    A, B\n):\n    raise\n",
+        ] {
+            assert_eq!(with(handler), "import a,import d", "{handler}");
+        }
+        assert_eq!(statements("try:\n").len() + statements("try:\nexcept:\n  raise\n").len(), 0);
+        assert_eq!(
+            statements("try:\n    \"\"\"\nexcept: \"\"\"\n    import a\nexcept X:\n    raise\n").len(),
+            0
         );
     }
 

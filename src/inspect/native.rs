@@ -15,8 +15,8 @@ use super::symbols;
 use crate::model::installed::Installed;
 use crate::model::library::Library;
 use crate::model::native::{
-    InterpreterFault, Native, OtherMachine, OwnLibrary, UndefinedSymbols, Unimportable, Unreadable,
-    UnreadableLibrary,
+    InterpreterFault, Native, OtherMachine, OwnLibrary, Provider, UndefinedSymbols, Unimportable, Unreadable,
+    UnreadableLibrary, UnusableProvider,
 };
 use crate::model::process::How;
 
@@ -50,6 +50,7 @@ pub fn native(installed: &Installed, around: &loader::Surroundings, loads: &Load
             native.other_machine = other_machine(&loader, installed, &native.own, &mut imports);
             native.foreign_modules = super::modules::foreign(installed, loader.machine(), &mut imports);
             native.built_for_numpy1 = super::modules::built_for_numpy1(installed, &mut imports);
+            native.providers = unusable_providers(&mut loader, installed, &native.own, loads.providers);
             // What packages outside site-packages load is unknown.
             if installed.visible.is_empty() {
                 native.unimportable = unimportable(&loader, installed, &native.own, &mut imports);
@@ -97,9 +98,12 @@ fn undefined(
     out.retain(|found| !found.of_torch || !is_unreadable("torch"));
     let framework: Vec<&Path> =
         loader.process().objects.iter().take(of_framework).map(|object| object.file.as_path()).collect();
+    // Without torch, a package's part for it is not imported, unless its import says so.
+    let has_torch = installed.distributions.iter().any(|distribution| distribution.name == "torch");
     for found in &mut out {
-        found.imported =
-            found.of_torch || framework.contains(&found.file.as_path()) || imports.load(&found.path);
+        found.imported = (found.of_torch && has_torch)
+            || framework.contains(&found.file.as_path())
+            || imports.load(&found.path);
     }
     // A file in a folder that is no package, such as the parts of an application that a package can build, is no module.
     let is_in_package = |path: &str| {
@@ -143,6 +147,41 @@ fn unimportable(
             path: module.library.path.clone(),
             missing,
         });
+    }
+    out
+}
+
+/// The libraries for the GPU that a package cannot open, since the environment has CUDA libraries of another number. Without
+/// any CUDA library, the package may be meant for the CPU, or a program may provide them.
+fn unusable_providers(
+    loader: &mut Loader,
+    installed: &Installed,
+    own: &[OwnLibrary],
+    providers: &[Provider],
+) -> Vec<UnusableProvider> {
+    let names = |library: &OwnLibrary| {
+        let file = library.library.path.rsplit('/').next().unwrap_or_default().to_owned();
+        library.library.soname.clone().unwrap_or(file)
+    };
+    let there: BTreeSet<String> = own.iter().map(names).collect();
+    let mut out = Vec::new();
+    for row in providers {
+        let is_it =
+            |library: &&OwnLibrary| library.package == row.package && library.library.path == row.library;
+        if !own.iter().any(|library| is_it(&library)) {
+            continue;
+        }
+        let Ok(at) = loader.open_file(&installed.site_packages.join(&row.library)) else { continue };
+        let other_number = |name: &str| {
+            let stem = &name[..name.find(".so.")? + ".so.".len()];
+            there.iter().find(|other| other.starts_with(stem) && *other != name).cloned()
+        };
+        // A program can load what the environment has before it: torch does.
+        let mut absent = loader.missing_below(at).into_iter().filter(|name| !there.contains(name));
+        if let Some((missing, found)) = absent.find_map(|name| Some((name.clone(), other_number(&name)?))) {
+            let (package, path, effect) = (row.package.clone(), row.library.clone(), row.effect.clone());
+            out.push(UnusableProvider { package, path, missing, found, effect });
+        }
     }
     out
 }

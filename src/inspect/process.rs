@@ -6,7 +6,7 @@ use super::alternatives;
 use super::copies::version_of;
 use super::loader::{self, Loader};
 use crate::model::installed::{Distribution, Installed};
-use crate::model::native::{FrameworkLoads, Opened, OwnLibrary};
+use crate::model::native::{FrameworkLoads, Opened, OwnLibrary, Provider};
 
 /// Which libraries are loaded at import and at run time, from the registry.
 pub struct Loads<'r> {
@@ -14,6 +14,8 @@ pub struct Loads<'r> {
     pub frameworks: &'r [FrameworkLoads],
     /// The libraries that other libraries open by name.
     pub opened: &'r [Opened],
+    /// The libraries that packages open at run time to use the GPU.
+    pub providers: &'r [Provider],
 }
 
 /// Simulates the process: imports of each framework, libraries that these open by name, then extensions built against

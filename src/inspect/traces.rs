@@ -11,6 +11,7 @@ use super::text_file::text_file;
 use crate::model::installed::{
     CondaPackage, Distribution, Installed, SearchedFirst, Shadowing, Toolkit, Traces,
 };
+use crate::model::native::InterpreterFault;
 use crate::model::text::{clean, normalized_name};
 
 /// Maximum number of entries read from a folder.
@@ -32,8 +33,23 @@ pub fn traces(
         startup: startup(installed),
         leftovers: leftovers(&installed.site_packages),
         unrecorded: unrecorded(installed),
+        home: home(installed, variable),
         toolkit: toolkit(root, variable),
     }
+}
+
+/// The folder in `PYTHONHOME`, if it does not have the standard library of the environment's Python: no program starts then.
+fn home(installed: &Installed, variable: &dyn Fn(&str) -> Option<String>) -> Option<InterpreterFault> {
+    let value = variable("PYTHONHOME").filter(|value| !value.is_empty())?;
+    let python = installed.python?;
+    // `PREFIX` or `PREFIX:EXEC_PREFIX`.
+    let home = value.split(':').next().unwrap_or_default();
+    let has_library = ["lib", "lib64"].iter().any(|lib| {
+        let folder = Path::new(home).join(lib);
+        folder.join(format!("python{python}/os.py")).is_file()
+            || folder.join(format!("python3{}.zip", python.minor)).is_file()
+    });
+    (!has_library).then(|| InterpreterFault::OtherHome(clean(home, 200), python))
 }
 
 #[derive(Deserialize)]

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use pep440_rs::Version;
 
+use super::native::InterpreterFault;
 use super::version::DottedVersion;
 use super::wheel::Python;
 
@@ -181,6 +182,8 @@ pub struct Traces {
     pub startup: Vec<(String, String)>,
     /// Libraries in the directories of CUDA and torch libraries that no package records.
     pub unrecorded: Vec<String>,
+    /// What `PYTHONHOME` breaks.
+    pub home: Option<InterpreterFault>,
     /// The CUDA toolkit that would be used to build extensions.
     pub toolkit: Option<Toolkit>,
 }

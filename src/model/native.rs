@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::library::{Library, LibraryVersion};
 use super::process::Process;
 use super::version::DottedVersion;
+use super::wheel::Python;
 
 /// Native code of an environment, as far as it was read.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -32,6 +33,8 @@ pub struct Native {
     pub copies: Vec<Copy>,
     /// Libraries with symbols that no library defines.
     pub undefined: Vec<UndefinedSymbols>,
+    /// Libraries that their package opens at run time to use the GPU, and that need a library of another CUDA version.
+    pub providers: Vec<UnusableProvider>,
     /// Modules that importing their package loads, and that need a library that is nowhere.
     pub unimportable: Vec<Unimportable>,
     /// Libraries that are loaded, but are for another processor.
@@ -113,6 +116,37 @@ pub struct Unimportable {
     pub path: String,
     /// The missing library.
     pub missing: String,
+}
+
+/// A library that its package opens at run time to use the GPU; without it the package runs on the CPU.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Provider {
+    /// The package.
+    pub package: String,
+    /// The library, relative to site-packages.
+    pub library: String,
+    /// What happens without it.
+    pub effect: String,
+    /// Evidence.
+    pub evidence: Evidence,
+    /// Source ids.
+    pub source: Vec<String>,
+}
+
+/// A [`Provider`] that needs a CUDA library of another number than the environment has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnusableProvider {
+    /// The package.
+    pub package: String,
+    /// The library, relative to site-packages.
+    pub path: String,
+    /// The library that it needs and that is nowhere: `libcudart.so.12`.
+    pub missing: String,
+    /// The library of another number that the environment has: `libcudart.so.13`.
+    pub found: String,
+    /// What happens without it.
+    pub effect: String,
 }
 
 /// A loaded library that lacks symbols which another one requires of it.
@@ -215,7 +249,7 @@ impl FrameworkLoads {
 }
 
 /// Why `bin/python` does not run this environment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InterpreterFault {
     /// It is a link to a file that does not exist.
     Missing,
@@ -223,6 +257,8 @@ pub enum InterpreterFault {
     NotExecutable,
     /// `pyvenv.cfg` is gone, so that the Python it leads to does not know of this environment.
     Detached,
+    /// `PYTHONHOME` is this folder, which does not have the standard library of this Python: no program starts.
+    OtherHome(String, Python),
 }
 
 /// A package whose extension modules this Python cannot import: none of them is for it.

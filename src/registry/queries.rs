@@ -10,7 +10,7 @@ use super::Registry;
 use super::rows::*;
 use super::schema;
 use crate::model::capability::{CodeTargets, ComputeCapability};
-use crate::model::native::{FrameworkLoads, Opened};
+use crate::model::native::{FrameworkLoads, Opened, Provider};
 use crate::model::platform::{Os, Platform};
 use crate::model::version::DottedVersion;
 
@@ -264,6 +264,7 @@ impl Registry {
                 same_file: sorted(file.same_file, |r: &SameFile| r.file.clone()),
                 same_cuda: sorted(file.same_cuda, |r: &SameCuda| r.package.clone()),
                 same_release: sorted(file.same_release, |r: &SameRelease| r.package.clone()),
+                providers: sorted(file.provider, |r: &Provider| r.package.clone()),
                 stdlib_imports: sorted(file.stdlib_import, |r: &StdlibImport| r.package.clone()),
             }
         })
@@ -356,6 +357,11 @@ impl Registry {
     /// Packages whose import raises if torch was built for another CUDA version.
     pub fn same_cuda(&self) -> &[SameCuda] {
         &self.loading().same_cuda
+    }
+
+    /// Libraries that packages open at run time to use the GPU.
+    pub fn providers(&self) -> &[Provider] {
+        &self.loading().providers
     }
 
     /// Packages that work only with the same release of another one.

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::rows::*;
-use crate::model::native::{FrameworkLoads, Opened};
+use crate::model::native::{FrameworkLoads, Opened, Provider};
 
 macro_rules! files {
     ($($(#[$doc:meta])* $file:ident { $($table:ident: $row:ty),+ })+) => {
@@ -44,7 +44,7 @@ files! {
     /// `errors/*.toml`.
     ErrorRulesFile { error: ErrorRule, codes: CodeFamily }
     /// `loading.toml`.
-    LoadingFile { opens: Opened, framework: FrameworkLoads, ptx_isa: PtxIsa, same_file: SameFile, same_cuda: SameCuda, same_release: SameRelease, stdlib_import: StdlibImport }
+    LoadingFile { opens: Opened, framework: FrameworkLoads, ptx_isa: PtxIsa, same_file: SameFile, same_cuda: SameCuda, same_release: SameRelease, provider: Provider, stdlib_import: StdlibImport }
     /// `packages.toml`.
     PackagesFile { source_package: SourcePackage, build_module: BuildModule, backport: Backport, conda: CondaName }
     /// `python.toml`.

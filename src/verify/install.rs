@@ -30,6 +30,7 @@ pub(super) fn check(
     let unrecorded = traces.unrecorded.iter().map(|path| (Leftover::Unrecorded, path));
     let left = renamed.chain(unrecorded);
     area.findings.extend(left.map(|(kind, path)| findings::leftover_folder(kind, path, site)));
+    area.findings.extend(traces.home.as_ref().map(findings::missing_interpreter));
     let startup = traces.startup.iter().map(|(path, line)| findings::startup_code(path, line, site));
     area.findings.extend(startup);
     if let (Some(interpreter), Some(python)) = (installed.interpreter, installed.python)

@@ -38,7 +38,7 @@ pub(super) fn check(
         area.findings.push(findings::not_judged(NotJudged::Libraries(why.clone()), false));
         area.summary = "not checked".to_owned();
     }
-    if let Some(fault) = native.interpreter {
+    if let Some(fault) = &native.interpreter {
         area.findings.push(findings::missing_interpreter(fault));
     }
     area.findings.extend(unloadable::files(native, installed));

@@ -15,6 +15,8 @@ pub(super) fn files(native: &Native, installed: &Installed) -> Vec<Finding> {
     let mut out = unreadable(native, installed);
     let imports = native.unimportable.iter().map(Missing::Import);
     out.extend(imports.map(|missing| findings::missing_library(Severity::Error, missing)));
+    let providers = native.providers.iter().map(Missing::Provider);
+    out.extend(providers.map(|missing| findings::missing_library(Severity::Warning, missing)));
     out.extend(native.other_machine.iter().map(|library| {
         let why = CannotLoad::OtherMachine(&library.machine, &library.interpreter);
         let fix = reinstall(installed, &library.package);

@@ -25,6 +25,8 @@ pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platfo
     let is_unclear =
         |name: &str| installed.visible.iter().any(|v| v.name == name && v.version.valid().is_none());
     let active = active_requirements(installed, platform);
+    // One cause, one finding: the requirements that the same package does not meet are one.
+    let mut broken_by_name: BTreeMap<&str, Vec<(&str, String)>> = BTreeMap::new();
     for (distribution, line, requirement) in &active {
         let name: &str = requirement.name.as_ref();
         let shown = crate::model::text::clean(line.split(';').next().unwrap_or(line).trim(), 80);
@@ -35,23 +37,24 @@ pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platfo
             _ => false,
         };
         if broken {
-            let have = have.map(|version| (name, version));
-            // All requirements on the package together, so that the command does not break another one.
-            let of_name =
-                || active.iter().map(|(.., other)| other).filter(|other| other.name == requirement.name);
-            let asked: BTreeSet<String> = of_name().map(without_marker).collect();
-            let fix = match can_all_be_met(of_name()) {
-                true => Fix::command(findings::install(installed, asked.iter().map(String::as_str))),
-                false => {
-                    let asked: Vec<String> = asked.into_iter().collect();
-                    Fix::advice(format!(
-                        "no version of {name} fulfils all requirements ({}): uninstall one of the packages, or install other releases of them",
-                        asked.join(", ")
-                    ))
-                }
-            };
-            found.push(findings::broken_requirement(&distribution.name, &shown, have, fix));
+            broken_by_name.entry(name).or_default().push((&distribution.name, shown));
         }
+    }
+    for (name, broken) in broken_by_name {
+        // All requirements on the package together, so that the command does not break another one.
+        let of_name = || active.iter().map(|(.., other)| other).filter(|other| other.name.as_ref() == name);
+        let asked: BTreeSet<String> = of_name().map(without_marker).collect();
+        let fix = match can_all_be_met(of_name()) {
+            true => Fix::command(findings::install(installed, asked.iter().map(String::as_str))),
+            false => {
+                let asked: Vec<String> = asked.into_iter().collect();
+                Fix::advice(format!(
+                    "no version of {name} fulfils all requirements ({}): uninstall one of the packages, or install other releases of them",
+                    asked.join(", ")
+                ))
+            }
+        };
+        found.push(findings::broken_requirement(&broken, (name, versions.get(name).copied()), fix));
     }
     for advisory in registry.advisories() {
         let Effect::Constrain(requirement) = &advisory.effect else { continue };

@@ -317,6 +317,24 @@ fn what_a_package_loads_itself_is_no_fault() {
     assert_eq!(env.codes(&["--host", &host]), ["extension-abi"]);
 }
 
+/// A package can bring a part for torch without requiring torch; only its import needs it.
+#[test]
+fn a_part_for_an_absent_torch_is_no_fault() {
+    let Some(env) = Environment::new() else { return };
+    for folder in ["torch-2.9.1.dist-info", "torch"] {
+        std::fs::remove_dir_all(env.site.join(folder)).unwrap();
+    }
+    let part = Build {
+        source: "extern int _ZN3c104gone4callEv(void); int use(void) { return _ZN3c104gone4callEv(); }",
+        ..Build::default()
+    };
+    env.library("either/torch_part.so", &part);
+    env.put("either/__init__.py", "");
+    env.record("either", "1.0", &[]);
+    let host = env.host("9.0", "580.159.04");
+    assert_eq!(env.codes(&["--host", &host]), [""; 0]);
+}
+
 #[test]
 fn pipes_and_devices_are_not_waited_for() {
     let Some(mut env) = Environment::new() else { return };

@@ -51,6 +51,8 @@ fn wheels() -> Vec<Wheel> {
             .file("torch/lib/libtorch.so", "machine code\n"),
         wheel("filelock", "3.20.0")
             .file("filelock/__init__.py", "lock = 1\n")
+            .file("filelock/parts/__init__.py", "")
+            .file("filelock/parts/one.py", "x = 1\n")
             .file("locks.py", "other = 1\n"),
     ]
 }
@@ -184,6 +186,11 @@ fn what_comes_first_in_pythonpath() {
     laid.verify(&[]).expect(0);
     laid.context.set("PYTHONPATH", &laid.site.display().to_string());
     laid.verify(&[]).expect(0);
+    // Metadata without a module shadows nothing.
+    let metadata = laid.context.dir.path().join("metadata");
+    std::fs::create_dir_all(metadata.join("torch-2.0.0.dist-info")).unwrap();
+    laid.context.set("PYTHONPATH", &metadata.display().to_string());
+    laid.verify(&[]).expect(0);
     laid.context.set("PYTHONPATH", &folder.display().to_string());
     std::fs::write(folder.join("torch/__init__.py"), "").unwrap();
     let run = laid.verify(&[]).expect(1);
@@ -204,6 +211,29 @@ fn what_comes_first_in_pythonpath() {
     std::fs::write(Path::new(&laid.prefix).join("pyvenv.cfg"), "include-system-site-packages = false\n")
         .unwrap();
     laid.verify(&[]).expect(0);
+}
+
+/// Without an empty `__init__.py`, a folder is a namespace package. One with text is code that is missing.
+#[test]
+fn an_empty_init_is_not_missed() {
+    let laid = laid();
+    std::fs::remove_file(laid.site.join("filelock/parts/__init__.py")).unwrap();
+    laid.verify(&[]).expect(0);
+    std::fs::remove_file(laid.site.join("filelock/__init__.py")).unwrap();
+    laid.verify(&[]).expect(1);
+}
+
+/// The metadata of a release that another one replaced is removed; installing the old release would break the new one.
+#[test]
+fn metadata_that_was_left_behind_is_removed() {
+    let laid = laid();
+    let old = laid.site.join("filelock-3.0.0.dist-info");
+    std::fs::create_dir_all(&old).unwrap();
+    std::fs::write(old.join("METADATA"), "Metadata-Version: 2.1\nName: filelock\nVersion: 3.0.0\n").unwrap();
+    let json = laid.verify(&["--json"]).expect(1).json();
+    let of_files = json["findings"].as_array().unwrap().iter().find(|f| f["code"] == "unreadable-record");
+    let fix = of_files.unwrap()["fix"].to_string();
+    assert!(fix.contains("filelock-3.0.0.dist-info") && !fix.contains("install "), "{fix}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::rows::*;
 use super::schema::SourcesFile;
 use super::{Registry, RegistryFile};
 use crate::model::capability::ComputeCapability;
-use crate::model::native::{FrameworkLoads, Opened};
+use crate::model::native::{FrameworkLoads, Opened, Provider};
 use crate::model::text::clean;
 use crate::model::version::DottedVersion;
 
@@ -490,6 +490,8 @@ impl Linter {
             self.ordered(&cuda, |r| r.package.clone());
             let releases: Vec<Placed<SameRelease>> = self.rows(file, "same_release");
             self.ordered(&releases, |r| r.package.clone());
+            let providers: Vec<Placed<Provider>> = self.rows(file, "provider");
+            self.ordered(&providers, |r| r.package.clone());
             let stdlib: Vec<Placed<StdlibImport>> = self.rows(file, "stdlib_import");
             self.ordered(&stdlib, |r| r.package.clone());
             let same: Vec<Placed<SameFile>> = self.rows(file, "same_file");

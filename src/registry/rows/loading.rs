@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::{SameFile, cuda};
 use crate::model::evidence::Evidence;
-use crate::model::native::{FrameworkLoads, Opened};
+use crate::model::native::{FrameworkLoads, Opened, Provider};
 
 /// A PTX ISA version, and the first CUDA release whose driver compiles it.
 #[derive(Debug, Clone, Deserialize)]
@@ -33,6 +33,7 @@ pub(in crate::registry) struct LoadingRows {
     pub same_cuda: Vec<SameCuda>,
     pub same_release: Vec<SameRelease>,
     pub stdlib_imports: Vec<StdlibImport>,
+    pub providers: Vec<Provider>,
 }
 
 /// A package that works only with the same release of another one, which it does not require.

@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
 use crate::model::evidence::Evidence;
-use crate::model::native::{FrameworkLoads, Opened};
+use crate::model::native::{FrameworkLoads, Opened, Provider};
 use crate::model::text::clean;
 use crate::model::version::cuda_version;
 use crate::model::wheel::Python;
@@ -94,6 +94,7 @@ rows!(
     MinorVersionCompatibility,
     NonexistentImage,
     Opened,
+    Provider,
     PtxIsa,
     PythonRow,
     SameCuda,

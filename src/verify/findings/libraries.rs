@@ -7,13 +7,20 @@ use super::installer::system_package;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::native::{
-    BuiltForNumpy1, ForeignModules, InterpreterFault, UndefinedSymbols, Unimportable,
+    BuiltForNumpy1, ForeignModules, InterpreterFault, UndefinedSymbols, Unimportable, UnusableProvider,
 };
 use crate::model::text::clean;
 
 /// The environment's interpreter is missing.
-pub fn missing_interpreter(fault: InterpreterFault) -> Finding {
+pub fn missing_interpreter(fault: &InterpreterFault) -> Finding {
+    let new = |text: &str, fix| finding(Code::MissingInterpreter, Severity::Error, text).fixed_by(fix);
     let (text, fix) = match fault {
+        InterpreterFault::OtherHome(home, python) => {
+            let text = format!(
+                "PYTHONHOME is {home}, which does not have the standard library of Python {python}: no program starts"
+            );
+            return new(&text, Fix::advice("unset PYTHONHOME")).at("PYTHONHOME");
+        }
         InterpreterFault::Missing => (
             "bin/python is a broken symlink",
             Fix::advice("recreate the environment: its interpreter was removed or moved"),
@@ -26,7 +33,7 @@ pub fn missing_interpreter(fault: InterpreterFault) -> Finding {
             Fix::advice("recreate the environment, or restore its pyvenv.cfg"),
         ),
     };
-    finding(Code::MissingInterpreter, Severity::Error, text).at("bin/python").fixed_by(fix)
+    new(text, fix).at("bin/python")
 }
 
 /// Why a library of a package cannot be loaded.
@@ -262,6 +269,8 @@ pub enum Missing<'a> {
     },
     /// A module that importing its package loads needs it.
     Import(&'a Unimportable),
+    /// A library that a package opens to use the GPU needs it, and the environment has one of another number.
+    Provider(&'a UnusableProvider),
     /// Any other library.
     Library {
         /// The requested name.
@@ -314,6 +323,16 @@ pub fn missing_library(severity: Severity, missing: Missing<'_>) -> Finding {
             new(format!("importing {package} fails: {path} needs {name}, which the loader does not find"))
                 .at(path)
                 .fixed_by(system_package(&name))
+        }
+        Missing::Provider(UnusableProvider { package, path, missing, found, effect }) => {
+            let (missing, found) = (clean(missing, 100), clean(found, 100));
+            let text = format!(
+                "{package} cannot use the GPU: {path} needs {missing}, the environment has {found}; {effect}"
+            );
+            let fix = format!(
+                "install a build of {package} for the CUDA version of this environment, or the libraries of the one it is built for"
+            );
+            new(text).at(path).fixed_by(Fix::advice(fix))
         }
         Missing::Library { name, asks, path, later, package, others, fix } => {
             let when = if later { "opens" } else { "needs" };

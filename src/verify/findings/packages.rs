@@ -66,18 +66,29 @@ pub fn extra_package(name: &str) -> Finding {
     finding(Code::ExtraPackage, Severity::Warning, format!("{name} is installed and not locked")).at(name)
 }
 
-/// A requirement of a package is not met: the required package is missing, or `found` has the wrong version.
+/// Maximum number of requirements on one package that are named.
+const MAX_REQUIREMENTS: usize = 3;
+
+/// Requirements on a package are not met: it is missing, or has the wrong version. `broken`: the requiring packages and
+/// their requirements, at least one.
 pub fn broken_requirement(
-    name: &str,
-    requirement: &str,
-    found: Option<(&str, &Version)>,
+    broken: &[(&str, String)],
+    (name, version): (&str, Option<&Version>),
     fix: Fix,
 ) -> Finding {
-    let text = match found {
-        None => format!("{name} needs {requirement}, which is not installed"),
-        Some((other, version)) => format!("{name} needs {requirement}, {other} {version} is installed"),
+    let named =
+        broken.iter().take(MAX_REQUIREMENTS).map(|(by, requirement)| format!("{by} needs {requirement}"));
+    let mut named = named.collect::<Vec<_>>().join(", ");
+    if let Some(more @ 1..) = broken.len().checked_sub(MAX_REQUIREMENTS) {
+        named.push_str(&format!(" (and {more} more)"));
+    }
+    let text = match version {
+        None if broken.len() == 1 => format!("{named}, which is not installed"),
+        None => format!("{named}: {name} is not installed"),
+        Some(version) => format!("{named}, {name} {version} is installed"),
     };
-    finding(Code::BrokenRequirement, Severity::Error, text).at(name).fixed_by(fix)
+    let first = broken.first().map_or(name, |(by, _)| by);
+    finding(Code::BrokenRequirement, Severity::Error, text).at(first).fixed_by(fix)
 }
 
 /// Installed packages are known to be incompatible.

@@ -190,7 +190,11 @@ pub(super) fn judge(
         conda: conda_folders(),
         working_folder: std::env::current_dir().unwrap_or_default(),
     };
-    let loads = inspect::Loads { frameworks: registry.framework_loads(), opened: registry.opened_by_name() };
+    let loads = inspect::Loads {
+        frameworks: registry.framework_loads(),
+        opened: registry.opened_by_name(),
+        providers: registry.providers(),
+    };
     let native = inspect::native(&installed, &around, &loads);
     // The libcuda that the loader finds decides, however it finds it: containers put cuda-compat into its cache.
     if question.host.is_none()

@@ -51,6 +51,7 @@ pub mod compatibility;
 pub mod containers;
 pub mod diagnose;
 pub mod export;
+pub mod foreign;
 pub mod git;
 pub mod index;
 pub mod inspect;

@@ -278,6 +278,13 @@ pub(super) struct PlanArgs {
     /// Show what a container image contains, and whether the machine can run it
     #[arg(long, value_name = "IMAGE", conflicts_with_all = ["torch", "python", "variant", "only_index"])]
     pub image: Option<String>,
+    /// Show whether a lock runs on the machine: envlock.lock, uv.lock, pylock.toml, pixi.lock, conda-lock.yml, or
+    /// requirements with hashes
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["torch", "image", "variant", "only_index"])]
+    pub lock: Option<PathBuf>,
+    /// Environment, extra or target of the lock
+    #[arg(long, value_name = "NAME", requires = "lock")]
+    pub target: Option<String>,
     #[command(flatten)]
     pub host: HostArgs,
     /// Python version, such as `3.12`
@@ -509,6 +516,9 @@ pub(super) struct VerifyArgs {
     /// Fail if a check needs a GPU and none is present
     #[arg(long)]
     pub require_gpu: bool,
+    /// Lock to compare with (default: envlock.lock): also uv.lock, pylock.toml, pixi.lock, conda-lock.yml, requirements
+    #[arg(long, value_name = "FILE")]
+    pub lock: Option<PathBuf>,
     /// Output format
     #[arg(long, value_enum, default_value_t = VerifyFormat::Text)]
     pub format: VerifyFormat,

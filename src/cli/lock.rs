@@ -1,9 +1,12 @@
 //! Reads the project's lock and selects its targets.
 
+use std::path::Path;
+
 use super::error::CliError;
 use super::files;
 use super::printer::Printer;
 use super::settings::Project;
+use crate::foreign::{ForeignLock, Tool};
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::text::clean;
 use crate::registry::Registry;
@@ -14,6 +17,31 @@ pub(super) fn read(project: &Project) -> Result<Option<Lockfile>, CliError> {
         Some(text) => Ok(Some(lockfile::parse(&text)?)),
         None => Ok(None),
     }
+}
+
+/// A lock of envlock or of another tool.
+pub(super) enum AnyLock {
+    Own(Lockfile),
+    Foreign(ForeignLock),
+}
+
+/// Reads a lock of any tool that envlock judges.
+pub(super) fn read_any(path: &Path) -> Result<AnyLock, CliError> {
+    let shown = clean(&path.display().to_string(), 200);
+    let text = files::read(path)?.ok_or_else(|| CliError::input(format!("`{shown}` does not exist")))?;
+    let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    if text.starts_with(lockfile::MARK) || name == files::LOCK {
+        return Ok(AnyLock::Own(lockfile::parse(&text)?));
+    }
+    let Some(tool) = Tool::of(&name, &text) else {
+        return Err(CliError::input(format!("`{shown}` is not a lock that envlock reads")).hint(
+            "it reads envlock.lock, uv.lock, pylock.toml, pixi.lock, conda-lock.yml, and requirements with exact versions; export another lock to one of these",
+        ));
+    };
+    let lock = ForeignLock::parse(tool, &text).map_err(|error| {
+        CliError::input(format!("`{shown}` cannot be read as a lock of {}: {error}", tool.name()))
+    })?;
+    Ok(AnyLock::Foreign(lock))
 }
 
 /// Warns if the manifest no longer matches the lock, because the command's output is about the lock.

@@ -97,6 +97,7 @@ pub fn read(prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
         is_environment: ["pyvenv.cfg", "conda-meta"].iter().any(|name| prefix.join(name).exists()),
         own_package: None,
         pytorch_index: String::new(),
+        lock_command: None,
         files_seen,
     })
 }

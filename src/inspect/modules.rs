@@ -10,6 +10,7 @@ use super::elf::Mapped;
 use super::imports::Imports;
 use crate::model::installed::{Distribution, Installed};
 use crate::model::native::{BuiltForNumpy1, ForeignModules};
+use crate::model::requirement::parse_requirement;
 
 /// Limits of what is read of one package to see which NumPy it was built for.
 const MAX_FILES: usize = 60;
@@ -83,8 +84,8 @@ pub(super) fn built_for_numpy1(installed: &Installed, imports: &mut Imports<'_>)
         };
         let lines = distribution.requires.iter().filter(|line| line.contains("numpy"));
         let mut of_numpy = lines
-            .filter_map(|line| line.parse().ok())
-            .filter(|line: &Requirement<_>| line.name.as_ref() == "numpy");
+            .filter_map(|line| parse_requirement(line).ok())
+            .filter(|line| line.name.as_ref() == "numpy");
         let allowed = match of_numpy.next() {
             Some(first) => std::iter::once(first).chain(of_numpy).any(|line| allows(&line)),
             // A package that states no requirement at all may use NumPy nevertheless.

@@ -17,6 +17,7 @@ use crate::model::library::{DeviceCode, Library};
 use crate::model::metadata::CoreMetadata;
 use crate::model::platform::Platform;
 use crate::model::project::ReleaseFile;
+use crate::model::requirement::parse_requirement;
 use crate::model::text::{clean, normalized_name};
 use crate::model::wheel::WheelName;
 use crate::registry::COMPANIONS;
@@ -253,7 +254,7 @@ fn metadata<R: Read + Seek>(
 }
 
 fn requirements(metadata: &Metadata) -> impl Iterator<Item = Requirement<VerbatimUrl>> {
-    metadata.core.lines().filter_map(|line| line.parse().ok())
+    metadata.core.lines().filter_map(|line| parse_requirement(line).ok())
 }
 
 /// `==2.9.1` of `torch==2.9.1`.

@@ -33,6 +33,8 @@ pub struct Installed {
     pub own_package: Option<String>,
     /// The address of the pytorch index, for the commands that install its builds.
     pub pytorch_index: String,
+    /// The command that installs the lock, where it is another tool's.
+    pub lock_command: Option<String>,
     /// Number of recorded files that were checked.
     pub files_seen: usize,
 }

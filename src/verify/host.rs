@@ -1,6 +1,6 @@
 //! Checks the machine against the envelope in the lock: platform, C library, driver, GPUs.
 
-use super::findings::{self, DriverTooNew, NotJudged};
+use super::findings::{self, DriverTooNew, NotCovered, NotJudged, WrongPlatform};
 use super::{Area, AreaKind};
 use crate::model::finding::{Code, Finding};
 use crate::model::host::Host;
@@ -9,18 +9,28 @@ use crate::model::platform::Libc;
 use crate::model::solution::Envelope;
 use crate::model::version::DottedVersion;
 
+/// Whether the compute capabilities in an envelope are those that the code supports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum GpuCode {
+    /// They are.
+    Known,
+    /// The code was not read: only the driver is checked.
+    Unknown,
+}
+
 /// Checks whether a machine meets an envelope. `native` is the first driver that also runs the stack's PTX.
 pub fn check(
     envelope: &Envelope,
     uses_cuda: bool,
     native: Option<&DottedVersion>,
+    code: GpuCode,
     host: &Host,
     require_gpu: bool,
 ) -> Area {
     let mut found = Vec::new();
     let mut well = Vec::new();
     if envelope.platform != host.system.platform {
-        found.push(findings::wrong_platform(envelope.platform, host.system.platform));
+        found.push(findings::wrong_platform(WrongPlatform::Locked(envelope.platform, host.system.platform)));
     }
     if let (Some(need), Some(Libc::Glibc(have))) = (&envelope.glibc, &host.system.libc) {
         if have < need {
@@ -30,13 +40,13 @@ pub fn check(
         }
     }
     if uses_cuda {
-        gpus(envelope, native, host, require_gpu, &mut found, &mut well);
+        gpus((envelope, code), native, host, require_gpu, &mut found, &mut well);
     }
     Area { kind: AreaKind::Host, findings: found, summary: well.join(", "), as_locked: None }
 }
 
 fn gpus(
-    envelope: &Envelope,
+    (envelope, code): (&Envelope, GpuCode),
     native: Option<&DottedVersion>,
     host: &Host,
     require_gpu: bool,
@@ -60,6 +70,16 @@ fn gpus(
     if driver.is_none() {
         found.push(findings::not_judged(NotJudged::DriverUnknown, require_gpu));
     }
+    if code == GpuCode::Unknown {
+        match (driver, &envelope.driver) {
+            (Some(driver), Some(lowest)) if driver < lowest => {
+                found.push(findings::driver_too_old(driver, lowest, "CUDA"));
+            }
+            (Some(driver), Some(lowest)) => well.insert(0, format!("driver {driver} >= {lowest}")),
+            _ => {}
+        }
+        return;
+    }
     for gpu in gpus {
         let label = gpu.label();
         let Some(capability) = gpu.capability else {
@@ -69,7 +89,7 @@ fn gpus(
         let Some(row) = envelope.coverage.iter().find(|c| c.compute_capability == capability) else {
             let covered: Vec<String> =
                 envelope.coverage.iter().map(|c| c.compute_capability.to_string()).collect();
-            found.push(findings::gpu_not_covered(&label, &covered));
+            found.push(findings::gpu_not_covered(&label, NotCovered::Code(&covered)));
             // Below the lowest minimum no GPU would do.
             if let (Some(driver), Some(lowest)) = (driver, &envelope.driver)
                 && driver < lowest
@@ -182,12 +202,17 @@ mod tests {
         ];
         let native = "570.26".parse().unwrap();
         for (driver, gpu, glibc, expected) in table {
-            let area = check(&envelope(), true, Some(&native), &host(*driver, *gpu, glibc), false);
+            let area =
+                check(&envelope(), true, Some(&native), GpuCode::Known, &host(*driver, *gpu, glibc), false);
             let codes: Vec<Code> = area.findings.iter().map(|f| f.code).collect();
             assert_eq!(codes, *expected, "{driver:?} {gpu:?} {glibc}");
         }
-        let strict = check(&envelope(), true, None, &host(None, Some(None), "2.35"), true);
+        let strict = check(&envelope(), true, None, GpuCode::Known, &host(None, Some(None), "2.35"), true);
         assert!(strict.has_errors());
-        assert!(check(&envelope(), false, None, &host(None, Some(None), "2.35"), true).findings.is_empty());
+        assert!(
+            check(&envelope(), false, None, GpuCode::Known, &host(None, Some(None), "2.35"), true)
+                .findings
+                .is_empty()
+        );
     }
 }

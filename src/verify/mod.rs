@@ -6,6 +6,7 @@ mod drift;
 mod driver_library;
 mod files;
 pub mod findings;
+mod foreign;
 mod gpu_code;
 mod host;
 mod install;
@@ -18,6 +19,7 @@ pub mod smoke;
 mod unloadable;
 mod without_lock;
 
+pub use foreign::{against_foreign, foreign_host};
 pub use requested::{Requested, requested};
 
 use std::fmt;
@@ -192,7 +194,7 @@ pub fn check_host(target: &Target, host: &Host, require_gpu: bool) -> Area {
     let native = target.stack.iter().filter_map(|s| s.native_driver.as_ref()).chain(toolkits).max();
     let by_torch = target.stack.as_ref().is_some_and(|s| is_cuda(&s.variant));
     let uses_cuda = by_torch || !target.frameworks.is_empty();
-    host::check(&target.envelope, uses_cuda, native, host, require_gpu)
+    host::check(&target.envelope, uses_cuda, native, host::GpuCode::Known, host, require_gpu)
 }
 
 /// The target that an environment was most likely installed from: the first one with the most matching packages.
@@ -213,7 +215,14 @@ pub fn without_lock(registry: &Registry, host: &Host, installed: &Installed, req
     let native = native.map(|driver| driver.value).max();
     let mut areas = Vec::new();
     if let Some(envelope) = envelopes.into_iter().reduce(both) {
-        areas.push(host::check(&envelope, uses_cuda, native.as_ref(), host, require_gpu));
+        areas.push(host::check(
+            &envelope,
+            uses_cuda,
+            native.as_ref(),
+            host::GpuCode::Known,
+            host,
+            require_gpu,
+        ));
     }
     areas.push(without_lock::check(registry, installed, platform));
     areas.push(files::check(installed, &|_| true));

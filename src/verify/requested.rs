@@ -12,6 +12,7 @@ use crate::lockfile::PREINSTALLED_PACKAGES;
 use crate::model::installed::{Distribution, Installed};
 use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
+use crate::model::requirement::parse_requirement;
 
 /// A package that was asked for, with extras.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +46,8 @@ struct Graph<'i> {
 
 impl<'i> Graph<'i> {
     fn new(installed: &'i Installed, environment: MarkerEnvironment) -> Graph<'i> {
-        let lines = |d: &'i Distribution| d.requires.iter().filter_map(|line| line.parse().ok()).collect();
+        let lines =
+            |d: &'i Distribution| d.requires.iter().filter_map(|line| parse_requirement(line).ok()).collect();
         let packages = installed.distributions.iter().map(|d| (d.name.as_str(), (d, lines(d)))).collect();
         Graph { environment, packages, active: BTreeMap::new(), asked: BTreeSet::new() }
     }

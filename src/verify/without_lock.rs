@@ -13,6 +13,7 @@ use crate::model::fix::Fix;
 use crate::model::installed::{Distribution, Installed};
 use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
+use crate::model::requirement::parse_requirement;
 use crate::registry::{CudaPart, Effect, Registry, SameCuda, SameRelease};
 
 pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platform) -> Area {
@@ -88,7 +89,7 @@ fn active_requirements(installed: &Installed, platform: Platform) -> Vec<(&Distr
     let mut out = Vec::new();
     for distribution in &installed.distributions {
         for line in &distribution.requires {
-            let Ok(requirement) = line.parse::<Line>() else { continue };
+            let Ok(requirement) = parse_requirement(line) else { continue };
             // Without the patch release such a marker cannot be evaluated.
             if installed.marker_python().patch.is_none() && line.contains("python_full_version") {
                 continue;

@@ -157,6 +157,37 @@ fn locks() {
     });
 }
 
+/// Requirements as packages and people write them.
+#[test]
+fn requirements() {
+    try_on("requirement", corpus("requirement"), |bytes| {
+        for line in String::from_utf8_lossy(bytes).lines() {
+            let _ = envlock::model::requirement::parse_requirement(line);
+        }
+    });
+}
+
+/// Locks of other tools.
+#[test]
+fn foreign_locks() {
+    use envlock::foreign::{ForeignLock, Tool};
+    use envlock::model::platform::Platform;
+    let tools = [
+        ("foreign-uv", Tool::Uv),
+        ("foreign-pylock", Tool::Pylock),
+        ("foreign-pixi", Tool::Pixi),
+        ("foreign-conda", Tool::CondaLock),
+        ("foreign-requirements", Tool::Requirements),
+    ];
+    for (kind, tool) in tools {
+        try_on(kind, corpus(kind), |bytes| {
+            if let Ok(lock) = ForeignLock::parse(tool, &String::from_utf8_lossy(bytes)) {
+                lock.environments(Platform::LINUX_X86_64, None);
+            }
+        });
+    }
+}
+
 #[test]
 fn host_files() {
     try_on("host", corpus("host"), |bytes| {

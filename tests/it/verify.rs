@@ -236,6 +236,27 @@ fn metadata_that_was_left_behind_is_removed() {
     assert!(fix.contains("filelock-3.0.0.dist-info") && !fix.contains("install "), "{fix}");
 }
 
+/// Requirements that the parser of another crate would not survive.
+#[test]
+fn requirements_of_packages_are_from_outside() {
+    let laid = laid();
+    let metadata = laid.site.join("filelock-3.20.0.dist-info/METADATA");
+    let lines = [
+        "x ; os_name == 'a' \u{20ac}".to_owned(),
+        format!("numpy ; {}os_name", "(".repeat(9000)),
+        "x- >=1".to_owned(),
+    ];
+    for line in lines {
+        std::fs::write(
+            &metadata,
+            format!("Metadata-Version: 2.1\nName: filelock\nVersion: 3.20.0\nRequires-Dist: {line}\n"),
+        )
+        .unwrap();
+        std::fs::remove_file(laid.context.dir.path().join("envlock.lock")).ok();
+        laid.verify(&[]).expect(1);
+    }
+}
+
 #[test]
 fn deep_finds_what_sizes_do_not() {
     let laid = laid();

@@ -131,7 +131,7 @@ impl Here {
         let lock = lock::read(&project)?;
         let question =
             Question { prefix: &prefix, host: None, target: None, deep: false, require_gpu: false };
-        let judged = verify::judge(&question, &project, lock.as_ref(), registry)?;
+        let judged = verify::judge(&question, &project, lock.as_ref().into(), registry)?;
         for distribution in &judged.installed.distributions {
             if distribution.name == "torch" && facts.torch.is_none() {
                 let flavour = distribution.variant.as_ref().map(|v| format!("+{v}")).unwrap_or_default();

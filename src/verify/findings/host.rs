@@ -8,9 +8,26 @@ use crate::model::platform::Platform;
 use crate::model::version::DottedVersion;
 use crate::model::wheel::Python;
 
-/// The platform differs from the locked one.
-pub fn wrong_platform(locked: Platform, here: Platform) -> Finding {
-    let text = format!("the lock is for {locked}, this machine is {here}");
+/// Why a lock cannot be installed on a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WrongPlatform {
+    /// The locked platform, and the machine's.
+    Locked(Platform, Platform),
+    /// It has no file for the platform: the sentence that says of what.
+    NoFile(String),
+    /// A conda package asks for a driver (`__cuda`), and the machine has none: the package.
+    NoDriver(String),
+}
+
+/// The platform differs from the locked one, or the lock cannot be installed on it.
+pub fn wrong_platform(wrong: WrongPlatform) -> Finding {
+    let text = match wrong {
+        WrongPlatform::Locked(locked, here) => format!("the lock is for {locked}, this machine is {here}"),
+        WrongPlatform::NoFile(text) => text,
+        WrongPlatform::NoDriver(package) => format!(
+            "{package} requires `__cuda`, and this machine has no NVIDIA driver: conda and pixi refuse to install it"
+        ),
+    };
     finding(Code::WrongPlatform, Severity::Error, text)
 }
 
@@ -100,9 +117,30 @@ pub fn compatibility_mode(driver: &DottedVersion, native: &DottedVersion) -> Fin
     finding(Code::CompatibilityMode, Severity::Info, text)
 }
 
-/// The stack does not support a GPU of the machine. `covered` lists the compute capabilities that it supports.
-pub fn gpu_not_covered(gpu: &str, covered: &[String]) -> Finding {
-    let text = format!("{gpu} is not covered: the stack supports compute capability {}", covered.join(", "));
+/// Why a stack does not use a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotCovered<'a> {
+    /// It has code for other compute capabilities, these.
+    Code(&'a [String]),
+    /// It is a CPU build.
+    CpuBuild(&'a String),
+    /// It is a build for another vendor's GPUs.
+    OtherVendor(&'a String),
+}
+
+/// The stack does not support a GPU of the machine.
+pub fn gpu_not_covered(gpu: &str, why: NotCovered<'_>) -> Finding {
+    let text = match why {
+        NotCovered::Code(covered) => {
+            format!("{gpu} is not covered: the stack supports compute capability {}", covered.join(", "))
+        }
+        NotCovered::CpuBuild(framework) => {
+            format!("{framework} is a CPU build: it runs, but does not use {gpu}")
+        }
+        NotCovered::OtherVendor(framework) => {
+            format!("{framework} is not built for NVIDIA GPUs such as {gpu}")
+        }
+    };
     finding(Code::GpuNotCovered, Severity::Error, text)
         .at(gpu)
         .fixed_by(Fix::command("envlock resolve --redetect"))
@@ -133,6 +171,8 @@ pub enum NotJudged {
     Libraries(String),
     /// A host file cannot be read: why.
     HostFile(String),
+    /// Another tool's lock has something that the registry does not know: what.
+    Locked(String),
 }
 
 /// Something could not be checked. With `required` this is an error.
@@ -147,7 +187,7 @@ pub fn not_judged(what: NotJudged, required: bool) -> Finding {
         NotJudged::CapabilityUnknown(gpu) => format!("the compute capability of {gpu} is unknown"),
         NotJudged::ContainerWithoutGpus => super::machine::NO_GPU_GIVEN.to_owned(),
         NotJudged::Note(note) => note.to_string(),
-        NotJudged::Libraries(why) | NotJudged::HostFile(why) => why.clone(),
+        NotJudged::Libraries(why) | NotJudged::HostFile(why) | NotJudged::Locked(why) => why.clone(),
     };
     let found = finding(Code::NotJudged, severity, text);
     match what {

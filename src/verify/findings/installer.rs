@@ -74,6 +74,9 @@ pub(in crate::verify) fn install_over(installed: &Installed, name: &str) -> Stri
 
 /// The command that installs the locked packages. `sync` changes no Python of the system.
 pub(in crate::verify) fn install_lock(installed: &Installed) -> String {
+    if let Some(command) = &installed.lock_command {
+        return command.clone();
+    }
     if installed.is_environment {
         return format!("envlock sync --prefix {}", shell_word(installed.prefix.trim_end_matches('/')));
     }

@@ -28,7 +28,7 @@ pub fn duplicate_package(name: &str, versions: &[String]) -> Finding {
 }
 
 /// A locked package is not installed.
-pub fn missing_package(name: &str, locked: &Version, environment: &Installed) -> Finding {
+pub fn missing_package(name: &str, locked: impl Display, environment: &Installed) -> Finding {
     finding(Code::MissingPackage, Severity::Error, format!("{name} {locked} is not installed"))
         .at(name)
         .fixed_by(Fix::command(install_lock(environment)))

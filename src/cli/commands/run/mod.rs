@@ -80,7 +80,7 @@ fn verified(
         require_gpu: args.require_gpu,
     };
     let begun = SystemTime::now();
-    let judged = verify::judge(&question, project, lock.as_ref(), &registry)?;
+    let judged = verify::judge(&question, project, lock.as_ref().into(), &registry)?;
     if judged.has_errors() {
         if printer.json {
             let findings: Vec<_> = judged.areas.iter().flat_map(|area| &area.findings).collect();

@@ -70,6 +70,7 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
         return Ok(exit::YES);
     }
     let verify = VerifyArgs {
+        lock: None,
         prefix: Some(found.place.prefix.clone()),
         host: None,
         smoke: args.smoke.unwrap_or(if found.runs_its_code() { SmokeChoice::Auto } else { SmokeChoice::Off }),

@@ -10,17 +10,25 @@ use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::host;
 use crate::cli::printer::{ERROR, GOOD, Printer};
+use crate::foreign::{self, ForeignLock};
 use crate::lockfile::Target;
 use crate::model::finding::Finding;
 use crate::model::host::Host;
 use crate::registry::Registry;
-use crate::verify::findings::{self, DriverTooNew, NotJudged};
+use crate::verify::findings::{self, DriverTooNew, NotJudged, WrongPlatform};
 use crate::verify::{self, Area, AreaKind};
+
+/// What may run on a machine.
+pub(super) enum Candidates<'l> {
+    Targets(Vec<&'l Target>),
+    /// The environments of another tool's lock, or the one of this name.
+    Foreign(&'l ForeignLock, Option<&'l str>),
+}
 
 /// `verify --host` without a prefix: whether the lock runs on the machines.
 pub(super) fn judge(
     path: &Path,
-    targets: &[&Target],
+    candidates: &Candidates<'_>,
     ignored: &[String],
     registry: &Registry,
     args: &VerifyArgs,
@@ -50,7 +58,7 @@ pub(super) fn judge(
         let refused = |finding: Finding| Area { findings: vec![finding], ..Area::of(AreaKind::Host) };
         let described = host::read_host_file(file).and_then(|host| host::without(host, ignored, registry));
         let area = match described.map(|host| host::finish(host, registry)) {
-            Ok(Ok(machine)) => best_on(&machine, targets, args.require_gpu),
+            Ok(Ok(machine)) => best_on(&machine, candidates, registry, args.require_gpu),
             Ok(Err(error)) => refused(findings::driver_too_new(&DriverTooNew::Described(error.message))),
             // One file that cannot be read must not hide the verdicts on the others.
             Err(error) if paths.len() > 1 => {
@@ -115,17 +123,34 @@ pub(super) fn judge(
 }
 
 /// The verdict of the best target for a node: the first one without errors, else the first.
-fn best_on(machine: &Host, targets: &[&Target], require_gpu: bool) -> Area {
-    let mut areas: Vec<Area> = targets
-        .iter()
-        .map(|target| {
-            let mut area = verify::check_host(target, machine, require_gpu);
-            if targets.len() > 1 {
-                area.summary = format!("{}: {}", target.name, area.summary);
-            }
-            area
-        })
-        .collect();
+fn best_on(machine: &Host, candidates: &Candidates<'_>, registry: &Registry, require_gpu: bool) -> Area {
+    let named: Vec<(String, Area)> = match candidates {
+        Candidates::Targets(targets) => {
+            let check = |target: &&Target| verify::check_host(target, machine, require_gpu);
+            targets.iter().map(|target| (target.name.clone(), check(target))).collect()
+        }
+        Candidates::Foreign(lock, name) => {
+            let platform = machine.system.platform;
+            let mut all = lock.environments(platform, None);
+            all.retain(|environment| name.is_none_or(|name| environment.name == name));
+            let check = |environment: &foreign::Environment| {
+                verify::foreign_host(&foreign::judge(environment, platform, registry), machine, require_gpu)
+            };
+            all.iter().map(|environment| (environment.name.clone(), check(environment))).collect()
+        }
+    };
+    let several = named.len() > 1;
+    let with_name = |(name, area): (String, Area)| match several {
+        true if area.summary.is_empty() => Area { summary: name, ..area },
+        true => Area { summary: format!("{name}: {}", area.summary), ..area },
+        false => area,
+    };
+    let mut areas: Vec<Area> = named.into_iter().map(with_name).collect();
+    if areas.is_empty() {
+        let text = format!("the lock has no environment for {}", machine.system.platform);
+        let finding = findings::wrong_platform(WrongPlatform::NoFile(text));
+        return Area { findings: vec![finding], ..Area::of(AreaKind::Host) };
+    }
     let best = areas.iter().position(|area| !area.has_errors()).unwrap_or(0);
     areas.swap_remove(best)
 }

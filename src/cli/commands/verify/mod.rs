@@ -1,5 +1,6 @@
 //! `envlock verify`: reads the environment, checks it and, if there are no errors, runs the smoke test.
 
+mod foreign;
 mod formats;
 mod hosts;
 mod report;
@@ -11,10 +12,12 @@ use std::time::Instant;
 use crate::cli::args::{GlobalArgs, SmokeChoice, VerifyArgs, VerifyFormat};
 use crate::cli::error::{CliError, Failure};
 use crate::cli::exit;
+use crate::cli::lock::AnyLock;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::{files, host, lock};
 use crate::compatibility::is_cuda;
+use crate::foreign::ForeignLock;
 use crate::inspect::{self, Environment, NoEnvironment};
 use crate::lockfile::{Lockfile, Target};
 use crate::model::host::Host;
@@ -22,7 +25,7 @@ use crate::model::host_note::HostNote;
 use crate::model::installed::Installed;
 use crate::model::machine_state::MachineState;
 use crate::model::native::Native;
-use crate::model::text::shell_word;
+use crate::model::text::{clean, shell_word};
 use crate::model::version::DottedVersion;
 use crate::registry::Registry;
 use crate::verify::{self, Area};
@@ -33,18 +36,20 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
     let start = Instant::now();
     let project = Project::find(global, true)?;
     let registry = settings::registry(global)?;
-    let lock = lock::read(&project)?;
-    if let Some(lock) = &lock {
+    let lock = match &args.lock {
+        Some(path) => Some(lock::read_any(path)?),
+        None => lock::read(&project)?.map(AnyLock::Own),
+    };
+    if let (Some(AnyLock::Own(lock)), None) = (&lock, &args.lock) {
         lock::warn_if_stale(&project, lock, &registry, printer);
     }
     if let (Some(path), None) = (&args.host, &args.prefix) {
-        let lock = lock.ok_or_else(lock::missing)?;
-        // Without a name, any target of the lock may fit the node.
-        let targets = match &args.target {
-            Some(name) => vec![lock::target(&lock, Some(name))?],
-            None => lock.targets.iter().collect(),
+        let candidates = match lock.as_ref().ok_or_else(lock::missing)? {
+            // Without a name, any target of the lock may fit the node.
+            AnyLock::Own(lock) => hosts::Candidates::Targets(lock::targets(lock, args.target.as_deref())?),
+            AnyLock::Foreign(lock) => hosts::Candidates::Foreign(lock, args.target.as_deref()),
         };
-        return hosts::judge(path, &targets, &ignored(&project), &registry, args, printer);
+        return hosts::judge(path, &candidates, &ignored(&project), &registry, args, printer);
     }
     let environment = environment(args.prefix.as_deref(), global)?;
     let question = Question {
@@ -54,7 +59,12 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
         deep: args.deep,
         require_gpu: args.require_gpu,
     };
-    let mut judged = judge(&question, &project, lock.as_ref(), &registry)?;
+    let against = match (&lock, &args.lock) {
+        (Some(AnyLock::Own(lock)), _) => Against::Lock(lock),
+        (Some(AnyLock::Foreign(lock)), Some(path)) => Against::Foreign(lock, path),
+        _ => Against::Nothing,
+    };
+    let mut judged = judge(&question, &project, against, &registry)?;
     let static_ms = start.elapsed().as_millis();
     // A smoke test with wrong files would prove nothing.
     let has_framework = !verify::smoke::frameworks(&judged.installed).is_empty();
@@ -89,6 +99,22 @@ pub(super) struct Question<'q> {
     /// Every file is hashed.
     pub deep: bool,
     pub require_gpu: bool,
+}
+
+/// What an environment and a machine are held against.
+#[derive(Clone, Copy)]
+pub(super) enum Against<'l> {
+    /// Only against each other.
+    Nothing,
+    Lock(&'l Lockfile),
+    /// Another tool's lock, with its path.
+    Foreign(&'l ForeignLock, &'l Path),
+}
+
+impl<'l> From<Option<&'l Lockfile>> for Against<'l> {
+    fn from(lock: Option<&'l Lockfile>) -> Against<'l> {
+        lock.map_or(Against::Nothing, Against::Lock)
+    }
 }
 
 /// What was read from an environment and a machine, and the findings, without running anything.
@@ -162,7 +188,7 @@ fn ignored(project: &Project) -> Vec<String> {
 pub(super) fn judge(
     question: &Question<'_>,
     project: &Project,
-    lock: Option<&Lockfile>,
+    lock: Against<'_>,
     registry: &Registry,
 ) -> Result<Judged, CliError> {
     let ignored = ignored(project);
@@ -178,10 +204,17 @@ pub(super) fn judge(
     installed.pytorch_index = settings::pytorch_index();
     installed.own_package = project.package();
     installed.visible = inspect::visible(&installed, &root, &|name| std::env::var(name).ok());
+    let foreign = match lock {
+        Against::Foreign(lock, path) => {
+            Some(foreign::of(lock, path, question.target, &mut installed, &machine, registry)?)
+        }
+        _ => None,
+    };
     let target = match (lock, question.target) {
-        (None, _) => None,
-        (Some(lock), Some(name)) => Some(lock::target(lock, Some(name))?),
-        (Some(lock), None) => verify::installed_target(lock, &installed),
+        (Against::Nothing, _) => None,
+        (Against::Foreign(..), _) => foreign.as_ref().map(|judged| &judged.target),
+        (Against::Lock(lock), Some(name)) => Some(lock::target(lock, Some(name))?),
+        (Against::Lock(lock), None) => verify::installed_target(lock, &installed),
     };
     let around = inspect::loader::Surroundings {
         root: root.clone(),
@@ -204,10 +237,6 @@ pub(super) fn judge(
         driver.compat = Some(release).filter(|release| *release > driver.version);
     }
     let machine = host::filled(machine, registry)?;
-    let mut areas = match target {
-        Some(target) => verify::against_lock(target, &machine, &installed, question.require_gpu),
-        None => verify::without_lock(registry, &machine, &installed, question.require_gpu),
-    };
     let is_installed = |name: &str| installed.distributions.iter().any(|own| own.name == name);
     let stdlib: Vec<(&str, &[String])> = registry
         .stdlib_imports()
@@ -217,6 +246,13 @@ pub(super) fn judge(
         .collect();
     let places = (root.as_path(), around.working_folder.as_path());
     let traces = inspect::traces(&installed, &stdlib, places, &|name| std::env::var(name).ok());
+    let mut areas = match (&foreign, target) {
+        (Some(judged), _) => {
+            verify::against_foreign(judged, &machine, &installed, &traces, question.require_gpu)
+        }
+        (None, Some(target)) => verify::against_lock(target, &machine, &installed, question.require_gpu),
+        (None, None) => verify::without_lock(registry, &machine, &installed, question.require_gpu),
+    };
     areas.push(verify::install(&installed, &traces, registry, &|name| {
         target.is_none_or(|target| target.package(name).is_some())
     }));
@@ -276,12 +312,16 @@ fn uses_cuda(target: Option<&Target>, installed: &Installed) -> bool {
 }
 
 /// What the environment is checked against, for display.
-fn against(lock: Option<&Lockfile>, target: Option<&Target>) -> String {
+fn against(lock: Against<'_>, target: Option<&Target>) -> String {
     match (lock, target) {
-        (Some(lock), Some(target)) if lock.targets.len() > 1 => {
+        (Against::Lock(lock), Some(target)) if lock.targets.len() > 1 => {
             format!("lock envlock.lock, target {}", target.name)
         }
-        (Some(_), _) => "lock envlock.lock".to_owned(),
-        (None, _) => "no lock: checked for consistency and against this machine".to_owned(),
+        (Against::Lock(_), _) => "lock envlock.lock".to_owned(),
+        (Against::Foreign(_, path), Some(target)) => {
+            format!("lock {} ({})", clean(&path.display().to_string(), 120), target.name)
+        }
+        (Against::Foreign(_, path), None) => format!("lock {}", clean(&path.display().to_string(), 120)),
+        (Against::Nothing, _) => "no lock: checked for consistency and against this machine".to_owned(),
     }
 }

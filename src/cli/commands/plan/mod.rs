@@ -1,4 +1,6 @@
-//! `envlock plan`: every torch build that a machine can run, from the registry only.
+//! `envlock plan`: every torch build that a machine can run, from the registry only; with `--lock`, whether a lock runs.
+
+mod lock;
 
 use serde::Serialize;
 use serde_json::json;
@@ -28,6 +30,9 @@ pub(super) fn run(global: &GlobalArgs, args: &PlanArgs, printer: &Printer) -> Re
         true => host::described(&args.host, &registry, &ignored)?,
         false => host::probed(&registry, &ignored)?,
     };
+    if let Some(path) = &args.lock {
+        return lock::run(path, args, &host, &registry, printer);
+    }
     if let Some(name) = &args.image {
         return image(name, &host, &registry, printer);
     }

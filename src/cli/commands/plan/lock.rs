@@ -1,0 +1,210 @@
+//! `envlock plan --lock FILE`: whether the environments of a lock, of any tool, run on a machine.
+
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::json;
+
+use crate::cli::args::PlanArgs;
+use crate::cli::error::CliError;
+use crate::cli::lock::{self, AnyLock};
+use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
+use crate::cli::{exit, report};
+use crate::foreign::{self, ForeignLock, Judged};
+use crate::lockfile::{Lockfile, Target};
+use crate::model::finding::{Code, Finding, Severity};
+use crate::model::host::Host;
+use crate::model::text::clean;
+use crate::model::wheel::Python;
+use crate::registry::Registry;
+use crate::verify::findings::{self, WrongPlatform};
+use crate::verify::{self, Area};
+
+/// Whether an environment runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Verdict {
+    Runs,
+    DoesNotRun,
+    Unknown,
+}
+
+/// An environment of the lock, or several that are judged alike.
+#[derive(Debug, Serialize)]
+struct Answer {
+    names: Vec<String>,
+    python: String,
+    frameworks: Vec<String>,
+    packages: usize,
+    verdict: Verdict,
+    summary: String,
+    findings: Vec<Finding>,
+}
+
+pub(super) fn run(
+    path: &Path,
+    args: &PlanArgs,
+    host: &Host,
+    registry: &Registry,
+    printer: &Printer,
+) -> Result<u8, CliError> {
+    let file = clean(&path.display().to_string(), 200);
+    let (tool, mut answers) = match lock::read_any(path)? {
+        AnyLock::Own(own) => ("envlock", of_own(&own, args, host)?),
+        AnyLock::Foreign(foreign) => (foreign.tool.name(), of_foreign(&foreign, args, host, registry)?),
+    };
+    // Where some environments have a framework, the others say nothing about GPUs.
+    if args.target.is_none() && answers.iter().any(|answer| !answer.frameworks.is_empty()) {
+        answers.retain(|answer| !answer.frameworks.is_empty());
+    }
+    let answers = folded(answers);
+    let has = |verdict| answers.iter().any(|answer| answer.verdict == verdict);
+    let (verdict, code) = match () {
+        () if has(Verdict::Runs) => (Verdict::Runs, exit::YES),
+        () if has(Verdict::Unknown) => (Verdict::Unknown, exit::NOT_KNOWN),
+        () => (Verdict::DoesNotRun, exit::NO),
+    };
+    if printer.json {
+        printer.json(&json!({
+            "lock": { "file": file, "tool": tool }, "verdict": verdict, "environments": answers,
+        }));
+        return Ok(code);
+    }
+    if !printer.quiet {
+        printer.out(&format!("lock   {file} ({tool})"));
+        printer.out(&format!("host   {}", wrap(&report::host_line(host, registry), 7)));
+        printer.out("");
+    }
+    for answer in &answers {
+        show(printer, answer);
+    }
+    Ok(code)
+}
+
+fn of_own(own: &Lockfile, args: &PlanArgs, host: &Host) -> Result<Vec<Answer>, CliError> {
+    let targets = lock::targets(own, args.target.as_deref())?;
+    let answer = |target: &Target| answer(target, verify::check_host(target, host, false), &[]);
+    Ok(targets.into_iter().map(answer).collect())
+}
+
+fn of_foreign(
+    foreign: &ForeignLock,
+    args: &PlanArgs,
+    host: &Host,
+    registry: &Registry,
+) -> Result<Vec<Answer>, CliError> {
+    let platform = host.system.platform;
+    let series =
+        |text: &str| text.parse::<Python>().map_err(|error| CliError::usage(format!("--python: {error}")));
+    let python = args.python.as_deref().map(series).transpose()?;
+    let mut environments = foreign.environments(platform, python);
+    if environments.is_empty() {
+        let has: Vec<String> = foreign.platforms().iter().map(ToString::to_string).collect();
+        let text = format!("the lock has no environment for {platform}, only for {}", has.join(", "));
+        return Ok(vec![Answer {
+            names: vec!["every environment".to_owned()],
+            python: String::new(),
+            frameworks: Vec::new(),
+            packages: 0,
+            verdict: Verdict::DoesNotRun,
+            summary: String::new(),
+            findings: vec![findings::wrong_platform(WrongPlatform::NoFile(text))],
+        }]);
+    }
+    if let Some(name) = &args.target {
+        let names: Vec<String> = environments.iter().map(|environment| environment.name.clone()).collect();
+        environments.retain(|environment| environment.name == *name);
+        if environments.is_empty() {
+            return Err(CliError::usage(format!("the lock has no environment `{}`", clean(name, 40)))
+                .hint(format!("it has {}", quoted(&names))));
+        }
+    }
+    let of = |environment: &foreign::Environment| {
+        let judged: Judged = foreign::judge(environment, platform, registry);
+        let area = verify::foreign_host(&judged, host, false);
+        let alone: Vec<&String> = judged.cpu_only.iter().chain(&judged.other_gpu).collect();
+        let mut answer = answer(&judged.target, area, &alone);
+        answer.packages += judged.conda.iter().filter(|record| !record.version.is_empty()).count();
+        if answer.verdict == Verdict::Runs && !judged.unknown.is_empty() && !host.has_no_gpu() {
+            answer.verdict = Verdict::Unknown;
+        }
+        if answer.frameworks.is_empty() && !judged.unknown.is_empty() {
+            answer.frameworks.extend(judged.target.package("torch").map(|p| format!("torch {}", p.version)));
+        }
+        answer
+    };
+    Ok(environments.iter().map(of).collect())
+}
+
+fn quoted(names: &[String]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{}`", clean(name, 60))).collect();
+    quoted.join(", ")
+}
+
+/// The answer for a target. `others`: its frameworks that use no NVIDIA GPU.
+fn answer(target: &Target, area: Area, others: &[&String]) -> Answer {
+    let torch = target.stack.as_ref().map(|stack| format!("torch {} {}", stack.version, stack.variant));
+    let more = target.frameworks.iter().map(|framework| {
+        let cuda = format!("CUDA {}.{}", framework.cuda.major, framework.cuda.minor);
+        format!("{} {}, {cuda}", framework.package, framework.version)
+    });
+    let is_new = |name: &&&String| torch.as_ref().is_none_or(|torch| !torch.starts_with(name.as_str()));
+    let others: Vec<String> = others.iter().filter(is_new).map(|name| (*name).clone()).collect();
+    Answer {
+        names: vec![target.name.clone()],
+        python: target.python.to_string(),
+        frameworks: torch.into_iter().chain(more).chain(others).collect(),
+        packages: target.packages.len(),
+        verdict: if area.has_errors() { Verdict::DoesNotRun } else { Verdict::Runs },
+        summary: area.summary,
+        findings: area.findings,
+    }
+}
+
+/// One answer for all environments that are judged alike.
+fn folded(answers: Vec<Answer>) -> Vec<Answer> {
+    let mut out: Vec<Answer> = Vec::new();
+    for answer in answers {
+        let is_alike = |known: &&mut Answer| {
+            (&known.frameworks, known.verdict, &known.findings, &known.python)
+                == (&answer.frameworks, answer.verdict, &answer.findings, &answer.python)
+        };
+        match out.iter_mut().find(is_alike) {
+            Some(known) => known.names.extend(answer.names),
+            None => out.push(answer),
+        }
+    }
+    out
+}
+
+fn show(printer: &Printer, answer: &Answer) {
+    /// The column of the text behind the verdict.
+    const INDENT: usize = 9;
+    let (style, word) = match answer.verdict {
+        Verdict::Runs => (GOOD, "yes"),
+        Verdict::DoesNotRun => (ERROR, "no"),
+        Verdict::Unknown => (WARN, "unknown"),
+    };
+    let frameworks = match answer.frameworks.is_empty() {
+        true => "no framework that uses a GPU".to_owned(),
+        false => answer.frameworks.join("; "),
+    };
+    let names: Vec<String> = answer.names.iter().map(|name| clean(name, 60)).collect();
+    let head = match answer.python.is_empty() {
+        true => names.join(", "),
+        false => format!("{}: {frameworks}; Python {}", names.join(", "), answer.python),
+    };
+    printer.out(&format!("{}{}", printer.paint(style, &format!("{word:<INDENT$}")), wrap(&head, INDENT)));
+    let indented = |text: &str| printer.out(&format!("{}{}", " ".repeat(INDENT), wrap(text, INDENT)));
+    let is_worth = |finding: &&Finding| finding.severity != Severity::Info || finding.code == Code::NotJudged;
+    let told: Vec<&Finding> = answer.findings.iter().filter(is_worth).collect();
+    for finding in &told {
+        indented(&finding.message);
+    }
+    if told.is_empty() && !answer.summary.is_empty() {
+        indented(&answer.summary);
+    }
+    if let Some(fix) = told.iter().find_map(|finding| finding.fix.as_ref()) {
+        indented(&format!("fix: {fix}"));
+    }
+}

@@ -1,0 +1,77 @@
+//! The environment of another tool's lock that an installed one is compared with.
+
+use std::path::Path;
+
+use pep440_rs::Version;
+
+use crate::cli::error::CliError;
+use crate::foreign::{self, ForeignLock, Judged, Tool};
+use crate::lockfile::same_version;
+use crate::model::host::Host;
+use crate::model::installed::Installed;
+use crate::model::text::{clean, shell_word};
+use crate::model::wheel::Python;
+use crate::registry::Registry;
+
+/// The named environment of a lock, else the one that was installed, with the command that installs it.
+///
+/// # Errors
+/// When the lock has no such environment, or none for the machine's platform.
+pub(super) fn of(
+    lock: &ForeignLock,
+    path: &Path,
+    name: Option<&str>,
+    installed: &mut Installed,
+    machine: &Host,
+    registry: &Registry,
+) -> Result<Judged, CliError> {
+    let platform = machine.system.platform;
+    let python = installed.python.unwrap_or(Python::new(12));
+    let has = |name: &str, version: &Version| {
+        let mut own = installed.distributions.iter().filter(|own| own.name == name);
+        own.any(|own| same_version(version, &own.version))
+    };
+    let all = || lock.environments(platform, Some(python));
+    let found = match name {
+        Some(name) => all().into_iter().find(|environment| environment.name == name),
+        None => lock.installed(platform, python, &has),
+    };
+    let environment = found.ok_or_else(|| {
+        let names: Vec<String> = all().iter().map(|e| format!("`{}`", clean(&e.name, 60))).collect();
+        match name {
+            Some(name) if !names.is_empty() => {
+                CliError::usage(format!("the lock has no environment `{}`", clean(name, 40)))
+                    .hint(format!("it has {}", names.join(", ")))
+            }
+            _ => CliError::input(format!("the lock has no environment for {platform}")),
+        }
+    })?;
+    installed.lock_command = Some(command(lock.tool, path, &environment.name, &installed.prefix));
+    Ok(foreign::judge(&environment, platform, registry))
+}
+
+/// The command that installs an environment of a lock with the tool that wrote it.
+fn command(tool: Tool, path: &Path, environment: &str, prefix: &str) -> String {
+    let file = shell_word(&path.to_string_lossy());
+    let prefix = shell_word(prefix.trim_end_matches('/'));
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = shell_word(&folder.map_or(".".into(), |folder| folder.to_string_lossy()));
+    match tool {
+        Tool::Uv => {
+            let options = environment.split(", ").filter_map(|choice| choice.split_once(' '));
+            let options = options.filter(|(kind, _)| ["extra", "group"].contains(kind));
+            let options: String =
+                options.map(|(kind, name)| format!(" --{kind} {}", shell_word(name))).collect();
+            format!(
+                "UV_PROJECT_ENVIRONMENT=\"$(realpath {prefix})\" uv sync --project {folder} --locked{options}"
+            )
+        }
+        Tool::Pylock => format!("uv pip sync --python {prefix} {file}"),
+        Tool::Requirements => format!("uv pip sync --python {prefix} --require-hashes {file}"),
+        Tool::Pixi => {
+            let name = environment.split(" (").next().unwrap_or_default();
+            format!("pixi install --manifest-path {folder} --locked --environment {}", shell_word(name))
+        }
+        Tool::CondaLock => format!("conda-lock install --prefix {prefix} {file}"),
+    }
+}

@@ -1,0 +1,149 @@
+//! A conda package of a lock, and what it asks of the machine.
+
+use super::ForeignError;
+use super::document::invalid;
+use crate::model::platform::Platform;
+use crate::model::text::clean;
+use crate::model::version::DottedVersion;
+
+/// A conda package of a lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CondaRecord {
+    /// conda's name.
+    pub name: String,
+    /// conda's version.
+    pub version: String,
+    /// The build string: `cuda129_mkl_py312_h6bb0a4e_304`.
+    pub build: String,
+    /// What it requires of the machine, as match specs on virtual packages: `__cuda >=12`.
+    pub requires: Vec<String>,
+    /// What it excludes, likewise.
+    pub constrains: Vec<String>,
+}
+
+/// What a package asks of a virtual package: `__cuda >=12.8`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct MachineSpec {
+    /// `__cuda`, `__glibc`, `__archspec`.
+    pub name: String,
+    /// The lowest version, if it states one.
+    pub at_least: Option<DottedVersion>,
+    /// The build, as of `__archspec 1 x86_64_v3`.
+    pub build: Option<String>,
+}
+
+impl CondaRecord {
+    /// A record. The file's name has what the lock does not state.
+    pub(super) fn new(
+        address: &str,
+        (name, version, build): (Option<&str>, Option<&str>, Option<&str>),
+        requires: &[String],
+        constrains: &[String],
+    ) -> Result<CondaRecord, ForeignError> {
+        let file = super::document::file_name(address);
+        let stem = file.strip_suffix(".conda").or_else(|| file.strip_suffix(".tar.bz2")).unwrap_or_default();
+        let mut parts = stem.rsplitn(3, '-');
+        let (of_build, of_version, of_name) = (parts.next(), parts.next(), parts.next());
+        let known = |stated: Option<&str>, of_file: Option<&str>| {
+            let text = stated.or(of_file).filter(|text| !text.is_empty())?;
+            let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "._-+!".contains(c));
+            (is_plain && text.len() <= 128).then(|| text.to_owned())
+        };
+        let (Some(name), Some(version)) = (known(name, of_name), known(version, of_version)) else {
+            return Err(invalid("conda", address));
+        };
+        let of_machine = |all: &[String]| {
+            all.iter().filter(|spec| spec.starts_with("__")).map(|spec| clean(spec, 120)).collect()
+        };
+        Ok(CondaRecord {
+            name,
+            version,
+            build: known(build, of_build).unwrap_or_default(),
+            requires: of_machine(requires),
+            constrains: of_machine(constrains),
+        })
+    }
+
+    /// The CUDA version that its build string names: `cuda129_...` and `py3.12_cuda12.9_...` are 12.9.
+    pub(super) fn cuda(&self) -> Option<(u64, u64)> {
+        let at = self.build.find("cuda")? + "cuda".len();
+        let text: String = self.build[at..].chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+        match text.trim_end_matches('.').split_once('.') {
+            Some((major, minor)) => Some((major.parse().ok()?, minor.split('.').next()?.parse().ok()?)),
+            // The major version has two digits.
+            None if text.len() >= 3 => Some((text[..2].parse().ok()?, text[2..].parse().ok()?)),
+            None => None,
+        }
+    }
+
+    /// Whether its build string names a CPU build.
+    pub(super) fn is_for_cpu(&self) -> bool {
+        self.build.split('_').any(|part| part.starts_with("cpu"))
+    }
+}
+
+/// Reads a match spec on a virtual package. An upper bound is not read: the machine's versions only grow.
+pub(super) fn machine_spec(text: &str) -> Option<MachineSpec> {
+    let (name, rest) = text
+        .split_once([' ', '=', '>', '<', '~'])
+        .map_or((text, ""), |(name, _)| (name, &text[name.len()..]));
+    let mut words = rest.split_whitespace();
+    let bounds = words.next().unwrap_or_default();
+    let lower = bounds.split([',', '|']).find_map(|bound| {
+        let version = bound.strip_prefix(">=").or_else(|| bound.strip_prefix("=="));
+        let version = version.or_else(|| bound.strip_prefix('=')).or_else(|| bound.strip_prefix('>'))?;
+        version.trim_end_matches(".*").trim_end_matches('*').parse().ok()
+    });
+    let build = words.next().map(str::to_owned);
+    name.starts_with("__").then(|| MachineSpec { name: name.to_owned(), at_least: lower, build })
+}
+
+/// The platform of a conda subdir.
+pub(super) fn platform(subdir: &str) -> Option<Platform> {
+    let name = match subdir {
+        "linux-64" => "linux-x86_64",
+        "linux-aarch64" => "linux-aarch64",
+        "osx-64" => "macos-x86_64",
+        "osx-arm64" => "macos-aarch64",
+        "win-64" => "windows-x86_64",
+        "win-arm64" => "windows-aarch64",
+        _ => return None,
+    };
+    name.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_out_of_file_names() {
+        let of = |address: &str| CondaRecord::new(address, (None, None, None), &[], &[]);
+        let pytorch =
+            of("https://host/conda-forge/linux-64/pytorch-2.9.1-cuda129_mkl_py312_h6bb0a4e_301.conda")
+                .unwrap();
+        assert_eq!((pytorch.name.as_str(), pytorch.version.as_str()), ("pytorch", "2.9.1"));
+        assert_eq!((pytorch.cuda(), pytorch.is_for_cpu()), (Some((12, 9)), false));
+        let old = of("x/pytorch-1.13.1-py3.10_cuda11.7_cudnn8.5.0_0.tar.bz2").unwrap();
+        assert_eq!(old.cuda(), Some((11, 7)));
+        let cpu = of("x/pytorch-2.10.0-cpu_mkl_py313_h1_100.conda").unwrap();
+        assert_eq!((cpu.cuda(), cpu.is_for_cpu()), (None, true));
+        assert!(of("x/nothing.txt").is_err() && of("x/a b-1-0.conda").is_err() && of("").is_err());
+    }
+
+    #[test]
+    fn what_is_asked_of_the_machine() {
+        let of =
+            |text: &str| machine_spec(text).map(|s| (s.name, s.at_least.map(|v| v.to_string()), s.build));
+        let some = |name: &str, version: Option<&str>, build: Option<&str>| {
+            Some((name.to_owned(), version.map(str::to_owned), build.map(str::to_owned)))
+        };
+        assert_eq!(of("__cuda"), some("__cuda", None, None));
+        assert_eq!(of("__cuda >=12.8"), some("__cuda", Some("12.8"), None));
+        assert_eq!(of("__glibc >=2.17,<3.0.a0"), some("__glibc", Some("2.17"), None));
+        assert_eq!(of("__glibc>=2.28"), some("__glibc", Some("2.28"), None));
+        assert_eq!(of("__archspec 1 x86_64_v3"), some("__archspec", None, Some("x86_64_v3")));
+        assert_eq!(of("__cuda =12"), some("__cuda", Some("12"), None));
+        assert_eq!(of("python >=3"), None);
+    }
+}

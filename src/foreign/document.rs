@@ -1,0 +1,92 @@
+//! What the formats have in common: names, versions, markers, addresses and file names, from outside until parsed.
+
+use pep440_rs::Version;
+use pep508_rs::{ExtraName, MarkerEnvironment, MarkerTree, PackageName};
+use serde::Deserialize;
+
+use super::ForeignError;
+use crate::model::requirement::parse_requirement;
+use crate::model::solution::ChosenFile;
+use crate::model::source::Source;
+use crate::model::text::{clean, without_logins};
+use crate::model::wheel::WheelName;
+
+pub(super) fn invalid(key: impl std::fmt::Display, value: &str) -> ForeignError {
+    ForeignError::Value(clean(&key.to_string(), 80), clean(value, 80))
+}
+
+/// A normalized package name.
+pub(super) fn name(text: &str) -> Result<String, ForeignError> {
+    PackageName::new(text.to_owned()).map(|name| name.to_string()).map_err(|_| invalid("name", text))
+}
+
+pub(super) fn version(package: &str, text: &str) -> Result<Version, ForeignError> {
+    text.parse().map_err(|_| invalid(format!("version of {package}"), text))
+}
+
+/// A marker; every environment fulfils an absent one.
+pub(super) fn marker(package: &str, text: Option<&str>) -> Result<MarkerTree, ForeignError> {
+    let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Ok(MarkerTree::TRUE) };
+    let parsed = parse_requirement(&format!("x ; {text}"));
+    parsed.map(|requirement| requirement.marker).map_err(|_| invalid(format!("marker of {package}"), text))
+}
+
+pub(super) fn holds(marker: &MarkerTree, environment: &MarkerEnvironment, extras: &[ExtraName]) -> bool {
+    marker.evaluate(environment, extras)
+}
+
+/// An index by its address: the last two parts of its path, as in `whl/cu128`. Which server it is on does not matter.
+pub(super) fn index(address: &str) -> Source {
+    let path = address.split(['?', '#']).next().unwrap_or_default();
+    let path =
+        path.split_once("://").map_or(path, |(_, rest)| rest.split_once('/').map_or("", |(_, path)| path));
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let last = parts[parts.len().saturating_sub(2)..].join("/");
+    Source::Index(clean(&last, 80))
+}
+
+/// A direct address, without logins.
+pub(super) fn url(address: &str) -> Source {
+    Source::Url(clean(&without_logins(address), 400))
+}
+
+/// `https://host/owner/name?subdirectory=x&rev=y#COMMIT`, as uv and pixi write it.
+pub(super) fn git(address: &str) -> Source {
+    let (address, commit) = address.rsplit_once('#').unwrap_or((address, ""));
+    let (repository, options) = address.split_once('?').unwrap_or((address, ""));
+    let subdirectory = options.split('&').find_map(|option| option.strip_prefix("subdirectory="));
+    Source::Git {
+        repository: clean(&without_logins(repository.trim_start_matches("git+")), 400),
+        commit: clean(commit, 64),
+        subdirectory: subdirectory.map(|folder| clean(folder, 200)),
+    }
+}
+
+/// The last part of an address or path, decoded: a file's name.
+pub(super) fn file_name(address: &str) -> String {
+    let path = address.split(['?', '#']).next().unwrap_or_default();
+    let last = path.rsplit('/').next().unwrap_or_default();
+    let decoded = percent_encoding::percent_decode_str(last).decode_utf8_lossy();
+    clean(&decoded, 300)
+}
+
+/// A wheel, if the name is one.
+pub(super) fn wheel(name: String, sha256: Option<&str>, size: Option<u64>) -> Option<ChosenFile> {
+    let _: WheelName = name.parse().ok()?;
+    let sha256 = sha256.map(|hash| hash.strip_prefix("sha256:").unwrap_or(hash));
+    let is_digest = |hash: &&str| hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let sha256 = sha256.filter(is_digest).map(str::to_ascii_lowercase);
+    Some(ChosenFile { name, sha256, hash_computed: false, size })
+}
+
+/// Reads YAML. A lock of several thousand packages for several platforms has more nodes than the reader's usual limit.
+pub(super) fn yaml<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, ForeignError> {
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! { max_nodes: 4_000_000, max_events: 8_000_000 },
+    };
+    let read = serde_saphyr::from_str_with_options(text, options);
+    // The first line says where and what; the rest quotes the text.
+    read.map_err(|error| {
+        ForeignError::Syntax(clean(error.to_string().lines().next().unwrap_or_default(), 200))
+    })
+}

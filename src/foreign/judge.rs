@@ -1,0 +1,341 @@
+//! Makes a lock target of an environment, with what the registry knows of its frameworks.
+
+use pep440_rs::Version;
+use semver::Version as Semver;
+
+use super::conda_record::{MachineSpec, machine_spec};
+use super::{CondaRecord, Environment, Package};
+use crate::compatibility::{
+    CPU, Policy, both, envelope_of, envelope_of_framework, is_cuda, required_driver, with_code_of,
+};
+use crate::lockfile::Target;
+use crate::model::evidence::Evidence;
+use crate::model::host::Host;
+use crate::model::level::Level;
+use crate::model::platform::Platform;
+use crate::model::solution::{ChosenPackage, Envelope, Framework, Stack};
+use crate::model::source::Source;
+use crate::model::version::{DottedVersion, public};
+use crate::model::wheel::WheelName;
+use crate::registry::{Build, COMPANIONS, CudaFrom, Registry};
+
+/// An environment of another tool's lock, as a target that can be judged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// The target. Its host is open: another tool's lock says nothing of a machine.
+    pub target: Target,
+    /// What is not known of it, one sentence each: whether it runs cannot be said without.
+    pub unknown: Vec<String>,
+    /// What makes it impossible to install on its platform, one sentence each.
+    pub impossible: Vec<String>,
+    /// Frameworks that it has as CPU builds, with their versions: they do not use a GPU.
+    pub cpu_only: Vec<String>,
+    /// Frameworks for a GPU that is not NVIDIA's: name, version and variant.
+    pub other_gpu: Vec<String>,
+    /// Its conda packages.
+    pub conda: Vec<CondaRecord>,
+}
+
+/// The package names of conda that have a framework's GPU code, and the framework's name on PyPI.
+const CONDA_FRAMEWORKS: [(&str, &str); 5] = [
+    ("pytorch", "torch"),
+    ("libtorch", "torch"),
+    ("tensorflow", "tensorflow"),
+    ("tensorflow-base", "tensorflow"),
+    ("jaxlib", "jax"),
+];
+
+/// Makes a target of an environment on a platform.
+pub fn judge(environment: &Environment, platform: Platform, registry: &Registry) -> Judged {
+    let python = environment.python;
+    let mut judged = Judged {
+        target: Target {
+            name: environment.name.clone(),
+            python,
+            platform,
+            level: Level::Full,
+            stack: None,
+            frameworks: Vec::new(),
+            envelope: Envelope { driver: None, coverage: Vec::new(), glibc: None, platform },
+            host: Host::open(platform, "another tool's lock"),
+            packages: environment.packages.iter().map(|package| package.chosen(python, platform)).collect(),
+            conda: Vec::new(),
+        },
+        unknown: Vec::new(),
+        impossible: Vec::new(),
+        cpu_only: Vec::new(),
+        other_gpu: Vec::new(),
+        conda: environment.conda.clone(),
+    };
+    let mut envelopes: Vec<Envelope> = Vec::new();
+    judged.installable(environment, platform);
+    envelopes.extend(judged.torch(environment, registry, platform));
+    envelopes.extend(judged.other_frameworks(registry, platform));
+    envelopes.extend(judged.conda_frameworks(registry, platform));
+    for package in &mut judged.target.packages {
+        let variant = package.variant.as_deref();
+        package.targets = registry.targets_of(&package.name, &public(&package.version), variant, platform);
+    }
+    let empty = judged.target.envelope.clone();
+    let envelope = envelopes.into_iter().reduce(both).unwrap_or(empty);
+    let envelope = with_code_of(registry, envelope, &judged.target.packages);
+    let glibc = judged.target.packages.iter().filter_map(|package| glibc_need(package, platform)).max();
+    judged.target.envelope = Envelope { glibc: glibc.max(envelope.glibc.clone()), ..envelope };
+    judged.machine_specs(registry, platform);
+    judged
+}
+
+/// The lowest glibc that any of the usable wheels of a package needs.
+fn glibc_need(package: &ChosenPackage, platform: Platform) -> Option<DottedVersion> {
+    let wheels = package.files.iter().filter_map(|file| file.name.parse::<WheelName>().ok());
+    wheels.filter_map(|wheel| wheel.libc_need(platform, None)).min().flatten()
+}
+
+/// The variant of torch or a package beside it: the local part of its version, or the sub-index of the pytorch index that
+/// it comes from. A version without either is PyPI's build.
+fn variant(package: &Package, registry: &Registry, platform: Platform) -> Option<String> {
+    let local = package.version.local().iter().map(ToString::to_string).collect::<Vec<_>>().join(".");
+    if !local.is_empty() {
+        return Some(local);
+    }
+    if let Source::Index(address) = &package.source {
+        let last = address.rsplit('/').next().unwrap_or_default();
+        let is_variant =
+            |name: &str| name == CPU || is_cuda(name) || name.starts_with("rocm") || name == "xpu";
+        if is_variant(last) {
+            return Some(last.to_owned());
+        }
+    }
+    let of_pypi =
+        |build: &&Build| build.version == package.version && build.platform == platform && build.on_pypi;
+    registry.builds().iter().find(of_pypi).map(|build| build.variant.clone())
+}
+
+impl Judged {
+    /// Whether each package has a file for the platform and the Python.
+    fn installable(&mut self, environment: &Environment, platform: Platform) {
+        let python = environment.python;
+        let without: Vec<String> = environment
+            .packages
+            .iter()
+            .filter(|package| !package.installs(python, platform))
+            .map(|package| format!("{} {}", package.name, package.version))
+            .collect();
+        if let Some(first) = without.first() {
+            let more = match without.len() {
+                1 => String::new(),
+                n => format!(" (and {} more packages)", n - 1),
+            };
+            self.impossible
+                .push(format!("the lock has no file of {first}{more} for Python {python} on {platform}"));
+        }
+    }
+
+    /// The stack of torch and its envelope.
+    fn torch(
+        &mut self,
+        environment: &Environment,
+        registry: &Registry,
+        platform: Platform,
+    ) -> Option<Envelope> {
+        let torch = environment.packages.iter().find(|package| package.name == "torch")?;
+        let version = public(&torch.version);
+        let Some(variant) = variant(torch, registry, platform) else {
+            self.unknown.push(unknown_torch(registry, &version, platform));
+            return None;
+        };
+        for package in self
+            .target
+            .packages
+            .iter_mut()
+            .filter(|package| package.name == "torch" || COMPANIONS.contains(&package.name.as_str()))
+        {
+            package.variant = (package.name == "torch" || package.version.is_local()).then(|| {
+                let local =
+                    package.version.local().iter().map(ToString::to_string).collect::<Vec<_>>().join(".");
+                if local.is_empty() { variant.clone() } else { local }
+            });
+        }
+        if variant == CPU {
+            self.cpu_only.push(format!("torch {version}"));
+        } else if !is_cuda(&variant) {
+            self.other_gpu.push(format!("torch {version}+{variant}"));
+            return None;
+        }
+        let Some(build) = registry.build(&version, &variant, platform) else {
+            // A CPU build needs nothing that the registry would have to know.
+            if variant != CPU {
+                self.unknown.push(unknown_torch(registry, &version, platform));
+            }
+            return None;
+        };
+        let native =
+            build.cuda.as_ref().and_then(|cuda| required_driver(registry, cuda, platform.os, Policy::Native));
+        self.target.stack = Some(Stack {
+            framework: "torch".to_owned(),
+            version,
+            variant,
+            cuda: build.cuda.clone(),
+            cudnn: build.cudnn.clone(),
+            nccl: build.nccl.clone(),
+            triton: build.triton.clone(),
+            companions: Default::default(),
+            index: torch.source.to_string(),
+            evidence: build.targets_evidence.unwrap_or(build.evidence),
+            driver_mode: None,
+            native_driver: native.map(|driver| driver.value),
+            wheel_bytes: None,
+        });
+        build.cuda.is_some().then(|| envelope_of(registry, build))
+    }
+
+    /// TensorFlow, JAX and others from PyPI.
+    fn other_frameworks(&mut self, registry: &Registry, platform: Platform) -> Vec<Envelope> {
+        let brings_cuda =
+            self.target.packages.iter().any(|package| package.name.starts_with("nvidia-cuda-runtime"));
+        let mut envelopes = Vec::new();
+        for package in &self.target.packages {
+            let version = public(&package.version);
+            let Some(row) = registry.framework(&package.name, &version, platform) else { continue };
+            let uses_cuda = match row.cuda_from {
+                CudaFrom::Packages => true,
+                CudaFrom::Extra(_) => brings_cuda,
+                CudaFrom::System => true,
+            };
+            if !uses_cuda {
+                self.cpu_only.push(format!("{} {version}", package.name));
+                continue;
+            }
+            let from_system = row.cuda_from == CudaFrom::System;
+            self.target.frameworks.push(framework(
+                (&row.framework, &package.name, version),
+                &row.cuda,
+                (row.cudnn.clone(), from_system),
+                row.evidence,
+                (registry, platform),
+            ));
+            envelopes.push(envelope_of_framework(registry, row));
+        }
+        envelopes
+    }
+
+    /// Frameworks that are conda packages. Which GPUs their code is for is not in the registry.
+    fn conda_frameworks(&mut self, registry: &Registry, platform: Platform) -> Vec<Envelope> {
+        let toolkit = self.conda.iter().find(|record| record.name == "cuda-version");
+        let toolkit = toolkit.and_then(|record| {
+            let mut parts = record.version.split('.');
+            Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+        });
+        let mut envelopes = Vec::new();
+        for (name, framework_name) in CONDA_FRAMEWORKS {
+            let Some(record) = self.conda.iter().find(|record| record.name == name) else { continue };
+            let known = format!("{framework_name} {} (conda, {})", record.version, record.build);
+            if self.target.frameworks.iter().any(|framework| framework.name == framework_name)
+                || self.cpu_only.iter().any(|known| known.starts_with(&format!("{framework_name} ")))
+            {
+                continue;
+            }
+            let cuda = record.cuda().or_else(|| toolkit.filter(|_| !record.is_for_cpu()));
+            let Some((major, minor)) = cuda else {
+                if record.is_for_cpu() {
+                    self.cpu_only.push(known);
+                }
+                continue;
+            };
+            let cuda = Semver::new(major, minor, 0);
+            let version = record.version.parse().unwrap_or_else(|_| Version::new([0]));
+            let from = (framework_name, name, version);
+            self.target.frameworks.push(framework(
+                from,
+                &cuda,
+                (None, false),
+                Evidence::Documented,
+                (registry, platform),
+            ));
+            let floor =
+                required_driver(registry, &cuda, platform.os, Policy::Minor).map(|driver| driver.value);
+            envelopes.push(Envelope { driver: floor, coverage: Vec::new(), glibc: None, platform });
+            self.unknown.push(format!("which GPUs the code of {known} is for is not in envlock's data"));
+        }
+        envelopes
+    }
+
+    /// What conda packages ask of the machine: `__cuda >=12.8` is a driver that supports CUDA 12.8 itself.
+    fn machine_specs(&mut self, registry: &Registry, platform: Platform) {
+        let specs = |of: fn(&CondaRecord) -> &Vec<String>| -> Vec<(String, MachineSpec)> {
+            let of_record = |record: &CondaRecord| -> Vec<(String, MachineSpec)> {
+                of(record)
+                    .iter()
+                    .filter_map(|text| Some((record.name.clone(), machine_spec(text)?)))
+                    .collect()
+            };
+            self.conda.iter().flat_map(of_record).collect()
+        };
+        let all: Vec<_> =
+            specs(|record| &record.requires).into_iter().chain(specs(|record| &record.constrains)).collect();
+        let mut levels: Vec<String> = Vec::new();
+        for (by, spec) in all {
+            let envelope = &mut self.target.envelope;
+            match (spec.name.as_str(), spec.at_least) {
+                ("__cuda", Some(at_least)) => {
+                    let cuda = Semver::new(u64::from(at_least.major()), u64::from(at_least.minor()), 0);
+                    match required_driver(registry, &cuda, platform.os, Policy::Native) {
+                        Some(driver) => {
+                            let floor = Some(driver.value);
+                            for row in &mut envelope.coverage {
+                                row.driver_min = row.driver_min.take().max(floor.clone());
+                            }
+                            envelope.driver = envelope.driver.take().max(floor);
+                        }
+                        None => self.unknown.push(format!(
+                            "{by} needs a driver for CUDA {at_least}, which is not in envlock's data"
+                        )),
+                    }
+                }
+                ("__glibc", at_least @ Some(_)) => envelope.glibc = envelope.glibc.take().max(at_least),
+                ("__archspec", _) => levels.extend(spec.build.filter(|level| level.contains("_v"))),
+                _ => {}
+            }
+        }
+        if let Some(level) = levels.into_iter().max() {
+            self.unknown.push(format!(
+                "its packages need a processor of level {level}, which a host file does not state"
+            ));
+        }
+    }
+}
+
+fn framework(
+    (name, package, version): (&str, &str, Version),
+    cuda: &Semver,
+    (cudnn, cuda_from_system): (Option<DottedVersion>, bool),
+    evidence: Evidence,
+    (registry, platform): (&Registry, Platform),
+) -> Framework {
+    Framework {
+        name: name.to_owned(),
+        package: package.to_owned(),
+        version,
+        cuda: cuda.clone(),
+        cudnn,
+        cuda_from_system,
+        conda: Vec::new(),
+        evidence,
+        driver_mode: None,
+        native_driver: required_driver(registry, cuda, platform.os, Policy::Native)
+            .map(|driver| driver.value),
+    }
+}
+
+/// That a torch is not in the registry, and which are.
+fn unknown_torch(registry: &Registry, version: &Version, platform: Platform) -> String {
+    let of_platform = || registry.builds().iter().filter(|build| build.platform == platform);
+    let oldest = of_platform().map(|build| &build.version).min();
+    let newest = of_platform().map(|build| &build.version).max();
+    match oldest.zip(newest) {
+        Some((oldest, newest)) => {
+            format!("torch {version} is not in envlock's data, which has {oldest} to {newest} for {platform}")
+        }
+        None => format!("torch {version} is not in envlock's data, which has no build for {platform}"),
+    }
+}

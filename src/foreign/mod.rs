@@ -1,0 +1,280 @@
+//! Locks of other tools: `uv.lock`, `pylock.toml` (PEP 751), `pixi.lock`, `conda-lock.yml`, and requirements with hashes.
+//!
+//! Each format is read into the [`Environment`]s that it can install on a platform. [`judge`] makes a lock target of one, so
+//! that `verify` and `plan` judge it as they judge envlock's own lock. Nothing is resolved: what a lock does not say is
+//! named as unknown.
+
+mod conda_lock;
+mod conda_record;
+mod document;
+mod judge;
+mod pixi;
+mod pylock;
+mod requirements;
+mod uv;
+
+use crate::model::platform::Platform;
+use crate::model::solution::{ChosenFile, ChosenPackage, Edge};
+use crate::model::source::Source;
+use crate::model::wheel::Python;
+use pep440_rs::Version;
+
+pub use conda_record::CondaRecord;
+pub use judge::{Judged, judge};
+
+/// The tool that writes and installs a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    /// `uv.lock`.
+    Uv,
+    /// `pylock.toml`.
+    Pylock,
+    /// `pixi.lock`.
+    Pixi,
+    /// `conda-lock.yml`.
+    CondaLock,
+    /// A requirements file with hashes.
+    Requirements,
+}
+
+impl Tool {
+    /// The tool whose lock a file is: by its name, else by what only its format has.
+    pub fn of(file_name: &str, text: &str) -> Option<Tool> {
+        let line = |start: &str| text.lines().any(|line| line.starts_with(start));
+        let is_pylock =
+            |name: &str| name == "pylock.toml" || (name.starts_with("pylock.") && name.ends_with(".toml"));
+        match file_name {
+            "uv.lock" => Some(Tool::Uv),
+            "pixi.lock" => Some(Tool::Pixi),
+            name if is_pylock(name) => Some(Tool::Pylock),
+            name if name.ends_with("conda-lock.yml") || name.ends_with("conda-lock.yaml") => {
+                Some(Tool::CondaLock)
+            }
+            _ if line("lock-version =") && line("[[packages]]") => Some(Tool::Pylock),
+            _ if line("[[package]]") && line("requires-python =") => Some(Tool::Uv),
+            _ if line("environments:") && line("packages:") => Some(Tool::Pixi),
+            _ if line("package:") && line("metadata:") => Some(Tool::CondaLock),
+            name if name.ends_with(".txt") || text.contains("--hash=") => Some(Tool::Requirements),
+            _ => None,
+        }
+    }
+
+    /// The name of the tool or of the format: `uv`, `pylock`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Tool::Uv => "uv",
+            Tool::Pylock => "pylock",
+            Tool::Pixi => "pixi",
+            Tool::CondaLock => "conda-lock",
+            Tool::Requirements => "requirements",
+        }
+    }
+}
+
+/// Why a file is not a lock that can be judged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ForeignError {
+    /// It is not the syntax of its format: the reader's message.
+    #[error("{0}")]
+    Syntax(String),
+    /// A format version that is not read: found, read.
+    #[error("its format is version {0}; envlock reads {1}")]
+    Version(String, &'static str),
+    /// A value that is not what its key must have: the key with its package, the value.
+    #[error("`{0}` is `{1}`")]
+    Value(String, String),
+    /// A requirement without an exact version, so that the file locks nothing.
+    #[error("line {0}: `{1}` has no exact version, so the file is no lock")]
+    NotExact(usize, String),
+    /// It locks more than envlock reads.
+    #[error("it has more than {0} packages")]
+    TooLarge(usize),
+}
+
+/// Maximum number of packages of a lock. The largest public ones have some thousand.
+const MAX_PACKAGES: usize = 50_000;
+
+/// A lock of another tool.
+#[derive(Debug, Clone)]
+pub struct ForeignLock {
+    /// The tool.
+    pub tool: Tool,
+    contents: Contents,
+}
+
+#[derive(Debug, Clone)]
+enum Contents {
+    Uv(uv::Graph),
+    Pylock(pylock::Pylock),
+    Fixed(Vec<Fixed>),
+    Requirements(Vec<requirements::Pinned>),
+}
+
+/// An environment that a lock fixes for one platform.
+#[derive(Debug, Clone)]
+struct Fixed {
+    platform: Platform,
+    environment: Environment,
+}
+
+/// What a lock installs: one of the choices that it leaves, on one platform.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Environment {
+    /// `default`, `extra cu126`, `group test`, or the environment's name in a `pixi.lock`.
+    pub name: String,
+    /// The Python series for which its markers were evaluated.
+    pub python: Python,
+    /// The Python packages, by name.
+    pub packages: Vec<Package>,
+    /// The conda packages, by name.
+    pub conda: Vec<CondaRecord>,
+}
+
+/// A Python package of a lock.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Package {
+    /// Normalized name.
+    pub name: String,
+    /// Its version, with the local part as the lock has it.
+    pub version: Version,
+    /// Where it comes from. An index is the last two parts of its address: `whl/cu128`.
+    pub source: Source,
+    /// Its wheels; empty if the format does not name files.
+    pub wheels: Vec<ChosenFile>,
+    /// Whether it can be built from source, or the lock does not name files.
+    pub has_source: bool,
+    /// Requirements on other packages, if the lock has them.
+    pub requires: Vec<Edge>,
+}
+
+impl ForeignLock {
+    /// Reads a lock.
+    ///
+    /// # Errors
+    /// When the text is not a lock of this tool in a format that envlock reads.
+    pub fn parse(tool: Tool, text: &str) -> Result<ForeignLock, ForeignError> {
+        let contents = match tool {
+            Tool::Uv => Contents::Uv(uv::parse(text)?),
+            Tool::Pylock => Contents::Pylock(pylock::parse(text)?),
+            Tool::Pixi => Contents::Fixed(pixi::parse(text)?),
+            Tool::CondaLock => Contents::Fixed(conda_lock::parse(text)?),
+            Tool::Requirements => Contents::Requirements(requirements::parse(text)?),
+        };
+        Ok(ForeignLock { tool, contents })
+    }
+
+    /// The environments that it can install on a platform. `python`: the series, where the lock leaves it open; without it,
+    /// the newest for which every package has a file.
+    pub fn environments(&self, platform: Platform, python: Option<Python>) -> Vec<Environment> {
+        match &self.contents {
+            Contents::Fixed(all) => all
+                .iter()
+                .filter(|fixed| fixed.platform == platform)
+                .map(|fixed| fixed.environment.clone())
+                .collect(),
+            Contents::Uv(graph) => graph.environments(platform, python),
+            Contents::Pylock(lock) => {
+                let of = |python| lock.allows(python).then(|| lock.environment(platform, python));
+                vec![lock.environment(platform, python_for(python, platform, of))]
+            }
+            Contents::Requirements(pinned) => {
+                let of = |python| requirements::environment(pinned, platform, python);
+                vec![of(python.unwrap_or(NEWEST))]
+            }
+        }
+    }
+
+    /// The environment that was installed: of several, the one with the most packages of `has`, which says whether a package
+    /// is installed in a version. The extras and groups of a `uv.lock` are taken where all they add is installed.
+    pub fn installed(
+        &self,
+        platform: Platform,
+        python: Python,
+        has: &dyn Fn(&str, &Version) -> bool,
+    ) -> Option<Environment> {
+        if let Contents::Uv(graph) = &self.contents {
+            return Some(graph.installed(platform, python, has));
+        }
+        let all = self.environments(platform, Some(python));
+        let installed = |environment: &Environment| {
+            environment.packages.iter().filter(|package| has(&package.name, &package.version)).count()
+        };
+        all.into_iter().rev().max_by_key(installed)
+    }
+
+    /// The platforms of a lock that fixes them.
+    pub fn platforms(&self) -> Vec<Platform> {
+        let Contents::Fixed(all) = &self.contents else { return Vec::new() };
+        let mut out: Vec<Platform> = Vec::new();
+        for fixed in all {
+            if !out.contains(&fixed.platform) {
+                out.push(fixed.platform);
+            }
+        }
+        out
+    }
+}
+
+/// The newest Python series that is tried where a lock leaves it open, and the oldest.
+const NEWEST: Python = Python::new(14);
+const OLDEST: u32 = 7;
+
+/// The given Python, else the newest for which every package of its environment has a file, else the newest that the lock
+/// allows.
+fn python_for(
+    asked: Option<Python>,
+    platform: Platform,
+    environment: impl Fn(Python) -> Option<Environment>,
+) -> Python {
+    if let Some(python) = asked {
+        return python;
+    }
+    let mut newest = None;
+    for minor in (OLDEST..=NEWEST.minor).rev() {
+        let Some(environment) = environment(Python::new(minor)) else { continue };
+        let python = environment.python;
+        if environment.packages.iter().all(|package| package.installs(python, platform)) {
+            return python;
+        }
+        newest.get_or_insert(python);
+    }
+    newest.unwrap_or(NEWEST)
+}
+
+impl Package {
+    /// Whether a Python can install it on a platform: by a wheel, or from source.
+    pub fn installs(&self, python: Python, platform: Platform) -> bool {
+        self.has_source || self.wheels.is_empty() || !self.usable(python, platform).is_empty()
+    }
+
+    /// Its wheels for a Python on a platform, the best first.
+    pub fn usable(&self, python: Python, platform: Platform) -> Vec<ChosenFile> {
+        let mut usable: Vec<_> = self
+            .wheels
+            .iter()
+            .filter_map(|file| {
+                let wheel: crate::model::wheel::WheelName = file.name.parse().ok()?;
+                Some((wheel.fit(python.minor, platform, None)?, file.clone()))
+            })
+            .collect();
+        usable.sort_by(|(a, _), (b, _)| b.cmp(a));
+        usable.into_iter().map(|(_, file)| file).collect()
+    }
+
+    /// The package as a lock of envlock has it.
+    fn chosen(&self, python: Python, platform: Platform) -> ChosenPackage {
+        ChosenPackage {
+            name: self.name.clone(),
+            version: self.version.clone(),
+            source: self.source.clone(),
+            build: None,
+            groups: Vec::new(),
+            files: self.usable(python, platform),
+            metadata_sha256: None,
+            requires: self.requires.clone(),
+            reason: crate::model::choice::Choice::Newest,
+            targets: None,
+            variant: None,
+        }
+    }
+}

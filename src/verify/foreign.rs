@@ -1,0 +1,134 @@
+//! Compares a machine and an environment with another tool's lock.
+
+use super::findings::{self, NotCovered, NotJudged, WrongPlatform};
+use super::host::{self, GpuCode};
+use super::{Area, files, packages};
+use crate::foreign::{CondaRecord, Judged};
+use crate::model::finding::{Code, Finding};
+use crate::model::fix::Fix;
+use crate::model::host::Host;
+use crate::model::installed::{Installed, Traces};
+use crate::model::text::clean;
+
+/// Whether a machine can install the lock's environment, and run its frameworks.
+pub fn foreign_host(judged: &Judged, host: &Host, require_gpu: bool) -> Area {
+    let mut area = check_host(judged, host, require_gpu);
+    let no_file = judged.impossible.iter().map(|text| WrongPlatform::NoFile(text.clone()));
+    let asks_for_driver =
+        |record: &&CondaRecord| record.requires.iter().any(|spec| spec.starts_with("__cuda"));
+    let no_driver = (host.has_no_gpu() && host.driver.is_none())
+        .then(|| judged.conda.iter().find(asks_for_driver))
+        .flatten()
+        .map(|record| WrongPlatform::NoDriver(record.name.clone()));
+    area.findings.extend(no_file.chain(no_driver).map(findings::wrong_platform));
+    area
+}
+
+/// Whether a machine can run the frameworks of an environment.
+fn check_host(judged: &Judged, host: &Host, require_gpu: bool) -> Area {
+    let target = &judged.target;
+    let toolkits = target.frameworks.iter().filter_map(|framework| framework.native_driver.as_ref());
+    let native = target.stack.iter().filter_map(|stack| stack.native_driver.as_ref()).chain(toolkits).max();
+    let uses_cuda =
+        target.stack.as_ref().is_some_and(|stack| stack.cuda.is_some()) || !target.frameworks.is_empty();
+    // The code of a conda package is in no registry; what it asks of the driver is in its lock.
+    let code = match target.envelope.coverage.is_empty() && target.stack.is_none() {
+        true => GpuCode::Unknown,
+        false => GpuCode::Known,
+    };
+    let mut area = host::check(&target.envelope, uses_cuda, native, code, host, require_gpu);
+    let found = &mut area.findings;
+    let gpu = host.gpus.iter().flatten().next();
+    if let Some(gpu) = gpu {
+        // With a framework that uses the GPU, a CPU build beside it is meant so.
+        let cpu_only = judged.cpu_only.iter().filter(|_| !uses_cuda).map(NotCovered::CpuBuild);
+        let others = judged.other_gpu.iter().map(NotCovered::OtherVendor);
+        found.extend(cpu_only.chain(others).map(|why| findings::gpu_not_covered(&gpu.label(), why)));
+    }
+    if uses_cuda || gpu.is_some() {
+        let unknown = judged.unknown.iter().map(|text| NotJudged::Locked(text.clone()));
+        found.extend(unknown.map(|text| findings::not_judged(text, false)));
+    }
+    area.findings = area.findings.into_iter().map(|finding| with_fix(finding, judged)).collect();
+    area
+}
+
+/// The fix of a finding about the machine, in words that do not assume a lock of envlock.
+fn with_fix(finding: Finding, judged: &Judged) -> Finding {
+    let what = judged.target.stack.as_ref().map_or("its frameworks", |_| "torch");
+    match finding.code {
+        Code::GpuNotCovered | Code::DriverTooOld | Code::DriverTooNew => {
+            let driver = match finding.code {
+                Code::DriverTooOld => "update the NVIDIA driver, or ",
+                _ => "",
+            };
+            let text = format!(
+                "{driver}lock another build of {what}: `envlock plan` lists those of torch that run on a machine"
+            );
+            Finding { fix: Some(Fix::advice(text)), ..finding }
+        }
+        _ => finding,
+    }
+}
+
+/// Compares an environment and a machine with another tool's lock.
+pub fn against_foreign(
+    judged: &Judged,
+    host: &Host,
+    installed: &Installed,
+    traces: &Traces,
+    require_gpu: bool,
+) -> Vec<Area> {
+    let target = &judged.target;
+    let mut found = packages::check(target, installed);
+    let is_of_conda = |name: &str| {
+        let by_conda = |installer: Option<&str>| installer.is_some_and(|installer| installer == "conda");
+        installed.distributions.iter().any(|own| own.name == name && by_conda(own.installer.as_deref()))
+    };
+    // conda's own packages are in conda's part of the lock.
+    found.findings.retain(|finding| {
+        finding.code != Code::ExtraPackage || !finding.r#where.as_deref().is_some_and(is_of_conda)
+    });
+    if judged.conda.iter().any(|record| !record.version.is_empty()) {
+        let (as_locked, all) = conda_packages(judged, installed, traces, &mut found.findings);
+        if let Some((python, total)) = &mut found.as_locked {
+            (*python, *total) = (*python + as_locked, *total + all);
+            found.summary = format!("{python} of {total} as locked");
+        }
+    }
+    let locked = |name: &str| target.package(name).is_some();
+    vec![check_host(judged, host, require_gpu), found, files::check(installed, &locked)]
+}
+
+/// Compares conda's records with the locked ones. Returns the number of packages as locked, and of all.
+fn conda_packages(
+    judged: &Judged,
+    installed: &Installed,
+    traces: &Traces,
+    found: &mut Vec<Finding>,
+) -> (usize, usize) {
+    let locked = || judged.conda.iter().filter(|record| !record.version.is_empty());
+    let mut as_locked = 0;
+    for record in locked() {
+        let Some(own) = traces.conda.iter().find(|own| own.name == record.name) else {
+            found.push(findings::missing_package(&record.name, &record.version, installed));
+            continue;
+        };
+        let whole = |version: &str, build: &str| clean(format!("{version} {build}").trim(), 80);
+        // Some locks do not state the build.
+        let is_same = own.version == record.version && (record.build.is_empty() || own.build == record.build);
+        match is_same {
+            true => as_locked += 1,
+            false => {
+                let (own, locked) = (whole(&own.version, &own.build), whole(&record.version, &record.build));
+                found.push(findings::wrong_version(&record.name, own, locked, installed));
+            }
+        }
+    }
+    for own in &traces.conda {
+        if !locked().any(|record| record.name == own.name) {
+            found.push(findings::extra_package(&own.name));
+        }
+    }
+    (as_locked, locked().count())
+}

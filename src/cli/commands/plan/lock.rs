@@ -41,6 +41,19 @@ struct Answer {
     findings: Vec<Finding>,
 }
 
+impl Answer {
+    /// The findings that are shown.
+    fn told(&self) -> impl Iterator<Item = &Finding> {
+        self.findings
+            .iter()
+            .filter(|finding| finding.severity != Severity::Info || finding.code == Code::NotJudged)
+    }
+
+    fn fix(&self) -> Option<String> {
+        self.told().find_map(|finding| finding.fix.as_ref()).map(ToString::to_string)
+    }
+}
+
 pub(super) fn run(
     path: &Path,
     args: &PlanArgs,
@@ -77,6 +90,13 @@ pub(super) fn run(
     }
     for answer in &answers {
         show(printer, answer);
+    }
+    // Environments of one lock usually need the same change.
+    let mut fixes: Vec<String> = answers.iter().filter_map(Answer::fix).collect();
+    fixes.dedup();
+    for fix in fixes {
+        printer.out("");
+        printer.out(&wrap(&format!("fix: {fix}"), 5));
     }
     Ok(code)
 }
@@ -196,15 +216,11 @@ fn show(printer: &Printer, answer: &Answer) {
     };
     printer.out(&format!("{}{}", printer.paint(style, &format!("{word:<INDENT$}")), wrap(&head, INDENT)));
     let indented = |text: &str| printer.out(&format!("{}{}", " ".repeat(INDENT), wrap(text, INDENT)));
-    let is_worth = |finding: &&Finding| finding.severity != Severity::Info || finding.code == Code::NotJudged;
-    let told: Vec<&Finding> = answer.findings.iter().filter(is_worth).collect();
-    for finding in &told {
-        indented(&finding.message);
-    }
-    if told.is_empty() && !answer.summary.is_empty() {
+    let mut told = answer.told().peekable();
+    if told.peek().is_none() && !answer.summary.is_empty() {
         indented(&answer.summary);
     }
-    if let Some(fix) = told.iter().find_map(|finding| finding.fix.as_ref()) {
-        indented(&format!("fix: {fix}"));
+    for finding in told {
+        indented(&finding.message);
     }
 }

@@ -87,6 +87,8 @@ pub(super) fn yaml<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, ForeignEr
     let read = serde_saphyr::from_str_with_options(text, options);
     // The first line says where and what; the rest quotes the text.
     read.map_err(|error| {
-        ForeignError::Syntax(clean(error.to_string().lines().next().unwrap_or_default(), 200))
+        let text = error.to_string();
+        let line = text.lines().next().unwrap_or_default();
+        ForeignError::Syntax(clean(line.trim_start_matches("error: "), 200))
     })
 }

@@ -28,12 +28,35 @@ pub struct Judged {
     pub unknown: Vec<String>,
     /// What makes it impossible to install on its platform, one sentence each.
     pub impossible: Vec<String>,
-    /// Frameworks that it has as CPU builds, with their versions: they do not use a GPU.
-    pub cpu_only: Vec<String>,
-    /// Frameworks for a GPU that is not NVIDIA's: name, version and variant.
-    pub other_gpu: Vec<String>,
+    /// Frameworks that it has without CUDA.
+    pub without_cuda: Vec<WithoutCuda>,
     /// Its conda packages.
     pub conda: Vec<CondaRecord>,
+}
+
+/// A framework without CUDA.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WithoutCuda {
+    /// The framework with its version: `torch 2.9.1`.
+    pub framework: String,
+    /// Why it does not use an NVIDIA GPU.
+    pub why: NoCuda,
+}
+
+/// Why a framework does not use an NVIDIA GPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoCuda {
+    /// It is a CPU build.
+    CpuBuild,
+    /// It is a build for another vendor's GPUs, this variant: `rocm6.4`.
+    OtherVendor(String),
+    /// It can use CUDA of this version, but the lock has no CUDA packages: this requirement brings them.
+    NoPackages {
+        /// Major and minor, `12.5`.
+        cuda: String,
+        /// `tensorflow[and-cuda]`.
+        ask: String,
+    },
 }
 
 /// The package names of conda that have a framework's GPU code, and the framework's name on PyPI.
@@ -63,8 +86,7 @@ pub fn judge(environment: &Environment, platform: Platform, registry: &Registry)
         },
         unknown: Vec::new(),
         impossible: Vec::new(),
-        cpu_only: Vec::new(),
-        other_gpu: Vec::new(),
+        without_cuda: Vec::new(),
         conda: environment.conda.clone(),
     };
     let mut envelopes: Vec<Envelope> = Vec::new();
@@ -131,6 +153,10 @@ impl Judged {
         }
     }
 
+    fn no_cuda(&mut self, framework: String, why: NoCuda) {
+        self.without_cuda.push(WithoutCuda { framework, why });
+    }
+
     /// The stack of torch and its envelope.
     fn torch(
         &mut self,
@@ -157,9 +183,9 @@ impl Judged {
             });
         }
         if variant == CPU {
-            self.cpu_only.push(format!("torch {version}"));
+            self.no_cuda(format!("torch {version}"), NoCuda::CpuBuild);
         } else if !is_cuda(&variant) {
-            self.other_gpu.push(format!("torch {version}+{variant}"));
+            self.no_cuda(format!("torch {version}+{variant}"), NoCuda::OtherVendor(variant));
             return None;
         }
         let Some(build) = registry.build(&version, &variant, platform) else {
@@ -194,7 +220,8 @@ impl Judged {
         let brings_cuda =
             self.target.packages.iter().any(|package| package.name.starts_with("nvidia-cuda-runtime"));
         let mut envelopes = Vec::new();
-        for package in &self.target.packages {
+        let packages = self.target.packages.clone();
+        for package in &packages {
             let version = public(&package.version);
             let Some(row) = registry.framework(&package.name, &version, platform) else { continue };
             let uses_cuda = match row.cuda_from {
@@ -203,7 +230,9 @@ impl Judged {
                 CudaFrom::System => true,
             };
             if !uses_cuda {
-                self.cpu_only.push(format!("{} {version}", package.name));
+                let ask = row.ask.clone().unwrap_or_else(|| package.name.clone());
+                let cuda = format!("{}.{}", row.cuda.major, row.cuda.minor);
+                self.no_cuda(format!("{} {version}", package.name), NoCuda::NoPackages { cuda, ask });
                 continue;
             }
             let from_system = row.cuda_from == CudaFrom::System;
@@ -231,14 +260,17 @@ impl Judged {
             let Some(record) = self.conda.iter().find(|record| record.name == name) else { continue };
             let known = format!("{framework_name} {} (conda, {})", record.version, record.build);
             if self.target.frameworks.iter().any(|framework| framework.name == framework_name)
-                || self.cpu_only.iter().any(|known| known.starts_with(&format!("{framework_name} ")))
+                || self
+                    .without_cuda
+                    .iter()
+                    .any(|known| known.framework.starts_with(&format!("{framework_name} ")))
             {
                 continue;
             }
             let cuda = record.cuda().or_else(|| toolkit.filter(|_| !record.is_for_cpu()));
             let Some((major, minor)) = cuda else {
                 if record.is_for_cpu() {
-                    self.cpu_only.push(known);
+                    self.no_cuda(known, NoCuda::CpuBuild);
                 }
                 continue;
             };

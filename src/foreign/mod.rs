@@ -20,7 +20,7 @@ use crate::model::wheel::Python;
 use pep440_rs::Version;
 
 pub use conda_record::CondaRecord;
-pub use judge::{Judged, judge};
+pub use judge::{Judged, NoCuda, WithoutCuda, judge};
 
 /// The tool that writes and installs a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,6 +145,15 @@ pub struct Package {
     pub has_source: bool,
     /// Requirements on other packages, if the lock has them.
     pub requires: Vec<Edge>,
+}
+
+impl Environment {
+    /// Whether it has a Python, or packages for one.
+    pub fn has_python(&self) -> bool {
+        !self.packages.is_empty()
+            || self.conda.is_empty()
+            || self.conda.iter().any(|record| record.name == "python")
+    }
 }
 
 impl ForeignLock {

@@ -41,11 +41,11 @@ fn check_host(judged: &Judged, host: &Host, require_gpu: bool) -> Area {
     let gpu = host.gpus.iter().flatten().next();
     if let Some(gpu) = gpu {
         // With a framework that uses the GPU, a CPU build beside it is meant so.
-        let cpu_only = judged.cpu_only.iter().filter(|_| !uses_cuda).map(NotCovered::CpuBuild);
-        let others = judged.other_gpu.iter().map(NotCovered::OtherVendor);
-        found.extend(cpu_only.chain(others).map(|why| findings::gpu_not_covered(&gpu.label(), why)));
+        let told = judged.without_cuda.iter().filter(|_| !uses_cuda).map(NotCovered::WithoutCuda);
+        found.extend(told.map(|why| findings::gpu_not_covered(&gpu.label(), why)));
     }
-    if uses_cuda || gpu.is_some() {
+    // Without a GPU it does not matter which ones the code is for.
+    if !host.has_no_gpu() && (uses_cuda || gpu.is_some()) {
         let unknown = judged.unknown.iter().map(|text| NotJudged::Locked(text.clone()));
         found.extend(unknown.map(|text| findings::not_judged(text, false)));
     }
@@ -55,7 +55,9 @@ fn check_host(judged: &Judged, host: &Host, require_gpu: bool) -> Area {
 
 /// The fix of a finding about the machine, in words that do not assume a lock of envlock.
 fn with_fix(finding: Finding, judged: &Judged) -> Finding {
-    let what = judged.target.stack.as_ref().map_or("its frameworks", |_| "torch");
+    let uses_cuda = judged.target.stack.as_ref().is_some_and(|stack| stack.cuda.is_some());
+    let what =
+        if uses_cuda || !judged.target.frameworks.is_empty() { "another build" } else { "a build for CUDA" };
     match finding.code {
         Code::GpuNotCovered | Code::DriverTooOld | Code::DriverTooNew => {
             let driver = match finding.code {
@@ -63,7 +65,7 @@ fn with_fix(finding: Finding, judged: &Judged) -> Finding {
                 _ => "",
             };
             let text = format!(
-                "{driver}lock another build of {what}: `envlock plan` lists those of torch that run on a machine"
+                "{driver}lock {what} of it; `envlock plan` lists those of torch that run on a machine"
             );
             Finding { fix: Some(Fix::advice(text)), ..finding }
         }

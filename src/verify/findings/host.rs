@@ -1,6 +1,7 @@
 //! Findings about the machine: platform, C library, driver, GPUs, and changes since the lock was made.
 
 use super::finding;
+use crate::foreign::{NoCuda, WithoutCuda};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::host_note::HostNote;
@@ -122,10 +123,8 @@ pub fn compatibility_mode(driver: &DottedVersion, native: &DottedVersion) -> Fin
 pub enum NotCovered<'a> {
     /// It has code for other compute capabilities, these.
     Code(&'a [String]),
-    /// It is a CPU build.
-    CpuBuild(&'a String),
-    /// It is a build for another vendor's GPUs.
-    OtherVendor(&'a String),
+    /// It is locked without CUDA.
+    WithoutCuda(&'a WithoutCuda),
 }
 
 /// The stack does not support a GPU of the machine.
@@ -134,12 +133,13 @@ pub fn gpu_not_covered(gpu: &str, why: NotCovered<'_>) -> Finding {
         NotCovered::Code(covered) => {
             format!("{gpu} is not covered: the stack supports compute capability {}", covered.join(", "))
         }
-        NotCovered::CpuBuild(framework) => {
-            format!("{framework} is a CPU build: it runs, but does not use {gpu}")
-        }
-        NotCovered::OtherVendor(framework) => {
-            format!("{framework} is not built for NVIDIA GPUs such as {gpu}")
-        }
+        NotCovered::WithoutCuda(WithoutCuda { framework, why }) => match why {
+            NoCuda::CpuBuild => format!("{framework} is a CPU build: it runs, but does not use {gpu}"),
+            NoCuda::OtherVendor(_) => format!("{framework} is not built for NVIDIA GPUs such as {gpu}"),
+            NoCuda::NoPackages { cuda, ask } => format!(
+                "{framework} is locked without CUDA packages (`{ask}` brings them): it uses {gpu} only if CUDA {cuda} is installed on the machine"
+            ),
+        },
     };
     finding(Code::GpuNotCovered, Severity::Error, text)
         .at(gpu)

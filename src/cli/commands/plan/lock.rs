@@ -20,6 +20,9 @@ use crate::registry::Registry;
 use crate::verify::findings::{self, WrongPlatform};
 use crate::verify::{self, Area};
 
+/// Number of environments that are named in one line.
+const SHOWN_NAMES: usize = 6;
+
 /// Whether an environment runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -120,7 +123,10 @@ fn of_foreign(
     let mut environments = foreign.environments(platform, python);
     if environments.is_empty() {
         let has: Vec<String> = foreign.platforms().iter().map(ToString::to_string).collect();
-        let text = format!("the lock has no environment for {platform}, only for {}", has.join(", "));
+        let text = match has.is_empty() {
+            true => "the lock has no environment".to_owned(),
+            false => format!("the lock has no environment for {platform}, only for {}", has.join(", ")),
+        };
         return Ok(vec![Answer {
             names: vec!["every environment".to_owned()],
             python: String::new(),
@@ -142,8 +148,11 @@ fn of_foreign(
     let of = |environment: &foreign::Environment| {
         let judged: Judged = foreign::judge(environment, platform, registry);
         let area = verify::foreign_host(&judged, host, false);
-        let alone: Vec<&String> = judged.cpu_only.iter().chain(&judged.other_gpu).collect();
+        let alone: Vec<&String> = judged.without_cuda.iter().map(|known| &known.framework).collect();
         let mut answer = answer(&judged.target, area, &alone);
+        if !environment.has_python() {
+            answer.python.clear();
+        }
         answer.packages += judged.conda.iter().filter(|record| !record.version.is_empty()).count();
         if answer.verdict == Verdict::Runs && !judged.unknown.is_empty() && !host.has_no_gpu() {
             answer.verdict = Verdict::Unknown;
@@ -166,7 +175,7 @@ fn answer(target: &Target, area: Area, others: &[&String]) -> Answer {
     let torch = target.stack.as_ref().map(|stack| format!("torch {} {}", stack.version, stack.variant));
     let more = target.frameworks.iter().map(|framework| {
         let cuda = format!("CUDA {}.{}", framework.cuda.major, framework.cuda.minor);
-        format!("{} {}, {cuda}", framework.package, framework.version)
+        format!("{} {} ({cuda})", framework.package, framework.version)
     });
     let is_new = |name: &&&String| torch.as_ref().is_none_or(|torch| !torch.starts_with(name.as_str()));
     let others: Vec<String> = others.iter().filter(is_new).map(|name| (*name).clone()).collect();
@@ -206,14 +215,17 @@ fn show(printer: &Printer, answer: &Answer) {
         Verdict::Unknown => (WARN, "unknown"),
     };
     let frameworks = match answer.frameworks.is_empty() {
-        true => "no framework that uses a GPU".to_owned(),
-        false => answer.frameworks.join("; "),
+        true => "torch, TensorFlow and JAX are not in it".to_owned(),
+        false => answer.frameworks.join(", "),
     };
-    let names: Vec<String> = answer.names.iter().map(|name| clean(name, 60)).collect();
-    let head = match answer.python.is_empty() {
-        true => names.join(", "),
-        false => format!("{}: {frameworks}; Python {}", names.join(", "), answer.python),
+    let shown = answer.names.len().min(SHOWN_NAMES);
+    let names: Vec<String> = answer.names[..shown].iter().map(|name| clean(name, 60)).collect();
+    let more = match answer.names.len() - shown {
+        0 => String::new(),
+        n => format!(" and {n} more"),
     };
+    let python = if answer.python.is_empty() { String::new() } else { format!("; Python {}", answer.python) };
+    let head = format!("{}{more}: {frameworks}{python}", names.join(", "));
     printer.out(&format!("{}{}", printer.paint(style, &format!("{word:<INDENT$}")), wrap(&head, INDENT)));
     let indented = |text: &str| printer.out(&format!("{}{}", " ".repeat(INDENT), wrap(text, INDENT)));
     let mut told = answer.told().peekable();

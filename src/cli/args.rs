@@ -111,6 +111,26 @@ pub(super) enum Command {
     Man,
 }
 
+impl Command {
+    /// Whether the command reads or writes the cache.
+    pub fn uses_cache(&self) -> bool {
+        !matches!(
+            self,
+            Command::Init(_)
+                | Command::Probe(_)
+                | Command::Plan(_)
+                | Command::Tree(_)
+                | Command::Graph(_)
+                | Command::Diff(_)
+                | Command::Verify(_)
+                | Command::Diagnose(_)
+                | Command::Guard(_)
+                | Command::Completions { .. }
+                | Command::Man
+        )
+    }
+}
+
 #[derive(Debug, ClapArgs)]
 pub(super) struct InitArgs {
     /// Version specifier of torch, such as `>=2.8`

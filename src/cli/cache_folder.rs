@@ -40,6 +40,12 @@ pub(super) fn choose(global: &mut GlobalArgs, printer: &Printer) -> Result<(), C
     Ok(())
 }
 
+/// For a command that needs no cache: it works whatever the folder is.
+pub(super) fn none(global: &mut GlobalArgs) -> Result<(), CliError> {
+    global.cache_dir = Some(PathBuf::from(NONE));
+    Ok(())
+}
+
 /// Whether a folder can be trusted, or does not exist yet. The error is a phrase that follows the folder's name.
 #[cfg(unix)]
 fn check(folder: &Path) -> Result<(), &'static str> {

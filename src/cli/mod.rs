@@ -78,7 +78,10 @@ pub fn run() -> ExitCode {
         }
     };
     let printer = printer::Printer::new(&args.global);
-    let chosen = cache_folder::choose(&mut args.global, &printer);
+    let chosen = match args.command.uses_cache() {
+        true => cache_folder::choose(&mut args.global, &printer),
+        false => cache_folder::none(&mut args.global),
+    };
     match chosen.and_then(|()| commands::dispatch(&args, &printer)) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {

@@ -78,6 +78,7 @@ pub(super) fn masked(text: &str) -> String {
     };
     let mut hide_next = false;
     let mut named_before = false;
+    let mut after_is = false;
     let mut open_quote = None;
     let words = out.split(' ').map(|word| {
         // `password="two words"`
@@ -92,10 +93,23 @@ pub(super) fn masked(text: &str) -> String {
             hide_next = matches!(word, "=" | ":" | "=>" | ":=");
             return if hide_next { word.to_owned() } else { MASK.to_owned() };
         }
-        // `password = abc`
-        if std::mem::take(&mut named_before) && matches!(word, "=" | ":" | "=>" | ":=") {
-            hide_next = true;
-            return word.to_owned();
+        if std::mem::take(&mut after_is) && is_like_a_secret(word) {
+            return MASK.to_owned();
+        }
+        // `password = abc`, `token is abc123`
+        if std::mem::take(&mut named_before) {
+            hide_next = matches!(word, "=" | ":" | "=>" | ":=");
+            after_is = matches!(word, "is" | "was" | "of" | "to");
+            if hide_next || after_is {
+                return word.to_owned();
+            }
+            // `token abc...`: only what no sentence has.
+            if word.len() >= 16
+                && is_like_a_secret(word)
+                && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
+            {
+                return MASK.to_owned();
+            }
         }
         let Some(at) = word.find(['=', ':']) else {
             // `--token abc`, `login me password abc` of netrc, `curl -u me:abc`
@@ -117,6 +131,15 @@ pub(super) fn masked(text: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
+/// Whether a word behind the name of a secret may be one, and not a word of a sentence (`token is invalid`): it has a digit
+/// or a sign inside, or mixed case.
+fn is_like_a_secret(word: &str) -> bool {
+    let word = word.trim_matches(|c: char| c.is_ascii_punctuation());
+    let inside = |kind: fn(&char) -> bool| word.chars().any(|c| kind(&c));
+    let mixed = word.chars().skip(1).any(|c| c.is_ascii_uppercase()) && inside(char::is_ascii_lowercase);
+    word.len() >= 6 && (inside(char::is_ascii_digit) || inside(char::is_ascii_punctuation) || mixed)
+}
+
 /// Whether a name is that of a secret.
 fn names_secret(name: &str) -> bool {
     let name = name.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_ascii_lowercase().replace('-', "_");
@@ -135,7 +158,7 @@ fn names_secret(name: &str) -> bool {
         "credential",
         "credentials",
     ];
-    ends.iter().any(|end| name.ends_with(end))
+    name == "auth" || ends.iter().any(|end| name.ends_with(end))
 }
 
 /// `user:password@host` without a scheme.
@@ -242,6 +265,10 @@ mod tests {
             format!("WANDB_API_KEY={long}"),
             format!("password = {long}"),
             format!("password => {long}"),
+            format!("your token is {long}."),
+            format!("the API token was `{long}`"),
+            format!("using token {long} to log in"),
+            format!("auth: {long}"),
             format!("aws_secret_access_key = {long}"),
             format!("password=\"my {long}\" next"),
             format!("REDIS_PASS={long}"),
@@ -267,6 +294,9 @@ mod tests {
             "import sk-learn-contrib-lightning",
             "file.py:12: KeyError: 'key'",
             "tokenizer: 4 tokens",
+            "the token is invalid or expired",
+            "unexpected keyword argument 'use_auth_token' transformers==4.2",
+            "Setting pad_token to eos_token 50256 for open-end generation",
             "/usr/lib/libcudnn.so.9: undefined symbol: cudnnGetVersion, version libcudnn.so.9",
         ] {
             assert_eq!(masked(text), text);

@@ -25,10 +25,14 @@ pub enum Depth {
     Hashes,
 }
 
+/// Maximum number of packages of an environment. The largest real ones have some thousand; packages are compared with each
+/// other.
+const MAX_DISTRIBUTIONS: usize = 10_000;
+
 /// Reads an environment.
 ///
 /// # Errors
-/// When the folder is not a Python environment.
+/// When the folder is not a Python environment, or has too many packages.
 pub fn read(prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
     let (site, python) = site_packages(prefix)?;
     let mut folders: Vec<PathBuf> = Vec::new();
@@ -40,6 +44,9 @@ pub fn read(prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
                 .map(|e| e.path())
                 .filter(|p| p.extension().is_some_and(|e| e == "dist-info")),
         );
+    }
+    if folders.len() > MAX_DISTRIBUTIONS {
+        return Err(PrefixError::TooMany(prefix.display().to_string(), MAX_DISTRIBUTIONS));
     }
     folders.sort();
     // Largest first, so that the threads finish at about the same time.

@@ -17,6 +17,9 @@ pub enum PrefixError {
     /// It has no site-packages.
     #[error("`{0}` is not a Python environment: it has no site-packages")]
     NoSitePackages(String),
+    /// It has more packages than the limit.
+    #[error("`{0}` has more than {1} installed packages, which is the limit")]
+    TooMany(String, usize),
 }
 
 /// The site-packages folder and the Python version, if known.

@@ -11,6 +11,7 @@ mod fixes;
 mod foreign;
 mod forged;
 mod frameworks;
+mod full_disk;
 mod index;
 #[cfg(unix)]
 mod killed;

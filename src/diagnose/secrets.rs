@@ -132,12 +132,12 @@ pub(super) fn masked(text: &str) -> String {
 }
 
 /// Whether a word behind the name of a secret may be one, and not a word of a sentence (`token is invalid`): it has a digit
-/// or a sign inside, or mixed case.
+/// or mixed case.
 fn is_like_a_secret(word: &str) -> bool {
     let word = word.trim_matches(|c: char| c.is_ascii_punctuation());
     let inside = |kind: fn(&char) -> bool| word.chars().any(|c| kind(&c));
     let mixed = word.chars().skip(1).any(|c| c.is_ascii_uppercase()) && inside(char::is_ascii_lowercase);
-    word.len() >= 6 && (inside(char::is_ascii_digit) || inside(char::is_ascii_punctuation) || mixed)
+    word.len() >= 6 && (inside(char::is_ascii_digit) || mixed)
 }
 
 /// Whether a name is that of a secret.

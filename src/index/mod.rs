@@ -26,6 +26,7 @@ use crate::model::solution::Need;
 
 use cache::Cache;
 pub use guess::Guess;
+pub use simple::parse as files_of_page;
 
 /// Configuration of the index client.
 #[derive(Debug, Clone)]

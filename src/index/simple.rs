@@ -25,7 +25,7 @@ const MAX_FIELD: usize = 512;
 ///
 /// # Errors
 /// What is wrong with the page, one phrase.
-pub(super) fn parse(body: &[u8], content_type: &str, page: &Url) -> Result<Vec<RawFile>, String> {
+pub fn parse(body: &[u8], content_type: &str, page: &Url) -> Result<Vec<RawFile>, String> {
     let kind = content_type.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
     if kind.ends_with("json") {
         parse_json(body, page)

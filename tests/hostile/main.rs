@@ -167,6 +167,85 @@ fn requirements() {
     });
 }
 
+/// Addresses, repositories and folders that are asked for.
+#[test]
+fn direct_references() {
+    use envlock::model::request::{Origin, UserRequirement};
+    try_on("direct", corpus("direct"), |bytes| {
+        for line in String::from_utf8_lossy(bytes).lines() {
+            let _ = envlock::model::direct::Direct::parse(line);
+            let _ = UserRequirement::parse(line, Origin::CommandLine);
+        }
+    });
+}
+
+/// Pages of an index, as HTML and as JSON.
+#[test]
+fn pages_of_an_index() {
+    let page = url::Url::parse("https://index.example/simple/torch/").unwrap();
+    for (kind, content_type) in
+        [("page-html", "text/html"), ("page-json", "application/vnd.pypi.simple.v1+json")]
+    {
+        try_on(kind, corpus(kind), |bytes| {
+            let _ = envlock::index::files_of_page(bytes, content_type, &page);
+        });
+    }
+}
+
+/// Logs, with bytes of every encoding.
+#[test]
+fn logs() {
+    use envlock::diagnose::{DiagnoseContext, Matcher, Reader, decoded, judge};
+    use std::io::BufRead as _;
+    let registry = Registry::embedded();
+    let matcher = Matcher::new(&registry);
+    try_on("log", corpus("log"), |bytes| {
+        let Ok(text) = decoded(std::io::Cursor::new(bytes.to_vec())) else { return };
+        let mut reader = Reader::new(&matcher);
+        text.split(b'\n').map_while(Result::ok).for_each(|line| reader.line(&line));
+        let around =
+            DiagnoseContext { host: None, findings: &[], pytorch_index: "https://wheels.example/whl" };
+        judge(reader.finish(), around, &registry);
+    });
+}
+
+/// Source distributions: the archive, and the texts in it.
+#[test]
+fn source_distributions() {
+    let archive = |path: &str, text: &[u8]| {
+        let packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        let mut tar = tar::Builder::new(packed);
+        for (name, bytes) in
+            [(path, text), ("PKG-INFO", b"Metadata-Version: 2.1\nName: a\nVersion: 1.0\n".as_slice())]
+        {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(bytes.len() as u64);
+            header.set_mode(0o644);
+            header.set_cksum();
+            tar.append_data(&mut header, format!("a-1.0/{name}"), bytes).unwrap();
+        }
+        tar.into_inner().unwrap().finish().unwrap()
+    };
+    let read = |bytes: &[u8]| {
+        if let Ok(tree) = envlock::sdist::read_archive(std::io::Cursor::new(bytes), "a-1.0.tar.gz") {
+            let _ = tree.metadata();
+        }
+    };
+    try_on(
+        "sdist archive",
+        vec![archive("setup.py", b"from setuptools import setup\nsetup(name='a')\n")],
+        read,
+    );
+    for (kind, path) in [
+        ("sdist-setup", "setup.py"),
+        ("sdist-pyproject", "pyproject.toml"),
+        ("sdist-requires", "a.egg-info/requires.txt"),
+        ("sdist-pkginfo", "a.egg-info/PKG-INFO"),
+    ] {
+        try_on(kind, corpus(kind), |bytes| read(&archive(path, bytes)));
+    }
+}
+
 /// Locks of other tools.
 #[test]
 fn foreign_locks() {

@@ -6,7 +6,8 @@ use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::context::{IndexServer, Shape, TestContext, leftovers};
-use super::wheels::wheel;
+use super::learn::{TAGS, libtorch_python, torch};
+use super::wheels::{little_pypi, wheel};
 
 /// The version of `other` that a file names, if it does.
 fn version_of(text: &str, before: &str) -> Option<String> {
@@ -14,9 +15,14 @@ fn version_of(text: &str, before: &str) -> Option<String> {
     Some(tail.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect())
 }
 
+/// The number of rounds.
+fn kills() -> u32 {
+    std::env::var("ENVLOCK_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(12)
+}
+
 #[test]
 fn a_killed_run_leaves_nothing_half_done() {
-    let kills: u32 = std::env::var("ENVLOCK_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(12);
+    let kills = kills();
     let shape = Shape { json: true, metadata: true, ..Shape::default() };
     let releases = ["1.0", "2.0"].map(|version| ("pypi", wheel("other", version)));
     let index = IndexServer::start(releases.into(), shape);
@@ -57,4 +63,48 @@ fn a_killed_run_leaves_nothing_half_done() {
         context.run(&["resolve", "--locked"]).expect(0);
     }
     println!("{kills} rounds: {killed} killed, {noticed} between two files and noticed, 0 torn, 0 leftovers");
+}
+
+/// What is read from wheels is kept in the cache: a killed run leaves nothing there that a later one would believe.
+#[test]
+fn a_killed_reader_of_wheels_leaves_no_false_row() {
+    let mut context = TestContext::new();
+    let Some(library) = libtorch_python(&context, "sm_80 sm_90 sm_120 compute_120") else { return };
+    let mut wheels = little_pypi();
+    wheels.push(("pypi", torch(&library, TAGS[0])));
+    let parts = [("nvidia-cudnn-cu13", "9.30.0.1"), ("nvidia-nccl-cu13", "2.31.1"), ("triton", "4.0.1")];
+    wheels.extend(parts.map(|(name, version)| ("pypi", wheel(name, version))));
+    let index = IndexServer::start(wheels, Shape { json: true, metadata: true, ..Shape::default() });
+    context = TestContext::with_index(&index);
+    let machine = ["--gpu", "NVIDIA H200", "--driver", "615.10.01", "--only-index", "pypi", "--dry-run"];
+    let arguments = [&["resolve", "torch"], &machine[..]].concat();
+    let whole = context.run(&arguments).expect(0);
+    let learned = |context: &TestContext| -> Vec<String> {
+        let folder = context.dir.path().join("cache/learned");
+        let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let named = files.filter(|file| !file.file_name().to_string_lossy().starts_with('.'));
+        named.map(|file| std::fs::read_to_string(file.path()).unwrap_or_default()).collect()
+    };
+    let row = learned(&context);
+    let start = Instant::now();
+    context.run(&arguments).expect(0);
+    let time = start.elapsed().max(Duration::from_millis(20)) * 2;
+    let mut seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().subsec_nanos();
+    for round in 0..kills() {
+        let _ = std::fs::remove_dir_all(context.dir.path().join("cache"));
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let mut command = context.command();
+        let mut child = command.args(&arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(time.mul_f64(f64::from(seed) / f64::from(u32::MAX)));
+        let _ = child.kill();
+        child.wait().unwrap();
+        // A row is there as a whole, or not at all.
+        assert!(
+            learned(&context).iter().all(|text| row.contains(text)),
+            "round {round}: {:?}",
+            learned(&context)
+        );
+        let again = context.run(&arguments).expect(0);
+        assert_eq!(again.stdout, whole.stdout, "round {round}");
+    }
 }

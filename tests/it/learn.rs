@@ -6,10 +6,10 @@ use super::context::{IndexServer, Shape, TestContext, skipped};
 use super::native::fatbin;
 use super::wheels::{Wheel, wheel};
 
-const TAGS: [&str; 2] = ["cp312-cp312-manylinux_2_28_x86_64", "cp313-cp313t-manylinux_2_28_x86_64"];
+pub const TAGS: [&str; 2] = ["cp312-cp312-manylinux_2_28_x86_64", "cp313-cp313t-manylinux_2_28_x86_64"];
 
 /// A library with torch's list of architectures; nothing where there is no gcc.
-fn libtorch_python(context: &TestContext, list: &str) -> Option<Vec<u8>> {
+pub fn libtorch_python(context: &TestContext, list: &str) -> Option<Vec<u8>> {
     let out = context.dir.path().join("libtorch_python.so");
     let source = context.dir.path().join("list.c");
     std::fs::write(
@@ -29,7 +29,7 @@ fn libtorch_python(context: &TestContext, list: &str) -> Option<Vec<u8>> {
     Some(std::fs::read(out).unwrap())
 }
 
-fn torch(library: &[u8], tags: &str) -> Wheel {
+pub fn torch(library: &[u8], tags: &str) -> Wheel {
     wheel("torch", "2.99.0")
         .tags(tags)
         .python(">=3.10")

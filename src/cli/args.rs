@@ -88,6 +88,8 @@ pub(super) enum Command {
     Sync(SyncArgs),
     /// Check the environment and the machine against the lock
     Verify(VerifyArgs),
+    /// Check which nodes can run which locks
+    Fleet(FleetArgs),
     /// Find the cause in a log or a `collect_env` dump, and the fix
     Diagnose(DiagnoseArgs),
     /// Verify without the smoke test, then execute a command
@@ -123,6 +125,7 @@ impl Command {
                 | Command::Graph(_)
                 | Command::Diff(_)
                 | Command::Verify(_)
+                | Command::Fleet(_)
                 | Command::Diagnose(_)
                 | Command::Guard(_)
                 | Command::Completions { .. }
@@ -545,6 +548,59 @@ pub(super) struct VerifyArgs {
     /// Target of the lock
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct FleetArgs {
+    #[command(subcommand)]
+    pub command: FleetCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum FleetCommand {
+    /// From saved host files, one for each node
+    Hosts(FleetHostsArgs),
+    /// From the nodes of a Slurm cluster that can answer now
+    Slurm(FleetSlurmArgs),
+}
+
+impl FleetCommand {
+    /// The locks that are named.
+    pub fn locks(&self) -> &[PathBuf] {
+        match self {
+            FleetCommand::Hosts(args) => &args.lock,
+            FleetCommand::Slurm(args) => &args.lock,
+        }
+    }
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct FleetHostsArgs {
+    /// Folder of host files (`envlock probe --save`)
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Lock to judge, or a folder of locks; can be repeated (default: the project's envlock.lock)
+    #[arg(long, value_name = "FILE|DIR")]
+    pub lock: Vec<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct FleetSlurmArgs {
+    /// Only the nodes of this partition
+    #[arg(short, long, value_name = "NAME")]
+    pub partition: Option<String>,
+    /// Only these nodes, in Slurm's notation: `n[1-8]`
+    #[arg(short = 'w', long, value_name = "NODES")]
+    pub nodes: Option<String>,
+    /// Lock to judge, or a folder of locks; can be repeated (default: the project's envlock.lock)
+    #[arg(long, value_name = "FILE|DIR")]
+    pub lock: Vec<PathBuf>,
+    /// Seconds that a node may take
+    #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub timeout: u64,
+    /// The envlock program on the nodes (default: the path of this one)
+    #[arg(long, value_name = "PATH")]
+    pub program: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -41,8 +41,30 @@ pub(super) fn index(address: &str) -> Source {
     let path =
         path.split_once("://").map_or(path, |(_, rest)| rest.split_once('/').map_or("", |(_, path)| path));
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    let last = parts[parts.len().saturating_sub(2)..].join("/");
+    let last = match parts.as_slice() {
+        [] => "/".to_owned(),
+        parts => parts[parts.len().saturating_sub(2)..].join("/"),
+    };
     Source::Index(clean(&last, 80))
+}
+
+/// The index of a file by the file's address: PyPI's files lie in folders named by their hash.
+pub(super) fn index_of_file(address: &str) -> Source {
+    let folder = address.rsplit_once('/').map_or(address, |(folder, _)| folder);
+    let is_digest = |part: &str| part.len() >= 50 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match folder.rsplit('/').next().is_some_and(is_digest) && folder.contains("/packages/") {
+        true => Source::Index(PYPI.to_owned()),
+        false => index(folder),
+    }
+}
+
+/// The path of PyPI's index, and of its plain mirrors.
+pub(super) const PYPI: &str = "simple";
+
+/// Whether an index by its path is PyPI or a mirror of it, as far as its name says. Vendors have builds of their own under
+/// other names. A format that names no index means PyPI.
+pub(super) fn is_pypi(path: &str) -> bool {
+    ["", PYPI, "pypi/simple", "pypi/+simple", "pypi/web/simple", "web/simple"].contains(&path)
 }
 
 /// A direct address, without logins.

@@ -4,6 +4,7 @@ use pep440_rs::Version;
 use semver::Version as Semver;
 
 use super::conda_record::{MachineSpec, machine_spec};
+use super::document::is_pypi;
 use super::{CondaRecord, Environment, Package};
 use crate::compatibility::{
     CPU, Policy, both, envelope_of, envelope_of_framework, is_cuda, required_driver, with_code_of,
@@ -120,13 +121,14 @@ fn variant(package: &Package, registry: &Registry, platform: Platform) -> Option
     if !local.is_empty() {
         return Some(local);
     }
-    if let Source::Index(address) = &package.source {
-        let last = address.rsplit('/').next().unwrap_or_default();
-        let is_variant =
-            |name: &str| name == CPU || is_cuda(name) || name.starts_with("rocm") || name == "xpu";
-        if is_variant(last) {
-            return Some(last.to_owned());
-        }
+    let Source::Index(address) = &package.source else { return None };
+    let last = address.rsplit('/').next().unwrap_or_default();
+    let is_variant = |name: &str| name == CPU || is_cuda(name) || name.starts_with("rocm") || name == "xpu";
+    if is_variant(last) {
+        return Some(last.to_owned());
+    }
+    if !is_pypi(address) {
+        return None;
     }
     let of_pypi =
         |build: &&Build| build.version == package.version && build.platform == platform && build.on_pypi;
@@ -167,7 +169,10 @@ impl Judged {
         let torch = environment.packages.iter().find(|package| package.name == "torch")?;
         let version = public(&torch.version);
         let Some(variant) = variant(torch, registry, platform) else {
-            self.unknown.push(unknown_torch(registry, &version, platform));
+            self.unknown.push(match &torch.source {
+                Source::Index(address) if is_pypi(address) => unknown_torch(registry, &version, platform),
+                other => format!("torch {version} is from `{other}`: which build that is is not known"),
+            });
             return None;
         };
         for package in self
@@ -236,6 +241,16 @@ impl Judged {
                 continue;
             }
             let from_system = row.cuda_from == CudaFrom::System;
+            let by_conda =
+                self.conda.iter().any(|record| record.name == "cudatoolkit" || record.name == "cuda-version");
+            if from_system && !by_conda {
+                let (cuda, cudnn) = (&row.cuda, row.cudnn.as_ref());
+                let cudnn = cudnn.map(|cudnn| format!(" and cuDNN {cudnn}")).unwrap_or_default();
+                self.unknown.push(format!(
+                    "{} {version} uses the CUDA {}.{}{cudnn} of the machine: whether they are installed is not known",
+                    package.name, cuda.major, cuda.minor
+                ));
+            }
             self.target.frameworks.push(framework(
                 (&row.framework, &package.name, version),
                 &row.cuda,
@@ -369,5 +384,56 @@ fn unknown_torch(registry: &Registry, version: &Version, platform: Platform) -> 
             format!("torch {version} is not in envlock's data, which has {oldest} to {newest} for {platform}")
         }
         None => format!("torch {version} is not in envlock's data, which has no build for {platform}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::foreign::{ForeignLock, Tool};
+    use crate::registry::Registry;
+
+    fn judged(index: &str, name: &str, version: &str) -> Judged {
+        let text = format!(
+            "lock-version = \"1.0\"\n[[packages]]\nname = \"{name}\"\nversion = \"{version}\"\nindex = \"{index}\"\n"
+        );
+        let lock = ForeignLock::parse(Tool::Pylock, &text).unwrap();
+        let environment = &lock.environments(Platform::LINUX_X86_64, None)[0];
+        judge(environment, Platform::LINUX_X86_64, &Registry::embedded())
+    }
+
+    #[test]
+    fn the_build_is_known_or_said_to_be_unknown() {
+        for (index, version, variant) in [
+            ("https://index.example/simple", "2.9.1", Some("cu128")),
+            ("https://mirror.example/pypi/simple/", "2.9.1", Some("cu128")),
+            ("https://wheels.example/whl/cu126", "2.9.1", Some("cu126")),
+            ("https://wheels.example/whl/cpu", "2.9.1", Some("cpu")),
+            ("https://wheels.example/whl", "2.9.1+cu126", Some("cu126")),
+            ("https://vendor.example/cuda13.0-ubi9/simple", "2.9.1", None),
+            ("https://vendor.example/", "2.9.1", None),
+            ("https://index.example/simple", "99.0", None),
+        ] {
+            let judged = judged(index, "torch", version);
+            let found = judged.target.stack.as_ref().map(|stack| stack.variant.as_str());
+            assert_eq!(found, variant, "{index} {version}");
+            assert_eq!(
+                judged.unknown.is_empty(),
+                variant.is_some(),
+                "{index} {version}: {:?}",
+                judged.unknown
+            );
+        }
+    }
+
+    #[test]
+    fn a_framework_without_its_cuda() {
+        let of = |version: &str| judged("https://index.example/simple", "tensorflow", version);
+        let extra = of("2.18.0");
+        assert!(matches!(extra.without_cuda[0].why, NoCuda::NoPackages { .. }), "{:?}", extra.without_cuda);
+        let system = of("2.9.3");
+        assert!(system.unknown[0].contains("of the machine"), "{:?}", system.unknown);
+        let rocm = judged("https://wheels.example/whl/rocm6.4", "torch", "2.9.1+rocm6.4");
+        assert_eq!(rocm.without_cuda[0].why, NoCuda::OtherVendor("rocm6.4".to_owned()));
     }
 }

@@ -188,7 +188,7 @@ impl ForeignLock {
             }
             Contents::Requirements(pinned) => {
                 let of = |python| requirements::environment(pinned, platform, python);
-                vec![of(python.unwrap_or(NEWEST))]
+                vec![of(python_for(python, platform, |python| Some(of(python))))]
             }
         }
     }
@@ -228,8 +228,8 @@ impl ForeignLock {
 const NEWEST: Python = Python::new(14);
 const OLDEST: u32 = 7;
 
-/// The given Python, else the newest for which every package of its environment has a file, else the newest that the lock
-/// allows.
+/// The given Python, else the newest for which every package of its environment has a file and hardly any is left out by its
+/// marker: a lock for one Python may have markers that no other fulfils. Without such a Python, the newest allowed one.
 fn python_for(
     asked: Option<Python>,
     platform: Platform,
@@ -238,16 +238,16 @@ fn python_for(
     if let Some(python) = asked {
         return python;
     }
-    let mut newest = None;
-    for minor in (OLDEST..=NEWEST.minor).rev() {
-        let Some(environment) = environment(Python::new(minor)) else { continue };
-        let python = environment.python;
-        if environment.packages.iter().all(|package| package.installs(python, platform)) {
-            return python;
-        }
-        newest.get_or_insert(python);
-    }
-    newest.unwrap_or(NEWEST)
+    let series = (OLDEST..=NEWEST.minor).rev().map(Python::new);
+    let allowed: Vec<Environment> = series.filter_map(environment).collect();
+    let most = allowed.iter().map(|environment| environment.packages.len()).max().unwrap_or(0);
+    // Backports for old Pythons are a few packages.
+    let is_whole = |environment: &&Environment| environment.packages.len() * 10 >= most * 9;
+    let installs = |environment: &&Environment| {
+        environment.packages.iter().all(|package| package.installs(environment.python, platform))
+    };
+    let whole = || allowed.iter().filter(is_whole);
+    whole().find(installs).or(whole().next()).map_or(NEWEST, |environment| environment.python)
 }
 
 impl Package {

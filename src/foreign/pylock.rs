@@ -4,7 +4,9 @@ use pep440_rs::VersionSpecifiers;
 use pep508_rs::MarkerTree;
 use serde::Deserialize;
 
-use super::document::{file_name, git, holds, index, invalid, marker, name, url, version, wheel};
+use super::document::{
+    file_name, git, holds, index, index_of_file, invalid, marker, name, url, version, wheel,
+};
 use super::{Environment, ForeignError, MAX_PACKAGES, Package};
 use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
@@ -106,7 +108,7 @@ fn package(
         // The file's address says which index it is from, where `index` does not.
         _ => match (&raw.index, raw.wheels.first().and_then(|wheel| wheel.url.as_deref())) {
             (Some(address), _) => index(address),
-            (None, Some(file)) => index(file.rsplit_once('/').map_or(file, |(folder, _)| folder)),
+            (None, Some(file)) => index_of_file(file),
             (None, None) => Source::Index(String::new()),
         },
     };

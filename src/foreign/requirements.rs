@@ -124,6 +124,16 @@ mod tests {
         );
     }
 
+    /// Markers that only one Python fulfils say which one it is.
+    #[test]
+    fn the_python_of_the_markers() {
+        let one =
+            "torch==2.9.1 ; python_full_version == '3.12.*'\nsix==1.17.0 ; python_full_version == '3.12.*'\n";
+        let lock = super::super::ForeignLock::parse(super::super::Tool::Requirements, one).unwrap();
+        let environments = lock.environments(Platform::LINUX_X86_64, None);
+        assert_eq!((environments[0].python, environments[0].packages.len()), (Python::new(12), 2));
+    }
+
     #[test]
     fn a_file_that_locks_nothing_is_none() {
         for (text, message) in [

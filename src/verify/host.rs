@@ -2,6 +2,7 @@
 
 use super::findings::{self, DriverTooNew, NotCovered, NotJudged, WrongPlatform};
 use super::{Area, AreaKind};
+use crate::model::capability::ComputeCapability;
 use crate::model::finding::{Code, Finding};
 use crate::model::host::Host;
 use crate::model::host_note::HostNote;
@@ -80,23 +81,33 @@ fn gpus(
         }
         return;
     }
+    // Below the lowest minimum no GPU would do.
+    let too_old_for_all = |found: &mut Vec<Finding>| {
+        if let (Some(driver), Some(lowest)) = (driver, &envelope.driver)
+            && driver < lowest
+            && !found.iter().any(|f| f.code == Code::DriverTooOld)
+        {
+            found.push(findings::driver_too_old(driver, lowest, "every GPU"));
+        }
+    };
+    // Equal GPUs get one finding.
+    let mut judged: Vec<(String, Option<ComputeCapability>)> = Vec::new();
     for gpu in gpus {
         let label = gpu.label();
+        if judged.contains(&(label.clone(), gpu.capability)) {
+            continue;
+        }
+        judged.push((label.clone(), gpu.capability));
         let Some(capability) = gpu.capability else {
             found.push(findings::not_judged(NotJudged::CapabilityUnknown(label), require_gpu));
+            too_old_for_all(found);
             continue;
         };
         let Some(row) = envelope.coverage.iter().find(|c| c.compute_capability == capability) else {
             let covered: Vec<String> =
                 envelope.coverage.iter().map(|c| c.compute_capability.to_string()).collect();
             found.push(findings::gpu_not_covered(&label, NotCovered::Code(&covered)));
-            // Below the lowest minimum no GPU would do.
-            if let (Some(driver), Some(lowest)) = (driver, &envelope.driver)
-                && driver < lowest
-                && !found.iter().any(|f| f.code == Code::DriverTooOld)
-            {
-                found.push(findings::driver_too_old(driver, lowest, "every GPU"));
-            }
+            too_old_for_all(found);
             continue;
         };
         let Some(driver) = driver else { continue };
@@ -140,7 +151,7 @@ pub(super) fn notes(host: &Host) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::capability::{ComputeCapability, Via};
+    use crate::model::capability::Via;
     use crate::model::host::{Driver, Gpu};
     use crate::model::platform::Platform;
     use crate::model::solution::Coverage;

@@ -8,6 +8,7 @@ mod diagnose;
 mod direct;
 mod export;
 mod fixes;
+mod fleet;
 mod foreign;
 mod forged;
 mod frameworks;

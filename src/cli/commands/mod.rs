@@ -5,6 +5,7 @@ mod cache;
 mod diagnose;
 mod diff;
 mod export;
+mod fleet;
 mod graph;
 mod guard;
 mod init;
@@ -45,6 +46,7 @@ pub(super) fn dispatch(args: &Args, printer: &Printer) -> Result<u8, CliError> {
         Command::Export(a) => export::run(global, a, printer),
         Command::Sync(a) => sync::run(global, a, printer),
         Command::Verify(a) => verify::run(global, a, printer),
+        Command::Fleet(a) => fleet::run(global, a, printer),
         Command::Diagnose(a) => diagnose::run(global, a, printer),
         Command::Run(a) => run::run(global, a, printer),
         Command::Guard(a) => guard::run(global, a, printer),

@@ -1,5 +1,7 @@
 //! `envlock probe`
 
+use std::path::Path;
+
 use crate::cli::args::{GlobalArgs, ProbeArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
@@ -14,6 +16,10 @@ pub(super) fn run(global: &GlobalArgs, args: &ProbeArgs, printer: &Printer) -> R
         true => host::described(&args.host, &registry, &[])?,
         false => host::probed(&registry, &[])?,
     };
+    if args.save.as_deref() == Some(Path::new("-")) {
+        printer.raw(&host_file::render(&host));
+        return Ok(exit::YES);
+    }
     if let Some(path) = &args.save {
         files::refuse_foreign(path, host_file::MARK, args.force)?;
         write::write(path, &host_file::render(&host))?;

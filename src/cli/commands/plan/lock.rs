@@ -10,7 +10,7 @@ use crate::cli::error::CliError;
 use crate::cli::lock::{self, AnyLock};
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::{exit, report};
-use crate::foreign::{self, ForeignLock, Judged};
+use crate::foreign::{self, ForeignLock, Judged, Tool};
 use crate::lockfile::{Lockfile, Target};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::Host;
@@ -150,7 +150,9 @@ fn of_foreign(
         let area = verify::foreign_host(&judged, host, false);
         let alone: Vec<&String> = judged.without_cuda.iter().map(|known| &known.framework).collect();
         let mut answer = answer(&judged.target, area, &alone);
-        if !environment.has_python() {
+        // Pins without files fit many Pythons.
+        let is_open = foreign.tool == Tool::Requirements && python.is_none();
+        if is_open || !environment.has_python() {
             answer.python.clear();
         }
         answer.packages += judged.conda.iter().filter(|record| !record.version.is_empty()).count();

@@ -19,7 +19,7 @@ use crate::verify::findings::{self, DriverTooNew, NotJudged, WrongPlatform};
 use crate::verify::{self, Area, AreaKind};
 
 /// What may run on a machine.
-pub(super) enum Candidates<'l> {
+pub(in crate::cli::commands) enum Candidates<'l> {
     Targets(Vec<&'l Target>),
     /// The environments of another tool's lock, or the one of this name.
     Foreign(&'l ForeignLock, Option<&'l str>),
@@ -123,7 +123,12 @@ pub(super) fn judge(
 }
 
 /// The verdict of the best target for a node: the first one without errors, else the first.
-fn best_on(machine: &Host, candidates: &Candidates<'_>, registry: &Registry, require_gpu: bool) -> Area {
+pub(in crate::cli::commands) fn best_on(
+    machine: &Host,
+    candidates: &Candidates<'_>,
+    registry: &Registry,
+    require_gpu: bool,
+) -> Area {
     let named: Vec<(String, Area)> = match candidates {
         Candidates::Targets(targets) => {
             let check = |target: &&Target| verify::check_host(target, machine, require_gpu);

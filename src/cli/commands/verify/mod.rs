@@ -30,6 +30,7 @@ use crate::model::version::DottedVersion;
 use crate::registry::Registry;
 use crate::verify::{self, Area};
 
+pub(super) use hosts::{Candidates, best_on};
 pub(super) use report::findings;
 
 pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8, CliError> {

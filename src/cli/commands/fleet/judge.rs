@@ -1,0 +1,123 @@
+//! The verdict on each class of nodes, for each lock.
+
+use serde::Serialize;
+
+use crate::cli::commands::verify::{Candidates, best_on};
+use crate::cli::host;
+use crate::cli::lock::AnyLock;
+use crate::fleet::Class;
+use crate::foreign;
+use crate::lockfile::Target;
+use crate::model::finding::{Code, Finding};
+use crate::model::host::Host;
+use crate::model::version::DottedVersion;
+use crate::registry::Registry;
+use crate::verify::findings::{self, DriverTooNew};
+use crate::verify::{Area, AreaKind};
+
+/// Whether nodes can run a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Verdict {
+    Ok,
+    Differs,
+    Unknown,
+}
+
+/// The verdict on one class.
+pub(super) struct OfClass {
+    pub verdict: Verdict,
+    /// One line: why, or what is well.
+    pub line: String,
+    pub findings: Vec<Finding>,
+    /// The driver with which the nodes would run the lock, where a newer one is all that they lack.
+    pub driver: Option<DottedVersion>,
+}
+
+/// A lock's verdicts, in the order of the classes.
+pub(super) struct OfLock {
+    pub file: String,
+    pub verdicts: Vec<OfClass>,
+}
+
+pub(super) fn all(locks: &[(String, AnyLock)], classes: &[Class], registry: &Registry) -> Vec<OfLock> {
+    let of = |(file, lock): &(String, AnyLock)| {
+        let candidates = match lock {
+            AnyLock::Own(lock) => Candidates::Targets(lock.targets.iter().collect()),
+            AnyLock::Foreign(lock) => Candidates::Foreign(lock, None),
+        };
+        let verdicts = classes.iter().map(|class| of_class(&candidates, &class.host, registry)).collect();
+        OfLock { file: file.clone(), verdicts }
+    };
+    locks.iter().map(of).collect()
+}
+
+fn of_class(candidates: &Candidates<'_>, host: &Host, registry: &Registry) -> OfClass {
+    let area = on(candidates, host, registry);
+    let is_unknown = |finding: &Finding| finding.code == Code::NotJudged && !host.has_no_gpu();
+    let verdict = match () {
+        () if area.has_errors() => Verdict::Differs,
+        () if area.findings.iter().any(is_unknown) => Verdict::Unknown,
+        () => Verdict::Ok,
+    };
+    let worst = area.findings.iter().max_by_key(|finding| match verdict {
+        Verdict::Unknown => (is_unknown(finding), finding.severity),
+        _ => (true, finding.severity),
+    });
+    let line = match (verdict, worst) {
+        (Verdict::Ok, _) if !area.summary.is_empty() => area.summary.clone(),
+        (_, Some(finding)) => finding.message.clone(),
+        (_, None) => area.summary.clone(),
+    };
+    let driver =
+        (verdict == Verdict::Differs).then(|| driver_that_helps(candidates, host, registry)).flatten();
+    OfClass { verdict, line, findings: area.findings, driver }
+}
+
+fn on(candidates: &Candidates<'_>, described: &Host, registry: &Registry) -> Area {
+    match host::finish(described.clone(), registry) {
+        Ok(machine) => best_on(&machine, candidates, registry, false),
+        Err(error) => {
+            let finding = findings::driver_too_new(&DriverTooNew::Described(error.message));
+            Area { findings: vec![finding], ..Area::of(AreaKind::Host) }
+        }
+    }
+}
+
+/// The lowest driver of a target with which a machine that cannot run the lock would run it.
+fn driver_that_helps(candidates: &Candidates<'_>, host: &Host, registry: &Registry) -> Option<DottedVersion> {
+    let foreign: Vec<Target> = match candidates {
+        Candidates::Targets(_) => Vec::new(),
+        Candidates::Foreign(lock, _) => {
+            let platform = host.system.platform;
+            let environments = lock.environments(platform, None);
+            environments.iter().map(|one| foreign::judge(one, platform, registry).target).collect()
+        }
+    };
+    let targets: Vec<&Target> = match candidates {
+        Candidates::Targets(targets) => targets.clone(),
+        Candidates::Foreign(..) => foreign.iter().collect(),
+    };
+    // A host file may name a GPU without its capability.
+    let known = host::filled(host.clone(), registry).ok()?;
+    let have = &known.driver.as_ref()?.version;
+    let needed = |target: &&Target| -> Option<DottedVersion> {
+        let rows = known.gpus.iter().flatten().map(|gpu| {
+            let row =
+                target.envelope.coverage.iter().find(|row| Some(row.compute_capability) == gpu.capability)?;
+            row.driver_min.clone()
+        });
+        rows.collect::<Option<Vec<_>>>()?.into_iter().max()
+    };
+    let mut drivers: Vec<DottedVersion> =
+        targets.iter().filter_map(needed).filter(|driver| driver > have).collect();
+    drivers.sort();
+    drivers.into_iter().find(|version| {
+        let mut updated = host.clone();
+        if let Some(driver) = &mut updated.driver {
+            driver.version = version.clone();
+            (driver.cuda, driver.compat) = (None, None);
+        }
+        !on(candidates, &updated, registry).has_errors()
+    })
+}

@@ -1,0 +1,157 @@
+//! The answer about a fleet, as text and as JSON.
+
+use serde_json::json;
+
+use super::Fleet;
+use super::judge::Verdict;
+use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
+use crate::cli::report;
+use crate::fleet::node_list;
+use crate::model::host::HostJson;
+use crate::registry::Registry;
+
+/// The column of the text behind a verdict.
+const INDENT: usize = 9;
+
+pub(super) fn json(printer: &Printer, fleet: &Fleet) {
+    let locks: Vec<serde_json::Value> = fleet
+        .judged
+        .iter()
+        .map(|lock| {
+            let classes: Vec<serde_json::Value> = lock
+                .verdicts
+                .iter()
+                .zip(&fleet.classes)
+                .map(|(verdict, class)| {
+                    json!({
+                        "nodes": class.nodes, "verdict": verdict.verdict, "line": verdict.line,
+                        "findings": verdict.findings, "driver": verdict.driver.as_ref().map(ToString::to_string),
+                    })
+                })
+                .collect();
+            json!({ "file": lock.file, "classes": classes })
+        })
+        .collect();
+    let unanswered: Vec<serde_json::Value> =
+        fleet.unanswered.iter().map(|one| json!({ "node": one.node, "why": one.why })).collect();
+    let kinds: Vec<serde_json::Value> = fleet
+        .classes
+        .iter()
+        .map(|class| json!({ "nodes": class.nodes, "host": HostJson::from(&class.host) }))
+        .collect();
+    printer.json(&json!({
+        "kinds": kinds, "locks": locks, "unanswered": unanswered, "differences": fleet.differences,
+    }));
+}
+
+pub(super) fn text(printer: &Printer, fleet: &Fleet, registry: &Registry) {
+    let nodes: usize = fleet.classes.iter().map(|class| class.nodes.len()).sum();
+    let count = |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
+    printer.out(&format!(
+        "{} of {}, {} without an answer",
+        count(nodes, "node", "nodes"),
+        count(fleet.classes.len(), "kind", "kinds"),
+        fleet.unanswered.len()
+    ));
+    let at =
+        |text: &str, indent: usize| printer.out(&format!("{}{}", " ".repeat(indent), wrap(text, indent)));
+    if fleet.judged.is_empty() {
+        for class in &fleet.classes {
+            printer.out("");
+            at(&named(&class.nodes), 0);
+            at(&report::host_line(&class.host, registry), INDENT);
+        }
+    }
+    if fleet.judged.len() > 1 {
+        matrix(printer, fleet);
+    }
+    for lock in &fleet.judged {
+        printer.out("");
+        printer.out(&format!("lock {}", lock.file));
+        for (verdict, class) in lock.verdicts.iter().zip(&fleet.classes) {
+            let (style, word) = shown(verdict.verdict);
+            let word = printer.paint(style, &format!("{word:<INDENT$}"));
+            printer.out(&format!("{word}{}", named(&class.nodes)));
+            at(&verdict.line, INDENT);
+            if let Some(driver) = &verdict.driver {
+                at(&format!("with driver {driver} or newer they would run it"), INDENT);
+            }
+        }
+    }
+    if !fleet.differences.is_empty() {
+        printer.out("");
+        printer.out("differences");
+    }
+    for difference in &fleet.differences {
+        for (place, value) in difference.values.iter().enumerate() {
+            let label = if place == 0 { difference.fact } else { "" };
+            let text = format!("{}: {}", value.value, named(&value.nodes));
+            printer.out(&format!("  {label:<13}{}", wrap(&text, 15)));
+        }
+    }
+    if !fleet.unanswered.is_empty() {
+        printer.out("");
+        printer.out("without an answer");
+        for (why, nodes) in by_reason(fleet) {
+            at(&format!("{}: {why}", named(&nodes)), 2);
+        }
+    }
+}
+
+/// Nodes as a list that fits into a line; `--json` has all of them.
+fn named(nodes: &[String]) -> String {
+    /// Maximum length of a list.
+    const LINE: usize = 56;
+    let list = node_list(nodes);
+    if list.len() <= LINE {
+        return list;
+    }
+    let cut = list[..LINE].rfind(',').unwrap_or(0);
+    format!("{},... ({} nodes)", &list[..cut], nodes.len())
+}
+
+fn shown(verdict: Verdict) -> (anstyle::Style, &'static str) {
+    match verdict {
+        Verdict::Ok => (GOOD, "yes"),
+        Verdict::Differs => (ERROR, "no"),
+        Verdict::Unknown => (WARN, "unknown"),
+    }
+}
+
+/// Which locks run where: a row for each class of nodes, a column for each lock.
+fn matrix(printer: &Printer, fleet: &Fleet) {
+    printer.out("");
+    for (place, lock) in fleet.judged.iter().enumerate() {
+        printer.out(&format!("  {:<2} {}", place + 1, lock.file));
+    }
+    printer.out("");
+    let numbers: String = (1..=fleet.judged.len()).map(|n| format!("{n:<9}")).collect();
+    printer.out(format!("  {:<24}{numbers}", "").trim_end());
+    for (place, class) in fleet.classes.iter().enumerate() {
+        let words = fleet.judged.iter().map(|lock| {
+            let (style, word) = shown(lock.verdicts[place].verdict);
+            printer.paint(style, &format!("{word:<9}"))
+        });
+        let words: String = words.collect();
+        let nodes = named(&class.nodes);
+        // A long list has its own line.
+        if nodes.len() > 22 {
+            printer.out(&format!("  {}", wrap(&nodes, 2)));
+            printer.out(&format!("  {:<24}{words}", ""));
+        } else {
+            printer.out(&format!("  {nodes:<24}{words}"));
+        }
+    }
+}
+
+/// The nodes without an answer, by the reason.
+fn by_reason(fleet: &Fleet) -> Vec<(&str, Vec<String>)> {
+    let mut out: Vec<(&str, Vec<String>)> = Vec::new();
+    for one in &fleet.unanswered {
+        match out.iter_mut().find(|(why, _)| *why == one.why) {
+            Some((_, nodes)) => nodes.push(one.node.clone()),
+            None => out.push((&one.why, vec![one.node.clone()])),
+        }
+    }
+    out
+}

@@ -1,0 +1,156 @@
+//! Many machines at once: equal ones folded into classes, and what differs between them.
+
+mod node_list;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::model::host::Host;
+
+pub use node_list::{natural, node_list};
+
+/// Machines with equal facts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Class {
+    /// Their names, in natural order: `n2` before `n10`.
+    pub nodes: Vec<String>,
+    /// The facts; identifiers of single GPUs are those of the first machine.
+    pub host: Host,
+}
+
+/// A fact that is not the same on all machines.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// `driver`, `cuda-compat`, `gpus`, `platform`, `libc`.
+    pub fact: &'static str,
+    /// Its values, the most frequent first.
+    pub values: Vec<Value>,
+}
+
+/// A value of a fact.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Value {
+    /// The value as text; `unknown` and `none` are values too.
+    pub value: String,
+    /// The machines that have it.
+    pub nodes: Vec<String>,
+}
+
+/// Folds machines with equal facts. The largest class comes first.
+pub fn classes(nodes: Vec<(String, Host)>) -> Vec<Class> {
+    let mut by_facts: BTreeMap<Vec<String>, Class> = BTreeMap::new();
+    for (name, host) in nodes {
+        let key: Vec<String> = facts(&host).into_iter().map(|(_, value)| value).collect();
+        by_facts.entry(key).or_insert_with(|| Class { nodes: Vec::new(), host }).nodes.push(name);
+    }
+    let mut out: Vec<Class> = by_facts.into_values().collect();
+    for class in &mut out {
+        class.nodes.sort_by_cached_key(|name| natural(name));
+    }
+    out.sort_by_cached_key(|class| {
+        (std::cmp::Reverse(class.nodes.len()), class.nodes.first().map(|n| natural(n)))
+    });
+    out
+}
+
+/// What differs between classes, one fact after the other.
+pub fn differences(classes: &[Class]) -> Vec<Difference> {
+    let mut by_fact: Vec<(&'static str, BTreeMap<String, Vec<String>>)> = Vec::new();
+    for class in classes {
+        for (place, (fact, value)) in facts(&class.host).into_iter().enumerate() {
+            if by_fact.len() == place {
+                by_fact.push((fact, BTreeMap::new()));
+            }
+            by_fact[place].1.entry(value).or_default().extend(class.nodes.iter().cloned());
+        }
+    }
+    by_fact
+        .into_iter()
+        .filter(|(_, values)| values.len() > 1)
+        .map(|(fact, values)| {
+            let mut values: Vec<Value> = values
+                .into_iter()
+                .map(|(value, mut nodes)| {
+                    nodes.sort_by_cached_key(|name| natural(name));
+                    Value { value, nodes }
+                })
+                .collect();
+            values.sort_by_key(|value| std::cmp::Reverse(value.nodes.len()));
+            Difference { fact, values }
+        })
+        .collect()
+}
+
+/// The facts of a machine by which it is compared with others.
+fn facts(host: &Host) -> [(&'static str, String); 5] {
+    let driver = match (&host.driver, host.has_no_gpu()) {
+        (Some(driver), _) => driver.version.to_string(),
+        (None, true) => "none".to_owned(),
+        (None, false) => "unknown".to_owned(),
+    };
+    let compat = host.driver.as_ref().and_then(|driver| driver.compat.as_ref());
+    let gpus = match &host.gpus {
+        None => "unknown".to_owned(),
+        Some(gpus) if gpus.is_empty() => "none".to_owned(),
+        Some(gpus) => {
+            let mut counted: BTreeMap<String, usize> = BTreeMap::new();
+            for gpu in gpus {
+                let memory = gpu.memory_mib.map(|mib| format!(", {mib} MiB")).unwrap_or_default();
+                *counted.entry(format!("{}{memory}", gpu.label())).or_default() += 1;
+            }
+            counted.into_iter().map(|(label, n)| format!("{n}x {label}")).collect::<Vec<_>>().join(" + ")
+        }
+    };
+    let libc = host.system.libc.as_ref().map_or_else(|| "unknown".to_owned(), ToString::to_string);
+    [
+        ("driver", driver),
+        ("cuda-compat", compat.map_or_else(|| "none".to_owned(), ToString::to_string)),
+        ("gpus", gpus),
+        ("platform", host.system.platform.to_string()),
+        ("libc", libc),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::host::Driver;
+    use crate::model::platform::Platform;
+
+    fn host(driver: Option<&str>) -> Host {
+        let mut host = Host::open(Platform::LINUX_X86_64, "t");
+        host.driver = driver.map(|version| Driver {
+            version: version.parse().unwrap(),
+            cuda: None,
+            compat: None,
+            found_by: "t".into(),
+        });
+        host
+    }
+
+    #[test]
+    fn equal_machines_are_one_class() {
+        let nodes =
+            (1..=12).map(|n| (format!("n{n}"), host(Some(if n == 7 { "535.54.03" } else { "580.65.06" }))));
+        let classes = classes(nodes.rev().collect());
+        let shown: Vec<String> = classes.iter().map(|class| node_list(&class.nodes)).collect();
+        assert_eq!(shown, ["n[1-6,8-12]", "n7"]);
+        let found = differences(&classes);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].fact, found[0].values[0].value.as_str()), ("driver", "580.65.06"));
+        assert_eq!(found[0].values[1].nodes, ["n7"]);
+        assert_eq!(differences(&classes[..1]), []);
+        assert_eq!((super::classes(Vec::new()), differences(&[])), (Vec::new(), Vec::new()));
+    }
+
+    #[test]
+    fn what_is_unknown_is_not_what_is_absent() {
+        let unknown = host(None);
+        let without = Host { gpus: Some(Vec::new()), ..host(None) };
+        let classes = classes(vec![("a".to_owned(), unknown), ("b".to_owned(), without)]);
+        assert_eq!(classes.len(), 2);
+        let facts: Vec<&str> = differences(&classes).iter().map(|difference| difference.fact).collect();
+        assert_eq!(facts, ["driver", "gpus"]);
+    }
+}

@@ -1,0 +1,270 @@
+//! `fleet`: nodes out of host files, out of a Slurm whose commands are scripts, and out of a real one
+//! (`ENVLOCK_TEST_SLURM=1`, with slurmctld, slurmd, slurm-client and munge installed, as root).
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::context::{IndexServer, Shape, TestContext, skipped};
+use super::wheels::{little_pypi, little_pytorch};
+
+/// A project that is locked for an A100, with the wheels of PyPI.
+fn locked() -> (IndexServer, TestContext) {
+    let mut all = little_pypi();
+    all.extend(little_pytorch());
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    let machine = ["--gpu", "A100", "--driver", "580.65.06", "--only-index", "pypi", "--python", "3.12"];
+    context.run(&[&["resolve", "torch==2.9.1"], &machine[..]].concat()).expect(0);
+    (server, context)
+}
+
+fn host(context: &TestContext, name: &str, gpu: &str, count: usize, driver: &str) {
+    let gpu = format!("[[gpu]]\nname = \"{gpu}\"\n").repeat(count);
+    let text = format!("schema = 1\n[driver]\nversion = \"{driver}\"\n{gpu}[system]\nglibc = \"2.35\"\n");
+    context.write(&format!("nodes/{name}.toml"), &text);
+}
+
+#[test]
+fn equal_nodes_are_one_line() {
+    let (_server, context) = locked();
+    for n in 1..=12 {
+        host(&context, &format!("n{n}"), "NVIDIA A100-SXM4-80GB", 4, "580.65.06");
+    }
+    host(&context, "n13", "NVIDIA A100-SXM4-80GB", 4, "470.57.02");
+    context.write("nodes/old.toml", "schema = 7\n");
+    insta::assert_snapshot!("fleet_hosts", context.run(&["fleet", "hosts", "nodes"]).expect(1).shown());
+    let json = context.run(&["fleet", "hosts", "nodes", "--json"]).expect(1).json();
+    let classes = &json["locks"][0]["classes"];
+    assert_eq!(classes[0]["nodes"].as_array().unwrap().len(), 12);
+    assert_eq!((&classes[0]["verdict"], &classes[1]["verdict"]), (&"ok".into(), &"differs".into()));
+    assert_eq!(classes[1]["driver"], "525.60.13");
+    assert_eq!(json["differences"][0]["fact"], "driver");
+    assert_eq!(json["unanswered"][0]["node"], "old");
+    // Without the two that cannot, all is well; a node without an answer alone is no `no`.
+    std::fs::remove_file(context.project().join("nodes/n13.toml")).unwrap();
+    context.run(&["fleet", "hosts", "nodes"]).expect(2);
+    std::fs::remove_file(context.project().join("nodes/old.toml")).unwrap();
+    context.run(&["fleet", "hosts", "nodes"]).expect(0);
+    context.run(&["fleet", "hosts", "."]).expect(2);
+}
+
+#[test]
+fn several_locks_are_a_table() {
+    let (_server, context) = locked();
+    host(&context, "a1", "NVIDIA A100-SXM4-80GB", 1, "580.65.06");
+    host(&context, "v1", "Tesla V100-SXM2-32GB", 1, "470.129.06");
+    context.write("locks/one.lock", &context.read("envlock.lock"));
+    context.write(
+        "locks/pylock.toml",
+        "lock-version = \"1.0\"\ncreated-by = \"x\"\n[[packages]]\nname = \"torch\"\nversion = \"99.0\"\nwheels = []\n",
+    );
+    let run = context.run(&["fleet", "hosts", "nodes", "--lock", "locks"]).expect(1);
+    insta::assert_snapshot!("fleet_locks", run.shown());
+}
+
+/// Scripts in the place of Slurm's commands.
+fn scripts(context: &mut TestContext, sinfo: &str, srun: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = context.dir.path().join("slurm");
+    std::fs::create_dir_all(&folder).unwrap();
+    for (name, text) in [("sinfo", sinfo), ("srun", srun)] {
+        let path = folder.join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let path = std::env::var("PATH").unwrap();
+    context.set("PATH", &format!("{}:{path}", folder.display()));
+}
+
+#[test]
+fn answers_of_nodes_are_from_outside() {
+    let (_server, mut context) = locked();
+    let host = "schema = 1\\n[driver]\\nversion = \\\"580.65.06\\\"\\n[[gpu]]\\nname = \\\"NVIDIA A100-SXM4-80GB\\\"";
+    let answer = |task: u32, node: &str, text: &str| {
+        format!("printf '{task}: # node {node}\\n'; printf \"{text}\\n\" | sed 's/^/{task}: /'")
+    };
+    let noise = "i=0; while [ $i -lt 20000 ]; do echo 'srun: error: noise' >&2; i=$((i+1)); done";
+    let good = [
+        answer(0, "n1", host),
+        answer(1, "n2", "schema = 1\\n[driver"),
+        answer(2, "n3", ""),
+        answer(3, "n4", host),
+        answer(4, "n4", host),
+        "echo '2: sh: envlock: not found' >&2".to_owned(),
+        noise.to_owned(),
+        "exit 3".to_owned(),
+    ];
+    scripts(
+        &mut context,
+        "printf 'n1|idle\\nn2|mixed\\nn3|idle\\nn4|idle\\nn5|idle\\nn6|allocated\\nn7|drained*\\nn1|idle\\n'",
+        &good.join("\n"),
+    );
+    let json = context.run(&["fleet", "slurm", "--json"]).expect(2).json();
+    assert_eq!(json["locks"][0]["classes"][0]["nodes"], serde_json::json!(["n1"]), "{json:#}");
+    let why = |node: &str| -> String {
+        let all = json["unanswered"].as_array().unwrap();
+        all.iter().find(|one| one["node"] == node).map(|one| one["why"].as_str().unwrap().to_owned()).unwrap()
+    };
+    assert_eq!(why("n3"), "sh: envlock: not found");
+    assert_eq!(why("n4"), "two nodes answered by this name");
+    assert_eq!(why("n5"), "no answer within 30 s");
+    assert_eq!((why("n6"), why("n7")), ("not asked: allocated".into(), "not asked: drained".into()));
+    assert!(why("n2").contains("n2"), "{}", why("n2"));
+    scripts(&mut context, "echo n1\\|idle", "echo 'srun: error: Unable to allocate resources' >&2; exit 1");
+    let refused = context.run(&["fleet", "slurm"]).expect(2);
+    assert!(refused.flat().contains("`srun` failed: Unable to allocate resources"), "{}", refused.shown());
+    scripts(&mut context, "echo 'sinfo: error: no controller' >&2; exit 1", "exit 0");
+    context.run(&["fleet", "slurm"]).expect(2);
+    scripts(&mut context, "echo n1\\|down", "exit 9");
+    let down = context.run(&["fleet", "slurm"]).expect(2);
+    assert!(down.flat().contains("n1: not asked: down"), "{}", down.shown());
+    context.set("PATH", "");
+    let none = context.run(&["fleet", "slurm"]).expect(2);
+    assert!(none.flat().contains("`sinfo` cannot be started"), "{}", none.shown());
+}
+
+/// A controller and three nodes on this machine; they end with the value.
+struct Slurm {
+    folder: tempfile::TempDir,
+    daemons: Vec<PathBuf>,
+}
+
+impl Slurm {
+    fn start() -> Slurm {
+        let folder = tempfile::Builder::new().prefix("slurm").tempdir_in("/tmp").unwrap();
+        let dir = folder.path().display().to_string();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        for part in ["run", "state", "log", "spool/n1", "spool/n2", "spool/n3"] {
+            std::fs::create_dir_all(folder.path().join(part)).unwrap();
+        }
+        write("cgroup.conf", "CgroupAutomount=no\n");
+        let port = 20_000 + std::process::id() % 20_000;
+        let nodes: String = (1..=3)
+            .map(|n| {
+                format!("NodeName=n{n} NodeHostname=localhost Port={} CPUs=2 RealMemory=500\n", port + n)
+            })
+            .collect();
+        write(
+            "slurm.conf",
+            &format!(
+                "ClusterName=t\nSlurmctldHost=localhost\nSlurmUser=root\nSlurmdUser=root\nAuthType=auth/munge\n\
+                 AuthInfo=socket={dir}/run/munge.sock\nCryptoType=crypto/munge\nSlurmctldPort={port}\n\
+                 StateSaveLocation={dir}/state\nSlurmdSpoolDir={dir}/spool/%n\n\
+                 SlurmctldPidFile={dir}/run/slurmctld.pid\nSlurmdPidFile={dir}/run/slurmd-%n.pid\n\
+                 SlurmctldLogFile={dir}/log/slurmctld.log\nSlurmdLogFile={dir}/log/slurmd-%n.log\n\
+                 ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nSelectType=select/cons_tres\n\
+                 SelectTypeParameters=CR_Core\nMpiDefault=none\nReturnToService=2\n\
+                 AccountingStorageType=accounting_storage/none\nJobCompType=jobcomp/none\n\
+                 JobAcctGatherType=jobacct_gather/none\nSlurmdParameters=config_overrides\n{nodes}\
+                 PartitionName=all Nodes=n1,n2,n3 Default=YES MaxTime=INFINITE State=UP\n"
+            ),
+        );
+        let key = folder.path().join("key");
+        std::fs::write(&key, (0..128u8).map(|n| n.wrapping_mul(37) ^ 0x5a).collect::<Vec<_>>()).unwrap();
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o400)).unwrap();
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let run = |program: &str, arguments: &[String]| {
+            let done =
+                Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
+            assert!(done.unwrap().success(), "{program}");
+        };
+        let files = [("--key-file", "key"), ("--socket", "run/munge.sock"), ("--pid-file", "run/munge.pid")];
+        let more = [("--log-file", "log/munge.log"), ("--seed-file", "seed")];
+        let munge = files.into_iter().chain(more).map(|(option, file)| format!("{option}={dir}/{file}"));
+        run("munged", &[vec!["--force".to_owned()], munge.collect()].concat());
+        let config = format!("{dir}/slurm.conf");
+        run("slurmctld", &["-f".to_owned(), config.clone(), "-c".to_owned()]);
+        for n in 1..=3 {
+            run("slurmd", &["-f".to_owned(), config.clone(), "-N".to_owned(), format!("n{n}")]);
+        }
+        let pids = ["slurmd-n1", "slurmd-n2", "slurmd-n3", "slurmctld", "munge"];
+        let daemons = pids.map(|name| folder.path().join(format!("run/{name}.pid"))).to_vec();
+        let slurm = Slurm { folder, daemons };
+        let start = Instant::now();
+        while slurm.command("sinfo", &["-h", "-N", "-o", "%T"]).split_whitespace().ne(["idle"; 3]) {
+            assert!(start.elapsed() < Duration::from_secs(60), "the cluster does not come up");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        slurm
+    }
+
+    fn config(&self) -> String {
+        self.folder.path().join("slurm.conf").display().to_string()
+    }
+
+    fn command(&self, program: &str, arguments: &[&str]) -> String {
+        let out = Command::new(program).args(arguments).env("SLURM_CONF", self.config()).output().unwrap();
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    }
+}
+
+impl Drop for Slurm {
+    fn drop(&mut self) {
+        // Jobs end before the daemons do.
+        self.command("scancel", &["--signal=KILL", "--me"]);
+        self.command("scancel", &["--me"]);
+        std::thread::sleep(Duration::from_secs(1));
+        for file in &self.daemons {
+            let pid = std::fs::read_to_string(file).ok().and_then(|text| text.trim().parse::<i32>().ok());
+            let Some(pid) = pid else { continue };
+            // SAFETY: sends signals; the daemon wrote its own process id.
+            let signal = |signal| unsafe { libc::kill(pid, signal) } == 0;
+            let start = Instant::now();
+            signal(libc::SIGTERM);
+            while signal(0) && start.elapsed() < Duration::from_secs(3) {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            if start.elapsed() >= Duration::from_secs(3) {
+                signal(libc::SIGKILL);
+            }
+        }
+    }
+}
+
+fn has_slurm() -> bool {
+    let is_there = |program: &str| {
+        ["/usr/bin", "/usr/sbin", "/bin", "/sbin"]
+            .iter()
+            .any(|folder| Path::new(folder).join(program).exists())
+    };
+    ["srun", "slurmctld", "slurmd", "munged"].into_iter().all(is_there)
+}
+
+#[test]
+fn a_real_cluster_is_asked() {
+    if std::env::var_os("ENVLOCK_TEST_SLURM").is_none() || !has_slurm() {
+        skipped("no Slurm was asked for (ENVLOCK_TEST_SLURM=1), or it is not installed");
+        return;
+    }
+    let slurm = Slurm::start();
+    let (_server, mut context) = locked();
+    context.set("SLURM_CONF", &slurm.config());
+    context.set("PATH", &std::env::var("PATH").unwrap());
+    let json = context.run(&["fleet", "slurm", "--json"]).expect(0).json();
+    assert_eq!(json["locks"][0]["classes"][0]["nodes"], serde_json::json!(["n1", "n2", "n3"]), "{json:#}");
+    // A busy node and a drained one are not asked.
+    let mut busy = Command::new("srun")
+        .args(["-w", "n2", "-n1", "-c2", "sleep", "300"])
+        .env("SLURM_CONF", slurm.config())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    while !slurm.command("sinfo", &["-h", "-N", "-n", "n2", "-o", "%T"]).contains("allocated") {
+        assert!(start.elapsed() < Duration::from_secs(30), "n2 does not get busy");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    slurm.command("scontrol", &["update", "nodename=n3", "state=drain", "reason=test"]);
+    let json = context.run(&["fleet", "slurm", "--json"]).expect(2).json();
+    assert_eq!(json["locks"][0]["classes"][0]["nodes"], serde_json::json!(["n1"]), "{json:#}");
+    let unanswered = serde_json::json!([
+        { "node": "n2", "why": "not asked: allocated" },
+        { "node": "n3", "why": "not asked: drained" },
+    ]);
+    assert_eq!(json["unanswered"], unanswered);
+    let missing = context.run(&["fleet", "slurm", "-w", "n1", "--program", "/nonexistent/envlock"]).expect(2);
+    assert!(missing.flat().contains("not found"), "{}", missing.shown());
+    let _ = busy.kill();
+    let _ = busy.wait();
+}

@@ -181,7 +181,7 @@ pub(super) struct AddArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct ProbeArgs {
-    /// Write the machine to a host file
+    /// Write the machine to a host file; `-` prints it
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
     /// Replace a file that envlock did not write

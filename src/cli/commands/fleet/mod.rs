@@ -163,7 +163,8 @@ fn of_slurm(args: &FleetSlurmArgs, printer: &Printer) -> Result<Found, CliError>
     let program = std::env::current_exe()?;
     let program = args.program.as_deref().unwrap_or(&program).to_string_lossy().into_owned();
     let folded = fleet::node_list(&names);
-    printer.note(&format!("asking {} nodes: {folded}", names.len()));
+    let (count, plural) = (names.len(), if names.len() == 1 { "" } else { "s" });
+    printer.note(&format!("asking {count} node{plural}: {folded}"));
     let limit = Duration::from_secs(args.timeout);
     let command = [program.as_str(), "probe", "--save", "-"];
     let mut answers = slurm::ask(&folded, names.len(), partition, &command, limit).map_err(failed)?;

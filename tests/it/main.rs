@@ -10,17 +10,21 @@ mod export;
 mod fixes;
 mod fleet;
 mod foreign;
+#[path = "../hostile/forged.rs"]
 mod forged;
 mod frameworks;
+#[path = "../hostile/full_disk.rs"]
 mod full_disk;
 mod index;
 #[cfg(unix)]
+#[path = "../hostile/killed.rs"]
 mod killed;
 mod learn;
 mod loader;
 mod native;
 #[cfg(unix)]
 mod options;
+#[path = "../hostile/outside.rs"]
 mod outside;
 mod probe;
 mod questions;

@@ -74,7 +74,12 @@ pub(super) fn parse(text: &str) -> Result<Vec<Fixed>, ForeignError> {
             if category == MAIN { "default".to_owned() } else { format!("category {}", clean(category, 40)) };
         out.push(Fixed {
             platform,
-            environment: Environment { name, python: python(&conda), packages, conda },
+            environment: Environment {
+                python: python(&conda),
+                packages,
+                conda,
+                ..Environment::new(&name, super::NEWEST)
+            },
         });
     }
     out.sort_by_key(|fixed| fixed.environment.name != "default");

@@ -29,6 +29,10 @@ pub struct Judged {
     pub unknown: Vec<String>,
     /// What makes it impossible to install on its platform, one sentence each.
     pub impossible: Vec<String>,
+    /// Why its tool refuses it on this machine, as a sentence.
+    pub excluded: Option<String>,
+    /// Whether the compute capabilities of the target's envelope are those of the code.
+    pub code_is_known: bool,
     /// Frameworks that it has without CUDA.
     pub without_cuda: Vec<WithoutCuda>,
     /// Its conda packages.
@@ -51,6 +55,11 @@ pub enum NoCuda {
     CpuBuild,
     /// It is a build for another vendor's GPUs, this variant: `rocm6.4`.
     OtherVendor(String),
+    /// Its part for CUDA is a package of its own, which the lock does not have: this requirement brings it.
+    NoPlugin {
+        /// `jax[cuda12]`.
+        ask: String,
+    },
     /// It can use CUDA of this version, but the lock has no CUDA packages: this requirement brings them.
     NoPackages {
         /// Major and minor, `12.5`.
@@ -85,6 +94,8 @@ pub fn judge(environment: &Environment, platform: Platform, registry: &Registry)
             packages: environment.packages.iter().map(|package| package.chosen(python, platform)).collect(),
             conda: Vec::new(),
         },
+        excluded: environment.excluded.clone(),
+        code_is_known: true,
         unknown: Vec::new(),
         impossible: Vec::new(),
         without_cuda: Vec::new(),
@@ -94,6 +105,7 @@ pub fn judge(environment: &Environment, platform: Platform, registry: &Registry)
     judged.installable(environment, platform);
     envelopes.extend(judged.torch(environment, registry, platform));
     envelopes.extend(judged.other_frameworks(registry, platform));
+    judged.without_row(registry, platform);
     envelopes.extend(judged.conda_frameworks(registry, platform));
     for package in &mut judged.target.packages {
         let variant = package.variant.as_deref();
@@ -105,6 +117,7 @@ pub fn judge(environment: &Environment, platform: Platform, registry: &Registry)
     let glibc = judged.target.packages.iter().filter_map(|package| glibc_need(package, platform)).max();
     judged.target.envelope = Envelope { glibc: glibc.max(envelope.glibc.clone()), ..envelope };
     judged.machine_specs(registry, platform);
+    judged.is_as_built(environment);
     judged
 }
 
@@ -117,13 +130,20 @@ fn glibc_need(package: &ChosenPackage, platform: Platform) -> Option<DottedVersi
 /// The variant of torch or a package beside it: the local part of its version, or the sub-index of the pytorch index that
 /// it comes from. A version without either is PyPI's build.
 fn variant(package: &Package, registry: &Registry, platform: Platform) -> Option<String> {
+    let is_variant =
+        |name: &str| name == CPU || is_cuda(name) || name.starts_with("rocm") || name.starts_with("xpu");
     let local = package.version.local().iter().map(ToString::to_string).collect::<Vec<_>>().join(".");
     if !local.is_empty() {
-        return Some(local);
+        // A file elsewhere may be of another build, whatever it is called.
+        let is_published = match &package.source {
+            Source::Index(_) => true,
+            Source::Url(address) => address.contains("/whl/"),
+            Source::Git { .. } | Source::Path(_) => false,
+        };
+        return (is_variant(&local) && (is_published || local == CPU)).then_some(local);
     }
     let Source::Index(address) = &package.source else { return None };
     let last = address.rsplit('/').next().unwrap_or_default();
-    let is_variant = |name: &str| name == CPU || is_cuda(name) || name.starts_with("rocm") || name == "xpu";
     if is_variant(last) {
         return Some(last.to_owned());
     }
@@ -166,6 +186,9 @@ impl Judged {
         registry: &Registry,
         platform: Platform,
     ) -> Option<Envelope> {
+        if environment.unversioned.iter().any(|name| name == "torch") {
+            self.unknown.push("torch is locked without a version".to_owned());
+        }
         let torch = environment.packages.iter().find(|package| package.name == "torch")?;
         let version = public(&torch.version);
         let Some(variant) = variant(torch, registry, platform) else {
@@ -196,10 +219,24 @@ impl Judged {
         let Some(build) = registry.build(&version, &variant, platform) else {
             // A CPU build needs nothing that the registry would have to know.
             if variant != CPU {
-                self.unknown.push(unknown_torch(registry, &version, platform));
+                self.unknown.push(unknown_build(registry, &version, &variant, platform));
             }
             return None;
         };
+        if build.cuda.is_some() && build.targets.is_none() {
+            self.code_is_known = false;
+            self.unknown.push(format!(
+                "which GPUs the code of torch {version}+{variant} is for is not in envlock's data"
+            ));
+        }
+        if let Some(pythons) = build.pythons.as_ref().filter(|_| !environment.is_open)
+            && torch.wheels.is_empty()
+            && torch.source.index().is_some()
+            && !pythons.contains(&environment.python.minor)
+        {
+            let python = environment.python;
+            self.impossible.push(format!("torch {version}+{variant} has no wheel for Python {python}"));
+        }
         let native =
             build.cuda.as_ref().and_then(|cuda| required_driver(registry, cuda, platform.os, Policy::Native));
         self.target.stack = Some(Stack {
@@ -222,8 +259,8 @@ impl Judged {
 
     /// TensorFlow, JAX and others from PyPI.
     fn other_frameworks(&mut self, registry: &Registry, platform: Platform) -> Vec<Envelope> {
-        let brings_cuda =
-            self.target.packages.iter().any(|package| package.name.starts_with("nvidia-cuda-runtime"));
+        let has = |start: &str| self.target.packages.iter().any(|package| package.name.starts_with(start));
+        let (brings_cuda, brings_cublas) = (has("nvidia-cuda-runtime"), has("nvidia-cublas"));
         let mut envelopes = Vec::new();
         let packages = self.target.packages.clone();
         for package in &packages {
@@ -243,7 +280,9 @@ impl Judged {
             let from_system = row.cuda_from == CudaFrom::System;
             let by_conda =
                 self.conda.iter().any(|record| record.name == "cudatoolkit" || record.name == "cuda-version");
-            if from_system && !by_conda {
+            // JAX's plugin is also installed for a CUDA of the machine.
+            let is_local = row.cuda_from == CudaFrom::Packages && !brings_cublas;
+            if (from_system || is_local) && !by_conda {
                 let (cuda, cudnn) = (&row.cuda, row.cudnn.as_ref());
                 let cudnn = cudnn.map(|cudnn| format!(" and cuDNN {cudnn}")).unwrap_or_default();
                 self.unknown.push(format!(
@@ -261,6 +300,77 @@ impl Judged {
             envelopes.push(envelope_of_framework(registry, row));
         }
         envelopes
+    }
+
+    /// TensorFlow and JAX that no row is about: builds for the CPU, or releases that are not known.
+    fn without_row(&mut self, registry: &Registry, platform: Platform) {
+        let packages = self.target.packages.clone();
+        let of = |name: &str| packages.iter().find(|package| package.name == name);
+        if let Some(cpu) = of("tensorflow-cpu").or_else(|| of("tensorflow-intel")) {
+            self.no_cuda(format!("{} {}", cpu.name, cpu.version), NoCuda::CpuBuild);
+        }
+        if let Some(package) = of("tensorflow")
+            && registry.framework("tensorflow", &public(&package.version), platform).is_none()
+        {
+            self.unknown
+                .push(format!("tensorflow {} for {platform} is not in envlock's data", package.version));
+        }
+        let is_plugin = |package: &&ChosenPackage| package.name.starts_with("jax-cuda");
+        if let Some(jax) = of("jaxlib")
+            && packages.iter().find(is_plugin).is_none()
+        {
+            match jax.version.is_local() {
+                true => self.unknown.push(format!("jaxlib {} is not in envlock's data", jax.version)),
+                false => {
+                    let ask = "jax[cuda12]".to_owned();
+                    self.no_cuda(format!("jaxlib {}", jax.version), NoCuda::NoPlugin { ask });
+                }
+            }
+        }
+        let known = |name: &str| self.target.frameworks.iter().any(|framework| framework.package == name);
+        let unknown = packages
+            .iter()
+            .find(|package| is_plugin(package) && package.name.contains("plugin") && !known(&package.name));
+        if let Some(plugin) = unknown {
+            self.unknown
+                .push(format!("{} {} for {platform} is not in envlock's data", plugin.name, plugin.version));
+        }
+        // Without a framework, other packages may use CUDA; which driver and GPUs they need is not known.
+        let has_framework = self.target.stack.is_some()
+            || !self.target.frameworks.is_empty()
+            || !self.without_cuda.is_empty()
+            || !self.unknown.is_empty();
+        let uses_cuda = packages.iter().find(|package| {
+            package
+                .name
+                .split('-')
+                .any(|part| ["cu11", "cu12", "cu13", "cuda11x", "cuda12x", "cuda13x"].contains(&part))
+        });
+        if let Some(package) = uses_cuda.filter(|_| !has_framework) {
+            self.unknown.push(format!(
+                "what {} {} needs of a GPU is not in envlock's data",
+                package.name, package.version
+            ));
+        }
+    }
+
+    /// Whether the CUDA libraries that are locked beside torch are those that it was built with, as far as their major
+    /// version says. An override can replace them.
+    fn is_as_built(&mut self, environment: &Environment) {
+        let Some(stack) = &self.target.stack else { return };
+        let Some(cudnn) = stack.cudnn.as_ref().filter(|_| stack.cuda.is_some()) else { return };
+        let locked = environment.packages.iter().find(|package| package.name.starts_with("nvidia-cudnn-cu"));
+        if let Some(other) = locked.filter(|package| {
+            package.version.release().first().is_some_and(|major| *major != u64::from(cudnn.major()))
+        }) {
+            self.impossible.push(format!(
+                "{} {} is locked, torch {} was built with cuDNN {}",
+                other.name,
+                other.version,
+                stack.version,
+                cudnn.major()
+            ));
+        }
     }
 
     /// Frameworks that are conda packages. Which GPUs their code is for is not in the registry.
@@ -371,6 +481,19 @@ fn framework(
         driver_mode: None,
         native_driver: required_driver(registry, cuda, platform.os, Policy::Native)
             .map(|driver| driver.value),
+    }
+}
+
+/// That a build of torch is not in the registry, and which builds of the release are.
+fn unknown_build(registry: &Registry, version: &Version, variant: &str, platform: Platform) -> String {
+    let of_release = registry.builds().iter().filter(|b| b.platform == platform && b.version == *version);
+    let known: Vec<&str> = of_release.map(|build| build.variant.as_str()).collect();
+    match known.is_empty() {
+        true => unknown_torch(registry, version, platform),
+        false => format!(
+            "torch {version}+{variant} for {platform} is not in envlock's data, which has {} of it",
+            known.join(", ")
+        ),
     }
 }
 

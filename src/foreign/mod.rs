@@ -86,6 +86,9 @@ pub enum ForeignError {
     /// A requirement without an exact version, so that the file locks nothing.
     #[error("line {0}: `{1}` has no exact version, so the file is no lock")]
     NotExact(usize, String),
+    /// A requirements file that includes another one: the line.
+    #[error("line {0}: `{1}` includes another file: compile both into one")]
+    Includes(usize, String),
     /// It locks more than envlock reads.
     #[error("it has more than {0} packages")]
     TooLarge(usize),
@@ -128,6 +131,12 @@ pub struct Environment {
     pub packages: Vec<Package>,
     /// The conda packages, by name.
     pub conda: Vec<CondaRecord>,
+    /// Why its tool refuses it for this Python on this platform, as a sentence.
+    pub excluded: Option<String>,
+    /// Packages that are locked without a version.
+    pub unversioned: Vec<String>,
+    /// Whether the lock leaves the Python open: it names no files and none was asked for.
+    pub is_open: bool,
 }
 
 /// A Python package of a lock.
@@ -148,6 +157,19 @@ pub struct Package {
 }
 
 impl Environment {
+    /// An environment without packages.
+    pub(super) fn new(name: &str, python: Python) -> Environment {
+        Environment {
+            name: name.to_owned(),
+            python,
+            packages: Vec::new(),
+            conda: Vec::new(),
+            excluded: None,
+            unversioned: Vec::new(),
+            is_open: false,
+        }
+    }
+
     /// Whether it has a Python, or packages for one.
     pub fn has_python(&self) -> bool {
         !self.packages.is_empty()
@@ -182,13 +204,11 @@ impl ForeignLock {
                 .map(|fixed| fixed.environment.clone())
                 .collect(),
             Contents::Uv(graph) => graph.environments(platform, python),
-            Contents::Pylock(lock) => {
-                let of = |python| lock.allows(python).then(|| lock.environment(platform, python));
-                vec![lock.environment(platform, python_for(python, platform, of))]
-            }
+            Contents::Pylock(lock) => lock.environments(platform, python),
             Contents::Requirements(pinned) => {
                 let of = |python| requirements::environment(pinned, platform, python);
-                vec![of(python_for(python, platform, |python| Some(of(python))))]
+                let environment = of(python_for(python, platform, |python| Some(of(python))));
+                vec![Environment { is_open: python.is_none(), ..environment }]
             }
         }
     }
@@ -209,6 +229,30 @@ impl ForeignLock {
             environment.packages.iter().filter(|package| has(&package.name, &package.version)).count()
         };
         all.into_iter().rev().max_by_key(installed)
+    }
+
+    /// Whether the lock has the hashes that `--require-hashes` asks for.
+    pub fn has_hashes(&self) -> bool {
+        match &self.contents {
+            Contents::Requirements(pinned) => requirements::has_hashes(pinned),
+            _ => true,
+        }
+    }
+
+    /// Whether any environment of the lock has a package of this name.
+    pub fn mentions(&self, name: &str) -> bool {
+        match &self.contents {
+            Contents::Uv(graph) => graph.mentions(name),
+            Contents::Pylock(lock) => lock.mentions(name),
+            Contents::Fixed(all) => {
+                let of = |environment: &Environment| {
+                    environment.packages.iter().any(|package| package.name == name)
+                        || environment.conda.iter().any(|record| record.name == name)
+                };
+                all.iter().any(|fixed| of(&fixed.environment))
+            }
+            Contents::Requirements(pinned) => requirements::mentions(pinned, name),
+        }
     }
 
     /// The platforms of a lock that fixes them.

@@ -143,7 +143,8 @@ fn environment_of(
     }
     packages.sort_by(|a, b| a.name.cmp(&b.name));
     conda.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(Environment { name: String::new(), python: python(&conda), packages, conda })
+    let python = python(&conda);
+    Ok(Environment { packages, conda, ..Environment::new("", python) })
 }
 
 /// The Python that conda installs; PyPI packages do not come without it.

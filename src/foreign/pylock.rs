@@ -7,18 +7,29 @@ use serde::Deserialize;
 use super::document::{
     file_name, git, holds, index, index_of_file, invalid, marker, name, url, version, wheel,
 };
-use super::{Environment, ForeignError, MAX_PACKAGES, Package};
+use super::{Environment, ForeignError, MAX_PACKAGES, Package, python_for};
 use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
 use crate::model::project::specifiers_allow;
 use crate::model::source::Source;
 use crate::model::wheel::Python;
 
+/// Maximum number of extras and groups that become environments.
+const MAX_CHOICES: usize = 128;
+
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct RawLock {
     lock_version: String,
     requires_python: Option<String>,
+    #[serde(default)]
+    environments: Vec<String>,
+    #[serde(default)]
+    extras: Vec<String>,
+    #[serde(default)]
+    dependency_groups: Vec<String>,
+    #[serde(default)]
+    default_groups: Vec<String>,
     #[serde(default)]
     packages: Vec<RawPackage>,
 }
@@ -61,7 +72,21 @@ struct RawWheel {
 #[derive(Debug, Clone)]
 pub(super) struct Pylock {
     requires_python: Option<VersionSpecifiers>,
-    packages: Vec<(Package, MarkerTree, Option<VersionSpecifiers>)>,
+    supported: Vec<MarkerTree>,
+    extras: Vec<String>,
+    groups: Vec<String>,
+    default_groups: Vec<String>,
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    name: String,
+    /// `None` without a version.
+    package: Option<Package>,
+    /// As written; conditions on extras and groups are not of PEP 508.
+    condition: String,
+    requires_python: Option<VersionSpecifiers>,
 }
 
 pub(super) fn parse(text: &str) -> Result<Pylock, ForeignError> {
@@ -74,28 +99,26 @@ pub(super) fn parse(text: &str) -> Result<Pylock, ForeignError> {
     if raw.packages.len() > MAX_PACKAGES {
         return Err(ForeignError::TooLarge(MAX_PACKAGES));
     }
-    let mut packages = Vec::new();
-    for raw in &raw.packages {
-        packages.extend(package(raw)?);
-    }
-    Ok(Pylock { requires_python: specifiers("requires-python", raw.requires_python.as_deref())?, packages })
+    let supported = raw.environments.iter().map(|text| marker("environments", Some(text)));
+    Ok(Pylock {
+        requires_python: specifiers("requires-python", raw.requires_python.as_deref())?,
+        supported: supported.collect::<Result<_, _>>()?,
+        entries: raw.packages.iter().map(entry).collect::<Result<_, _>>()?,
+        extras: raw.extras,
+        groups: raw.dependency_groups,
+        default_groups: raw.default_groups,
+    })
 }
 
 fn specifiers(key: &str, text: Option<&str>) -> Result<Option<VersionSpecifiers>, ForeignError> {
     text.map(|text| text.parse().map_err(|_| invalid(key, text))).transpose()
 }
 
-/// `None` for a package of an extra or a group, which no plain installation has, and for a folder without a version.
-fn package(
-    raw: &RawPackage,
-) -> Result<Option<(Package, MarkerTree, Option<VersionSpecifiers>)>, ForeignError> {
+fn entry(raw: &RawPackage) -> Result<Entry, ForeignError> {
     let package = name(&raw.name)?;
-    let is_chosen = |text: &String| text.contains("extras") || text.contains("dependency_groups");
-    let Some(text) = &raw.version else { return Ok(None) };
-    if raw.marker.as_ref().is_some_and(is_chosen) {
-        return Ok(None);
-    }
-    let condition = marker(&package, raw.marker.as_deref())?;
+    let condition = raw.marker.clone().unwrap_or_default();
+    // Checked once, so that it can be evaluated for every choice.
+    marker(&package, Some(&with_choices(&condition, &[], &[])))?;
     let of_files = |raw: &RawWheel| {
         let named = raw.name.clone().or_else(|| raw.url.as_deref().or(raw.path.as_deref()).map(file_name))?;
         wheel(named, raw.hashes.get("sha256").map(String::as_str), raw.size)
@@ -112,32 +135,95 @@ fn package(
             (None, None) => Source::Index(String::new()),
         },
     };
-    let found = Package {
-        version: version(&package, text)?,
-        has_source: raw.sdist.is_some() || source.is_direct(),
+    let version = raw.version.as_deref().map(|text| version(&package, text)).transpose()?;
+    let found = version.map(|version| Package {
+        version,
+        has_source: raw.sdist.is_some() || (source.is_direct() && raw.wheels.is_empty()),
         wheels: raw.wheels.iter().filter_map(of_files).collect(),
         requires: Vec::new(),
         source,
-        name: package,
-    };
-    Ok(Some((found, condition, specifiers("requires-python", raw.requires_python.as_deref())?)))
+        name: package.clone(),
+    });
+    let requires_python = specifiers("requires-python", raw.requires_python.as_deref())?;
+    Ok(Entry { name: package, package: found, condition, requires_python })
+}
+
+/// A marker with its conditions on extras and groups (`'gpu' in extras`) replaced by what they are for a choice.
+fn with_choices(marker: &str, extras: &[String], groups: &[String]) -> String {
+    let mut out = marker.to_owned();
+    for (set, chosen) in [("extras", extras), ("dependency_groups", groups)] {
+        for (operator, wanted) in [(format!(" not in {set}"), false), (format!(" in {set}"), true)] {
+            while let Some(at) = out.find(&operator) {
+                let head = out[..at].trim_end();
+                let Some(quote) = head.chars().last().filter(|c| matches!(c, '"' | '\'')) else { break };
+                let Some(start) = head[..head.len() - 1].rfind(quote) else { break };
+                let name = head[start + 1..head.len() - 1].to_owned();
+                let holds = chosen.contains(&name) == wanted;
+                let value = if holds { "python_version >= '0'" } else { "python_version < '0'" };
+                out.replace_range(start..at + operator.len(), value);
+            }
+        }
+    }
+    out
 }
 
 impl Pylock {
-    pub fn allows(&self, python: Python) -> bool {
-        self.requires_python.as_ref().is_none_or(|allowed| specifiers_allow(allowed, python))
+    pub fn mentions(&self, name: &str) -> bool {
+        self.entries.iter().any(|entry| entry.name == name)
     }
 
-    pub fn environment(&self, platform: Platform, python: Python) -> Environment {
-        let machine = marker_environment(python, platform);
-        let here = |(_, condition, allowed): &&(Package, MarkerTree, Option<VersionSpecifiers>)| {
-            holds(condition, &machine, &[])
-                && allowed.as_ref().is_none_or(|allowed| specifiers_allow(allowed, python))
+    /// What is installed without options, then with each extra, then of each group that is no default.
+    pub fn environments(&self, platform: Platform, python: Option<Python>) -> Vec<Environment> {
+        let mut choices = vec![("default".to_owned(), Vec::new(), self.default_groups.clone())];
+        for extra in &self.extras {
+            choices.push((format!("extra {extra}"), vec![extra.clone()], self.default_groups.clone()));
+        }
+        for group in self.groups.iter().filter(|group| !self.default_groups.contains(group)) {
+            let groups = self.default_groups.iter().chain([group]).cloned().collect();
+            choices.push((format!("group {group}"), Vec::new(), groups));
+        }
+        let of = |(name, extras, groups): &(String, Vec<String>, Vec<String>)| {
+            let at = |python| self.environment(platform, python, extras, groups);
+            let allowed = |python: Python| {
+                let fits = |allowed: &VersionSpecifiers| specifiers_allow(allowed, python);
+                self.requires_python.as_ref().is_none_or(fits).then(|| at(python))
+            };
+            let name = crate::model::text::clean(name, 80);
+            Environment { name, ..at(python_for(python, platform, allowed)) }
         };
-        let mut packages: Vec<Package> =
-            self.packages.iter().filter(here).map(|(package, ..)| package.clone()).collect();
-        packages.sort_by(|a, b| a.name.cmp(&b.name));
-        Environment { name: "default".to_owned(), python, packages, conda: Vec::new() }
+        choices.iter().take(MAX_CHOICES).map(of).collect()
+    }
+
+    fn environment(
+        &self,
+        platform: Platform,
+        python: Python,
+        extras: &[String],
+        groups: &[String],
+    ) -> Environment {
+        let machine = marker_environment(python, platform);
+        let here = |entry: &&Entry| {
+            let condition = with_choices(&entry.condition, extras, groups);
+            marker(&entry.name, Some(&condition)).is_ok_and(|condition| holds(&condition, &machine, &[]))
+                && entry.requires_python.as_ref().is_none_or(|allowed| specifiers_allow(allowed, python))
+        };
+        let mut out = Environment::new("default", python);
+        for entry in self.entries.iter().filter(here) {
+            match &entry.package {
+                Some(package) => out.packages.push(package.clone()),
+                None => out.unversioned.push(entry.name.clone()),
+            }
+        }
+        out.packages.sort_by(|a, b| a.name.cmp(&b.name));
+        let refused = self.requires_python.as_ref().filter(|allowed| !specifiers_allow(allowed, python));
+        let is_supported =
+            self.supported.is_empty() || self.supported.iter().any(|one| holds(one, &machine, &[]));
+        out.excluded = match refused {
+            Some(allowed) => Some(format!("the lock requires Python {allowed}, not {python}")),
+            None => (!is_supported)
+                .then(|| format!("the lock does not support Python {python} on {platform} (`environments`)")),
+        };
+        out
     }
 }
 
@@ -151,9 +237,13 @@ mod tests {
 lock-version = "1.0"
 created-by = "x"
 requires-python = ">=3.12"
+extras = ["test"]
+dependency-groups = ["default", "late"]
+default-groups = ["default"]
 [[packages]]
 name = "Torch"
 version = "2.9.1+cu128"
+marker = "sys_platform == 'linux' and 'default' in dependency_groups"
 index = "https://wheels.example/whl/cu128"
 wheels = [{ url = "https://wheels.example/whl/cu128/torch-2.9.1%2Bcu128-cp312-cp312-manylinux_2_28_x86_64.whl", hashes = { sha256 = "00" } }]
 [[packages]]
@@ -169,9 +259,16 @@ name = "own"
 directory = { path = "." }
 "#;
         let lock = parse(text).unwrap();
-        let environment = lock.environment(Platform::LINUX_X86_64, Python::new(12));
+        let environments = lock.environments(Platform::LINUX_X86_64, Some(Python::new(12)));
+        let environment = &environments[0];
         let names: Vec<&str> = environment.packages.iter().map(|p| p.name.as_str()).collect();
-        assert_eq!(names, ["torch"]);
+        assert_eq!(
+            (names, environment.unversioned.as_slice()),
+            (vec!["torch"], ["own".to_owned()].as_slice())
+        );
+        let chosen: Vec<String> =
+            environments.iter().map(|one| format!("{} {}", one.name, one.packages.len())).collect();
+        assert_eq!(chosen, ["default 1", "extra test 2", "group late 1"]);
         assert_eq!(environment.packages[0].source, Source::Index("whl/cu128".to_owned()));
         assert_eq!(environment.packages[0].wheels.len(), 1);
         assert!(parse("lock-version = \"2.0\"\n").is_err() && parse("lock-version = 1\n").is_err());

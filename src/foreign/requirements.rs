@@ -13,7 +13,11 @@ use crate::model::wheel::Python;
 
 /// A pinned package and the condition under which it is installed.
 #[derive(Debug, Clone)]
-pub(super) struct Pinned(Package, MarkerTree);
+pub(super) struct Pinned {
+    package: Package,
+    condition: MarkerTree,
+    is_hashed: bool,
+}
 
 pub(super) fn parse(text: &str) -> Result<Vec<Pinned>, ForeignError> {
     let mut out: Vec<Pinned> = Vec::new();
@@ -28,6 +32,10 @@ pub(super) fn parse(text: &str) -> Result<Vec<Pinned>, ForeignError> {
             }
             continue;
         }
+        // Another file would have to be read for a whole answer; a project itself and constraints lock nothing.
+        if ["-r ", "-r=", "--requirement"].iter().any(|option| line.starts_with(option)) {
+            return Err(ForeignError::Includes(number, clean(&line, 80)));
+        }
         if line.starts_with('-') {
             continue;
         }
@@ -37,34 +45,43 @@ pub(super) fn parse(text: &str) -> Result<Vec<Pinned>, ForeignError> {
         let not_exact = || ForeignError::NotExact(number, clean(requirement, 80));
         let (version, source) = match &parsed.version_or_url {
             Some(VersionOrUrl::VersionSpecifier(specifiers)) => match &specifiers[..] {
-                [one] if *one.operator() == pep440_rs::Operator::Equal => (one.version().clone(), None),
-                _ => return Err(not_exact()),
+                several => {
+                    let exact = [pep440_rs::Operator::Equal, pep440_rs::Operator::ExactEqual];
+                    match several.iter().find(|one| exact.contains(one.operator())) {
+                        Some(one) => (one.version().clone(), None),
+                        None => return Err(not_exact()),
+                    }
+                }
             },
             // The version of a direct reference is in its file's name.
             Some(VersionOrUrl::Url(link)) => {
                 let file = super::document::file_name(&link.to_string());
                 let wheel: Result<crate::model::wheel::WheelName, _> = file.parse();
                 let Ok(wheel) = wheel else { continue };
-                (wheel.version, Some(url(&link.to_string())))
+                (
+                    wheel.version.clone(),
+                    Some((url(&link.to_string()), super::document::wheel(file, None, None))),
+                )
             }
             None => return Err(not_exact()),
         };
         if out.len() == MAX_PACKAGES {
             return Err(ForeignError::TooLarge(MAX_PACKAGES));
         }
+        let (source, file) = source.unwrap_or((Source::Index(String::new()), None));
         let package = Package {
             name: parsed.name.to_string(),
             version,
-            source: source.unwrap_or_else(|| Source::Index(String::new())),
-            wheels: Vec::new(),
-            has_source: true,
+            source,
+            has_source: file.is_none(),
+            wheels: file.into_iter().collect(),
             requires: Vec::new(),
         };
-        out.push(Pinned(package, parsed.marker));
+        out.push(Pinned { package, condition: parsed.marker, is_hashed: line.contains("--hash=") });
     }
     if let Some(address) = &address {
-        for Pinned(package, _) in out.iter_mut().filter(|Pinned(package, _)| !package.source.is_direct()) {
-            package.source = index(address);
+        for pinned in out.iter_mut().filter(|pinned| !pinned.package.source.is_direct()) {
+            pinned.package.source = index(address);
         }
     }
     Ok(out)
@@ -98,13 +115,19 @@ fn logical_lines(text: &str) -> Vec<(usize, String)> {
 
 pub(super) fn environment(pinned: &[Pinned], platform: Platform, python: Python) -> Environment {
     let machine = marker_environment(python, platform);
-    let mut packages: Vec<Package> = pinned
-        .iter()
-        .filter(|Pinned(_, condition)| holds(condition, &machine, &[]))
-        .map(|Pinned(package, _)| package.clone())
-        .collect();
-    packages.sort_by(|a, b| a.name.cmp(&b.name));
-    Environment { name: "default".to_owned(), python, packages, conda: Vec::new() }
+    let here = pinned.iter().filter(|pinned| holds(&pinned.condition, &machine, &[]));
+    let mut out = Environment::new("default", python);
+    out.packages.extend(here.map(|pinned| pinned.package.clone()));
+    out.packages.sort_by(|a, b| a.name.cmp(&b.name));
+    out
+}
+
+pub(super) fn has_hashes(pinned: &[Pinned]) -> bool {
+    pinned.iter().all(|pinned| pinned.is_hashed)
+}
+
+pub(super) fn mentions(pinned: &[Pinned], name: &str) -> bool {
+    pinned.iter().any(|pinned| pinned.package.name == name)
 }
 
 #[cfg(test)]

@@ -13,7 +13,8 @@ use crate::model::text::clean;
 /// Whether a machine can install the lock's environment, and run its frameworks.
 pub fn foreign_host(judged: &Judged, host: &Host, require_gpu: bool) -> Area {
     let mut area = check_host(judged, host, require_gpu);
-    let no_file = judged.impossible.iter().map(|text| WrongPlatform::NoFile(text.clone()));
+    let refused = judged.excluded.iter().chain(&judged.impossible);
+    let no_file = refused.map(|text| WrongPlatform::NoFile(text.clone()));
     let asks_for_driver =
         |record: &&CondaRecord| record.requires.iter().any(|spec| spec.starts_with("__cuda"));
     let no_driver = (host.has_no_gpu() && host.driver.is_none())
@@ -31,12 +32,13 @@ fn check_host(judged: &Judged, host: &Host, require_gpu: bool) -> Area {
     let native = target.stack.iter().filter_map(|stack| stack.native_driver.as_ref()).chain(toolkits).max();
     let uses_cuda =
         target.stack.as_ref().is_some_and(|stack| stack.cuda.is_some()) || !target.frameworks.is_empty();
+    // conda packages can ask for a driver without a framework.
+    let asks_for_driver = target.envelope.driver.is_some();
     // The code of a conda package is in no registry; what it asks of the driver is in its lock.
-    let code = match target.envelope.coverage.is_empty() && target.stack.is_none() {
-        true => GpuCode::Unknown,
-        false => GpuCode::Known,
-    };
-    let mut area = host::check(&target.envelope, uses_cuda, native, code, host, require_gpu);
+    let is_unread = target.envelope.coverage.is_empty() && target.stack.is_none();
+    let code = if is_unread || !judged.code_is_known { GpuCode::Unknown } else { GpuCode::Known };
+    let mut area =
+        host::check(&target.envelope, uses_cuda || asks_for_driver, native, code, host, require_gpu);
     let found = &mut area.findings;
     let gpu = host.gpus.iter().flatten().next();
     if let Some(gpu) = gpu {
@@ -45,7 +47,7 @@ fn check_host(judged: &Judged, host: &Host, require_gpu: bool) -> Area {
         found.extend(told.map(|why| findings::gpu_not_covered(&gpu.label(), why)));
     }
     // Without a GPU it does not matter which ones the code is for.
-    if !host.has_no_gpu() && (uses_cuda || gpu.is_some()) {
+    if !host.has_no_gpu() && (uses_cuda || gpu.is_some() || host.gpus.is_none()) {
         let unknown = judged.unknown.iter().map(|text| NotJudged::Locked(text.clone()));
         found.extend(unknown.map(|text| findings::not_judged(text, false)));
     }
@@ -56,6 +58,10 @@ fn check_host(judged: &Judged, host: &Host, require_gpu: bool) -> Area {
 /// The fix of a finding about the machine, in words that do not assume a lock of envlock.
 fn with_fix(finding: Finding, judged: &Judged) -> Finding {
     let uses_cuda = judged.target.stack.as_ref().is_some_and(|stack| stack.cuda.is_some());
+    let plan = match &judged.target.stack {
+        Some(_) => "; `envlock plan` lists those of torch that run on a machine",
+        None => "",
+    };
     let what =
         if uses_cuda || !judged.target.frameworks.is_empty() { "another build" } else { "a build for CUDA" };
     match finding.code {
@@ -64,9 +70,7 @@ fn with_fix(finding: Finding, judged: &Judged) -> Finding {
                 Code::DriverTooOld => "update the NVIDIA driver, or ",
                 _ => "",
             };
-            let text = format!(
-                "{driver}lock {what} of it; `envlock plan` lists those of torch that run on a machine"
-            );
+            let text = format!("{driver}lock {what} of it{plan}");
             Finding { fix: Some(Fix::advice(text)), ..finding }
         }
         _ => finding,
@@ -79,6 +83,8 @@ pub fn against_foreign(
     host: &Host,
     installed: &Installed,
     traces: &Traces,
+    // Whether the lock has a package in another of its environments.
+    elsewhere: &dyn Fn(&str) -> bool,
     require_gpu: bool,
 ) -> Vec<Area> {
     let target = &judged.target;
@@ -87,18 +93,23 @@ pub fn against_foreign(
         let by_conda = |installer: Option<&str>| installer.is_some_and(|installer| installer == "conda");
         installed.distributions.iter().any(|own| own.name == name && by_conda(own.installer.as_deref()))
     };
-    // conda's own packages are in conda's part of the lock.
-    found.findings.retain(|finding| {
-        finding.code != Code::ExtraPackage || !finding.r#where.as_deref().is_some_and(is_of_conda)
-    });
+    // conda's own packages are in conda's part of the lock; what another extra or group has is locked too.
+    let is_no_extra = |name: &str| is_of_conda(name) || elsewhere(name);
+    let retained = |finding: &Finding| {
+        finding.code != Code::ExtraPackage || !finding.r#where.as_deref().is_some_and(is_no_extra)
+    };
+    found.findings.retain(retained);
     if judged.conda.iter().any(|record| !record.version.is_empty()) {
         let (as_locked, all) = conda_packages(judged, installed, traces, &mut found.findings);
         if let Some((python, total)) = &mut found.as_locked {
             (*python, *total) = (*python + as_locked, *total + all);
             found.summary = format!("{python} of {total} as locked");
         }
+        found.findings.retain(retained);
     }
     let locked = |name: &str| target.package(name).is_some();
+    let refused = judged.excluded.iter().map(|text| WrongPlatform::NoFile(text.clone()));
+    found.findings.extend(refused.map(findings::wrong_platform));
     vec![check_host(judged, host, require_gpu), found, files::check(installed, &locked)]
 }
 

@@ -133,7 +133,7 @@ fn other_formats_say_the_same() {
     let context = TestContext::new();
     context.write(
         "pylock.toml",
-        "lock-version = \"1.0\"\ncreated-by = \"x\"\n[[packages]]\nname = \"torch\"\nversion = \"2.9.1\"\nwheels = [{ url = \"https://files.example/torch-2.9.1-cp312-cp312-manylinux_2_28_x86_64.whl\", hashes = { sha256 = \"aa\" } }]\n",
+        "lock-version = \"1.0\"\ncreated-by = \"x\"\n[[packages]]\nname = \"torch\"\nversion = \"2.9.1\"\nwheels = [{ url = \"https://files.example/packages/2b/57/18b5a914f6d7994dd349252873169e946dc824328e9a37fd15ed836deedc/torch-2.9.1-cp312-cp312-manylinux_2_28_x86_64.whl\", hashes = { sha256 = \"aa\" } }]\n",
     );
     context.write("requirements.txt", "torch==2.9.1 \\\n    --hash=sha256:aa\n");
     context.write(

@@ -72,11 +72,10 @@ pub fn missing_file(missing: MissingFiles<'_>) -> Finding {
 }
 
 /// The size or hash of files differs from RECORD. `as_published`: they have not changed since RECORD was written, so the
-/// wheel was published like this.
+/// wheel was published like this, or the installer's cache was changed before.
 pub fn altered_file(group: FileGroup, name: &str, as_published: bool, installed: &Installed) -> Finding {
     if as_published {
-        let text =
-            format!("{}; unchanged since the installation: the RECORD of the wheel is wrong", group.text);
+        let text = format!("{}; unchanged since the installation: it was installed so", group.text);
         return finding(Code::AlteredFile, Severity::Info, text).at(group.first);
     }
     finding(Code::AlteredFile, Severity::Error, group.text)

@@ -26,7 +26,8 @@ pub fn wrong_platform(wrong: WrongPlatform) -> Finding {
         WrongPlatform::Locked(locked, here) => format!("the lock is for {locked}, this machine is {here}"),
         WrongPlatform::NoFile(text) => text,
         WrongPlatform::NoDriver(package) => format!(
-            "{package} requires `__cuda`, and this machine has no NVIDIA driver: conda and pixi refuse to install it"
+            "{} requires `__cuda`, and this machine has no NVIDIA driver: conda and pixi refuse to install it",
+            if package == "__platform" { "its platform" } else { &package }
         ),
     };
     finding(Code::WrongPlatform, Severity::Error, text)
@@ -136,6 +137,9 @@ pub fn gpu_not_covered(gpu: &str, why: NotCovered<'_>) -> Finding {
         NotCovered::WithoutCuda(WithoutCuda { framework, why }) => match why {
             NoCuda::CpuBuild => format!("{framework} is a CPU build: it runs, but does not use {gpu}"),
             NoCuda::OtherVendor(_) => format!("{framework} is not built for NVIDIA GPUs such as {gpu}"),
+            NoCuda::NoPlugin { ask } => format!(
+                "{framework} is locked without its CUDA packages (`{ask}` brings them): it runs, but does not use {gpu}"
+            ),
             NoCuda::NoPackages { cuda, ask } => format!(
                 "{framework} is locked without CUDA packages (`{ask}` brings them): it uses {gpu} only if CUDA {cuda} is installed on the machine"
             ),

@@ -106,7 +106,7 @@ pub(super) fn run(
 
 fn of_own(own: &Lockfile, args: &PlanArgs, host: &Host) -> Result<Vec<Answer>, CliError> {
     let targets = lock::targets(own, args.target.as_deref())?;
-    let answer = |target: &Target| answer(target, verify::check_host(target, host, false), &[]);
+    let answer = |target: &Target| answer(target, verify::check_host(target, host, false), host, &[]);
     Ok(targets.into_iter().map(answer).collect())
 }
 
@@ -149,7 +149,7 @@ fn of_foreign(
         let judged: Judged = foreign::judge(environment, platform, registry);
         let area = verify::foreign_host(&judged, host, false);
         let alone: Vec<&String> = judged.without_cuda.iter().map(|known| &known.framework).collect();
-        let mut answer = answer(&judged.target, area, &alone);
+        let mut answer = answer(&judged.target, area, host, &alone);
         // Pins without files fit many Pythons.
         let is_open = foreign.tool == Tool::Requirements && python.is_none();
         if is_open || !environment.has_python() {
@@ -173,7 +173,7 @@ fn quoted(names: &[String]) -> String {
 }
 
 /// The answer for a target. `others`: its frameworks that use no NVIDIA GPU.
-fn answer(target: &Target, area: Area, others: &[&String]) -> Answer {
+fn answer(target: &Target, area: Area, host: &Host, others: &[&String]) -> Answer {
     let torch = target.stack.as_ref().map(|stack| format!("torch {} {}", stack.version, stack.variant));
     let more = target.frameworks.iter().map(|framework| {
         let cuda = format!("CUDA {}.{}", framework.cuda.major, framework.cuda.minor);
@@ -187,7 +187,13 @@ fn answer(target: &Target, area: Area, others: &[&String]) -> Answer {
         frameworks: torch.into_iter().chain(more).chain(others).collect(),
         packages: target.packages.len(),
         verdict: if area.has_errors() { Verdict::DoesNotRun } else { Verdict::Runs },
-        summary: area.summary,
+        // What is not said of the machine limits nothing; what the environment needs is told.
+        summary: match &target.envelope.driver {
+            Some(driver) if host.driver.is_none() && !host.has_no_gpu() => {
+                format!("it needs driver >= {driver}")
+            }
+            _ => area.summary,
+        },
         findings: area.findings,
     }
 }
@@ -231,7 +237,8 @@ fn show(printer: &Printer, answer: &Answer) {
     printer.out(&format!("{}{}", printer.paint(style, &format!("{word:<INDENT$}")), wrap(&head, INDENT)));
     let indented = |text: &str| printer.out(&format!("{}{}", " ".repeat(INDENT), wrap(text, INDENT)));
     let mut told = answer.told().peekable();
-    if told.peek().is_none() && !answer.summary.is_empty() {
+    let is_need = answer.summary.starts_with("it needs ");
+    if (is_need || told.peek().is_none()) && !answer.summary.is_empty() {
         indented(&answer.summary);
     }
     for finding in told {

@@ -46,28 +46,32 @@ pub(super) fn of(
             _ => CliError::input(format!("the lock has no environment for {platform}")),
         }
     })?;
-    installed.lock_command = Some(command(lock.tool, path, &environment.name, &installed.prefix));
+    installed.lock_command = Some(command(lock, path, &environment.name, &installed.prefix));
     Ok(foreign::judge(&environment, platform, registry))
 }
 
 /// The command that installs an environment of a lock with the tool that wrote it.
-fn command(tool: Tool, path: &Path, environment: &str, prefix: &str) -> String {
+fn command(lock: &ForeignLock, path: &Path, environment: &str, prefix: &str) -> String {
     let file = shell_word(&path.to_string_lossy());
     let prefix = shell_word(prefix.trim_end_matches('/'));
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = shell_word(&folder.map_or(".".into(), |folder| folder.to_string_lossy()));
-    match tool {
+    match lock.tool {
         Tool::Uv => {
-            let options = environment.split(", ").filter_map(|choice| choice.split_once(' '));
-            let options = options.filter(|(kind, _)| ["extra", "group"].contains(kind));
+            // `package NAME extra X`: each pair is an option.
+            let words: Vec<&str> = environment.split([' ', ',']).filter(|word| !word.is_empty()).collect();
+            let pairs = words.chunks_exact(2).filter(|pair| ["package", "extra", "group"].contains(&pair[0]));
             let options: String =
-                options.map(|(kind, name)| format!(" --{kind} {}", shell_word(name))).collect();
+                pairs.map(|pair| format!(" --{} {}", pair[0], shell_word(pair[1]))).collect();
             format!(
                 "UV_PROJECT_ENVIRONMENT=\"$(realpath {prefix})\" uv sync --project {folder} --locked{options}"
             )
         }
         Tool::Pylock => format!("uv pip sync --python {prefix} {file}"),
-        Tool::Requirements => format!("uv pip sync --python {prefix} --require-hashes {file}"),
+        Tool::Requirements => {
+            let hashes = if lock.has_hashes() { " --require-hashes" } else { "" };
+            format!("uv pip install --python {prefix}{hashes} -r {file}")
+        }
         Tool::Pixi => {
             let name = environment.split(" (").next().unwrap_or_default();
             format!("pixi install --manifest-path {folder} --locked --environment {}", shell_word(name))

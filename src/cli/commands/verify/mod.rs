@@ -249,7 +249,8 @@ pub(super) fn judge(
     let traces = inspect::traces(&installed, &stdlib, places, &|name| std::env::var(name).ok());
     let mut areas = match (&foreign, target) {
         (Some(judged), _) => {
-            verify::against_foreign(judged, &machine, &installed, &traces, question.require_gpu)
+            let elsewhere = |name: &str| matches!(lock, Against::Foreign(lock, _) if lock.mentions(name));
+            verify::against_foreign(judged, &machine, &installed, &traces, &elsewhere, question.require_gpu)
         }
         (None, Some(target)) => verify::against_lock(target, &machine, &installed, question.require_gpu),
         (None, None) => verify::without_lock(registry, &machine, &installed, question.require_gpu),

@@ -1,30 +1,25 @@
-//! `uv.lock`: a graph whose edges have markers. An environment is what a walk from the project reaches.
+//! `uv.lock`: a graph whose edges have markers. An environment is what a walk from the project reaches ([`walk`]).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod walk;
+
+use std::collections::{BTreeMap, HashMap};
 
 use pep440_rs::{Version, VersionSpecifiers};
-use pep508_rs::{ExtraName, MarkerEnvironment, MarkerTree};
+use pep508_rs::MarkerTree;
 use serde::Deserialize;
 
-use super::document::{file_name, git, holds, index, invalid, marker, name, url, version, wheel};
-use super::{Environment, ForeignError, MAX_PACKAGES, Package, python_for};
-use crate::model::marker::marker_environment;
-use crate::model::platform::Platform;
-use crate::model::project::specifiers_allow;
+use super::document::{file_name, git, index, invalid, marker, name, url, version, wheel};
+use super::{ForeignError, MAX_PACKAGES, Package};
 use crate::model::solution::{ChosenFile, Edge};
 use crate::model::source::Source;
-use crate::model::wheel::Python;
-
-/// Maximum number of extras and groups that become environments.
-const MAX_CHOICES: usize = 64;
-/// The group that uv installs unless it is told not to.
-const DEFAULT_GROUP: &str = "dev";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct RawLock {
     version: u64,
     requires_python: Option<String>,
+    #[serde(default)]
+    supported_markers: Vec<String>,
     #[serde(default)]
     manifest: RawManifest,
     #[serde(default)]
@@ -36,6 +31,17 @@ struct RawLock {
 struct RawManifest {
     #[serde(default)]
     members: Vec<String>,
+    /// Groups of a workspace root that is no package.
+    #[serde(default)]
+    dependency_groups: BTreeMap<String, Vec<RawRequirement>>,
+}
+
+#[derive(Deserialize)]
+struct RawRequirement {
+    name: String,
+    #[serde(default)]
+    extras: Vec<String>,
+    marker: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -91,10 +97,13 @@ struct RawWheel {
 #[derive(Debug, Clone)]
 pub(super) struct Graph {
     requires_python: Option<VersionSpecifiers>,
+    supported: Vec<MarkerTree>,
     nodes: Vec<Node>,
     by_name: HashMap<String, Vec<usize>>,
     /// The project, or the members of a workspace that is no package itself.
     roots: Vec<usize>,
+    /// The other members of the workspace.
+    members: Vec<usize>,
 }
 
 #[derive(Debug, Clone)]
@@ -122,13 +131,6 @@ struct Dependency {
     marker: MarkerTree,
 }
 
-/// The extras and groups of the project that are installed.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Chosen {
-    extras: BTreeSet<String>,
-    groups: BTreeSet<String>,
-}
-
 pub(super) fn parse(text: &str) -> Result<Graph, ForeignError> {
     let raw: RawLock =
         toml::from_str(text).map_err(|error| ForeignError::Syntax(error.message().to_owned()))?;
@@ -142,7 +144,8 @@ pub(super) fn parse(text: &str) -> Result<Graph, ForeignError> {
         Some(text) => Some(text.parse().map_err(|_| invalid("requires-python", text))?),
         None => None,
     };
-    let nodes = raw.package.iter().map(node).collect::<Result<Vec<Node>, _>>()?;
+    let mut nodes = raw.package.iter().map(node).collect::<Result<Vec<Node>, _>>()?;
+    let of_workspace = workspace_root(&raw.manifest)?;
     let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
     for (at, node) in nodes.iter().enumerate() {
         by_name.entry(node.name.clone()).or_default().push(at);
@@ -156,7 +159,41 @@ pub(super) fn parse(text: &str) -> Result<Graph, ForeignError> {
         let members = raw.manifest.members.iter().filter_map(|member| name(member).ok());
         roots = members.filter_map(|member| by_name.get(&member)?.first().copied()).collect();
     }
-    Ok(Graph { requires_python, nodes, by_name, roots })
+    let members = raw.manifest.members.iter().filter_map(|member| name(member).ok());
+    let members = members.filter_map(|member| by_name.get(&member)?.first().copied());
+    let members: Vec<usize> = members.filter(|member| !roots.contains(member)).collect();
+    if let Some(root) = of_workspace {
+        roots.push(nodes.len());
+        nodes.push(root);
+    }
+    let supported = raw.supported_markers.iter().map(|text| marker("supported-markers", Some(text)));
+    let supported = supported.collect::<Result<_, _>>()?;
+    Ok(Graph { requires_python, supported, nodes, by_name, roots, members })
+}
+
+/// A node for the groups of a workspace root that is no package.
+fn workspace_root(manifest: &RawManifest) -> Result<Option<Node>, ForeignError> {
+    let requirement = |raw: &RawRequirement| {
+        let package = name(&raw.name)?;
+        let marker = marker(&package, raw.marker.as_deref())?;
+        Ok(Dependency { name: package, version: None, source: None, extras: raw.extras.clone(), marker })
+    };
+    let groups = manifest.dependency_groups.iter().map(|(group, list)| {
+        Ok((group.clone(), list.iter().map(requirement).collect::<Result<Vec<_>, ForeignError>>()?))
+    });
+    let groups = groups.collect::<Result<BTreeMap<_, _>, ForeignError>>()?;
+    Ok((!groups.is_empty()).then(|| Node {
+        name: String::new(),
+        version: None,
+        source: Source::Path(String::new()),
+        is_virtual: true,
+        markers: Vec::new(),
+        dependencies: Vec::new(),
+        extras: BTreeMap::new(),
+        groups,
+        wheels: Vec::new(),
+        has_source: false,
+    }))
 }
 
 fn node(raw: &RawPackage) -> Result<Node, ForeignError> {
@@ -182,7 +219,7 @@ fn node(raw: &RawPackage) -> Result<Node, ForeignError> {
         extras: named(&raw.optional_dependencies)?,
         groups: named(&raw.dev_dependencies)?,
         wheels: raw.wheels.iter().filter_map(of_files).collect(),
-        has_source: raw.sdist.is_some() || raw.source.registry.is_none(),
+        has_source: raw.sdist.is_some() || (raw.source.registry.is_none() && raw.wheels.is_empty()),
         name: package,
     })
 }
@@ -210,181 +247,9 @@ fn dependency(raw: &RawDependency) -> Result<Dependency, ForeignError> {
     })
 }
 
-/// The names by which uv writes an extra or a group of a package in markers of conflicting extras.
-fn encoded(kind: &str, package: &str, choice: &str) -> Option<ExtraName> {
-    format!("{kind}-{}-{package}-{choice}", package.len()).parse().ok()
-}
-
 impl Graph {
-    pub fn allows(&self, python: Python) -> bool {
-        self.requires_python.as_ref().is_none_or(|allowed| specifiers_allow(allowed, python))
-    }
-
-    /// The extras and groups of the roots, but for the default group.
-    fn choices(&self) -> Vec<(String, Chosen)> {
-        let mut extras = BTreeSet::new();
-        let mut groups = BTreeSet::new();
-        for root in &self.roots {
-            extras.extend(self.nodes[*root].extras.keys().cloned());
-            groups.extend(self.nodes[*root].groups.keys().filter(|group| *group != DEFAULT_GROUP).cloned());
-        }
-        let of_extra = |extra: String| {
-            (format!("extra {extra}"), Chosen { extras: BTreeSet::from([extra]), ..Chosen::default() })
-        };
-        let of_group = |group: String| {
-            (format!("group {group}"), Chosen { groups: BTreeSet::from([group]), ..Chosen::default() })
-        };
-        extras.into_iter().map(of_extra).chain(groups.into_iter().map(of_group)).take(MAX_CHOICES).collect()
-    }
-
-    /// What uv installs without options, then each extra and group added to it.
-    pub fn environments(&self, platform: Platform, python: Option<Python>) -> Vec<Environment> {
-        let plain = ("default".to_owned(), Chosen::default());
-        let choices = std::iter::once(plain).chain(self.choices());
-        let of = |(name, chosen): (String, Chosen)| {
-            let python = python_for(python, platform, |python| {
-                self.allows(python).then(|| self.environment(platform, python, &chosen))
-            });
-            Environment { name, ..self.environment(platform, python, &chosen) }
-        };
-        choices.map(of).collect()
-    }
-
-    /// The environment with the extras and groups that were installed: those all of whose packages are there, then those
-    /// that explain most of what no other explains, so that a package that is missing of them is missed.
-    pub fn installed(
-        &self,
-        platform: Platform,
-        python: Python,
-        has: &dyn Fn(&str, &Version) -> bool,
-    ) -> Environment {
-        let plain = self.environment(platform, python, &Chosen::default());
-        let is_there = |package: &Package| has(&package.name, &package.version);
-        let mut all = Chosen::default();
-        let mut named: Vec<String> = Vec::new();
-        let mut explained: Vec<Package> = plain.packages.clone();
-        let mut partial: Vec<(String, Chosen, Vec<Package>)> = Vec::new();
-        for (name, chosen) in self.choices() {
-            let mut added = self.environment(platform, python, &chosen).packages;
-            added.retain(|package| !plain.packages.contains(package));
-            if added.is_empty() {
-                continue;
-            }
-            if added.iter().all(is_there) {
-                all.extras.extend(chosen.extras);
-                all.groups.extend(chosen.groups);
-                named.push(name);
-                explained.extend(added);
-            } else {
-                partial.push((name, chosen, added));
-            }
-        }
-        for (name, chosen, mut own) in partial {
-            own.retain(|package| !explained.contains(package));
-            let installed = own.iter().filter(|package| is_there(package)).count();
-            if installed >= 2 && installed * 2 > own.len() {
-                all.extras.extend(chosen.extras);
-                all.groups.extend(chosen.groups);
-                named.push(name);
-                explained.extend(own);
-            }
-        }
-        let name = if named.is_empty() { plain.name.clone() } else { named.join(", ") };
-        Environment { name, ..self.environment(platform, python, &all) }
-    }
-
-    /// What a walk from the roots reaches.
-    pub fn environment(&self, platform: Platform, python: Python, chosen: &Chosen) -> Environment {
-        let machine = marker_environment(python, platform);
-        let mut extras: Vec<ExtraName> = Vec::new();
-        for root in self.roots.iter().map(|root| &self.nodes[*root]) {
-            extras.extend(chosen.extras.iter().filter_map(|extra| encoded("extra", &root.name, extra)));
-            let groups = chosen.groups.iter().map(String::as_str).chain([DEFAULT_GROUP]);
-            extras.extend(groups.filter_map(|group| encoded("group", &root.name, group)));
-        }
-        let mut walk = Walk {
-            graph: self,
-            machine: &machine,
-            extras: &extras,
-            queue: Vec::new(),
-            seen: BTreeSet::new(),
-        };
-        for root in &self.roots {
-            walk.reach(*root, None);
-            let node = &self.nodes[*root];
-            for extra in &chosen.extras {
-                walk.reach(*root, Some(extra.clone()));
-            }
-            let groups = chosen.groups.iter().map(String::as_str).chain([DEFAULT_GROUP]);
-            for dependency in groups.filter_map(|group| node.groups.get(group)).flatten() {
-                walk.follow(dependency);
-            }
-        }
-        while let Some((at, extra)) = walk.queue.pop() {
-            let node = &self.nodes[at];
-            let list = match &extra {
-                None => Some(&node.dependencies),
-                Some(extra) => node.extras.get(extra),
-            };
-            for dependency in list.into_iter().flatten() {
-                walk.follow(dependency);
-            }
-        }
-        let reached: BTreeSet<usize> = walk.seen.iter().map(|(at, _)| *at).collect();
-        let mut packages: Vec<Package> =
-            reached.into_iter().filter_map(|at| self.nodes[at].package()).collect();
-        packages.sort_by(|a, b| a.name.cmp(&b.name));
-        Environment { name: "default".to_owned(), python, packages, conda: Vec::new() }
-    }
-}
-
-struct Walk<'g> {
-    graph: &'g Graph,
-    machine: &'g MarkerEnvironment,
-    extras: &'g [ExtraName],
-    queue: Vec<(usize, Option<String>)>,
-    seen: BTreeSet<(usize, Option<String>)>,
-}
-
-impl Walk<'_> {
-    fn reach(&mut self, at: usize, extra: Option<String>) {
-        if self.seen.insert((at, extra.clone())) {
-            self.queue.push((at, extra));
-        }
-    }
-
-    fn follow(&mut self, dependency: &Dependency) {
-        if !holds(&dependency.marker, self.machine, self.extras) {
-            return;
-        }
-        let Some(at) = self.target(dependency) else { return };
-        self.reach(at, None);
-        for extra in &dependency.extras {
-            self.reach(at, Some(extra.clone()));
-        }
-    }
-
-    /// The package of an edge: of several with the name, the one of its version and source, else the one whose markers hold.
-    fn target(&self, dependency: &Dependency) -> Option<usize> {
-        let named = self.graph.by_name.get(&dependency.name)?;
-        let nodes = &self.graph.nodes;
-        let fits = |at: &&usize| {
-            let node = &nodes[**at];
-            dependency.version.as_ref().is_none_or(|version| node.version.as_ref() == Some(version))
-                && dependency.source.as_ref().is_none_or(|source| node.source == *source)
-        };
-        let mut fitting: Vec<&usize> = named.iter().filter(fits).collect();
-        if fitting.len() > 1 {
-            let here = |at: &&usize| {
-                let markers = &nodes[**at].markers;
-                markers.is_empty() || markers.iter().any(|marker| holds(marker, self.machine, self.extras))
-            };
-            let of_markers: Vec<&usize> = fitting.iter().copied().filter(here).collect();
-            if !of_markers.is_empty() {
-                fitting = of_markers;
-            }
-        }
-        fitting.first().map(|at| **at)
+    pub fn mentions(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
     }
 }
 
@@ -411,6 +276,9 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::foreign::Environment;
+    use crate::model::platform::Platform;
+    use crate::model::wheel::Python;
 
     const LOCK: &str = r#"
 version = 1
@@ -496,13 +364,14 @@ wheels = [{ url = "https://files.example/torch-2.9.1%2Bcu128-cp312-cp312-manylin
         assert_eq!(
             all,
             [
-                "default 3.12: numpy==2.3.5 pytest==9.0 torch==2.9.1",
-                "extra cpu 3.12: numpy==2.3.5 pytest==9.0 torch==2.9.1+cpu",
-                "extra gpu 3.12: numpy==2.3.5 pytest==9.0 torch==2.9.1+cu128",
-                "group docs 3.12: numpy==2.3.5 pytest==9.0 sphinx==8.0 torch==2.9.1",
+                "default 3.12: numpy==2.3.5 torch==2.9.1",
+                "extra cpu 3.12: numpy==2.3.5 torch==2.9.1+cpu",
+                "extra gpu 3.12: numpy==2.3.5 torch==2.9.1+cu128",
+                "group dev 3.12: numpy==2.3.5 pytest==9.0 torch==2.9.1",
+                "group docs 3.12: numpy==2.3.5 sphinx==8.0 torch==2.9.1",
             ]
         );
-        let python = super::super::ForeignLock::parse(super::super::Tool::Uv, LOCK).unwrap();
+        let python = crate::foreign::ForeignLock::parse(crate::foreign::Tool::Uv, LOCK).unwrap();
         // The newest Python that is allowed and has wheels.
         assert_eq!(python.environments(Platform::LINUX_X86_64, None)[0].python, Python::new(12));
         assert!(!graph.allows(Python::new(13)) && graph.allows(Python::new(10)));
@@ -550,6 +419,58 @@ wheels = [{ url = "https://files.example/torch-2.9.1%2Bcu128-cp312-cp312-manylin
             "(".repeat(9000)
         );
         assert!(parse(&deep).is_err());
+    }
+
+    /// The members of a workspace are environments of their own, and its root can have groups without being a package.
+    #[test]
+    fn members_and_groups_of_a_workspace() {
+        let text = r#"
+version = 1
+supported-markers = ["sys_platform == 'linux'"]
+[manifest]
+members = ["root", "tool"]
+[manifest.dependency-groups]
+lint = [{ name = "six", specifier = ">=1" }]
+[[package]]
+name = "root"
+version = "1"
+source = { virtual = "." }
+[[package]]
+name = "tool"
+version = "1"
+source = { editable = "tool" }
+dependencies = [{ name = "six" }]
+[package.optional-dependencies]
+more = [{ name = "idna" }]
+[[package]]
+name = "six"
+version = "1.17"
+source = { registry = "x" }
+[[package]]
+name = "idna"
+version = "3"
+source = { registry = "x" }
+"#;
+        let graph = parse(text).unwrap();
+        let linux = Some(Python::new(12));
+        let all: Vec<String> = graph.environments(Platform::LINUX_X86_64, linux).iter().map(shown).collect();
+        assert_eq!(
+            all,
+            [
+                "default 3.12: ",
+                "group lint 3.12: six==1.17",
+                "package tool 3.12: six==1.17 tool==1",
+                "package tool extra more 3.12: idna==3 six==1.17 tool==1",
+            ]
+        );
+        let mac = graph.environments("macos-arm64".parse().unwrap(), linux);
+        assert!(mac[0].excluded.as_ref().is_some_and(|why| why.contains("does not support")), "{:?}", mac[0]);
+        let named = |installed: &[&str]| {
+            let has = |name: &str, _: &Version| installed.contains(&name);
+            graph.installed(Platform::LINUX_X86_64, Python::new(12), &has).name
+        };
+        assert_eq!(named(&["six", "tool"]), "package tool");
+        assert_eq!(named(&["six", "tool", "idna"]), "package tool, package tool extra more");
     }
 
     /// A cycle of packages, and of a package with itself, ends.

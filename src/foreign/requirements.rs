@@ -44,15 +44,13 @@ pub(super) fn parse(text: &str) -> Result<Vec<Pinned>, ForeignError> {
             parse_requirement(requirement).map_err(|_| invalid(format!("line {number}"), requirement))?;
         let not_exact = || ForeignError::NotExact(number, clean(requirement, 80));
         let (version, source) = match &parsed.version_or_url {
-            Some(VersionOrUrl::VersionSpecifier(specifiers)) => match &specifiers[..] {
-                several => {
-                    let exact = [pep440_rs::Operator::Equal, pep440_rs::Operator::ExactEqual];
-                    match several.iter().find(|one| exact.contains(one.operator())) {
-                        Some(one) => (one.version().clone(), None),
-                        None => return Err(not_exact()),
-                    }
+            Some(VersionOrUrl::VersionSpecifier(specifiers)) => {
+                let exact = [pep440_rs::Operator::Equal, pep440_rs::Operator::ExactEqual];
+                match specifiers.iter().find(|one| exact.contains(one.operator())) {
+                    Some(one) => (one.version().clone(), None),
+                    None => return Err(not_exact()),
                 }
-            },
+            }
             // The version of a direct reference is in its file's name.
             Some(VersionOrUrl::Url(link)) => {
                 let file = super::document::file_name(&link.to_string());

@@ -7,6 +7,8 @@ mod context;
 mod diagnose;
 mod direct;
 mod export;
+#[path = "../hostile/files.rs"]
+mod files;
 mod fixes;
 mod fleet;
 mod foreign;

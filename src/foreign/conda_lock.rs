@@ -4,20 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::conda_record::{CondaRecord, platform};
-use super::document::{file_name, index, name, version, wheel, yaml};
-use super::pixi::python;
+use super::conda_record::{CondaRecord, platform, python};
+use super::document::{file_name, format_version, index, name, text_of, version, wheel, yaml};
 use super::{Environment, Fixed, ForeignError, MAX_PACKAGES, Package};
 use crate::model::source::Source;
 use crate::model::text::clean;
 
 /// The category that is installed when none is named.
 const MAIN: &str = "main";
-
-#[derive(Deserialize)]
-struct RawVersion {
-    version: u64,
-}
 
 #[derive(Deserialize)]
 struct RawLock {
@@ -40,7 +34,7 @@ struct RawPackage {
 }
 
 pub(super) fn parse(text: &str) -> Result<Vec<Fixed>, ForeignError> {
-    let RawVersion { version } = yaml(text)?;
+    let version = format_version(text)?;
     if version != 1 {
         return Err(ForeignError::Version(version.to_string(), "1"));
     }
@@ -84,11 +78,6 @@ pub(super) fn parse(text: &str) -> Result<Vec<Fixed>, ForeignError> {
     }
     out.sort_by_key(|fixed| fixed.environment.name != "default");
     Ok(out)
-}
-
-/// A version: YAML reads `1.2` as a number.
-fn text_of(value: &serde_json::Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn record(raw: &RawPackage) -> Result<CondaRecord, ForeignError> {

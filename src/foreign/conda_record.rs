@@ -5,6 +5,10 @@ use super::document::invalid;
 use crate::model::platform::Platform;
 use crate::model::text::clean;
 use crate::model::version::DottedVersion;
+use crate::model::wheel::Python;
+
+/// The name of the record that stands for what the platform of a lock itself must have.
+pub(super) const PLATFORM: &str = "__platform";
 
 /// A conda package of a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +37,11 @@ pub(super) struct MachineSpec {
 }
 
 impl CondaRecord {
+    /// Whether it is a package, and not what the platform of the lock must have.
+    pub fn is_package(&self) -> bool {
+        self.name != PLATFORM
+    }
+
     /// A record. The file's name has what the lock does not state.
     pub(super) fn new(
         address: &str,
@@ -89,13 +98,30 @@ pub(super) fn machine_spec(text: &str) -> Option<MachineSpec> {
         .map_or((text, ""), |(name, _)| (name, &text[name.len()..]));
     let mut words = rest.split_whitespace();
     let bounds = words.next().unwrap_or_default();
-    let lower = bounds.split([',', '|']).find_map(|bound| {
-        let version = bound.strip_prefix(">=").or_else(|| bound.strip_prefix("=="));
-        let version = version.or_else(|| bound.strip_prefix('=')).or_else(|| bound.strip_prefix('>'))?;
-        version.trim_end_matches(".*").trim_end_matches('*').parse().ok()
-    });
+    let lower_of = |alternative: &str| -> Option<DottedVersion> {
+        let bounds = alternative.split(',').filter_map(|bound| {
+            let version = bound.strip_prefix(">=").or_else(|| bound.strip_prefix("=="));
+            let version = version.or_else(|| bound.strip_prefix('=')).or_else(|| bound.strip_prefix('>'))?;
+            version.trim_end_matches(".*").trim_end_matches('*').parse().ok()
+        });
+        bounds.max()
+    };
+    // One of the alternatives suffices: the lowest, and none if one of them has no lower bound.
+    let lower =
+        bounds.split('|').map(lower_of).collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().min());
     let build = words.next().map(str::to_owned);
     name.starts_with("__").then(|| MachineSpec { name: name.to_owned(), at_least: lower, build })
+}
+
+/// The Python that conda installs; PyPI packages do not come without it.
+pub(super) fn python(conda: &[CondaRecord]) -> Python {
+    let python = conda.iter().find(|record| record.name == "python");
+    let series = python.and_then(|python| {
+        let mut parts = python.version.splitn(3, '.');
+        let (major, minor) = (parts.next()?, parts.next()?);
+        (major == "3").then(|| minor.parse().ok())?
+    });
+    series.map_or(super::NEWEST, Python::new)
 }
 
 /// The platform of a conda subdir.
@@ -144,6 +170,8 @@ mod tests {
         assert_eq!(of("__glibc>=2.28"), some("__glibc", Some("2.28"), None));
         assert_eq!(of("__archspec 1 x86_64_v3"), some("__archspec", None, Some("x86_64_v3")));
         assert_eq!(of("__cuda =12"), some("__cuda", Some("12"), None));
+        assert_eq!(of("__cuda >=12|>=11.8,<12"), some("__cuda", Some("11.8"), None));
+        assert_eq!(of("__cuda >=12|<9"), some("__cuda", None, None));
         assert_eq!(of("python >=3"), None);
     }
 }

@@ -101,6 +101,20 @@ pub(super) fn wheel(name: String, sha256: Option<&str>, size: Option<u64>) -> Op
     Some(ChosenFile { name, sha256, hash_computed: false, size })
 }
 
+/// The format version of a YAML document.
+pub(super) fn format_version(text: &str) -> Result<u64, ForeignError> {
+    #[derive(Deserialize)]
+    struct RawVersion {
+        version: u64,
+    }
+    yaml(text).map(|RawVersion { version }| version)
+}
+
+/// A version: YAML reads `1.2` as a number.
+pub(super) fn text_of(value: &serde_json::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
 /// Reads YAML. A lock of several thousand packages for several platforms has more nodes than the reader's usual limit.
 pub(super) fn yaml<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, ForeignError> {
     let options = serde_saphyr::options! {

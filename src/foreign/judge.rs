@@ -42,7 +42,9 @@ pub struct Judged {
 /// A framework without CUDA.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WithoutCuda {
-    /// The framework with its version: `torch 2.9.1`.
+    /// The framework: `torch`, `tensorflow`, `jax`.
+    pub name: String,
+    /// What is locked of it, with the version: `jaxlib 0.5.3`.
     pub framework: String,
     /// Why it does not use an NVIDIA GPU.
     pub why: NoCuda,
@@ -175,8 +177,8 @@ impl Judged {
         }
     }
 
-    fn no_cuda(&mut self, framework: String, why: NoCuda) {
-        self.without_cuda.push(WithoutCuda { framework, why });
+    fn no_cuda(&mut self, name: &str, framework: String, why: NoCuda) {
+        self.without_cuda.push(WithoutCuda { name: name.to_owned(), framework, why });
     }
 
     /// The stack of torch and its envelope.
@@ -211,9 +213,9 @@ impl Judged {
             });
         }
         if variant == CPU {
-            self.no_cuda(format!("torch {version}"), NoCuda::CpuBuild);
+            self.no_cuda("torch", format!("torch {version}"), NoCuda::CpuBuild);
         } else if !is_cuda(&variant) {
-            self.no_cuda(format!("torch {version}+{variant}"), NoCuda::OtherVendor(variant));
+            self.no_cuda("torch", format!("torch {version}+{variant}"), NoCuda::OtherVendor(variant));
             return None;
         }
         let Some(build) = registry.build(&version, &variant, platform) else {
@@ -274,7 +276,11 @@ impl Judged {
             if !uses_cuda {
                 let ask = row.ask.clone().unwrap_or_else(|| package.name.clone());
                 let cuda = format!("{}.{}", row.cuda.major, row.cuda.minor);
-                self.no_cuda(format!("{} {version}", package.name), NoCuda::NoPackages { cuda, ask });
+                self.no_cuda(
+                    &row.framework,
+                    format!("{} {version}", package.name),
+                    NoCuda::NoPackages { cuda, ask },
+                );
                 continue;
             }
             let from_system = row.cuda_from == CudaFrom::System;
@@ -307,7 +313,7 @@ impl Judged {
         let packages = self.target.packages.clone();
         let of = |name: &str| packages.iter().find(|package| package.name == name);
         if let Some(cpu) = of("tensorflow-cpu").or_else(|| of("tensorflow-intel")) {
-            self.no_cuda(format!("{} {}", cpu.name, cpu.version), NoCuda::CpuBuild);
+            self.no_cuda("tensorflow", format!("{} {}", cpu.name, cpu.version), NoCuda::CpuBuild);
         }
         if let Some(package) = of("tensorflow")
             && registry.framework("tensorflow", &public(&package.version), platform).is_none()
@@ -323,7 +329,7 @@ impl Judged {
                 true => self.unknown.push(format!("jaxlib {} is not in envlock's data", jax.version)),
                 false => {
                     let ask = "jax[cuda12]".to_owned();
-                    self.no_cuda(format!("jaxlib {}", jax.version), NoCuda::NoPlugin { ask });
+                    self.no_cuda("jax", format!("jaxlib {}", jax.version), NoCuda::NoPlugin { ask });
                 }
             }
         }
@@ -385,17 +391,14 @@ impl Judged {
             let Some(record) = self.conda.iter().find(|record| record.name == name) else { continue };
             let known = format!("{framework_name} {} (conda, {})", record.version, record.build);
             if self.target.frameworks.iter().any(|framework| framework.name == framework_name)
-                || self
-                    .without_cuda
-                    .iter()
-                    .any(|known| known.framework.starts_with(&format!("{framework_name} ")))
+                || self.without_cuda.iter().any(|known| known.name == framework_name)
             {
                 continue;
             }
             let cuda = record.cuda().or_else(|| toolkit.filter(|_| !record.is_for_cpu()));
             let Some((major, minor)) = cuda else {
                 if record.is_for_cpu() {
-                    self.no_cuda(known, NoCuda::CpuBuild);
+                    self.no_cuda(framework_name, known, NoCuda::CpuBuild);
                 }
                 continue;
             };

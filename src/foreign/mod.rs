@@ -131,6 +131,8 @@ pub struct Environment {
     pub packages: Vec<Package>,
     /// The conda packages, by name.
     pub conda: Vec<CondaRecord>,
+    /// What names it on its tool's command line: `extra` and `cu126`.
+    pub options: Vec<(&'static str, String)>,
     /// Why its tool refuses it for this Python on this platform, as a sentence.
     pub excluded: Option<String>,
     /// Packages that are locked without a version.
@@ -164,6 +166,7 @@ impl Environment {
             python,
             packages: Vec::new(),
             conda: Vec::new(),
+            options: Vec::new(),
             excluded: None,
             unversioned: Vec::new(),
             is_open: false,

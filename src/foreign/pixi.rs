@@ -4,21 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Deserialize;
 
-use super::conda_record::{CondaRecord, platform};
-use super::document::{file_name, git, index, name, url, version, wheel, yaml};
+use super::conda_record::{CondaRecord, PLATFORM, platform, python};
+use super::document::{file_name, format_version, git, index, name, text_of, url, version, wheel, yaml};
 use super::{Environment, Fixed, ForeignError, MAX_PACKAGES, Package};
 use crate::model::solution::Edge;
 use crate::model::source::Source;
 use crate::model::text::{clean, requirement_name};
-use crate::model::wheel::Python;
-
-/// The name of the record that stands for what a platform of the lock must have.
-const PLATFORM: &str = "__platform";
-
-#[derive(Deserialize)]
-struct RawVersion {
-    version: u64,
-}
 
 #[derive(Deserialize)]
 struct RawLock {
@@ -73,7 +64,7 @@ struct RawPackage {
 }
 
 pub(super) fn parse(text: &str) -> Result<Vec<Fixed>, ForeignError> {
-    let RawVersion { version } = yaml(text)?;
+    let version = format_version(text)?;
     if !(4..=7).contains(&version) {
         return Err(ForeignError::Version(version.to_string(), "4 to 7"));
     }
@@ -109,6 +100,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Fixed>, ForeignError> {
                 // Two platforms of a lock may be of one kind, with and without a GPU.
                 false => format!("{} ({})", clean(environment, 80), clean(alias, 40)),
             };
+            one.options.push(("environment", clean(environment, 80)));
             let asked = row.map(|row| row.virtual_packages.as_slice()).unwrap_or_default();
             one.conda.extend(of_platform(asked));
             out.push(Fixed { platform, environment: one });
@@ -147,26 +139,10 @@ fn environment_of(
     Ok(Environment { packages, conda, ..Environment::new("", python) })
 }
 
-/// The Python that conda installs; PyPI packages do not come without it.
-pub(super) fn python(conda: &[CondaRecord]) -> Python {
-    let python = conda.iter().find(|record| record.name == "python");
-    let series = python.and_then(|python| {
-        let mut parts = python.version.splitn(3, '.');
-        let (major, minor) = (parts.next()?, parts.next()?);
-        (major == "3").then(|| minor.parse().ok())?
-    });
-    series.map_or(super::NEWEST, Python::new)
-}
-
 fn record(address: &str, raw: &RawPackage) -> Result<CondaRecord, ForeignError> {
     let version = raw.version.as_ref().map(text_of);
     let stated = (raw.name.as_deref(), version.as_deref(), raw.build.as_deref());
     CondaRecord::new(address, stated, &raw.depends, &raw.constrains)
-}
-
-/// A version: YAML reads `1.2` as a number.
-fn text_of(value: &serde_json::Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// A package of PyPI; `None` for a folder whose version is dynamic.
@@ -223,6 +199,7 @@ fn of_platform(virtual_packages: &[String]) -> Option<CondaRecord> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::wheel::Python;
 
     const V6: &str = r#"
 version: 6

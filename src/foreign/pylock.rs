@@ -16,6 +16,8 @@ use crate::model::wheel::Python;
 
 /// Maximum number of extras and groups that become environments.
 const MAX_CHOICES: usize = 128;
+/// Length limit of a marker in bytes, as of a requirement.
+const MAX_MARKER: usize = 16 * 1024;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -151,6 +153,10 @@ fn entry(raw: &RawPackage) -> Result<Entry, ForeignError> {
 /// A marker with its conditions on extras and groups (`'gpu' in extras`) replaced by what they are for a choice.
 fn with_choices(marker: &str, extras: &[String], groups: &[String]) -> String {
     let mut out = marker.to_owned();
+    // The parser refuses a longer one; each replacement copies the text.
+    if out.len() > MAX_MARKER {
+        return out;
+    }
     for (set, chosen) in [("extras", extras), ("dependency_groups", groups)] {
         for (operator, wanted) in [(format!(" not in {set}"), false), (format!(" in {set}"), true)] {
             while let Some(at) = out.find(&operator) {

@@ -20,7 +20,7 @@ pub fn foreign_host(judged: &Judged, host: &Host, require_gpu: bool) -> Area {
     let no_driver = (host.has_no_gpu() && host.driver.is_none())
         .then(|| judged.conda.iter().find(asks_for_driver))
         .flatten()
-        .map(|record| WrongPlatform::NoDriver(record.name.clone()));
+        .map(|record| WrongPlatform::NoDriver(record.is_package().then(|| record.name.clone())));
     area.findings.extend(no_file.chain(no_driver).map(findings::wrong_platform));
     area
 }
@@ -99,7 +99,7 @@ pub fn against_foreign(
         finding.code != Code::ExtraPackage || !finding.r#where.as_deref().is_some_and(is_no_extra)
     };
     found.findings.retain(retained);
-    if judged.conda.iter().any(|record| !record.version.is_empty()) {
+    if judged.conda.iter().any(|record| record.is_package()) {
         let (as_locked, all) = conda_packages(judged, installed, traces, &mut found.findings);
         if let Some((python, total)) = &mut found.as_locked {
             (*python, *total) = (*python + as_locked, *total + all);
@@ -120,7 +120,7 @@ fn conda_packages(
     traces: &Traces,
     found: &mut Vec<Finding>,
 ) -> (usize, usize) {
-    let locked = || judged.conda.iter().filter(|record| !record.version.is_empty());
+    let locked = || judged.conda.iter().filter(|record| record.is_package());
     let mut as_locked = 0;
     for record in locked() {
         let Some(own) = traces.conda.iter().find(|own| own.name == record.name) else {

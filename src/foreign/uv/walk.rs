@@ -208,6 +208,14 @@ impl Graph {
         let reached: BTreeSet<usize> = walk.seen.iter().map(|(at, _)| *at).collect();
         let mut out = Environment::new("default", python);
         out.excluded = self.refusal(platform, python);
+        let members = self.members.iter().filter(|member| chosen.roots.contains(member));
+        out.options.extend(members.map(|member| ("package", self.nodes[*member].name.clone())));
+        for (_, kind, name) in &chosen.picks {
+            let option = (kind.word(), name.clone());
+            if !out.options.contains(&option) {
+                out.options.push(option);
+            }
+        }
         for node in reached.into_iter().map(|at| &self.nodes[at]) {
             if node.version.is_none() && !node.is_virtual {
                 out.unversioned.push(node.name.clone());

@@ -16,8 +16,8 @@ pub enum WrongPlatform {
     Locked(Platform, Platform),
     /// It has no file for the platform: the sentence that says of what.
     NoFile(String),
-    /// A conda package asks for a driver (`__cuda`), and the machine has none: the package.
-    NoDriver(String),
+    /// A conda package asks for a driver (`__cuda`), and the machine has none: the package, or `None` for the lock's platform.
+    NoDriver(Option<String>),
 }
 
 /// The platform differs from the locked one, or the lock cannot be installed on it.
@@ -27,7 +27,7 @@ pub fn wrong_platform(wrong: WrongPlatform) -> Finding {
         WrongPlatform::NoFile(text) => text,
         WrongPlatform::NoDriver(package) => format!(
             "{} requires `__cuda`, and this machine has no NVIDIA driver: conda and pixi refuse to install it",
-            if package == "__platform" { "its platform" } else { &package }
+            package.as_deref().unwrap_or("the platform of the lock")
         ),
     };
     finding(Code::WrongPlatform, Severity::Error, text)
@@ -134,7 +134,7 @@ pub fn gpu_not_covered(gpu: &str, why: NotCovered<'_>) -> Finding {
         NotCovered::Code(covered) => {
             format!("{gpu} is not covered: the stack supports compute capability {}", covered.join(", "))
         }
-        NotCovered::WithoutCuda(WithoutCuda { framework, why }) => match why {
+        NotCovered::WithoutCuda(WithoutCuda { framework, why, .. }) => match why {
             NoCuda::CpuBuild => format!("{framework} is a CPU build: it runs, but does not use {gpu}"),
             NoCuda::OtherVendor(_) => format!("{framework} is not built for NVIDIA GPUs such as {gpu}"),
             NoCuda::NoPlugin { ask } => format!(

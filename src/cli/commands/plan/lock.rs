@@ -10,11 +10,12 @@ use crate::cli::error::CliError;
 use crate::cli::lock::{self, AnyLock};
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::{exit, report};
-use crate::foreign::{self, ForeignLock, Judged, Tool};
+use crate::foreign::{self, ForeignLock, Judged, Tool, WithoutCuda};
 use crate::lockfile::{Lockfile, Target};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::Host;
 use crate::model::text::clean;
+use crate::model::version::DottedVersion;
 use crate::model::wheel::Python;
 use crate::registry::Registry;
 use crate::verify::findings::{self, WrongPlatform};
@@ -36,11 +37,13 @@ enum Verdict {
 #[derive(Debug, Serialize)]
 struct Answer {
     names: Vec<String>,
-    python: String,
+    python: Option<String>,
     frameworks: Vec<String>,
     packages: usize,
     verdict: Verdict,
     summary: String,
+    /// The driver that it needs, where the machine's is not stated.
+    needs_driver: Option<DottedVersion>,
     findings: Vec<Finding>,
 }
 
@@ -129,11 +132,12 @@ fn of_foreign(
         };
         return Ok(vec![Answer {
             names: vec!["every environment".to_owned()],
-            python: String::new(),
+            python: None,
             frameworks: Vec::new(),
             packages: 0,
             verdict: Verdict::DoesNotRun,
             summary: String::new(),
+            needs_driver: None,
             findings: vec![findings::wrong_platform(WrongPlatform::NoFile(text))],
         }]);
     }
@@ -148,14 +152,13 @@ fn of_foreign(
     let of = |environment: &foreign::Environment| {
         let judged: Judged = foreign::judge(environment, platform, registry);
         let area = verify::foreign_host(&judged, host, false);
-        let alone: Vec<&String> = judged.without_cuda.iter().map(|known| &known.framework).collect();
-        let mut answer = answer(&judged.target, area, host, &alone);
+        let mut answer = answer(&judged.target, area, host, &judged.without_cuda);
         // Pins without files fit many Pythons.
         let is_open = foreign.tool == Tool::Requirements && python.is_none();
         if is_open || !environment.has_python() {
-            answer.python.clear();
+            answer.python = None;
         }
-        answer.packages += judged.conda.iter().filter(|record| !record.version.is_empty()).count();
+        answer.packages += judged.conda.iter().filter(|record| record.is_package()).count();
         if answer.verdict == Verdict::Runs && !judged.unknown.is_empty() && !host.has_no_gpu() {
             answer.verdict = Verdict::Unknown;
         }
@@ -173,27 +176,24 @@ fn quoted(names: &[String]) -> String {
 }
 
 /// The answer for a target. `others`: its frameworks that use no NVIDIA GPU.
-fn answer(target: &Target, area: Area, host: &Host, others: &[&String]) -> Answer {
+fn answer(target: &Target, area: Area, host: &Host, others: &[WithoutCuda]) -> Answer {
     let torch = target.stack.as_ref().map(|stack| format!("torch {} {}", stack.version, stack.variant));
     let more = target.frameworks.iter().map(|framework| {
         let cuda = format!("CUDA {}.{}", framework.cuda.major, framework.cuda.minor);
         format!("{} {} ({cuda})", framework.package, framework.version)
     });
-    let is_new = |name: &&&String| torch.as_ref().is_none_or(|torch| !torch.starts_with(name.as_str()));
-    let others: Vec<String> = others.iter().filter(is_new).map(|name| (*name).clone()).collect();
+    // A CPU build of torch is its stack as well.
+    let is_new = |other: &&WithoutCuda| target.stack.is_none() || other.name != "torch";
+    let others: Vec<String> = others.iter().filter(is_new).map(|other| other.framework.clone()).collect();
     Answer {
         names: vec![target.name.clone()],
-        python: target.python.to_string(),
+        python: Some(target.python.to_string()),
         frameworks: torch.into_iter().chain(more).chain(others).collect(),
         packages: target.packages.len(),
         verdict: if area.has_errors() { Verdict::DoesNotRun } else { Verdict::Runs },
         // What is not said of the machine limits nothing; what the environment needs is told.
-        summary: match &target.envelope.driver {
-            Some(driver) if host.driver.is_none() && !host.has_no_gpu() => {
-                format!("it needs driver >= {driver}")
-            }
-            _ => area.summary,
-        },
+        needs_driver: target.envelope.driver.clone().filter(|_| host.driver.is_none() && !host.has_no_gpu()),
+        summary: area.summary,
         findings: area.findings,
     }
 }
@@ -232,14 +232,15 @@ fn show(printer: &Printer, answer: &Answer) {
         0 => String::new(),
         n => format!(" and {n} more"),
     };
-    let python = if answer.python.is_empty() { String::new() } else { format!("; Python {}", answer.python) };
+    let python = answer.python.as_ref().map(|python| format!("; Python {python}")).unwrap_or_default();
     let head = format!("{}{more}: {frameworks}{python}", names.join(", "));
     printer.out(&format!("{}{}", printer.paint(style, &format!("{word:<INDENT$}")), wrap(&head, INDENT)));
     let indented = |text: &str| printer.out(&format!("{}{}", " ".repeat(INDENT), wrap(text, INDENT)));
     let mut told = answer.told().peekable();
-    let is_need = answer.summary.starts_with("it needs ");
-    if (is_need || told.peek().is_none()) && !answer.summary.is_empty() {
-        indented(&answer.summary);
+    match &answer.needs_driver {
+        Some(driver) => indented(&format!("it needs driver >= {driver}")),
+        None if told.peek().is_none() && !answer.summary.is_empty() => indented(&answer.summary),
+        None => {}
     }
     for finding in told {
         indented(&finding.message);

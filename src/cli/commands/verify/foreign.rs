@@ -5,7 +5,7 @@ use std::path::Path;
 use pep440_rs::Version;
 
 use crate::cli::error::CliError;
-use crate::foreign::{self, ForeignLock, Judged, Tool};
+use crate::foreign::{self, Environment, ForeignLock, Judged, Tool};
 use crate::lockfile::same_version;
 use crate::model::host::Host;
 use crate::model::installed::Installed;
@@ -46,23 +46,21 @@ pub(super) fn of(
             _ => CliError::input(format!("the lock has no environment for {platform}")),
         }
     })?;
-    installed.lock_command = Some(command(lock, path, &environment.name, &installed.prefix));
+    installed.lock_command = Some(command(lock, path, &environment, &installed.prefix));
     Ok(foreign::judge(&environment, platform, registry))
 }
 
 /// The command that installs an environment of a lock with the tool that wrote it.
-fn command(lock: &ForeignLock, path: &Path, environment: &str, prefix: &str) -> String {
+fn command(lock: &ForeignLock, path: &Path, environment: &Environment, prefix: &str) -> String {
     let file = shell_word(&path.to_string_lossy());
     let prefix = shell_word(prefix.trim_end_matches('/'));
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = shell_word(&folder.map_or(".".into(), |folder| folder.to_string_lossy()));
+    let options =
+        environment.options.iter().map(|(option, name)| format!(" --{option} {}", shell_word(name)));
+    let options: String = options.collect();
     match lock.tool {
         Tool::Uv => {
-            // `package NAME extra X`: each pair is an option.
-            let words: Vec<&str> = environment.split([' ', ',']).filter(|word| !word.is_empty()).collect();
-            let pairs = words.chunks_exact(2).filter(|pair| ["package", "extra", "group"].contains(&pair[0]));
-            let options: String =
-                pairs.map(|pair| format!(" --{} {}", pair[0], shell_word(pair[1]))).collect();
             format!(
                 "UV_PROJECT_ENVIRONMENT=\"$(realpath {prefix})\" uv sync --project {folder} --locked{options}"
             )
@@ -73,8 +71,7 @@ fn command(lock: &ForeignLock, path: &Path, environment: &str, prefix: &str) -> 
             format!("uv pip install --python {prefix}{hashes} -r {file}")
         }
         Tool::Pixi => {
-            let name = environment.split(" (").next().unwrap_or_default();
-            format!("pixi install --manifest-path {folder} --locked --environment {}", shell_word(name))
+            format!("pixi install --manifest-path {folder} --locked{options}")
         }
         Tool::CondaLock => format!("conda-lock install --prefix {prefix} {file}"),
     }

@@ -46,6 +46,7 @@
 
 #![warn(missing_docs)]
 
+pub mod child;
 pub mod cli;
 pub mod compatibility;
 pub mod containers;

@@ -114,7 +114,8 @@ pub(super) fn read_host_file(path: &std::path::Path) -> Result<Host, CliError> {
         CliError::input(format!("`{}` does not exist", path.display()))
             .hint("write one with `envlock probe --save host.toml`")
     })?;
-    host_file::parse(&text, &path.display().to_string()).map_err(CliError::input)
+    let name = path.display().to_string();
+    host_file::parse(&text, &name).map_err(|why| CliError::input(format!("{name}: {why}")))
 }
 
 /// Fills in what the registry knows (see [`filled`]) and rejects an impossible machine.

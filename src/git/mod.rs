@@ -3,17 +3,17 @@
 //! Nothing of the repository is run: hooks, filters and submodules belong to checkouts, and there is none. git asks no
 //! question on a terminal. Only https, http, ssh and file are spoken (`ext::` would run a command).
 
-use std::io::Read as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
+use crate::child::{self, Limits, Silent};
 use crate::model::direct::shown_repository;
 use crate::model::text::clean;
 use crate::sdist::{self, Contents, SourceTree};
 
-/// Time limit of one git command, in seconds.
-const LIMIT_S: u64 = 120;
+/// Time limit of one git command.
+const LIMIT: Duration = Duration::from_secs(120);
 /// Maximum size of a file that is read, in bytes.
 const MAX_TEXT: u64 = 4 << 20;
 /// Maximum size of a listing, in bytes.
@@ -135,7 +135,7 @@ fn run(folder: &Path, repository: &str, arguments: &[&str], limit: u64) -> Resul
     if std::env::var_os("GIT_SSH_COMMAND").is_none() {
         command.env("GIT_SSH_COMMAND", "ssh -o BatchMode=yes");
     }
-    let mut child = command
+    command
         .args(arguments)
         .current_dir(folder)
         .env("GIT_TERMINAL_PROMPT", "0")
@@ -143,45 +143,17 @@ fn run(folder: &Path, repository: &str, arguments: &[&str], limit: u64) -> Resul
         .env("GIT_DIR", folder)
         .env_remove("GIT_WORK_TREE")
         .env_remove("GIT_INDEX_FILE")
-        .env("LC_ALL", "C")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|e| match e.kind() {
-            std::io::ErrorKind::NotFound => Failure::NoGit,
-            _ => Failure::Other(e.to_string()),
-        })?;
-    let read = |pipe: Option<Box<dyn std::io::Read + Send>>, limit: u64| {
-        std::thread::spawn(move || {
-            let mut out = Vec::new();
-            if let Some(mut pipe) = pipe {
-                let _ = pipe.by_ref().take(limit).read_to_end(&mut out);
-                let _ = std::io::copy(&mut pipe, &mut std::io::sink());
-            }
-            out
-        })
-    };
-    let out = read(child.stdout.take().map(|p| Box::new(p) as _), limit);
-    let err = read(child.stderr.take().map(|p| Box::new(p) as _), 64 << 10);
-    let start = Instant::now();
-    let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break status,
-            Ok(None) if start.elapsed() > Duration::from_secs(LIMIT_S) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(Failure::Other(format!("git took longer than {LIMIT_S} s")));
-            }
-            Ok(None) => std::thread::sleep(Duration::from_millis(5)),
-            Err(e) => return Err(Failure::Other(e.to_string())),
-        }
-    };
-    let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
-    if status.success() {
-        return Ok(out);
+        .env("LC_ALL", "C");
+    let limits = Limits { time: LIMIT, out: limit, errors: 64 << 10 };
+    let answer = child::answer(command, limits).map_err(|silent| match silent {
+        Silent::NotStarted(e) if e.kind() == std::io::ErrorKind::NotFound => Failure::NoGit,
+        Silent::NotStarted(e) => Failure::Other(e.to_string()),
+        Silent::Late => Failure::Other(format!("git took longer than {} s", LIMIT.as_secs())),
+    })?;
+    if answer.is_success {
+        return Ok(answer.out);
     }
-    let said = String::from_utf8_lossy(&err);
+    let said = answer.error_text();
     let line = said.lines().rev().find(|line| line.starts_with("fatal:") || line.starts_with("error:"));
     let line = line.or_else(|| said.lines().next_back()).unwrap_or("git failed");
     let line = line.trim_start_matches("fatal: ").trim_start_matches("error: ");

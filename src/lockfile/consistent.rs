@@ -235,10 +235,8 @@ impl Checked<'_> {
                     Ok(wheel) => wheel.fit(self.target.python.minor, self.target.platform, None).is_some(),
                     Err(_) => package.build.is_some(),
                 });
-            let is_wheel = package.files.first().is_some_and(|file| file.name.ends_with(".whl"));
             if let Some(build) = &package.build {
                 let refused = match (&self.request.no_sources, &self.request.strict_metadata) {
-                    _ if is_wheel => Some("a wheel is not built"),
                     // A direct reference names its source, and is not refused.
                     (Some(_), _) if package.source.index().is_some() => Some("the request refuses sources"),
                     (_, Some(_)) if build.metadata_from == MetadataFrom::AsPublished => {

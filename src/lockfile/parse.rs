@@ -243,10 +243,13 @@ fn package(mut raw: RawPackage, has_format_2: bool) -> Result<ChosenPackage, Loc
             size: f.size,
         })
     };
-    let files = std::mem::take(&mut raw.files).into_iter().map(file).collect::<Result<_, LockError>>()?;
+    let files =
+        std::mem::take(&mut raw.files).into_iter().map(file).collect::<Result<Vec<_>, LockError>>()?;
+    let build = sources::build(&mut raw, has_format_2)?;
+    sources::require_build(&source, &files, build.is_some(), &name)?;
     Ok(ChosenPackage {
         source,
-        build: sources::build(&mut raw, has_format_2)?,
+        build,
         groups: sources::groups(&mut raw, has_format_2)?,
         requires: raw.requires.into_iter().map(words::edge).collect::<Result<_, _>>()?,
         name,

@@ -5,6 +5,7 @@ use super::schema::{RawBuildRequirement, RawCondaPackage, RawPackage};
 use super::words::{
     address, digest, file_name, file_of, folder, index, is_hex, match_spec, name, not, repository, word,
 };
+use crate::model::solution::ChosenFile;
 use crate::model::source::{BuildRequirement, CondaPackage, Source, SourceBuild};
 use crate::model::text::{clean, normalized_name};
 
@@ -59,6 +60,28 @@ pub(super) fn build(raw: &mut RawPackage, has_format_2: bool) -> Result<Option<S
             let name = clean(&raw.name, 60);
             Err(LockError::Malformed(format!("`{name}` needs both `build` and `metadata-from`, or neither")))
         }
+    }
+}
+
+/// What is built says how, and a wheel does not: who installs decides by that whether code of the package runs.
+pub(super) fn require_build(
+    source: &Source,
+    files: &[ChosenFile],
+    has_build: bool,
+    name: &str,
+) -> Result<(), LockError> {
+    let is_built = match (source, files.first()) {
+        (Source::Git { .. }, _) | (Source::Path(_), None) => true,
+        (_, Some(file)) => !file.name.ends_with(".whl"),
+        // A lock of the stack alone has no files.
+        (Source::Index(_) | Source::Url(_), None) => return Ok(()),
+    };
+    match is_built == has_build {
+        true => Ok(()),
+        false if is_built => {
+            Err(LockError::Malformed(format!("`{name}` is built from source and needs `build`")))
+        }
+        false => Err(LockError::Malformed(format!("`{name}` is a wheel and cannot have `build`"))),
     }
 }
 

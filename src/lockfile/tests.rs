@@ -134,6 +134,14 @@ fn with_sources() -> Lockfile {
     };
     let commit = "0123456789abcdef0123456789abcdef01234567".to_owned();
     let repository = "https://example.org/team/repo.git".to_owned();
+    let pure = SourceBuild {
+        metadata_from: MetadataFrom::Exact,
+        kind: BuildKind::Pure,
+        newest_wheel: None,
+        asks: Vec::new(),
+        needs: Vec::new(),
+        requires: Vec::new(),
+    };
     target.packages = vec![
         ChosenPackage {
             build: Some(SourceBuild {
@@ -154,8 +162,16 @@ fn with_sources() -> Lockfile {
             ..package("a-sdist", Source::Index("pypi".into()))
         },
         package("b-url", Source::Url("https://example.org/b-1.0-py3-none-any.whl".into())),
-        package("c-git", Source::Git { repository, commit, subdirectory: Some("sub".into()) }),
-        ChosenPackage { files: vec![], ..package("d-path", Source::Path("../libs/d".into())) },
+        ChosenPackage {
+            files: vec![],
+            build: Some(pure.clone()),
+            ..package("c-git", Source::Git { repository, commit, subdirectory: Some("sub".into()) })
+        },
+        ChosenPackage {
+            files: vec![],
+            build: Some(pure),
+            ..package("d-path", Source::Path("../libs/d".into()))
+        },
     ];
     target.conda = vec![CondaPackage {
         name: "ffmpeg".into(),
@@ -269,6 +285,12 @@ fn hostile_sources_are_refused() {
         ("path = \"../libs/d\"", "path = \"d\"\nindex = \"pypi\""),
         ("path = \"../libs/d\"\n", ""),
         ("build = \"cuda\"\n", ""),
+        // Whether something is built decides whether its code runs at the installation.
+        ("build = \"pure\"\nmetadata-from = \"exact\"\n", ""),
+        (
+            "/b-1.0-py3-none-any.whl\"\n",
+            "/b-1.0-py3-none-any.whl\"\nbuild = \"pure\"\nmetadata-from = \"exact\"\n",
+        ),
         ("build = \"cuda\"", "build = \"odd\""),
         ("build-needs = [\"torch\"]", "build-needs = [\"torch --pre\"]"),
         ("groups = [\"dev\"", "groups = [\"-x\""),

@@ -62,14 +62,17 @@ pub const MARK: &str = "# Written by `envlock probe --save`.";
 /// Parses a host file. A missing key means unknown; `gpu = []` means no GPU.
 ///
 /// # Errors
-/// The message, with file name and line.
+/// The message, with the line. Its last line says what is wrong.
 pub fn parse(text: &str, name: &str) -> Result<Host, String> {
-    let raw: RawHost = toml::from_str(text).map_err(|e| format!("{name}: {}", e.to_string().trim_end()))?;
+    let raw: RawHost = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_owned())?;
     if raw.schema != 1 {
-        return Err(format!("{name}: unsupported schema {} (supported: 1)", raw.schema));
+        return Err(format!("unsupported schema {} (supported: 1)", raw.schema));
     }
     let optional = |text: &str| -> Result<Option<DottedVersion>, String> {
-        if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(|e| format!("{name}: {e}")) }
+        match text {
+            "" => Ok(None),
+            _ => text.parse::<DottedVersion>().map(Some).map_err(|e| e.to_string()),
+        }
     };
     let system = raw.system.unwrap_or(RawSystem {
         os: default_os(),
@@ -78,8 +81,7 @@ pub fn parse(text: &str, name: &str) -> Result<Host, String> {
         musl: None,
         macos: None,
     });
-    let platform: Platform =
-        format!("{}-{}", system.os, system.arch).parse().map_err(|e| format!("{name}: {e}"))?;
+    let platform = format!("{}-{}", system.os, system.arch).parse::<Platform>().map_err(|e| e.to_string())?;
     let driver = match raw.driver {
         None => None,
         Some(d) => {
@@ -187,15 +189,16 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_name_the_file() {
-        for bad in [
-            "",
-            "schema = 2",
-            "schema = 1\nfoo = 1",
-            "schema = 1\n[driver]\nversion = \"x\"",
-            "schema = 1\n[system]\nos = \"beos\"",
+    fn the_last_line_says_what_is_wrong() {
+        for (bad, part) in [
+            ("", "missing field `schema`"),
+            ("schema = 2", "unsupported schema 2"),
+            ("schema = 1\nfoo = 1", "unknown field `foo`"),
+            ("schema = 1\n[driver]\nversion = \"x\"", "`x`"),
+            ("schema = 1\n[system]\nos = \"beos\"", "beos"),
         ] {
-            assert!(parse(bad, "host.toml").unwrap_err().contains("host.toml"), "{bad}");
+            let why = parse(bad, "host.toml").unwrap_err();
+            assert!(why.lines().next_back().is_some_and(|last| last.contains(part)), "{bad}: {why}");
         }
     }
 }

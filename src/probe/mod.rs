@@ -5,7 +5,6 @@
 //! and libraries that the administrator installed are used (`trusted.rs`). A fact that could not be read is unknown,
 //! never "none": a machine has no GPU only if there is no trace of an NVIDIA GPU or driver.
 
-mod child;
 mod compat;
 pub mod host_file;
 mod nvidia_smi;
@@ -19,7 +18,9 @@ mod system;
 mod trusted;
 
 use std::path::PathBuf;
+use std::process::Command;
 
+use crate::child::{self, Silent};
 use crate::model::host::{Driver, Gpu, Host};
 use crate::model::host_note::HostNote;
 
@@ -33,6 +34,15 @@ pub struct Surroundings<'a> {
     pub root: PathBuf,
     /// Reads one environment variable.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
+}
+
+/// Asks a program: whether it succeeded, and what it wrote.
+fn ask(mut command: Command) -> Result<(bool, String), Silent> {
+    // What these name could have been planted.
+    for variable in ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT"] {
+        command.env_remove(variable);
+    }
+    child::answer(command, child::SHORT).map(|answer| (answer.is_success, answer.text()))
 }
 
 /// Detects the machine.

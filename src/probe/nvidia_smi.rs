@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::{NvidiaFacts, Surroundings, child, trusted};
+use super::{NvidiaFacts, Surroundings, ask, trusted};
+use crate::child::{SHORT, Silent};
 use crate::model::host::{Driver, Gpu};
 use crate::model::text::clean;
 
@@ -36,10 +37,10 @@ pub(super) fn look(around: &Surroundings<'_>) -> Result<NvidiaFacts, String> {
 fn run(program: &Path, arguments: &[&str]) -> Result<(bool, String), String> {
     let mut command = Command::new(program);
     command.args(arguments);
-    child::answer(command).map_err(|silent| match silent {
-        child::Silent::NotStarted => String::new(),
+    ask(command).map_err(|silent| match silent {
+        Silent::NotStarted(_) => String::new(),
         // With a broken driver it hangs.
-        child::Silent::Late => format!("nvidia-smi did not answer in {} seconds", child::LIMIT.as_secs()),
+        Silent::Late => format!("nvidia-smi did not answer in {} seconds", SHORT.time.as_secs()),
     })
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::child;
+use super::ask;
 use crate::model::wheel::Python;
 
 /// Prints what a Python is: implementation, version, and the ABI flags, which have a `t` without the global interpreter
@@ -41,7 +41,7 @@ pub fn who(path: &Path) -> Option<FoundPython> {
     let mut command = Command::new(path);
     // Isolated and without site: nothing of an environment or a folder is run.
     command.args(["-I", "-S", "-c", WHO]);
-    let (true, text) = child::answer(command).ok()? else { return None };
+    let (true, text) = ask(command).ok()? else { return None };
     let mut words = text.split_whitespace();
     let ("cpython", Some(version), Some(flags)) = (words.next()?, words.next(), words.next()) else {
         return None;
@@ -54,7 +54,7 @@ pub fn who(path: &Path) -> Option<FoundPython> {
 pub fn prefix_of(python: &Path) -> Option<PathBuf> {
     let mut command = Command::new(python);
     command.args(["-I", "-c", "import sys; print(sys.prefix)"]);
-    let (true, text) = child::answer(command).ok()? else { return None };
+    let (true, text) = ask(command).ok()? else { return None };
     Some(PathBuf::from(text.trim_end_matches(['\n', '\r'])))
 }
 
@@ -77,7 +77,7 @@ pub fn pip(places: &Places<'_>) -> Option<(PathBuf, (u32, u32))> {
     pythons.filter(|path| path.is_file()).find_map(|path| {
         let mut command = Command::new(&path);
         command.args(["-I", "-m", "pip", "--version"]);
-        let (true, text) = child::answer(command).ok()? else { return None };
+        let (true, text) = ask(command).ok()? else { return None };
         // `pip 25.3 from /usr/lib/...`
         let version = text.split_whitespace().nth(1)?;
         let mut parts = version.split('.').map_while(|part| part.parse::<u32>().ok());

@@ -3,10 +3,10 @@
 //! What comes back is text from other machines: labelled by task, limited in size, and parsed by whoever asked.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Read};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
+use crate::child::{self, Limits, Silent};
 use crate::model::text::clean;
 
 /// Maximum size of one node's answer and of its errors, in bytes.
@@ -170,66 +170,13 @@ fn last_line(text: &str) -> String {
 }
 
 /// Runs a command to its end, or to the limit. Returns whether it succeeded, its output and its errors.
-fn run(
-    name: &'static str,
-    mut command: Command,
-    limit: Duration,
-) -> Result<(bool, String, String), SlurmError> {
-    let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let mut child = spawned.map_err(|_| SlurmError::NotThere(name))?;
-    let out = reader(child.stdout.take());
-    let errors = reader(child.stderr.take());
-    let Some(ok) = wait(&mut child, limit) else {
-        return Err(SlurmError::Late(name, limit.as_secs()));
-    };
-    // A task that keeps the output open is not waited for.
-    let text = |receiver: std::sync::mpsc::Receiver<String>| {
-        receiver.recv_timeout(Duration::from_secs(5)).unwrap_or_default()
-    };
-    Ok((ok, text(out), text(errors)))
-}
-
-fn wait(child: &mut Child, limit: Duration) -> Option<bool> {
-    let start = Instant::now();
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return Some(status.success()),
-            Ok(None) if start.elapsed() < limit => std::thread::sleep(Duration::from_millis(10)),
-            _ => {
-                // srun ends its tasks at SIGTERM; killed, it would leave them.
-                #[cfg(unix)]
-                if let Some(id) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
-                    let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
-                    std::thread::sleep(Duration::from_secs(2));
-                }
-                let _ = child.kill();
-                let _ = child.wait();
-                return None;
-            }
-        }
-    }
-}
-
-/// Reads lines in the background. Lines beyond the limits are read and dropped, so that the writer does not stop.
-fn reader(stream: Option<impl Read + Send + 'static>) -> std::sync::mpsc::Receiver<String> {
-    let (sender, receiver) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let mut text = String::new();
-        if let Some(stream) = stream {
-            let mut lines = BufReader::new(stream);
-            let mut line = Vec::new();
-            loop {
-                line.clear();
-                match lines.by_ref().take(MAX_ANSWER as u64).read_until(b'\n', &mut line) {
-                    Ok(0) | Err(_) => break,
-                    Ok(_) if text.len() as u64 >= MAX_OUTPUT => {}
-                    Ok(_) => text.push_str(&String::from_utf8_lossy(&line)),
-                }
-            }
-        }
-        let _ = sender.send(text);
-    });
-    receiver
+fn run(name: &'static str, command: Command, limit: Duration) -> Result<(bool, String, String), SlurmError> {
+    let limits = Limits { time: limit, out: MAX_OUTPUT, errors: MAX_OUTPUT };
+    let answer = child::answer(command, limits).map_err(|silent| match silent {
+        Silent::NotStarted(_) => SlurmError::NotThere(name),
+        Silent::Late => SlurmError::Late(name, limit.as_secs()),
+    })?;
+    Ok((answer.is_success, answer.text(), answer.error_text()))
 }
 
 #[cfg(test)]

@@ -126,8 +126,7 @@ pub(super) fn run(
                     // SAFETY: the group belongs to this child, whose id is not reused before `wait`.
                     unsafe { libc::kill(-group, libc::SIGKILL) };
                 }
-                let _ = child.kill();
-                let _ = child.wait();
+                crate::child::kill(&mut child);
                 break None;
             }
         }

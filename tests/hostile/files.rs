@@ -96,6 +96,60 @@ fn files_that_people_give() {
     }
 }
 
+const BANNER: &str = "| NVIDIA-SMI 535.54.03    Driver Version: 535.54.03    CUDA Version: 12.2     |\n";
+const CARDS: &str = "0, NVIDIA A100-SXM4-80GB, GPU-01234567-89ab-cdef-0123-456789abcdef, 81920, 535.54.03, 0x20B210DE, 8.0\n1, [N/A], [N/A], [N/A], 535.54.03, 0x20B210DE, [N/A]\n";
+const COMMIT: &str = "0123456789012345678901234567890123456789\n";
+const LISTING: &str = "pyproject.toml\0setup.py\0src/x/__init__.py\0PKG-INFO\0";
+const NODES: &str = "n1|idle\nn2|mixed\nn[3-5]|drained*\n";
+const ANSWER: &str = "0: # node n1\n0: schema = 1\n0: [driver]\n0: version = \"535.54.03\"\n1: # node n2\n1: sh: envlock: not found\n";
+
+/// Programs that write the contents of a file: nvidia-smi's banner and table, git's answers by command, Slurm's.
+#[test]
+fn answers_of_programs() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut context = TestContext::new();
+    let answers = context.dir.path().join("answers");
+    let bin = context.dir.path().join("bin");
+    std::fs::create_dir_all(&answers).unwrap();
+    std::fs::create_dir_all(&bin).unwrap();
+    for (program, cases) in [
+        ("nvidia-smi", "*query*) f=table;; *) f=banner;;"),
+        ("git", "*rev-parse*) f=commit;; *ls-tree*) f=listing;; *cat-file*) f=blob;; *) f=none;;"),
+        ("sinfo", "*) f=nodes;;"),
+        ("srun", "*) f=answer;;"),
+    ] {
+        let path = bin.join(program);
+        let folder = answers.display();
+        std::fs::write(&path, format!("#!/bin/sh\ncase \"$*\" in {cases} esac\ncat {folder}/$f\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display());
+    context.set("PATH", &path);
+    let manifest = "[project]\nname = \"x\"\ndependencies = [\"x @ git+https://code.example/a/b\"]\n";
+    context.write("envlock.toml", manifest);
+    let resolve = ["resolve", "--gpu", "none", "--dry-run", "--index-url", "http://127.0.0.1:9/simple"];
+    let texts = [
+        ("banner", BANNER, &["probe"][..]),
+        ("table", CARDS, &["probe"]),
+        ("commit", COMMIT, &resolve),
+        ("listing", LISTING, &resolve),
+        ("blob", PYPROJECT, &resolve),
+        ("nodes", NODES, &["fleet", "slurm"]),
+        ("answer", ANSWER, &["fleet", "slurm"]),
+        ("none", "", &["probe"]),
+    ];
+    for (name, text, _) in texts {
+        std::fs::write(answers.join(name), text).unwrap();
+    }
+    for (name, text, arguments) in texts.into_iter().filter(|(_, text, _)| !text.is_empty()) {
+        try_file(&context, &answers.join(name), text, arguments);
+        std::fs::write(answers.join(name), text).unwrap();
+    }
+    // The seeds are what they seem.
+    let listed = context.run(&["fleet", "slurm"]);
+    assert!(listed.flat().contains("535.54.03"), "{}", listed.shown());
+}
+
 #[test]
 fn files_of_an_environment_and_a_machine() {
     let mut context = TestContext::new();

@@ -110,7 +110,7 @@ fn answers_of_nodes_are_from_outside() {
     assert_eq!(why("n4"), "two nodes answered by this name");
     assert_eq!(why("n5"), "no answer within 30 s");
     assert_eq!((why("n6"), why("n7")), ("not asked: allocated".into(), "not asked: drained".into()));
-    assert!(why("n2").contains("n2"), "{}", why("n2"));
+    assert!(why("n2").contains("unclosed table"), "{}", why("n2"));
     scripts(&mut context, "echo n1\\|idle", "echo 'srun: error: Unable to allocate resources' >&2; exit 1");
     let refused = context.run(&["fleet", "slurm"]).expect(2);
     assert!(refused.flat().contains("`srun` failed: Unable to allocate resources"), "{}", refused.shown());

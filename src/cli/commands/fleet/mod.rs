@@ -178,7 +178,7 @@ fn of_slurm(args: &FleetSlurmArgs, printer: &Printer) -> Result<Found, CliError>
             Ok(host) => found.nodes.push((name, host)),
             Err(error) => {
                 let why =
-                    answer.error.unwrap_or_else(|| clean(error.lines().next().unwrap_or_default(), 160));
+                    answer.error.unwrap_or_else(|| clean(error.lines().next_back().unwrap_or_default(), 160));
                 found.unanswered.push(Unanswered { node: name, why });
             }
         }

@@ -58,7 +58,7 @@ fn host(gpu: &str, driver: &str) -> Host {
 
 fn request(text: &str) -> Request {
     Request {
-        requirements: vec![UserRequirement { requirement: text.parse().unwrap(), origin: "bench".into() }],
+        requirements: vec![UserRequirement::new(text.parse().unwrap(), "bench".into())],
         ..Request::default()
     }
 }

@@ -24,10 +24,7 @@
 //!     found_by: "example".into(),
 //! });
 //! let request = Request {
-//!     requirements: vec![UserRequirement {
-//!         requirement: "torch>=2.8".parse().unwrap(),
-//!         origin: "example".into(),
-//!     }],
+//!     requirements: vec![UserRequirement::parse("torch>=2.8", "example".into()).unwrap()],
 //!     ..Request::default()
 //! };
 //! let catalogue = Catalogue::new(&registry, host.system.platform);

@@ -464,6 +464,8 @@ pub(super) struct ExportArgs {
     /// Write a file for each target of the lock
     #[arg(long, requires = "output", conflicts_with = "target")]
     pub all_targets: bool,
+    #[command(flatten)]
+    pub parts: PartArgs,
     /// Base image (for Dockerfile); a digest pins it
     #[arg(long, value_name = "IMAGE")]
     pub base: Option<String>,
@@ -517,9 +519,28 @@ pub(super) struct SyncArgs {
     /// Target of the lock
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,
+    #[command(flatten)]
+    pub parts: PartArgs,
     /// URL of the index `pypi`
     #[arg(long, value_name = "URL")]
     pub index_url: Option<String>,
+}
+
+/// The extras and dependency groups of the lock that are installed.
+#[derive(Debug, Clone, Default, ClapArgs)]
+pub(super) struct PartArgs {
+    /// With an extra of the project
+    #[arg(long, value_name = "NAME")]
+    pub extra: Vec<String>,
+    /// With a dependency group of the project
+    #[arg(long, value_name = "NAME")]
+    pub group: Vec<String>,
+    /// With all extras
+    #[arg(long)]
+    pub all_extras: bool,
+    /// With all dependency groups
+    #[arg(long)]
+    pub all_groups: bool,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -548,6 +569,8 @@ pub(super) struct VerifyArgs {
     /// Target of the lock
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,
+    #[command(flatten)]
+    pub parts: PartArgs,
 }
 
 #[derive(Debug, ClapArgs)]

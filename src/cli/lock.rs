@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
+use super::args::PartArgs;
 use super::error::CliError;
 use super::files;
 use super::printer::Printer;
 use super::settings::Project;
 use crate::foreign::{ForeignLock, Tool};
 use crate::lockfile::{self, Lockfile, Target};
+use crate::model::part::Part;
 use crate::model::text::clean;
 use crate::registry::Registry;
 
@@ -42,6 +44,30 @@ pub(super) fn read_any(path: &Path) -> Result<AnyLock, CliError> {
         CliError::input(format!("`{shown}` cannot be read as a lock of {}: {error}", tool.name()))
     })?;
     Ok(AnyLock::Foreign(lock))
+}
+
+/// The lock as it is installed with the extras and groups that are asked for.
+///
+/// # Errors
+/// When the lock does not have one of them.
+pub(super) fn with_parts(lock: Lockfile, args: &PartArgs) -> Result<Lockfile, CliError> {
+    let known = lock.parts();
+    let mut parts: Vec<Part> = args.extra.iter().map(|name| Part::extra(name)).collect();
+    parts.extend(args.group.iter().map(|name| Part::group(name)));
+    if let Some(part) = parts.iter().find(|part| !known.contains(part)) {
+        let names: Vec<String> = known.iter().map(ToString::to_string).collect();
+        let hint = match names.is_empty() {
+            true => "extras and groups are locked where the manifest is a pyproject.toml that has them; then `envlock resolve`".to_owned(),
+            false => format!("it has {}", names.join(", ")),
+        };
+        return Err(CliError::usage(format!("the lock has no {}", clean(&part.to_string(), 80))).hint(hint));
+    }
+    let is_asked = |part: &Part| match part {
+        Part::Extra(_) => args.all_extras,
+        Part::Group(_) => args.all_groups,
+    };
+    parts.extend(known.into_iter().filter(is_asked));
+    Ok(lock.with_parts(&parts))
 }
 
 /// Warns if the manifest no longer matches the lock, because the command's output is about the lock.

@@ -18,6 +18,7 @@ mod kept;
 mod learning;
 mod lock;
 mod manifest;
+mod parts;
 mod printer;
 mod report;
 mod settings;

@@ -1,10 +1,13 @@
 //! The answer of `resolve` as text.
 
+use std::collections::BTreeMap;
+
 use super::printer::{DIM, Printer, wrap};
 use crate::compatibility::is_cuda;
 use crate::model::capability::ComputeCapability;
 use crate::model::evidence::Evidence;
 use crate::model::host::Host;
+use crate::model::part::Part;
 use crate::model::request::Request;
 use crate::model::solution::{ChosenPackage, DriverMode, Envelope, Framework, Series, Solution, Stack};
 use crate::model::source::{BuildKind, MetadataFrom, SourceBuild};
@@ -124,6 +127,27 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
     if let Some(text) = from_source(s) {
         printer.out(&format!("{}{}", label(printer, "from source"), wrap(&text, 15)));
     }
+    if let Some(text) = on_demand(s) {
+        printer.out(&format!("{}{}", label(printer, "on demand"), wrap(&text, 15)));
+    }
+}
+
+/// `extra gpu: 3 packages; group dev: 12`: what an installation without extras and groups leaves out.
+fn on_demand(s: &Solution) -> Option<String> {
+    let mut counts: BTreeMap<&Part, usize> = BTreeMap::new();
+    for part in s.packages.iter().flat_map(|package| &package.groups) {
+        *counts.entry(part).or_default() += 1;
+    }
+    let shown: Vec<String> = counts
+        .iter()
+        .enumerate()
+        .map(|(i, (part, count))| match (i, count) {
+            (0, 1) => format!("{part}: 1 package"),
+            (0, _) => format!("{part}: {count} packages"),
+            _ => format!("{part}: {count}"),
+        })
+        .collect();
+    (!shown.is_empty()).then(|| shown.join("; "))
 }
 
 /// `rouge-score 0.1.2 (newest with a wheel: 0.0.4); requirements as published`: what is built, and how far its

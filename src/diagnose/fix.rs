@@ -103,7 +103,7 @@ fn runs_on(situation: &Situation<'_>, solution: &Solution) -> String {
 /// A solution for the GPUs, driver and Python of the facts; for another Python if there is none for theirs.
 fn solved(situation: &Situation<'_>) -> Option<Solution> {
     let ask = |name: &str| -> Option<UserRequirement> {
-        Some(UserRequirement { requirement: name.parse().ok()?, origin: Origin::Question })
+        Some(UserRequirement::new(name.parse().ok()?, Origin::Question))
     };
     let mut request = Request { requirements: vec![ask("torch")?], ..Request::default() };
     for name in COMPANIONS {

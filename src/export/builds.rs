@@ -15,7 +15,7 @@ pub fn requirements_to_build(
     target: &Target,
     addresses: &[(String, String)],
 ) -> Result<Option<String>, ExportError> {
-    let (_, built) = in_two_steps(installable(target)?);
+    let (_, built) = in_two_steps(&installable(target)?);
     if built.is_empty() {
         return Ok(None);
     }
@@ -53,7 +53,8 @@ pub fn requirements_to_build(
 /// See [`ExportError`].
 pub fn build_constraints(target: &Target) -> Result<Option<String>, ExportError> {
     let mut rows: BTreeMap<&str, Vec<&BuildRequirement>> = BTreeMap::new();
-    let builds = installable(target)?.iter().filter_map(|package| package.build.as_ref());
+    let packages = installable(target)?;
+    let builds = packages.iter().filter_map(|package| package.build.as_ref());
     for requirement in builds.flat_map(|build| &build.requires) {
         let of_name = rows.entry(&requirement.name).or_default();
         if !of_name.contains(&requirement) {

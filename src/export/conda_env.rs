@@ -51,7 +51,7 @@ pub fn conda_environment(
     if packages.is_empty() {
         return Ok(out);
     }
-    let (first, built) = in_two_steps(packages);
+    let (first, built) = in_two_steps(&packages);
     for package in built {
         // pip cannot build against a torch that the same file installs.
         let _ = writeln!(out, "  # after this environment, from requirements-build.txt: {}", package.name);
@@ -61,7 +61,7 @@ pub fn conda_environment(
         let _ = writeln!(out, "  # no hashes: {} has none, and pip checks all or none", unhashed.join(", "));
     }
     out.push_str("  - pip:\n");
-    for (index, package) in extra_indexes(packages) {
+    for (index, package) in extra_indexes(&packages) {
         let _ = writeln!(out, "      - --extra-index-url {}", address(addresses, index, package)?);
     }
     for package in first {

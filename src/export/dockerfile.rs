@@ -12,7 +12,7 @@ use crate::model::version::cuda_short;
 /// # Errors
 /// See [`ExportError`]; also if a framework needs CUDA from the base image and `base` is `None`.
 pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportError> {
-    let (first, built) = in_two_steps(installable(target)?);
+    let (first, built) = in_two_steps(&installable(target)?);
     if let Some(package) = without_hash(&first).first() {
         return Err(ExportError::Unsupported { package: (*package).to_owned(), from: "git or a folder" });
     }

@@ -82,8 +82,14 @@ pub const REQUIREMENTS_BUILD_MARK: &str = "# Written by envlock as requirements-
 /// The start of every build-constraints.txt that envlock writes.
 pub const BUILD_CONSTRAINTS_MARK: &str = "# Written by envlock as build-constraints.txt";
 
-/// The packages to install, checked to be installable: by hash, or from git or a folder.
-fn installable(target: &Target) -> Result<&[ChosenPackage], ExportError> {
+/// The packages that are always installed, checked to be installable.
+fn installable(target: &Target) -> Result<Vec<&ChosenPackage>, ExportError> {
+    check(target)?;
+    Ok(target.installed_always().collect())
+}
+
+/// Checks that all packages can be installed: by hash, or from git or a folder.
+fn check(target: &Target) -> Result<(), ExportError> {
     if target.level == Level::Stack {
         return Err(ExportError::StackOnly);
     }
@@ -101,7 +107,7 @@ fn installable(target: &Target) -> Result<&[ChosenPackage], ExportError> {
             return Err(ExportError::NoHash(file.name.clone()));
         }
     }
-    Ok(&target.packages)
+    Ok(())
 }
 
 /// The packages without a hash: pip checks the hashes of all packages or of none.
@@ -111,7 +117,7 @@ fn without_hash<'p>(packages: &[&'p ChosenPackage]) -> Vec<&'p str> {
 }
 
 /// The packages that are installed in one step, and those that are built after them.
-fn in_two_steps(packages: &[ChosenPackage]) -> (Vec<&ChosenPackage>, Vec<&ChosenPackage>) {
+fn in_two_steps<'p>(packages: &[&'p ChosenPackage]) -> (Vec<&'p ChosenPackage>, Vec<&'p ChosenPackage>) {
     packages.iter().partition(|package| !package.is_built_after_others())
 }
 
@@ -124,7 +130,7 @@ fn is_from_pytorch(package: &ChosenPackage) -> bool {
 }
 
 /// The indexes other than `pypi` and `pytorch` that packages come from, each with one of its packages, sorted.
-fn extra_indexes(packages: &[ChosenPackage]) -> Vec<(&str, &str)> {
+fn extra_indexes<'p>(packages: &[&'p ChosenPackage]) -> Vec<(&'p str, &'p str)> {
     let mut indexes: Vec<(&str, &str)> = packages
         .iter()
         .filter(|p| !is_from_pytorch(p))

@@ -1,10 +1,12 @@
 //! `pylock.toml` (PEP 751). URLs are read from the index or its cache at export, because the lock has
 //! none. Data without a standard key (driver, GPUs) is under `[tool.envlock]`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::{ExportError, installable};
+use super::ExportError;
 use crate::lockfile::Target;
+use crate::model::part::Part;
 use crate::model::source::Source;
 use crate::model::text::{clean, toml_string as quote};
 
@@ -16,7 +18,7 @@ pub fn pylock(
     target: &Target,
     url: &dyn Fn(&str, &str, &str) -> Option<String>,
 ) -> Result<String, ExportError> {
-    let packages = installable(target)?;
+    super::check(target)?;
     let mut out = String::new();
     let _ =
         writeln!(out, "{}, from envlock.lock. Install with `uv pip sync pylock.toml`.", super::PYLOCK_MARK);
@@ -24,10 +26,29 @@ pub fn pylock(
     let _ = writeln!(out, "created-by = \"envlock\"");
     let _ = writeln!(out, "requires-python = \"=={}.*\"", target.python);
     let _ = writeln!(out, "environments = [{}]", quote(&marker(target)));
-    for package in packages {
+    let parts: BTreeSet<&Part> = target.packages.iter().flat_map(|package| &package.groups).collect();
+    for (key, is_extra) in [("extras", true), ("dependency-groups", false)] {
+        let of_kind = parts.iter().filter(|part| matches!(part, Part::Extra(_)) == is_extra);
+        let names: Vec<String> = of_kind.map(|part| quote(part.name())).collect();
+        if !names.is_empty() {
+            let _ = writeln!(out, "{key} = [{}]", names.join(", "));
+        }
+    }
+    for package in &target.packages {
         out.push_str("\n[[packages]]\n");
         let _ = writeln!(out, "name = {}", quote(&package.name));
         let _ = writeln!(out, "version = {}", quote(&package.version.to_string()));
+        let groups: Vec<String> = package
+            .groups
+            .iter()
+            .map(|part| match part {
+                Part::Extra(name) => format!("'{name}' in extras"),
+                Part::Group(name) => format!("'{name}' in dependency_groups"),
+            })
+            .collect();
+        if !groups.is_empty() {
+            let _ = writeln!(out, "marker = {}", quote(&groups.join(" or ")));
+        }
         let dependencies: Vec<String> = package
             .requires
             .iter()

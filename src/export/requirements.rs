@@ -12,7 +12,7 @@ use crate::lockfile::Target;
 /// See [`ExportError`].
 pub fn requirements(target: &Target, addresses: &[(String, String)]) -> Result<String, ExportError> {
     let packages = installable(target)?;
-    let (first, built) = in_two_steps(packages);
+    let (first, built) = in_two_steps(&packages);
     let unhashed = without_hash(&first);
     let hashes = if unhashed.is_empty() { "--require-hashes " } else { "" };
     let constraints = match packages.iter().any(|p| p.build.as_ref().is_some_and(|b| !b.requires.is_empty()))
@@ -47,7 +47,7 @@ pub fn requirements(target: &Target, addresses: &[(String, String)]) -> Result<S
             framework.package
         );
     }
-    for (index, package) in extra_indexes(packages) {
+    for (index, package) in extra_indexes(&packages) {
         let _ = writeln!(out, "--extra-index-url {}", address(addresses, index, package)?);
     }
     for package in first {

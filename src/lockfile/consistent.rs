@@ -16,6 +16,7 @@ use crate::model::direct::{Direct, shown_repository, without_login};
 use crate::model::index_owner::owner;
 use crate::model::level::Level;
 use crate::model::marker::marker_environment;
+use crate::model::part::Part;
 use crate::model::request::{Request, STACK_PACKAGES, UserRequirement};
 use crate::model::requirement::parse_requirement;
 use crate::model::solution::ChosenPackage;
@@ -47,6 +48,14 @@ pub enum Inconsistency {
     /// A package that no request needs.
     #[error("the lock has {0}, which no request needs")]
     Unneeded(String),
+    /// A package that the lock counts to other extras and groups than those that need it.
+    #[error("the lock has {package} for {stated}, which does not need it")]
+    OtherPart {
+        /// The package.
+        package: String,
+        /// `extra gpu`, or `every installation`.
+        stated: String,
+    },
     /// A package of an index, address, repository or folder that the request does not allow for it.
     #[error("{package} is locked from `{source_}`, but the request takes it from {expected}")]
     WrongSource {
@@ -217,11 +226,37 @@ impl Checked<'_> {
         let names = applicable.map(|user| user.requirement.name.as_ref() as &str);
         let unneeded = unneeded(self.target, names);
         out.extend(unneeded.into_iter().map(|package| Inconsistency::Unneeded(shown(package))));
+        self.parts(out);
         // No request names conda packages yet.
         let conda = self.target.conda.iter().map(|package| format!("{} {}", package.name, package.version));
         out.extend(conda.map(Inconsistency::Unneeded));
         let absent = self.target.frameworks.iter().filter(|f| self.target.package(&f.package).is_none());
         out.extend(absent.map(|f| Inconsistency::Unneeded(format!("{} {}", f.package, f.version))));
+    }
+
+    /// Each package is reached from the requests of the parts that it is counted to. The edges are those with all extras
+    /// that anything requires, so that a package reached from a part need not belong to it.
+    fn parts(&self, out: &mut Vec<Inconsistency>) {
+        let reached = |part: Option<&Part>| -> BTreeSet<&str> {
+            let users = self.request.requirements.iter().filter(|user| self.applies(user));
+            let users = users.filter(|user| user.part.is_none() || user.part.as_ref() == part);
+            let left = unneeded(self.target, users.map(|user| user.requirement.name.as_ref() as &str));
+            left.into_iter().map(|package| package.name.as_str()).collect()
+        };
+        let stated: BTreeSet<Option<&Part>> = self.target.packages.iter().flat_map(counted_to).collect();
+        if stated.iter().all(Option::is_none) && self.request.requirements.iter().all(|u| u.part.is_none()) {
+            return;
+        }
+        let unreached: Vec<(Option<&Part>, BTreeSet<&str>)> =
+            stated.into_iter().map(|part| (part, reached(part))).collect();
+        for package in &self.target.packages {
+            for part in counted_to(package) {
+                if unreached.iter().any(|(of, left)| *of == part && left.contains(package.name.as_str())) {
+                    let stated = part.map_or("every installation".to_owned(), ToString::to_string);
+                    out.push(Inconsistency::OtherPart { package: shown(package), stated });
+                }
+            }
+        }
     }
 
     fn sources(&self, out: &mut Vec<Inconsistency>) {
@@ -333,6 +368,14 @@ impl Checked<'_> {
 
 /// The package that comes from the same pytorch index as the torch build.
 const TRITON: &str = "triton";
+
+/// The parts that a package is counted to; `None` is every installation.
+fn counted_to(package: &ChosenPackage) -> Vec<Option<&Part>> {
+    match package.groups.as_slice() {
+        [] => vec![None],
+        parts => parts.iter().map(Some).collect(),
+    }
+}
 
 /// The packages of a target that none of the requested ones needs.
 pub fn unneeded<'t>(target: &'t Target, requested: impl Iterator<Item = &'t str>) -> Vec<&'t ChosenPackage> {

@@ -32,8 +32,11 @@ mod sources;
 mod tests;
 mod words;
 
+use std::collections::BTreeSet;
+
 use crate::model::host::Host;
 use crate::model::level::Level;
+use crate::model::part::Part;
 use crate::model::platform::Platform;
 use crate::model::request::{Preferences, Request};
 use crate::model::solution::{ChosenPackage, Envelope, Framework, Solution, Stack};
@@ -141,6 +144,11 @@ impl Target {
         self.packages.iter().find(|p| p.name == name)
     }
 
+    /// The packages that are always installed: those of no extra or group.
+    pub fn installed_always(&self) -> impl Iterator<Item = &ChosenPackage> {
+        self.packages.iter().filter(|package| package.groups.is_empty())
+    }
+
     /// The versions that a later solve should keep.
     pub fn preferences(&self) -> Preferences {
         let versions = self.packages.iter().map(|p| (p.name.clone(), p.version.clone()));
@@ -167,13 +175,32 @@ impl Lockfile {
         registry_date: &str,
         targets: Vec<Target>,
     ) -> Lockfile {
+        let has_parts = request.requirements.iter().any(|user| user.part.is_some());
+        let of_request = if has_parts { FORMAT_WITH_SOURCES } else { FORMAT };
         Lockfile {
-            format: targets.iter().map(Target::format).max().unwrap_or(FORMAT),
+            format: targets.iter().map(Target::format).max().unwrap_or(FORMAT).max(of_request),
             registry_digest: registry_digest.to_owned(),
             registry_date: registry_date.to_owned(),
             request: request_lines(request),
             targets,
         }
+    }
+
+    /// The extras and groups that are locked.
+    pub fn parts(&self) -> BTreeSet<Part> {
+        let request = read_request(&self.request).unwrap_or_default();
+        request.requirements.into_iter().filter_map(|user| user.part).collect()
+    }
+
+    /// The lock as it is installed with these extras and groups: their packages count to every installation.
+    #[must_use]
+    pub fn with_parts(mut self, parts: &[Part]) -> Lockfile {
+        for package in self.targets.iter_mut().flat_map(|target| &mut target.packages) {
+            if package.groups.iter().any(|part| parts.contains(part)) {
+                package.groups.clear();
+            }
+        }
+        self
     }
 
     /// A target by name; without a name, the first.

@@ -9,6 +9,7 @@ use super::{Lockfile, Target};
 use crate::model::capability::CodeTarget;
 use crate::model::choice::Choice;
 use crate::model::level::Level;
+use crate::model::part::Part;
 use crate::model::solution::ChosenPackage;
 use crate::model::source::{CondaPackage, Source};
 use crate::model::text::toml_string as quote;
@@ -212,7 +213,8 @@ fn render_package(out: &mut String, p: &ChosenPackage, targets: Option<Vec<&str>
     field(out, "variant", p.variant.as_deref());
     field(out, "reason", Some(&p.reason.code()));
     words(out, "targets", targets);
-    words(out, "groups", (!p.groups.is_empty()).then(|| p.groups.iter().map(String::as_str).collect()));
+    let groups: Vec<String> = p.groups.iter().map(Part::code).collect();
+    words(out, "groups", (!groups.is_empty()).then(|| groups.iter().map(String::as_str).collect()));
     if let Some(build) = &p.build {
         field(out, "build", Some(build.kind.code()));
         field(out, "metadata-from", Some(build.metadata_from.code()));

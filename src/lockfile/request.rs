@@ -5,10 +5,13 @@
 
 use super::error::LockError;
 use crate::model::index_owner::IndexOwner;
+use crate::model::part::Part;
 use crate::model::request::{Limit, Origin, PythonRequest, Request, StatedMetadata, UserRequirement};
 use crate::model::text::clean;
 
 const PACKAGE: &str = "package";
+const EXTRA: &str = "extra";
+const GROUP: &str = "group";
 const CONSTRAINT: &str = "constraint";
 const PYTHON: &str = "python";
 const CUDA: &str = "cuda";
@@ -46,7 +49,11 @@ pub fn names_targets(lines: &[String]) -> bool {
 /// The request as canonical, sorted lines. Equal requests give equal lines, independent of order and origin.
 pub fn request_lines(request: &Request) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    lines.extend(request.requirements.iter().map(|r| format!("{PACKAGE} {}", r.line())));
+    lines.extend(request.requirements.iter().map(|r| match &r.part {
+        None => format!("{PACKAGE} {}", r.line()),
+        Some(Part::Extra(name)) => format!("{EXTRA} {name} {}", r.line()),
+        Some(Part::Group(name)) => format!("{GROUP} {name} {}", r.line()),
+    }));
     lines.extend(request.constraints.iter().map(|r| format!("{CONSTRAINT} {}", r.line())));
     let mut add = |key: &str, origin: &Origin, value: &dyn std::fmt::Display| {
         let kind = if origin.is_option() { "option " } else { "" };
@@ -126,6 +133,11 @@ fn read_line(request: &mut Request, line: &str) -> Option<()> {
     }
     match key {
         PACKAGE => request.requirements.push(UserRequirement::parse(value, origin).ok()?),
+        EXTRA | GROUP => {
+            let (name, line) = value.split_once(' ')?;
+            let part = if key == EXTRA { Part::extra(name) } else { Part::group(name) };
+            request.requirements.push(UserRequirement::parse(line, origin).ok()?.of_part(Some(part)));
+        }
         CONSTRAINT => request.constraints.push(UserRequirement::parse(value, origin).ok()?),
         PYTHON => request.python = Some(PythonRequest::parse(value, origin).ok()?),
         CUDA => request.cuda = limit(value, origin)?,
@@ -208,8 +220,11 @@ mod tests {
             "datasets[audio]; sys_platform == 'linux'",
             "requests~=2.31; python_version < '3.13' and extra == 'x'",
         ]);
-        prop::collection::vec((texts, origins()), 0..4).prop_map(|list| {
-            list.into_iter().map(|(text, origin)| UserRequirement::parse(text, origin).unwrap()).collect()
+        let parts = prop::sample::select(vec![None, Some(Part::extra("gpu")), Some(Part::group("dev"))]);
+        prop::collection::vec((texts, origins(), parts), 0..4).prop_map(|list| {
+            list.into_iter()
+                .map(|(text, origin, part)| UserRequirement::parse(text, origin).unwrap().of_part(part))
+                .collect()
         })
     }
 

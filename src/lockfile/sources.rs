@@ -5,6 +5,7 @@ use super::schema::{RawBuildRequirement, RawCondaPackage, RawPackage};
 use super::words::{
     address, digest, file_name, file_of, folder, index, is_hex, match_spec, name, not, repository, word,
 };
+use crate::model::part::Part;
 use crate::model::solution::ChosenFile;
 use crate::model::source::{BuildRequirement, CondaPackage, Source, SourceBuild};
 use crate::model::text::{clean, normalized_name};
@@ -86,12 +87,18 @@ pub(super) fn require_build(
 }
 
 /// The extras and dependency groups that a package belongs to.
-pub(super) fn groups(raw: &mut RawPackage, has_format_2: bool) -> Result<Vec<String>, LockError> {
+pub(super) fn groups(raw: &mut RawPackage, has_format_2: bool) -> Result<Vec<Part>, LockError> {
     let groups = std::mem::take(&mut raw.groups);
     if !groups.is_empty() {
         require_format_2(has_format_2, &raw.name)?;
     }
-    groups.into_iter().map(name).collect()
+    groups
+        .into_iter()
+        .map(|code| {
+            let part = Part::of_code(&code);
+            name(part.name().to_owned()).map(|_| part)
+        })
+        .collect()
 }
 
 fn build_requirement(raw: RawBuildRequirement) -> Result<BuildRequirement, LockError> {

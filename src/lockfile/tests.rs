@@ -5,6 +5,7 @@ use crate::model::capability::{CodeTargets, ComputeCapability, Via};
 use crate::model::choice::Choice;
 use crate::model::evidence::Evidence;
 use crate::model::host::{Driver, Gpu};
+use crate::model::part::Part;
 use crate::model::platform::Libc;
 use crate::model::request::{Request, UserRequirement};
 use crate::model::solution::{ChosenFile, Coverage, Edge};
@@ -157,7 +158,7 @@ fn with_sources() -> Lockfile {
                     sha256: digest('d'),
                 }],
             }),
-            groups: vec!["dev".into(), "train".into()],
+            groups: vec![Part::group("dev"), Part::extra("train")],
             files: vec![ChosenFile { name: "a_sdist-1.0.tar.gz".into(), ..like.files[0].clone() }],
             ..package("a-sdist", Source::Index("pypi".into()))
         },
@@ -294,6 +295,8 @@ fn hostile_sources_are_refused() {
         ("build = \"cuda\"", "build = \"odd\""),
         ("build-needs = [\"torch\"]", "build-needs = [\"torch --pre\"]"),
         ("groups = [\"dev\"", "groups = [\"-x\""),
+        ("\"extra:train\"", "\"extra:--pre\""),
+        ("\"extra:train\"", "\"other:train\""),
         ("file = \"setuptools-", "file = \"../setuptools-"),
         ("\"dddd", "\"xxxx"),
         ("\"eeee", "\"EEEE"),

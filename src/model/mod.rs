@@ -22,6 +22,7 @@ pub mod machine_state;
 pub mod marker;
 pub mod metadata;
 pub mod native;
+pub mod part;
 pub mod platform;
 pub mod process;
 pub mod project;

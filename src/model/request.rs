@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 
 use super::direct::Direct;
 use super::index_owner::IndexOwner;
+use super::part::Part;
 use super::requirement::parse_requirement;
 use super::text::{clean, without_logins};
 use super::version::{DottedRange, InvalidVersion, SemverRange};
@@ -128,6 +129,8 @@ pub struct UserRequirement {
     pub requirement: Requirement<VerbatimUrl>,
     /// Where it was written: `command line`, `envlock.toml`.
     pub origin: Origin,
+    /// The extra or dependency group that it belongs to; none if it is always installed.
+    pub part: Option<Part>,
 }
 
 /// A limit and where it was written.
@@ -187,6 +190,11 @@ pub enum InvalidRequest {
 }
 
 impl UserRequirement {
+    /// A requirement that is always installed.
+    pub fn new(requirement: Requirement<VerbatimUrl>, origin: Origin) -> UserRequirement {
+        UserRequirement { requirement, origin, part: None }
+    }
+
     /// Parses one requirement: PEP 508, with paths beside URLs after `@`, or a URL or repository alone, which is named
     /// after its file or folder.
     ///
@@ -209,7 +217,7 @@ impl UserRequirement {
         if let Some(url) = url {
             requirement.version_or_url = Some(VersionOrUrl::Url(VerbatimUrl::from_url(url)));
         }
-        Ok(UserRequirement { requirement, origin })
+        Ok(UserRequirement::new(requirement, origin))
     }
 
     /// The direct reference, if it is one.
@@ -227,6 +235,11 @@ impl UserRequirement {
         let (name, marker) = plain.split_once(';').unwrap_or((&plain, ""));
         let marker = if marker.is_empty() { String::new() } else { format!(" ; {}", marker.trim()) };
         format!("{} @ {}{marker}", name.trim(), direct.url())
+    }
+
+    /// The same requirement as one of an extra or dependency group.
+    pub fn of_part(self, part: Option<Part>) -> UserRequirement {
+        UserRequirement { part, ..self }
     }
 
     /// Whether it has an upper bound or otherwise excludes newer releases.

@@ -9,6 +9,7 @@ use super::capability::{CodeTargets, ComputeCapability, Via};
 use super::choice::Choice;
 use super::conflict::Conflict;
 use super::evidence::Evidence;
+use super::part::Part;
 use super::platform::Platform;
 use super::source::{Source, SourceBuild};
 use super::version::DottedVersion;
@@ -233,7 +234,7 @@ pub struct ChosenPackage {
     /// What is known of its build, for a package that has to be built.
     pub build: Option<SourceBuild>,
     /// The extras and dependency groups that require it, if it is not part of every installation.
-    pub groups: Vec<String>,
+    pub groups: Vec<Part>,
     /// Compatible files, the selected one first. Empty in a stack-only solution.
     pub files: Vec<ChosenFile>,
     /// SHA-256 of the selected file's METADATA.

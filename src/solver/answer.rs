@@ -8,14 +8,14 @@ use super::choices;
 use super::envelope;
 use super::inputs::Depth;
 use super::node::{Node, Selected};
-use super::problem::{Candidate, Problem};
+use super::parts;
+use super::problem::Problem;
 use super::rank::StackQuality;
-use super::tables::is_stack_package;
+use super::release;
 use super::universe::DIRECT;
 use crate::compatibility::{CPU, Policy, required_driver, with_code_of};
 use crate::model::choice::Choice;
 use crate::model::evidence::Evidence;
-use crate::model::metadata::CoreMetadata;
 use crate::model::solution::{ChosenFile, ChosenPackage, DriverMode, Edge, Framework, Note, Solution, Stack};
 use crate::model::source::{Source, SourceBuild};
 use crate::model::version::{DottedVersion, public};
@@ -36,13 +36,14 @@ pub(super) fn stack_quality(problem: &Problem<'_>, selected: &Selected) -> Optio
 pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
     let python = problem.pythons.series[0];
     let mut packages: Vec<ChosenPackage> = selected
-        .iter()
-        .filter_map(|(node, ordinal)| match node {
-            Node::Package(name) => chosen(problem, selected, name, *ordinal),
+        .keys()
+        .filter_map(|node| match node {
+            Node::Package(name) => chosen(problem, selected, name),
             _ => None,
         })
         .collect();
     packages.sort_by(|a, b| a.name.cmp(&b.name));
+    parts::label(problem, selected, &mut packages);
     choices::of_requirements(problem, &mut packages);
     choices::of_companions(problem, selected, &mut packages);
     let stack = stack(problem, selected);
@@ -54,20 +55,13 @@ pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
     Solution { python, platform: problem.machine.platform, stack, frameworks, envelope, packages, notes }
 }
 
-fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) -> Option<ChosenPackage> {
+fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str) -> Option<ChosenPackage> {
     let python = problem.pythons.series[0];
-    let build = is_stack_package(name)
-        .then(|| selected.get(&Node::build(name)))
-        .flatten()
-        .map(|b| (*b as usize, &problem.stack[name].builds[*b as usize]));
+    let build = release::build(selected, name).map(|i| (i, &problem.stack[name].builds[i]));
     let variant = build.map(|(_, b)| problem.variants[b.variant as usize].name.clone());
-    let candidate: Option<Candidate<'_>> = match (&build, problem.asked.depth) {
-        (_, Depth::Stack) => None,
-        (Some((i, _)), Depth::Full) => problem.build_candidate(name, *i).ok().flatten(),
-        (None, Depth::Full) => problem.candidates(name).ok().and_then(|c| c.get(ordinal as usize).copied()),
-    };
+    let candidate = release::candidate(problem, selected, name);
+    let metadata = release::metadata(problem, selected, name);
     let mut files = Vec::new();
-    let mut metadata: Option<&CoreMetadata> = None;
     if let Some(candidate) = &candidate {
         let usable = candidate.page.usable(
             candidate.release,
@@ -87,7 +81,6 @@ fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str, ordinal: u32) 
                 size: f.size,
             })
             .collect();
-        metadata = problem.metadata_of(candidate, name).ok().and_then(Result::ok).map(|m| m.as_ref());
     }
     if matches!(problem.universe.direct(name), Some(Source::Git { .. } | Source::Path(_))) {
         // A repository is locked by its commit, a folder is not hashed; a file is.

@@ -42,7 +42,9 @@ pub(super) fn of_requirements(problem: &Problem<'_>, packages: &mut [ChosenPacka
             .filter(|r| r.requirement.name.as_ref() as &str == package.name)
             .collect();
         let asked: Vec<_> = requested.iter().filter_map(|user| specifiers(&user.requirement)).collect();
-        let allowed = asked.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        let mut allowed: Vec<String> = asked.iter().map(ToString::to_string).collect();
+        allowed.dedup();
+        let allowed = allowed.join(",");
         let names_one = asked.iter().flat_map(|specifiers| specifiers.iter()).any(pins_release);
         package.reason = match pinned_by {
             _ if names_one => Choice::Asked,

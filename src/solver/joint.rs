@@ -151,7 +151,7 @@ impl Joint<'_> {
             && let Ok(requirement) = format!("torch{operator}{version}").parse()
         {
             // A bound of the search: no reason ever quotes it.
-            request.constraints.push(UserRequirement { requirement, origin: Origin::Question });
+            request.constraints.push(UserRequirement::new(requirement, Origin::Question));
         }
         request
     }
@@ -288,7 +288,7 @@ mod tests {
             .iter()
             .map(|host| Member { name: "t", host, python: None, preferences: Preferences::default() })
             .collect();
-        let requirement = UserRequirement { requirement: "torch".parse().unwrap(), origin: Origin::Question };
+        let requirement = UserRequirement::new("torch".parse().unwrap(), Origin::Question);
         let only = crate::model::request::Limit { value: "pypi".to_owned(), origin: Origin::Question };
         let request = Request {
             requirements: vec![requirement],

@@ -28,12 +28,14 @@ mod memory;
 mod newer;
 mod newest;
 mod node;
+mod parts;
 mod plan;
 mod problem;
 mod provider;
 mod pythons;
 mod rank;
 mod relax;
+mod release;
 mod requested;
 mod runtime;
 mod search;
@@ -87,9 +89,7 @@ use tables::Tables;
 ///     version: "535.54.03".parse().unwrap(), cuda: None, compat: None, found_by: "example".into(),
 /// });
 /// let request = Request {
-///     requirements: vec![UserRequirement {
-///         requirement: "torch>=2.5".parse().unwrap(), origin: "example".into(),
-///     }],
+///     requirements: vec![UserRequirement::parse("torch>=2.5", "example".into()).unwrap()],
 ///     ..Request::default()
 /// };
 /// let catalogue = Catalogue::new(&registry, host.system.platform);

@@ -223,7 +223,7 @@ mod tests {
             found_by: "test".into(),
         }]);
         let ask = |text: &str| Request {
-            requirements: vec![UserRequirement { requirement: text.parse().unwrap(), origin: "test".into() }],
+            requirements: vec![UserRequirement::new(text.parse().unwrap(), "test".into())],
             ..Request::default()
         };
         let Answer::Solution(old) =

@@ -221,7 +221,7 @@ fn tried(versions: &[Version]) -> impl Iterator<Item = &Version> {
 /// Adds a bound of the search: no reason ever quotes it.
 fn bound(request: &mut Request, name: &str, operator: &str, version: &Version) {
     if let Ok(requirement) = format!("{name}{operator}{version}").parse() {
-        request.constraints.push(UserRequirement { requirement, origin: Origin::Question });
+        request.constraints.push(UserRequirement::new(requirement, Origin::Question));
     }
 }
 

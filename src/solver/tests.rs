@@ -44,7 +44,7 @@ pub(super) fn ask(requirements: &[&str]) -> Request {
     Request {
         requirements: requirements
             .iter()
-            .map(|r| UserRequirement { requirement: r.parse().unwrap(), origin: Origin::CommandLine })
+            .map(|r| UserRequirement::new(r.parse().unwrap(), Origin::CommandLine))
             .collect(),
         ..Request::default()
     }

@@ -42,7 +42,8 @@ impl Changes {
     }
 }
 
-/// The changes that make an environment what the target says. `None` is an environment that does not exist.
+/// The changes that make an environment what the target says, without the packages of extras and groups that the target
+/// still counts to these. `None` is an environment that does not exist.
 ///
 /// `keeps`: packages that stay although they are not locked, or `None` if nothing is removed.
 pub fn changes(target: &Target, installed: Option<&Installed>, keeps: Option<&[String]>) -> Changes {
@@ -50,7 +51,7 @@ pub fn changes(target: &Target, installed: Option<&Installed>, keeps: Option<&[S
     let installed = installed.unwrap_or(&none);
     let by_conda = |own: &&Distribution| own.installer.as_deref() == Some("conda");
     let mut changes = Changes::default();
-    for package in &target.packages {
+    for package in target.installed_always() {
         let own: Vec<&Distribution> =
             installed.distributions.iter().filter(|own| own.name == package.name).collect();
         match own.as_slice() {
@@ -72,15 +73,16 @@ pub fn changes(target: &Target, installed: Option<&Installed>, keeps: Option<&[S
     }
     let Some(keeps) = keeps else { return changes };
     // What builds require is installed before they are built, and is not a package of the lock.
-    let built_last = target.packages.iter().filter(|package| package.is_built_after_others());
+    let built_last = target.installed_always().filter(|package| package.is_built_after_others());
     let of_builds = built_last.flat_map(|package| &package.build).flat_map(|build| &build.requires);
     let kept: BTreeSet<&str> = PREINSTALLED_PACKAGES
         .into_iter()
         .chain(of_builds.map(|requirement| requirement.name.as_str()))
         .chain(keeps.iter().map(String::as_str))
         .collect();
+    let wanted: BTreeSet<&str> = target.installed_always().map(|package| package.name.as_str()).collect();
     let extra = installed.distributions.iter().filter(|own| {
-        target.package(&own.name).is_none() && !kept.contains(own.name.as_str()) && !by_conda(own)
+        !wanted.contains(own.name.as_str()) && !kept.contains(own.name.as_str()) && !by_conda(own)
     });
     changes.remove = extra.map(|own| own.name.clone()).collect::<BTreeSet<_>>().into_iter().collect();
     changes

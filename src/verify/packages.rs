@@ -25,7 +25,7 @@ pub(super) fn check(target: &Target, installed: &Installed) -> Area {
         by_name.entry(&distribution.name).or_default().push(distribution);
     }
     found.extend(duplicates(installed));
-    let mut as_locked = 0;
+    let (mut as_locked, mut expected) = (0, target.packages.len());
     for package in &target.packages {
         let name = package.name.as_str();
         let Some(own) = by_name.get(name).and_then(|l| l.first()) else {
@@ -34,6 +34,8 @@ pub(super) fn check(target: &Target, installed: &Installed) -> Area {
                 Some(visible) => {
                     found.push(findings::wrong_version(name, &visible.version, &package.version, installed));
                 }
+                // Of an extra or group that is not installed.
+                None if !package.groups.is_empty() => expected -= 1,
                 None => found.push(findings::missing_package(name, &package.version, installed)),
             }
             continue;
@@ -61,8 +63,8 @@ pub(super) fn check(target: &Target, installed: &Installed) -> Area {
             found.push(findings::extra_package(name));
         }
     }
-    let summary = format!("{as_locked} of {} as locked", target.packages.len());
-    let as_locked = Some((as_locked, target.packages.len()));
+    let summary = format!("{as_locked} of {expected} as locked");
+    let as_locked = Some((as_locked, expected));
     Area { kind: AreaKind::Packages, findings: found, summary, as_locked }
 }
 

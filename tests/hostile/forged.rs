@@ -36,10 +36,14 @@ fn forge(context: &TestContext, changes: &[(&str, &str)]) {
         assert!(changed.contains(from), "{from} is not in\n{text}");
         changed = changed.replacen(from, to, 1);
     }
-    let body = changed[changed.find("registry = ").unwrap()..].to_owned();
-    let head = &changed[..changed.find("checksum = ").unwrap()];
-    let checksum = hex::encode(Sha256::digest(body.as_bytes()));
-    context.write("envlock.lock", &format!("{head}checksum = \"{checksum}\"\n{body}"));
+    context.write("envlock.lock", &with_checksum(&changed));
+}
+
+/// A changed lock with the checksum of what it says.
+pub fn with_checksum(lock: &str) -> String {
+    let body = &lock[lock.find("registry = ").unwrap()..];
+    let head = &lock[..lock.find("checksum = ").unwrap()];
+    format!("{head}checksum = \"{}\"\n{body}", hex::encode(Sha256::digest(body.as_bytes())))
 }
 
 const MINER: &str = "\n[[package]]\nname = \"cryptominer\"\nversion = \"6.6\"\nindex = \"pypi\"\nreason = \"asked\"\nfiles = [\n    \

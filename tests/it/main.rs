@@ -28,6 +28,7 @@ mod native;
 mod options;
 #[path = "../hostile/outside.rs"]
 mod outside;
+mod parts;
 mod probe;
 mod questions;
 mod resolve;

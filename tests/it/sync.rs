@@ -443,3 +443,44 @@ fn packages_do_not_land_in_another_python() {
     assert!(run.flat().contains("its Python installs into"), "{}", run.shown());
     assert!(env.prints("import gamma").contains("No module named"));
 }
+
+fn extras_and_groups_are_installed_on_demand(with_uv: bool) {
+    let Some(env) = Synced::new(with_uv) else { return };
+    let series = &env.series;
+    env.context.write(
+        "pyproject.toml",
+        &format!(
+            "[project]\nname = \"demo\"\nversion = \"1\"\nrequires-python = \"=={series}.*\"\ndependencies = [\"alpha\"]\n\
+             [project.optional-dependencies]\nmore = [\"beta\"]\n[dependency-groups]\ndev = [\"gamma\"]\n[tool.envlock]\n"
+        ),
+    );
+    env.context.run(&["resolve", "--gpu", "none", "--only-index", "pypi"]).expect(0);
+    let run = env.sync(&[]).expect(0);
+    assert!(run.stdout.contains("1 of 1 as locked"), "{}", run.shown());
+    let run = env.sync(&["--extra", "more", "--group", "dev"]).expect(0);
+    assert!(run.stdout.contains("3 of 3 as locked"), "{}", run.shown());
+    env.context.run(&["verify", "--extra", "more"]).expect(0);
+    // As with uv: what is not asked for again goes.
+    let run = env.sync(&["--all-groups"]).expect(0);
+    assert!(run.stdout.contains("removed 1 with"), "{}", run.shown());
+    let run = env.context.run(&["verify", "--extra", "more"]).expect(1);
+    assert!(run.stdout.contains("error[missing-package]: beta 1.0"), "{}", run.shown());
+    let run = env.context.run(&["verify"]).expect(0);
+    assert!(run.stdout.contains("2 of 2 as locked"), "{}", run.shown());
+    // A package of a group in another version is no good, asked for or not.
+    let site = env.prints("import sysconfig; print(sysconfig.get_path('purelib'))");
+    std::fs::remove_dir_all(Path::new(&site).join("gamma-1.0.dist-info")).unwrap();
+    env.plant("gamma", "0.5", "pip");
+    let run = env.context.run(&["verify"]).expect(1);
+    assert!(run.stdout.contains("gamma 0.5"), "{}", run.shown());
+}
+
+#[test]
+fn pip_installs_extras_and_groups_on_demand() {
+    extras_and_groups_are_installed_on_demand(false);
+}
+
+#[test]
+fn uv_installs_extras_and_groups_on_demand() {
+    extras_and_groups_are_installed_on_demand(true);
+}

@@ -155,6 +155,8 @@ impl Wheel {
         let stem = format!("{}-{}", self.name.replace('-', "_"), self.version);
         let info = format!("{stem}.dist-info");
         let metadata = self.metadata();
+        // No two packages own a file.
+        let filler = format!("{stem}.bin");
         let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
         let options =
             zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
@@ -166,7 +168,7 @@ impl Wheel {
         for (path, bytes) in &self.files {
             add(path, bytes);
         }
-        add("filler.bin", &vec![7; self.filler]);
+        add(&filler, &vec![7; self.filler]);
         let mut about = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\n".to_owned();
         let tags: Vec<Vec<&str>> = self.tags.split('-').map(|part| part.split('.').collect()).collect();
         if let [pythons, abis, platforms] = tags.as_slice() {
@@ -177,7 +179,7 @@ impl Wheel {
             format!("{path},sha256={},{}\n", super::verify::base64(&Sha256::digest(bytes)), bytes.len())
         };
         let mut record: String = self.files.iter().map(|(path, bytes)| line(path, bytes)).collect();
-        record.push_str(&line("filler.bin", &vec![7; self.filler]));
+        record.push_str(&line(&filler, &vec![7; self.filler]));
         record.push_str(&line(&format!("{info}/METADATA"), metadata.as_bytes()));
         record.push_str(&line(&format!("{info}/WHEEL"), about.as_bytes()));
         record.push_str(&format!("{info}/RECORD,,\n"));

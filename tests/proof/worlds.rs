@@ -267,7 +267,7 @@ pub fn host(random: &mut Random) -> Host {
 }
 
 pub fn requirement(text: &str) -> UserRequirement {
-    UserRequirement { requirement: text.parse().unwrap(), origin: "proof".into() }
+    UserRequirement::new(text.parse().unwrap(), "proof".into())
 }
 
 fn limit<T: std::str::FromStr>(text: &str) -> Option<Limit<T>> {

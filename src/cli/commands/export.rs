@@ -22,6 +22,11 @@ pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> 
     let project = Project::find(global, true)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
     lock::warn_if_stale(&project, &lock, &settings::registry(global)?, printer);
+    let lock = match args.format {
+        // It says itself which packages belong to which extras and groups.
+        ExportFormat::Pylock => lock,
+        _ => lock::with_parts(lock, &args.parts)?,
+    };
     if let (true, Some(folder)) = (args.all_targets, &args.output) {
         fs_err::create_dir_all(folder)?;
         for (i, target) in lock.targets.iter().enumerate() {

@@ -1,12 +1,14 @@
 //! pyproject.toml: PEP 621, and the tables of uv and poetry.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Deserialize;
 
 use super::{Imported, Optional, unreadable};
 use crate::cli::error::CliError;
+use crate::cli::parts::{self, Entry, Lists};
+use crate::model::part::Part;
 use crate::model::text::{clean, normalized_name, requirement_name};
 
 #[derive(Deserialize, Default)]
@@ -107,57 +109,42 @@ pub(super) fn read(
         }
     }
     let own = document.project.name.as_deref().map(normalized_name);
-    let mut extras: Vec<String> = optional.extras.iter().map(|extra| normalized_name(extra)).collect();
-    let known = &document.project.optional_dependencies;
+    let mut lists: Lists<()> = Lists::new();
+    for (extra, lines) in &document.project.optional_dependencies {
+        lists.insert(Part::extra(extra), lines.iter().map(|line| (Entry::Line(line.clone()), ())).collect());
+    }
+    for (group, values) in &document.dependency_groups {
+        lists.insert(Part::group(group), values.iter().map(|value| (Entry::of_group(value), ())).collect());
+    }
+    let mut asked: Vec<Part> = optional.extras.iter().map(|extra| Part::extra(extra)).collect();
+    asked.extend(optional.groups.iter().map(|group| Part::group(group)));
+    if let Some(part) = asked.iter().find(|part| !lists.contains_key(*part)) {
+        return Err(unknown(part, &lists, name));
+    }
     if optional.all_extras {
-        extras.extend(known.keys().map(|extra| normalized_name(extra)));
+        asked.extend(lists.keys().filter(|part| matches!(part, Part::Extra(_))).cloned());
     }
-    let mut read: BTreeSet<String> = BTreeSet::new();
-    while let Some(extra) = extras.pop() {
-        if !read.insert(extra.clone()) {
-            continue;
-        }
-        let Some((_, lines)) = known.iter().find(|(key, _)| normalized_name(key) == extra) else {
-            return Err(unknown("extra", &extra, known.keys(), name));
-        };
-        for line in lines {
-            // `demo[a,b]` within demo's own extras means these extras.
-            let requirement = requirement_name(line);
-            if own.as_deref() == Some(&requirement) {
-                let inside = line.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-                extras.extend(
-                    inside.iter().flat_map(|(list, _)| list.split(',')).map(|e| normalized_name(e.trim())),
-                );
-            } else {
-                sourced(&mut out, line, sources, base, name)?;
-            }
+    let parts = parts::expand(&lists, own.as_deref(), asked);
+    for (line, ()) in &parts.lines {
+        sourced(&mut out, line, sources, base, name)?;
+    }
+    for entry in &parts.other {
+        out.leave_out(entry);
+    }
+    for part in &parts.unknown {
+        out.leave_out_because(&part.to_string(), &format!("{name} does not have it"));
+    }
+    for extra in document.project.optional_dependencies.keys() {
+        if !parts.read.contains(&Part::extra(extra)) {
+            let why = format!("an extra; `--extra {extra}` imports it");
+            out.leave_out_because(&format!("[project.optional-dependencies] {extra}"), &why);
         }
     }
-    for extra in known.keys().filter(|extra| !read.contains(&normalized_name(extra))) {
-        let why = format!("an extra; `--extra {extra}` imports it");
-        out.leave_out_because(&format!("[project.optional-dependencies] {extra}"), &why);
-    }
-    let mut groups: Vec<String> = optional.groups.iter().map(|group| normalized_name(group)).collect();
-    let mut read: BTreeSet<String> = BTreeSet::new();
-    while let Some(group) = groups.pop() {
-        if !read.insert(group.clone()) {
-            continue;
+    for group in document.dependency_groups.keys() {
+        if !parts.read.contains(&Part::group(group)) {
+            let why = format!("a dependency group; `--group {group}` imports it");
+            out.leave_out_because(&format!("[dependency-groups] {group}"), &why);
         }
-        let known = &document.dependency_groups;
-        let Some((_, lines)) = known.iter().find(|(key, _)| normalized_name(key) == group) else {
-            return Err(unknown("dependency group", &group, known.keys(), name));
-        };
-        for line in lines {
-            match (line.as_str(), line.get("include-group").and_then(toml::Value::as_str)) {
-                (Some(line), _) => sourced(&mut out, line, sources, base, name)?,
-                (None, Some(other)) => groups.push(normalized_name(other)),
-                (None, None) => out.leave_out(&line.to_string()),
-            }
-        }
-    }
-    for group in document.dependency_groups.keys().filter(|group| !read.contains(&normalized_name(group))) {
-        let why = format!("a dependency group; `--group {group}` imports it");
-        out.leave_out_because(&format!("[dependency-groups] {group}"), &why);
     }
     out.constraints.extend(document.tool.uv.constraint_dependencies);
     out.overrides.extend(document.tool.uv.override_dependencies);
@@ -181,9 +168,14 @@ pub(super) fn read(
 }
 
 /// An unknown extra or group, with those that exist.
-fn unknown<'k>(kind: &str, given: &str, known: impl Iterator<Item = &'k String>, name: &str) -> CliError {
-    let known: Vec<&str> = known.map(String::as_str).collect();
-    let error = CliError::usage(format!("{} has no {kind} `{}`", clean(name, 80), clean(given, 60)));
+fn unknown(part: &Part, lists: &Lists<()>, name: &str) -> CliError {
+    let is_same_kind = |other: &&Part| std::mem::discriminant(*other) == std::mem::discriminant(part);
+    let known: Vec<&str> = lists.keys().filter(is_same_kind).map(Part::name).collect();
+    let kind = match part {
+        Part::Extra(_) => "extra",
+        Part::Group(_) => "dependency group",
+    };
+    let error = CliError::usage(format!("{} has no {kind} `{}`", clean(name, 80), clean(part.name(), 60)));
     match known.is_empty() {
         true => error.hint(format!("it has no {kind} at all")),
         false => error.hint(format!("it has {}", known.join(", "))),

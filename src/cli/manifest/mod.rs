@@ -4,14 +4,16 @@ mod pyproject;
 mod stack;
 mod target;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::error::CliError;
 use super::files::PYPROJECT;
+use super::parts::{self, Lists};
 use crate::model::index_owner::IndexOwner;
+use crate::model::part::Part;
 use crate::model::request::{Limit, PythonRequest, Request, StatedMetadata, UserRequirement};
 use crate::model::text::{clean, normalized_name, without_logins};
 use crate::registry::STACK_PACKAGES;
@@ -35,8 +37,21 @@ pub(super) struct Manifest {
     pub targets: Vec<TargetRow>,
     /// Normalized names of the packages that `sync` may build.
     pub allow_build: Vec<String>,
-    /// Lists of requirements in the file that are not part of the request, each with its key.
-    pub not_locked: Vec<String>,
+    /// Lists of requirements in the file that are not part of the request.
+    pub not_locked: Vec<NotLocked>,
+}
+
+/// A list of requirements that is not part of the request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum NotLocked {
+    /// A key of `[project]` that the build computes.
+    Dynamic(String),
+    /// An extra or group that `[tool.uv] conflicts` excludes from an installation with others.
+    Conflicting(Part),
+    /// An extra or group that another one names and that does not exist.
+    Absent(Part),
+    /// An entry of a group that is neither a requirement nor `include-group`.
+    Entry(Part, String),
 }
 
 #[derive(Debug, Deserialize)]
@@ -54,7 +69,12 @@ struct RawManifest {
     #[serde(default)]
     metadata: Vec<Spanned<RawMetadata>>,
     #[serde(skip)]
-    not_locked: Vec<String>,
+    not_locked: Vec<NotLocked>,
+    /// The entries of extras and groups, with their places.
+    #[serde(skip)]
+    parts: Lists<usize>,
+    #[serde(skip)]
+    conflicting: BTreeSet<Part>,
 }
 
 /// `[resolve]`: how to solve.
@@ -161,6 +181,7 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
             bound(item.as_ref(), name).map_err(|m| source.error(item.span().start, &m))?;
         }
     }
+    add_parts(&mut manifest, &raw.parts, &raw.conflicting, &source)?;
     if let Some(list) = raw.stack.remove("ignore-gpus") {
         manifest.request.ignored_gpus =
             gpu_names(list.as_ref()).map_err(|m| source.error(list.span().start, &m))?;
@@ -211,6 +232,36 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
         manifest.targets.push(row);
     }
     Ok(manifest)
+}
+
+/// Adds the requirements of extras and groups: all are locked in one solution, so that those are left out that the project
+/// says cannot be installed together.
+fn add_parts(
+    manifest: &mut Manifest,
+    lists: &Lists<usize>,
+    conflicting: &BTreeSet<Part>,
+    source: &Source<'_>,
+) -> Result<(), CliError> {
+    let own = manifest.name.as_deref().map(normalized_name);
+    for part in lists.keys() {
+        let expanded = parts::expand(lists, own.as_deref(), vec![part.clone()]);
+        let absent = expanded.unknown.into_iter().map(NotLocked::Absent);
+        manifest
+            .not_locked
+            .extend(absent.filter(|one| !manifest.not_locked.contains(one)).collect::<Vec<_>>());
+        if !expanded.read.is_disjoint(conflicting) {
+            manifest.not_locked.push(NotLocked::Conflicting(part.clone()));
+            continue;
+        }
+        let others = expanded.other.iter().map(|text| NotLocked::Entry(part.clone(), clean(text, 60)));
+        manifest.not_locked.extend(others);
+        for (line, place) in expanded.lines {
+            let parsed = requirement(line, &format!("{}, {part}", source.name))
+                .map_err(|message| source.error(*place, &message))?;
+            manifest.request.requirements.push(parsed.of_part(Some(part.clone())));
+        }
+    }
+    Ok(())
 }
 
 /// One row of `[[metadata]]`.

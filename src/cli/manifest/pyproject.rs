@@ -1,13 +1,15 @@
 //! `pyproject.toml` as a manifest: `[project]` of PEP 621, and envlock's tables under `[tool.envlock]`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use toml::Spanned;
 
+use super::NotLocked;
 use super::target::TargetTable;
 use super::{RawIndex, RawManifest, RawMetadata, RawProject, RawResolve, RawSync};
+use crate::cli::parts::{Entry, Lists};
+use crate::model::part::Part;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -15,7 +17,7 @@ struct RawPyproject {
     project: Option<RawPep621>,
     /// PEP 735.
     #[serde(default)]
-    dependency_groups: BTreeMap<String, IgnoredAny>,
+    dependency_groups: BTreeMap<String, Vec<Spanned<toml::Value>>>,
     #[serde(default)]
     tool: RawTool,
 }
@@ -29,7 +31,7 @@ struct RawPep621 {
     #[serde(default)]
     dependencies: Vec<Spanned<String>>,
     #[serde(default)]
-    optional_dependencies: BTreeMap<String, IgnoredAny>,
+    optional_dependencies: BTreeMap<String, Vec<Spanned<String>>>,
     #[serde(default)]
     dynamic: Vec<String>,
 }
@@ -38,6 +40,8 @@ struct RawPep621 {
 struct RawTool {
     #[serde(default)]
     envlock: RawEnvlock,
+    #[serde(default)]
+    uv: toml::Table,
 }
 
 /// The tables of envlock.toml. `[project]` is PEP 621's here, except for the keys `python` and `constraints`.
@@ -65,15 +69,22 @@ pub(super) fn parse(text: &str) -> Result<RawManifest, toml::de::Error> {
     let raw: RawPyproject = toml::from_str(text)?;
     let project = raw.project.unwrap_or_default();
     let ours = raw.tool.envlock;
-    let mut not_locked: Vec<String> = project
-        .optional_dependencies
-        .keys()
-        .map(|name| format!("project.optional-dependencies.{name}"))
-        .collect();
-    not_locked.extend(raw.dependency_groups.keys().map(|name| format!("dependency-groups.{name}")));
     let is_of_dependencies =
         |key: &&String| ["dependencies", "optional-dependencies"].contains(&key.as_str());
-    not_locked.extend(project.dynamic.iter().filter(is_of_dependencies).map(|key| format!("dynamic {key}")));
+    let dynamic = project.dynamic.iter().filter(is_of_dependencies);
+    let not_locked = dynamic.map(|key| NotLocked::Dynamic(key.clone())).collect();
+    let mut parts: Lists<usize> = Lists::new();
+    for (name, lines) in project.optional_dependencies {
+        let entry = |line: Spanned<String>| {
+            let start = line.span().start;
+            (Entry::Line(line.into_inner()), start)
+        };
+        parts.insert(Part::extra(&name), lines.into_iter().map(entry).collect());
+    }
+    for (name, values) in raw.dependency_groups {
+        let entry = |value: &Spanned<toml::Value>| (Entry::of_group(value.as_ref()), value.span().start);
+        parts.insert(Part::group(&name), values.iter().map(entry).collect());
+    }
     Ok(RawManifest {
         project: Some(RawProject {
             name: project.name,
@@ -88,5 +99,19 @@ pub(super) fn parse(text: &str) -> Result<RawManifest, toml::de::Error> {
         sync: ours.sync,
         metadata: ours.metadata,
         not_locked,
+        parts,
+        conflicting: conflicting(&raw.tool.uv),
     })
+}
+
+/// The parts of `[tool.uv] conflicts`: those of a set cannot be installed together.
+fn conflicting(uv: &toml::Table) -> BTreeSet<Part> {
+    let sets = uv.get("conflicts").and_then(toml::Value::as_array).into_iter().flatten();
+    let members = sets.filter_map(toml::Value::as_array).filter(|set| set.len() > 1).flatten();
+    members
+        .filter_map(|member| {
+            let text = |key: &str| member.get(key).and_then(toml::Value::as_str);
+            text("extra").map(Part::extra).or_else(|| text("group").map(Part::group))
+        })
+        .collect()
 }

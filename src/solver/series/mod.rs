@@ -247,8 +247,7 @@ mod tests {
     fn told(asked: &str, gpu: &str, driver: &str) -> String {
         let registry = crate::registry::frozen();
         let host = host(Some(&[gpu]), Some(driver));
-        let user =
-            |text: &str| UserRequirement { requirement: text.parse().unwrap(), origin: Origin::CommandLine };
+        let user = |text: &str| UserRequirement::new(text.parse().unwrap(), Origin::CommandLine);
         // Constraints follow a bar.
         let (asked, bounds) = asked.split_once(" | ").unwrap_or((asked, ""));
         let request = Request {

@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::machines::Machine;
 use crate::cli::args::SolveArgs;
 use crate::cli::files;
+use crate::cli::manifest::NotLocked;
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::{self, label};
 use crate::cli::settings::{self, Project};
@@ -53,17 +54,36 @@ pub(super) fn before(
     for variable in pypi.iter().flat_map(|located| &located.overruled) {
         printer.note(&format!("`{variable}` is not used: envlock.toml names the index `pypi`"));
     }
-    let not_locked: Vec<String> = project
-        .manifest
-        .iter()
-        .flat_map(|manifest| &manifest.not_locked)
-        .map(|key| format!("`{}`", clean(key, 80)))
-        .collect();
-    if !not_locked.is_empty() {
-        printer.warning(&format!("these lists of pyproject.toml are not locked: {}", not_locked.join(", ")));
-        printer.hint(
-            "list what every installation needs under `[project] dependencies`; to lock groups and extras, write a manifest with `envlock init --from pyproject.toml --group NAME`",
-        );
+    for left_out in project.manifest.iter().flat_map(|manifest| &manifest.not_locked) {
+        tell_left_out(left_out, printer);
+    }
+}
+
+/// Says what of a pyproject.toml is not locked.
+fn tell_left_out(left_out: &NotLocked, printer: &Printer) {
+    match left_out {
+        NotLocked::Dynamic(key) => {
+            printer.warning(&format!(
+                "`{}` of pyproject.toml is not locked: the build computes it",
+                clean(key, 80)
+            ));
+            printer.hint(
+                "state it under `[project]`, or write a manifest: `envlock init --from pyproject.toml`",
+            );
+        }
+        NotLocked::Conflicting(part) => {
+            printer.warning(&format!(
+                "the {} is not locked: `[tool.uv] conflicts` excludes it from a common installation",
+                clean(&part.to_string(), 80)
+            ));
+        }
+        NotLocked::Absent(part) => {
+            printer.warning(&format!("pyproject.toml has no {}", clean(&part.to_string(), 80)));
+        }
+        NotLocked::Entry(part, text) => {
+            printer
+                .warning(&format!("`{text}` of the {} is not a requirement", clean(&part.to_string(), 80)));
+        }
     }
 }
 

@@ -30,6 +30,7 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
     let registry = settings::registry(global)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
     lock::warn_if_stale(&project, &lock, &registry, printer);
+    let lock = lock::with_parts(lock, &args.parts)?;
     let target = target(&lock, args.target.as_deref(), &registry)?;
     let found = place::find(args, &project, target)?;
     let own = found.own_project(&project, args);
@@ -78,6 +79,7 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
         require_gpu: false,
         format: VerifyFormat::Text,
         target: Some(target.name.clone()),
+        parts: args.parts.clone(),
     };
     verify::run(global, &verify, printer)
 }

@@ -44,6 +44,10 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
     if let (Some(AnyLock::Own(lock)), None) = (&lock, &args.lock) {
         lock::warn_if_stale(&project, lock, &registry, printer);
     }
+    let lock = match lock {
+        Some(AnyLock::Own(lock)) => Some(AnyLock::Own(lock::with_parts(lock, &args.parts)?)),
+        other => other,
+    };
     if let (Some(path), None) = (&args.host, &args.prefix) {
         let candidates = match lock.as_ref().ok_or_else(lock::missing)? {
             // Without a name, any target of the lock may fit the node.

@@ -302,6 +302,27 @@ fn framework_notes(problem: &Problem<'_>, selected: &Selected, frameworks: &[Fra
     notes
 }
 
+/// The extras that the user requires and that the selected releases do not have, each with its source.
+fn absent_extras(problem: &Problem<'_>, selected: &Selected) -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    for user in problem.user_requirements() {
+        let name: &str = user.requirement.name.as_ref();
+        let Some(metadata) = release::metadata(problem, selected, name) else { continue };
+        for extra in user.requirement.extras.iter().filter(|extra| !metadata.has_extra(extra)) {
+            let known: Vec<&str> = metadata.extras().collect();
+            let known = match known.is_empty() {
+                true => "it has none".to_owned(),
+                false => format!("its extras: {}", known.join(", ")),
+            };
+            let version = &metadata.version;
+            let text = format!("{name} {version} has no extra `{extra}`, which is ignored; {known}");
+            out.push((text, "its metadata".to_owned()));
+        }
+    }
+    out.dedup();
+    out
+}
+
 /// The notes of a solution.
 fn notes(
     problem: &Problem<'_>,
@@ -323,6 +344,9 @@ fn notes(
         if applies {
             say(advisory.text.clone(), Some(problem.registry.source_text(&advisory.source)));
         }
+    }
+    for (text, source) in absent_extras(problem, selected) {
+        say(text, Some(source));
     }
     for gpu in problem.machine.host.gpus.iter().flatten().filter(|g| g.capability.is_none()) {
         say(format!("{} is ignored: its compute capability is unknown", gpu.label()), None);

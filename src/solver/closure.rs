@@ -375,9 +375,12 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Whether a release lacks an extra that the user requires: `jax[cuda13]` excludes releases without that extra.
-    /// Missing extras in the requirements of packages are ignored, as installers do.
+    /// Whether a release lacks an extra that the user requires and that decides whether a GPU is used: `jax[cuda13]`
+    /// excludes releases without that extra. All other missing extras are ignored, as installers do.
     fn lacks_extra(&self, metadata: &CoreMetadata, name: &str, extra: &str) -> bool {
+        if !self.registry.frameworks().iter().any(|row| row.framework == name || row.package == name) {
+            return false;
+        }
         let Ok(extra) = extra.parse::<ExtraName>() else { return false };
         let mut users = self.asked.request.requirements.iter().map(|user| &user.requirement);
         users.any(|r| r.name.as_ref() as &str == name && r.extras.contains(&extra))

@@ -806,3 +806,17 @@ fn no_requested_package_is_sacrificed_for_another() {
     context.run(&[&["resolve", "engine", "torch"], &machine[..]].concat()).expect(0);
     assert_eq!(context.read("envlock.lock"), lock);
 }
+
+/// As pip and uv: the newest release is taken, and the extra that it does not have is said.
+#[test]
+fn an_extra_that_does_not_exist_is_a_warning() {
+    let server = server();
+    let context = TestContext::with_index(&server);
+    let run = context.run(&resolve(&["requests[nope]", "idna"], &["--gpu", "none"])).expect(0);
+    assert!(
+        run.flat().contains("has no extra `nope`, which is ignored; its extras: socks"),
+        "{}",
+        run.shown()
+    );
+    context.run(&["resolve", "--locked"]).expect(0);
+}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use envlock::model::host::Host;
 use envlock::model::metadata::CoreMetadata;
+use envlock::model::part::Part;
 use envlock::model::platform::Platform;
 use envlock::model::project::{ProjectPage, RawFile};
 use envlock::model::request::{Preferences, PythonAllowed, PythonRequest, Request};
@@ -142,18 +143,16 @@ fn holds(world: &World, asked: &[Asked], python: u32, chosen: &[Option<usize>]) 
     }
     let met =
         |package: usize, specifiers: &str| release(package).is_some_and(|r| admits(specifiers, r.version));
-    // An extra that the user names has to be there.
-    let has_extra = |package: usize| release(package).is_some_and(|r| r.needs.iter().any(|need| need.extra));
-    asked.iter().all(|(package, specifiers, with_extra)| {
-        met(*package, specifiers) && (!with_extra || has_extra(*package))
-    }) && (0..world.len()).all(|package| {
-        release(package).is_none_or(|r| {
-            r.needs.iter().all(|need| {
-                let applies = need.below.is_none_or(|m| python < m) && (!need.extra || extras[package]);
-                !applies || met(need.package, &need.specifiers)
+    // An extra that a release does not have is ignored.
+    asked.iter().all(|(package, specifiers, _)| met(*package, specifiers))
+        && (0..world.len()).all(|package| {
+            release(package).is_none_or(|r| {
+                r.needs.iter().all(|need| {
+                    let applies = need.below.is_none_or(|m| python < m) && (!need.extra || extras[package]);
+                    !applies || met(need.package, &need.specifiers)
+                })
             })
         })
-    })
 }
 
 /// Every choice that holds on a Python.
@@ -171,6 +170,28 @@ fn all(world: &World, asked: &[Asked], python: u32) -> Vec<Vec<Option<usize>>> {
     }
     out.retain(|chosen| holds(world, asked, python, chosen));
     out
+}
+
+/// The packages of a choice that some requests need.
+fn needed(world: &World, asked: &[&Asked], python: u32, chosen: &[Option<usize>]) -> Vec<bool> {
+    let (mut reached, mut extras) = (vec![false; world.len()], vec![false; world.len()]);
+    for (package, _, with_extra) in asked {
+        reached[*package] = true;
+        extras[*package] |= *with_extra;
+    }
+    // As many rounds as there are steps at most.
+    for _ in 0..2 * world.len() {
+        for package in (0..world.len()).filter(|p| chosen[*p].is_some()) {
+            for need in &world[package][chosen[package].unwrap()].needs {
+                let applies = need.below.is_none_or(|m| python < m) && (!need.extra || extras[package]);
+                if reached[package] && applies {
+                    reached[need.package] = true;
+                    extras[need.package] |= need.with_extra;
+                }
+            }
+        }
+    }
+    reached
 }
 
 /// The newest release of a request that any Python in question could have.
@@ -194,7 +215,7 @@ fn packages_are_solved_exactly_where_they_can_be() {
     let registry = Registry::embedded();
     let host = Host::open(Platform::LINUX_X86_64, "proof");
     let catalogue = Catalogue::new(&registry, host.system.platform);
-    let (mut solved, mut conflicts, mut steps) = (0, 0, 0);
+    let (mut solved, mut conflicts, mut steps, mut labelled) = (0, 0, 0, 0);
     for seed in 0..super::worlds(10_000) {
         let mut random = Random::new(seed ^ 0xc105);
         let world = world(&mut random);
@@ -215,9 +236,15 @@ fn packages_are_solved_exactly_where_they_can_be() {
             }),
             ..Request::default()
         };
-        for (package, specifiers, extra) in &asked {
+        let mut random = Random::new(seed ^ 0x9a47);
+        let parts: Vec<Option<Part>> = asked
+            .iter()
+            .map(|_| [None, Some(Part::group("a")), Some(Part::extra("a"))][random.below(3)].clone())
+            .collect();
+        for ((package, specifiers, extra), part) in asked.iter().zip(&parts) {
             let extra = if *extra { "[x]" } else { "" };
-            request.requirements.push(requirement(&format!("{}{extra}{specifiers}", PACKAGES[*package])));
+            let requirement = requirement(&format!("{}{extra}{specifiers}", PACKAGES[*package]));
+            request.requirements.push(requirement.of_part(part.clone()));
         }
         let inputs = Inputs {
             catalogue: &catalogue,
@@ -241,6 +268,20 @@ fn packages_are_solved_exactly_where_they_can_be() {
                 assert!(any, "{:?} where nothing fits\n{}", solution.packages, place());
                 let chosen = chosen(&world, &solution);
                 assert!(holds(&world, &asked, solution.python.minor, &chosen), "{chosen:?}\n{}", place());
+                let with = |part: &Option<Part>| {
+                    let is_installed = |of: &Option<Part>| of.is_none() || of == part;
+                    let asked: Vec<&Asked> =
+                        asked.iter().zip(&parts).filter(|(_, of)| is_installed(of)).map(|(a, _)| a).collect();
+                    needed(&world, &asked, solution.python.minor, &chosen)
+                };
+                let always = with(&None);
+                for package in &solution.packages {
+                    let at = PACKAGES.iter().position(|name| *name == package.name).unwrap();
+                    let mut expected = vec![Part::group("a"), Part::extra("a")];
+                    expected.retain(|part| !always[at] && with(&Some(part.clone()))[at]);
+                    assert_eq!(package.groups, expected, "{} {parts:?}\n{}", package.name, place());
+                    labelled += usize::from(!expected.is_empty());
+                }
                 match without_steps {
                     Some(python) => {
                         assert_eq!(solution.python.minor, *python, "{}", place());
@@ -257,5 +298,8 @@ fn packages_are_solved_exactly_where_they_can_be() {
             other => panic!("{other:?}\n{}", place()),
         }
     }
-    assert!(solved > 1000 && conflicts > 500 && steps > 50, "{solved} {conflicts} {steps}");
+    assert!(
+        solved > 1000 && conflicts > 500 && steps > 50 && labelled > 500,
+        "{solved} {conflicts} {steps} {labelled}"
+    );
 }

@@ -13,6 +13,7 @@ use crate::lockfile::Target;
 use crate::model::evidence::Evidence;
 use crate::model::host::Host;
 use crate::model::level::Level;
+use crate::model::patches::Patches;
 use crate::model::platform::Platform;
 use crate::model::solution::{ChosenPackage, Envelope, Framework, Stack};
 use crate::model::source::Source;
@@ -87,6 +88,7 @@ pub fn judge(environment: &Environment, platform: Platform, registry: &Registry)
         target: Target {
             name: environment.name.clone(),
             python,
+            patches: Patches::default(),
             platform,
             level: Level::Full,
             stack: None,

@@ -37,6 +37,7 @@ use std::collections::BTreeSet;
 use crate::model::host::Host;
 use crate::model::level::Level;
 use crate::model::part::Part;
+use crate::model::patches::{Patches, WantedPython};
 use crate::model::platform::Platform;
 use crate::model::request::{Preferences, Request};
 use crate::model::solution::{ChosenPackage, Envelope, Framework, Solution, Stack};
@@ -63,7 +64,8 @@ pub const MARK: &str = "# Written by envlock and committed with the project";
 pub const FORMAT: semver::Version = semver::Version::new(1, 0, 0);
 /// The first format in which a lock can have frameworks other than torch.
 pub const FORMAT_WITH_FRAMEWORKS: semver::Version = semver::Version::new(1, 1, 0);
-/// The first format in which a lock can have source distributions, direct references and conda packages.
+/// The first format in which a lock can have source distributions, direct references, conda packages, extras and groups,
+/// and limits on the patch release of Python.
 pub const FORMAT_WITH_SOURCES: semver::Version = semver::Version::new(2, 0, 0);
 
 /// A lockfile.
@@ -89,6 +91,8 @@ pub struct Target {
     pub name: String,
     /// The Python series.
     pub python: Python,
+    /// The patch releases of the series that are allowed.
+    pub patches: Patches,
     /// The platform.
     pub platform: Platform,
     /// Whether all packages are locked or only the stack.
@@ -115,6 +119,7 @@ impl Target {
         Target {
             name: name.to_owned(),
             python: solution.python,
+            patches: solution.patches,
             platform: solution.platform,
             level,
             stack: solution.stack.clone(),
@@ -130,13 +135,18 @@ impl Target {
     fn format(&self) -> semver::Version {
         let needs_sources =
             |p: &ChosenPackage| p.source.is_direct() || p.build.is_some() || !p.groups.is_empty();
-        if !self.conda.is_empty() || self.packages.iter().any(needs_sources) {
+        if !self.patches.is_all() || !self.conda.is_empty() || self.packages.iter().any(needs_sources) {
             FORMAT_WITH_SOURCES
         } else if !self.frameworks.is_empty() {
             FORMAT_WITH_FRAMEWORKS
         } else {
             FORMAT
         }
+    }
+
+    /// The Python that it is for.
+    pub fn wanted_python(&self) -> WantedPython {
+        WantedPython { python: self.python, patches: self.patches }
     }
 
     /// A package by normalized name.

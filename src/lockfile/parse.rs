@@ -10,10 +10,12 @@ use crate::model::capability::CodeTargets;
 use crate::model::choice::Choice;
 use crate::model::host::{Driver, FoundBy, Gpu, Host, System};
 use crate::model::level::Level;
+use crate::model::patches::Patches;
 use crate::model::platform::Libc;
 use crate::model::solution::{ChosenFile, ChosenPackage, Coverage, Envelope, Framework, Stack};
 use crate::model::source::Source;
 use crate::model::text::clean;
+use crate::model::wheel::Python;
 
 /// Limit of targets, above what any project has; each target may contain every package.
 const MAX_TARGETS: usize = 256;
@@ -172,8 +174,10 @@ fn target(raw: RawTarget) -> Result<Target, LockError> {
         .map(Libc::Glibc)
         .or_else(|| host.musl.map(Libc::Musl))
         .or_else(|| host.macos.map(Libc::Macos));
+    let python: Python = raw.python.parse().map_err(|_| wrong("Python version", &raw.python))?;
     Ok(Target {
-        python: raw.python.parse().map_err(|_| wrong("Python version", &raw.python))?,
+        python,
+        patches: Patches::of(python.minor, raw.python_patches.iter()),
         name: words::target_name(raw.name)?,
         platform: raw.platform,
         level,

@@ -110,6 +110,7 @@ fn render_target(out: &mut String, t: &Target) {
     out.push_str("\n[[target]]\n");
     field(out, "name", Some(&t.name));
     field(out, "python", Some(&t.python.to_string()));
+    field(out, "python-patches", t.patches.specifiers(t.python.minor).as_deref());
     field(out, "platform", Some(&t.platform.to_string()));
     field(out, "level", Some(if t.level == Level::Full { "full" } else { "stack" }));
     if let Some(s) = &t.stack {

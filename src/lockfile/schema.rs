@@ -1,6 +1,6 @@
 //! The file as serde reads it.
 
-use pep440_rs::Version;
+use pep440_rs::{Version, VersionSpecifiers};
 use serde::Deserialize;
 
 use crate::model::capability::{CodeTarget, ComputeCapability, Via};
@@ -40,9 +40,11 @@ pub(super) struct RawRequest {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) struct RawTarget {
     pub name: String,
     pub python: String,
+    pub python_patches: Option<VersionSpecifiers>,
     pub platform: Platform,
     pub level: String,
     pub stack: Option<RawStack>,

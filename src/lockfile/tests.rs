@@ -6,6 +6,7 @@ use crate::model::choice::Choice;
 use crate::model::evidence::Evidence;
 use crate::model::host::{Driver, Gpu};
 use crate::model::part::Part;
+use crate::model::patches::Patches;
 use crate::model::platform::Libc;
 use crate::model::request::{Request, UserRequirement};
 use crate::model::solution::{ChosenFile, Coverage, Edge};
@@ -43,6 +44,7 @@ fn sample() -> Lockfile {
         registry_date: "2026-11-21".into(),
         request: request_lines(&request(&["torch>=2.8", "numpy"])),
         targets: vec![Target {
+            patches: Patches::default(),
             name: "default".into(),
             python: Python::new(12),
             platform,

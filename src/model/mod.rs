@@ -23,6 +23,7 @@ pub mod marker;
 pub mod metadata;
 pub mod native;
 pub mod part;
+pub mod patches;
 pub mod platform;
 pub mod process;
 pub mod project;

@@ -10,6 +10,7 @@ use super::choice::Choice;
 use super::conflict::Conflict;
 use super::evidence::Evidence;
 use super::part::Part;
+use super::patches::Patches;
 use super::platform::Platform;
 use super::source::{Source, SourceBuild};
 use super::version::DottedVersion;
@@ -65,6 +66,8 @@ impl Need {
 pub struct Solution {
     /// The Python series.
     pub python: Python,
+    /// The patch releases of the series that the request and the packages allow.
+    pub patches: Patches,
     /// The platform.
     pub platform: Platform,
     /// The torch stack, if a stack package is required.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::ask;
+use crate::model::patches::WantedPython;
 use crate::model::wheel::Python;
 
 /// Prints what a Python is: implementation, version, and the ABI flags, which have a `t` without the global interpreter
@@ -30,10 +31,10 @@ pub struct FoundPython {
     pub version: Python,
 }
 
-/// A CPython of a series, by running those that are found: on `PATH`, of uv, pyenv and conda. A patch release, where the
-/// series has one, must be the same.
-pub fn python(places: &Places<'_>, wanted: Python) -> Option<FoundPython> {
-    candidates(places, wanted.minor).iter().find_map(|path| who(path).filter(|found| fits(found, wanted)))
+/// A CPython that is wanted, by running those that are found: on `PATH`, of uv, pyenv and conda.
+pub fn python(places: &Places<'_>, wanted: WantedPython) -> Option<FoundPython> {
+    let mut candidates = candidates(places, wanted.python.minor).into_iter();
+    candidates.find_map(|path| who(&path).filter(|found| wanted.allows(found.version)))
 }
 
 /// What a file says that it is, if it is a CPython with the global interpreter lock.
@@ -56,11 +57,6 @@ pub fn prefix_of(python: &Path) -> Option<PathBuf> {
     command.args(["-I", "-c", "import sys; print(sys.prefix)"]);
     let (true, text) = ask(command).ok()? else { return None };
     Some(PathBuf::from(text.trim_end_matches(['\n', '\r'])))
-}
-
-/// Whether it is a Python of the series, and of the patch release if the series has one.
-pub fn fits(found: &FoundPython, wanted: Python) -> bool {
-    found.version.minor == wanted.minor && wanted.patch.is_none_or(|patch| found.version.patch == Some(patch))
 }
 
 /// `uv` on `PATH`, or where its installers put it.
@@ -153,6 +149,7 @@ fn newest_first(folder: &Path, start: &str) -> Vec<PathBuf> {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
+    use crate::model::patches::Patches;
     use std::os::unix::fs::PermissionsExt as _;
 
     /// A program that says that it is a Python.
@@ -187,8 +184,14 @@ mod tests {
             ("3.6", Some("3.6.2")),
             ("3.7", None),
         ] {
-            let own = python(&places, wanted.parse().unwrap()).map(|found| found.version.to_string());
+            let wanted = WantedPython { python: wanted.parse().unwrap(), patches: Patches::default() };
+            let own = python(&places, wanted).map(|found| found.version.to_string());
             assert_eq!(own.as_deref(), found, "{wanted}");
         }
+        let limited = |from, below| {
+            let wanted = WantedPython { python: Python::new(4), patches: Patches { from, below } };
+            python(&places, wanted).and_then(|found| found.version.patch)
+        };
+        assert_eq!([limited(10, None), limited(0, Some(10)), limited(11, None)], [Some(10), Some(9), None]);
     }
 }

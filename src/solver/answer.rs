@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pep440_rs::Version;
+use pep440_rs::{Version, VersionSpecifiers};
 
 use super::choices;
 use super::envelope;
@@ -16,6 +16,8 @@ use super::universe::DIRECT;
 use crate::compatibility::{CPU, Policy, required_driver, with_code_of};
 use crate::model::choice::Choice;
 use crate::model::evidence::Evidence;
+use crate::model::patches::Patches;
+use crate::model::request::PythonAllowed;
 use crate::model::solution::{ChosenFile, ChosenPackage, DriverMode, Edge, Framework, Note, Solution, Stack};
 use crate::model::source::{Source, SourceBuild};
 use crate::model::version::{DottedVersion, public};
@@ -52,7 +54,17 @@ pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
     let envelope = envelope::of_selection(problem, selected, glibc);
     let envelope = with_code_of(problem.registry, envelope, &packages);
     let notes = notes(problem, selected, stack.as_ref(), &frameworks);
-    Solution { python, platform: problem.machine.platform, stack, frameworks, envelope, packages, notes }
+    let patches = patches(problem, selected, &packages);
+    Solution {
+        python,
+        patches,
+        platform: problem.machine.platform,
+        stack,
+        frameworks,
+        envelope,
+        packages,
+        notes,
+    }
 }
 
 fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str) -> Option<ChosenPackage> {
@@ -300,6 +312,28 @@ fn framework_notes(problem: &Problem<'_>, selected: &Selected, frameworks: &[Fra
         notes.push(Note { text, source: None });
     }
     notes
+}
+
+/// The patch releases of Python that the request and the selected files allow.
+fn patches(problem: &Problem<'_>, selected: &Selected, packages: &[ChosenPackage]) -> Patches {
+    let python = problem.pythons.series[0];
+    let mut limits: Vec<VersionSpecifiers> = packages
+        .iter()
+        .filter_map(|package| {
+            let candidate = release::candidate(problem, selected, &package.name)?;
+            candidate.page.find(&package.files.first()?.name)?.requires_python.clone()
+        })
+        .collect();
+    if let Some(PythonAllowed::Range(range)) = problem.asked.request.python.as_ref().map(|p| &p.allowed) {
+        limits.push(range.clone());
+    }
+    limits.sort_by_key(ToString::to_string);
+    limits.dedup();
+    match python.patch {
+        // One patch release is locked.
+        Some(_) => Patches::default(),
+        None => Patches::of(python.minor, limits.iter()),
+    }
 }
 
 /// The extras that the user requires and that the selected releases do not have, each with its source.

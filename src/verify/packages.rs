@@ -12,10 +12,11 @@ use crate::model::text::clean;
 
 pub(super) fn check(target: &Target, installed: &Installed) -> Area {
     let mut found = Vec::new();
-    if let Some(python) = installed.python
-        && python.minor != target.python.minor
+    let locked = target.wanted_python();
+    if let Some(python) = installed.python.map(|_| installed.marker_python())
+        && !locked.allows(python)
     {
-        found.push(findings::wrong_python(WrongPython::Lock { installed: python, locked: target.python }));
+        found.push(findings::wrong_python(WrongPython::Lock { installed: python, locked }));
     }
     if target.level == Level::Stack {
         found.push(findings::stack_only_lock());

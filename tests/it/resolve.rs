@@ -807,6 +807,42 @@ fn no_requested_package_is_sacrificed_for_another() {
     assert_eq!(context.read("envlock.lock"), lock);
 }
 
+#[test]
+fn patch_releases_of_python_that_the_request_and_the_packages_allow() {
+    let server = IndexServer::start(
+        vec![
+            ("pypi", wheel("early", "1.0").python(">=3.12.3")),
+            ("pypi", wheel("late", "1.0").python("<3.12.9")),
+            ("pypi", wheel("plain", "1.0")),
+        ],
+        Shape { json: true, metadata: true, ..Shape::default() },
+    );
+    let context = TestContext::with_index(&server);
+    let lock = |packages: &[&str], python: &str| {
+        let _ = std::fs::remove_file(context.project().join("envlock.lock"));
+        context.run(&resolve(packages, &["--gpu", "none", "--python", python])).expect(0);
+        context.run(&["resolve", "--locked"]).expect(0);
+        let lock = context.read("envlock.lock");
+        lock.lines().find_map(|line| line.strip_prefix("python-patches = ")).map(str::to_owned)
+    };
+    assert_eq!(lock(&["plain"], ">=3.11,<3.13"), None);
+    assert_eq!(lock(&["plain"], ">=3.12.4,<3.13").as_deref(), Some("\">=3.12.4\""));
+    assert_eq!(lock(&["early", "late"], ">=3.12,<3.13").as_deref(), Some("\">=3.12.3,<3.12.9\""));
+    // What verify and sync hold an environment against.
+    let prefix = context.dir.path().join("env");
+    let site = prefix.join("lib/python3.12/site-packages");
+    std::fs::create_dir_all(&site).unwrap();
+    super::verify::install(&site, &wheel("early", "1.0").python(">=3.12.3"));
+    super::verify::install(&site, &wheel("late", "1.0").python("<3.12.9"));
+    let named = prefix.display().to_string();
+    for (version, code) in [("3.12.1", 1), ("3.12.3", 0), ("3.12.8", 0), ("3.12.9", 1)] {
+        std::fs::write(prefix.join("pyvenv.cfg"), format!("home = /usr/bin\nversion = {version}\n")).unwrap();
+        let run = context.run(&["verify", "--prefix", &named, "--smoke", "off"]).expect(code);
+        let told = format!("the environment has Python {version}, the lock is for 3.12 (>=3.12.3,<3.12.9)");
+        assert_eq!(run.flat().contains(&told), code == 1, "{}", run.shown());
+    }
+}
+
 /// As pip and uv: the newest release is taken, and the extra that it does not have is said.
 #[test]
 fn an_extra_that_does_not_exist_is_a_warning() {

@@ -5,6 +5,7 @@ use crate::foreign::{NoCuda, WithoutCuda};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::host_note::HostNote;
+use crate::model::patches::WantedPython;
 use crate::model::platform::Platform;
 use crate::model::version::DottedVersion;
 use crate::model::wheel::Python;
@@ -38,10 +39,10 @@ pub fn wrong_platform(wrong: WrongPlatform) -> Finding {
 pub enum WrongPython {
     /// The environment's, for the lock.
     Lock {
-        /// The environment's series.
+        /// The environment's.
         installed: Python,
-        /// The locked series.
-        locked: Python,
+        /// The lock's.
+        locked: WantedPython,
     },
     /// The interpreter that `bin/python` leads to, for the environment.
     Interpreter {
@@ -56,13 +57,13 @@ pub enum WrongPython {
 pub fn wrong_python(wrong: WrongPython) -> Finding {
     let (text, python) = match wrong {
         WrongPython::Lock { installed, locked } => {
-            (format!("the environment has Python {installed}, the lock is for {locked}"), locked)
+            (format!("the environment has Python {installed}, the lock is for {locked}"), locked.to_string())
         }
         WrongPython::Interpreter { interpreter, python } => (
             format!(
                 "bin/python is Python {interpreter}, and the packages are installed for Python {python}: it does not find them"
             ),
-            python,
+            python.to_string(),
         ),
     };
     finding(Code::WrongPython, Severity::Error, text)

@@ -9,6 +9,7 @@ use crate::cli::settings::{self, Project};
 use crate::inspect::{self, Chosen, Environment, NoEnvironment};
 use crate::lockfile::{PREINSTALLED_PACKAGES, Target};
 use crate::model::installed::Installed;
+use crate::model::patches::WantedPython;
 use crate::model::text::shell_word;
 use crate::model::wheel::Python;
 use crate::probe::pythons::{self, FoundPython, Places};
@@ -74,16 +75,13 @@ pub(super) fn find(args: &SyncArgs, project: &Project, target: &Target) -> Resul
     let mark = files::read(&prefix.join(OWN_FOLDER).join(MARK)).ok().flatten();
     let is_ours = mark.is_some_and(|text| text == mark_of(&project.folder));
     let python = pythons::interpreter(&prefix);
-    let wanted = target.python;
-    let is_right = |own: Python| {
-        own.minor == wanted.minor && wanted.patch.is_none_or(|p| own.patch.is_none_or(|own| own == p))
-    };
+    let wanted = target.wanted_python();
     let installed = inspect::read(&prefix, inspect::Depth::Sizes).ok();
     let own =
         installed.as_ref().and_then(|i| i.python.map(|own| Python { patch: own.patch.or(i.patch), ..own }));
     let fault = match own {
         _ if !python.exists() => Some("its Python does not exist any more".to_owned()),
-        Some(own) if !is_right(own) => Some(format!("it has Python {own}, and {wanted} is locked")),
+        Some(own) if !wanted.allows(own) => Some(format!("it has Python {own}, and {wanted} is locked")),
         _ => None,
     };
     match fault {
@@ -215,9 +213,9 @@ fn to_make(
     replaces: bool,
 ) -> Result<Found, CliError> {
     let made_with = match &args.python {
-        Some(named) => named_python(named, target.python)?,
-        None => with_places(|places| pythons::python(places, target.python))
-            .ok_or_else(|| no_python(target.python))?,
+        Some(named) => named_python(named, target.wanted_python())?,
+        None => with_places(|places| pythons::python(places, target.wanted_python()))
+            .ok_or_else(|| no_python(target.wanted_python()))?,
     };
     let make = Some(Interpreter { python: made_with.path.clone(), replaces });
     let python = pythons::interpreter(&prefix);
@@ -230,12 +228,12 @@ fn to_make(
     })
 }
 
-fn named_python(named: &Path, wanted: Python) -> Result<FoundPython, CliError> {
+fn named_python(named: &Path, wanted: WantedPython) -> Result<FoundPython, CliError> {
     let shown = named.display();
     let found = pythons::who(named).ok_or_else(|| {
         CliError::new(Failure::Installer, format!("`{shown}` is not a Python that runs here"))
     })?;
-    match pythons::fits(&found, wanted) {
+    match wanted.allows(found.version) {
         true => Ok(found),
         false => Err(CliError::new(
             Failure::Installer,
@@ -248,11 +246,12 @@ fn named_python(named: &Path, wanted: Python) -> Result<FoundPython, CliError> {
     }
 }
 
-fn no_python(wanted: Python) -> CliError {
+fn no_python(wanted: WantedPython) -> CliError {
+    let series = wanted.python;
     let how = match with_places(pythons::uv) {
-        Some(_) => format!("install it with `uv python install {wanted}`"),
+        Some(_) => format!("install it with `uv python install {series}`"),
         None => format!(
-            "install it, for example with `conda create -p .python python={wanted}`, then `envlock sync --python .python/bin/python`"
+            "install it, for example with `conda create -p .python python={series}`, then `envlock sync --python .python/bin/python`"
         ),
     };
     CliError::new(Failure::Installer, format!("the lock is for Python {wanted}, which was not found here"))

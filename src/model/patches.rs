@@ -1,0 +1,108 @@
+//! Which patch releases of a Python series are allowed: `Requires-Python: >=3.11.4` excludes 3.11.0 to 3.11.3.
+
+use std::fmt;
+
+use pep440_rs::{Version, VersionSpecifiers};
+
+use super::wheel::Python;
+
+/// A range of patch releases of a series. Releases excluded in between (`!=3.11.5`) are not told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Patches {
+    /// The first that is allowed.
+    pub from: u32,
+    /// The first above it that is not allowed.
+    pub below: Option<u32>,
+}
+
+/// No series has had as many patch releases.
+const MAX: u32 = 99;
+
+impl Patches {
+    /// What specifiers allow of a series; all of it if they allow none together.
+    pub fn of<'s>(minor: u32, specifiers: impl Iterator<Item = &'s VersionSpecifiers> + Clone) -> Patches {
+        let version = |patch: u32| Version::new([3, u64::from(minor), u64::from(patch)]);
+        let is_allowed = |patch: &u32| specifiers.clone().all(|s| s.contains(&version(*patch)));
+        let from = (0..=MAX).find(is_allowed);
+        let last = (0..=MAX).rev().find(is_allowed);
+        match (from, last) {
+            (Some(from), Some(last)) => Patches { from, below: (last < MAX).then_some(last + 1) },
+            _ => Patches::default(),
+        }
+    }
+
+    /// Whether it allows all patch releases.
+    pub fn is_all(self) -> bool {
+        self == Patches::default()
+    }
+
+    /// Whether it allows a Python of the series; one whose patch release is not known may be allowed.
+    pub fn allows(self, python: Python) -> bool {
+        python.patch.is_none_or(|patch| patch >= self.from && self.below.is_none_or(|below| patch < below))
+    }
+
+    /// `>=3.11.4` or `>=3.11.4,<3.11.9`; nothing if all are allowed.
+    pub fn specifiers(self, minor: u32) -> Option<String> {
+        let from = (self.from > 0).then(|| format!(">=3.{minor}.{}", self.from));
+        let below = self.below.map(|below| format!("<3.{minor}.{below}"));
+        let parts: Vec<String> = from.into_iter().chain(below).collect();
+        (!parts.is_empty()).then(|| parts.join(","))
+    }
+}
+
+/// The Python that a lock is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WantedPython {
+    /// Its series, or one patch release.
+    pub python: Python,
+    /// The patch releases of the series that are allowed.
+    pub patches: Patches,
+}
+
+impl WantedPython {
+    /// Whether a Python is one; a patch release that is not known may be.
+    pub fn allows(self, found: Python) -> bool {
+        let is_release = match (self.python.patch, found.patch) {
+            (Some(wanted), Some(found)) => wanted == found,
+            _ => true,
+        };
+        found.minor == self.python.minor && is_release && self.patches.allows(found)
+    }
+}
+
+impl fmt::Display for WantedPython {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.patches.specifiers(self.python.minor) {
+            None => self.python.fmt(f),
+            Some(specifiers) => write!(f, "{} ({specifiers})", self.python),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patch_releases_that_specifiers_allow() {
+        for (specifiers, written) in [
+            (&[][..], None),
+            (&[">=3.11,<3.13"], None),
+            (&[">=3.11.4,<3.13"], Some(">=3.11.4")),
+            (&[">=3.10.8", ">=3.11.2", "!=3.11.0"], Some(">=3.11.2")),
+            (&[">3.11"], Some(">=3.11.1")),
+            (&["<3.11.9", ">=3.11.4"], Some(">=3.11.4,<3.11.9")),
+            (&["!=3.11.5"], None),
+            (&["<3.11.4", ">=3.11.4"], None),
+        ] {
+            let parsed: Vec<VersionSpecifiers> = specifiers.iter().map(|s| s.parse().unwrap()).collect();
+            let patches = Patches::of(11, parsed.iter());
+            assert_eq!(patches.specifiers(11).as_deref(), written, "{specifiers:?}");
+            let again: Vec<VersionSpecifiers> = written.iter().map(|s| s.parse().unwrap()).collect();
+            assert_eq!(Patches::of(11, again.iter()), patches);
+        }
+        let patches = Patches { from: 4, below: Some(9) };
+        let allowed = |patch| patches.allows(Python { minor: 11, patch });
+        assert_eq!([None, Some(3), Some(4), Some(8), Some(9)].map(allowed), [true, false, true, true, false]);
+    }
+}

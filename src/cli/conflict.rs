@@ -5,6 +5,7 @@ use super::printer::{DIM, GOOD, Printer, wrap};
 use super::report::short_source;
 use super::view::Resolution;
 use crate::model::conflict::{Conflict, Party, Reason, ReasonKind, WayOut};
+use crate::model::level::Level;
 use crate::model::request::Request;
 
 /// Requested names that are not packages on PyPI, or not the intended ones. Shown only if the request failed,
@@ -25,7 +26,18 @@ pub(super) fn refuse(conflict: &Conflict, request: &Request, printer: &Printer) 
         printer.json(&Resolution::conflict(conflict));
         return exit::NO;
     }
-    self::conflict(printer, conflict);
+    let several = !conflict.also.is_empty();
+    printer.error(&conflict.headline, None);
+    printer.out("");
+    reasons(printer, &conflict.reasons);
+    ways_out(printer, &conflict.would_work_if, several);
+    for other in &conflict.also {
+        printer.out("");
+        printer.out("also impossible, with that out of the way:");
+        printer.out("");
+        reasons(printer, &other.reasons);
+        ways_out(printer, &other.would_work_if, several);
+    }
     if conflict.would_work_if.iter().any(|w| w.party == Party::Driver) {
         printer.hint("apply one of these changes, or update the driver on the host (containers share it)");
     } else if conflict.would_work_if.iter().any(|w| w.party != Party::Gpu) {
@@ -37,7 +49,7 @@ pub(super) fn refuse(conflict: &Conflict, request: &Request, printer: &Printer) 
     if conflict.reasons.iter().any(|r| of_hardware(&r.parties)) && request.find("torch").is_some() {
         printer.hint("`envlock plan` with the same machine options lists every build that can run");
     }
-    for reason in &conflict.reasons {
+    for reason in conflict.also.iter().chain([conflict]).flat_map(|conflict| &conflict.reasons) {
         if let ReasonKind::NoProject { nearest: Some(nearest) } = &reason.kind {
             printer.hint(&format!("did you mean `{nearest}`?"));
         }
@@ -51,14 +63,6 @@ pub(super) fn refuse(conflict: &Conflict, request: &Request, printer: &Printer) 
         printer.hint(&format!("`{name}`: {meant}"));
     }
     exit::NO
-}
-
-/// Prints a conflict: the facts, then the ways out.
-pub(super) fn conflict(printer: &Printer, c: &Conflict) {
-    printer.error(&c.headline, None);
-    printer.out("");
-    reasons(printer, &c.reasons);
-    ways_out(printer, &c.would_work_if);
 }
 
 /// Prints the facts, each with its source.
@@ -81,14 +85,20 @@ pub(super) fn reasons(printer: &Printer, reasons: &[Reason]) {
     }
 }
 
-/// Prints the changes that make the request work. Each of them was solved.
-pub(super) fn ways_out(printer: &Printer, ways: &[WayOut]) {
+/// Prints the changes that make the request work. Each of them was solved. `several`: there are other causes, and the
+/// changes remove this one.
+pub(super) fn ways_out(printer: &Printer, ways: &[WayOut], several: bool) {
     printer.out("");
     if ways.is_empty() {
         printer.out("no single change to the request or the machine makes it work");
         return;
     }
-    printer.out("ways out, each of them solved:");
+    let for_the_stack = ways.iter().all(|way| way.level == Level::Stack);
+    printer.out(match (several, for_the_stack) {
+        (true, _) => "ways out of this, each of them solved with the rest out of the way:",
+        (false, true) => "ways out, each of them solved for the stack:",
+        (false, false) => "ways out, each of them solved:",
+    });
     let width = ways.iter().map(|w| w.change.to_string().chars().count()).max().unwrap_or(0).clamp(24, 40);
     for way in ways {
         printer.out(&format!(

@@ -124,6 +124,13 @@ impl<'s> Session<'s> {
                 Answer::NeedMetadata(needs) => (needs, false),
                 Answer::ConflictSoFar(_, needs) => (needs, true),
                 Answer::Solution(solution) => return self.completed(solution, request, bar),
+                Answer::Conflict(mut conflict) => {
+                    if !silent.is_empty() {
+                        // What an index did not say is not known to be absent.
+                        conflict.also.clear();
+                    }
+                    return Ok(Answer::Conflict(conflict));
+                }
                 answer => return Ok(answer),
             };
             if needs.iter().all(|n| self.universe.has(n)) {

@@ -22,8 +22,11 @@ pub struct Conflict {
     pub target: String,
     /// Two to seven facts.
     pub reasons: Vec<Reason>,
-    /// Changes that were solved and work.
+    /// Changes that were solved and work, with the other causes out of the way.
     pub would_work_if: Vec<WayOut>,
+    /// The other causes, each of which excludes a solution by itself. They have no further ones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<Conflict>,
 }
 
 /// A component that a fact is about, or that a change affects.

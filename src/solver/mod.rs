@@ -16,6 +16,7 @@
 
 mod alike;
 mod answer;
+mod causes;
 mod choices;
 mod closure;
 mod conflict;
@@ -47,14 +48,9 @@ mod tests;
 mod together;
 mod universe;
 
-use std::rc::Rc;
-
-use crate::model::conflict::Conflict;
 use crate::model::host::Host;
-use crate::model::level::Level;
 use crate::model::request::{Preferences, Request};
-use crate::model::solution::{Answer, Need};
-use crate::model::wheel::Python;
+use crate::model::solution::Answer;
 use crate::registry::Registry;
 
 pub use inputs::{Catalogue, Depth, Inputs, allowed_pythons};
@@ -66,9 +62,7 @@ pub use series::{NoSeries, newest_series};
 pub use together::newest_common;
 pub use universe::{DIRECT, Universe};
 
-use problem::{EquivalentVersions, Problem};
 use pythons::Outcome;
-use search::Found;
 use tables::Tables;
 
 /// Solves a request for a host.
@@ -114,7 +108,7 @@ pub fn solve(inputs: &Inputs<'_>, depth: Depth) -> Answer {
         Outcome::Solved(solution) => Answer::Solution(solution),
         Outcome::Need(needs) => Answer::NeedMetadata(needs),
         Outcome::TooLong => Answer::TooLong,
-        Outcome::Impossible => match explain_failure(inputs, tables, depth) {
+        Outcome::Impossible => match causes::explain(inputs, tables, depth) {
             Ok((conflict, needs)) if needs.is_empty() => Answer::Conflict(Box::new(conflict)),
             Ok((conflict, needs)) => Answer::ConflictSoFar(Box::new(conflict), needs),
             Err(answer) => answer,
@@ -133,46 +127,4 @@ pub fn solve_stack(registry: &Registry, host: &Host, request: &Request, preferen
         preferences,
     };
     solve(&inputs, Depth::Stack)
-}
-
-/// The conflict with the changes that resolve it, and the metadata that must be fetched to check more changes.
-/// The error is the answer if there is no proof.
-fn explain_failure<'a>(
-    inputs: &Inputs<'a>,
-    tables: &Rc<Tables<'a>>,
-    depth: Depth,
-) -> Result<(Conflict, Vec<Need>), Answer> {
-    // The lock only sets preferences; it must not affect which changes are offered.
-    let nothing_kept = Preferences::default();
-    let inputs = &Inputs { preferences: &nothing_kept, ..*inputs };
-    let pythons = inputs::allowed_pythons(inputs.catalogue.registry, inputs.request);
-    // Try the shortest proofs first: the stack alone, then the closure; all Python series at once, then each. The
-    // graph of all series is slightly too permissive (a requirement whose marker differs between them counts as
-    // absent); if it has no conflict, the proof for the newest series that fails is reported.
-    let mut series: Vec<Vec<Python>> = vec![pythons.clone()];
-    series.extend(pythons.iter().rev().map(|p| vec![*p]));
-    let mut tries = vec![(Level::Stack, Depth::Stack, pythons.clone())];
-    match depth {
-        Depth::Stack => tries = series.into_iter().map(|s| (Level::Stack, Depth::Stack, s)).collect(),
-        Depth::Full => tries.extend(series.into_iter().map(|s| (Level::Full, Depth::Full, s))),
-    }
-    for (level, depth, series) in tries {
-        let mut problem = Problem::new(inputs, tables, depth, series);
-        if depth == Depth::Stack {
-            problem.alike = EquivalentVersions::of(&problem);
-        }
-        match search::unranked(&problem) {
-            Found::Need(needs) => return Err(Answer::NeedMetadata(needs)),
-            Found::TooLong => return Err(Answer::TooLong),
-            Found::Selected(_) => {}
-            Found::Impossible(tree) => {
-                let mut conflict = conflict::describe(&problem, &tree);
-                let core = (problem.pythons.series == pythons).then(|| conflict::core(&tree));
-                let (ways, needs) = relax::ways_out(inputs, tables, level, core);
-                conflict.would_work_if = ways;
-                return Ok((conflict, needs));
-            }
-        }
-    }
-    Err(Answer::TooLong)
 }

@@ -25,12 +25,15 @@ use crate::model::wheel::Python;
 /// Solves each relaxation and returns those that work. The second list is the metadata that must be fetched
 /// to check the others.
 ///
+/// `level`: that of the proof. A change that removes a proof about the stack alone is solved to the depth `asked`; where that needs metadata that cannot be had, it is offered as one for the stack.
+///
 /// `core`: the packages of the request that the proof rests on, if it holds for every Python. A change of another
 /// requirement leaves the proof as it is, so it cannot be a way out and is not tried.
 pub(super) fn ways_out<'a>(
     inputs: &Inputs<'a>,
     tables: &Rc<Tables<'a>>,
     level: Level,
+    asked: Depth,
     core: Option<BTreeSet<String>>,
 ) -> (Vec<WayOut>, Vec<Need>) {
     let mut relaxer = Relaxer {
@@ -38,6 +41,7 @@ pub(super) fn ways_out<'a>(
         tables,
         core,
         depth: if level == Level::Stack { Depth::Stack } else { Depth::Full },
+        asked,
         level,
         found: Vec::new(),
         needs: Vec::new(),
@@ -58,7 +62,11 @@ struct Relaxer<'i, 'a> {
     inputs: &'i Inputs<'a>,
     tables: &'i Rc<Tables<'a>>,
     core: Option<BTreeSet<String>>,
+    /// The depth of the proof.
     depth: Depth,
+    /// The depth of the question.
+    asked: Depth,
+    /// How much of the graph the last change was solved for.
     level: Level,
     found: Vec<WayOut>,
     needs: Vec<Need>,
@@ -74,13 +82,30 @@ impl Relaxer<'_, '_> {
             request,
             preferences: self.inputs.preferences,
         };
-        match attempt(&inputs, self.tables, self.depth) {
-            Outcome::Solved(solution) => Some(solution),
+        let level = |depth| if depth == Depth::Stack { Level::Stack } else { Level::Full };
+        self.level = level(self.depth);
+        let solution = match attempt(&inputs, self.tables, self.depth) {
+            Outcome::Solved(solution) => solution,
             Outcome::Need(needs) => {
                 self.needs.extend(needs);
-                None
+                return None;
             }
-            Outcome::Impossible | Outcome::TooLong => None,
+            Outcome::Impossible | Outcome::TooLong => return None,
+        };
+        if self.depth == Depth::Full || self.asked == Depth::Stack {
+            return Some(solution);
+        }
+        match attempt(&inputs, self.tables, self.asked) {
+            Outcome::Solved(solution) => {
+                self.level = level(self.asked);
+                Some(solution)
+            }
+            Outcome::Need(needs) => {
+                self.needs.extend(needs);
+                Some(solution)
+            }
+            Outcome::TooLong => Some(solution),
+            Outcome::Impossible => None,
         }
     }
 

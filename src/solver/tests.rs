@@ -1,5 +1,7 @@
 //! Tests of solves from the registry alone.
 
+use super::problem::{EquivalentVersions, Problem};
+use super::search::Found;
 use super::*;
 use crate::compatibility::check_host;
 use crate::model::capability::ComputeCapability;

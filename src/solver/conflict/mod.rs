@@ -222,6 +222,7 @@ impl Telling<'_, '_> {
             target: "default".to_owned(),
             reasons: self.reasons.into_iter().map(|(_, r)| r).collect(),
             would_work_if: Vec::new(),
+            also: Vec::new(),
         }
     }
 

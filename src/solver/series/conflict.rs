@@ -67,6 +67,7 @@ impl<'a> Asked<'a> {
             target: "default".to_owned(),
             reasons,
             would_work_if: self.ways_out(asked, rows),
+            also: Vec::new(),
         }
     }
 

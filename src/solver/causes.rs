@@ -1,0 +1,162 @@
+//! Why a request has no solution: every cause that does not depend on another, and for each the changes that remove it.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use pep508_rs::{Requirement, VerbatimUrl};
+
+use super::conflict;
+use super::inputs::{self, Depth, Inputs};
+use super::problem::{EquivalentVersions, Problem};
+use super::pythons::{Outcome, attempt};
+use super::relax;
+use super::search::{self, Found};
+use super::tables::Tables;
+use crate::model::conflict::Conflict;
+use crate::model::level::Level;
+use crate::model::request::{Preferences, Request, STACK_PACKAGES, UserRequirement};
+use crate::model::solution::{Answer, Need};
+use crate::model::wheel::Python;
+
+/// At most this many causes are looked for.
+const MAX: usize = 8;
+
+/// A proof that there is no solution, in words.
+struct Cause {
+    conflict: Conflict,
+    level: Level,
+    /// The packages that the proof rests on, if it holds for every Python.
+    core: Option<BTreeSet<String>>,
+}
+
+/// The conflict with the changes that resolve it, and the metadata that must be fetched to check more changes and causes.
+/// The error is the answer if there is no proof.
+pub(super) fn explain<'a>(
+    inputs: &Inputs<'a>,
+    tables: &Rc<Tables<'a>>,
+    depth: Depth,
+) -> Result<(Conflict, Vec<Need>), Answer> {
+    // The lock only sets preferences; it must not affect which changes are offered.
+    let nothing_kept = Preferences::default();
+    let inputs = &Inputs { preferences: &nothing_kept, ..*inputs };
+    let mut causes = vec![cause(inputs, tables, depth)?];
+    let mut needs = Vec::new();
+    // Without the packages that the causes so far rest on, another proof is one of its own.
+    let mut named: BTreeSet<String> = BTreeSet::new();
+    while causes.len() < MAX {
+        let Some(core) = causes.last().and_then(|cause| cause.core.as_ref()) else { break };
+        named.extend(core.iter().filter(|name| is_requested(inputs.request, name)).cloned());
+        let request = without(inputs.request, &named);
+        let rest = Inputs { request: &request, ..*inputs };
+        match attempt(&rest, tables, depth) {
+            _ if request.requirements.is_empty() => break,
+            Outcome::Solved(_) | Outcome::TooLong => break,
+            Outcome::Need(more) => {
+                needs.extend(more);
+                break;
+            }
+            Outcome::Impossible => {}
+        }
+        match cause(&rest, tables, depth) {
+            Ok(next) if next.core.is_some() => causes.push(next),
+            _ => break,
+        }
+    }
+    // To see what removes one cause, the others are out of the way: their packages in any version, or absent where they
+    // cannot be had at all.
+    let mut settled = free(inputs.request, &named);
+    if causes.len() > 1
+        && let Outcome::Impossible = attempt(&Inputs { request: &settled, ..*inputs }, tables, depth)
+    {
+        settled = without(inputs.request, &named);
+    }
+    // A request for the stack alone is refused without asking an index; its changes are solved for the stack.
+    let is_of_stack =
+        |user: &UserRequirement| STACK_PACKAGES.contains(&(user.requirement.name.as_ref() as &str));
+    let checked = match inputs.request.requirements.iter().all(is_of_stack) {
+        true => Depth::Stack,
+        false => depth,
+    };
+    for cause in &mut causes {
+        let own = cause.core.clone().unwrap_or_default();
+        let others = named.iter().filter(|name| !own.contains(*name)).cloned().collect();
+        let alone = mixed(inputs.request, &settled, &others);
+        let inputs = Inputs { request: &alone, ..*inputs };
+        let (ways, more) = relax::ways_out(&inputs, tables, cause.level, checked, cause.core.clone());
+        cause.conflict.would_work_if = ways;
+        needs.extend(more);
+    }
+    let mut conflicts = causes.into_iter().map(|cause| cause.conflict);
+    let mut first = conflicts.next().ok_or(Answer::TooLong)?;
+    first.also = conflicts.collect();
+    needs.sort();
+    needs.dedup();
+    Ok((first, needs))
+}
+
+/// Whether a request names a package, as a requirement or a constraint.
+fn is_requested(request: &Request, name: &str) -> bool {
+    let is_of = |requirement: &Requirement<VerbatimUrl>| requirement.name.as_ref() as &str == name;
+    request.constraints.iter().any(|bound| is_of(&bound.requirement))
+        || request.requirements.iter().map(|user| &user.requirement).any(is_of)
+}
+
+/// The request without these packages.
+fn without(request: &Request, names: &BTreeSet<String>) -> Request {
+    let mut out = request.clone();
+    out.requirements.retain(|user| !names.contains(user.requirement.name.as_ref() as &str));
+    out.constraints.retain(|bound| !names.contains(bound.requirement.name.as_ref() as &str));
+    out
+}
+
+/// The request with these packages in any version.
+fn free(request: &Request, names: &BTreeSet<String>) -> Request {
+    let is_named = |requirement: &Requirement<VerbatimUrl>| names.contains(requirement.name.as_ref() as &str);
+    let mut out = request.clone();
+    out.constraints.retain(|bound| !is_named(&bound.requirement));
+    for user in out.requirements.iter_mut().filter(|user| is_named(&user.requirement)) {
+        user.requirement.version_or_url = None;
+        user.requirement.extras.clear();
+    }
+    out
+}
+
+/// A request, with the requirements and constraints on these packages as they are in another one.
+fn mixed(request: &Request, other: &Request, names: &BTreeSet<String>) -> Request {
+    let of_others = other.requirements.iter();
+    let taken = of_others.filter(|user| names.contains(user.requirement.name.as_ref() as &str)).cloned();
+    let mut out = without(request, names);
+    out.requirements.extend(taken);
+    out
+}
+
+/// One proof that there is no solution.
+fn cause<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) -> Result<Cause, Answer> {
+    let pythons = inputs::allowed_pythons(inputs.catalogue.registry, inputs.request);
+    // Try the shortest proofs first: the stack alone, then the closure; all Python series at once, then each. The
+    // graph of all series is slightly too permissive (a requirement whose marker differs between them counts as
+    // absent); if it has no conflict, the proof for the newest series that fails is reported.
+    let mut series: Vec<Vec<Python>> = vec![pythons.clone()];
+    series.extend(pythons.iter().rev().map(|p| vec![*p]));
+    let mut tries = vec![(Level::Stack, Depth::Stack, pythons.clone())];
+    match depth {
+        Depth::Stack => tries = series.into_iter().map(|s| (Level::Stack, Depth::Stack, s)).collect(),
+        Depth::Full => tries.extend(series.into_iter().map(|s| (Level::Full, Depth::Full, s))),
+    }
+    for (level, depth, series) in tries {
+        let mut problem = Problem::new(inputs, tables, depth, series);
+        if depth == Depth::Stack {
+            problem.alike = EquivalentVersions::of(&problem);
+        }
+        match search::unranked(&problem) {
+            Found::Need(needs) => return Err(Answer::NeedMetadata(needs)),
+            Found::TooLong => return Err(Answer::TooLong),
+            Found::Selected(_) => {}
+            Found::Impossible(tree) => {
+                let core = (problem.pythons.series == pythons).then(|| conflict::core(&tree));
+                return Ok(Cause { conflict: conflict::describe(&problem, &tree), level, core });
+            }
+        }
+    }
+    Err(Answer::TooLong)
+}

@@ -63,7 +63,7 @@ pub fn run() -> ExitCode {
             let is_control = |arg: &std::ffi::OsString| arg.to_string_lossy().chars().any(char::is_control);
             if error.use_stderr() && arguments.iter().any(is_control) {
                 // clap repeats arguments as they are, and a terminal would obey them.
-                let text = printer::visible(&error.render().to_string()).into_owned();
+                let text = printer::visible(&error.render().to_string(), false).into_owned();
                 let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
             } else {
                 let _ = error.print();

@@ -69,7 +69,7 @@ impl Printer {
     /// Prints text of the result and adds no line break.
     pub fn raw(&self, text: &str) {
         let mut out = std::io::stdout().lock();
-        let written = out.write_all(visible(text).as_bytes()).and_then(|()| out.flush());
+        let written = out.write_all(visible(text, self.color_out).as_bytes()).and_then(|()| out.flush());
         // A closed pipe is not an error. A full disk is one, because the result is lost.
         if let Err(error) = written
             && error.kind() != std::io::ErrorKind::BrokenPipe
@@ -102,7 +102,7 @@ impl Printer {
         let (sentence, shown) = text.split_once('\n').map_or((text, ""), |(s, rest)| (s, rest));
         self.talk(ERROR, "error", sentence);
         if !shown.is_empty() {
-            let _ = writeln!(std::io::stderr().lock(), "{}", visible(shown));
+            let _ = writeln!(std::io::stderr().lock(), "{}", visible(shown, self.color_err));
         }
         if let Some(hint) = hint {
             let _ = writeln!(std::io::stderr().lock());
@@ -118,7 +118,7 @@ impl Printer {
 
     /// Prints a labelled text on stderr, wrapped.
     fn talk(&self, style: Style, label: &str, text: &str) {
-        let text = wrap(&visible(text), label.len() + 2);
+        let text = wrap(&visible(text, self.color_err), label.len() + 2);
         let _ = writeln!(std::io::stderr().lock(), "{}: {text}", self.paint_err(style, label));
     }
 
@@ -147,9 +147,9 @@ impl Printer {
     }
 }
 
-/// A text without what a terminal obeys, other than colours and line breaks. Texts from outside are cleaned where they
-/// are read; this is the last gate, for what was forgotten.
-pub(super) fn visible(text: &str) -> std::borrow::Cow<'_, str> {
+/// A text without what a terminal obeys, other than line breaks and, with `color`, the styles that envlock writes. Texts from
+/// outside are cleaned where they are read; this is the last gate, for what was forgotten.
+pub(super) fn visible(text: &str, color: bool) -> std::borrow::Cow<'_, str> {
     let is_harmless =
         |c: char| (!c.is_control() && !crate::model::text::is_format_control(c)) || matches!(c, '\n' | '\t');
     if text.chars().all(is_harmless) {
@@ -158,7 +158,7 @@ pub(super) fn visible(text: &str) -> std::borrow::Cow<'_, str> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
-        let length = if c == '\u{1b}' { color_length(rest) } else { 0 };
+        let length = if c == '\u{1b}' && color { color_length(rest) } else { 0 };
         let taken = length.max(c.len_utf8());
         if length > 0 || is_harmless(c) {
             out.push_str(&rest[..taken]);
@@ -172,7 +172,12 @@ pub(super) fn visible(text: &str) -> std::borrow::Cow<'_, str> {
 fn color_length(text: &str) -> usize {
     let Some(tail) = text.strip_prefix("\u{1b}[") else { return 0 };
     let digits = tail.bytes().take_while(|b| b.is_ascii_digit() || *b == b';').count();
-    if tail.as_bytes().get(digits) == Some(&b'm') { digits + 3 } else { 0 }
+    // Bold, dimmed and colours of the text; not concealed, not the colour of the background.
+    let is_own = |code: &str| {
+        matches!(code, "" | "0" | "1" | "2" | "4") || code.parse().is_ok_and(|n| (30..38).contains(&n))
+    };
+    let is_style = tail.as_bytes().get(digits) == Some(&b'm') && tail[..digits].split(';').all(is_own);
+    if is_style { digits + 3 } else { 0 }
 }
 
 fn paint(color: bool, style: Style, text: &str) -> String {
@@ -212,14 +217,16 @@ mod tests {
         for (text, shown) in [
             ("plain\n", "plain\n"),
             ("\u{1b}[1;31mred\u{1b}[0m", "\u{1b}[1;31mred\u{1b}[0m"),
+            ("\u{1b}[8mhidden \u{1b}[1;40mblack", "[8mhidden [1;40mblack"),
             ("a\u{1b}]0;title\u{7}b", "a]0;titleb"),
             ("a\u{1b}[2Jb\u{1b}[", "a[2Jb["),
             ("a\rb\u{8}c\u{9b}31m\u{85}", "abc31m"),
             ("\u{1b}", ""),
             ("a\u{202e}b\u{200b}", "ab"),
         ] {
-            assert_eq!(visible(text), shown, "{text:?}");
+            assert_eq!(visible(text, true), shown, "{text:?}");
         }
+        assert_eq!(visible("\u{1b}[1mbold\u{1b}[0m", false), "[1mbold[0m");
     }
 
     #[test]

@@ -25,6 +25,11 @@ pub(super) struct Project {
     pub manifest: Option<Manifest>,
 }
 
+/// Where a folder is: paths in a request may be relative to it or absolute.
+fn absolute(folder: &Path) -> PathBuf {
+    std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf())
+}
+
 impl Project {
     /// Finds the project. With `by_lock`, a lock also marks a project folder. It does not if packages are named on
     /// the command line: their lock belongs to the current folder.
@@ -39,7 +44,9 @@ impl Project {
 
     /// A project with the text of a manifest, which need not be on disk yet.
     pub fn with_manifest(folder: PathBuf, name: &str, text: &str) -> Result<Project, CliError> {
-        Ok(Project { folder, manifest: Some(manifest::parse(text, name)?) })
+        let mut manifest = manifest::parse(text, name)?;
+        manifest.request.folder = Some(absolute(&folder));
+        Ok(Project { folder, manifest: Some(manifest) })
     }
 
     pub fn lock_path(&self) -> PathBuf {
@@ -127,7 +134,7 @@ pub(super) fn request(
     if let Some(value) = &solve.only_index {
         request.only_index = Some(Limit { value: value.clone(), origin: Origin::Option("--only-index") });
     }
-    request.folder = Some(project.folder.clone());
+    request.folder = Some(absolute(&project.folder));
     if solve.no_sources {
         request.no_sources = Some(Limit { value: (), origin: Origin::Option("--no-sources") });
     }

@@ -2,7 +2,21 @@
 
 /// How a token begins, and how many characters follow at least. The forms are those that the services publish for secret
 /// scanning.
-const TOKENS: [(&str, usize); 28] = [
+const TOKENS: [(&str, usize); 42] = [
+    ("sk_test_", 16),
+    ("SG.", 20),
+    ("xapp-", 10),
+    ("xoxe-", 10),
+    ("xoxe.", 10),
+    ("ATATT3x", 20),
+    ("glsa_", 20),
+    ("hvs.", 20),
+    ("dapi", 32),
+    ("shpat_", 16),
+    ("gsk_", 20),
+    ("pplx-", 20),
+    ("GOCSPX-", 16),
+    ("lin_api_", 16),
     ("r8_", 20),
     ("dop_v1_", 20),
     ("tskey-", 16),
@@ -34,7 +48,9 @@ const TOKENS: [(&str, usize); 28] = [
 ];
 
 /// Headers and words after which everything is secret.
-const REST: [&str; 9] = [
+const REST: [&str; 11] = [
+    "_authtoken=",
+    "age-secret-key-",
     "authorization",
     "cookie:",
     "cookie=",
@@ -80,7 +96,14 @@ pub(super) fn masked(text: &str) -> String {
     let mut named_before = false;
     let mut after_is = false;
     let mut open_quote = None;
+    let mut previous = "";
     let words = out.split(' ').map(|word| {
+        // `api key: abc`
+        let of_two = word.trim_end_matches([':', '=']).eq_ignore_ascii_case("key")
+            && ["api", "secret", "access", "private", "auth"]
+                .iter()
+                .any(|first| previous.eq_ignore_ascii_case(first));
+        previous = word;
         // `password="two words"`
         if let Some(quote) = open_quote {
             if word.contains(quote) {
@@ -91,7 +114,16 @@ pub(super) fn masked(text: &str) -> String {
         if std::mem::take(&mut hide_next) && !word.is_empty() {
             // `password => abc`
             hide_next = matches!(word, "=" | ":" | "=>" | ":=");
-            return if hide_next { word.to_owned() } else { MASK.to_owned() };
+            if hide_next {
+                return word.to_owned();
+            }
+            open_quote = unclosed_quote(word);
+            return MASK.to_owned();
+        }
+        if of_two {
+            hide_next = word.ends_with([':', '=']);
+            named_before = !hide_next;
+            return word.to_owned();
         }
         if std::mem::take(&mut after_is) && is_like_a_secret(word) {
             return MASK.to_owned();
@@ -122,13 +154,18 @@ pub(super) fn masked(text: &str) -> String {
         if names_secret(name) {
             // `"api_key": "abc"` has its value in the next word.
             hide_next = value[1..].trim_matches(['"', '\'']).is_empty();
-            open_quote = value[1..].chars().next().filter(|c| matches!(c, '"' | '\''));
-            open_quote = open_quote.filter(|quote| value[1..].matches(*quote).count() == 1);
+            open_quote = unclosed_quote(&value[1..]);
             return format!("{name}{}{MASK}", &value[..1]);
         }
         tokens_masked(&parameters_masked(&login_masked(word)))
     });
     words.collect::<Vec<_>>().join(" ")
+}
+
+/// The quote that a text begins with and does not end.
+fn unclosed_quote(text: &str) -> Option<char> {
+    let quote = text.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+    (text.matches(quote).count() == 1).then_some(quote)
 }
 
 /// Whether a word behind the name of a secret may be one, and not a word of a sentence (`token is invalid`): it has a digit
@@ -158,7 +195,11 @@ fn names_secret(name: &str) -> bool {
         "credential",
         "credentials",
     ];
-    name == "auth" || ends.iter().any(|end| name.ends_with(end))
+    let whole = ["auth", "key", "pass", "pw", "pat", "jwt", "creds", "passcode", "session_id"];
+    let parts = ["password", "passwd", "passphrase", "secret", "apikey", "pat", "jwt", "creds"];
+    whole.contains(&name.as_str())
+        || ends.iter().any(|end| name.ends_with(end))
+        || name.split('_').any(|part| parts.contains(&part))
 }
 
 /// `user:password@host` without a scheme.
@@ -278,6 +319,24 @@ mod tests {
             format!("DefaultEndpointsProtocol=https;AccountKey={long}=="),
             format!("r8_{long}"),
             format!("Cookie={long}"),
+            format!("--password \"two {long}\""),
+            format!("password: 'two {long}' next"),
+            format!("DB_PASSWORD_PROD={long}"),
+            format!("SECRET_KEY_BASE={long}"),
+            format!("PASS={long}"),
+            format!("pw={long}"),
+            format!("GITHUB_PAT={long}"),
+            format!("jwt={long}"),
+            format!("api key: {long}"),
+            format!("Secret Key = {long}"),
+            format!("ACCESS KEY {long}"),
+            format!("//registry.example/:_authToken={long}"),
+            format!("sk_test_{long}"),
+            format!("SG.{long}.{long}"),
+            format!("glsa_{long}"),
+            format!("hvs.{long}"),
+            format!("GOCSPX-{long}"),
+            format!("AGE-SECRET-KEY-1{long}"),
         ];
         for text in &secrets {
             let shown = masked(text);
@@ -295,6 +354,8 @@ mod tests {
             "file.py:12: KeyError: 'key'",
             "tokenizer: 4 tokens",
             "the token is invalid or expired",
+            "the key of the dictionary is missing: KeyError",
+            "compat patch passed: 12 paths",
             "unexpected keyword argument 'use_auth_token' transformers==4.2",
             "Setting pad_token to eos_token 50256 for open-end generation",
             "/usr/lib/libcudnn.so.9: undefined symbol: cudnnGetVersion, version libcudnn.so.9",

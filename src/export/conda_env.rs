@@ -101,13 +101,20 @@ pub fn environment_name(name: &str) -> String {
     }
 }
 
-/// Whether two environment files install the same: their names and the lines that are comments may differ.
+/// Whether two environment files install the same: their names and the lines that are comments may differ. One that has
+/// another end of line than `\n` or `\r\n` is never the same: YAML ends a line, and so a comment, at more characters.
 pub fn same_environment(a: &str, b: &str) -> bool {
     fn installs(text: &str) -> impl Iterator<Item = &str> {
-        let lines = text.lines().map(str::trim_end).filter(|line| !line.trim_start().starts_with('#'));
-        lines.filter(|line| !line.starts_with("name:"))
+        let lines = text.split('\n').map(str::trim_end);
+        lines.filter(|line| !line.is_empty() && !line.trim_start().starts_with('#') && !is_name(line))
     }
-    installs(a).eq(installs(b))
+    fn is_name(line: &str) -> bool {
+        line.strip_prefix("name: ").is_some_and(|name| environment_name(name) == name)
+    }
+    fn is_plain(text: &str) -> bool {
+        text.replace("\r\n", "\n").split(['\n', '\t']).all(crate::model::text::is_line)
+    }
+    is_plain(a) && is_plain(b) && installs(a).eq(installs(b))
 }
 
 #[cfg(test)]
@@ -124,6 +131,12 @@ mod tests {
             ("n==1", "n==1 # - --extra-index-url x", false),
             ("      - n==1", "      - evil==6.6 # - --extra-index-url x\n      - n==1", false),
             ("# by envlock", "# by envlock 2", true),
+            ("# by envlock", "# by envlock\r      - evil==6.6", false),
+            ("# by envlock", "# by envlock\u{85}prefix: /x", false),
+            ("# by envlock", "# by envlock\u{2028}prefix: /x", false),
+            ("name: a", "name: a\rprefix: /x", false),
+            ("name: a", "name: !x b", false),
+            ("dependencies:\n", "dependencies:\r\n", true),
             ("t-1.whl", "t-2.whl", false),
             ("sha256:00", "sha256:01", false),
             ("n==1", "n==2", false),

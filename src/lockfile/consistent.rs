@@ -21,8 +21,9 @@ use crate::model::request::{Request, STACK_PACKAGES, UserRequirement};
 use crate::model::requirement::parse_requirement;
 use crate::model::solution::ChosenPackage;
 use crate::model::source::{MetadataFrom, Source};
-use crate::model::version::public;
+use crate::model::version::{DottedVersion, public};
 use crate::model::wheel::{Python, WheelName};
+use crate::registry::Registry;
 
 /// What does not fit in a lock.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -119,13 +120,13 @@ pub enum Inconsistency {
 }
 
 /// What does not fit in a target. A lock of the stack alone has no closure to check.
-pub(super) fn inconsistencies(target: &Target, request: &Request) -> Vec<Inconsistency> {
+pub(super) fn inconsistencies(target: &Target, request: &Request, registry: &Registry) -> Vec<Inconsistency> {
     let mut out = Vec::new();
     if let Some(python) = request.python.as_ref().filter(|python| !python.allows(target.python)) {
         out.push(Inconsistency::OtherPython { locked: target.python, allowed: python.text.clone() });
     }
     let environment = marker_environment(target.python, target.platform);
-    let checked = Checked { target, request, environment };
+    let checked = Checked { target, request, registry, environment };
     checked.requests(&mut out);
     checked.limits(&mut out);
     if target.level == Level::Full {
@@ -140,6 +141,7 @@ pub(super) fn inconsistencies(target: &Target, request: &Request) -> Vec<Inconsi
 struct Checked<'a> {
     target: &'a Target,
     request: &'a Request,
+    registry: &'a Registry,
     environment: MarkerEnvironment,
 }
 
@@ -363,6 +365,52 @@ impl Checked<'_> {
                 out.push(Inconsistency::OtherStack { stated, locked: shown(package) });
             }
         }
+        self.build(out);
+        self.frameworks(out);
+    }
+
+    /// The stack is that of the locked torch: its variant, and what the registry says of the build.
+    fn build(&self, out: &mut Vec<Inconsistency>) {
+        let Some(package) = self.target.package("torch") else { return };
+        let Some(stack) = &self.target.stack else {
+            let stated = "nothing of torch".to_owned();
+            out.push(Inconsistency::OtherStack { stated, locked: shown(package) });
+            return;
+        };
+        let mut differ = |stated: String, locked: String| {
+            if stated != locked {
+                out.push(Inconsistency::OtherStack { stated, locked });
+            }
+        };
+        if let Some(variant) = &package.variant {
+            differ(format!("torch {}", stack.variant), format!("torch {variant}"));
+        }
+        let Some(row) = self.registry.build(&stack.version, &stack.variant, self.target.platform) else {
+            return;
+        };
+        let text =
+            |what: &str, value: Option<String>| format!("{what} {}", value.as_deref().unwrap_or("none"));
+        let cuda = |cuda: &Option<semver::Version>| text("CUDA", cuda.as_ref().map(ToString::to_string));
+        let cudnn = |cudnn: &Option<DottedVersion>| text("cuDNN", cudnn.as_ref().map(ToString::to_string));
+        let nccl = |nccl: &Option<DottedVersion>| text("NCCL", nccl.as_ref().map(ToString::to_string));
+        differ(cuda(&stack.cuda), cuda(&row.cuda));
+        differ(cudnn(&stack.cudnn), cudnn(&row.cudnn));
+        differ(nccl(&stack.nccl), nccl(&row.nccl));
+    }
+
+    /// The frameworks are what the registry says of their releases.
+    fn frameworks(&self, out: &mut Vec<Inconsistency>) {
+        for framework in &self.target.frameworks {
+            let row = self.registry.framework(&framework.package, &framework.version, self.target.platform);
+            let is_known = row.is_some_and(|row| {
+                row.framework == framework.name && row.cuda == framework.cuda && row.conda == framework.conda
+            });
+            if !is_known {
+                let stated = format!("{} of {} {}", framework.name, framework.package, framework.version);
+                let locked = "none that envlock knows".to_owned();
+                out.push(Inconsistency::OtherStack { stated, locked });
+            }
+        }
     }
 }
 
@@ -414,7 +462,7 @@ fn is_of(source: &Source, locked_hash: Option<&str>, direct: &Direct, folder: Op
         }
         (Source::Path(locked), Direct::Path(path)) => match folder.filter(|folder| folder.is_absolute()) {
             Some(folder) => plain(&folder.join(locked)) == plain(&folder.join(path)),
-            None => Path::new(path).is_absolute() || plain(Path::new(locked)) == plain(Path::new(path)),
+            None => plain(Path::new(locked)) == plain(Path::new(path)),
         },
         _ => false,
     }

@@ -56,7 +56,10 @@ pub fn stale(lock: &Lockfile, request: &Request, registry: &Registry) -> Vec<Sta
         // A run's options limited the answer too.
         let limited = limited_by_options(lock, request);
         out.extend(
-            lock.targets.iter().flat_map(|target| inconsistencies(target, &limited)).map(Stale::Content),
+            lock.targets
+                .iter()
+                .flat_map(|target| inconsistencies(target, &limited, registry))
+                .map(Stale::Content),
         );
     }
     if lock.registry_digest == registry.digest() {

@@ -77,6 +77,16 @@ pub(super) fn require_build(
         // A lock of the stack alone has no files.
         (Source::Index(_) | Source::Url(_), None) => return Ok(()),
     };
+    if files.iter().any(|file| file.name.ends_with(".whl") == is_built) {
+        let text = format!("`{name}` has wheels and sources: one of them would be installed unseen");
+        return Err(LockError::Malformed(text));
+    }
+    // What is downloaded is the address's file, whatever the lock calls it.
+    if let (Source::Url(url), Some(file)) = (source, files.first())
+        && file_of_address(url).as_deref() != Some(&file.name)
+    {
+        return Err(LockError::Malformed(format!("the address of `{name}` is not that of `{}`", file.name)));
+    }
     match is_built == has_build {
         true => Ok(()),
         false if is_built => {
@@ -84,6 +94,13 @@ pub(super) fn require_build(
         }
         false => Err(LockError::Malformed(format!("`{name}` is a wheel and cannot have `build`"))),
     }
+}
+
+/// The name of the file that an address leads to.
+fn file_of_address(url: &str) -> Option<String> {
+    let parsed = url::Url::parse(url).ok()?;
+    let last = parsed.path_segments()?.next_back()?;
+    Some(percent_encoding::percent_decode_str(last).decode_utf8().ok()?.into_owned())
 }
 
 /// The extras and dependency groups that a package belongs to.

@@ -9,7 +9,7 @@ use crate::model::part::Part;
 use crate::model::patches::Patches;
 use crate::model::platform::Libc;
 use crate::model::request::{Request, UserRequirement};
-use crate::model::solution::{ChosenFile, Coverage, Edge};
+use crate::model::solution::{ChosenFile, Coverage, Edge, Framework};
 use crate::model::source::{BuildKind, BuildRequirement, MetadataFrom, Source, SourceBuild};
 
 fn request(requirements: &[&str]) -> Request {
@@ -55,7 +55,7 @@ fn sample() -> Lockfile {
                 variant: "cu128".into(),
                 cuda: Some(semver::Version::new(12, 8, 0)),
                 cudnn: Some("9.10.2.21".parse().unwrap()),
-                nccl: None,
+                nccl: Some("2.27.5".parse().unwrap()),
                 triton: Some("==3.5.1".into()),
                 companions: [("torchvision".to_owned(), "0.24.1".parse().unwrap())].into(),
                 index: "pypi".into(),
@@ -164,7 +164,10 @@ fn with_sources() -> Lockfile {
             files: vec![ChosenFile { name: "a_sdist-1.0.tar.gz".into(), ..like.files[0].clone() }],
             ..package("a-sdist", Source::Index("pypi".into()))
         },
-        package("b-url", Source::Url("https://example.org/b-1.0-py3-none-any.whl".into())),
+        ChosenPackage {
+            files: vec![ChosenFile { name: "b-1.0-py3-none-any.whl".into(), ..like.files[0].clone() }],
+            ..package("b-url", Source::Url("https://example.org/b-1.0-py3-none-any.whl".into()))
+        },
         ChosenPackage {
             files: vec![],
             build: Some(pure.clone()),
@@ -288,6 +291,19 @@ fn hostile_sources_are_refused() {
         ("path = \"../libs/d\"", "path = \"d\"\nindex = \"pypi\""),
         ("path = \"../libs/d\"\n", ""),
         ("build = \"cuda\"\n", ""),
+        // The file that is downloaded is that of the address.
+        ("org/b-1.0-py3-none-any.whl", "org/b-1.0.tar.gz"),
+        ("org/b-1.0-py3", "org/${TOKEN}/b-1.0-py3"),
+        ("org/b-1.0-py3-none-any.whl", "org/b-1.0-py3-none-any.whl#egg=evil"),
+        ("team/repo.git", "team/repo.git#"),
+        ("team/repo.git", "team/${TOKEN}.git"),
+        ("\"../libs/d\"", "\"libs/x[evil]\""),
+        ("\"../libs/d\"", "\"libs/x;os_name<os_name\""),
+        ("subdirectory = \"sub\"", "subdirectory = \"sub&egg=evil\""),
+        (
+            "files = [\n    { name = \"a_sdist-1.0.tar.gz\"",
+            "files = [\n    { name = \"a_sdist-1.0-py3-none-any.whl\", sha256 = \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\" },\n    { name = \"a_sdist-1.0.tar.gz\"",
+        ),
         // Whether something is built decides whether its code runs at the installation.
         ("build = \"pure\"\nmetadata-from = \"exact\"\n", ""),
         (
@@ -452,6 +468,29 @@ fn content_that_does_not_answer_the_request_is_told() {
         target.packages[0].source = Source::Url("https://evil.example/numpy-2.3.5-py3-none-any.whl".into());
     };
     assert_eq!(content(url, &asked).len(), 1);
+    // What the lock says of the stack is what torch and the registry have.
+    let no_stack = |target: &mut Target| target.stack = None;
+    assert_eq!(content(no_stack, &asked).len(), 1);
+    let other_cudnn =
+        |target: &mut Target| target.stack.as_mut().unwrap().cudnn = Some("8.0.1".parse().unwrap());
+    assert_eq!(content(other_cudnn, &asked).len(), 1);
+    let other_build = |target: &mut Target| target.packages[1].variant = Some("cpu".into());
+    assert!(!content(other_build, &asked).is_empty());
+    let smuggled = |target: &mut Target| {
+        target.frameworks.push(Framework {
+            name: "antigravity".into(),
+            package: "numpy".into(),
+            version: target.packages[0].version.clone(),
+            cuda: semver::Version::new(12, 8, 0),
+            cudnn: None,
+            cuda_from_system: true,
+            conda: vec!["evilpkg=1.0".into()],
+            evidence: Evidence::Measured,
+            driver_mode: None,
+            native_driver: None,
+        });
+    };
+    assert_eq!(content(smuggled, &asked).len(), 1);
     // The pytorch index has the stack alone, and only for the variant of the build.
     let cu128 = Source::Index("pytorch/cu128".into());
     let of_stack = |target: &mut Target| target.packages[1].source = cu128.clone();

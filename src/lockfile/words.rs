@@ -35,7 +35,14 @@ pub(super) fn digest(text: String, digits: usize) -> Result<String, LockError> {
     }
 }
 
-/// An http or https URL without credentials, whitespace and control characters.
+/// Whether an address can stand in a requirement as it is: pip expands `${NAME}`, and reads `;` as the start of a marker,
+/// `#` as that of options, `[` as that of extras.
+fn is_plain_address(text: &str, more: &[u8]) -> bool {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~:/@!*+,=%".contains(&b) || more.contains(&b);
+    text.len() <= MAX_TEXT && text.bytes().all(is_plain)
+}
+
+/// An http or https URL without credentials, fragment, and characters that pip reads in another way.
 pub(super) fn address(text: &str) -> Result<String, LockError> {
     let parsed = url::Url::parse(text).ok().filter(|url| {
         ["http", "https"].contains(&url.scheme())
@@ -43,18 +50,20 @@ pub(super) fn address(text: &str) -> Result<String, LockError> {
             && url.username().is_empty()
             && url.password().is_none()
     });
-    let is_plain = text.len() <= MAX_TEXT && text.bytes().all(|b| b.is_ascii_graphic());
     match parsed {
-        Some(_) if is_plain => Ok(text.to_owned()),
+        Some(_) if is_plain_address(text, b"?&()") => Ok(text.to_owned()),
         _ => Err(not(text, "an http or https URL without credentials")),
     }
 }
 
 /// The URL of a git repository without credentials.
 pub(super) fn repository(text: &str) -> Result<String, LockError> {
-    let is_plain = text.len() <= MAX_TEXT && text.bytes().all(|b| b.is_ascii_graphic());
+    let is_plain = is_plain_address(text, b"");
+    if !is_plain {
+        return Err(not(text, "the URL of a git repository"));
+    }
     let has_scheme = ["ssh://", "file://"].iter().any(|scheme| text.starts_with(scheme));
-    if has_scheme && is_plain && crate::model::direct::shown_repository(text) == text {
+    if has_scheme && crate::model::direct::shown_repository(text) == text {
         return Ok(text.to_owned());
     }
     address(text)

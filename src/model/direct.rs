@@ -126,7 +126,7 @@ fn local(path: String) -> Result<Direct, InvalidDirect> {
     match is_plain_path(&path) {
         true => Ok(Direct::Path(path)),
         false => Err(InvalidDirect(
-            "its path has a space, a quote, `#`, `:`, a backslash, or a part that begins with `-`: a requirements file cannot hold it",
+            "its path has a space, a quote, one of `# : $ & ; < > | * ? [ ] { }`, a backslash, a backtick, or a part that begins with `-`: a requirements file cannot hold it",
         )),
     }
 }
@@ -134,7 +134,9 @@ fn local(path: String) -> Result<Direct, InvalidDirect> {
 /// Whether a path can stand in a requirements file as it is.
 pub fn is_plain_path(path: &str) -> bool {
     super::text::is_line(path)
-        && !path.contains(['\\', ':', '#', '"', '\''])
+        && !path.contains([
+            '\\', ':', '#', '"', '\'', '$', '&', ';', '<', '>', '|', '*', '?', '[', ']', '{', '}', '`',
+        ])
         && !path.contains(char::is_whitespace)
         && !path.split('/').any(|part| part.starts_with('-'))
 }

@@ -20,12 +20,15 @@ pub fn clean(text: &str, limit: usize) -> String {
 
 /// Whether a text is one line without characters that are not shown or that end a line.
 pub fn is_line(text: &str) -> bool {
-    !text.chars().any(|c| c.is_control() || is_format_control(c) || matches!(c, '\u{2028}' | '\u{2029}'))
+    !text.chars().any(|c| c.is_control() || is_format_control(c))
 }
 
-/// Invisible characters that reorder or hide text (bidirectional overrides, zero-width marks).
+/// Invisible characters that reorder, end or hide text (bidirectional overrides, zero-width marks, separators of lines,
+/// tags).
 pub fn is_format_control(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+    matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Encodes a TOML basic string.

@@ -59,6 +59,9 @@ fn default_arch() -> String {
 /// The first line of a host file that envlock wrote.
 pub const MARK: &str = "# Written by `envlock probe --save`.";
 
+/// No machine has as many GPUs.
+const MAX_GPUS: usize = 1024;
+
 /// Parses a host file. A missing key means unknown; `gpu = []` means no GPU.
 ///
 /// # Errors
@@ -67,6 +70,9 @@ pub fn parse(text: &str, name: &str) -> Result<Host, String> {
     let raw: RawHost = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_owned())?;
     if raw.schema != 1 {
         return Err(format!("unsupported schema {} (supported: 1)", raw.schema));
+    }
+    if raw.gpu.as_ref().is_some_and(|list| list.len() > MAX_GPUS) {
+        return Err(format!("it has more than {MAX_GPUS} GPUs"));
     }
     let optional = |text: &str| -> Result<Option<DottedVersion>, String> {
         match text {
@@ -186,6 +192,12 @@ mod tests {
         assert!(none.has_no_gpu());
         assert!(render(&none).contains("schema = 1\ngpu = []\n"));
         assert_eq!(parse("schema = 1", "h").unwrap().gpus, None);
+    }
+
+    #[test]
+    fn more_gpus_than_any_machine_has_are_refused() {
+        let text = format!("schema = 1\n{}", "[[gpu]]\nname = \"A100\"\n".repeat(MAX_GPUS + 1));
+        assert_eq!(parse(&text, "host.toml").unwrap_err(), "it has more than 1024 GPUs");
     }
 
     #[test]

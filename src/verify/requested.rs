@@ -14,6 +14,9 @@ use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
 use crate::model::requirement::parse_requirement;
 
+/// At most this many extras of a package are considered: airflow, with the most, has some 150.
+const MAX_EXTRAS: usize = 500;
+
 /// A package that was asked for, with extras.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Requested {
@@ -100,6 +103,7 @@ impl<'i> Graph<'i> {
         for name in self.packages.keys().copied().collect::<Vec<_>>() {
             let mut candidates: Vec<(usize, String)> = extras_of(&self.packages[name].0.requires)
                 .into_iter()
+                .take(MAX_EXTRAS)
                 .filter_map(|extra| Some((self.satisfied(name, &extra)?, extra)))
                 .collect();
             // The largest first; of equal ones the more exact name, `cuda12` before `cuda`.

@@ -332,3 +332,22 @@ fn an_argument_that_is_repeated_does_not_control_the_terminal() {
         );
     }
 }
+
+/// The parser takes quadratic time on some texts that are no Python: it is stopped.
+#[test]
+fn a_setup_py_that_keeps_the_parser_busy_is_left() {
+    let context = TestContext::new();
+    let end = "\nsetup(name='slow', version='1.0')\n";
+    for text in [
+        format!("x={}", "*".repeat(100_000)),
+        format!("f({}", "**".repeat(50_000)),
+        format!("x={}", "\\\n".repeat(100_000)),
+    ] {
+        context.write("slow/setup.py", &format!("from setuptools import setup\n{text}1{end}"));
+        context.write("envlock.toml", "[project]\ndependencies = [\"slow @ ./slow\"]\n");
+        let start = Instant::now();
+        let run = context.run(&["resolve", "--gpu", "none"]);
+        assert!(run.code != 0 && !run.stderr.contains("panicked"), "{}", run.shown());
+        assert!(start.elapsed() < Duration::from_secs(40), "{:?}", start.elapsed());
+    }
+}

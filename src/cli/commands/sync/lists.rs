@@ -8,6 +8,7 @@ use super::work::Work;
 use crate::cli::error::CliError;
 use crate::export;
 use crate::lockfile::Target;
+use crate::model::direct::is_plain_path;
 use crate::model::solution::ChosenPackage;
 use crate::model::text::shell_word;
 use crate::sync::{Lists, Step, steps};
@@ -57,11 +58,15 @@ pub(super) fn shown(command: &[String]) -> String {
     command.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// Folders are locked relative to the lock, and the lists lie elsewhere.
+/// Folders are locked relative to the lock, and the lists lie elsewhere. A project's folder may have characters that a
+/// requirements file reads in another way (`a #b`): then it is a URL.
 fn absolute(requirements: &str, folder: &Path) -> String {
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
-    let line = |line: &str| match line.strip_prefix("./") {
-        Some(rest) => format!("{}\n", folder.join(rest).display()),
+    let line = |line: &str| match line.strip_prefix("./").map(|rest| folder.join(rest)) {
+        Some(path) => match (is_plain_path(&path.to_string_lossy()), url::Url::from_file_path(&path)) {
+            (false, Ok(url)) => format!("{}\n", url.as_str().replace('$', "%24").replace(';', "%3B")),
+            _ => format!("{}\n", path.display()),
+        },
         None => format!("{line}\n"),
     };
     requirements.lines().map(line).collect()
@@ -83,4 +88,22 @@ fn build_requirements(part: &Target, whole: &Target) -> Option<String> {
         let _ = writeln!(out, "{name}=={} --hash=sha256:{}", requirement.version, requirement.sha256);
     }
     Some(out).filter(|out| !out.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_absolute_and_nothing_else_than_they_are() {
+        let text = "# a list\n./libs/mine\nnumpy==1.0\n";
+        for (folder, line) in [
+            ("/srv/app", "/srv/app/libs/mine"),
+            ("/srv/a #b", "file:///srv/a%20%23b/libs/mine"),
+            ("/srv/c;d ${HOME}", "file:///srv/c%3Bd%20%24%7BHOME%7D/libs/mine"),
+            ("/srv/-r x", "file:///srv/-r%20x/libs/mine"),
+        ] {
+            assert_eq!(absolute(text, Path::new(folder)), format!("# a list\n{line}\nnumpy==1.0\n"));
+        }
+    }
 }

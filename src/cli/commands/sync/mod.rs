@@ -40,7 +40,7 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
     check(&changes, target, &project, args)?;
     let missing_project = own.as_ref().filter(|own| !own.is_installed).map(|own| own.folder.clone());
     if !changes.is_empty() || missing_project.is_some() || found.place.make.is_some() {
-        if found.place.make.is_none() {
+        if found.place.make.is_none() && !args.dry_run {
             place::check_python(&found.place)?;
         }
         let work = Work {

@@ -6,7 +6,7 @@ use super::report::short_source;
 use super::view::Resolution;
 use crate::model::conflict::{Conflict, Party, Reason, ReasonKind, WayOut};
 use crate::model::level::Level;
-use crate::model::request::Request;
+use crate::model::request::{Request, STACK_PACKAGES};
 
 /// Requested names that are not packages on PyPI, or not the intended ones. Shown only if the request failed,
 /// because another index may have a package of that name.
@@ -20,23 +20,35 @@ const OTHER_NAMES: [(&str, &str); 4] = [
     ("cudnn", "it comes with torch; limit it with `cudnn = \"9\"` under `[stack]`"),
 ];
 
-/// Prints a conflict with its hints; returns the exit code.
-pub(super) fn refuse(conflict: &Conflict, request: &Request, printer: &Printer) -> u8 {
+/// Above changes that were solved as far as was asked.
+pub(super) const SOLVED: &str = "ways out, each of them solved:";
+
+/// Prints a conflict with its hints; returns the exit code. `asked`: how much of the graph.
+pub(super) fn refuse(conflict: &Conflict, request: &Request, asked: Level, printer: &Printer) -> u8 {
     if printer.json {
         printer.json(&Resolution::conflict(conflict));
         return exit::NO;
     }
-    let several = !conflict.also.is_empty();
+    let others = request.requirements.iter().map(|user| user.requirement.name.as_ref());
+    let has_others =
+        asked == Level::Full && others.into_iter().any(|name: &str| !STACK_PACKAGES.contains(&name));
+    let for_the_stack = conflict.would_work_if.iter().all(|way| way.level == Level::Stack);
+    let heading = match conflict.also.is_empty() {
+        false => "ways out of this, each of them solved with the rest out of the way:",
+        // An index did not answer.
+        true if has_others && for_the_stack => "ways out, each of them solved for the stack:",
+        true => SOLVED,
+    };
     printer.error(&conflict.headline, None);
     printer.out("");
     reasons(printer, &conflict.reasons);
-    ways_out(printer, &conflict.would_work_if, several);
+    ways_out(printer, &conflict.would_work_if, heading);
     for other in &conflict.also {
         printer.out("");
         printer.out("also impossible, with that out of the way:");
         printer.out("");
         reasons(printer, &other.reasons);
-        ways_out(printer, &other.would_work_if, several);
+        ways_out(printer, &other.would_work_if, heading);
     }
     if conflict.would_work_if.iter().any(|w| w.party == Party::Driver) {
         printer.hint("apply one of these changes, or update the driver on the host (containers share it)");
@@ -85,20 +97,14 @@ pub(super) fn reasons(printer: &Printer, reasons: &[Reason]) {
     }
 }
 
-/// Prints the changes that make the request work. Each of them was solved. `several`: there are other causes, and the
-/// changes remove this one.
-pub(super) fn ways_out(printer: &Printer, ways: &[WayOut], several: bool) {
+/// Prints the changes that make the request work. Each of them was solved. `heading` says how far.
+pub(super) fn ways_out(printer: &Printer, ways: &[WayOut], heading: &str) {
     printer.out("");
     if ways.is_empty() {
         printer.out("no single change to the request or the machine makes it work");
         return;
     }
-    let for_the_stack = ways.iter().all(|way| way.level == Level::Stack);
-    printer.out(match (several, for_the_stack) {
-        (true, _) => "ways out of this, each of them solved with the rest out of the way:",
-        (false, true) => "ways out, each of them solved for the stack:",
-        (false, false) => "ways out, each of them solved:",
-    });
+    printer.out(heading);
     let width = ways.iter().map(|w| w.change.to_string().chars().count()).max().unwrap_or(0).clamp(24, 40);
     for way in ways {
         printer.out(&format!(

@@ -856,3 +856,23 @@ fn an_extra_that_does_not_exist_is_a_warning() {
     );
     context.run(&["resolve", "--locked"]).expect(0);
 }
+
+/// Each cause with its ways out, which are solved with the rest out of the way.
+#[test]
+fn every_independent_cause_is_named() {
+    let server = server();
+    let context = TestContext::with_index(&server);
+    let asked = ["requests==99", "idna==77", "no-such-thing", "torchvision==0.15.0", "torch"];
+    let options = ["--gpu", "A100", "--driver", "580.65.06", "--only-index", "pypi"];
+    let run = context.run(&resolve(&asked, &options)).expect(1);
+    insta::assert_snapshot!("several_causes", run.shown());
+    let json = context.run(&resolve(&asked, &[&options[..], &["--json"]].concat())).expect(1).json();
+    let also = json["conflict"]["also"].as_array().unwrap();
+    assert_eq!(also.len(), 3);
+    assert!(also.iter().all(|cause| !cause["would_work_if"].as_array().unwrap().is_empty()), "{json:#}");
+    // An index that does not answer is not said to lack a package.
+    let mut silent = TestContext::with_index(&server);
+    silent.set("ENVLOCK_INDEX_URL", "http://127.0.0.1:9/simple");
+    let run = silent.run(&resolve(&asked, &options)).expect(1);
+    assert!(!run.flat().contains("no-such-thing") && !run.flat().contains("requests"), "{}", run.shown());
+}

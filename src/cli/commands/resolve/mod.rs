@@ -72,6 +72,7 @@ pub(super) fn run_in(
             files::refuse_foreign(&project.folder.join(name), export::ENVIRONMENT_MARK, args.force)?;
         }
     }
+    let level = if args.stack_only { Level::Stack } else { Level::Full };
     let beside = match args.stack_only {
         false => Beside::Series(Vec::new()),
         true => stack_only::series_of_other_frameworks(&machines, &request, &registry)?,
@@ -79,7 +80,7 @@ pub(super) fn run_in(
     tell::before(project, &machines, args, &registry, printer);
     let series = match beside {
         Beside::Series(series) => series,
-        Beside::Conflict(refused) => return Ok(conflict::refuse(&refused, &request, printer)),
+        Beside::Conflict(refused) => return Ok(conflict::refuse(&refused, &request, level, printer)),
     };
     if args.stack_only && !stack_only::asks_for_torch(&request) {
         stack_only::tell(&machines, &series, &request, &registry, printer);
@@ -104,14 +105,13 @@ pub(super) fn run_in(
     let (answer, registry) = task.solve(registry)?;
     let mut solutions = match answer {
         JointAnswer::Solved(solutions) => solutions,
-        JointAnswer::Conflict(refused) => return Ok(conflict::refuse(&refused, &request, printer)),
+        JointAnswer::Conflict(refused) => return Ok(conflict::refuse(&refused, &request, level, printer)),
         JointAnswer::TooLong => {
             return Err(CliError::internal("resolution exceeded the step limit")
                 .hint("name a version of one or two packages, or a Python with `--python`"));
         }
     };
     task.lock_builds(&mut solutions, &registry)?;
-    let level = if args.stack_only { Level::Stack } else { Level::Full };
     let targets = machines
         .iter()
         .zip(&solutions)

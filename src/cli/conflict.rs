@@ -42,13 +42,19 @@ pub(super) fn refuse(conflict: &Conflict, request: &Request, asked: Level, print
     printer.error(&conflict.headline, None);
     printer.out("");
     reasons(printer, &conflict.reasons);
-    ways_out(printer, &conflict.would_work_if, heading);
+    ways_out(printer, &conflict.would_work_if, &conflict.silent, heading);
     for other in &conflict.also {
         printer.out("");
         printer.out("also impossible, with that out of the way:");
         printer.out("");
         reasons(printer, &other.reasons);
-        ways_out(printer, &other.would_work_if, heading);
+        ways_out(printer, &other.would_work_if, &conflict.silent, heading);
+    }
+    // Else the changes do not depend on what it did not say.
+    if !conflict.silent.is_empty() && has_others && for_the_stack {
+        let names = conflict.silent.join(", ");
+        printer
+            .note(&format!("without an answer of the index {names}: there may be other causes and ways out"));
     }
     if conflict.would_work_if.iter().any(|w| w.party == Party::Driver) {
         printer.hint("apply one of these changes, or update the driver on the host (containers share it)");
@@ -97,11 +103,17 @@ pub(super) fn reasons(printer: &Printer, reasons: &[Reason]) {
     }
 }
 
-/// Prints the changes that make the request work. Each of them was solved. `heading` says how far.
-pub(super) fn ways_out(printer: &Printer, ways: &[WayOut], heading: &str) {
+/// Prints the changes that make the request work. Each of them was solved. `heading` says how far; `silent`: the
+/// indexes that did not answer.
+pub(super) fn ways_out(printer: &Printer, ways: &[WayOut], silent: &[String], heading: &str) {
     printer.out("");
     if ways.is_empty() {
-        printer.out("no single change to the request or the machine makes it work");
+        printer.out(&match silent {
+            [] => "no single change to the request or the machine makes it work".to_owned(),
+            names => {
+                wrap(&format!("no way out is known without an answer of the index {}", names.join(", ")), 0)
+            }
+        });
         return;
     }
     printer.out(heading);

@@ -120,15 +120,16 @@ impl<'s> Session<'s> {
                 request,
                 preferences,
             };
-            let (needs, is_conflict) = match solve(&inputs, Depth::Full) {
-                Answer::NeedMetadata(needs) => (needs, false),
-                Answer::ConflictSoFar(_, needs) => (needs, true),
+            let (needs, so_far) = match solve(&inputs, Depth::Full) {
+                Answer::NeedMetadata(needs) => (needs, None),
+                Answer::ConflictSoFar(conflict, needs) => (needs, Some(conflict)),
                 Answer::Solution(solution) => return self.completed(solution, request, bar),
                 Answer::Conflict(mut conflict) => {
                     if !silent.is_empty() {
                         // What an index did not say is not known to be absent.
                         conflict.also.clear();
                     }
+                    conflict.silent = silent.into_iter().collect();
                     return Ok(Answer::Conflict(conflict));
                 }
                 answer => return Ok(answer),
@@ -139,9 +140,16 @@ impl<'s> Session<'s> {
             if let Some(python) = memory.searched() {
                 guess = guess.for_python(python);
             }
-            let fetched = match is_conflict {
-                true => self.fetch_for_ways_out(&needs, &guess, &mut silent, bar),
-                false => match self.fetch(&needs, &guess, bar) {
+            let fetched = match so_far {
+                Some(mut conflict) => {
+                    let fetched = self.fetch_for_ways_out(&needs, &guess, &mut silent, bar);
+                    if fetched.is_empty() && !silent.is_empty() {
+                        conflict.silent = silent.into_iter().collect();
+                        return Ok(Answer::Conflict(conflict));
+                    }
+                    fetched
+                }
+                None => match self.fetch(&needs, &guess, bar) {
                     Ok(fetched) => fetched,
                     Err(error) => {
                         bar.finish_and_clear();

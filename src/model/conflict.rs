@@ -27,6 +27,9 @@ pub struct Conflict {
     /// The other causes, each of which excludes a solution by itself. They have no further ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<Conflict>,
+    /// The indexes that did not answer while changes and other causes were looked for: there may be more of both.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub silent: Vec<String>,
 }
 
 /// A component that a fact is about, or that a change affects.

@@ -223,6 +223,7 @@ impl Telling<'_, '_> {
             reasons: self.reasons.into_iter().map(|(_, r)| r).collect(),
             would_work_if: Vec::new(),
             also: Vec::new(),
+            silent: Vec::new(),
         }
     }
 

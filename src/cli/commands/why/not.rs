@@ -53,7 +53,7 @@ impl NotAnswer {
             p.out(&format!("`{}` is impossible:", self.spec));
             p.out("");
             conflict::reasons(p, &self.reasons);
-            conflict::ways_out(p, self.would_work_if.as_deref().unwrap_or_default(), conflict::SOLVED);
+            conflict::ways_out(p, self.would_work_if.as_deref().unwrap_or_default(), &[], conflict::SOLVED);
             return;
         };
         p.out(&format!("`{}` is possible{}", self.spec, met.text));

@@ -22,11 +22,11 @@ pub struct Limits {
     pub time: Duration,
     /// How much of its standard output is kept, in bytes. The rest is read and dropped, so that the program ends.
     pub out: u64,
-    /// The same for its standard error; 0 closes it.
+    /// The same for its standard error; with 0 it is discarded.
     pub errors: u64,
 }
 
-/// The answer of a short question: 10 s, 1 MiB, no errors.
+/// The limits of a short question: 10 s, 1 MiB, its errors discarded.
 pub const SHORT: Limits = Limits { time: Duration::from_secs(10), out: 1 << 20, errors: 0 };
 
 /// What a program answered.

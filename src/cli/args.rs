@@ -543,6 +543,13 @@ pub(super) struct PartArgs {
     pub all_groups: bool,
 }
 
+impl PartArgs {
+    /// Whether no extra or group is asked for.
+    pub fn is_empty(&self) -> bool {
+        self.extra.is_empty() && self.group.is_empty() && !self.all_extras && !self.all_groups
+    }
+}
+
 #[derive(Debug, ClapArgs)]
 pub(super) struct VerifyArgs {
     /// Environment folder (default: the active environment, or .venv beside the lock)

@@ -142,6 +142,9 @@ impl<'s> Session<'s> {
             }
             let fetched = match so_far {
                 Some(mut conflict) => {
+                    if !silent.is_empty() {
+                        conflict.also.clear();
+                    }
                     let fetched = self.fetch_for_ways_out(&needs, &guess, &mut silent, bar);
                     if fetched.is_empty() && !silent.is_empty() {
                         conflict.silent = silent.into_iter().collect();

@@ -151,7 +151,7 @@ pub(super) fn masked(text: &str) -> String {
             return tokens_masked(word);
         };
         let (name, value) = word.split_at(at);
-        if names_secret(name) {
+        if names_secret(name) || (may_name_secret(name) && is_like_a_token(&value[1..])) {
             // `"api_key": "abc"` has its value in the next word.
             hide_next = value[1..].trim_matches(['"', '\'']).is_empty();
             open_quote = unclosed_quote(&value[1..]);
@@ -177,6 +177,20 @@ fn is_like_a_secret(word: &str) -> bool {
     word.len() >= 6 && (inside(char::is_ascii_digit) || mixed)
 }
 
+/// Whether a name may be that of a secret: `key: model.layers.0` and `pass: 12` are none.
+fn may_name_secret(name: &str) -> bool {
+    let name = name.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_ascii_lowercase();
+    ["key", "pass"].contains(&name.as_str()) || name == "pat" || name.ends_with("_pat")
+}
+
+/// Whether a value is one long word without the signs of a path or a module.
+fn is_like_a_token(value: &str) -> bool {
+    let value = value.trim_matches(['"', '\'']);
+    value.len() >= 12
+        && is_like_a_secret(value)
+        && value.chars().all(|c| c.is_ascii_alphanumeric() || "-_+=".contains(c))
+}
+
 /// Whether a name is that of a secret.
 fn names_secret(name: &str) -> bool {
     let name = name.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_ascii_lowercase().replace('-', "_");
@@ -195,8 +209,8 @@ fn names_secret(name: &str) -> bool {
         "credential",
         "credentials",
     ];
-    let whole = ["auth", "key", "pass", "pw", "pat", "jwt", "creds", "passcode", "session_id"];
-    let parts = ["password", "passwd", "passphrase", "secret", "apikey", "pat", "jwt", "creds"];
+    let whole = ["auth", "pw", "passcode", "session_id"];
+    let parts = ["password", "passwd", "passphrase", "secret", "apikey", "jwt", "creds"];
     whole.contains(&name.as_str())
         || ends.iter().any(|end| name.ends_with(end))
         || name.split('_').any(|part| parts.contains(&part))
@@ -324,6 +338,7 @@ mod tests {
             format!("DB_PASSWORD_PROD={long}"),
             format!("SECRET_KEY_BASE={long}"),
             format!("PASS={long}"),
+            format!("KEY={long}"),
             format!("pw={long}"),
             format!("GITHUB_PAT={long}"),
             format!("jwt={long}"),
@@ -356,6 +371,8 @@ mod tests {
             "the token is invalid or expired",
             "the key of the dictionary is missing: KeyError",
             "compat patch passed: 12 paths",
+            "pass: 12 fail: 0",
+            "Unexpected key: model.layers.0.weight, key:conv1",
             "unexpected keyword argument 'use_auth_token' transformers==4.2",
             "Setting pad_token to eos_token 50256 for open-end generation",
             "/usr/lib/libcudnn.so.9: undefined symbol: cudnnGetVersion, version libcudnn.so.9",

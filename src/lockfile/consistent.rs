@@ -4,6 +4,8 @@
 //! The checksum of a lock shows accidents. Whoever forges a lock computes it too, so the content is held against the
 //! manifest, without any network.
 
+mod stack;
+
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::path::{Component, Path};
@@ -11,7 +13,6 @@ use std::path::{Component, Path};
 use pep508_rs::{MarkerEnvironment, Requirement, VerbatimUrl, VersionOrUrl};
 
 use super::Target;
-use crate::compatibility::CPU;
 use crate::model::direct::{Direct, shown_repository, without_login};
 use crate::model::index_owner::owner;
 use crate::model::level::Level;
@@ -21,7 +22,6 @@ use crate::model::request::{Request, STACK_PACKAGES, UserRequirement};
 use crate::model::requirement::parse_requirement;
 use crate::model::solution::ChosenPackage;
 use crate::model::source::{MetadataFrom, Source};
-use crate::model::version::{DottedVersion, public};
 use crate::model::wheel::{Python, WheelName};
 use crate::registry::Registry;
 
@@ -108,6 +108,14 @@ pub enum Inconsistency {
         stated: String,
         /// The package.
         locked: String,
+    },
+    /// What the lock says of a framework's build is not what the registry knows of it.
+    #[error("the lock has {stated}, but the registry has {known}")]
+    OtherBuild {
+        /// What the lock says: `cuDNN 8.0.1 for torch 2.9.1+cu128`.
+        stated: String,
+        /// What the registry says.
+        known: String,
     },
     /// The request does not allow the Python of a target.
     #[error("the lock is for Python {locked}, which the request `{allowed}` does not allow")]
@@ -321,96 +329,6 @@ impl Checked<'_> {
         let is_of_stack = STACK_PACKAGES.contains(&package.name.as_str()) || package.name == TRITON;
         let is_allowed = index == expected || (is_of_stack && variant.as_deref() == Some(index));
         (!is_allowed).then(|| format!("the index `{expected}`"))
-    }
-
-    /// The limits on variant, CUDA, cuDNN and NCCL.
-    fn limits(&self, out: &mut Vec<Inconsistency>) {
-        let Some(stack) = &self.target.stack else { return };
-        let mut check = |limit: Option<String>, is_met: bool, locked: String| {
-            if let Some(limit) = limit.filter(|_| !is_met) {
-                out.push(Inconsistency::Limit { limit, locked });
-            }
-        };
-        let none = || "none".to_owned();
-        if let Some(limit) = &self.request.variant {
-            let is_met = limit.value == stack.variant;
-            check(Some(format!("variant {}", limit.value)), is_met, stack.variant.clone());
-        }
-        if let Some(limit) = &self.request.cuda {
-            let is_met = stack.variant != CPU && stack.cuda.as_ref().is_some_and(|v| limit.value.contains(v));
-            let locked = format!("CUDA {}", stack.cuda.as_ref().map_or_else(none, ToString::to_string));
-            check(Some(format!("cuda {}", limit.value)), is_met, locked);
-        }
-        if let Some(limit) = &self.request.cudnn {
-            let is_met = stack.cudnn.as_ref().is_some_and(|v| limit.value.contains(v));
-            let locked = format!("cuDNN {}", stack.cudnn.as_ref().map_or_else(none, ToString::to_string));
-            check(Some(format!("cudnn {}", limit.value)), is_met, locked);
-        }
-        if let Some(limit) = &self.request.nccl {
-            let is_met = stack.nccl.as_ref().is_some_and(|v| limit.value.contains(v));
-            let locked = format!("NCCL {}", stack.nccl.as_ref().map_or_else(none, ToString::to_string));
-            check(Some(format!("nccl {}", limit.value)), is_met, locked);
-        }
-    }
-
-    fn stack(&self, out: &mut Vec<Inconsistency>) {
-        let torch = self.target.stack.iter();
-        let torch = torch.flat_map(|s| std::iter::once((&s.framework, &s.version)).chain(&s.companions));
-        let others = self.target.frameworks.iter().map(|f| (&f.package, &f.version));
-        for (name, version) in torch.chain(others) {
-            if let Some(package) = self.target.package(name)
-                && public(&package.version) != public(version)
-            {
-                let stated = format!("{name} {version}");
-                out.push(Inconsistency::OtherStack { stated, locked: shown(package) });
-            }
-        }
-        self.build(out);
-        self.frameworks(out);
-    }
-
-    /// The stack is that of the locked torch: its variant, and what the registry says of the build.
-    fn build(&self, out: &mut Vec<Inconsistency>) {
-        let Some(package) = self.target.package("torch") else { return };
-        let Some(stack) = &self.target.stack else {
-            let stated = "nothing of torch".to_owned();
-            out.push(Inconsistency::OtherStack { stated, locked: shown(package) });
-            return;
-        };
-        let mut differ = |stated: String, locked: String| {
-            if stated != locked {
-                out.push(Inconsistency::OtherStack { stated, locked });
-            }
-        };
-        if let Some(variant) = &package.variant {
-            differ(format!("torch {}", stack.variant), format!("torch {variant}"));
-        }
-        let Some(row) = self.registry.build(&stack.version, &stack.variant, self.target.platform) else {
-            return;
-        };
-        let text =
-            |what: &str, value: Option<String>| format!("{what} {}", value.as_deref().unwrap_or("none"));
-        let cuda = |cuda: &Option<semver::Version>| text("CUDA", cuda.as_ref().map(ToString::to_string));
-        let cudnn = |cudnn: &Option<DottedVersion>| text("cuDNN", cudnn.as_ref().map(ToString::to_string));
-        let nccl = |nccl: &Option<DottedVersion>| text("NCCL", nccl.as_ref().map(ToString::to_string));
-        differ(cuda(&stack.cuda), cuda(&row.cuda));
-        differ(cudnn(&stack.cudnn), cudnn(&row.cudnn));
-        differ(nccl(&stack.nccl), nccl(&row.nccl));
-    }
-
-    /// The frameworks are what the registry says of their releases.
-    fn frameworks(&self, out: &mut Vec<Inconsistency>) {
-        for framework in &self.target.frameworks {
-            let row = self.registry.framework(&framework.package, &framework.version, self.target.platform);
-            let is_known = row.is_some_and(|row| {
-                row.framework == framework.name && row.cuda == framework.cuda && row.conda == framework.conda
-            });
-            if !is_known {
-                let stated = format!("{} of {} {}", framework.name, framework.package, framework.version);
-                let locked = "none that envlock knows".to_owned();
-                out.push(Inconsistency::OtherStack { stated, locked });
-            }
-        }
     }
 }
 

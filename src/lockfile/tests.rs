@@ -137,14 +137,6 @@ fn with_sources() -> Lockfile {
     };
     let commit = "0123456789abcdef0123456789abcdef01234567".to_owned();
     let repository = "https://example.org/team/repo.git".to_owned();
-    let pure = SourceBuild {
-        metadata_from: MetadataFrom::Exact,
-        kind: BuildKind::Pure,
-        newest_wheel: None,
-        asks: Vec::new(),
-        needs: Vec::new(),
-        requires: Vec::new(),
-    };
     target.packages = vec![
         ChosenPackage {
             build: Some(SourceBuild {
@@ -170,12 +162,12 @@ fn with_sources() -> Lockfile {
         },
         ChosenPackage {
             files: vec![],
-            build: Some(pure.clone()),
+            build: Some(pure()),
             ..package("c-git", Source::Git { repository, commit, subdirectory: Some("sub".into()) })
         },
         ChosenPackage {
             files: vec![],
-            build: Some(pure),
+            build: Some(pure()),
             ..package("d-path", Source::Path("../libs/d".into()))
         },
     ];
@@ -193,6 +185,18 @@ fn with_sources() -> Lockfile {
     }];
     lock.format = FORMAT_WITH_SOURCES;
     lock
+}
+
+/// The build of Python files alone.
+fn pure() -> SourceBuild {
+    SourceBuild {
+        metadata_from: MetadataFrom::Exact,
+        kind: BuildKind::Pure,
+        newest_wheel: None,
+        asks: Vec::new(),
+        needs: Vec::new(),
+        requires: Vec::new(),
+    }
 }
 
 #[test]
@@ -545,14 +549,7 @@ fn direct_references_are_those_of_the_request() {
         let package = &mut target.packages[0];
         package.source = Source::Git { repository, commit: "1".repeat(40), subdirectory: None };
         package.files.clear();
-        package.build = Some(SourceBuild {
-            metadata_from: MetadataFrom::Exact,
-            kind: BuildKind::Pure,
-            newest_wheel: None,
-            asks: Vec::new(),
-            needs: Vec::new(),
-            requires: Vec::new(),
-        });
+        package.build = Some(pure());
     };
     let limit = || Some(crate::model::request::Limit { value: (), origin: "t".into() });
     let named = request(&["numpy @ git+https://example.org/numpy.git", "torch"]);

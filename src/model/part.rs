@@ -51,14 +51,6 @@ impl Part {
             None => Part::Group(code.to_owned()),
         }
     }
-
-    /// The option of `sync` and `export` that selects it: `--extra gpu`.
-    pub fn option(&self) -> String {
-        match self {
-            Part::Group(name) => format!("--group {name}"),
-            Part::Extra(name) => format!("--extra {name}"),
-        }
-    }
 }
 
 impl fmt::Display for Part {

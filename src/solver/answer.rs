@@ -321,7 +321,9 @@ fn patches(problem: &Problem<'_>, selected: &Selected, packages: &[ChosenPackage
         .iter()
         .filter_map(|package| {
             let candidate = release::candidate(problem, selected, &package.name)?;
-            candidate.page.find(&package.files.first()?.name)?.requires_python.clone()
+            let chosen = &package.files.first()?.name;
+            let mut files = candidate.page.files(candidate.release).iter();
+            files.find(|file| file.filename == *chosen)?.requires_python.clone()
         })
         .collect();
     if let Some(PythonAllowed::Range(range)) = problem.asked.request.python.as_ref().map(|p| &p.allowed) {
@@ -339,7 +341,7 @@ fn patches(problem: &Problem<'_>, selected: &Selected, packages: &[ChosenPackage
 /// The extras that the user requires and that the selected releases do not have, each with its source.
 fn absent_extras(problem: &Problem<'_>, selected: &Selected) -> Vec<(String, String)> {
     let mut out = Vec::new();
-    for user in problem.user_requirements() {
+    for user in problem.user_requirements().filter(|user| !user.requirement.extras.is_empty()) {
         let name: &str = user.requirement.name.as_ref();
         let Some(metadata) = release::metadata(problem, selected, name) else { continue };
         for extra in user.requirement.extras.iter().filter(|extra| !metadata.has_extra(extra)) {

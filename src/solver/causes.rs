@@ -40,16 +40,26 @@ pub(super) fn explain<'a>(
     let nothing_kept = Preferences::default();
     let inputs = &Inputs { preferences: &nothing_kept, ..*inputs };
     let mut causes = vec![cause(inputs, tables, depth)?];
+    // A request for the stack alone is refused without asking an index; its changes are solved for the stack.
+    let is_of_stack =
+        |user: &UserRequirement| STACK_PACKAGES.contains(&(user.requirement.name.as_ref() as &str));
+    let depth = match inputs.request.requirements.iter().all(is_of_stack) {
+        true => Depth::Stack,
+        false => depth,
+    };
     let mut needs = Vec::new();
     // Without the packages that the causes so far rest on, another proof is one of its own.
     let mut named: BTreeSet<String> = BTreeSet::new();
     while causes.len() < MAX {
         let Some(core) = causes.last().and_then(|cause| cause.core.as_ref()) else { break };
+        let before = named.len();
         named.extend(core.iter().filter(|name| is_requested(inputs.request, name)).cloned());
         let request = without(inputs.request, &named);
+        if named.len() == before || request.requirements.is_empty() {
+            break;
+        }
         let rest = Inputs { request: &request, ..*inputs };
         match attempt(&rest, tables, depth) {
-            _ if request.requirements.is_empty() => break,
             Outcome::Solved(_) | Outcome::TooLong => break,
             Outcome::Need(more) => {
                 needs.extend(more);
@@ -70,19 +80,12 @@ pub(super) fn explain<'a>(
     {
         settled = without(inputs.request, &named);
     }
-    // A request for the stack alone is refused without asking an index; its changes are solved for the stack.
-    let is_of_stack =
-        |user: &UserRequirement| STACK_PACKAGES.contains(&(user.requirement.name.as_ref() as &str));
-    let checked = match inputs.request.requirements.iter().all(is_of_stack) {
-        true => Depth::Stack,
-        false => depth,
-    };
     for cause in &mut causes {
         let own = cause.core.clone().unwrap_or_default();
         let others = named.iter().filter(|name| !own.contains(*name)).cloned().collect();
         let alone = mixed(inputs.request, &settled, &others);
         let inputs = Inputs { request: &alone, ..*inputs };
-        let (ways, more) = relax::ways_out(&inputs, tables, cause.level, checked, cause.core.clone());
+        let (ways, more) = relax::ways_out(&inputs, tables, cause.level, depth, cause.core.clone());
         cause.conflict.would_work_if = ways;
         needs.extend(more);
     }

@@ -14,7 +14,7 @@ use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
 use crate::model::requirement::parse_requirement;
 
-/// At most this many extras of a package are considered: airflow, with the most, has some 150.
+/// At most this many extras of a package are considered: each costs a look at all of its requirements.
 const MAX_EXTRAS: usize = 500;
 
 /// A package that was asked for, with extras.

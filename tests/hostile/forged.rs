@@ -165,3 +165,29 @@ fn an_override_for_another_platform_takes_the_requirement_away() {
     assert!(context.read("envlock.lock").contains("name = \"base\""));
     context.run(&["resolve", "--locked"]).expect(0);
 }
+
+/// A folder that the manifest names absolutely, however the project is named on the command line.
+#[test]
+fn another_folder_is_noticed_from_everywhere() {
+    let server = IndexServer::start(Vec::new(), Shape { json: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    for name in ["mine", "evil"] {
+        let text = "[project]\nname = \"mine\"\nversion = \"1.0\"\n[build-system]\nrequires = []\n";
+        context.write(&format!("libs/{name}/pyproject.toml"), text);
+    }
+    let folder = context.project().join("libs/mine");
+    let manifest = format!("[project]\ndependencies = [\"mine @ file://{}\"]\n", folder.display());
+    context.write("envlock.toml", &manifest);
+    context.run(&["resolve", "--gpu", "none", "--only-index", "pypi"]).expect(0);
+    std::fs::remove_file(context.project().join("environment.yml")).unwrap();
+    let check = |code: i32| {
+        let absolute = context.project().display().to_string();
+        for named in [".", &absolute] {
+            let locked = ["resolve", "--locked", "--only-index", "pypi", "--project", named];
+            context.run(&locked).expect(code);
+        }
+    };
+    check(0);
+    forge(&context, &[("path = \"libs/mine\"", "path = \"libs/evil\"")]);
+    check(1);
+}

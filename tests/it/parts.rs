@@ -90,6 +90,11 @@ fn packages_are_counted_to_the_parts_that_need_them() {
     assert_eq!(names(&["--group", "docs"]), "core helper lib tool");
     assert_eq!(names(&["--all-extras", "--all-groups"]), "core docs engine fuel helper lib tool");
     assert!(!context.read("environment.yml").contains("engine"));
+    let all = context.run(&["export", "pylock.toml", "--group", "dev"]).expect(2);
+    assert!(all.flat().contains("pylock.toml has all extras and groups"), "{}", all.shown());
+    context.write("uv.lock", "version = 1\n");
+    let foreign = context.run(&["verify", "--lock", "uv.lock", "--extra", "fast"]).expect(2);
+    assert!(foreign.flat().contains("select parts of an envlock.lock"), "{}", foreign.shown());
     let unknown = context.run(&["export", "requirements.txt", "--group", "fast"]).expect(2);
     assert!(unknown.flat().contains("the lock has no group fast"), "{}", unknown.shown());
     assert!(unknown.flat().contains("it has group dev, group docs, extra all"), "{}", unknown.shown());

@@ -484,3 +484,25 @@ fn pip_installs_extras_and_groups_on_demand() {
 fn uv_installs_extras_and_groups_on_demand() {
     extras_and_groups_are_installed_on_demand(true);
 }
+
+/// What is only shown runs nothing of an environment that was found.
+#[test]
+fn a_dry_run_does_not_run_the_python_that_it_found() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let Some(env) = Synced::new(true) else { return };
+    env.lock("\"beta\"", "");
+    let venv = env.context.project().join(".venv");
+    std::fs::create_dir_all(venv.join("bin")).unwrap();
+    let site = venv.join(format!("lib/python{}/site-packages", env.series));
+    std::fs::create_dir_all(site).unwrap();
+    std::fs::write(venv.join("pyvenv.cfg"), format!("home = /usr/bin\nversion = {}.1\n", env.series))
+        .unwrap();
+    let mark = env.context.dir.path().join("was-run");
+    std::fs::write(venv.join("bin/python"), format!("#!/bin/sh\n: > {}\n", mark.display())).unwrap();
+    std::fs::set_permissions(venv.join("bin/python"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let run = env.sync(&["--dry-run"]).expect(0);
+    assert!(run.stdout.contains("install        2 alpha beta"), "{}", run.shown());
+    assert!(!mark.exists(), "{}", run.shown());
+    env.sync(&[]);
+    assert!(mark.exists(), "the script is what a real run would use");
+}

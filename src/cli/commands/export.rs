@@ -24,7 +24,12 @@ pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> 
     lock::warn_if_stale(&project, &lock, &settings::registry(global)?, printer);
     let lock = match args.format {
         // It says itself which packages belong to which extras and groups.
-        ExportFormat::Pylock => lock,
+        ExportFormat::Pylock if args.parts.is_empty() => lock,
+        ExportFormat::Pylock => {
+            return Err(CliError::usage("pylock.toml has all extras and groups, with markers").hint(
+                "name them where it is installed: `uv pip sync --extra NAME --group NAME pylock.toml`",
+            ));
+        }
         _ => lock::with_parts(lock, &args.parts)?,
     };
     if let (true, Some(folder)) = (args.all_targets, &args.output) {

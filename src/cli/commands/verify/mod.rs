@@ -46,6 +46,10 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
     }
     let lock = match lock {
         Some(AnyLock::Own(lock)) => Some(AnyLock::Own(lock::with_parts(lock, &args.parts)?)),
+        _ if !args.parts.is_empty() => {
+            return Err(CliError::usage("`--extra` and `--group` select parts of an envlock.lock")
+                .hint("of another tool's lock, `--target \"extra NAME\"` names an environment"));
+        }
         other => other,
     };
     if let (Some(path), None) = (&args.host, &args.prefix) {

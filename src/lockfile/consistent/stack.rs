@@ -1,0 +1,104 @@
+//! The stack and the frameworks of a target against the request, the locked packages and the registry: whoever forges a lock
+//! writes them too.
+
+use super::{Checked, Inconsistency, shown};
+use crate::compatibility::CPU;
+use crate::model::version::public;
+
+impl Checked<'_> {
+    /// The limits on variant, CUDA, cuDNN and NCCL.
+    pub(super) fn limits(&self, out: &mut Vec<Inconsistency>) {
+        let Some(stack) = &self.target.stack else { return };
+        let mut check = |limit: Option<String>, is_met: bool, locked: String| {
+            if let Some(limit) = limit.filter(|_| !is_met) {
+                out.push(Inconsistency::Limit { limit, locked });
+            }
+        };
+        let none = || "none".to_owned();
+        if let Some(limit) = &self.request.variant {
+            let is_met = limit.value == stack.variant;
+            check(Some(format!("variant {}", limit.value)), is_met, stack.variant.clone());
+        }
+        if let Some(limit) = &self.request.cuda {
+            let is_met = stack.variant != CPU && stack.cuda.as_ref().is_some_and(|v| limit.value.contains(v));
+            let locked = format!("CUDA {}", stack.cuda.as_ref().map_or_else(none, ToString::to_string));
+            check(Some(format!("cuda {}", limit.value)), is_met, locked);
+        }
+        if let Some(limit) = &self.request.cudnn {
+            let is_met = stack.cudnn.as_ref().is_some_and(|v| limit.value.contains(v));
+            let locked = format!("cuDNN {}", stack.cudnn.as_ref().map_or_else(none, ToString::to_string));
+            check(Some(format!("cudnn {}", limit.value)), is_met, locked);
+        }
+        if let Some(limit) = &self.request.nccl {
+            let is_met = stack.nccl.as_ref().is_some_and(|v| limit.value.contains(v));
+            let locked = format!("NCCL {}", stack.nccl.as_ref().map_or_else(none, ToString::to_string));
+            check(Some(format!("nccl {}", limit.value)), is_met, locked);
+        }
+    }
+
+    /// The stack and the frameworks are those of the locked packages, as the registry knows them.
+    pub(super) fn stack(&self, out: &mut Vec<Inconsistency>) {
+        let torch = self.target.stack.iter();
+        let torch = torch.flat_map(|s| std::iter::once((&s.framework, &s.version)).chain(&s.companions));
+        let others = self.target.frameworks.iter().map(|f| (&f.package, &f.version));
+        for (name, version) in torch.chain(others) {
+            if let Some(package) = self.target.package(name)
+                && public(&package.version) != public(version)
+            {
+                let stated = format!("{name} {version}");
+                out.push(Inconsistency::OtherStack { stated, locked: shown(package) });
+            }
+        }
+        self.build(out);
+        self.frameworks(out);
+    }
+
+    /// The stack is that of the locked torch: its variant, and what the registry says of the build.
+    fn build(&self, out: &mut Vec<Inconsistency>) {
+        let Some(package) = self.target.package("torch") else { return };
+        let Some(stack) = &self.target.stack else {
+            let stated = "nothing of torch".to_owned();
+            out.push(Inconsistency::OtherStack { stated, locked: shown(package) });
+            return;
+        };
+        if let Some(variant) = package.variant.as_ref().filter(|variant| **variant != stack.variant) {
+            out.push(Inconsistency::OtherStack {
+                stated: format!("torch {}", stack.variant),
+                locked: format!("torch {variant}"),
+            });
+        }
+        let Some(row) = self.registry.build(&stack.version, &stack.variant, self.target.platform) else {
+            return;
+        };
+        let mut differ = |part: &str, is_same: bool, stated: Option<String>, known: Option<String>| {
+            let text = |value: Option<String>| format!("{part} {}", value.as_deref().unwrap_or("none"));
+            if !is_same {
+                let stated = format!("{} for torch {}+{}", text(stated), stack.version, stack.variant);
+                out.push(Inconsistency::OtherBuild { stated, known: text(known) });
+            }
+        };
+        fn told<T: ToString>(value: &Option<T>) -> Option<String> {
+            value.as_ref().map(ToString::to_string)
+        }
+        differ("CUDA", stack.cuda == row.cuda, told(&stack.cuda), told(&row.cuda));
+        differ("cuDNN", stack.cudnn == row.cudnn, told(&stack.cudnn), told(&row.cudnn));
+        differ("NCCL", stack.nccl == row.nccl, told(&stack.nccl), told(&row.nccl));
+    }
+
+    /// The frameworks are what the registry says of their releases.
+    fn frameworks(&self, out: &mut Vec<Inconsistency>) {
+        for framework in &self.target.frameworks {
+            let row = self.registry.framework(&framework.package, &framework.version, self.target.platform);
+            let is_known = row.is_some_and(|row| {
+                row.framework == framework.name && row.cuda == framework.cuda && row.conda == framework.conda
+            });
+            if !is_known {
+                let stated = format!(
+                    "{} {} as {} with CUDA {}",
+                    framework.package, framework.version, framework.name, framework.cuda
+                );
+                out.push(Inconsistency::OtherBuild { stated, known: "no such release".to_owned() });
+            }
+        }
+    }
+}

@@ -32,11 +32,13 @@ pub(super) fn refuse(conflict: &Conflict, request: &Request, asked: Level, print
     let others = request.requirements.iter().map(|user| user.requirement.name.as_ref());
     let has_others =
         asked == Level::Full && others.into_iter().any(|name: &str| !STACK_PACKAGES.contains(&name));
-    let for_the_stack = conflict.would_work_if.iter().all(|way| way.level == Level::Stack);
+    // Where an index did not answer.
+    let is_of_stack = |way: &WayOut| has_others && way.level == Level::Stack;
     let heading = match conflict.also.is_empty() {
         false => "ways out of this, each of them solved with the rest out of the way:",
-        // An index did not answer.
-        true if has_others && for_the_stack => "ways out, each of them solved for the stack:",
+        true if conflict.would_work_if.iter().all(is_of_stack) => {
+            "ways out, each of them solved for the stack:"
+        }
         true => SOLVED,
     };
     printer.error(&conflict.headline, None);
@@ -51,7 +53,8 @@ pub(super) fn refuse(conflict: &Conflict, request: &Request, asked: Level, print
         ways_out(printer, &other.would_work_if, &conflict.silent, heading);
     }
     // Else the changes do not depend on what it did not say.
-    if !conflict.silent.is_empty() && has_others && for_the_stack {
+    let is_open = conflict.would_work_if.is_empty() || conflict.would_work_if.iter().any(is_of_stack);
+    if !conflict.silent.is_empty() && has_others && is_open {
         let names = conflict.silent.join(", ");
         printer
             .note(&format!("without an answer of the index {names}: there may be other causes and ways out"));
@@ -118,11 +121,16 @@ pub(super) fn ways_out(printer: &Printer, ways: &[WayOut], silent: &[String], he
     }
     printer.out(heading);
     let width = ways.iter().map(|w| w.change.to_string().chars().count()).max().unwrap_or(0).clamp(24, 40);
+    let is_solved_further = ways.iter().any(|way| way.level == Level::Full);
     for way in ways {
+        let mut gives = way.gives.clone();
+        if is_solved_further && way.level == Level::Stack {
+            gives.push_str(" (solved for the stack)");
+        }
         printer.out(&format!(
             "  {:<width$}  {}",
             way.change.to_string(),
-            printer.paint(GOOD, &wrap(&way.gives, width + 4))
+            printer.paint(GOOD, &wrap(&gives, width + 4))
         ));
         if let Some(set) = &way.set {
             printer.out(&format!("    {}", printer.paint(DIM, &crate::model::text::clean(set, 1000))));

@@ -30,7 +30,7 @@ pub(super) fn requirements(request: &Request) -> impl Iterator<Item = &UserRequi
 /// If two references of one package apply, a server or repository does not answer, a file is not what the reference states, or metadata cannot be read.
 pub(super) fn add(
     client: &IndexClient,
-    universe: &mut Universe,
+    universe: &mut Universe<'_>,
     request: &Request,
     preferences: &Preferences,
     environments: &[MarkerEnvironment],

@@ -1,6 +1,7 @@
 //! The loop between solver and index: solve, fetch the missing data, solve again.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use indicatif::ProgressBar;
 
@@ -13,12 +14,14 @@ use crate::index::{Fetched, Guess, IndexClient, IndexConfig, IndexError};
 use crate::model::conflict::{Conflict, Party};
 use crate::model::host::Host;
 use crate::model::marker::marker_environment;
-use crate::model::request::{Limit, Origin, Preferences, Request};
+use crate::model::metadata::CoreMetadata;
+use crate::model::project::{ProjectPage, ReleaseFile};
+use crate::model::request::{Limit, Origin, Preferences, Request, StatedMetadata};
 use crate::model::solution::{Answer, Need, Note, Solution};
 use crate::model::wheel::Python;
 use crate::registry::Registry;
 use crate::registry::STACK_PACKAGES;
-use crate::solver::{Catalogue, Depth, Inputs, Memory, Universe, allowed_pythons, solve};
+use crate::solver::{AtHand, Catalogue, Depth, Inputs, Memory, Universe, allowed_pythons, solve};
 
 /// Limit of rounds, above what any real request needs.
 const MAX_ROUNDS: usize = 400;
@@ -60,7 +63,47 @@ pub(super) struct Session<'s> {
     client: &'s IndexClient,
     registry: &'s Registry,
     printer: &'s Printer,
-    universe: Universe,
+    words: Words<'s>,
+    universe: Universe<'s>,
+}
+
+/// What the cache holds, as a solve reads it.
+struct Cached<'s> {
+    client: &'s IndexClient,
+    words: Words<'s>,
+}
+
+impl AtHand for Cached<'_> {
+    fn page(&self, index: &str, project: &str) -> Option<Arc<ProjectPage>> {
+        self.client.page_at_hand(index, project).ok().flatten()
+    }
+
+    fn metadata(&self, index: &str, file: &ReleaseFile) -> Option<Result<Arc<CoreMetadata>, String>> {
+        let found = self.client.metadata_at_hand(index, file)?;
+        Some(found.map(|metadata| self.words.on(metadata.into())))
+    }
+}
+
+/// Who has a say on what a release requires, beside the release.
+#[derive(Clone, Copy)]
+struct Words<'s> {
+    /// The user's statements, which replace those of a release.
+    stated: &'s [StatedMetadata],
+    /// The registry, which adds what a release needs and does not declare.
+    registry: &'s Registry,
+}
+
+impl Words<'_> {
+    fn on(&self, metadata: Arc<CoreMetadata>) -> Arc<CoreMetadata> {
+        let (name, version) = (metadata.name.as_ref(), &metadata.version);
+        if let Some(row) = self.stated.iter().find(|row| row.is_about(name, version)) {
+            return metadata.with_requirements(&row.requires).into();
+        }
+        match self.registry.undeclared(name, version).as_slice() {
+            [] => metadata,
+            lines => metadata.with_more(lines).into(),
+        }
+    }
 }
 
 /// One machine's question.
@@ -71,8 +114,15 @@ struct Asked<'q> {
 }
 
 impl<'s> Session<'s> {
-    pub fn new(client: &'s IndexClient, registry: &'s Registry, printer: &'s Printer) -> Session<'s> {
-        Session { client, registry, printer, universe: Universe::default() }
+    /// A session whose requests all state the same metadata by hand.
+    pub fn new(
+        client: &'s IndexClient,
+        registry: &'s Registry,
+        printer: &'s Printer,
+        stated: &'s [StatedMetadata],
+    ) -> Session<'s> {
+        let words = Words { stated, registry };
+        Session { client, registry, printer, words, universe: Universe::beside(Cached { client, words }) }
     }
 
     /// The same data for another registry.
@@ -125,28 +175,23 @@ impl<'s> Session<'s> {
                 Answer::ConflictSoFar(conflict, needs) => (needs, Some(conflict)),
                 Answer::Solution(solution) => return self.completed(solution, request, bar),
                 Answer::Conflict(mut conflict) => {
-                    if !silent.is_empty() {
-                        // What an index did not say is not known to be absent.
-                        conflict.also.clear();
-                    }
                     conflict.silent = silent.into_iter().collect();
                     return Ok(Answer::Conflict(conflict));
                 }
                 answer => return Ok(answer),
             };
-            if needs.iter().all(|n| self.universe.has(n)) {
-                return Err(CliError::internal("the solver requested data that it already has"));
+            // Another run may have refreshed the cache since the need was noted.
+            let needs: Vec<Need> = needs.into_iter().filter(|need| !self.universe.has(need)).collect();
+            if needs.is_empty() {
+                continue;
             }
             if let Some(python) = memory.searched() {
                 guess = guess.for_python(python);
             }
             let fetched = match so_far {
                 Some(mut conflict) => {
-                    if !silent.is_empty() {
-                        conflict.also.clear();
-                    }
                     let fetched = self.fetch_for_ways_out(&needs, &guess, &mut silent, bar);
-                    if fetched.is_empty() && !silent.is_empty() {
+                    if needs.iter().all(|need| silent.contains(need.index())) {
                         conflict.silent = silent.into_iter().collect();
                         return Ok(Answer::Conflict(conflict));
                     }
@@ -163,7 +208,7 @@ impl<'s> Session<'s> {
                     }
                 },
             };
-            self.keep(fetched, needs, request);
+            self.keep(fetched, needs.into_iter().filter(|need| !silent.contains(need.index())));
         }
         Err(CliError::internal(format!("no answer after {MAX_ROUNDS} rounds")))
     }
@@ -213,11 +258,18 @@ impl<'s> Session<'s> {
         fetched
     }
 
-    /// Keeps the answers of the indexes. What an index did not send counts as absent, so that it is not requested again.
-    fn keep(&mut self, fetched: Vec<Fetched>, needs: Vec<Need>, request: &Request) {
-        let universe = &mut self.universe;
+    /// Keeps the answers of the indexes. What an index that answered did not send counts as absent, so that it is not
+    /// requested again.
+    fn keep(&self, fetched: Vec<Fetched>, needs: impl Iterator<Item = Need>) {
+        let universe = &self.universe;
         for answer in fetched {
-            add(universe, answer, request, self.registry);
+            match answer {
+                Fetched::Page { index, project, page } => universe.add_page(&index, &project, page),
+                Fetched::Metadata { index, filename, metadata } => {
+                    let metadata = metadata.map(|found| self.words.on(found));
+                    universe.add_metadata(&index, &filename, metadata);
+                }
+            }
         }
         for need in needs {
             if !universe.has(&need) {
@@ -256,7 +308,7 @@ impl<'s> Session<'s> {
 }
 
 /// That the pytorch index lacks builds which the registry lists: a mirror without them, or a mistyped address.
-fn missing_builds(universe: &Universe) -> Option<Note> {
+fn missing_builds(universe: &Universe<'_>) -> Option<Note> {
     let indexes = universe.indexes_without("torch");
     let variants: Vec<&str> = indexes.iter().filter_map(|index| index.strip_prefix("pytorch/")).collect();
     let newest = variants.last()?;
@@ -325,28 +377,6 @@ fn fill_hashes(client: &IndexClient, solution: &mut Solution, bar: &ProgressBar)
         }
     }
     Ok(())
-}
-
-/// Adds an answer of the index. Requirements that the user states by hand replace those of the release; the registry adds
-/// those that a release needs and does not declare.
-fn add(universe: &mut Universe, fetched: Fetched, request: &Request, registry: &Registry) {
-    match fetched {
-        Fetched::Page { index, project, page } => universe.add_page(&index, &project, page),
-        Fetched::Metadata { index, filename, metadata } => {
-            let metadata = metadata.map(|found| {
-                let mut rows = request.metadata.iter();
-                let stated = rows.find(|row| row.is_about(found.name.as_ref(), &found.version));
-                if let Some(row) = stated {
-                    return found.with_requirements(&row.requires).into();
-                }
-                match registry.undeclared(found.name.as_ref(), &found.version).as_slice() {
-                    [] => found,
-                    lines => found.with_more(lines).into(),
-                }
-            });
-            universe.add_metadata(&index, &filename, metadata);
-        }
-    }
 }
 
 /// What the solver will probably need, for the Python that a stack-only solve chooses.

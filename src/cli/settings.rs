@@ -10,7 +10,9 @@ use super::manifest::{self, Manifest};
 use crate::index::locate::{self, Located, Places};
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::project::specifiers_allow;
-use crate::model::request::{Limit, Origin, PythonAllowed, PythonRequest, Request, UserRequirement};
+use crate::model::request::{
+    Limit, Origin, PythonAllowed, PythonRequest, Request, StatedMetadata, UserRequirement,
+};
 use crate::model::text::{clean, normalized_name, shell_word};
 use crate::model::wheel::Python;
 use crate::registry::{Registry, RegistryFile};
@@ -31,6 +33,11 @@ fn absolute(folder: &Path) -> PathBuf {
 }
 
 impl Project {
+    /// What the manifest states about packages by hand.
+    pub fn stated_metadata(&self) -> &[StatedMetadata] {
+        self.manifest.as_ref().map(|manifest| &*manifest.request.metadata).unwrap_or_default()
+    }
+
     /// Finds the project. With `by_lock`, a lock also marks a project folder. It does not if packages are named on
     /// the command line: their lock belongs to the current folder.
     pub fn find(global: &GlobalArgs, by_lock: bool) -> Result<Project, CliError> {

@@ -118,7 +118,7 @@ impl Crawl<'_> {
         let Some(step) = times.checked_sub(BACKTRACK_PREFETCH_AFTER - 1) else { return Vec::new() };
         let count = 2usize.saturating_pow(step + 1).min(MAX_AHEAD);
         drop(backtracking);
-        let page = self.read_before(index, project);
+        let page = self.client.read_before(index, project);
         page.map(|page| guess.older(&page, needed, count)).unwrap_or_default()
     }
 
@@ -133,17 +133,12 @@ impl Crawl<'_> {
 
     /// The file of a metadata need, from its project page, which was read before.
     fn find_file(&self, index: &str, project: &str, filename: &str) -> Result<ReleaseFile, IndexError> {
-        let page = self.read_before(index, project);
+        let page = self.client.read_before(index, project);
         page.as_ref().and_then(|page| page.find(filename)).cloned().ok_or_else(|| IndexError::Request {
             what: crate::model::text::clean(filename, 120),
             index: index.to_owned(),
             why: "the project page was not read".to_owned(),
         })
-    }
-
-    fn read_before(&self, index: &str, project: &str) -> Option<Arc<ProjectPage>> {
-        let key = (index.to_owned(), project.to_owned());
-        self.client.pages.lock().ok()?.get(&key).cloned()
     }
 
     fn push(&mut self, job: Job) {
@@ -174,37 +169,27 @@ impl Crawl<'_> {
         let offline = self.client.config.offline;
         match job {
             Job::Page { index, project, specifiers, extras } => {
-                // A run reads each page once: a page must not change between two rounds of a solve.
-                if let Some(page) = self.read_before(index, project) {
-                    let (index, project) = (index.clone(), project.clone());
-                    return Ok(Some(Done::Page(
-                        index,
-                        project,
-                        Some(page),
-                        specifiers.clone(),
-                        extras.clone(),
-                    )));
-                }
-                let url = match self.client.page_url(index, project) {
-                    Ok(url) => url,
+                let at_hand = match self.client.page_at_hand(index, project) {
+                    Ok(page) => page,
                     Err(_) if !self.is_needed(job) => return Ok(Some(absent(job))),
                     Err(error) => return Err(error),
                 };
-                let address = super::credentials::without_login(&url).to_string();
-                match self.client.cache.page(&address) {
-                    Some(entry) if offline || entry.is_fresh() => Ok(Some(Done::Page(
+                match at_hand {
+                    Some(page) => Ok(Some(Done::Page(
                         index.clone(),
                         project.clone(),
-                        Some(Arc::new(entry.page)),
+                        Some(page),
                         specifiers.clone(),
                         extras.clone(),
                     ))),
-                    _ if offline && self.is_needed(job) => Err(IndexError::Offline { what: project.clone() }),
-                    _ if offline => Ok(Some(absent(job))),
-                    _ => Ok(None),
+                    None if offline && self.is_needed(job) => {
+                        Err(IndexError::Offline { what: project.clone() })
+                    }
+                    None if offline => Ok(Some(absent(job))),
+                    None => Ok(None),
                 }
             }
-            Job::Metadata { index, file, extras } => match self.client.cached_metadata(index, file) {
+            Job::Metadata { index, file, extras } => match self.client.metadata_at_hand(index, file) {
                 Some(metadata) => Ok(Some(Done::Metadata(
                     index.clone(),
                     file.clone(),
@@ -267,8 +252,8 @@ impl Crawl<'_> {
         self.done += 1;
         match done {
             Done::Page(index, project, page, specifiers, extras) => {
-                if let (Some(page), Ok(mut pages)) = (&page, self.client.pages.lock()) {
-                    pages.insert((index.clone(), project.clone()), page.clone());
+                if let Some(page) = &page {
+                    self.client.keep_page(&index, &project, page);
                 }
                 if let (Some(page), Some(guess)) = (&page, self.guess)
                     && let Some(file) = guess.file(page, &specifiers)
@@ -381,15 +366,48 @@ fn identity(index: &str, file: &ReleaseFile) -> String {
 }
 
 impl IndexClient {
+    /// A project's page that was read in this run, else a fresh one of the cache (with `--offline` any).
+    ///
+    /// A run reads each page once: a page must not change between two rounds of a solve.
+    ///
+    /// # Errors
+    /// If the index has no URL.
+    pub fn page_at_hand(&self, index: &str, project: &str) -> Result<Option<Arc<ProjectPage>>, IndexError> {
+        if let Some(page) = self.read_before(index, project) {
+            return Ok(Some(page));
+        }
+        let url = self.page_url(index, project)?;
+        let address = super::credentials::without_login(&url).to_string();
+        let cached = self.cache.page(&address).filter(|entry| self.config.offline || entry.is_fresh());
+        let page = cached.map(|entry| Arc::new(entry.page));
+        if let Some(page) = &page {
+            self.keep_page(index, project, page);
+        }
+        Ok(page)
+    }
+
     /// The cached METADATA of a wheel, if its hash matches the one that the index states; that of a source
     /// distribution, or why it has none.
-    fn cached_metadata(&self, index: &str, file: &ReleaseFile) -> Option<Result<CoreMetadata, String>> {
+    pub fn metadata_at_hand(&self, index: &str, file: &ReleaseFile) -> Option<Result<CoreMetadata, String>> {
         if file.wheel().is_none() {
             let tree = self.cache.source(&identity(index, file))?;
             return Some(tree.and_then(sdists::metadata));
         }
         let cached = self.cache.metadata(&identity(index, file))?;
         file.metadata_sha256.as_ref().is_none_or(|stated| *stated == cached.sha256).then_some(Ok(cached))
+    }
+}
+
+impl IndexClient {
+    fn read_before(&self, index: &str, project: &str) -> Option<Arc<ProjectPage>> {
+        let key = (index.to_owned(), project.to_owned());
+        self.pages.lock().ok()?.get(&key).cloned()
+    }
+
+    fn keep_page(&self, index: &str, project: &str, page: &Arc<ProjectPage>) {
+        if let Ok(mut pages) = self.pages.lock() {
+            pages.insert((index.to_owned(), project.to_owned()), page.clone());
+        }
     }
 }
 

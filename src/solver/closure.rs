@@ -79,7 +79,7 @@ impl<'a> Problem<'a> {
         index == DIRECT || only.is_none_or(|only| only.value == index || only.value == family)
     }
 
-    /// A project page; records the need if it was not fetched yet.
+    /// A project page; records the need if it is neither known nor at hand.
     fn page(&self, index: &str, name: &str) -> Result<Option<&'a Arc<ProjectPage>>, Missing> {
         self.universe.page(index, name).ok_or_else(|| {
             self.memo
@@ -111,13 +111,12 @@ impl<'a> Problem<'a> {
             out.extend(page.releases().iter().map(|release| Candidate { index, page, release }));
         };
         if name == TRITON_PACKAGE && owner == "pypi" {
-            let mut here: Vec<&'a str> = self.universe.indexes_with(name).collect();
-            here.sort_unstable();
-            if here.is_empty() && self.universe.page("pypi", name).is_none() {
+            // Of all indexes: a page that is only at hand would change the numbers of candidates in the midst of a search.
+            if self.universe.indexes_with(name).is_empty() {
                 self.page("pypi", name)?;
             }
-            for index in here {
-                if let Some(Some(page)) = self.universe.page(index, name) {
+            for index in self.universe.indexes_with(name) {
+                if let Some(Some(page)) = self.universe.known_page(index, name) {
                     add(index, page);
                 }
             }
@@ -251,7 +250,7 @@ impl<'a> Problem<'a> {
         let Some(file) = self.representative(candidate) else {
             return Ok(Err(Unusable::NoWheel));
         };
-        match self.universe.metadata(candidate.index, &file.filename) {
+        match self.universe.metadata(candidate.index, file) {
             None => {
                 self.memo.needs.borrow_mut().insert(Need::Metadata {
                     index: candidate.index.to_owned(),

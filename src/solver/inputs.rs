@@ -40,8 +40,8 @@ impl<'r> Catalogue<'r> {
 pub struct Inputs<'a> {
     /// The compatibility data, for the host's platform.
     pub catalogue: &'a Catalogue<'a>,
-    /// Pages and metadata fetched so far.
-    pub universe: &'a Universe,
+    /// The pages and metadata that are known or at hand.
+    pub universe: &'a Universe<'a>,
     /// What earlier rounds found with the same catalogue and universe.
     pub memory: &'a Memory,
     /// The machine to solve for.

@@ -60,7 +60,7 @@ pub use newer::{NewerStacks, Upgrade, driver_for_gpus, newer_stacks, upgrades};
 pub use plan::{Plan, PlanOut, PlanRow, plan};
 pub use series::{NoSeries, newest_series};
 pub use together::newest_common;
-pub use universe::{DIRECT, Universe};
+pub use universe::{AtHand, DIRECT, Universe};
 
 use pythons::Outcome;
 use tables::Tables;

@@ -87,7 +87,7 @@ pub(super) struct Memo<'a> {
 /// A problem ready to search.
 pub(super) struct Problem<'a> {
     pub registry: &'a Registry,
-    pub universe: &'a Universe,
+    pub universe: &'a Universe<'a>,
     pub asked: Asked<'a>,
     pub machine: Machine<'a>,
     pub pythons: Pythons,
@@ -174,7 +174,7 @@ impl Problem<'_> {
             series: self.pythons.series.clone(),
             wish: self.asked.wish.clone(),
             needless_builds: self.asked.needless_builds,
-            triton_pages: self.universe.indexes_with(TRITON_PACKAGE).count(),
+            triton_pages: self.universe.indexes_with(TRITON_PACKAGE).len(),
         }
     }
 

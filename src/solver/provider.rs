@@ -263,7 +263,7 @@ impl<'p, 'a> Provider<'p, 'a> {
                 // triton comes from the same sub-index: its page must be known before the
                 // requirement is turned into candidates.
                 let index = &p.indexes[build.index as usize];
-                if p.universe.page(index, TRITON_PACKAGE).is_none() {
+                if p.universe.known_page(index, TRITON_PACKAGE).is_none() {
                     p.memo
                         .needs
                         .borrow_mut()

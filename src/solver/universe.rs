@@ -1,36 +1,61 @@
-//! The pages and metadata fetched so far, by index.
+//! The pages and metadata that are known so far, by index, and those that can be had without waiting.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use elsa::{FrozenMap, FrozenVec};
+
 use crate::model::metadata::CoreMetadata;
-use crate::model::project::ProjectPage;
+use crate::model::project::{ProjectPage, ReleaseFile};
 use crate::model::solution::Need;
 use crate::model::source::Source;
 
-/// Fetched pages and metadata. An absent entry was not fetched yet; a `None` page means that the index does not
-/// have the project.
-#[derive(Debug, Default, Clone)]
-pub struct Universe {
-    /// By index, then project.
-    pages: HashMap<String, HashMap<String, Option<Arc<ProjectPage>>>>,
-    /// By index, then file name.
-    metadata: HashMap<String, HashMap<String, Result<Arc<CoreMetadata>, String>>>,
+/// Data that can be had without waiting, such as the fresh entries of a cache. An answer must not change during a run:
+/// a solve reads it once, and reasons with it from then on.
+pub trait AtHand {
+    /// A project's page on an index.
+    fn page(&self, index: &str, project: &str) -> Option<Arc<ProjectPage>>;
+    /// The metadata of a file, or why it cannot be used.
+    fn metadata(&self, index: &str, file: &ReleaseFile) -> Option<Result<Arc<CoreMetadata>, String>>;
+}
+
+/// Known pages and metadata. An absent entry was not fetched yet; a `None` page means that the index does not have the
+/// project.
+///
+/// Entries are added and never changed, so a search that finds more data at hand goes on with the data it has seen.
+#[derive(Default)]
+pub struct Universe<'s> {
+    indexes: FrozenVec<Box<OfIndex>>,
     direct: HashMap<String, Source>,
+    at_hand: Option<Box<dyn AtHand + 's>>,
+}
+
+/// What is known of one index.
+struct OfIndex {
+    name: String,
+    /// By project.
+    pages: FrozenMap<String, Box<Option<Arc<ProjectPage>>>>,
+    /// By file name: the metadata, or why it cannot be used.
+    metadata: FrozenMap<String, Box<Result<Arc<CoreMetadata>, String>>>,
 }
 
 /// The name of the index that a package of a direct reference seems to come from.
 pub const DIRECT: &str = "direct";
 
-impl Universe {
-    /// Adds a project's page; `None` if the index does not have the project.
-    pub fn add_page(&mut self, index: &str, project: &str, page: Option<Arc<ProjectPage>>) {
-        self.pages.entry(index.to_owned()).or_default().insert(project.to_owned(), page);
+impl<'s> Universe<'s> {
+    /// Nothing is known yet; what a solve needs is first looked for at hand.
+    pub fn beside(at_hand: impl AtHand + 's) -> Universe<'s> {
+        Universe { at_hand: Some(Box::new(at_hand)), ..Universe::default() }
     }
 
-    /// Adds a wheel's metadata, or why it cannot be used.
-    pub fn add_metadata(&mut self, index: &str, filename: &str, metadata: Result<Arc<CoreMetadata>, String>) {
-        self.metadata.entry(index.to_owned()).or_default().insert(filename.to_owned(), metadata);
+    /// Adds a project's page; `None` if the index does not have the project. A page that is known stays.
+    pub fn add_page(&self, index: &str, project: &str, page: Option<Arc<ProjectPage>>) {
+        self.of_index_or_new(index).pages.insert(project.to_owned(), Box::new(page));
+    }
+
+    /// Adds a wheel's metadata, or why it cannot be used. Metadata that is known stays.
+    pub fn add_metadata(&self, index: &str, filename: &str, metadata: Result<Arc<CoreMetadata>, String>) {
+        self.of_index_or_new(index).metadata.insert(filename.to_owned(), Box::new(metadata));
     }
 
     /// Adds the package of a direct reference: its only release, and where it comes from.
@@ -47,36 +72,69 @@ impl Universe {
         self.direct.get(name)
     }
 
-    /// A page, if it was fetched: inner `None` if the index does not have the project.
+    /// A page, if it is known: inner `None` if the index does not have the project.
+    pub fn known_page(&self, index: &str, project: &str) -> Option<Option<&Arc<ProjectPage>>> {
+        self.of_index(index)?.pages.get(project).map(Option::as_ref)
+    }
+
+    /// A page, if it is known or at hand: inner `None` if the index does not have the project.
     pub fn page(&self, index: &str, project: &str) -> Option<Option<&Arc<ProjectPage>>> {
-        self.pages.get(index)?.get(project).map(Option::as_ref)
+        self.known_page(index, project).or_else(|| {
+            let page = self.at_hand.as_ref()?.page(index, project)?;
+            self.add_page(index, project, Some(page));
+            self.known_page(index, project)
+        })
     }
 
-    /// A wheel's metadata, if it was fetched.
-    pub fn metadata(&self, index: &str, filename: &str) -> Option<Result<&Arc<CoreMetadata>, &str>> {
-        self.metadata.get(index)?.get(filename).map(|r| r.as_ref().map_err(String::as_str))
+    /// The metadata of a file, if it is known or at hand.
+    pub fn metadata(&self, index: &str, file: &ReleaseFile) -> Option<Result<&Arc<CoreMetadata>, &str>> {
+        let known = || self.of_index(index)?.metadata.get(&file.filename);
+        let found = known().or_else(|| {
+            let metadata = self.at_hand.as_ref()?.metadata(index, file)?;
+            self.add_metadata(index, &file.filename, metadata);
+            known()
+        });
+        found.map(|metadata| metadata.as_ref().map_err(String::as_str))
     }
 
-    /// Whether a need was already fetched.
+    /// Whether what is needed is known.
     pub fn has(&self, need: &Need) -> bool {
         match need {
-            Need::Page { index, project } => self.page(index, project).is_some(),
-            Need::Metadata { index, filename, .. } => self.metadata(index, filename).is_some(),
+            Need::Page { index, project } => self.known_page(index, project).is_some(),
+            Need::Metadata { index, filename, .. } => {
+                self.of_index(index).is_some_and(|of| of.metadata.get(filename).is_some())
+            }
         }
     }
 
-    /// The indexes that were asked for `project` and do not have it, sorted.
-    pub fn indexes_without(&self, project: &str) -> Vec<&str> {
-        let is_absent = |pages: &HashMap<_, Option<_>>| pages.get(project).is_some_and(Option::is_none);
-        let absent = self.pages.iter().filter(|(_, pages)| is_absent(pages));
-        let mut indexes: Vec<&str> = absent.map(|(index, _)| index.as_str()).collect();
-        indexes.sort_unstable();
-        indexes
+    /// The indexes that were asked for `project` and do not have it.
+    pub fn indexes_without(&self, project: &str) -> BTreeSet<&str> {
+        self.indexes(|index| matches!(self.known_page(index, project), Some(None)))
     }
 
-    /// The indexes whose page of `project` was fetched.
-    pub fn indexes_with<'a>(&'a self, project: &str) -> impl Iterator<Item = &'a str> {
-        let has_page = move |pages: &HashMap<_, Option<_>>| pages.get(project).is_some_and(Option::is_some);
-        self.pages.iter().filter(move |(_, pages)| has_page(pages)).map(|(index, _)| index.as_str())
+    /// The indexes whose page of `project` is known.
+    pub fn indexes_with(&self, project: &str) -> BTreeSet<&str> {
+        self.indexes(|index| matches!(self.known_page(index, project), Some(Some(_))))
+    }
+
+    fn indexes(&self, is_meant: impl Fn(&str) -> bool) -> BTreeSet<&str> {
+        self.indexes.iter().map(|of| of.name.as_str()).filter(|name| is_meant(name)).collect()
+    }
+
+    fn of_index(&self, name: &str) -> Option<&OfIndex> {
+        self.indexes.iter().find(|of| of.name == name)
+    }
+
+    fn of_index_or_new(&self, name: &str) -> &OfIndex {
+        self.of_index(name).unwrap_or_else(|| {
+            let (pages, metadata) = (FrozenMap::new(), FrozenMap::new());
+            self.indexes.push_get(Box::new(OfIndex { name: name.to_owned(), pages, metadata }))
+        })
+    }
+}
+
+impl std::fmt::Debug for Universe<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Universe").field("indexes", &self.indexes.len()).finish_non_exhaustive()
     }
 }

@@ -22,7 +22,7 @@ fn release(row: &FrameworkBuild) -> String {
 }
 
 /// A page with one wheel of a release, which has the extra where the row asks for one.
-fn universe(row: &FrameworkBuild) -> Universe {
+fn universe(row: &FrameworkBuild) -> Universe<'static> {
     let (package, version) = (&row.package, release(row));
     let filename = format!("{}-{version}-py3-none-any.whl", package.replace('-', "_"));
     let extra = match &row.cuda_from {
@@ -30,7 +30,7 @@ fn universe(row: &FrameworkBuild) -> Universe {
         _ => String::new(),
     };
     let text = format!("Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n{extra}");
-    let mut universe = Universe::default();
+    let universe = Universe::default();
     universe.add_metadata(
         "pypi",
         &filename,

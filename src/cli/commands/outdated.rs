@@ -37,7 +37,8 @@ pub(super) fn run(global: &GlobalArgs, args: &OutdatedArgs, printer: &Printer) -
         true => Some(fetch::client(global, &project, args.index_url.as_deref())?),
         false => None,
     };
-    let mut session = client.as_ref().map(|client| Session::new(client, &registry, printer));
+    let mut session =
+        client.as_ref().map(|client| Session::new(client, &registry, printer, project.stated_metadata()));
     let fresh = targets.iter().map(|target| {
         let request = settings::request_of_target(&project, &lock, target, &registry)?;
         let machine = host::finish(target.host.clone(), &registry)?;

@@ -5,6 +5,7 @@ use super::task::Task;
 use crate::cli::builds;
 use crate::cli::error::CliError;
 use crate::cli::fetch::Session;
+use crate::index::IndexClient;
 use crate::model::request::Request;
 use crate::model::solution::Solution;
 use crate::registry::Registry;
@@ -20,18 +21,28 @@ impl Task<'_> {
             return Ok((answer, registry));
         };
         let registry = learning::extended(self, client, &registry)?.unwrap_or(registry);
-        let mut session = Session::new(client, &registry, self.printer);
-        let answer = self.joint(&registry, &mut |host, request, held| session.solve(host, request, held))?;
-        let JointAnswer::Solved(solutions) = &answer else { return Ok((answer, registry)) };
+        let (answer, more) = self.solve_and_learn(client, &registry)?;
+        Ok((answer, more.unwrap_or(registry)))
+    }
+
+    /// The answer, and the registry with the code of companions if it was learned.
+    fn solve_and_learn(
+        &self,
+        client: &IndexClient,
+        registry: &Registry,
+    ) -> Result<(JointAnswer, Option<Registry>), CliError> {
+        let mut session = Session::new(client, registry, self.printer, &self.request.metadata);
+        let answer = self.joint(registry, &mut |host, request, held| session.solve(host, request, held))?;
+        let JointAnswer::Solved(solutions) = &answer else { return Ok((answer, None)) };
         let more = match self.args.no_learn {
             true => None,
-            false => learning::with_code_of_companions(self, client, solutions, &registry),
+            false => learning::with_code_of_companions(self, client, solutions, registry),
         };
-        let Some(more) = more else { return Ok((answer, registry)) };
+        let Some(more) = more else { return Ok((answer, None)) };
         let mut session = session.with_registry(&more);
         let answer = self.joint(&more, &mut |host, request, held| session.solve(host, request, held))?;
         drop(session);
-        Ok((answer, more))
+        Ok((answer, Some(more)))
     }
 
     fn joint(&self, registry: &Registry, solve_one: SolveOne<'_, CliError>) -> Result<JointAnswer, CliError> {
@@ -43,7 +54,7 @@ impl Task<'_> {
     /// Adds what the builds of source distributions require, solved for the machine that builds them.
     pub fn lock_builds(&self, solutions: &mut [Solution], registry: &Registry) -> Result<(), CliError> {
         let Some(client) = self.client else { return Ok(()) };
-        let mut session = Session::new(client, registry, self.printer);
+        let mut session = Session::new(client, registry, self.printer, &self.request.metadata);
         for ((solution, machine), preferences) in
             solutions.iter_mut().zip(self.machines).zip(self.preferences)
         {

@@ -150,7 +150,8 @@ impl Subject<'_> {
             }
         }
         let client = fetch::client(self.global, self.project, self.index_url)?;
-        Session::new(&client, self.registry, self.printer).solve(&self.host, request, preferences)
+        let mut session = Session::new(&client, self.registry, self.printer, &request.metadata);
+        session.solve(&self.host, request, preferences)
     }
 }
 

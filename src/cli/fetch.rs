@@ -27,18 +27,20 @@ use crate::solver::{AtHand, Catalogue, Depth, Inputs, Memory, Universe, allowed_
 const MAX_ROUNDS: usize = 400;
 
 /// An index client for a project.
+///
+/// It lives until the process ends: to free the thousands of files of its pages takes a fifth of the time of a solve.
 pub(super) fn client(
     global: &GlobalArgs,
     project: &Project,
     index_url: Option<&str>,
-) -> Result<IndexClient, CliError> {
+) -> Result<&'static IndexClient, CliError> {
     let (addresses, pypi) = settings::indexes(project, index_url);
     if pypi.is_none() && !global.offline {
         return Err(CliError::usage("no URL is known for the index `pypi`").hint(
             "set `ENVLOCK_INDEX_URL` (or `PIP_INDEX_URL`), pass `--index-url`, or set it in envlock.toml",
         ));
     }
-    Ok(with_addresses(global, addresses))
+    Ok(Box::leak(Box::new(with_addresses(global, addresses))))
 }
 
 /// A client for files that the user names by URL. It needs no index.

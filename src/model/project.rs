@@ -4,8 +4,9 @@
 //! release are parsed on first use: a solve uses only a few of the hundreds of releases of a page, and the rest of a
 //! page that is memory-mapped from the cache is never read.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use pep440_rs::{Version, VersionSpecifiers};
@@ -13,7 +14,7 @@ use pep440_rs::{Version, VersionSpecifiers};
 use super::fitting::Fitting;
 use super::platform::{Libc, Platform};
 use super::text::normalized_name;
-use super::wheel::{Fit, Python, WheelName};
+use super::wheel::{Fit, Parts, Python, WheelName};
 
 /// The releases of one project on one index, oldest first.
 #[derive(Debug)]
@@ -23,6 +24,27 @@ pub struct ProjectPage {
     /// The lines of the files in `text`.
     lines: Bytes,
     releases: Vec<Release>,
+    requirements: PythonRequirements,
+}
+
+/// Which Python series the `Requires-Python` of the page accept. The files of a page state few different ones.
+#[derive(Debug, Default)]
+struct PythonRequirements(Mutex<HashMap<String, Vec<(Python, bool)>>>);
+
+impl PythonRequirements {
+    fn accept(&self, text: &str, python: Python) -> bool {
+        if text.is_empty() {
+            return true;
+        }
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let answers = known.get(text);
+        if let Some((_, answer)) = answers.and_then(|of| of.iter().find(|(asked, _)| *asked == python)) {
+            return *answer;
+        }
+        let answer = requires_python(text).is_none_or(|r| specifiers_allow(&r, python));
+        known.entry(text.to_owned()).or_default().push((python, answer));
+        answer
+    }
 }
 
 /// One release: a version and its files.
@@ -173,7 +195,7 @@ impl ProjectPage {
         // A truncated entry is damaged.
         (rest.len() == position).then_some(())?;
         let lines = text.slice(text.len() - position..);
-        Some(ProjectPage { text, lines, releases })
+        Some(ProjectPage { text, lines, releases, requirements: PythonRequirements::default() })
     }
 
     /// The compact form, for a cache.
@@ -189,10 +211,16 @@ impl ProjectPage {
     /// The wheels and source distributions of a release.
     pub fn files<'a>(&'a self, release: &'a Release) -> &'a [ReleaseFile] {
         release.files.get_or_init(|| {
-            // Invalid UTF-8 means a damaged cache: treat it as a release without files.
-            let lines = std::str::from_utf8(&self.lines[release.range.clone()]).unwrap_or_default();
-            lines.lines().filter_map(|line| parse_line(line, &release.version)).collect()
+            // An invalid line means a damaged cache: treat it as a release without files.
+            let files = self.lines_of(release).map(|line| parse_line(line, &release.version));
+            files.collect::<Option<_>>().unwrap_or_default()
         })
+    }
+
+    /// The lines of the files of a release, in the order of [`ProjectPage::files`].
+    fn lines_of(&self, release: &Release) -> impl Iterator<Item = &str> {
+        // So does invalid UTF-8.
+        std::str::from_utf8(&self.lines[release.range.clone()]).unwrap_or_default().lines()
     }
 
     /// The source distribution of a release, gzip before zip if there are several.
@@ -252,9 +280,9 @@ impl ProjectPage {
         platform: Platform,
         libc: Option<&Libc>,
     ) -> Vec<&'a ReleaseFile> {
-        let mut fits: Vec<(Fit, &ReleaseFile)> = self.fitting(release, python, platform, libc).collect();
+        let mut fits: Vec<Fitted<'_>> = self.fitting(release, python, platform, libc).collect();
         fits.sort_by(better_first);
-        fits.into_iter().map(|(_, f)| f).collect()
+        fits.into_iter().filter_map(|fitted| self.files(release).get(fitted.number)).collect()
     }
 
     /// The first of [`ProjectPage::usable`].
@@ -265,11 +293,7 @@ impl ProjectPage {
         platform: Platform,
         libc: Option<&Libc>,
     ) -> Option<&'a ReleaseFile> {
-        let best = release.fitting.best(python, platform, libc, || {
-            let (_, best) = self.fitting(release, python, platform, libc).min_by(better_first)?;
-            self.files(release).iter().position(|file| std::ptr::eq(file, best))
-        });
-        self.files(release).get(best?)
+        self.files(release).get(self.best(release, python, platform, libc)?)
     }
 
     /// Whether a release has a wheel that installs on a Python series, platform and libc.
@@ -280,24 +304,52 @@ impl ProjectPage {
         platform: Platform,
         libc: Option<&Libc>,
     ) -> bool {
-        self.best_usable(release, python, platform, libc).is_some()
+        self.best(release, python, platform, libc).is_some()
     }
 
-    fn fitting<'a>(
-        &'a self,
-        release: &'a Release,
+    /// The number of the wheel that fits best among the files.
+    fn best(
+        &self,
+        release: &Release,
         python: Python,
         platform: Platform,
         libc: Option<&Libc>,
-    ) -> impl Iterator<Item = (Fit, &'a ReleaseFile)> {
-        let fit = move |file: &'a ReleaseFile| Some((file.wheel()?.fit(python.minor, platform, libc)?, file));
-        self.files(release).iter().filter_map(fit).filter(move |(_, file)| file.allows_python(python))
+    ) -> Option<usize> {
+        release.fitting.best(python, platform, libc, || {
+            let best = self.fitting(release, python, platform, libc).min_by(better_first);
+            best.map(|fitted| fitted.number)
+        })
+    }
+
+    /// The wheels of a release that fit.
+    fn fitting<'a>(
+        &'a self,
+        release: &Release,
+        python: Python,
+        platform: Platform,
+        libc: Option<&Libc>,
+    ) -> impl Iterator<Item = Fitted<'a>> {
+        self.lines_of(release).enumerate().filter_map(move |(number, line)| {
+            let mut fields = line.split('\t');
+            let name = fields.next()?;
+            let fit = Parts::of(name)?.fit(python.minor, platform, libc)?;
+            let requires = fields.nth(REQUIRES_PYTHON - 1)?;
+            self.requirements.accept(requires, python).then_some(Fitted { number, fit, name })
+        })
     }
 }
 
+/// A wheel that installs on a machine.
+struct Fitted<'p> {
+    /// Its number among the files of the release.
+    number: usize,
+    fit: Fit,
+    name: &'p str,
+}
+
 /// The order of wheels: the better fit first, then the file name.
-fn better_first(a: &(Fit, &ReleaseFile), b: &(Fit, &ReleaseFile)) -> std::cmp::Ordering {
-    b.0.cmp(&a.0).then_with(|| a.1.filename.cmp(&b.1.filename))
+fn better_first(a: &Fitted<'_>, b: &Fitted<'_>) -> std::cmp::Ordering {
+    b.fit.cmp(&a.fit).then_with(|| a.name.cmp(b.name))
 }
 
 impl ReleaseFile {
@@ -352,13 +404,21 @@ fn write_line(out: &mut String, f: &RawFile) {
     );
 }
 
+/// The place of `Requires-Python` among the fields of a line.
+const REQUIRES_PYTHON: usize = 4;
+
+/// An invalid `Requires-Python` is ignored, as in pip.
+fn requires_python(text: &str) -> Option<VersionSpecifiers> {
+    if text.is_empty() { None } else { text.parse().ok() }
+}
+
 fn parse_line(line: &str, version: &Version) -> Option<ReleaseFile> {
     let mut fields = line.split('\t');
     let filename = fields.next()?;
     let sha256 = fields.next()?;
     let size = fields.next()?;
     let flags = fields.next()?;
-    let requires_python = fields.next()?;
+    let python = fields.next()?;
     let metadata_sha256 = fields.next()?;
     let url = fields.next()?;
     let text = |s: &str| (!s.is_empty()).then(|| s.to_owned());
@@ -371,8 +431,7 @@ fn parse_line(line: &str, version: &Version) -> Option<ReleaseFile> {
         sha256: text(sha256),
         size: size.parse().ok(),
         yanked: flags.contains('y'),
-        // An invalid Requires-Python is ignored, as in pip.
-        requires_python: if requires_python.is_empty() { None } else { requires_python.parse().ok() },
+        requires_python: requires_python(python),
         has_metadata: flags.contains('m'),
         metadata_sha256: text(metadata_sha256),
         url: url.to_owned(),

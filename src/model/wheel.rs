@@ -54,37 +54,62 @@ impl FromStr for WheelName {
 
     fn from_str(file: &str) -> Result<Self, Self::Err> {
         let invalid = || InvalidWheelName(super::text::clean(file, 120));
-        // File names are stored in line-based files.
-        if !file.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err(invalid());
-        }
-        let stem = file.strip_suffix(".whl").ok_or_else(invalid)?;
-        let parts: Vec<&str> = stem.split('-').collect();
-        let (project, version, build, tags) = match parts.as_slice() {
-            [project, version, tags @ ..] if tags.len() == 3 => (project, version, None, tags),
-            [project, version, build, tags @ ..] if tags.len() == 3 => (project, version, Some(*build), tags),
-            _ => return Err(invalid()),
-        };
-        let build = match build {
-            None => None,
-            Some(text) => {
-                let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-                let number = text[..digits].parse().map_err(|_| invalid())?;
-                Some((number, text[digits..].to_owned()))
-            }
-        };
-        let set = |t: &str| -> Vec<String> { t.split('.').map(str::to_owned).collect() };
-        if project.is_empty() || tags.iter().any(|t| t.is_empty()) {
-            return Err(invalid());
-        }
+        let parts = Parts::of(file).ok_or_else(invalid)?;
+        let set = |tags: Tags<'_>| tags.map(str::to_owned).collect();
         Ok(WheelName {
-            project: (*project).to_owned(),
-            version: version.parse().map_err(|_| invalid())?,
-            build,
-            pythons: set(tags[0]),
-            abis: set(tags[1]),
-            platforms: set(tags[2]),
+            project: parts.project.to_owned(),
+            version: parts.version.parse().map_err(|_| invalid())?,
+            build: parts.build.map(|(number, suffix)| (number, suffix.to_owned())),
+            pythons: set(parts.pythons),
+            abis: set(parts.abis),
+            platforms: set(parts.platforms),
         })
+    }
+}
+
+/// The tags of one kind, separated by dots in a file name.
+type Tags<'n> = std::str::Split<'n, char>;
+
+/// The parts of a wheel's file name as they stand in it.
+///
+/// A search asks of thousands of wheels whether they fit, and needs the name of few.
+pub(super) struct Parts<'n> {
+    project: &'n str,
+    version: &'n str,
+    build: Option<(u64, &'n str)>,
+    pythons: Tags<'n>,
+    abis: Tags<'n>,
+    platforms: Tags<'n>,
+}
+
+impl<'n> Parts<'n> {
+    /// `None` if it is not the name of a wheel; the version is not checked.
+    pub(super) fn of(file: &'n str) -> Option<Parts<'n>> {
+        // File names are stored in line-based files.
+        file.bytes().all(|b| b.is_ascii_graphic()).then_some(())?;
+        let mut parts = file.strip_suffix(".whl")?.split('-');
+        let (project, version) = (parts.next()?, parts.next()?);
+        let rest = [parts.next(), parts.next(), parts.next(), parts.next(), parts.next()];
+        let (build, tags) = match rest {
+            [Some(pythons), Some(abis), Some(platforms), None, None] => (None, [pythons, abis, platforms]),
+            [Some(build), Some(pythons), Some(abis), Some(platforms), None] => {
+                let digits = build.bytes().take_while(u8::is_ascii_digit).count();
+                let number = build[..digits].parse().ok()?;
+                (Some((number, &build[digits..])), [pythons, abis, platforms])
+            }
+            _ => return None,
+        };
+        let is_complete = !project.is_empty() && tags.iter().all(|tag| !tag.is_empty());
+        let [pythons, abis, platforms] = tags.map(|tags| tags.split('.'));
+        is_complete.then_some(Parts { project, version, build, pythons, abis, platforms })
+    }
+
+    /// See [`WheelName::fit`].
+    pub(super) fn fit(self, minor: u32, platform: Platform, libc: Option<&Libc>) -> Option<Fit> {
+        let python = accepts_python(self.pythons, &self.abis, minor)?;
+        let platform = best_platform(self.platforms, platform, libc)?;
+        let build = self.build.map(|(number, suffix)| (number, suffix.to_owned()));
+        Some(Fit { python, platform, build: build.unwrap_or_default() })
     }
 }
 
@@ -158,13 +183,7 @@ enum DottedVersionOrder {
 impl WheelName {
     /// The specificity of the tags for CPython `3.minor`, greater is better; `None` if they do not accept it.
     pub fn accepts_python(&self, minor: u32) -> Option<u32> {
-        let mut best = None;
-        for python in &self.pythons {
-            for abi in &self.abis {
-                best = best.max(python_specificity(python, abi, minor));
-            }
-        }
-        best
+        accepts_python(texts(&self.pythons), &texts(&self.abis), minor)
     }
 
     /// The lowest libc that a tag for `platform` requires; inner `None` without a requirement, `None` if no tag matches.
@@ -176,22 +195,42 @@ impl WheelName {
     /// not checked (on Linux, glibc is assumed).
     pub fn fit(&self, minor: u32, platform: Platform, libc: Option<&Libc>) -> Option<Fit> {
         let python = self.accepts_python(minor)?;
-        let best = self
-            .platforms
-            .iter()
-            .filter_map(|tag| platform_tag(tag, platform, libc))
-            .filter(|need| match (need, libc) {
-                (Some(need), Some(libc)) => libc.version() >= need,
-                _ => true,
-            })
-            .map(|need| match need {
-                None => (0, DottedVersionOrder::Oldest(Reverse(zero()))),
-                Some(need) if libc.is_some() => (1, DottedVersionOrder::Newest(need)),
-                Some(need) => (1, DottedVersionOrder::Oldest(Reverse(need))),
-            })
-            .max()?;
-        Some(Fit { python, platform: best, build: self.build.clone().unwrap_or_default() })
+        let platform = best_platform(texts(&self.platforms), platform, libc)?;
+        Some(Fit { python, platform, build: self.build.clone().unwrap_or_default() })
     }
+}
+
+fn texts(tags: &[String]) -> impl Iterator<Item = &str> + Clone {
+    tags.iter().map(String::as_str)
+}
+
+/// The greatest specificity of the pairs of tags for CPython `3.minor`.
+fn accepts_python<'t>(
+    pythons: impl Iterator<Item = &'t str>,
+    abis: &(impl Iterator<Item = &'t str> + Clone),
+    minor: u32,
+) -> Option<u32> {
+    let of = |python| abis.clone().filter_map(move |abi| python_specificity(python, abi, minor)).max();
+    pythons.filter_map(of).max()
+}
+
+/// The preference of the best platform tag that is compatible.
+fn best_platform<'t>(
+    tags: impl Iterator<Item = &'t str>,
+    platform: Platform,
+    libc: Option<&Libc>,
+) -> Option<(u8, DottedVersionOrder)> {
+    tags.filter_map(|tag| platform_tag(tag, platform, libc))
+        .filter(|need| match (need, libc) {
+            (Some(need), Some(libc)) => libc.version() >= need,
+            _ => true,
+        })
+        .map(|need| match need {
+            None => (0, DottedVersionOrder::Oldest(Reverse(zero()))),
+            Some(need) if libc.is_some() => (1, DottedVersionOrder::Newest(need)),
+            Some(need) => (1, DottedVersionOrder::Oldest(Reverse(need))),
+        })
+        .max()
 }
 
 fn zero() -> DottedVersion {

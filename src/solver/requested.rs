@@ -14,7 +14,7 @@ use pep508_rs::VersionOrUrl;
 
 use super::inputs::{Depth, Inputs, allowed_pythons};
 use super::newest::best_on_any;
-use super::problem::Problem;
+use super::problem::{Candidate, Problem};
 use super::pythons::{Newest, Outcome, attempt, with_all_newest};
 use super::tables::{Tables, is_stack_package};
 use crate::model::request::{Origin, Request, UserRequirement};
@@ -28,12 +28,36 @@ const MAX_SOLVES: usize = 20;
 const ONE_BY_ONE: usize = 4;
 
 /// A requested package.
-struct Asked {
+struct Asked<'p> {
     name: String,
-    /// The releases that the request allows, newest first.
-    versions: Vec<Version>,
+    /// The releases that the request allows and that some Python could have, newest first.
+    releases: Releases<'p>,
     /// What its newest release requires of other packages.
     requires: Vec<(String, VersionSpecifiers)>,
+}
+
+enum Releases<'p> {
+    OfStack(Vec<Version>),
+    /// The admitted candidates. Whether some Python could have one is looked up when it is needed: most are years old.
+    OfPage {
+        problem: &'p Problem<'p>,
+        candidates: Rc<[Candidate<'p>]>,
+        newest_first: Vec<u32>,
+    },
+}
+
+impl Asked<'_> {
+    fn versions(&self) -> Box<dyn Iterator<Item = &Version> + '_> {
+        match &self.releases {
+            Releases::OfStack(versions) => Box::new(versions.iter()),
+            Releases::OfPage { problem, candidates, newest_first } => {
+                let admitted = newest_first.iter().map(|i| &candidates[*i as usize]);
+                let usable = admitted
+                    .filter(|c| problem.pythons.series.iter().any(|python| problem.has_usable(c, *python)));
+                Box::new(usable.map(|candidate| &candidate.release.version))
+            }
+        }
+    }
 }
 
 /// Like [`attempt`], but no requested package is sacrificed for another.
@@ -55,7 +79,8 @@ fn beside_a_stack<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>) -> Result<Ou
         Newest::Best(solution) => Ok(Outcome::Solved(solution)),
         Newest::Need(needs) => Err(needs),
         Newest::OlderStack(solution) => {
-            let asked = asked(inputs, tables)?;
+            let problem = of_any_python(inputs, tables);
+            let asked = asked(&problem)?;
             compared_with_a_newer_stack(inputs, tables, &asked, solution)
         }
         Newest::None => one_after_the_other(inputs, tables),
@@ -69,15 +94,16 @@ fn one_after_the_other<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>) -> Resu
         Outcome::Solved(solution) => solution,
         other => return Ok(other),
     };
-    let asked = asked(inputs, tables)?;
+    let problem = of_any_python(inputs, tables);
+    let asked = asked(&problem)?;
     // The newest release of a package needs an older release of another one than the first answer has.
-    let gives_way_to = |a: &Asked, b: &Asked| {
+    let gives_way_to = |a: &Asked<'_>, b: &Asked<'_>| {
         let Some(chosen) = version_of(&first, &b.name).map(public) else { return false };
         a.requires.iter().filter(|(name, _)| *name == b.name).any(|(_, allowed)| {
-            !allowed.contains(&chosen) && b.versions.iter().any(|v| public(v) < chosen && allowed.contains(v))
+            !allowed.contains(&chosen) && b.versions().any(|v| public(v) < chosen && allowed.contains(v))
         })
     };
-    let mut sacrificed: Vec<&Asked> = asked
+    let mut sacrificed: Vec<&Asked<'_>> = asked
         .iter()
         .filter(|one| !is_stack_package(&one.name) && steps_back(one, &first) > 0)
         // What the old lock holds is kept where it fits.
@@ -94,7 +120,7 @@ fn one_after_the_other<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>) -> Resu
 fn in_order<'a>(
     inputs: &Inputs<'a>,
     tables: &Rc<Tables<'a>>,
-    order: &[&Asked],
+    order: &[&Asked<'_>],
     first: Box<Solution>,
 ) -> Result<Box<Solution>, Vec<Need>> {
     let mut solves = 0;
@@ -102,7 +128,7 @@ fn in_order<'a>(
     let mut request = inputs.request.clone();
     for one in order {
         let Some(reached) = version_of(&best, &one.name).cloned() else { continue };
-        for version in tried(&one.versions).take_while(|version| **version > reached) {
+        for version in tried(one.versions()).take_while(|version| **version > reached) {
             if solves == MAX_SOLVES {
                 return Ok(best);
             }
@@ -130,11 +156,12 @@ fn in_order<'a>(
 fn compared_with_a_newer_stack<'a>(
     inputs: &Inputs<'a>,
     tables: &Rc<Tables<'a>>,
-    asked: &[Asked],
+    asked: &[Asked<'_>],
     reached: Box<Solution>,
 ) -> Result<Outcome, Vec<Need>> {
-    let is_dependant = |one: &Asked| STACK_PACKAGES.iter().any(|stack| depends(&reached, &one.name, stack));
-    let (dependants, unrelated): (Vec<&Asked>, Vec<&Asked>) =
+    let is_dependant =
+        |one: &Asked<'_>| STACK_PACKAGES.iter().any(|stack| depends(&reached, &one.name, stack));
+    let (dependants, unrelated): (Vec<&Asked<'_>>, Vec<&Asked<'_>>) =
         asked.iter().filter(|one| !is_stack_package(&one.name)).partition(|one| is_dependant(one));
     let limit = largest_step(asked, &reached);
     if unrelated.is_empty() || limit == 0 {
@@ -149,7 +176,7 @@ fn compared_with_a_newer_stack<'a>(
     for one in unrelated {
         // Nothing that steps back further can be the answer.
         let mut lines = BTreeSet::new();
-        let within = one.versions.iter().take_while(|version| {
+        let within = one.versions().take_while(|version| {
             lines.insert(line(version));
             lines.len() <= limit + 1
         });
@@ -168,32 +195,32 @@ fn compared_with_a_newer_stack<'a>(
     }
 }
 
-/// The requested packages and their releases; the needs if a page or its metadata must be fetched first.
-fn asked<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>) -> Result<Vec<Asked>, Vec<Need>> {
+/// The problem with all Python series that the request allows.
+fn of_any_python<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>) -> Problem<'a> {
     let pythons = allowed_pythons(inputs.catalogue.registry, inputs.request);
-    let problem = Problem::new(inputs, tables, Depth::Full, pythons.clone());
-    let mut out: Vec<Asked> = Vec::new();
+    Problem::new(inputs, tables, Depth::Full, pythons)
+}
+
+/// The requested packages and their releases; the needs if a page or its metadata must be fetched first.
+fn asked<'p>(problem: &'p Problem<'p>) -> Result<Vec<Asked<'p>>, Vec<Need>> {
+    let mut out: Vec<Asked<'p>> = Vec::new();
     for user in problem.user_requirements() {
         let name = user.requirement.name.to_string();
-        if out.iter().any(|one| one.name == name) || inputs.universe.direct(&name).is_some() {
+        if out.iter().any(|one| one.name == name) || problem.universe.direct(&name).is_some() {
             continue;
         }
-        let (mut versions, mut requires) = (Vec::new(), Vec::new());
+        let (mut releases, mut requires) = (Releases::OfStack(Vec::new()), Vec::new());
         let admitted = problem.matching(&name, user.specifiers());
         if let (Some(table), Ok(set)) = (problem.stack.get(name.as_str()), &admitted) {
             let is_possible = |i: u32| table.builds_of(i).iter().any(|build| problem.machine_allows(build));
             let ordinals = (0..table.versions.len() as u32).rev().filter(|i| set.contains(i));
             let possible = ordinals.filter(|i| name != "torch" || is_possible(*i));
-            versions.extend(possible.map(|i| table.versions[i as usize].clone()));
+            releases = Releases::OfStack(possible.map(|i| table.versions[i as usize].clone()).collect());
         } else if let (Ok(candidates), Ok(set)) = (problem.candidates(&name), &admitted) {
-            let best = best_on_any(&problem, &name, &candidates, set, &pythons).ok().flatten();
-            let newest = best.map_or(&candidates[..0], |i| &candidates[..=i as usize]);
-            let is_usable = |i: usize| {
-                set.contains(&(i as u32)) && pythons.iter().any(|p| problem.has_usable(&newest[i], *p))
-            };
-            let usable = (0..newest.len()).rev().filter(|i| is_usable(*i));
-            versions.extend(usable.map(|i| newest[i].release.version.clone()));
-            let metadata = newest.last().map(|candidate| problem.metadata_of(candidate, &name));
+            let best = best_on_any(problem, &name, &candidates, set, &problem.pythons.series).ok().flatten();
+            let metadata = best.map(|i| problem.metadata_of(&candidates[i as usize], &name));
+            let newest_first = (0..best.map_or(0, |i| i + 1)).rev().filter(|i| set.contains(i)).collect();
+            releases = Releases::OfPage { problem, candidates: candidates.clone(), newest_first };
             if let Some(Ok(Ok(metadata))) = metadata {
                 let environment = problem.pythons.environments.last();
                 let lines = environment.into_iter().flat_map(|e| metadata.requirements(e, &[])).flatten();
@@ -205,17 +232,17 @@ fn asked<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>) -> Result<Vec<Asked>,
                 }));
             }
         }
-        out.push(Asked { name, versions, requires });
+        out.push(Asked { name, releases, requires });
     }
     let needs: Vec<Need> = problem.memo.needs.take().into_iter().collect();
     if needs.is_empty() { Ok(out) } else { Err(needs) }
 }
 
 /// The versions to try, newest first: a few one by one, then the newest of each minor line.
-fn tried(versions: &[Version]) -> impl Iterator<Item = &Version> {
+fn tried<'v>(versions: impl Iterator<Item = &'v Version>) -> impl Iterator<Item = &'v Version> {
     let mut lines: BTreeSet<Vec<u64>> = BTreeSet::new();
     let is_tried = move |(i, version): &(usize, &Version)| lines.insert(line(version)) || *i < ONE_BY_ONE;
-    versions.iter().enumerate().filter(is_tried).map(|(_, version)| version)
+    versions.enumerate().filter(is_tried).map(|(_, version)| version)
 }
 
 /// Adds a bound of the search: no reason ever quotes it.
@@ -238,14 +265,14 @@ fn is_newer(a: &Solution, b: &Solution, name: &str) -> bool {
 }
 
 /// The largest step back of a requested package.
-fn largest_step(asked: &[Asked], solution: &Solution) -> usize {
+fn largest_step(asked: &[Asked<'_>], solution: &Solution) -> usize {
     asked.iter().map(|one| steps_back(one, solution)).max().unwrap_or(0)
 }
 
 /// The minor lines in which a package has newer releases than the chosen one, its own included.
-fn steps_back(one: &Asked, solution: &Solution) -> usize {
+fn steps_back(one: &Asked<'_>, solution: &Solution) -> usize {
     let Some(chosen) = version_of(solution, &one.name).map(public) else { return 0 };
-    let newer = one.versions.iter().filter(|version| public(version) > chosen);
+    let newer = one.versions().take_while(|version| public(version) > chosen);
     newer.map(line).collect::<BTreeSet<_>>().len()
 }
 

@@ -41,12 +41,15 @@ impl Problem<'_> {
         if is_left_out {
             self.memory.leave_out_builds();
         }
-        candidate.page.source(release).filter(|_| is_buildable && !is_left_out)
+        (is_buildable && !is_left_out).then(|| candidate.page.source(release))?
     }
 
     /// Whether a release would be built although a newer one has a wheel for another allowed Python, but not for this
     /// one.
     fn is_needless(&self, candidate: &Candidate<'_>) -> bool {
+        if self.pythons.allowed.iter().all(|python| self.pythons.series.contains(python)) {
+            return false;
+        }
         let releases = candidate.page.releases();
         let key = std::ptr::from_ref(candidate.page);
         let known = self.memo.wheels_elsewhere.borrow().get(&key).copied();

@@ -92,7 +92,6 @@ pub(super) fn run_in(
         true => None,
         false => Some(fetch::client(global, project, args.index_url.as_deref())?),
     };
-    let client = client.as_ref();
     let task = Task {
         global,
         args,

@@ -3,7 +3,7 @@
 //! Every entry is written to a temporary file and renamed, so that concurrent processes or a full disk
 //! never leave a partial entry. A damaged entry counts as absent.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -97,8 +97,8 @@ impl Cache {
 
     /// METADATA of a wheel; `identity` is the key of index and wheel.
     pub(super) fn metadata(&self, identity: &str) -> Option<CoreMetadata> {
-        let text = fs_err::read_to_string(self.metadata_path(identity)).ok()?;
-        let (digest, headers) = text.split_once('\n')?;
+        let entry = contents(&self.metadata_path(identity)).ok()?;
+        let (digest, headers) = std::str::from_utf8(&entry).ok()?.split_once('\n')?;
         (digest.len() == 64).then_some(())?;
         CoreMetadata::parse(headers, digest.to_owned()).ok()
     }
@@ -165,9 +165,12 @@ const MAPPED: u64 = 64 << 10;
 
 /// A file's contents.
 fn contents(path: &Path) -> std::io::Result<Bytes> {
-    let file = fs_err::File::open(path)?;
-    if file.metadata()?.len() < MAPPED {
-        return Ok(fs_err::read(path)?.into());
+    let mut file = fs_err::File::open(path)?;
+    let length = file.metadata()?.len();
+    if length < MAPPED {
+        let mut bytes = vec![0; length as usize];
+        file.read_exact(&mut bytes)?;
+        return Ok(bytes.into());
     }
     // SAFETY: an entry is never modified in place. It is replaced by a rename, which keeps the mapped file
     // intact until it is unmapped.

@@ -18,6 +18,10 @@ use crate::model::solution::Need;
 /// The maximum number of solver steps. Real requests take far fewer; it guards against hostile metadata.
 const DECISION_LIMIT: u32 = 200_000;
 
+/// That of a search that can only spare another one: a proof that a series has nothing better is short where there is one,
+/// and a longer search costs more than the one it would spare.
+const SPARING_LIMIT: u32 = 200;
+
 /// The maximum number of older releases whose metadata is prefetched for a package with conflicts.
 const LOOK_AHEAD: u32 = 16;
 
@@ -26,6 +30,7 @@ pub(super) struct Provider<'p, 'a> {
     pub problem: &'p Problem<'a>,
     pub ranked: bool,
     steps: Cell<u32>,
+    limit: u32,
     /// How many candidates of a package were looked at.
     tried: RefCell<HashMap<Node, u32>>,
 }
@@ -35,7 +40,7 @@ pub(super) struct Provider<'p, 'a> {
 pub(super) enum Stop {
     #[error("metadata must be fetched first")]
     Missing,
-    #[error("resolution exceeded the limit of {DECISION_LIMIT} steps")]
+    #[error("the search exceeded its limit of steps")]
     TooLong,
 }
 
@@ -57,7 +62,11 @@ impl std::fmt::Display for Why {
 
 impl<'p, 'a> Provider<'p, 'a> {
     pub fn new(problem: &'p Problem<'a>, ranked: bool) -> Self {
-        Provider { problem, ranked, steps: Cell::new(0), tried: RefCell::default() }
+        let limit = match problem.asked.wish {
+            Wish::Better { .. } => SPARING_LIMIT,
+            Wish::Nothing | Wish::Newest(_) => DECISION_LIMIT,
+        };
+        Provider { problem, ranked, steps: Cell::new(0), limit, tried: RefCell::default() }
     }
 
     /// Records the metadata that is needed next, so that one round fetches a whole level of the graph. For packages
@@ -420,7 +429,7 @@ impl DependencyProvider for Provider<'_, '_> {
 
     fn should_cancel(&self) -> Result<(), Stop> {
         self.steps.set(self.steps.get() + 1);
-        if self.steps.get() > DECISION_LIMIT {
+        if self.steps.get() > self.limit {
             return Err(Stop::TooLong);
         }
         Ok(())

@@ -205,7 +205,7 @@ impl<'s> Session<'s> {
                         bar.finish_and_clear();
                         return match self.conflict_on_pypi_alone(asked)? {
                             Some(conflict) => Ok(Answer::Conflict(conflict)),
-                            None => Err(index_error(&error, request)),
+                            None => Err(index_error(&error, Some(request))),
                         };
                     }
                 },
@@ -223,7 +223,7 @@ impl<'s> Session<'s> {
         bar: &ProgressBar,
     ) -> Result<Answer, CliError> {
         fill_sizes(self.client, &mut solution);
-        fill_hashes(self.client, &mut solution, bar).map_err(|e| index_error(&e, request))?;
+        fill_hashes(self.client, &mut solution, bar).map_err(|e| index_error(&e, Some(request)))?;
         solution.notes.extend(missing_builds(&self.universe));
         Ok(Answer::Solution(solution))
     }
@@ -423,14 +423,14 @@ fn guess(catalogue: &Catalogue<'_>, registry: &Registry, asked: &Asked<'_>) -> G
     }
 }
 
-/// A failure of the index as the user sees it.
-pub(super) fn index_error(error: &IndexError, request: &Request) -> CliError {
+/// A failure of the index as the user sees it. `request`: that of a command which could solve it with fewer indexes.
+pub(super) fn index_error(error: &IndexError, request: Option<&Request>) -> CliError {
     let pytorch = error.index().is_some_and(|i| i.starts_with("pytorch"));
     let hint = match error {
         IndexError::Offline { .. } => "run once without `--offline`".to_owned(),
         IndexError::Limit(_) => "name versions in the request, or lock fewer packages at once".to_owned(),
         IndexError::NoAddress(_) => "name the index in envlock.toml, or pass `--index-url`".to_owned(),
-        _ if pytorch && request.only_index.is_none() => {
+        _ if pytorch && request.is_some_and(|request| request.only_index.is_none()) => {
             "solve without the pytorch index: `--only-index pypi`".to_owned()
         }
         _ => "check the network and the URL of the index (`--index-url`, `ENVLOCK_INDEX_URL`)".to_owned(),

@@ -12,7 +12,6 @@ use crate::index::{Fetched, IndexClient};
 use crate::learn::{self, FileFacts, LearnError, Learned};
 use crate::model::platform::Platform;
 use crate::model::project::{ProjectPage, Release, ReleaseFile};
-use crate::model::request::Request;
 use crate::model::solution::Need;
 use crate::model::text::clean;
 
@@ -22,9 +21,8 @@ use crate::model::text::clean;
 /// When the index does not answer.
 pub(super) fn page(client: &IndexClient, name: &str) -> Result<Option<Arc<ProjectPage>>, CliError> {
     let need = Need::Page { index: "pypi".to_owned(), project: name.to_owned() };
-    let fetched = client
-        .fetch(&[need], None, &mut |_, _| {})
-        .map_err(|error| fetch::index_error(&error, &Request::default()))?;
+    let fetched =
+        client.fetch(&[need], None, &mut |_, _| {}).map_err(|error| fetch::index_error(&error, None))?;
     Ok(fetched.into_iter().find_map(|answer| match answer {
         Fetched::Page { page, .. } => page,
         Fetched::Metadata { .. } => None,

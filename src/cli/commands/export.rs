@@ -15,7 +15,6 @@ use crate::cli::{fetch, files, lock, write};
 use crate::export;
 use crate::lockfile::{Lockfile, Target};
 use crate::model::project::ProjectPage;
-use crate::model::request::Request;
 use crate::model::solution::Need;
 
 pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> Result<u8, CliError> {
@@ -145,7 +144,7 @@ fn pylock(
             bar.set_length(total as u64);
             bar.set_position(done as u64);
         })
-        .map_err(|e| fetch::index_error(&e, &Request::default()))?;
+        .map_err(|e| fetch::index_error(&e, None))?;
     bar.finish_and_clear();
     let mut pages: HashMap<(String, String), Arc<ProjectPage>> = HashMap::new();
     for answer in fetched {

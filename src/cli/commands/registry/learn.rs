@@ -97,7 +97,7 @@ fn from_index(
     let project = Project::find(global, false)?;
     let client = fetch::client(global, &project, args.index_url.as_deref())?;
     let name = requirement.name.to_string();
-    let page = learning::page(&client, &name)?;
+    let page = learning::page(client, &name)?;
     let page = page.ok_or_else(|| CliError {
         exit: exit::NO,
         ..CliError::network(format!("the index pypi has no `{name}`"))
@@ -110,5 +110,5 @@ fn from_index(
             ))
         });
     };
-    learning::release(&client, &page, found, platform, printer)
+    learning::release(client, &page, found, platform, printer)
 }

@@ -111,7 +111,7 @@ fn differences(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>, CliErr
         bar.set_position(done as u64);
     });
     bar.finish_and_clear();
-    for answer in fetched.map_err(|error| fetch::index_error(&error, check.request))? {
+    for answer in fetched.map_err(|error| fetch::index_error(&error, Some(check.request)))? {
         if let Fetched::Page { index, project, page: Some(page) } = answer {
             pages.insert((index, project), page);
         }

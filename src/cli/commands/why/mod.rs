@@ -150,7 +150,7 @@ impl Subject<'_> {
             }
         }
         let client = fetch::client(self.global, self.project, self.index_url)?;
-        let mut session = Session::new(&client, self.registry, self.printer, &request.metadata);
+        let mut session = Session::new(client, self.registry, self.printer, &request.metadata);
         session.solve(&self.host, request, preferences)
     }
 }

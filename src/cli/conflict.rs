@@ -44,13 +44,13 @@ pub(super) fn refuse(conflict: &Conflict, request: &Request, asked: Level, print
     printer.error(&conflict.headline, None);
     printer.out("");
     reasons(printer, &conflict.reasons);
-    ways_out(printer, &conflict.would_work_if, &conflict.silent, heading);
+    ways_out(printer, &conflict.would_work_if, conflict.into(), heading);
     for other in &conflict.also {
         printer.out("");
         printer.out("also impossible, with that out of the way:");
         printer.out("");
         reasons(printer, &other.reasons);
-        ways_out(printer, &other.would_work_if, &conflict.silent, heading);
+        ways_out(printer, &other.would_work_if, conflict.into(), heading);
     }
     // Else the changes do not depend on what it did not say.
     let is_open = conflict.would_work_if.is_empty() || conflict.would_work_if.iter().any(is_of_stack);
@@ -58,6 +58,9 @@ pub(super) fn refuse(conflict: &Conflict, request: &Request, asked: Level, print
         let names = conflict.silent.join(", ");
         printer
             .note(&format!("without an answer of the index {names}: there may be other causes and ways out"));
+    }
+    if conflict.cut {
+        printer.note("the search for causes and ways out ended at its limit: there may be others");
     }
     if conflict.would_work_if.iter().any(|w| w.party == Party::Driver) {
         printer.hint("apply one of these changes, or update the driver on the host (containers share it)");
@@ -106,12 +109,27 @@ pub(super) fn reasons(printer: &Printer, reasons: &[Reason]) {
     }
 }
 
-/// Prints the changes that make the request work. Each of them was solved. `heading` says how far; `silent`: the
-/// indexes that did not answer.
-pub(super) fn ways_out(printer: &Printer, ways: &[WayOut], silent: &[String], heading: &str) {
+/// What kept the search for ways out from its end.
+#[derive(Clone, Copy)]
+pub(super) struct Unknown<'c> {
+    /// The indexes that did not answer.
+    pub silent: &'c [String],
+    /// Its limit.
+    pub cut: bool,
+}
+
+impl<'c> From<&'c Conflict> for Unknown<'c> {
+    fn from(conflict: &'c Conflict) -> Unknown<'c> {
+        Unknown { silent: &conflict.silent, cut: conflict.cut }
+    }
+}
+
+/// Prints the changes that make the request work. Each of them was solved; `heading` says how far.
+pub(super) fn ways_out(printer: &Printer, ways: &[WayOut], unknown: Unknown<'_>, heading: &str) {
     printer.out("");
     if ways.is_empty() {
-        printer.out(&match silent {
+        printer.out(&match unknown.silent {
+            [] if unknown.cut => "no way out was found within the limit of the search".to_owned(),
             [] => "no single change to the request or the machine makes it work".to_owned(),
             names => {
                 wrap(&format!("no way out is known without an answer of the index {}", names.join(", ")), 0)

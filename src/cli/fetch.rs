@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 
@@ -25,6 +26,9 @@ use crate::solver::{AtHand, Catalogue, Depth, Inputs, Memory, Universe, allowed_
 
 /// Limit of rounds, above what any real request needs.
 const MAX_ROUNDS: usize = 400;
+
+/// How long the search for ways out of a conflict may take at least; it may also take twice the time of the solve.
+const WAYS_OUT: Duration = Duration::from_secs(5);
 
 /// An index client for a project.
 ///
@@ -163,6 +167,8 @@ impl<'s> Session<'s> {
         // Indexes that did not answer during the search for ways out of a conflict.
         let mut silent: BTreeSet<String> = BTreeSet::new();
         let memory = Memory::default();
+        let start = Instant::now();
+        let mut until: Option<Instant> = None;
         for _ in 0..MAX_ROUNDS {
             let inputs = Inputs {
                 catalogue: &catalogue,
@@ -192,6 +198,13 @@ impl<'s> Session<'s> {
             }
             let fetched = match so_far {
                 Some(mut conflict) => {
+                    let now = Instant::now();
+                    if now >= *until.get_or_insert(now + WAYS_OUT.max(2 * start.elapsed())) {
+                        conflict.silent = silent.into_iter().collect();
+                        conflict.cut = true;
+                        return Ok(Answer::Conflict(conflict));
+                    }
+                    bar.set_message(format!("{}; looking for ways out", conflict.headline));
                     let fetched = self.fetch_for_ways_out(&needs, &guess, &mut silent, bar);
                     if needs.iter().all(|need| silent.contains(need.index())) {
                         conflict.silent = silent.into_iter().collect();

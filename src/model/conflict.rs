@@ -30,6 +30,9 @@ pub struct Conflict {
     /// The indexes that did not answer while changes and other causes were looked for: there may be more of both.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub silent: Vec<String>,
+    /// Whether the search for changes and other causes ended at its limit: there may be more of both.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cut: bool,
 }
 
 /// A component that a fact is about, or that a change affects.

@@ -20,6 +20,8 @@ use crate::model::wheel::Python;
 
 /// At most this many causes are looked for.
 const MAX: usize = 8;
+/// The steps that the search for changes may take: a few seconds.
+const MAX_STEPS: u64 = 300_000;
 
 /// A proof that there is no solution, in words.
 struct Cause {
@@ -80,18 +82,22 @@ pub(super) fn explain<'a>(
     {
         settled = without(inputs.request, &named);
     }
+    let limit = inputs.memory.steps() + MAX_STEPS;
+    let mut cut = false;
     for cause in &mut causes {
         let own = cause.core.clone().unwrap_or_default();
         let others = named.iter().filter(|name| !own.contains(*name)).cloned().collect();
         let alone = mixed(inputs.request, &settled, &others);
         let inputs = Inputs { request: &alone, ..*inputs };
-        let (ways, more) = relax::ways_out(&inputs, tables, cause.level, depth, cause.core.clone());
-        cause.conflict.would_work_if = ways;
-        needs.extend(more);
+        let ways = relax::ways_out(&inputs, tables, cause.level, depth, cause.core.clone(), limit);
+        cause.conflict.would_work_if = ways.found;
+        needs.extend(ways.needs);
+        cut |= ways.cut;
     }
     let mut conflicts = causes.into_iter().map(|cause| cause.conflict);
     let mut first = conflicts.next().ok_or(Answer::TooLong)?;
     first.also = conflicts.collect();
+    first.cut = cut;
     needs.sort();
     needs.dedup();
     Ok((first, needs))

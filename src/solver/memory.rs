@@ -24,6 +24,7 @@ pub struct Memory {
     sets: RefCell<Vec<(Lines, Sets)>>,
     searched: Cell<Option<Python>>,
     left_out_builds: Cell<bool>,
+    steps: Cell<u64>,
 }
 
 /// What is known about one subject.
@@ -120,6 +121,16 @@ impl Memory {
     /// Notes that a search leaves out a release that would be built only because of its Python.
     pub(super) fn leave_out_builds(&self) {
         self.left_out_builds.set(true);
+    }
+
+    /// The steps of all searches so far.
+    pub(super) fn steps(&self) -> u64 {
+        self.steps.get()
+    }
+
+    /// Counts the steps of a search.
+    pub(super) fn count(&self, steps: u32) {
+        self.steps.set(self.steps.get() + u64::from(steps));
     }
 
     /// Notes the search that needs more data.

@@ -69,6 +69,11 @@ impl<'p, 'a> Provider<'p, 'a> {
         Provider { problem, ranked, steps: Cell::new(0), limit, tried: RefCell::default() }
     }
 
+    /// The steps that the search has taken.
+    pub fn steps(&self) -> u32 {
+        self.steps.get()
+    }
+
     /// Records the metadata that is needed next, so that one round fetches a whole level of the graph. For packages
     /// of which candidates were dropped, the next ones are recorded too; otherwise each would take a round.
     fn look_ahead(&self, node: &Node, set: &Set, conflicts: u32) {

@@ -22,8 +22,18 @@ use crate::model::solution::{Need, Solution};
 use crate::model::version::{DottedVersion, cuda_short};
 use crate::model::wheel::Python;
 
-/// Solves each relaxation and returns those that work. The second list is the metadata that must be fetched
-/// to check the others.
+/// What the search for changes came to.
+#[derive(Default)]
+pub(super) struct Ways {
+    /// Those that work.
+    pub found: Vec<WayOut>,
+    /// The metadata that must be fetched to check the others.
+    pub needs: Vec<Need>,
+    /// Whether some were not tried, because the search was at its limit.
+    pub cut: bool,
+}
+
+/// Solves each relaxation, as long as the searches of the memory have not taken `limit` steps.
 ///
 /// `level`: that of the proof. A change that removes a proof about the stack alone is solved to the depth `asked`; where that needs metadata that cannot be had, it is offered as one for the stack.
 ///
@@ -35,7 +45,8 @@ pub(super) fn ways_out<'a>(
     level: Level,
     asked: Depth,
     core: Option<BTreeSet<String>>,
-) -> (Vec<WayOut>, Vec<Need>) {
+    limit: u64,
+) -> Ways {
     let mut relaxer = Relaxer {
         inputs,
         tables,
@@ -43,8 +54,8 @@ pub(super) fn ways_out<'a>(
         depth: if level == Level::Stack { Depth::Stack } else { Depth::Full },
         asked,
         level,
-        found: Vec::new(),
-        needs: Vec::new(),
+        limit,
+        ways: Ways::default(),
     };
     relaxer.driver();
     relaxer.forward_compatibility();
@@ -53,9 +64,10 @@ pub(super) fn ways_out<'a>(
     relaxer.limits();
     relaxer.gpus();
     relaxer.libc();
-    relaxer.needs.sort();
-    relaxer.needs.dedup();
-    (relaxer.found, relaxer.needs)
+    let mut ways = relaxer.ways;
+    ways.needs.sort();
+    ways.needs.dedup();
+    ways
 }
 
 struct Relaxer<'i, 'a> {
@@ -68,12 +80,17 @@ struct Relaxer<'i, 'a> {
     asked: Depth,
     /// How much of the graph the last change was solved for.
     level: Level,
-    found: Vec<WayOut>,
-    needs: Vec<Need>,
+    /// The steps after which nothing more is tried.
+    limit: u64,
+    ways: Ways,
 }
 
 impl Relaxer<'_, '_> {
     fn solve(&mut self, host: &Host, request: &Request) -> Option<Box<Solution>> {
+        if self.inputs.memory.steps() >= self.limit {
+            self.ways.cut = true;
+            return None;
+        }
         let inputs = Inputs {
             catalogue: self.inputs.catalogue,
             universe: self.inputs.universe,
@@ -87,7 +104,7 @@ impl Relaxer<'_, '_> {
         let solution = match attempt(&inputs, self.tables, self.depth) {
             Outcome::Solved(solution) => solution,
             Outcome::Need(needs) => {
-                self.needs.extend(needs);
+                self.ways.needs.extend(needs);
                 return None;
             }
             Outcome::Impossible | Outcome::TooLong => return None,
@@ -101,7 +118,7 @@ impl Relaxer<'_, '_> {
                 Some(solution)
             }
             Outcome::Need(needs) => {
-                self.needs.extend(needs);
+                self.ways.needs.extend(needs);
                 Some(solution)
             }
             Outcome::TooLong => Some(solution),
@@ -154,7 +171,7 @@ impl Relaxer<'_, '_> {
             }
             _ => None,
         };
-        self.found.push(WayOut { change, party, release, level: self.level, stack, gives, set: None });
+        self.ways.found.push(WayOut { change, party, release, level: self.level, stack, gives, set: None });
     }
 
     /// Offers the lowest newer driver that helps and still supports the host's GPUs.
@@ -406,7 +423,7 @@ impl Relaxer<'_, '_> {
         self.offer(Change::OnlyGpus { indexes, labels }, Party::Gpu, &solution);
         // By UUID: CUDA and NVML can number GPUs differently.
         let uuids: Option<Vec<&str>> = kept.iter().map(|g| g.uuid.as_deref()).collect();
-        if let (Some(uuids), Some(way)) = (uuids, self.found.last_mut()) {
+        if let (Some(uuids), Some(way)) = (uuids, self.ways.found.last_mut()) {
             way.set = Some(format!("CUDA_VISIBLE_DEVICES={}", uuids.join(",")));
         }
         true

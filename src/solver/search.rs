@@ -52,7 +52,9 @@ pub(super) fn unranked(problem: &Problem<'_>) -> Found {
 
 fn run(problem: &Problem<'_>, ranked: bool) -> Found {
     let provider = Provider::new(problem, ranked);
-    match pubgrub::resolve(&provider, Node::Root, 0u32) {
+    let ended = pubgrub::resolve(&provider, Node::Root, 0u32);
+    problem.memory.count(provider.steps());
+    match ended {
         Ok(selected) => Found::Selected(selected.into_iter().collect()),
         Err(PubGrubError::NoSolution(error)) => Found::Impossible(Box::new(error)),
         Err(

@@ -224,6 +224,7 @@ impl Telling<'_, '_> {
             would_work_if: Vec::new(),
             also: Vec::new(),
             silent: Vec::new(),
+            cut: false,
         }
     }
 

@@ -69,6 +69,7 @@ impl<'a> Asked<'a> {
             would_work_if: self.ways_out(asked, rows),
             also: Vec::new(),
             silent: Vec::new(),
+            cut: false,
         }
     }
 

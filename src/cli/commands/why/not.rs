@@ -4,9 +4,10 @@ use pep440_rs::Version;
 use serde::Serialize;
 
 use super::{Subject, is_the_question, question};
+use crate::cli::conflict::{self, Unknown};
 use crate::cli::error::CliError;
 use crate::cli::printer::Printer;
-use crate::cli::{conflict, exit, manifest};
+use crate::cli::{exit, manifest};
 use crate::model::conflict::{Party, Reason, WayOut};
 use crate::model::request::{Origin, Preferences, Request};
 use crate::model::solution::{Answer, Solution};
@@ -22,6 +23,11 @@ pub(super) struct NotAnswer {
     reasons: Vec<Reason>,
     #[serde(skip_serializing_if = "Option::is_none")]
     would_work_if: Option<Vec<WayOut>>,
+    /// As in a conflict: the indexes that did not answer, and whether the search for changes ended at its limit.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    silent: Vec<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    cut: bool,
     /// The requirement, for the text.
     #[serde(skip)]
     spec: String,
@@ -53,7 +59,9 @@ impl NotAnswer {
             p.out(&format!("`{}` is impossible:", self.spec));
             p.out("");
             conflict::reasons(p, &self.reasons);
-            conflict::ways_out(p, self.would_work_if.as_deref().unwrap_or_default(), &[], conflict::SOLVED);
+            let unknown = Unknown { silent: &self.silent, cut: self.cut };
+            let ways = self.would_work_if.as_deref().unwrap_or_default();
+            conflict::ways_out(p, ways, unknown, conflict::SOLVED);
             return;
         };
         p.out(&format!("`{}` is possible{}", self.spec, met.text));
@@ -89,12 +97,15 @@ impl Subject<'_> {
                     met_by: Some(met),
                     reasons: Vec::new(),
                     would_work_if: None,
+                    silent: Vec::new(),
+                    cut: false,
                     spec: text,
                 })
             }
             Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _) => {
                 // Dropping the requirement in question is not a way out.
                 let limits = request.requirements.len() == self.request.requirements.len();
+                let (silent, cut) = (conflict.silent, conflict.cut);
                 let (mut reasons, mut ways) = (conflict.reasons, conflict.would_work_if);
                 ways.retain(|way| way.party != party || (!limits && answers(way, &request)));
                 reasons.retain(|reason| !is_the_question(reason));
@@ -103,6 +114,8 @@ impl Subject<'_> {
                     met_by: None,
                     reasons,
                     would_work_if: Some(ways),
+                    silent,
+                    cut,
                     spec: text,
                 })
             }

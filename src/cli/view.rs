@@ -62,7 +62,7 @@ struct SolvedTarget<'s> {
     /// What any machine must have.
     envelope: Option<Envelope>,
     packages: Vec<PackageView<'s>>,
-    notes: &'s [Note],
+    notes: Vec<&'s Note>,
 }
 
 #[derive(Serialize)]
@@ -83,7 +83,7 @@ impl<'s> SolvedTarget<'s> {
             driver_mode: s.frameworks.iter().filter_map(|x| x.driver_mode).chain(mode).max(),
             envelope: Some(s.envelope.clone()),
             packages: s.packages.iter().map(PackageView::of).collect(),
-            notes: &s.notes,
+            notes: s.notes.iter().chain(&s.behind).collect(),
         }
     }
 
@@ -104,7 +104,7 @@ impl<'s> SolvedTarget<'s> {
             driver_mode: series.iter().filter_map(|one| one.driver_mode).max(),
             envelope: series.iter().map(|one| one.envelope.clone()).reduce(both),
             packages: Vec::new(),
-            notes: &[],
+            notes: Vec::new(),
         }
     }
 }

@@ -145,6 +145,11 @@ pub fn public(version: &pep440_rs::Version) -> pep440_rs::Version {
     version.clone().without_local()
 }
 
+/// The minor line of a version: `[2, 9]` of 2.9.1.
+pub fn minor_line(version: &pep440_rs::Version) -> Vec<u64> {
+    version.release().iter().take(2).copied().collect()
+}
+
 /// A three-part CUDA version; `12.8` is read as `12.8.0`.
 ///
 /// ```

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use pep440_rs::{Version, VersionSpecifiers};
 
+use super::behind;
 use super::choices;
 use super::envelope;
 use super::inputs::Depth;
@@ -54,6 +55,7 @@ pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
     let envelope = envelope::of_selection(problem, selected, glibc);
     let envelope = with_code_of(problem.registry, envelope, &packages);
     let notes = notes(problem, selected, stack.as_ref(), &frameworks);
+    let behind = behind::notes(problem, &packages);
     let patches = patches(problem, selected, &packages);
     Solution {
         python,
@@ -64,6 +66,7 @@ pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
         envelope,
         packages,
         notes,
+        behind,
     }
 }
 

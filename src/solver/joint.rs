@@ -10,6 +10,7 @@ use crate::model::conflict::{Conflict, Party};
 use crate::model::host::Host;
 use crate::model::request::{Origin, Preferences, PythonRequest, Request, UserRequirement};
 use crate::model::solution::{Answer, Note, Solution};
+use crate::model::version::minor_line;
 use crate::registry::Registry;
 
 /// How far one torch for all targets may take a target back, in minor releases of torch.
@@ -135,9 +136,9 @@ impl Joint<'_> {
 
     /// How many minor releases of torch (`2.9`, `2.10`) lie between two releases.
     fn lines_back(&self, older: &Version, newer: &Version) -> usize {
-        let line = |version: &Version| version.release().iter().take(2).copied().collect::<Vec<u64>>();
-        let (from, to) = (line(older), line(newer));
-        let lines: BTreeSet<Vec<u64>> = self.registry.builds().iter().map(|b| line(&b.version)).collect();
+        let (from, to) = (minor_line(older), minor_line(newer));
+        let lines: BTreeSet<Vec<u64>> =
+            self.registry.builds().iter().map(|b| minor_line(&b.version)).collect();
         lines.iter().filter(|line| **line > from && **line <= to).count()
     }
 

@@ -16,6 +16,7 @@
 
 mod alike;
 mod answer;
+mod behind;
 mod causes;
 mod choices;
 mod closure;

@@ -19,7 +19,7 @@ use super::pythons::{Newest, Outcome, attempt, with_all_newest};
 use super::tables::{Tables, is_stack_package};
 use crate::model::request::{Origin, Request, UserRequirement};
 use crate::model::solution::{Need, Solution};
-use crate::model::version::public;
+use crate::model::version::{minor_line, public};
 use crate::registry::STACK_PACKAGES;
 
 /// Maximum number of additional solves.
@@ -177,7 +177,7 @@ fn compared_with_a_newer_stack<'a>(
         // Nothing that steps back further can be the answer.
         let mut lines = BTreeSet::new();
         let within = one.versions().take_while(|version| {
-            lines.insert(line(version));
+            lines.insert(minor_line(version));
             lines.len() <= limit + 1
         });
         if let Some(oldest) = within.last() {
@@ -241,7 +241,8 @@ fn asked<'p>(problem: &'p Problem<'p>) -> Result<Vec<Asked<'p>>, Vec<Need>> {
 /// The versions to try, newest first: a few one by one, then the newest of each minor line.
 fn tried<'v>(versions: impl Iterator<Item = &'v Version>) -> impl Iterator<Item = &'v Version> {
     let mut lines: BTreeSet<Vec<u64>> = BTreeSet::new();
-    let is_tried = move |(i, version): &(usize, &Version)| lines.insert(line(version)) || *i < ONE_BY_ONE;
+    let is_tried =
+        move |(i, version): &(usize, &Version)| lines.insert(minor_line(version)) || *i < ONE_BY_ONE;
     versions.enumerate().filter(is_tried).map(|(_, version)| version)
 }
 
@@ -273,12 +274,7 @@ fn largest_step(asked: &[Asked<'_>], solution: &Solution) -> usize {
 fn steps_back(one: &Asked<'_>, solution: &Solution) -> usize {
     let Some(chosen) = version_of(solution, &one.name).map(public) else { return 0 };
     let newer = one.versions().take_while(|version| public(version) > chosen);
-    newer.map(line).collect::<BTreeSet<_>>().len()
-}
-
-/// The minor line of a version, `[2, 9]`.
-fn line(version: &Version) -> Vec<u64> {
-    version.release().iter().take(2).copied().collect()
+    newer.map(minor_line).collect::<BTreeSet<_>>().len()
 }
 
 /// Whether a package requires another, through others too.

@@ -808,6 +808,57 @@ fn no_requested_package_is_sacrificed_for_another() {
 }
 
 #[test]
+fn who_keeps_a_requested_package_far_behind_is_told() {
+    let mut all = vec![
+        ("pypi", wheel("part", "1.4")),
+        ("pypi", wheel("part", "2.0")),
+        ("pypi", wheel("part", "3.0rc1")),
+        ("pypi", wheel("user", "1.0").needs("part<2")),
+        ("pypi", wheel("other", "1.0").needs("part!=2.0")),
+        ("pypi", wheel("deep", "1.0")),
+        ("pypi", wheel("deep", "2.0").needs("part>=2")),
+        ("pypi", wheel("yearly", "2024.1")),
+        ("pypi", wheel("yearly", "2026.1")),
+        ("pypi", wheel("yearly-user", "1.0").needs("yearly<2025")),
+        ("pypi", wheel("many-user", "1.0").needs("many==0.0")),
+    ];
+    all.extend((0..=10).map(|minor| ("pypi", wheel("many", &format!("0.{minor}")))));
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let table: &[(&[&str], Option<&str>)] = &[
+        (&["part"], None),
+        (&["part<2"], None),
+        (&["part", "user"], Some("note: part 1.4 is a major version behind 2.0: user 1.0 requires `part<2`")),
+        (&["part", "user", "other"], Some("other 1.0 requires `part!=2.0`; 1 more package excludes it")),
+        (&["user"], None),
+        // What excludes it does not stand in the answer: the command that proves it is named.
+        (
+            &["deep", "user"],
+            Some("deep 1.0 is a major version behind 2.0: see `envlock why --not 'deep==2.0'`"),
+        ),
+        (&["yearly", "yearly-user"], None),
+        (
+            &["many", "many-user"],
+            Some("many 0.0 is 10 minor lines behind 0.10: many-user 1.0 requires `many==0.0`"),
+        ),
+    ];
+    for (packages, expected) in table {
+        let context = TestContext::with_index(&server);
+        let run = context.run(&resolve(packages, &["--gpu", "none"])).expect(0);
+        match expected {
+            Some(text) => assert!(run.flat().contains(text), "{packages:?} {}", run.shown()),
+            None => assert!(!run.flat().contains(" behind "), "{packages:?} {}", run.shown()),
+        }
+        if packages.contains(&"deep") {
+            let why = context.run(&["why", "--not", "deep==2.0"]).expect(0);
+            assert!(why.flat().contains("part"), "{}", why.shown());
+        }
+        // What is locked was told when it was locked.
+        let again = context.run(&resolve(packages, &[])).expect(0);
+        assert!(!again.flat().contains(" behind "), "{packages:?} {}", again.shown());
+    }
+}
+
+#[test]
 fn patch_releases_of_python_that_the_request_and_the_packages_allow() {
     let server = IndexServer::start(
         vec![

@@ -1,5 +1,6 @@
 //! What `resolve` prints before and after the solve.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use super::machines::Machine;
@@ -164,6 +165,10 @@ impl Told<'_> {
                 Some(source) => printer.warning(&format!("{} [{source}]", note.text)),
                 None => printer.warning(&note.text),
             }
+        }
+        let behind = self.solutions.iter().flat_map(|solution| &solution.behind);
+        for text in behind.map(|note| &note.text).collect::<BTreeSet<_>>() {
+            printer.note(text);
         }
     }
 }

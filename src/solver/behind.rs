@@ -1,0 +1,107 @@
+//! Requested packages that are far behind the newest release that the request allows, and who keeps them there.
+
+use std::collections::BTreeSet;
+
+use pep440_rs::Version;
+use pep508_rs::VersionOrUrl;
+
+use super::problem::{Candidate, Problem};
+use crate::model::requirement::parse_requirement;
+use crate::model::solution::{ChosenPackage, Note};
+use crate::model::version::{minor_line, public};
+
+/// A step back of so many minor lines (x.y) is told. One of a major version always is.
+const MANY_LINES: usize = 10;
+/// From here on, the first number of a version is a year.
+const FIRST_YEAR: u64 = 1990;
+
+/// One note for each requested package that is far behind. What the old lock holds is not looked at: the user kept it.
+pub(super) fn notes(problem: &Problem<'_>, packages: &[ChosenPackage]) -> Vec<Note> {
+    let mut told: BTreeSet<&str> = BTreeSet::new();
+    let mut notes = Vec::new();
+    for user in problem.user_requirements() {
+        let name: &str = user.requirement.name.as_ref();
+        let is_kept = problem.asked.preferences.versions.contains_key(name);
+        let Some(package) = packages.iter().find(|package| package.name == name) else { continue };
+        if is_kept || problem.universe.direct(name).is_some() || !told.insert(name) {
+            continue;
+        }
+        let newer = newer(problem, name, user.specifiers(), &public(&package.version));
+        let Some(newest) = newer.iter().max() else { continue };
+        let Some(distance) = distance(&package.version, newest, &newer) else { continue };
+        let cause = cause(problem, packages, name, newest);
+        let cause = cause.unwrap_or_else(|| format!("see `envlock why --not '{name}=={newest}'`"));
+        let text = format!("{name} {} is {distance} behind {newest}: {cause}", public(&package.version));
+        notes.push(Note { text, source: None });
+    }
+    notes
+}
+
+/// The final releases newer than the chosen one that the request allows and some allowed Python could have.
+fn newer(
+    problem: &Problem<'_>,
+    name: &str,
+    specifiers: Option<&pep440_rs::VersionSpecifiers>,
+    chosen: &Version,
+) -> Vec<Version> {
+    let Ok(admitted) = problem.matching(name, specifiers) else { return Vec::new() };
+    let is_newer = |version: &Version| {
+        version > chosen
+            && !version.any_prerelease()
+            && problem.bound(name, version).is_none_or(|set| !set.is_empty())
+    };
+    if let Some(table) = problem.stack.get(name) {
+        let versions = table.versions.iter().enumerate();
+        let admitted = versions.filter(|(i, _)| admitted.contains(&(*i as u32)));
+        return admitted.map(|(_, version)| version).filter(|v| is_newer(v)).cloned().collect();
+    }
+    let candidates = problem.candidates(name).unwrap_or_default();
+    let is_candidate = |(i, candidate): &(usize, &Candidate<'_>)| {
+        admitted.contains(&(*i as u32))
+            && is_newer(&candidate.release.version)
+            && problem.pythons.allowed.iter().any(|python| problem.has_usable(candidate, *python))
+    };
+    let newer = candidates.iter().enumerate().filter(is_candidate);
+    newer.map(|(_, candidate)| candidate.release.version.clone()).collect()
+}
+
+/// How far a version is behind, if that is worth a word: `a major version`, `12 minor lines`.
+fn distance(chosen: &Version, newest: &Version, newer: &[Version]) -> Option<String> {
+    let major = |version: &Version| version.release().first().copied().unwrap_or(0);
+    let lines: BTreeSet<Vec<u64>> = newer.iter().map(minor_line).collect();
+    match major(newest).saturating_sub(major(chosen)) {
+        1 if major(newest) < FIRST_YEAR => Some("a major version".to_owned()),
+        n if n > 1 && major(newest) < FIRST_YEAR => Some(format!("{n} major versions")),
+        _ if lines.len() >= MANY_LINES => Some(format!("{} minor lines", lines.len())),
+        _ => None,
+    }
+}
+
+/// What excludes the newest release, as far as the answer shows it.
+fn cause(problem: &Problem<'_>, packages: &[ChosenPackage], name: &str, newest: &Version) -> Option<String> {
+    let excludes = |requirement: &str| match parse_requirement(requirement).ok()?.version_or_url? {
+        VersionOrUrl::VersionSpecifier(specifiers) => {
+            (!specifiers.contains(newest)).then(|| specifiers.to_string())
+        }
+        VersionOrUrl::Url(_) => None,
+    };
+    let mut excluding = packages.iter().filter_map(|package| {
+        let of_it = package.requires.iter().filter(|edge| edge.to == name);
+        let specifiers = of_it.filter_map(|edge| excludes(&edge.requirement)).next()?;
+        Some(format!("{} {} requires `{name}{specifiers}`", package.name, package.version))
+    });
+    if let Some(first) = excluding.next() {
+        return Some(match excluding.count() {
+            0 => first,
+            1 => format!("{first}; 1 more package excludes it"),
+            n => format!("{first}; {n} more packages exclude it"),
+        });
+    }
+    let python = problem.pythons.series[0];
+    if problem.stack.contains_key(name) {
+        return None;
+    }
+    let candidates = problem.candidates(name).ok()?;
+    let newest = candidates.iter().rfind(|candidate| candidate.release.version == *newest)?;
+    (!problem.has_usable(newest, python)).then(|| format!("it has no file for Python {python}"))
+}

@@ -132,6 +132,15 @@ fn git_tree(repository: &str, revision: Option<&str>, subdirectory: Option<&str>
     Ok(Found { source, metadata, file: File::default() })
 }
 
+/// The metadata of a folder or file on this machine, relative to `folder`, and the SHA-256 of a file.
+///
+/// # Errors
+/// If it is absent or cannot be read.
+pub(super) fn project_at(path: &str, folder: &Path) -> Result<(CoreMetadata, Option<String>), CliError> {
+    let found = local(path, Some(folder))?;
+    Ok((found.metadata, found.file.raw.sha256))
+}
+
 fn local(path: &str, folder: Option<&Path>) -> Result<Found, CliError> {
     let folder = folder.unwrap_or(Path::new("."));
     let place = folder.join(path);

@@ -6,6 +6,7 @@ use pep440_rs::{Version, VersionSpecifiers};
 use pep508_rs::{ExtraName, MarkerEnvironment, PackageName, Requirement, VerbatimUrl};
 
 use super::requirement::parse_requirement;
+use super::solution::Edge;
 use super::source::{MetadataFrom, SourceFacts};
 
 /// Maximum number of `Requires-Dist` lines; the longest lists on PyPI have some hundred.
@@ -171,6 +172,20 @@ impl CoreMetadata {
                         .then_some(Ok((requirement, line.text.as_str()))),
                 }
             })
+    }
+
+    /// The requirements on other packages, as a lock has them: sorted, without markers and lines that cannot be read.
+    pub fn edges(&self, environment: &MarkerEnvironment, extras: &[ExtraName]) -> Vec<Edge> {
+        let others = self.requirements(environment, extras).flatten().filter(|(r, _)| r.name != self.name);
+        let mut edges: Vec<Edge> = others
+            .map(|(requirement, text)| Edge {
+                to: requirement.name.to_string(),
+                requirement: text.split(';').next().unwrap_or(text).trim().to_owned(),
+            })
+            .collect();
+        edges.sort();
+        edges.dedup();
+        edges
     }
 
     /// The same release with other requirements, as the user states them.

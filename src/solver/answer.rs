@@ -114,19 +114,9 @@ fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str) -> Option<Chos
             _ => None,
         })
         .collect();
-    let mut requires: Vec<Edge> = metadata
-        .iter()
-        .flat_map(|m| m.requirements(&problem.pythons.environments[0], &extras))
-        .filter_map(Result::ok)
-        .filter(|(r, _)| (r.name.as_ref() as &str) != name)
-        .filter(|(r, _)| metadata.is_none_or(|m| !problem.is_left_out(m, r)))
-        .map(|(r, text)| Edge {
-            to: r.name.to_string(),
-            requirement: text.split(';').next().unwrap_or(text).trim().to_owned(),
-        })
-        .collect();
-    requires.sort();
-    requires.dedup();
+    let environment = &problem.pythons.environments[0];
+    let mut requires: Vec<Edge> = metadata.iter().flat_map(|m| m.edges(environment, &extras)).collect();
+    requires.retain(|edge| metadata.is_none_or(|m| !problem.is_left_out(m, &edge.to)));
     let targets =
         problem.registry.targets_of(name, &public(&version), variant.as_deref(), problem.machine.platform);
     Some(ChosenPackage {

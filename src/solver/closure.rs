@@ -439,7 +439,9 @@ impl<'a> Problem<'a> {
         let mut out = Vec::new();
         let mut missing = false;
         for (requirement, count) in counts {
-            if count < self.pythons.environments.len() || self.is_left_out(metadata, requirement) {
+            if count < self.pythons.environments.len()
+                || self.is_left_out(metadata, requirement.name.as_ref())
+            {
                 continue;
             }
             match self.requirement(requirement) {

@@ -4,7 +4,6 @@
 //! as a wheel. One that compiles is taken only where no release within one minor line (x.y) has a wheel.
 
 use pep440_rs::Version;
-use pep508_rs::{Requirement, VerbatimUrl};
 
 use super::closure::{Missing, Unusable};
 use super::node::{Node, Selected};
@@ -129,11 +128,10 @@ impl Problem<'_> {
 
     /// Whether a requirement of a source distribution does not count: a backport that its author's Python needed, and
     /// that every Python of the problem has as a module.
-    pub fn is_left_out(&self, metadata: &CoreMetadata, requirement: &Requirement<VerbatimUrl>) -> bool {
+    pub fn is_left_out(&self, metadata: &CoreMetadata, required: &str) -> bool {
         let is_as_published =
             metadata.source.as_ref().is_some_and(|f| f.metadata_from == MetadataFrom::AsPublished);
-        is_as_published
-            && self.pythons_of_backport(requirement.name.as_ref()).is_some_and(|pythons| pythons.is_empty())
+        is_as_published && self.pythons_of_backport(required).is_some_and(|pythons| pythons.is_empty())
     }
 
     /// The Python series on which a backport of the standard library may be installed; `None` for other packages.

@@ -212,6 +212,48 @@ fn a_folder_is_locked_by_its_path() {
     assert!(run.stderr.contains("`./nowhere`"), "{}", run.shown());
 }
 
+/// A folder is not hashed, but a lock that no longer holds what it requires is stale.
+#[test]
+fn a_folder_or_file_that_changed_makes_the_lock_stale() {
+    let (_server, context) = index();
+    let project = |version: &str, requires: &str, extra: &str| {
+        let text = format!(
+            "[project]\nname = \"mine\"\nversion = \"{version}\"\ndependencies = [{requires}]\n\
+             [project.optional-dependencies]\nmore = [{extra}]\nall = [\"mine[more]\"]\nunused = [\"numpy\"]\n"
+        );
+        context.write("libs/mine/pyproject.toml", &text);
+    };
+    project("1", "\"idna\"", "\"pysocks; python_version >= '3.8'\"");
+    manifest(&context, "mine[all] @ ./libs/mine");
+    context.run(&[&["resolve"], &MACHINE[..]].concat()).expect(0);
+    context.run(&["resolve", "--locked"]).expect(0);
+    let table: &[(&str, &str, &str, Option<&str>)] = &[
+        ("2", "\"idna\"", "\"pysocks\"", Some("`libs/mine` has version 2, the lock has 1")),
+        ("1", "\"idna\", \"certifi\"", "\"pysocks\"", Some("`libs/mine` requires `certifi`")),
+        ("1", "", "\"pysocks\"", Some("`libs/mine` no longer requires `idna`")),
+        ("1", "\"idna<3\"", "\"pysocks\"", Some("`libs/mine` requires `idna<3`")),
+        ("1", "\"idna\"", "", Some("`libs/mine` no longer requires `pysocks`")),
+        // For another machine.
+        ("1", "\"idna\", \"certifi; sys_platform == 'win32'\"", "\"pysocks\"", None),
+    ];
+    for (version, requires, extra, expected) in table {
+        project(version, requires, extra);
+        let run = context.run(&["resolve", "--locked"]).expect(i32::from(expected.is_some()));
+        assert!(run.flat().contains(expected.unwrap_or("the lock is current")), "{}", run.shown());
+    }
+    fs_err::remove_dir_all(context.project().join("libs/mine")).unwrap();
+    let run = context.run(&["resolve", "--locked"]).expect(1);
+    assert!(run.flat().contains("`libs/mine` cannot be read"), "{}", run.shown());
+    let file = context.project().join("demo-1.5-py3-none-any.whl");
+    fs_err::write(&file, wheel("demo", "1.5").needs("idna>=3").build().1).unwrap();
+    manifest(&context, "demo @ ./demo-1.5-py3-none-any.whl");
+    context.run(&[&["resolve"], &MACHINE[..]].concat()).expect(0);
+    context.run(&["resolve", "--locked"]).expect(0);
+    fs_err::write(&file, wheel("demo", "1.5").needs("idna>=2").build().1).unwrap();
+    let run = context.run(&["resolve", "--locked"]).expect(1);
+    assert!(run.flat().contains("is another file than the locked one"), "{}", run.shown());
+}
+
 #[test]
 fn imported_files_keep_their_references() {
     let (_server, context) = index();

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::local;
 use crate::cli::args::{GlobalArgs, SolveArgs};
 use crate::cli::error::CliError;
 use crate::cli::printer::Printer;
@@ -35,6 +36,9 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
     let mut reasons: Vec<String> =
         lockfile::stale(lock, check.request, check.registry).iter().map(ToString::to_string).collect();
     if reasons.is_empty() {
+        let of_target =
+            |target| local::differences(target, check.request, check.registry, &check.project.folder);
+        reasons.extend(lock.targets.iter().flat_map(of_target).collect::<BTreeSet<_>>());
         reasons.extend(other_environments(check, lock)?);
     }
     let is_answer = reasons.is_empty();

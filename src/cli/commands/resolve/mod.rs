@@ -2,6 +2,7 @@
 
 mod held;
 mod learning;
+mod local;
 mod locked;
 mod machines;
 mod requirements;

@@ -1,0 +1,82 @@
+//! Whether the folders and files that a lock names by path are as they were when it was made. A folder is not hashed, but
+//! what it requires is locked.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use pep508_rs::{ExtraName, MarkerEnvironment};
+
+use crate::cli::direct;
+use crate::lockfile::Target;
+use crate::model::marker::marker_environment;
+use crate::model::metadata::CoreMetadata;
+use crate::model::request::Request;
+use crate::model::requirement::parse_requirement;
+use crate::model::solution::{ChosenPackage, Edge};
+use crate::model::source::Source;
+use crate::registry::Registry;
+
+/// What differs from the lock, a phrase for each folder or file.
+pub(super) fn differences(
+    target: &Target,
+    request: &Request,
+    registry: &Registry,
+    folder: &Path,
+) -> Vec<String> {
+    let environment = marker_environment(target.python, target.platform);
+    let difference = |package: &ChosenPackage| {
+        let Source::Path(path) = &package.source else { return None };
+        let (found, sha256) = match direct::project_at(path, folder) {
+            Ok(found) => found,
+            Err(error) => return Some(error.message),
+        };
+        let found = match request.metadata.iter().find(|row| row.is_about(&package.name, &found.version)) {
+            Some(row) => found.with_requirements(&row.requires),
+            None => found,
+        };
+        if sha256.is_some() && sha256 != package.files.first().and_then(|file| file.sha256.clone()) {
+            return Some(format!("`{path}` is another file than the locked one"));
+        }
+        if found.name.as_ref() as &str != package.name {
+            return Some(format!("`{path}` is the project `{}`, not `{}`", found.name, package.name));
+        }
+        if found.version != package.version {
+            return Some(format!("`{path}` has version {}, the lock has {}", found.version, package.version));
+        }
+        let extras = extras(&package.name, &found, target, request, &environment);
+        let now = found.edges(&environment, &extras);
+        // A backport that Python has as a module is not locked.
+        let counts = |edge: &&Edge| registry.backport(&edge.to).is_none();
+        let (now, locked): (Vec<&Edge>, Vec<&Edge>) =
+            (now.iter().filter(counts).collect(), package.requires.iter().filter(counts).collect());
+        let other = now.iter().find(|edge| !locked.contains(edge)).map(|edge| ("requires", edge));
+        let other =
+            other.or(locked.iter().find(|edge| !now.contains(edge)).map(|edge| ("no longer requires", edge)));
+        other.map(|(verb, edge)| format!("`{path}` {verb} `{}`", edge.requirement))
+    };
+    target.packages.iter().filter_map(difference).collect()
+}
+
+/// The extras with which the lock has a package: those that the request, the locked packages and its own extras name.
+fn extras(
+    name: &str,
+    metadata: &CoreMetadata,
+    target: &Target,
+    request: &Request,
+    environment: &MarkerEnvironment,
+) -> Vec<ExtraName> {
+    let lines = target.packages.iter().flat_map(|package| &package.requires);
+    let edges = lines.filter_map(|edge| parse_requirement(&edge.requirement).ok());
+    let asked = request.requirements.iter().map(|user| user.requirement.clone());
+    let named = asked.chain(edges).filter(|requirement| requirement.name.as_ref() as &str == name);
+    let mut extras: BTreeSet<ExtraName> = named.flat_map(|requirement| requirement.extras).collect();
+    loop {
+        let known: Vec<ExtraName> = extras.iter().cloned().collect();
+        let own = metadata.requirements(environment, &known).flatten();
+        let own = own.filter(|(requirement, _)| requirement.name.as_ref() as &str == name);
+        extras.extend(own.flat_map(|(requirement, _)| requirement.extras.clone()));
+        if extras.len() == known.len() {
+            return known;
+        }
+    }
+}

@@ -27,7 +27,8 @@ use crate::solver::{AtHand, Catalogue, Depth, Inputs, Memory, Universe, allowed_
 /// Limit of rounds, above what any real request needs.
 const MAX_ROUNDS: usize = 400;
 
-/// How long the search for ways out of a conflict may take at least; it may also take twice the time of the solve.
+/// How long the search for ways out of a conflict may wait for indexes at least; it may also take twice the time that
+/// passed until the conflict was known.
 const WAYS_OUT: Duration = Duration::from_secs(5);
 
 /// An index client for a project.
@@ -136,7 +137,7 @@ impl<'s> Session<'s> {
     where
         's: 'r,
     {
-        Session { registry, ..self }
+        Session { registry, words: Words { registry, ..self.words }, ..self }
     }
 
     /// Solves all packages for a machine, and fetches the data that the solver needs.
@@ -201,8 +202,7 @@ impl<'s> Session<'s> {
                     let now = Instant::now();
                     if now >= *until.get_or_insert(now + WAYS_OUT.max(2 * start.elapsed())) {
                         conflict.silent = silent.into_iter().collect();
-                        conflict.cut = true;
-                        return Ok(Answer::Conflict(conflict));
+                        return Ok(Answer::Conflict(Box::new(conflict.cut())));
                     }
                     bar.set_message(format!("{}; looking for ways out", conflict.headline));
                     let fetched = self.fetch_for_ways_out(&needs, &guess, &mut silent, bar);

@@ -162,6 +162,20 @@ pub struct WayOut {
     /// A short summary of the result.
     #[serde(skip)]
     pub gives: String,
+    /// It is offered only because another version of the package is not known to work yet. Where the search ends before
+    /// that is known, it is no answer.
+    #[serde(skip)]
+    pub is_provisional: bool,
+}
+
+impl Conflict {
+    /// The same after a search that ended at its limit.
+    pub fn cut(mut self) -> Conflict {
+        self.would_work_if.retain(|way| !way.is_provisional);
+        self.also = self.also.into_iter().map(Conflict::cut).collect();
+        self.cut = true;
+        self
+    }
 }
 
 /// One change of the machine or of the request.

@@ -211,15 +211,12 @@ impl ProjectPage {
     /// The wheels and source distributions of a release.
     pub fn files<'a>(&'a self, release: &'a Release) -> &'a [ReleaseFile] {
         release.files.get_or_init(|| {
-            // An invalid line means a damaged cache: treat it as a release without files.
-            let files = self.lines_of(release).map(|line| parse_line(line, &release.version));
-            files.collect::<Option<_>>().unwrap_or_default()
+            self.lines_of(release).filter_map(|line| parse_line(line, &release.version)).collect()
         })
     }
 
-    /// The lines of the files of a release, in the order of [`ProjectPage::files`].
     fn lines_of(&self, release: &Release) -> impl Iterator<Item = &str> {
-        // So does invalid UTF-8.
+        // Invalid UTF-8 means a damaged cache: treat it as a release without files.
         std::str::from_utf8(&self.lines[release.range.clone()]).unwrap_or_default().lines()
     }
 
@@ -282,7 +279,7 @@ impl ProjectPage {
     ) -> Vec<&'a ReleaseFile> {
         let mut fits: Vec<Fitted<'_>> = self.fitting(release, python, platform, libc).collect();
         fits.sort_by(better_first);
-        fits.into_iter().filter_map(|fitted| self.files(release).get(fitted.number)).collect()
+        fits.into_iter().filter_map(|fitted| self.file(release, fitted.name)).collect()
     }
 
     /// The first of [`ProjectPage::usable`].
@@ -293,7 +290,8 @@ impl ProjectPage {
         platform: Platform,
         libc: Option<&Libc>,
     ) -> Option<&'a ReleaseFile> {
-        self.files(release).get(self.best(release, python, platform, libc)?)
+        let line = self.lines_of(release).nth(self.best(release, python, platform, libc)?)?;
+        self.file(release, line.split('\t').next()?)
     }
 
     /// Whether a release has a wheel that installs on a Python series, platform and libc.
@@ -307,7 +305,7 @@ impl ProjectPage {
         self.best(release, python, platform, libc).is_some()
     }
 
-    /// The number of the wheel that fits best among the files.
+    /// The number of the line of the wheel that fits best.
     fn best(
         &self,
         release: &Release,
@@ -330,18 +328,24 @@ impl ProjectPage {
         libc: Option<&Libc>,
     ) -> impl Iterator<Item = Fitted<'a>> {
         self.lines_of(release).enumerate().filter_map(move |(number, line)| {
-            let mut fields = line.split('\t');
-            let name = fields.next()?;
+            let name = line.split('\t').next()?;
             let fit = Parts::of(name)?.fit(python.minor, platform, libc)?;
-            let requires = fields.nth(REQUIRES_PYTHON - 1)?;
+            let mut fields = line.split('\t').skip(REQUIRES_PYTHON);
+            let requires = fields.next()?;
+            // A line without its last field is damaged, and no file.
+            fields.nth(1)?;
             self.requirements.accept(requires, python).then_some(Fitted { number, fit, name })
         })
+    }
+
+    fn file<'a>(&'a self, release: &'a Release, name: &str) -> Option<&'a ReleaseFile> {
+        self.files(release).iter().find(|file| file.filename == name)
     }
 }
 
 /// A wheel that installs on a machine.
 struct Fitted<'p> {
-    /// Its number among the files of the release.
+    /// The number of its line among those of the release.
     number: usize,
     fit: Fit,
     name: &'p str,
@@ -511,6 +515,24 @@ mod tests {
         }
         assert!(ProjectPage::parse("99999999999999999999\n".into()).is_none());
         assert!(ProjectPage::parse("1\n1.0\tw\t18446744073709551615\n".into()).is_none());
+    }
+
+    #[test]
+    fn a_damaged_line_is_no_file() {
+        let names = ["demo-1.0-cp311-cp311-win_amd64.whl", "demo-1.0-py3-none-any.whl"];
+        let page = ProjectPage::from_files("demo", names.map(file));
+        let text = String::from_utf8(page.as_bytes().to_vec()).unwrap();
+        let (linux, python) = (Platform::LINUX_X86_64, Python::new(11));
+        for (damaged, other) in [(names[0], Some(names[1])), (names[1], None)] {
+            let line = text.lines().find(|line| line.starts_with(damaged)).unwrap();
+            let text = text.replace(line, &line.replace('\t', " "));
+            let page = ProjectPage::parse(text.into()).unwrap();
+            let release = &page.releases()[0];
+            assert_eq!(page.files(release).len(), 1);
+            let best = page.best_usable(release, python, linux, None);
+            assert_eq!(best.map(|file| file.filename.as_str()), other);
+            assert_eq!(page.has_usable(release, python, linux, None), other.is_some());
+        }
     }
 
     #[test]

@@ -6,6 +6,8 @@ use pep440_rs::Version;
 use pep508_rs::VersionOrUrl;
 
 use super::problem::{Candidate, Problem};
+use super::tables::Set;
+use crate::model::request::UserRequirement;
 use crate::model::requirement::parse_requirement;
 use crate::model::solution::{ChosenPackage, Note};
 use crate::model::version::{minor_line, public};
@@ -23,10 +25,13 @@ pub(super) fn notes(problem: &Problem<'_>, packages: &[ChosenPackage]) -> Vec<No
         let name: &str = user.requirement.name.as_ref();
         let is_kept = problem.asked.preferences.versions.contains_key(name);
         let Some(package) = packages.iter().find(|package| package.name == name) else { continue };
-        if is_kept || problem.universe.direct(name).is_some() || !told.insert(name) {
+        // An override is the user's own word, against what packages require.
+        let is_overridden = |other: &UserRequirement| other.requirement.name == user.requirement.name;
+        let is_set = is_kept || problem.asked.request.overrides.iter().any(is_overridden);
+        if is_set || problem.universe.direct(name).is_some() || !told.insert(name) {
             continue;
         }
-        let newer = newer(problem, name, user.specifiers(), &public(&package.version));
+        let newer = newer(problem, name, &public(&package.version));
         let Some(newest) = newer.iter().max() else { continue };
         let Some(distance) = distance(&package.version, newest, &newer) else { continue };
         let cause = cause(problem, packages, name, newest);
@@ -38,13 +43,11 @@ pub(super) fn notes(problem: &Problem<'_>, packages: &[ChosenPackage]) -> Vec<No
 }
 
 /// The final releases newer than the chosen one that the request allows and some allowed Python could have.
-fn newer(
-    problem: &Problem<'_>,
-    name: &str,
-    specifiers: Option<&pep440_rs::VersionSpecifiers>,
-    chosen: &Version,
-) -> Vec<Version> {
-    let Ok(admitted) = problem.matching(name, specifiers) else { return Vec::new() };
+fn newer(problem: &Problem<'_>, name: &str, chosen: &Version) -> Vec<Version> {
+    let asked = problem.user_requirements().filter(|user| user.requirement.name.as_ref() as &str == name);
+    let sets: Result<Vec<Set>, _> = asked.map(|user| problem.matching(name, user.specifiers())).collect();
+    let Ok(sets) = sets else { return Vec::new() };
+    let admitted = sets.iter().fold(Set::full(), |all, set| all.intersection(set));
     let is_newer = |version: &Version| {
         version > chosen
             && !version.any_prerelease()
@@ -68,10 +71,14 @@ fn newer(
 /// How far a version is behind, if that is worth a word: `a major version`, `12 minor lines`.
 fn distance(chosen: &Version, newest: &Version, newer: &[Version]) -> Option<String> {
     let major = |version: &Version| version.release().first().copied().unwrap_or(0);
-    let lines: BTreeSet<Vec<u64>> = newer.iter().map(minor_line).collect();
+    let own = minor_line(chosen);
+    let lines: BTreeSet<Vec<u64>> = newer.iter().map(minor_line).filter(|line| *line != own).collect();
+    let is_dated = major(chosen) >= FIRST_YEAR;
     match major(newest).saturating_sub(major(chosen)) {
-        1 if major(newest) < FIRST_YEAR => Some("a major version".to_owned()),
-        n if n > 1 && major(newest) < FIRST_YEAR => Some(format!("{n} major versions")),
+        1 if !is_dated => Some("a major version".to_owned()),
+        // From a number to a year is one step.
+        n if n > 1 && !is_dated && major(newest) >= FIRST_YEAR => Some("a major version".to_owned()),
+        n if n > 1 && !is_dated => Some(format!("{n} major versions")),
         _ if lines.len() >= MANY_LINES => Some(format!("{} minor lines", lines.len())),
         _ => None,
     }

@@ -20,7 +20,7 @@ use crate::model::wheel::Python;
 
 /// At most this many causes are looked for.
 const MAX: usize = 8;
-/// The steps that the search for changes may take: a few seconds.
+/// The steps that the searches for more causes and for changes may take: a few seconds.
 const MAX_STEPS: u64 = 300_000;
 
 /// A proof that there is no solution, in words.
@@ -50,6 +50,8 @@ pub(super) fn explain<'a>(
         false => depth,
     };
     let mut needs = Vec::new();
+    let limit = inputs.memory.limit_of_explanation(MAX_STEPS);
+    let mut cut = false;
     // Without the packages that the causes so far rest on, another proof is one of its own.
     let mut named: BTreeSet<String> = BTreeSet::new();
     while causes.len() < MAX {
@@ -61,8 +63,16 @@ pub(super) fn explain<'a>(
             break;
         }
         let rest = Inputs { request: &request, ..*inputs };
+        if inputs.memory.steps() >= limit {
+            cut = true;
+            break;
+        }
         match attempt(&rest, tables, depth) {
-            Outcome::Solved(_) | Outcome::TooLong => break,
+            Outcome::Solved(_) => break,
+            Outcome::TooLong => {
+                cut = true;
+                break;
+            }
             Outcome::Need(more) => {
                 needs.extend(more);
                 break;
@@ -71,6 +81,10 @@ pub(super) fn explain<'a>(
         }
         match cause(&rest, tables, depth) {
             Ok(next) if next.core.is_some() => causes.push(next),
+            Err(Answer::NeedMetadata(more)) => {
+                needs.extend(more);
+                break;
+            }
             _ => break,
         }
     }
@@ -82,8 +96,6 @@ pub(super) fn explain<'a>(
     {
         settled = without(inputs.request, &named);
     }
-    let limit = inputs.memory.steps() + MAX_STEPS;
-    let mut cut = false;
     for cause in &mut causes {
         let own = cause.core.clone().unwrap_or_default();
         let others = named.iter().filter(|name| !own.contains(*name)).cloned().collect();
@@ -97,7 +109,9 @@ pub(super) fn explain<'a>(
     let mut conflicts = causes.into_iter().map(|cause| cause.conflict);
     let mut first = conflicts.next().ok_or(Answer::TooLong)?;
     first.also = conflicts.collect();
-    first.cut = cut;
+    if cut {
+        first = first.cut();
+    }
     needs.sort();
     needs.dedup();
     Ok((first, needs))

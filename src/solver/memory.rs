@@ -25,6 +25,7 @@ pub struct Memory {
     searched: Cell<Option<Python>>,
     left_out_builds: Cell<bool>,
     steps: Cell<u64>,
+    limit_of_explanation: Cell<Option<u64>>,
 }
 
 /// What is known about one subject.
@@ -126,6 +127,13 @@ impl Memory {
     /// The steps of all searches so far.
     pub(super) fn steps(&self) -> u64 {
         self.steps.get()
+    }
+
+    /// The steps at which a conflict is explained as far as it is: `more` than at the first call, whatever the rounds.
+    pub(super) fn limit_of_explanation(&self, more: u64) -> u64 {
+        let limit = self.limit_of_explanation.get().unwrap_or(self.steps() + more);
+        self.limit_of_explanation.set(Some(limit));
+        limit
     }
 
     /// Counts the steps of a search.

@@ -178,6 +178,7 @@ fn attempt_with<'a>(
         }
         let selected = match search::ranked(&problem) {
             Err(needs) => return Outcome::Need(needs),
+            Ok(Ended::TooLong) if best.is_some() => continue,
             Ok(Ended::TooLong) => return Outcome::TooLong,
             Ok(Ended::Impossible) => continue,
             Ok(Ended::Selected(selected)) => selected,

@@ -55,6 +55,7 @@ pub(super) fn ways_out<'a>(
         asked,
         level,
         limit,
+        is_open: false,
         ways: Ways::default(),
     };
     relaxer.driver();
@@ -82,11 +83,14 @@ struct Relaxer<'i, 'a> {
     level: Level,
     /// The steps after which nothing more is tried.
     limit: u64,
+    /// Whether the last change is neither known to work nor known not to.
+    is_open: bool,
     ways: Ways,
 }
 
 impl Relaxer<'_, '_> {
     fn solve(&mut self, host: &Host, request: &Request) -> Option<Box<Solution>> {
+        self.is_open = true;
         if self.inputs.memory.steps() >= self.limit {
             self.ways.cut = true;
             return None;
@@ -107,7 +111,14 @@ impl Relaxer<'_, '_> {
                 self.ways.needs.extend(needs);
                 return None;
             }
-            Outcome::Impossible | Outcome::TooLong => return None,
+            Outcome::TooLong => {
+                self.ways.cut = true;
+                return None;
+            }
+            Outcome::Impossible => {
+                self.is_open = false;
+                return None;
+            }
         };
         if self.depth == Depth::Full || self.asked == Depth::Stack {
             return Some(solution);
@@ -122,7 +133,10 @@ impl Relaxer<'_, '_> {
                 Some(solution)
             }
             Outcome::TooLong => Some(solution),
-            Outcome::Impossible => None,
+            Outcome::Impossible => {
+                self.is_open = false;
+                None
+            }
         }
     }
 
@@ -171,7 +185,16 @@ impl Relaxer<'_, '_> {
             }
             _ => None,
         };
-        self.ways.found.push(WayOut { change, party, release, level: self.level, stack, gives, set: None });
+        self.ways.found.push(WayOut {
+            change,
+            party,
+            release,
+            level: self.level,
+            stack,
+            gives,
+            set: None,
+            is_provisional: false,
+        });
     }
 
     /// Offers the lowest newer driver that helps and still supports the host's GPUs.
@@ -251,6 +274,8 @@ impl Relaxer<'_, '_> {
             }
             let mut request = self.inputs.request.clone();
             let name = user.requirement.name.to_string();
+            let first = self.ways.found.len();
+            let mut is_open = false;
             if user.requirement.version_or_url.is_some() {
                 request.requirements[i].requirement.version_or_url = None;
                 if let Some(solution) = self.solve(self.inputs.host, &request) {
@@ -258,6 +283,7 @@ impl Relaxer<'_, '_> {
                     self.offer(change, Party::package(&name), &solution);
                     continue;
                 }
+                is_open = self.is_open;
             }
             for other in self.other_extras(&user.requirement) {
                 let mut request = self.inputs.request.clone();
@@ -285,6 +311,9 @@ impl Relaxer<'_, '_> {
                 {
                     self.offer(Change::WithoutRequest(name.clone()), Party::package(&name), &solution);
                 }
+            }
+            for way in &mut self.ways.found[first..] {
+                way.is_provisional = is_open;
             }
         }
     }

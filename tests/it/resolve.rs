@@ -821,12 +821,15 @@ fn who_keeps_a_requested_package_far_behind_is_told() {
         ("pypi", wheel("yearly", "2026.1")),
         ("pypi", wheel("yearly-user", "1.0").needs("yearly<2025")),
         ("pypi", wheel("many-user", "1.0").needs("many==0.0")),
+        // A newer release of the same line is no step.
+        ("pypi", wheel("many", "0.0.1")),
     ];
     all.extend((0..=10).map(|minor| ("pypi", wheel("many", &format!("0.{minor}")))));
     let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
     let table: &[(&[&str], Option<&str>)] = &[
         (&["part"], None),
         (&["part<2"], None),
+        (&["part", "part<2"], None),
         (&["part", "user"], Some("note: part 1.4 is a major version behind 2.0: user 1.0 requires `part<2`")),
         (&["part", "user", "other"], Some("other 1.0 requires `part!=2.0`; 1 more package excludes it")),
         (&["user"], None),

@@ -154,7 +154,17 @@ impl<'a> Asked<'a> {
             let (releases, cuda) = (series_name(&row.versions), cuda_short(&row.cuda));
             let gives = format!("{} {releases} with CUDA {cuda}", row.package);
             let stack = [(row.package.clone(), releases), ("cuda".to_owned(), cuda)].into();
-            out.push(WayOut { change, party, release: None, level: Level::Stack, stack, gives, set: None });
+            let level = Level::Stack;
+            out.push(WayOut {
+                change,
+                party,
+                release: None,
+                level,
+                stack,
+                gives,
+                set: None,
+                is_provisional: false,
+            });
         };
         if let Some((driver, row)) = self.driver_that_helps(asked) {
             offer(Change::Driver(driver), Party::Driver, row);

@@ -54,7 +54,8 @@ impl Task<'_> {
     /// Adds what the builds of source distributions require, solved for the machine that builds them.
     pub fn lock_builds(&self, solutions: &mut [Solution], registry: &Registry) -> Result<(), CliError> {
         let Some(client) = self.client else { return Ok(()) };
-        let mut session = Session::new(client, registry, self.printer, &self.request.metadata);
+        // What the user states of a package does not change its builds.
+        let mut session = Session::new(client, registry, self.printer, &[]);
         for ((solution, machine), preferences) in
             solutions.iter_mut().zip(self.machines).zip(self.preferences)
         {

@@ -257,6 +257,9 @@ pub(super) struct SolveArgs {
     /// Take no package from a source distribution
     #[arg(long, help_heading = "Solve")]
     pub no_sources: bool,
+    /// Leave out files uploaded after this: `2026-11-01`, `2026-11-01T12:00:00Z`, `7 days`
+    #[arg(long, value_name = "DATE", help_heading = "Solve")]
+    pub exclude_newer: Option<String>,
     /// Refuse source distributions whose requirements are not stated statically
     #[arg(long, help_heading = "Solve")]
     pub strict_metadata: bool,

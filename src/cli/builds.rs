@@ -68,6 +68,7 @@ fn requirements(
         python: Some(PythonRequest { allowed: exact, text: python.to_string(), origin: Origin::Question }),
         only_index: request.only_index.clone(),
         owners: request.owners.clone(),
+        exclude_newer: request.exclude_newer.clone(),
         // A build requirement that has to be built itself would need another round.
         no_sources: Some(Limit { value: (), origin: Origin::Question }),
         ..Request::default()

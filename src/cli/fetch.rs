@@ -421,6 +421,7 @@ fn guess(catalogue: &Catalogue<'_>, registry: &Registry, asked: &Asked<'_>) -> G
             .chain(direct::requirements(request).map(|user| user.requirement.name.to_string()))
             .collect(),
         owners: request.owners.clone(),
+        exclude_newer: request.exclude_newer.clone(),
         takes_sources: request.no_sources.is_none(),
         wanted: request
             .requirements

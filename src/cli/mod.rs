@@ -4,6 +4,7 @@
 mod args;
 mod builds;
 mod cache_folder;
+mod clock;
 mod commands;
 mod conflict;
 mod direct;

@@ -4,11 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use super::args::{GlobalArgs, SolveArgs};
+use super::clock;
 use super::error::CliError;
 use super::files;
 use super::manifest::{self, Manifest};
 use crate::index::locate::{self, Located, Places};
 use crate::lockfile::{self, Lockfile, Target};
+use crate::model::cutoff::Cutoff;
 use crate::model::project::specifiers_allow;
 use crate::model::request::{
     Limit, Origin, PythonAllowed, PythonRequest, Request, StatedMetadata, UserRequirement,
@@ -108,7 +110,14 @@ pub(super) fn request(
                 ),
             ));
         }
-        (Some(manifest), true) => manifest.request.clone(),
+        (Some(manifest), true) => {
+            let mut request = manifest.request.clone();
+            // An age stands for the time of the lock until the lock is upgraded.
+            if let Some(lines) = lock_lines.filter(|_| !solve.upgrade.iter().any(String::is_empty)) {
+                request.exclude_newer.keep_times_of(&lockfile::read_request(lines)?.exclude_newer);
+            }
+            request
+        }
         (None, false) => {
             let mut request = Request::default();
             for text in packages {
@@ -148,12 +157,17 @@ pub(super) fn request(
     if solve.strict_metadata {
         request.strict_metadata = Some(Limit { value: (), origin: Origin::Option("--strict-metadata") });
     }
+    if let Some(text) = &solve.exclude_newer {
+        let value = Cutoff::parse(text, clock::now())
+            .map_err(|error| CliError::usage(format!("`--exclude-newer`: {error}")))?;
+        request.exclude_newer.general = Some(Limit { value, origin: Origin::Option("--exclude-newer") });
+    }
     check_python(request.python.as_ref(), registry)?;
     if request.requirements.is_empty() {
         return Err(CliError::usage("envlock.toml names no package").hint("add one with `envlock add torch`"));
     }
     let known = |name: &str| {
-        ["pypi", "pytorch"].contains(&name)
+        manifest::BUILT_IN.contains(&name)
             || project.manifest.iter().flat_map(|m| &m.indexes).any(|(n, _)| n == name)
     };
     if let Some(only) = &request.only_index

@@ -119,6 +119,7 @@ impl Crawl<'_> {
         let count = 2usize.saturating_pow(step + 1).min(MAX_AHEAD);
         drop(backtracking);
         let page = self.client.read_before(index, project);
+        let page = page.map(|page| guess.before_cutoff(index, project, page));
         page.map(|page| guess.older(&page, needed, count)).unwrap_or_default()
     }
 
@@ -256,7 +257,8 @@ impl Crawl<'_> {
                     self.client.keep_page(&index, &project, page);
                 }
                 if let (Some(page), Some(guess)) = (&page, self.guess)
-                    && let Some(file) = guess.file(page, &specifiers)
+                    && let Some(file) =
+                        guess.file(&guess.before_cutoff(&index, &project, page.clone()), &specifiers)
                 {
                     self.push(Job::Metadata { index: index.clone(), file: Box::new(file.clone()), extras });
                 }

@@ -1,8 +1,11 @@
 //! Predicts what the solver will need next, to prefetch it.
 
+use std::sync::Arc;
+
 use pep440_rs::VersionSpecifiers;
 use pep508_rs::{ExtraName, MarkerEnvironment, VersionOrUrl};
 
+use crate::model::cutoff::ExcludeNewer;
 use crate::model::marker::marker_environment;
 use crate::model::metadata::CoreMetadata;
 use crate::model::platform::{Libc, Platform};
@@ -43,6 +46,8 @@ pub struct Guess {
     pub owners: Vec<crate::model::index_owner::IndexOwner>,
     /// Whether source distributions are candidates.
     pub takes_sources: bool,
+    /// Until when files are candidates.
+    pub exclude_newer: ExcludeNewer,
     /// Package and specifiers of the user's requirements and constraints, to guess releases.
     pub wanted: Vec<(String, pep440_rs::VersionSpecifiers)>,
 }
@@ -51,6 +56,19 @@ impl Guess {
     /// The same for another Python.
     pub fn for_python(self, python: Python) -> Guess {
         Guess { python, environment: marker_environment(python, self.platform), ..self }
+    }
+
+    /// The page without the files that are no candidates because of their age.
+    pub(super) fn before_cutoff(
+        &self,
+        index: &str,
+        project: &str,
+        page: Arc<ProjectPage>,
+    ) -> Arc<ProjectPage> {
+        match self.exclude_newer.of(index, project) {
+            Some(cutoff) => Arc::new(page.before(cutoff.at)),
+            None => page,
+        }
     }
 
     /// The wheel of the newest release that matches the specifiers.

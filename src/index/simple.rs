@@ -88,6 +88,8 @@ struct JsonFile<'a> {
     requires_python: Option<Cow<'a, str>>,
     #[serde(default)]
     yanked: Yanked,
+    #[serde(default, borrow)]
+    upload_time: Option<Cow<'a, str>>,
     // Three names of one key; PyPI sends two of them.
     #[serde(default)]
     core_metadata: Hint,
@@ -206,6 +208,7 @@ impl<'de> Visitor<'de> for JsonFiles<'_> {
                 yanked: file.yanked.0,
                 has_metadata,
                 metadata_sha256,
+                uploaded: file.upload_time.and_then(|time| time.parse().ok()),
             };
             if !self.0.files.push(self.0.page, &file.url, raw) {
                 return Err(A::Error::custom("too large"));
@@ -328,6 +331,8 @@ impl Files {
             yanked,
             has_metadata: metadata.as_deref().is_some_and(|m| m != "false"),
             metadata_sha256: digest(metadata.and_then(|m| m.strip_prefix("sha256=").map(str::to_owned))),
+            // Only the JSON form has it.
+            uploaded: None,
         };
         self.push(base, address, raw)
     }

@@ -4,10 +4,12 @@
 //! prefixed by `option`: such a lock is current for a manifest without that limit.
 
 use super::error::LockError;
+use crate::model::cutoff::Cutoff;
 use crate::model::index_owner::IndexOwner;
 use crate::model::part::Part;
 use crate::model::request::{Limit, Origin, PythonRequest, Request, StatedMetadata, UserRequirement};
 use crate::model::text::clean;
+use crate::model::timestamp::Timestamp;
 
 const PACKAGE: &str = "package";
 const EXTRA: &str = "extra";
@@ -27,11 +29,17 @@ const INDEX: &str = "index";
 const OVERRIDE: &str = "override";
 const SOURCES: &str = "sources";
 const METADATA: &str = "metadata";
+const EXCLUDE_NEWER: &str = "exclude-newer";
+const EXCLUDE_NEWER_PACKAGE: &str = "exclude-newer-package";
+const EXCLUDE_NEWER_EXEMPT: &str = "exclude-newer-exempt";
 const OPTION: &str = "option";
 
 /// The values of `sources` and `metadata` that are written; the others are the default.
 const NO_SOURCES: &str = "false";
 const STRICT: &str = "strict";
+
+/// Instead of a cutoff: none.
+const NEVER: &str = "false";
 
 /// The one policy that is written; the other is the default.
 const NATIVE: &str = "native";
@@ -86,6 +94,14 @@ pub fn request_lines(request: &Request) -> Vec<String> {
     if let Some(limit) = &request.strict_metadata {
         add(METADATA, &limit.origin, &STRICT);
     }
+    if let Some(limit) = &request.exclude_newer.general {
+        add(EXCLUDE_NEWER, &limit.origin, &cutoff_line(&limit.value));
+    }
+    lines.extend(request.exclude_newer.packages.iter().map(|(package, cutoff)| {
+        let cutoff = cutoff.as_ref().map_or(NEVER.to_owned(), cutoff_line);
+        format!("{EXCLUDE_NEWER_PACKAGE} {package} {cutoff}")
+    }));
+    lines.extend(request.exclude_newer.exempt.iter().map(|index| format!("{EXCLUDE_NEWER_EXEMPT} {index}")));
     lines.extend(request.overrides.iter().map(|r| format!("{OVERRIDE} {}", r.line())));
     for row in &request.metadata {
         let version = row.version.as_ref().map_or("*".to_owned(), ToString::to_string);
@@ -150,6 +166,17 @@ fn read_line(request: &mut Request, line: &str) -> Option<()> {
         }
         OVERRIDE => request.overrides.push(UserRequirement::parse(value, origin).ok()?),
         SOURCES if value == NO_SOURCES => request.no_sources = Some(Limit { value: (), origin }),
+        EXCLUDE_NEWER => {
+            request.exclude_newer.general = Some(Limit { value: read_cutoff(value)?, origin });
+        }
+        EXCLUDE_NEWER_PACKAGE => {
+            let (package, cutoff) = value.split_once(' ')?;
+            let cutoff = if cutoff == NEVER { None } else { Some(read_cutoff(cutoff)?) };
+            request.exclude_newer.set(package, cutoff);
+        }
+        EXCLUDE_NEWER_EXEMPT => {
+            request.exclude_newer.exempt.insert(value.to_owned());
+        }
         METADATA if value == STRICT => request.strict_metadata = Some(Limit { value: (), origin }),
         METADATA => {
             let (name, rest) = value.split_once(' ')?;
@@ -173,6 +200,19 @@ fn read_line(request: &mut Request, line: &str) -> Option<()> {
     Some(())
 }
 
+/// A cutoff as the time that it stands for and as it was written: `2026-11-16T12:00:00Z 7 days`.
+fn cutoff_line(cutoff: &Cutoff) -> String {
+    format!("{} {}", cutoff.at, cutoff.text)
+}
+
+/// The inverse of [`cutoff_line`]. A date that stands for another time than the lock says is no cutoff.
+fn read_cutoff(line: &str) -> Option<Cutoff> {
+    let (at, text) = line.split_once(' ')?;
+    let at: Timestamp = at.parse().ok()?;
+    let cutoff = Cutoff::parse(text, at).ok()?;
+    (cutoff.is_age || cutoff.at == at).then_some(Cutoff { at, ..cutoff })
+}
+
 /// The command-line option for a limit.
 fn option_of(key: &str) -> Option<&'static str> {
     Some(match key {
@@ -182,6 +222,7 @@ fn option_of(key: &str) -> Option<&'static str> {
         ONLY_INDEX => "--only-index",
         SOURCES => "--no-sources",
         METADATA => "--strict-metadata",
+        EXCLUDE_NEWER => "--exclude-newer",
         _ => return None,
     })
 }

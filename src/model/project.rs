@@ -14,6 +14,7 @@ use pep440_rs::{Version, VersionSpecifiers};
 use super::fitting::Fitting;
 use super::platform::{Libc, Platform};
 use super::text::normalized_name;
+use super::timestamp::Timestamp;
 use super::wheel::{Fit, Parts, Python, WheelName};
 
 /// The releases of one project on one index, oldest first.
@@ -58,9 +59,20 @@ pub struct Release {
     pub has_wheel: bool,
     /// Whether all its files are yanked (PEP 592).
     pub yanked: bool,
+    /// Why a cutoff leaves it without files.
+    pub cut: Option<Cut>,
     range: std::ops::Range<usize>,
     files: OnceLock<Vec<ReleaseFile>>,
     fitting: Fitting,
+}
+
+/// Why a release has no file before a cutoff.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// All were uploaded later.
+    Late,
+    /// The index does not state when they were uploaded.
+    Undated,
 }
 
 /// What a file name says.
@@ -91,6 +103,8 @@ pub struct ReleaseFile {
     pub has_metadata: bool,
     /// The METADATA file's SHA-256, if the index has it.
     pub metadata_sha256: Option<String>,
+    /// When it was uploaded, if the index has it (PEP 700).
+    pub uploaded: Option<Timestamp>,
     /// The URL of the file.
     pub url: String,
 }
@@ -114,6 +128,8 @@ pub struct RawFile {
     pub has_metadata: bool,
     /// SHA-256 of the METADATA file (PEP 658).
     pub metadata_sha256: Option<String>,
+    /// When it was uploaded (PEP 700).
+    pub uploaded: Option<Timestamp>,
 }
 
 impl ProjectPage {
@@ -152,11 +168,7 @@ impl ProjectPage {
             let source = group.iter().any(|r| !r.1);
             let wheel = group.iter().any(|r| r.1);
             let yanked = group.iter().all(|r| r.2.yanked);
-            let flags: String = [(source, 's'), (wheel, 'w'), (yanked, 'y')]
-                .iter()
-                .filter_map(|(on, letter)| on.then_some(*letter))
-                .collect();
-            let _ = writeln!(table, "{}\t{flags}\t{}", group[0].0, lines.len() - before);
+            write_release(&mut table, &group[0].0, [source, wheel, yanked], lines.len() - before);
             count += 1;
             start = end;
         }
@@ -186,6 +198,7 @@ impl ProjectPage {
                 has_source: flags.contains('s'),
                 has_wheel: flags.contains('w'),
                 yanked: flags.contains('y'),
+                cut: None,
                 range: position..end,
                 files: OnceLock::new(),
                 fitting: Fitting::default(),
@@ -196,6 +209,47 @@ impl ProjectPage {
         (rest.len() == position).then_some(())?;
         let lines = text.slice(text.len() - position..);
         Some(ProjectPage { text, lines, releases, requirements: PythonRequirements::default() })
+    }
+
+    /// The page as it was before a time. Releases without a file that was uploaded before it stay in their places,
+    /// without files.
+    pub fn before(&self, at: Timestamp) -> ProjectPage {
+        let mut table = String::new();
+        let mut lines = String::new();
+        let mut cuts = Vec::new();
+        for release in &self.releases {
+            let start = lines.len();
+            let (mut source, mut wheel, mut yanked, mut late) = (false, false, true, false);
+            for line in self.lines_of(release) {
+                let uploaded = uploaded(line);
+                late |= uploaded.is_some_and(|time| time >= at);
+                if uploaded.is_none_or(|time| time >= at) {
+                    continue;
+                }
+                let is_wheel = line.split('\t').next().is_some_and(|name| name.ends_with(".whl"));
+                wheel |= is_wheel;
+                source |= !is_wheel;
+                yanked &= line.split('\t').nth(FLAGS).is_some_and(|flags| flags.contains('y'));
+                lines.push_str(line);
+                lines.push('\n');
+            }
+            let is_empty = lines.len() == start;
+            // A release without files says of itself what it says with all of them.
+            yanked = if is_empty { release.yanked } else { yanked };
+            cuts.push(is_empty.then_some(if late { Cut::Late } else { Cut::Undated }));
+            write_release(&mut table, &release.version, [source, wheel, yanked], lines.len() - start);
+        }
+        let text = format!("{}\n{table}{lines}", self.releases.len());
+        let mut page = ProjectPage::parse(text.into()).expect("the compact form just written");
+        for (release, cut) in page.releases.iter_mut().zip(cuts) {
+            release.cut = cut;
+        }
+        page
+    }
+
+    /// When the first file of a release was uploaded, if the index states it.
+    pub fn first_upload(&self, release: &Release) -> Option<Timestamp> {
+        self.lines_of(release).filter_map(uploaded).min()
     }
 
     /// The compact form, for a cache.
@@ -333,7 +387,7 @@ impl ProjectPage {
             let mut fields = line.split('\t').skip(REQUIRES_PYTHON);
             let requires = fields.next()?;
             // A line without its last field is damaged, and no file.
-            fields.nth(1)?;
+            fields.nth(2)?;
             self.requirements.accept(requires, python).then_some(Fitted { number, fit, name })
         })
     }
@@ -390,13 +444,21 @@ pub fn specifiers_allow(specifiers: &VersionSpecifiers, python: Python) -> bool 
     }
 }
 
+/// Writes one release as a line of the compact form: whether it has a source distribution, has wheels, is yanked, and
+/// the length of the lines of its files.
+fn write_release(out: &mut String, version: &Version, flags: [bool; 3], length: usize) {
+    let letters = flags.into_iter().zip(['s', 'w', 'y']);
+    let flags: String = letters.filter_map(|(on, letter)| on.then_some(letter)).collect();
+    let _ = writeln!(out, "{version}\t{flags}\t{length}");
+}
+
 /// Writes one file as a line of the compact form.
 fn write_line(out: &mut String, f: &RawFile) {
     let requires: String =
         f.requires_python.iter().flat_map(|r| r.chars()).filter(|c| !c.is_control()).collect();
     let _ = writeln!(
         out,
-        "{}\t{}\t{}\t{}{}\t{}\t{}\t{}",
+        "{}\t{}\t{}\t{}{}\t{}\t{}\t{}\t{}",
         f.filename,
         f.sha256.as_deref().unwrap_or(""),
         f.size.map(|s| s.to_string()).unwrap_or_default(),
@@ -404,12 +466,20 @@ fn write_line(out: &mut String, f: &RawFile) {
         if f.has_metadata { "m" } else { "" },
         requires,
         f.metadata_sha256.as_deref().unwrap_or(""),
+        f.uploaded.map(|time| time.seconds().to_string()).unwrap_or_default(),
         f.url,
     );
 }
 
-/// The place of `Requires-Python` among the fields of a line.
+/// The places of fields in a line.
+const FLAGS: usize = 3;
 const REQUIRES_PYTHON: usize = 4;
+const UPLOADED: usize = 6;
+
+/// The time of upload in a line.
+fn uploaded(line: &str) -> Option<Timestamp> {
+    line.split('\t').nth(UPLOADED)?.parse().ok().map(Timestamp::from_seconds)
+}
 
 /// An invalid `Requires-Python` is ignored, as in pip.
 fn requires_python(text: &str) -> Option<VersionSpecifiers> {
@@ -424,6 +494,7 @@ fn parse_line(line: &str, version: &Version) -> Option<ReleaseFile> {
     let flags = fields.next()?;
     let python = fields.next()?;
     let metadata_sha256 = fields.next()?;
+    let uploaded = fields.next()?;
     let url = fields.next()?;
     let text = |s: &str| (!s.is_empty()).then(|| s.to_owned());
     Some(ReleaseFile {
@@ -438,6 +509,7 @@ fn parse_line(line: &str, version: &Version) -> Option<ReleaseFile> {
         requires_python: requires_python(python),
         has_metadata: flags.contains('m'),
         metadata_sha256: text(metadata_sha256),
+        uploaded: uploaded.parse().ok().map(Timestamp::from_seconds),
         url: url.to_owned(),
     })
 }
@@ -448,7 +520,6 @@ fn source_version(project: &str, filename: &str) -> Option<Version> {
     (normalized_name(name) == normalized_name(project)).then(|| version.parse().ok()).flatten()
 }
 
-/// The name of an archive that envlock reads, without its extension.
 /// The name of a source distribution without the ending of an archive that can be read.
 pub fn archive_stem(filename: &str) -> Option<&str> {
     [".tar.gz", ".tgz", ".zip"].iter().find_map(|suffix| filename.strip_suffix(suffix))

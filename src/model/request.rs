@@ -1,13 +1,12 @@
 //! The user's request: requirements, limits on the stack, allowed indexes.
 
-use std::fmt;
-
 use pep440_rs::{Operator, VersionSpecifiers};
 use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
-use serde::{Serialize, Serializer};
 
+use super::cutoff::ExcludeNewer;
 use super::direct::Direct;
 use super::index_owner::IndexOwner;
+pub use super::limit::{Limit, Origin};
 use super::part::Part;
 use super::requirement::parse_requirement;
 use super::text::{clean, without_logins};
@@ -52,6 +51,8 @@ pub struct Request {
     pub strict_metadata: Option<Limit<()>>,
     /// Requirements of releases, stated by hand.
     pub metadata: Vec<StatedMetadata>,
+    /// Until when files are candidates.
+    pub exclude_newer: ExcludeNewer,
     /// What replaces the requirements of packages on these names.
     pub overrides: Vec<UserRequirement>,
     /// The folder that paths of direct references are relative to; the current folder if absent.
@@ -76,52 +77,6 @@ impl StatedMetadata {
     }
 }
 
-/// Where a part of a request was written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
-    /// A package named on the command line.
-    CommandLine,
-    /// An option of this run: `--python`.
-    Option(&'static str),
-    /// A file: `envlock.toml`, `requirements.txt`.
-    File(String),
-    /// `envlock.lock`, where there is no manifest.
-    Lock,
-    /// A query by envlock itself, as in `why`; it is not reported as a reason.
-    Question,
-}
-
-impl Origin {
-    /// Whether it applies only to one run.
-    pub fn is_option(&self) -> bool {
-        matches!(self, Origin::Option(_))
-    }
-}
-
-impl From<&str> for Origin {
-    fn from(file: &str) -> Self {
-        Origin::File(file.to_owned())
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Origin::CommandLine => f.write_str("command line"),
-            Origin::Option(name) => f.write_str(name),
-            Origin::File(name) => f.write_str(name),
-            Origin::Lock => f.write_str("envlock.lock"),
-            Origin::Question => f.write_str("the question"),
-        }
-    }
-}
-
-impl Serialize for Origin {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
 /// A requirement and where it was written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UserRequirement {
@@ -131,15 +86,6 @@ pub struct UserRequirement {
     pub origin: Origin,
     /// The extra or dependency group that it belongs to; none if it is always installed.
     pub part: Option<Part>,
-}
-
-/// A limit and where it was written.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Limit<T> {
-    /// The limit itself.
-    pub value: T,
-    /// Where it was written.
-    pub origin: Origin,
 }
 
 /// The allowed Python versions.
@@ -376,6 +322,9 @@ impl Request {
         if let Some(limit) = other.strict_metadata.as_ref().filter(|l| own(&l.origin)) {
             self.strict_metadata = Some(limit.clone());
         }
+        if let Some(limit) = other.exclude_newer.general.as_ref().filter(|l| own(&l.origin)) {
+            self.exclude_newer.general = Some(limit.clone());
+        }
         self
     }
 
@@ -387,6 +336,7 @@ impl Request {
         self.only_index = self.only_index.filter(|limit| !limit.origin.is_option());
         self.no_sources = self.no_sources.filter(|limit| !limit.origin.is_option());
         self.strict_metadata = self.strict_metadata.filter(|limit| !limit.origin.is_option());
+        self.exclude_newer.general = self.exclude_newer.general.filter(|limit| !limit.origin.is_option());
         self
     }
 

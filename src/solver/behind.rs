@@ -1,6 +1,7 @@
 //! Requested packages that are far behind the newest release that the request allows, and who keeps them there.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use pep440_rs::Version;
 use pep508_rs::VersionOrUrl;
@@ -36,7 +37,8 @@ pub(super) fn notes(problem: &Problem<'_>, packages: &[ChosenPackage]) -> Vec<No
         let Some(distance) = distance(&package.version, newest, &newer) else { continue };
         let cause = cause(problem, packages, name, newest);
         let cause = cause.unwrap_or_else(|| format!("see `envlock why --not '{name}=={newest}'`"));
-        let text = format!("{name} {} is {distance} behind {newest}: {cause}", public(&package.version));
+        let (own, newest) = (dated(problem, name, &package.version), dated(problem, name, newest));
+        let text = format!("{name} {own} is {distance} behind {newest}: {cause}");
         notes.push(Note { text, source: None });
     }
     notes
@@ -66,6 +68,20 @@ fn newer(problem: &Problem<'_>, name: &str, chosen: &Version) -> Vec<Version> {
     };
     let newer = candidates.iter().enumerate().filter(is_candidate);
     newer.map(|(_, candidate)| candidate.release.version.clone()).collect()
+}
+
+/// A version and the day on which it was uploaded, if its index states it: `0.2.2 (2023-11-19)`.
+fn dated(problem: &Problem<'_>, name: &str, version: &Version) -> String {
+    let shown = public(version);
+    let candidates = match problem.stack.contains_key(name) {
+        true => Rc::default(),
+        false => problem.candidates(name).unwrap_or_default(),
+    };
+    let release = candidates.iter().find(|candidate| candidate.release.version == *version);
+    match release.and_then(|candidate| candidate.page.first_upload(candidate.release)) {
+        Some(time) => format!("{shown} ({})", time.day()),
+        None => shown.to_string(),
+    }
 }
 
 /// How far a version is behind, if that is worth a word: `a major version`, `12 minor lines`.

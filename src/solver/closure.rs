@@ -12,8 +12,9 @@ use super::node::Node;
 use super::problem::{Candidate, Problem};
 use super::tables::{BuildRow, Set, TRITON_PACKAGE, fact, is_stack_package, ordinals};
 use super::universe::DIRECT;
+use crate::model::cutoff::Cutoff;
 use crate::model::metadata::CoreMetadata;
-use crate::model::project::{ProjectPage, ReleaseFile};
+use crate::model::project::{Cut, ProjectPage, ReleaseFile};
 use crate::model::request::UserRequirement;
 use crate::model::solution::Need;
 use crate::model::version::public;
@@ -33,6 +34,10 @@ pub(super) enum Unusable {
     NotOnIndex(String),
     /// The release has no wheel for the platform and cannot be built from source.
     NoWheel,
+    /// It was uploaded after the cutoff of the request, as written.
+    Late(String),
+    /// There is a cutoff, and the index does not state when its files were uploaded.
+    Undated(String),
     /// It exists only as source, and its requirements cannot be known without running it.
     UnknownMetadata(String),
     /// It exists only as a stub, which fetches this when it is built.
@@ -47,23 +52,35 @@ pub(super) enum Unusable {
     NoExtra(String),
 }
 
-impl std::fmt::Display for Unusable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Unusable {
+    /// What is said of one release, or of `several`, as a predicate: `is not on the index pypi`.
+    pub fn of(&self, several: bool) -> String {
+        let verb = |one, many| if several { many } else { one };
+        let (is, was, has) = (verb("is", "are"), verb("was", "were"), verb("has", "have"));
         match self {
-            Unusable::NotOnIndex(index) => write!(f, "is not on the index {index}"),
-            Unusable::NoWheel => f.write_str("has no wheel for this platform"),
+            Unusable::NotOnIndex(index) => format!("{is} not on the index {index}"),
+            Unusable::NoWheel => format!("{has} no wheel for this platform"),
+            Unusable::Late(cutoff) => format!("{was} uploaded later (`exclude-newer` is {cutoff})"),
+            Unusable::Undated(index) => {
+                format!("{has} no time of upload on the index {index}, which `exclude-newer` requires")
+            }
             Unusable::UnknownMetadata(why) => {
-                write!(f, "exists only as source, and its requirements are not known: {why}")
+                let exists = verb("exists only as source, and its", "exist only as source, and their");
+                format!("{exists} requirements are not known: {why}")
             }
-            Unusable::Stub(what) => write!(f, "exists only as a stub, whose build fetches {what}"),
-            Unusable::Metadata(why) => write!(f, "has unusable metadata: {why}"),
-            Unusable::NoExtra(extra) => write!(f, "has no extra `{extra}`"),
+            Unusable::Stub(what) => {
+                let exists = verb("exists only as a stub", "exist only as stubs");
+                format!("{exists}, whose build fetches {what}")
+            }
+            Unusable::Metadata(why) => format!("{has} unusable metadata: {why}"),
+            Unusable::NoExtra(extra) => format!("{has} no extra `{extra}`"),
             Unusable::Refused(what) => {
-                write!(f, "requires `{what}`, which the request does not name: name it too")
+                format!(
+                    "{} `{what}`, which the request does not name: name it too",
+                    verb("requires", "require")
+                )
             }
-            Unusable::IndexNotAllowed(index) => {
-                write!(f, "is on the index {index}, which is not allowed")
-            }
+            Unusable::IndexNotAllowed(index) => format!("{is} on the index {index}, which is not allowed"),
         }
     }
 }
@@ -79,15 +96,28 @@ impl<'a> Problem<'a> {
         index == DIRECT || only.is_none_or(|only| only.value == index || only.value == family)
     }
 
-    /// A project page; records the need if it is neither known nor at hand.
+    /// A project page as the request sees it; records the need if it is neither known nor at hand.
     fn page(&self, index: &str, name: &str) -> Result<Option<&'a Arc<ProjectPage>>, Missing> {
-        self.universe.page(index, name).ok_or_else(|| {
-            self.memo
-                .needs
-                .borrow_mut()
-                .insert(Need::Page { index: index.to_owned(), project: name.to_owned() });
-            Missing
-        })
+        if self.universe.page(index, name).is_none() {
+            let need = Need::Page { index: index.to_owned(), project: name.to_owned() };
+            self.memo.needs.borrow_mut().insert(need);
+            return Err(Missing);
+        }
+        Ok(self.known_page(index, name))
+    }
+
+    /// A known page, without the files that were uploaded after the request's cutoff.
+    fn known_page(&self, index: &str, name: &str) -> Option<&'a Arc<ProjectPage>> {
+        match self.cutoff(index, name) {
+            Some(cutoff) => self.universe.page_before(index, name, cutoff.at),
+            None => self.universe.known_page(index, name)?,
+        }
+    }
+
+    /// Until when the files of a package on an index are candidates. A file that the request names always is.
+    pub fn cutoff(&self, index: &str, name: &str) -> Option<&'a Cutoff> {
+        let request = self.asked.request;
+        if index == DIRECT { None } else { request.exclude_newer.of(index, name) }
     }
 
     /// The candidates of an ordinary package, oldest first. The list is cached, because the search asks for it
@@ -116,7 +146,7 @@ impl<'a> Problem<'a> {
                 self.page("pypi", name)?;
             }
             for index in self.universe.indexes_with(name) {
-                if let Some(Some(page)) = self.universe.known_page(index, name) {
+                if let Some(page) = self.known_page(index, name) {
                     add(index, page);
                 }
             }
@@ -241,6 +271,14 @@ impl<'a> Problem<'a> {
         Ok(Ok(out))
     }
 
+    /// That a cutoff leaves a release without files.
+    pub fn cut(&self, candidate: &Candidate<'_>, name: &str) -> Option<Unusable> {
+        Some(match (candidate.release.cut?, self.cutoff(candidate.index, name)?) {
+            (Cut::Late, cutoff) => Unusable::Late(cutoff.text.clone()),
+            (Cut::Undated, _) => Unusable::Undated(candidate.index.to_owned()),
+        })
+    }
+
     /// The METADATA of a release: that of its best wheel, else that of its source distribution.
     pub fn metadata_of(
         &self,
@@ -248,7 +286,7 @@ impl<'a> Problem<'a> {
         name: &str,
     ) -> Result<Result<&'a Arc<CoreMetadata>, Unusable>, Missing> {
         let Some(file) = self.representative(candidate) else {
-            return Ok(Err(Unusable::NoWheel));
+            return Ok(Err(self.cut(candidate, name).unwrap_or(Unusable::NoWheel)));
         };
         match self.universe.metadata(candidate.index, file) {
             None => {

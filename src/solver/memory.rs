@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use super::node::{Node, Selected};
 use super::tables::Set;
+use crate::model::cutoff::ExcludeNewer;
 use crate::model::host::Host;
 use crate::model::request::{Preferences, Request, UserRequirement};
 use crate::model::wheel::Python;
@@ -20,8 +21,8 @@ use crate::model::wheel::Python;
 #[derive(Debug, Default)]
 pub struct Memory {
     subjects: RefCell<Vec<(Subject<'static>, Known)>>,
-    /// Sets of candidates, by the requirements and constraints of the request, which admit pre-releases and yanked ones.
-    sets: RefCell<Vec<(Lines, Sets)>>,
+    /// Sets of candidates. The requirements and constraints of the request admit pre-releases and yanked ones.
+    sets: RefCell<Vec<(Admitting, Sets)>>,
     searched: Cell<Option<Python>>,
     left_out_builds: Cell<bool>,
     steps: Cell<u64>,
@@ -89,8 +90,13 @@ impl Subject<'_> {
     }
 }
 
-/// The requirements and the constraints of a request.
-type Lines = (Vec<UserRequirement>, Vec<UserRequirement>);
+/// What decides which releases a specifier admits, beside the specifier.
+#[derive(Debug, PartialEq)]
+struct Admitting {
+    requirements: Vec<UserRequirement>,
+    constraints: Vec<UserRequirement>,
+    exclude_newer: ExcludeNewer,
+}
 
 /// Sets of candidates by package and specifiers.
 pub(super) type Sets = Rc<RefCell<HashMap<(Arc<str>, String), Set>>>;
@@ -99,13 +105,21 @@ impl Memory {
     /// The sets of candidates that are known for a request.
     pub(super) fn sets(&self, request: &Request) -> Sets {
         let mut known = self.sets.borrow_mut();
-        let is_same =
-            |(lines, _): &&(Lines, Sets)| lines.0 == request.requirements && lines.1 == request.constraints;
+        let is_same = |(of, _): &&(Admitting, Sets)| {
+            of.requirements == request.requirements
+                && of.constraints == request.constraints
+                && of.exclude_newer == request.exclude_newer
+        };
         if let Some((_, sets)) = known.iter().find(is_same) {
             return sets.clone();
         }
         let sets = Sets::default();
-        known.push(((request.requirements.clone(), request.constraints.clone()), sets.clone()));
+        let of = Admitting {
+            requirements: request.requirements.clone(),
+            constraints: request.constraints.clone(),
+            exclude_newer: request.exclude_newer.clone(),
+        };
+        known.push((of, sets.clone()));
         sets
     }
 

@@ -56,7 +56,7 @@ pub(super) struct Why(pub Unusable);
 
 impl std::fmt::Display for Why {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
+        f.write_str(&self.0.of(false))
     }
 }
 
@@ -269,6 +269,9 @@ impl<'p, 'a> Provider<'p, 'a> {
             let Some(candidate) = p.build_candidate(name, ordinal as usize)? else {
                 return Ok(Err(Unusable::NotOnIndex(p.indexes[build.index as usize].clone())));
             };
+            if let Some(cut) = p.cut(&candidate, name) {
+                return Ok(Err(cut));
+            }
             let pythons = p.candidate_pythons(&candidate);
             if pythons != Set::full() {
                 out.push((Node::Python, pythons));

@@ -387,6 +387,11 @@ impl Relaxer<'_, '_> {
         if let Some(limit) = &original.only_index {
             add(Change::AllowIndex(limit.value.clone()), Party::Index, &|r| r.only_index = None);
         }
+        if let Some(limit) = &original.exclude_newer.general {
+            add(without("exclude-newer", &limit.value.text), Party::Index, &|r| {
+                r.exclude_newer.general = None;
+            });
+        }
         for (request, change, party) in changes {
             if let Some(solution) = self.solve(self.inputs.host, &request) {
                 // A solution without a package of another index shows nothing.

@@ -9,6 +9,7 @@ use crate::model::metadata::CoreMetadata;
 use crate::model::project::{ProjectPage, ReleaseFile};
 use crate::model::solution::Need;
 use crate::model::source::Source;
+use crate::model::timestamp::Timestamp;
 
 /// Data that can be had without waiting, such as the fresh entries of a cache. An answer must not change during a run:
 /// a solve reads it once, and reasons with it from then on.
@@ -35,6 +36,12 @@ struct OfIndex {
     name: String,
     /// By project.
     pages: FrozenMap<String, Box<Option<Arc<ProjectPage>>>>,
+    /// Pages as they were before a time, by project.
+    #[expect(
+        clippy::redundant_allocation,
+        reason = "candidates refer to pages as `Arc`s, and a map of these lends what they hold"
+    )]
+    before: FrozenMap<(String, Timestamp), Box<Arc<ProjectPage>>>,
     /// By file name: the metadata, or why it cannot be used.
     metadata: FrozenMap<String, Box<Result<Arc<CoreMetadata>, String>>>,
 }
@@ -86,6 +93,14 @@ impl<'s> Universe<'s> {
         })
     }
 
+    /// A known page as it was before a time.
+    pub fn page_before(&self, index: &str, project: &str, at: Timestamp) -> Option<&Arc<ProjectPage>> {
+        let page = self.known_page(index, project)??;
+        let before = &self.of_index(index)?.before;
+        let key = (project.to_owned(), at);
+        Some(before.get(&key).unwrap_or_else(|| before.insert(key, Box::new(Arc::new(page.before(at))))))
+    }
+
     /// The metadata of a file, if it is known or at hand.
     pub fn metadata(&self, index: &str, file: &ReleaseFile) -> Option<Result<&Arc<CoreMetadata>, &str>> {
         let known = || self.of_index(index)?.metadata.get(&file.filename);
@@ -127,8 +142,8 @@ impl<'s> Universe<'s> {
 
     fn of_index_or_new(&self, name: &str) -> &OfIndex {
         self.of_index(name).unwrap_or_else(|| {
-            let (pages, metadata) = (FrozenMap::new(), FrozenMap::new());
-            self.indexes.push_get(Box::new(OfIndex { name: name.to_owned(), pages, metadata }))
+            let (pages, before, metadata) = (FrozenMap::new(), FrozenMap::new(), FrozenMap::new());
+            self.indexes.push_get(Box::new(OfIndex { name: name.to_owned(), pages, before, metadata }))
         })
     }
 }

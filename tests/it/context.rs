@@ -241,6 +241,9 @@ fn json_page(list: &[Page], address: &str, shape: &Shape) -> String {
                 "requires-python": p.requires_python,
                 "yanked": p.yanked,
             });
+            if let Some(time) = &p.uploaded {
+                file["upload-time"] = time.as_str().into();
+            }
             if shape.metadata {
                 file["core-metadata"] = serde_json::json!({"sha256": p.metadata_sha256});
             }

@@ -77,6 +77,7 @@ fn older_releases_are_read_ahead_of_who_walks_back() {
         not_prefetched: vec!["dep".to_owned()],
         owners: Vec::new(),
         takes_sources: true,
+        exclude_newer: Default::default(),
         wanted: Vec::new(),
     };
     let ask = |need: Need| -> Vec<String> {

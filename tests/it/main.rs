@@ -4,6 +4,7 @@ mod architecture;
 mod circles;
 mod containers;
 mod context;
+mod cutoff;
 mod diagnose;
 mod direct;
 mod export;

@@ -16,6 +16,8 @@ pub struct Wheel {
     pub requires: Vec<String>,
     pub requires_python: String,
     pub yanked: bool,
+    /// When it was uploaded, RFC 3339.
+    pub uploaded: Option<String>,
     /// What METADATA says, where it differs from the file name.
     pub metadata_version: Option<String>,
     pub files: Vec<(String, Vec<u8>)>,
@@ -33,6 +35,7 @@ pub struct Page {
     pub size: usize,
     pub requires_python: String,
     pub yanked: bool,
+    pub uploaded: Option<String>,
 }
 
 pub fn wheel(name: &str, version: &str) -> Wheel {
@@ -43,6 +46,7 @@ pub fn wheel(name: &str, version: &str) -> Wheel {
         requires: Vec::new(),
         requires_python: ">=3.8".to_owned(),
         yanked: false,
+        uploaded: None,
         metadata_version: None,
         files: Vec::new(),
         filler: 0,
@@ -67,6 +71,11 @@ impl Wheel {
 
     pub fn yanked(mut self) -> Wheel {
         self.yanked = true;
+        self
+    }
+
+    pub fn uploaded(mut self, time: &str) -> Wheel {
+        self.uploaded = Some(time.to_owned());
         self
     }
 
@@ -143,6 +152,7 @@ impl Wheel {
             size: bytes.len(),
             requires_python: self.requires_python.clone(),
             yanked: self.yanked,
+            uploaded: self.uploaded.clone(),
         };
         (page, bytes, Vec::new())
     }
@@ -193,6 +203,7 @@ impl Wheel {
             size: bytes.len(),
             requires_python: self.requires_python.clone(),
             yanked: self.yanked,
+            uploaded: self.uploaded.clone(),
         };
         (page, bytes, metadata.into_bytes())
     }

@@ -72,9 +72,15 @@ pub(in crate::cli) fn of(from: Imported, folder: &Path, own: &Own<'_>) -> String
         }
         text.push_str("]\n");
     }
+    if !from.overrides.is_empty() || from.exclude_newer.is_some() {
+        text.push_str("\n[resolve]\n");
+    }
     if !from.overrides.is_empty() {
         let overrides: Vec<String> = from.overrides.iter().map(|text| quote(text)).collect();
-        text.push_str(&format!("\n[resolve]\noverrides = [{}]\n", overrides.join(", ")));
+        text.push_str(&format!("overrides = [{}]\n", overrides.join(", ")));
+    }
+    if let Some(cutoff) = &from.exclude_newer {
+        text.push_str(&format!("exclude-newer = {}\n", quote(cutoff)));
     }
     text.push_str("\n[stack]\n");
     for (package, spec) in &stack {

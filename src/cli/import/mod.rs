@@ -25,6 +25,8 @@ pub(super) struct Imported {
     pub constraints: Vec<String>,
     /// What replaces the requirements of packages on these names.
     pub overrides: Vec<String>,
+    /// Until when files are candidates.
+    pub exclude_newer: Option<String>,
     /// Limits of the stack: `cuda`, `cudnn`, `variant`.
     pub limits: Vec<(&'static str, String)>,
     /// Items that envlock.toml does not support.
@@ -55,6 +57,7 @@ impl Imported {
         self.requirements.extend(other.requirements);
         self.constraints.extend(other.constraints);
         self.overrides.extend(other.overrides);
+        self.exclude_newer = self.exclude_newer.take().or(other.exclude_newer);
         self.limits.extend(other.limits);
         self.left_out.extend(other.left_out);
         self.left_out_index |= other.left_out_index;

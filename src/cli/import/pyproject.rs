@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::{Imported, Optional, unreadable};
 use crate::cli::error::CliError;
 use crate::cli::parts::{self, Entry, Lists};
+use crate::model::cutoff::Cutoff;
 use crate::model::part::Part;
 use crate::model::text::{clean, normalized_name, requirement_name};
 
@@ -56,6 +57,8 @@ struct Uv {
     constraint_dependencies: Vec<String>,
     #[serde(default)]
     override_dependencies: Vec<String>,
+    exclude_newer: Option<toml::Value>,
+    exclude_newer_package: Option<toml::Value>,
     #[serde(default)]
     sources: BTreeMap<String, toml::Value>,
     #[serde(default)]
@@ -148,6 +151,16 @@ pub(super) fn read(
     }
     out.constraints.extend(document.tool.uv.constraint_dependencies);
     out.overrides.extend(document.tool.uv.override_dependencies);
+    match document.tool.uv.exclude_newer.as_ref().map(toml::Value::as_str) {
+        Some(Some(text)) if Cutoff::parse(text, crate::cli::clock::now()).is_ok() => {
+            out.exclude_newer = Some(text.to_owned());
+        }
+        Some(_) => out.leave_out("[tool.uv] exclude-newer"),
+        None => {}
+    }
+    if document.tool.uv.exclude_newer_package.is_some() {
+        out.leave_out("[tool.uv] exclude-newer-package");
+    }
     if !document.tool.uv.index.is_empty() {
         out.leave_out_index("[[tool.uv.index]]");
     }

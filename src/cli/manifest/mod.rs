@@ -12,6 +12,7 @@ use toml::Spanned;
 use super::error::CliError;
 use super::files::PYPROJECT;
 use super::parts::{self, Lists};
+use crate::model::cutoff::Cutoff;
 use crate::model::index_owner::IndexOwner;
 use crate::model::part::Part;
 use crate::model::request::{Limit, PythonRequest, Request, StatedMetadata, UserRequirement};
@@ -21,6 +22,9 @@ use stack::{gpu_names, stack_item, stack_value};
 pub(super) use stack::{stack_limit, stack_specifier};
 pub(super) use target::TargetRow;
 use target::{TargetTable, target_row};
+
+/// The indexes that exist without `[[index]]`.
+pub(super) const BUILT_IN: [&str; 2] = ["pypi", "pytorch"];
 
 /// A manifest, parsed and checked.
 #[derive(Debug, Default)]
@@ -79,12 +83,20 @@ struct RawManifest {
 
 /// `[resolve]`: how to solve.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct RawResolve {
     /// `false`: no package is taken from a source distribution.
     sources: Option<bool>,
     #[serde(default)]
     overrides: Vec<Spanned<String>>,
+    /// Until when files are candidates.
+    exclude_newer: Option<Spanned<String>>,
+    /// By package; `false`: at any time.
+    #[serde(default)]
+    exclude_newer_package: BTreeMap<String, Spanned<toml::Value>>,
+    /// Indexes whose files are candidates at any time.
+    #[serde(default)]
+    exclude_newer_exempt: Vec<Spanned<String>>,
 }
 
 /// `[sync]`: how to install.
@@ -208,6 +220,7 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
             let parsed = bound(item.as_ref(), name).map_err(|m| source.error(item.span().start, &m))?;
             manifest.request.overrides.push(parsed);
         }
+        exclude_newer(&mut manifest.request, resolve, &source)?;
     }
     for name in raw.sync.iter().flat_map(|sync| &sync.allow_build) {
         let normalized = normalized_name(name.as_ref());
@@ -264,6 +277,40 @@ fn add_parts(
     Ok(())
 }
 
+/// Until when files are candidates: for all packages, for one, and the indexes that are exempt.
+fn exclude_newer(request: &mut Request, resolve: &RawResolve, source: &Source<'_>) -> Result<(), CliError> {
+    let now = super::clock::now();
+    let all = &mut request.exclude_newer;
+    if let Some(text) = &resolve.exclude_newer {
+        let value =
+            Cutoff::parse(text.as_ref(), now).map_err(|e| source.error(text.span().start, &e.to_string()))?;
+        all.general = Some(Limit { value, origin: source.name.into() });
+    }
+    for (package, value) in &resolve.exclude_newer_package {
+        let wrong = |message: String| source.error(value.span().start, &message);
+        normalized_name(package)
+            .parse::<pep508_rs::PackageName>()
+            .map_err(|_| wrong(format!("`{}` is not a package name", clean(package, 60))))?;
+        let cutoff = match value.as_ref() {
+            toml::Value::Boolean(false) => None,
+            toml::Value::String(text) => Some(Cutoff::parse(text, now).map_err(|e| wrong(e.to_string()))?),
+            _ => return Err(wrong(format!("`{package}` must be a date, a time, an age or `false`"))),
+        };
+        all.set(package, cutoff);
+    }
+    for index in &resolve.exclude_newer_exempt {
+        let name: &str = index.as_ref();
+        let is_known = BUILT_IN.contains(&name) || request.owners.iter().any(|owner| owner.index == name);
+        if !is_known {
+            return Err(
+                source.error(index.span().start, &format!("no index is called `{}`", clean(name, 40)))
+            );
+        }
+        all.exempt.insert(name.to_owned());
+    }
+    Ok(())
+}
+
 /// One row of `[[metadata]]`.
 fn stated_metadata(row: &RawMetadata, origin: &str) -> Result<StatedMetadata, String> {
     let wrong = |text: &str, what: &str| format!("`{}` is not {what}", clean(text, 60));
@@ -311,7 +358,7 @@ fn index_row(manifest: &mut Manifest, row: &RawIndex) -> Result<(), String> {
             clean(&row.name, 40)
         ));
     }
-    let builtin = |name: &str| name == "pypi" || name == "pytorch";
+    let builtin = |name: &str| BUILT_IN.contains(&name);
     let role = row.replaces.as_deref().or_else(|| builtin(&row.name).then_some(row.name.as_str()));
     match (role, row.packages.is_empty()) {
         (Some("pypi"), true) => {

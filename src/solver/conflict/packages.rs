@@ -13,7 +13,7 @@ use crate::model::version::public;
 use crate::solver::closure::Unusable;
 use crate::solver::explain::span;
 use crate::solver::node::Node;
-use crate::solver::problem::Candidate;
+use crate::solver::problem::{Candidate, Problem};
 use crate::solver::tables::{Set, is_stack_package};
 
 /// The maximum number of extras in a message.
@@ -29,6 +29,12 @@ fn meaning(text: &str) -> String {
     words.extend(requirement.extras.iter().map(ToString::to_string));
     words.sort();
     words.join(" ")
+}
+
+/// The cutoff that excludes some release of a package, as written.
+fn cutoff_of<'p>(p: &'p Problem<'_>, candidates: &[Candidate<'_>], name: &str) -> Option<&'p str> {
+    let cut = candidates.iter().find(|c| c.release.cut.is_some())?;
+    p.cutoff(cut.index, name).map(|cutoff| cutoff.text.as_str())
 }
 
 impl Telling<'_, '_> {
@@ -204,7 +210,8 @@ impl Telling<'_, '_> {
                 if matches!(why, Unusable::NotOnIndex(_) | Unusable::IndexNotAllowed(_)) {
                     parties.push(Party::Index);
                 }
-                let text = format!("{} {why}", p.name_versions(&node, set));
+                let text =
+                    format!("{} {}", p.name_versions(&node, set), why.of(p.versions(&node, set).len() > 1));
                 let kind = match (why, node.package_name()) {
                     (Unusable::UnknownMetadata(_), Some(name)) => {
                         ReasonKind::UnknownMetadata { package: name.to_string() }
@@ -328,7 +335,15 @@ impl Telling<'_, '_> {
         let usable: Vec<_> = candidates.iter().filter(is_usable).map(|c| &c.release.version).collect();
         if let (Some(first), Some(last)) = (usable.first(), usable.last()) {
             let ends = if first == last { vec![*first] } else { vec![*first, *first, *last] };
-            return format!("available versions of {name}: {}", span(&ends));
+            let cutoff = cutoff_of(p, &candidates, name);
+            let beside = cutoff.map(|text| format!(" with exclude-newer {text}")).unwrap_or_default();
+            return format!("available versions of {name}{beside}: {}", span(&ends));
+        }
+        let is_cut = |c: &Candidate<'_>| p.cut(c, name);
+        if candidates.iter().all(|c| c.release.cut.is_some())
+            && let Some(why) = candidates.iter().rev().find_map(is_cut)
+        {
+            return format!("all releases of {name} {}", why.of(true));
         }
         if candidates.iter().any(|c| c.release.has_wheel) {
             return format!(

@@ -88,8 +88,9 @@ impl Telling<'_, '_> {
             return None;
         }
         let candidates = self.problem.candidates(name).ok()?;
-        let admitted =
-            candidates.iter().filter(|c| specifiers.is_none_or(|s| s.contains(&c.release.version)));
+        let admitted = candidates
+            .iter()
+            .filter(|c| c.release.cut.is_none() && specifiers.is_none_or(|s| s.contains(&c.release.version)));
         let yanked: Vec<_> = admitted.filter(|c| c.release.yanked).map(|c| &c.release.version).collect();
         let verb = if yanked.len() == 1 { "is" } else { "are" };
         (!yanked.is_empty()).then(|| {
@@ -100,13 +101,32 @@ impl Telling<'_, '_> {
         })
     }
 
+    /// The message if the cutoff excludes releases that a request admits.
+    fn cut_off(&self, user: &UserRequirement) -> Option<String> {
+        let name: &str = user.requirement.name.as_ref();
+        let candidates = self.problem.candidates(name).ok()?;
+        let specifiers = user.specifiers();
+        let admitted =
+            candidates.iter().filter(|c| specifiers.is_none_or(|s| s.contains(&c.release.version)));
+        let cut: Vec<_> =
+            admitted.filter_map(|c| Some((self.problem.cut(c, name)?, &c.release.version))).collect();
+        // The newest says it: the index that states no times states none at all.
+        let (why, _) = cut.last()?;
+        let same: Vec<_> =
+            cut.iter().filter(|(other, _)| other == why).map(|(_, version)| *version).collect();
+        Some(match same.as_slice() {
+            [one] => format!("{name} {one} {}", why.of(false)),
+            many => format!("{name} {} {}", span(many), why.of(true)),
+        })
+    }
+
     /// For a request that no version satisfies, adds the available versions or variants.
     pub(super) fn unsatisfiable_request(&mut self, name: &str) {
         let p = self.problem;
         let Some(user) = p.asked.request.find(name) else { return };
         let Ok(Ok(list)) = p.requirement(&user.requirement) else { return };
         if list.iter().any(|(n, s)| *n == Node::package(name) && s.is_empty()) {
-            match self.only_yanked(user) {
+            match self.cut_off(user).or_else(|| self.only_yanked(user)) {
                 Some(text) => self.say(Order::Packages, text, &[Party::package(name)], "index"),
                 None => {
                     let text = self

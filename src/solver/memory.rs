@@ -68,6 +68,18 @@ pub(super) enum Wish {
     /// To be better than another answer, as far as the requested packages alone say: one of these at least, and none
     /// of these older.
     Better { alternatives: Vec<(Node, Set)>, not_older: Vec<(Node, u32)> },
+    /// One of these at least, in a whole answer.
+    OneOf(Vec<(Node, Set)>),
+}
+
+impl Wish {
+    /// Those of which the search wants one.
+    pub(super) fn alternatives(&self) -> Option<&[(Node, Set)]> {
+        match self {
+            Wish::Better { alternatives, .. } | Wish::OneOf(alternatives) => Some(alternatives),
+            Wish::Nothing | Wish::Newest(_) => None,
+        }
+    }
 }
 
 /// How a ranked search ended.

@@ -16,13 +16,16 @@
 
 mod alike;
 mod answer;
+mod asked;
 mod behind;
 mod causes;
 mod choices;
 mod closure;
 mod conflict;
+mod deciding;
 mod envelope;
 mod explain;
+mod groups;
 mod inputs;
 mod joint;
 mod machine;
@@ -68,10 +71,10 @@ use tables::Tables;
 
 /// Solves a request for a host.
 ///
-/// The order of preference: locked versions if they are still compatible; the newest torch; for equal
-/// torch versions the build on PyPI, then native before compatibility mode, then the newest CUDA; the
-/// newest Python on which no requested package falls back to an older release because of a missing
-/// wheel; the newest release of all other packages.
+/// The order of preference: locked versions if they are still compatible; the requested packages, those that depend on
+/// others first (`requested.rs`); the newest torch; for equal torch versions the build on PyPI, then native before
+/// compatibility mode, then the newest CUDA; the newest Python on which no requested package falls back to an older
+/// release because of a missing wheel; the newest release of all other packages.
 ///
 /// ```
 /// use envlock::model::{host::Host, platform::Platform, request::*, solution::Answer};

@@ -22,6 +22,9 @@ const DECISION_LIMIT: u32 = 200_000;
 /// and a longer search costs more than the one it would spare.
 const SPARING_LIMIT: u32 = 200;
 
+/// That of a search for another answer, in which a package is newer.
+const ANOTHER_LIMIT: u32 = 3000;
+
 /// The maximum number of older releases whose metadata is prefetched for a package with conflicts.
 const LOOK_AHEAD: u32 = 16;
 
@@ -64,6 +67,7 @@ impl<'p, 'a> Provider<'p, 'a> {
     pub fn new(problem: &'p Problem<'a>, ranked: bool) -> Self {
         let limit = match problem.asked.wish {
             Wish::Better { .. } => SPARING_LIMIT,
+            Wish::OneOf(_) => ANOTHER_LIMIT,
             Wish::Nothing | Wish::Newest(_) => DECISION_LIMIT,
         };
         Provider { problem, ranked, steps: Cell::new(0), limit, tried: RefCell::default() }
@@ -144,8 +148,10 @@ impl<'p, 'a> Provider<'p, 'a> {
             return Err(Stop::Missing);
         }
         out.push((Node::Python, Set::full()));
-        if let Wish::Better { alternatives, not_older } = &p.asked.wish {
+        if let Some(alternatives) = p.asked.wish.alternatives() {
             out.push((Node::Better, Ranges::strictly_lower_than(alternatives.len() as u32)));
+        }
+        if let Wish::Better { not_older, .. } = &p.asked.wish {
             out.extend(not_older.iter().map(|(node, oldest)| (node.clone(), Ranges::higher_than(*oldest))));
         }
         let stack = out.iter().any(|(n, _)| matches!(n, Node::Package(name) if is_stack_package(name)));
@@ -375,10 +381,10 @@ impl<'p, 'a> Provider<'p, 'a> {
             }
             Node::Package(name) => return Ok(p.package_dependencies(name, version, None)?),
             Node::Extra(name, extra) => return Ok(p.package_dependencies(name, version, Some(extra))?),
-            Node::Better => match &p.asked.wish {
-                Wish::Better { alternatives, .. } => vec![alternatives[version as usize].clone()],
-                _ => Vec::new(),
-            },
+            Node::Better => {
+                let alternatives = p.asked.wish.alternatives().unwrap_or_default();
+                alternatives.get(version as usize).into_iter().cloned().collect()
+            }
             Node::Driver
             | Node::Gpu(_)
             | Node::Glibc

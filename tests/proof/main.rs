@@ -10,6 +10,7 @@ mod closure;
 mod frameworks;
 mod relaxations;
 mod rules;
+mod several;
 mod shipped;
 mod stack;
 mod worlds;

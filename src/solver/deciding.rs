@@ -1,0 +1,231 @@
+//! The search for an answer that sacrifices no requested package, group by group.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use pep440_rs::Version;
+
+use super::asked::{Asked, steps_back, version_of};
+use super::inputs::{Depth, Inputs, allowed_pythons};
+use super::memory::{Ended, Wish};
+use super::node::Node;
+use super::problem::Problem;
+use super::pythons::{Outcome, attempt};
+use super::search;
+use super::tables::{Set, Tables, is_stack_package};
+use crate::model::request::{Origin, Request, UserRequirement};
+use crate::model::solution::{Need, Note, Solution};
+use crate::model::version::{minor_line, public};
+use crate::model::wheel::Python;
+
+/// Maximum number of additional solves.
+const MAX_SOLVES: usize = 50;
+
+/// The search for a better answer, group by group.
+pub(super) struct Deciding<'i, 'a> {
+    inputs: &'i Inputs<'a>,
+    tables: &'i Rc<Tables<'a>>,
+    /// The request, and the versions that are decided.
+    request: Request,
+    best: Box<Solution>,
+    solves: usize,
+    is_cut: bool,
+}
+
+impl<'i, 'a> Deciding<'i, 'a> {
+    /// Starts from an answer.
+    pub fn new(inputs: &'i Inputs<'a>, tables: &'i Rc<Tables<'a>>, first: Box<Solution>) -> Deciding<'i, 'a> {
+        Deciding { inputs, tables, request: inputs.request.clone(), best: first, solves: 0, is_cut: false }
+    }
+
+    /// The best answer that was found.
+    pub fn end(mut self) -> Box<Solution> {
+        if self.is_cut {
+            let text = format!(
+                "the search for newer releases of the requested packages ended after {} of {MAX_SOLVES} solves",
+                self.solves
+            );
+            self.best.notes.push(Note { text, source: None });
+        }
+        self.best
+    }
+
+    /// Decides a group: the smallest largest step back, then each package in turn the newest that is possible.
+    pub fn decide(&mut self, group: &[&Asked<'_>]) -> Result<(), Vec<Need>> {
+        // What the old lock holds is kept where it fits.
+        let (kept, open): (Vec<_>, Vec<_>) = group.iter().copied().partition(|one| self.is_kept(one));
+        for one in kept {
+            pin(&mut self.request, &self.best, one);
+        }
+        if self.can_be_newer(&open)? {
+            if open.len() > 1 {
+                self.reduce_largest_step(&open)?;
+            }
+            for (i, one) in open.iter().enumerate() {
+                if open.len() == 1 || self.can_be_newer(&open[i..=i])? {
+                    self.renew(one)?;
+                }
+                pin(&mut self.request, &self.best, one);
+            }
+        } else {
+            for one in open {
+                pin(&mut self.request, &self.best, one);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_kept(&self, one: &Asked<'_>) -> bool {
+        let kept = self.inputs.preferences.versions.get(&one.name);
+        kept.is_some() && version_of(&self.best, &one.name) == kept
+    }
+
+    /// Whether one of the packages can be newer beside what is decided.
+    fn can_be_newer(&mut self, group: &[&Asked<'_>]) -> Result<bool, Vec<Need>> {
+        let newer = |one: &&Asked<'_>| {
+            let chosen = version_of(&self.best, &one.name)?;
+            one.newer_than(&public(chosen)).map(|set: Set| (Node::package(&one.name), set))
+        };
+        let alternatives: Vec<(Node, Set)> = group.iter().filter_map(newer).collect();
+        if alternatives.is_empty() {
+            return Ok(false);
+        }
+        let inputs = Inputs { request: &self.request, ..*self.inputs };
+        let pythons = allowed_pythons(inputs.catalogue.registry, &self.request);
+        let search = |python: Python, wish: Wish| {
+            let mut problem = Problem::new(&inputs, self.tables, Depth::Full, vec![python]);
+            problem.asked.needless_builds = false;
+            problem.asked.wish = wish;
+            search::ranked(&problem)
+        };
+        for python in pythons.into_iter().rev() {
+            // Mostly the requested packages alone prove that it is impossible.
+            let alternatives = alternatives.clone();
+            let alone = Wish::Better { alternatives: alternatives.clone(), not_older: Vec::new() };
+            if let Ended::Impossible = search(python, alone)? {
+                continue;
+            }
+            match search(python, Wish::OneOf(alternatives))? {
+                Ended::Selected(_) => return Ok(true),
+                Ended::Impossible => {}
+                Ended::TooLong => self.is_cut = true,
+            }
+        }
+        Ok(false)
+    }
+
+    /// Finds the answer in which the largest step back of the packages is the smallest. Where torch is one of them, and
+    /// its step is not larger then, it is as new as it can be.
+    fn reduce_largest_step(&mut self, group: &[&Asked<'_>]) -> Result<(), Vec<Need>> {
+        let largest =
+            |solution: &Solution| group.iter().map(|one| steps_back(one, solution)).max().unwrap_or(0);
+        let is_stack = |one: &&&Asked<'_>| is_stack_package(&one.name);
+        let (mut least, mut most) = (0, largest(&self.best));
+        // First a step less: it is mostly impossible.
+        let mut step = most.saturating_sub(1);
+        while least < most {
+            match self.solve(&within(&self.request, group, step))? {
+                Some(solution) => {
+                    most = largest(&solution).min(step);
+                    self.best = solution;
+                }
+                None => least = step + 1,
+            }
+            step = least + (most - least) / 2;
+        }
+        self.request = within(&self.request, group, most);
+        let stack: Vec<&Asked<'_>> = group.iter().filter(is_stack).copied().collect();
+        if self.can_be_newer(&stack)? {
+            let request = self.request.clone();
+            if let Some(solution) = self.solve(&request)?
+                && stack.iter().any(|one| is_newer(&solution, &self.best, one))
+            {
+                self.best = solution;
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the newest release of a package that is possible.
+    fn renew(&mut self, one: &Asked<'_>) -> Result<(), Vec<Need>> {
+        let Some(reached) = version_of(&self.best, &one.name).map(public) else { return Ok(()) };
+        let newer: Vec<&Version> = one.versions().take_while(|version| public(version) > reached).collect();
+        let (mut first, mut end) = (0, newer.len());
+        // First any that is newer.
+        let mut tried = end.saturating_sub(1);
+        while first < end {
+            let mut request = self.request.clone();
+            bound(&mut request, &one.name, ">=", newer[tried]);
+            match self.solve(&request)? {
+                Some(solution) => {
+                    let found = version_of(&solution, &one.name).map(public);
+                    let place = newer.iter().position(|version| found.as_ref() == Some(&public(version)));
+                    end = place.unwrap_or(tried).min(tried);
+                    self.best = solution;
+                }
+                None => first = tried + 1,
+            }
+            tried = first + (end - first) / 2;
+        }
+        Ok(())
+    }
+
+    /// Solves another request; `None` if it has no answer, or none within the limits.
+    fn solve(&mut self, request: &Request) -> Result<Option<Box<Solution>>, Vec<Need>> {
+        if self.solves == MAX_SOLVES {
+            self.is_cut = true;
+            return Ok(None);
+        }
+        self.solves += 1;
+        match attempt(&Inputs { request, ..*self.inputs }, self.tables, Depth::Full) {
+            Outcome::Solved(solution) => Ok(Some(solution)),
+            Outcome::Need(needs) => Err(needs),
+            Outcome::Impossible => Ok(None),
+            Outcome::TooLong => {
+                self.is_cut = true;
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// The request with packages at most so many minor lines behind their newest releases.
+fn within(request: &Request, group: &[&Asked<'_>], step: usize) -> Request {
+    let mut request = request.clone();
+    for one in group {
+        // Those of all newer releases.
+        let mut lines = BTreeSet::new();
+        let within = one.versions().take_while(|version| {
+            let is_within = lines.len() <= step;
+            lines.insert(minor_line(version));
+            is_within
+        });
+        if let Some(oldest) = within.last() {
+            bound(&mut request, &one.name, ">=", oldest);
+        }
+    }
+    request
+}
+
+/// Adds the version that a package has in an answer.
+fn pin(request: &mut Request, solution: &Solution, one: &Asked<'_>) {
+    if let Some(version) = version_of(solution, &one.name) {
+        let public = public(version);
+        bound(request, &one.name, "==", if is_stack_package(&one.name) { &public } else { version });
+    }
+}
+
+/// Adds a bound of the search: no reason ever quotes it.
+fn bound(request: &mut Request, name: &str, operator: &str, version: &Version) {
+    if let Ok(requirement) = format!("{name}{operator}{version}").parse() {
+        request.constraints.push(UserRequirement::new(requirement, Origin::Question));
+    }
+}
+
+/// Whether a package is newer in one solution than in another.
+fn is_newer(a: &Solution, b: &Solution, one: &Asked<'_>) -> bool {
+    match (version_of(a, &one.name), version_of(b, &one.name)) {
+        (Some(a), Some(b)) => public(a) > public(b),
+        _ => false,
+    }
+}

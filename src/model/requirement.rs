@@ -4,6 +4,7 @@
 //! or an extra that ends in a separator (`a- >=1`), and a marker with characters that are not ASCII. So texts are limited
 //! here before they are parsed, and nothing else calls the parser.
 
+use pep440_rs::{Operator, VersionSpecifiers};
 use pep508_rs::{Requirement, VerbatimUrl};
 
 /// Length limit of a requirement in bytes. The longest on PyPI have some hundred.
@@ -71,6 +72,16 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
     let extras = rest.trim_start().strip_prefix('[').unwrap_or_default();
     let extras = extras.split(']').next().unwrap_or_default();
     std::iter::once(name).chain(extras.split(|c| !is_of_name(c)).filter(|extra| !extra.is_empty()))
+}
+
+/// Whether specifiers name a pre-release, which admits them.
+pub fn names_prerelease(specifiers: &VersionSpecifiers) -> bool {
+    specifiers.iter().any(|s| s.version().any_prerelease())
+}
+
+/// Whether specifiers pin one version, which allows a yanked release (PEP 592).
+pub fn pins(specifiers: &VersionSpecifiers) -> bool {
+    specifiers.iter().any(|s| matches!(s.operator(), Operator::Equal | Operator::ExactEqual))
 }
 
 #[cfg(test)]

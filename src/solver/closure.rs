@@ -16,6 +16,7 @@ use crate::model::cutoff::Cutoff;
 use crate::model::metadata::CoreMetadata;
 use crate::model::project::{Cut, ProjectPage, ReleaseFile};
 use crate::model::request::UserRequirement;
+use crate::model::requirement::{names_prerelease, pins};
 use crate::model::solution::Need;
 use crate::model::version::public;
 use crate::model::wheel::Python;
@@ -166,7 +167,11 @@ impl<'a> Problem<'a> {
     /// names one or nothing else matches. Yanked releases count only if pinned (PEP 592). Releases without
     /// files never count.
     pub fn matching(&self, name: &str, specifiers: Option<&VersionSpecifiers>) -> Result<Set, Missing> {
-        let key = (Arc::from(name), specifiers.map(ToString::to_string).unwrap_or_default());
+        let text = specifiers.map(ToString::to_string).unwrap_or_default();
+        let key = (
+            Arc::from(name),
+            self.memo.admitting.get(name).map_or(text.clone(), |more| format!("{text} {more}")),
+        );
         if let Some(table) = self.stack.get(name) {
             return Ok(self
                 .version_sets
@@ -194,12 +199,10 @@ impl<'a> Problem<'a> {
                         || specifiers.is_some_and(pins)
                         || users.iter().any(|s| pins(s) && s.contains(version)))
             };
-            let names_prerelease = specifiers
-                .into_iter()
-                .chain(users.iter().copied())
-                .any(|s| s.iter().any(|s| s.version().any_prerelease()));
+            let asks_for_prereleases =
+                specifiers.into_iter().chain(users.iter().copied()).any(names_prerelease);
             let finals = |c: &Candidate<'_>| accepts(c) && !c.release.version.any_prerelease();
-            if names_prerelease || !candidates.iter().any(finals) {
+            if asks_for_prereleases || !candidates.iter().any(finals) {
                 ordinals(candidates.len(), |i| accepts(&candidates[i]))
             } else {
                 ordinals(candidates.len(), |i| finals(&candidates[i]))
@@ -563,11 +566,6 @@ impl<'a> Problem<'a> {
         };
         self.asked.request.constraints.iter().filter(applies)
     }
-}
-
-/// Whether specifiers pin one version, which allows a yanked release (PEP 592).
-fn pins(specifiers: &VersionSpecifiers) -> bool {
-    specifiers.iter().any(|s| matches!(s.operator(), Operator::Equal | Operator::ExactEqual))
 }
 
 /// `contains` for a public version that has several builds: `==2.7.1+cu118` matches 2.7.1, and the build is selected

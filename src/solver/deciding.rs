@@ -57,6 +57,9 @@ impl<'i, 'a> Deciding<'i, 'a> {
         for one in kept {
             pin(&mut self.request, &self.best, one);
         }
+        // An answer in which one of them steps back further is not better.
+        let largest = largest_step(&open, &self.best);
+        self.request = within(&self.request, &open, largest);
         if self.can_be_newer(&open)? {
             if open.len() > 1 {
                 self.reduce_largest_step(&open)?;
@@ -92,23 +95,30 @@ impl<'i, 'a> Deciding<'i, 'a> {
         }
         let inputs = Inputs { request: &self.request, ..*self.inputs };
         let pythons = allowed_pythons(inputs.catalogue.registry, &self.request);
-        let search = |python: Python, wish: Wish| {
-            let mut problem = Problem::new(&inputs, self.tables, Depth::Full, vec![python]);
+        let search = |pythons: &[Python], wish: &Wish| {
+            let mut problem = Problem::new(&inputs, self.tables, Depth::Full, pythons.to_vec());
             problem.asked.needless_builds = false;
-            problem.asked.wish = wish;
+            problem.asked.wish = wish.clone();
             search::ranked(&problem)
         };
-        for python in pythons.into_iter().rev() {
-            // Mostly the requested packages alone prove that it is impossible.
-            let alternatives = alternatives.clone();
-            let alone = Wish::Better { alternatives: alternatives.clone(), not_older: Vec::new() };
-            if let Ended::Impossible = search(python, alone)? {
-                continue;
-            }
-            match search(python, Wish::OneOf(alternatives))? {
+        // Mostly the requested packages alone prove that it is impossible.
+        let alone = Wish::Better { alternatives: alternatives.clone(), not_older: Vec::new() };
+        let whole = Wish::OneOf(alternatives);
+        let find = |pythons: &[Python]| match search(pythons, &alone)? {
+            Ended::Impossible => Ok(Ended::Impossible),
+            Ended::Selected(_) | Ended::TooLong => search(pythons, &whole),
+        };
+        // What all Pythons together exclude, each one does: only requirements of all of them count then.
+        if let Ended::Impossible = find(&pythons)? {
+            return Ok(false);
+        }
+        let (own, others): (Vec<&[Python]>, Vec<&[Python]>) =
+            pythons.chunks(1).rev().partition(|one| one[0].minor == self.best.python.minor);
+        for python in own.into_iter().chain(others) {
+            match find(python)? {
                 Ended::Selected(_) => return Ok(true),
-                Ended::Impossible => {}
                 Ended::TooLong => self.is_cut = true,
+                Ended::Impossible => {}
             }
         }
         Ok(false)
@@ -117,16 +127,14 @@ impl<'i, 'a> Deciding<'i, 'a> {
     /// Finds the answer in which the largest step back of the packages is the smallest. Where torch is one of them, and
     /// its step is not larger then, it is as new as it can be.
     fn reduce_largest_step(&mut self, group: &[&Asked<'_>]) -> Result<(), Vec<Need>> {
-        let largest =
-            |solution: &Solution| group.iter().map(|one| steps_back(one, solution)).max().unwrap_or(0);
         let is_stack = |one: &&&Asked<'_>| is_stack_package(&one.name);
-        let (mut least, mut most) = (0, largest(&self.best));
+        let (mut least, mut most) = (0, largest_step(group, &self.best));
         // First a step less: it is mostly impossible.
         let mut step = most.saturating_sub(1);
         while least < most {
             match self.solve(&within(&self.request, group, step))? {
                 Some(solution) => {
-                    most = largest(&solution).min(step);
+                    most = largest_step(group, &solution).min(step);
                     self.best = solution;
                 }
                 None => least = step + 1,
@@ -187,6 +195,11 @@ impl<'i, 'a> Deciding<'i, 'a> {
             }
         }
     }
+}
+
+/// The largest step back of some packages, in minor lines.
+fn largest_step(group: &[&Asked<'_>], solution: &Solution) -> usize {
+    group.iter().map(|one| steps_back(one, solution)).max().unwrap_or(0)
 }
 
 /// The request with packages at most so many minor lines behind their newest releases.

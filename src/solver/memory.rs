@@ -14,15 +14,15 @@ use super::node::{Node, Selected};
 use super::tables::Set;
 use crate::model::cutoff::ExcludeNewer;
 use crate::model::host::Host;
-use crate::model::request::{Preferences, Request, UserRequirement};
+use crate::model::request::{Preferences, Request};
 use crate::model::wheel::Python;
 
 /// The results of searches of the whole closure, over one catalogue and one growing universe.
 #[derive(Debug, Default)]
 pub struct Memory {
     subjects: RefCell<Vec<(Subject<'static>, Known)>>,
-    /// Sets of candidates. The requirements and constraints of the request admit pre-releases and yanked ones.
-    sets: RefCell<Vec<(Admitting, Sets)>>,
+    /// Sets of candidates, by what leaves releases out.
+    sets: RefCell<Vec<(ExcludeNewer, Sets)>>,
     searched: Cell<Option<Python>>,
     left_out_builds: Cell<bool>,
     steps: Cell<u64>,
@@ -102,36 +102,18 @@ impl Subject<'_> {
     }
 }
 
-/// What decides which releases a specifier admits, beside the specifier.
-#[derive(Debug, PartialEq)]
-struct Admitting {
-    requirements: Vec<UserRequirement>,
-    constraints: Vec<UserRequirement>,
-    exclude_newer: ExcludeNewer,
-}
-
-/// Sets of candidates by package and specifiers.
+/// Sets of candidates by package, specifiers, and what the request admits of the package beside them.
 pub(super) type Sets = Rc<RefCell<HashMap<(Arc<str>, String), Set>>>;
 
 impl Memory {
     /// The sets of candidates that are known for a request.
     pub(super) fn sets(&self, request: &Request) -> Sets {
         let mut known = self.sets.borrow_mut();
-        let is_same = |(of, _): &&(Admitting, Sets)| {
-            of.requirements == request.requirements
-                && of.constraints == request.constraints
-                && of.exclude_newer == request.exclude_newer
-        };
-        if let Some((_, sets)) = known.iter().find(is_same) {
+        if let Some((_, sets)) = known.iter().find(|(of, _)| *of == request.exclude_newer) {
             return sets.clone();
         }
         let sets = Sets::default();
-        let of = Admitting {
-            requirements: request.requirements.clone(),
-            constraints: request.constraints.clone(),
-            exclude_newer: request.exclude_newer.clone(),
-        };
-        known.push((of, sets.clone()));
+        known.push((request.exclude_newer.clone(), sets.clone()));
         sets
     }
 

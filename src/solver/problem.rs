@@ -18,6 +18,7 @@ use crate::model::capability::{ComputeCapability, Via};
 use crate::model::marker::marker_environment;
 use crate::model::project::{ProjectPage, Release};
 use crate::model::request::{Preferences, Request};
+use crate::model::requirement::{names_prerelease, pins};
 use crate::model::solution::Need;
 use crate::model::wheel::Python;
 use crate::registry::{Advisory, Effect, Registry};
@@ -72,8 +73,10 @@ pub(super) struct Pythons {
 /// Cached results, and the needs that the search found.
 #[derive(Default)]
 pub(super) struct Memo<'a> {
-    /// Sets of candidates, shared with the other problems of the request.
+    /// Sets of candidates, shared with other problems.
     pub sets: Sets,
+    /// By package: the user's specifiers that admit releases which are not candidates otherwise.
+    pub admitting: HashMap<String, String>,
     /// Candidates by package.
     pub listed: RefCell<HashMap<String, Rc<[Candidate<'a>]>>>,
     /// Whether a release can be built from source, by its address in its page.
@@ -150,12 +153,26 @@ impl<'a> Problem<'a> {
                     Depth::Stack => Sets::default(),
                     Depth::Full => inputs.memory.sets(inputs.request),
                 },
+                admitting: admitting(inputs.request),
                 ..Memo::default()
             },
             memory: inputs.memory,
             tables: tables.clone(),
         }
     }
+}
+
+/// By package: the user's specifiers that admit yanked releases or pre-releases.
+fn admitting(request: &Request) -> HashMap<String, String> {
+    let mut out: HashMap<String, String> = HashMap::new();
+    for user in request.requirements.iter().chain(&request.constraints) {
+        let Some(specifiers) = user.specifiers() else { continue };
+        if pins(specifiers) || names_prerelease(specifiers) {
+            let text = out.entry(user.requirement.name.to_string()).or_default();
+            text.push_str(&format!(" {specifiers}"));
+        }
+    }
+    out
 }
 
 impl Problem<'_> {

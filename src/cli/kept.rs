@@ -8,7 +8,8 @@ use crate::registry::Registry;
 
 /// The store of cached rows.
 pub(super) fn store(global: &GlobalArgs) -> Store {
-    Store::new(settings::cache_dir(global).join("learned"))
+    // Another form of the rows has another folder: wheels are read again.
+    Store::new(settings::cache_dir(global).join("learned").join("v2"))
 }
 
 /// The registry with the cached rows for releases in these targets of a lock that it does not have.

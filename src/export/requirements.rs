@@ -20,11 +20,15 @@ pub fn requirements(target: &Target, addresses: &[(String, String)]) -> Result<S
         true => "--build-constraint build-constraints.txt ",
         false => "",
     };
-    let sync = if built.is_empty() { "sync" } else { "install -r" };
+    // `sync` would remove what the second step built.
+    let uv = match built.is_empty() {
+        true => format!("sync {constraints}"),
+        false => format!("install {hashes}{constraints}-r "),
+    };
     let mut out = format!(
         "{}, from envlock.lock: Python {}, {}. Install with one of\n\
          #   pip install {hashes}{constraints}-r requirements.txt\n\
-         #   uv pip {sync} {constraints}requirements.txt\n",
+         #   uv pip {uv}requirements.txt\n",
         super::REQUIREMENTS_MARK,
         target.python,
         target.platform

@@ -6,6 +6,7 @@ mod store;
 mod unread;
 mod version_py;
 
+use std::collections::BTreeSet;
 use std::io::{Read, Seek};
 
 use pep440_rs::Version;
@@ -74,6 +75,8 @@ pub struct Learned {
     pub torch: Option<String>,
     /// Targets of the GPU code: torch's own list, else all targets in its libraries.
     pub targets: Option<CodeTargets>,
+    /// The CUDA majors whose runtime library the libraries with GPU code link.
+    pub links_cuda: Vec<u64>,
     /// Platform of the wheel.
     pub platform: Platform,
     /// `Requires-Python`.
@@ -179,7 +182,13 @@ pub fn read<R: Read + Seek>(
     }
     let variant = says.variant().or_else(|| is_torch.then(|| "cpu".to_owned()));
     let reads_code = !is_torch || variant.as_deref() != Some("cpu");
-    let targets = if reads_code { targets(&mut archive, is_torch, progress)? } else { None };
+    let Code { targets, links_cuda } = match reads_code {
+        true => code(&mut archive, is_torch, progress)?,
+        false => Code::default(),
+    };
+    // What it requires brings the library.
+    let brings_runtime =
+        requirements(&metadata).any(|r| (r.name.as_ref() as &str).starts_with("nvidia-cuda-runtime"));
     if is_torch && reads_code && targets.is_none() {
         return Err(LearnError::Missing(
             "its libtorch_python.so has no list of GPU architectures".to_owned(),
@@ -206,6 +215,7 @@ pub fn read<R: Read + Seek>(
         triton: asks("triton"),
         torch: if is_torch { None } else { asks("torch") },
         targets,
+        links_cuda: if is_torch || brings_runtime { Vec::new() } else { links_cuda },
         platform,
         requires_python: metadata.requires_python,
         file: file.to_owned(),
@@ -271,12 +281,24 @@ fn all_targets(code: &DeviceCode) -> CodeTargets {
     CodeTargets { sass: of(code.counts(|shape| &shape.sass)), ptx: of(code.counts(|shape| &shape.ptx)) }
 }
 
-/// torch's own list of architectures, else all targets in the wheel's libraries.
-fn targets<R: Read + Seek>(
+/// What the libraries of a wheel say.
+#[derive(Default)]
+struct Code {
+    targets: Option<CodeTargets>,
+    links_cuda: Vec<u64>,
+}
+
+/// The major version of a library's CUDA runtime: 12 of `libcudart.so.12`. A copy in the wheel has another name.
+fn runtime_major(needed: &str) -> Option<u64> {
+    needed.strip_prefix("libcudart.so.")?.split('.').next()?.parse().ok()
+}
+
+/// torch's own list of architectures, else all targets in the wheel's libraries and the CUDA that these link.
+fn code<R: Read + Seek>(
     archive: &mut zip::ZipArchive<R>,
     is_torch: bool,
     progress: &mut dyn Progress,
-) -> Result<Option<CodeTargets>, LearnError> {
+) -> Result<Code, LearnError> {
     // Bundled third-party libraries are in a separate folder, `torchvision.libs`.
     let wanted = |name: &str| match is_torch {
         true => name == "torch/lib/libtorch_python.so",
@@ -287,7 +309,8 @@ fn targets<R: Read + Seek>(
     let libraries =
         inspect::wheel(archive, &wanted, Detail::Code, &mut |done, total| progress.unpacked(done, total))?;
     if is_torch {
-        return Ok(libraries.into_iter().find_map(|library| library.arch_list));
+        let targets = libraries.into_iter().find_map(|library| library.arch_list);
+        return Ok(Code { targets, ..Code::default() });
     }
     // Incomplete data would exclude GPUs that the unread code supports.
     let fault = |library: &Library| Some((library.path.clone(), library.device.as_ref()?.fault?));
@@ -297,13 +320,21 @@ fn targets<R: Read + Seek>(
         )));
     }
     // Some packages have one library for each CUDA version and load one of them, so the targets are merged.
-    let with_code = libraries.iter().filter_map(|library| library.device.as_ref()).map(all_targets);
-    Ok(with_code.reduce(|mut a, b| {
+    let with_code = || libraries.iter().filter(|library| library.device.is_some());
+    // One library that links no runtime can be loaded anyway.
+    let links = |library: &Library| library.needed.iter().find_map(|needed| runtime_major(needed));
+    let links_cuda: BTreeSet<u64> = match with_code().all(|library| links(library).is_some()) {
+        true => with_code().filter_map(links).collect(),
+        false => BTreeSet::new(),
+    };
+    let targets = with_code().filter_map(|library| library.device.as_ref()).map(all_targets);
+    let targets = targets.reduce(|mut a, b| {
         for (mine, more) in [(&mut a.sass, b.sass), (&mut a.ptx, b.ptx)] {
             mine.extend(more);
             mine.sort();
             mine.dedup();
         }
         a
-    }))
+    });
+    Ok(Code { targets, links_cuda: links_cuda.into_iter().collect() })
 }

@@ -98,6 +98,9 @@ fn companion(out: &mut String, learned: &Learned) {
         learned.variant.as_deref().filter(|_| COMPANIONS.contains(&learned.project.as_str())),
     );
     codes(out, learned);
+    if !learned.links_cuda.is_empty() {
+        let _ = writeln!(out, "links_cuda = {:?}", learned.links_cuda);
+    }
     field(out, "platform", Some(&learned.platform.to_string()));
     field(out, "evidence", Some("measured"));
     out.push_str("source = [\"companion-metadata\", \"fatbin-scan\"]\n");

@@ -9,7 +9,7 @@ use version_ranges::Ranges;
 
 use super::node::Node;
 use super::problem::Problem;
-use super::tables::{RuntimeRow, Set};
+use super::tables::{RuntimeRow, Set, is_stack_package, ordinals};
 use crate::compatibility::{cudnn_drops, served};
 use crate::model::capability::Via;
 use crate::model::version::DottedVersion;
@@ -56,6 +56,7 @@ impl<'a> Problem<'a> {
         let without_code =
             (0..self.machine.gpus.len()).filter(|i| self.package_excludes(package, version, *i));
         out.extend(without_code.map(|i| (Node::Gpu(i), Set::empty())));
+        out.extend(self.builds_with_its_cuda(package, version).map(|builds| (Node::build("torch"), builds)));
         for (i, row) in self.registry.same_files().iter().enumerate() {
             if let Some(place) = place_in(row, package, version) {
                 out.push((Node::SameFile(i), Ranges::singleton(place as u32)));
@@ -71,6 +72,23 @@ impl<'a> Problem<'a> {
         }
         let version: DottedVersion = version.to_string().parse().ok()?;
         self.registry.cudnn_floor(&version)
+    }
+
+    /// The builds of torch that bring the CUDA runtime which a package links; `None` if it links none, or there
+    /// is no torch beside it.
+    fn builds_with_its_cuda(&self, package: &str, version: &Version) -> Option<Set> {
+        if self.prefers_cpu() || is_stack_package(package) {
+            return None;
+        }
+        let row = self.registry.companion(package, version)?;
+        let has_torch = row.torch.is_some() || self.is_requested("torch");
+        let is_meant = has_torch && row.platform == self.machine.platform;
+        let majors = &row.links_cuda;
+        let table = self.stack.get("torch").filter(|_| is_meant && !majors.is_empty())?;
+        Some(ordinals(table.builds.len(), |i| {
+            let cuda = self.variants[table.builds[i].variant as usize].cuda.as_ref();
+            cuda.is_some_and(|cuda| majors.contains(&cuda.major))
+        }))
     }
 
     /// Whether a package that is not a framework is known to have no code for GPU number `gpu`. The CUDA version of its

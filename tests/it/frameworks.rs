@@ -351,3 +351,50 @@ fn the_registry_alone_names_a_series_of_releases() {
     let run = stack_only("numpy", "535.54.03", &[]).expect(2);
     assert!(run.stderr.contains("none of them is requested"), "{}", run.stderr);
 }
+
+#[test]
+fn a_package_that_links_another_cuda_is_not_beside_this_torch() {
+    // By its row, xformers 0.0.35 links libcudart.so.12; torch 2.15.0 on PyPI is a build for CUDA 13.
+    let mut all = little_pypi();
+    all.push((
+        "pypi",
+        wheel("xformers", "0.0.35").tags("py39-none-manylinux_2_28_x86_64").needs("torch>=2.10"),
+    ));
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    let resolve = |more: &[&str]| {
+        context.run(
+            &[
+                &["resolve", "xformers", "--gpu", "A100", "--driver", "580.65.06", "--python", "3.12"],
+                more,
+                &["--only-index", "pypi"],
+            ]
+            .concat(),
+        )
+    };
+    let run = resolve(&["torch"]).expect(0);
+    assert!(run.flat().contains("torch 2.10.0+cu128"), "{}", run.shown());
+    let run = resolve(&["torch>=2.15", "--force"]).expect(1);
+    assert!(
+        run.flat().contains(
+            "xformers 0.0.35 links the runtime of CUDA 12, which a torch for another CUDA does not bring"
+        ),
+        "{}",
+        run.shown()
+    );
+    // Nothing is loaded without a GPU.
+    let run = context
+        .run(&[
+            "resolve",
+            "xformers",
+            "torch>=2.15",
+            "--gpu",
+            "none",
+            "--python",
+            "3.12",
+            "--only-index",
+            "pypi",
+        ])
+        .expect(0);
+    assert!(run.flat().contains("torch 2.15.0"), "{}", run.shown());
+}

@@ -173,7 +173,7 @@ fn resolve_learns_what_the_registry_does_not_know() {
     resolve(&["--no-learn"]).expect(0);
     resolve(&["--offline"]).expect(0);
     assert_eq!(context.read("envlock.lock"), lock);
-    let kept = context.dir.path().join("cache/learned/torch-2.99.0-linux-x86_64.toml");
+    let kept = context.dir.path().join("cache/learned/v2/torch-2.99.0-linux-x86_64.toml");
     let row = std::fs::read_to_string(&kept).unwrap();
     for broken in [String::new(), row.replace("2.99.0", "2.98.0"), "build = []\n".to_owned(), row.repeat(2)] {
         std::fs::write(&kept, broken).unwrap();

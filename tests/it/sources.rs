@@ -174,6 +174,12 @@ fn what_is_built_against_torch_is_a_second_step() {
     assert!(context.read("envlock.lock").contains("build-needs = [\"torch\"]"));
     let first = context.run(&["export", "requirements.txt"]).expect(0).stdout;
     assert!(first.contains("torch==2.9.1") && !first.contains("demo=="), "{first}");
+    let first = context.run(&["export", "requirements.txt"]).expect(0).stdout;
+    let uv = first.lines().find(|line| line.starts_with("#   uv pip")).unwrap_or_default();
+    assert!(
+        uv.starts_with("#   uv pip install --require-hashes ") && uv.ends_with(" -r requirements.txt"),
+        "{uv}"
+    );
     let second = context.run(&["export", "requirements-build.txt"]).expect(0).stdout;
     assert!(
         second.contains("demo==1.0")

@@ -99,6 +99,9 @@ pub struct Companion {
     pub variant: Option<String>,
     /// Device code, if read.
     pub targets: Option<CodeTargets>,
+    /// The CUDA majors whose runtime library (`libcudart.so.12`) its GPU libraries link without bringing it. One of them
+    /// must be torch's.
+    pub links_cuda: Vec<u64>,
     /// Platform that the row was read for.
     pub platform: Platform,
     /// Why the row was withdrawn.
@@ -150,6 +153,8 @@ struct RawCompanion {
     targets: Option<Vec<CodeTarget>>,
     #[serde(default)]
     ptx: Vec<CodeTarget>,
+    #[serde(default)]
+    links_cuda: Vec<u64>,
     yanked: Option<String>,
     platform: Platform,
     evidence: Evidence,
@@ -216,6 +221,7 @@ impl TryFrom<RawCompanion> for Companion {
             torch: raw.torch,
             variant: raw.variant,
             targets: code_targets(raw.targets, raw.ptx),
+            links_cuda: raw.links_cuda,
             platform: raw.platform,
             yanked: raw.yanked,
             evidence: raw.evidence,

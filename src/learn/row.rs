@@ -40,11 +40,13 @@ pub fn file_of_release(project: &str, version: &Version) -> String {
 pub fn differences(registry: &Registry, learned: &Learned) -> Option<Vec<&'static str>> {
     if learned.project != "torch" {
         let row = registry.companion(&learned.project, &learned.version)?;
-        return Some(if row.targets.is_some() && row.targets != learned.targets {
-            vec!["targets"]
-        } else {
-            Vec::new()
-        });
+        let pairs = [
+            ("targets", row.targets == learned.targets),
+            ("links_cuda", row.links_cuda == learned.links_cuda),
+        ];
+        // A row without targets states nothing of its libraries.
+        let differs = |(_, same): &&(&str, bool)| row.targets.is_some() && !same;
+        return Some(pairs.iter().filter(differs).map(|(key, _)| *key).collect());
     }
     let row = registry.build(&learned.version, learned.variant.as_deref()?, learned.platform)?;
     let text = |v: &Option<crate::model::version::DottedVersion>| v.as_ref().map(ToString::to_string);

@@ -103,8 +103,6 @@ pub struct ReleaseFile {
     pub has_metadata: bool,
     /// The METADATA file's SHA-256, if the index has it.
     pub metadata_sha256: Option<String>,
-    /// When it was uploaded, if the index has it (PEP 700).
-    pub uploaded: Option<Timestamp>,
     /// The URL of the file.
     pub url: String,
 }
@@ -494,8 +492,7 @@ fn parse_line(line: &str, version: &Version) -> Option<ReleaseFile> {
     let flags = fields.next()?;
     let python = fields.next()?;
     let metadata_sha256 = fields.next()?;
-    let uploaded = fields.next()?;
-    let url = fields.next()?;
+    let (_uploaded, url) = (fields.next()?, fields.next()?);
     let text = |s: &str| (!s.is_empty()).then(|| s.to_owned());
     Some(ReleaseFile {
         parsed: match filename.ends_with(".whl") {
@@ -509,7 +506,6 @@ fn parse_line(line: &str, version: &Version) -> Option<ReleaseFile> {
         requires_python: requires_python(python),
         has_metadata: flags.contains('m'),
         metadata_sha256: text(metadata_sha256),
-        uploaded: uploaded.parse().ok().map(Timestamp::from_seconds),
         url: url.to_owned(),
     })
 }

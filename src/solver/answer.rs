@@ -54,7 +54,8 @@ pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
     let glibc = packages.iter().filter_map(|p| glibc_need(problem, p)).max();
     let envelope = envelope::of_selection(problem, selected, glibc);
     let envelope = with_code_of(problem.registry, envelope, &packages);
-    let notes = notes(problem, selected, stack.as_ref(), &frameworks);
+    let mut notes = notes(problem, selected, stack.as_ref(), &frameworks);
+    notes.extend(other_cuda(problem, selected, &packages));
     let behind = behind::notes(problem, &packages);
     let patches = patches(problem, selected, &packages);
     Solution {
@@ -350,6 +351,31 @@ fn absent_extras(problem: &Problem<'_>, selected: &Selected) -> Vec<(String, Str
     }
     out.dedup();
     out
+}
+
+/// The packages whose GPU libraries link another CUDA than torch brings.
+fn other_cuda<'n>(
+    problem: &'n Problem<'_>,
+    selected: &'n Selected,
+    packages: &'n [ChosenPackage],
+) -> impl Iterator<Item = Note> + 'n {
+    let torch = selected.get(&Node::build("torch"));
+    packages.iter().filter_map(move |package| {
+        let builds = problem.builds_with_its_cuda(&package.name, &package.version)?;
+        let row = problem.registry.companion(&package.name, &package.version)?;
+        let build = &problem.stack["torch"].builds[*torch.filter(|torch| !builds.contains(torch))? as usize];
+        let has = problem.variants[build.variant as usize].cuda.as_ref();
+        let has = has.map_or("no CUDA".to_owned(), |cuda| format!("CUDA {}", cuda.major));
+        let links: Vec<String> = row.links_cuda.iter().map(|major| format!("CUDA {major}")).collect();
+        let text = format!(
+            "the GPU libraries of {} {} cannot be loaded: they link the runtime of {}, and torch {} brings {has}",
+            package.name,
+            package.version,
+            links.join(" or "),
+            build.version
+        );
+        Some(Note { text, source: Some(problem.registry.source_text(&row.source)) })
+    })
 }
 
 /// The notes of a solution.

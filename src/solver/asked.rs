@@ -106,23 +106,3 @@ pub(super) fn steps_back(one: &Asked<'_>, solution: &Solution) -> usize {
     let newer = one.versions().take_while(|version| public(version) > chosen);
     newer.map(minor_line).collect::<BTreeSet<_>>().len()
 }
-
-/// Whether a package requires another, through others too.
-pub(super) fn depends(solution: &Solution, from: &str, to: &str) -> bool {
-    if from == to {
-        return false;
-    }
-    let mut seen: BTreeSet<&str> = BTreeSet::new();
-    let mut queue = vec![from];
-    while let Some(name) = queue.pop() {
-        if name == to {
-            return true;
-        }
-        if !seen.insert(name) {
-            continue;
-        }
-        let package = solution.packages.iter().find(|package| package.name == name);
-        queue.extend(package.iter().flat_map(|package| &package.requires).map(|edge| edge.to.as_str()));
-    }
-    false
-}

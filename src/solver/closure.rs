@@ -99,20 +99,18 @@ impl<'a> Problem<'a> {
 
     /// A project page as the request sees it; records the need if it is neither known nor at hand.
     fn page(&self, index: &str, name: &str) -> Result<Option<&'a Arc<ProjectPage>>, Missing> {
-        if self.universe.page(index, name).is_none() {
+        let Some(page) = self.universe.page(index, name) else {
             let need = Need::Page { index: index.to_owned(), project: name.to_owned() };
             self.memo.needs.borrow_mut().insert(need);
             return Err(Missing);
-        }
-        Ok(self.known_page(index, name))
+        };
+        Ok(page.map(|page| self.before_cutoff(index, name, page)))
     }
 
-    /// A known page, without the files that were uploaded after the request's cutoff.
-    fn known_page(&self, index: &str, name: &str) -> Option<&'a Arc<ProjectPage>> {
-        match self.cutoff(index, name) {
-            Some(cutoff) => self.universe.page_before(index, name, cutoff.at),
-            None => self.universe.known_page(index, name)?,
-        }
+    /// A page without the files that were uploaded after the request's cutoff.
+    fn before_cutoff(&self, index: &str, name: &str, page: &'a Arc<ProjectPage>) -> &'a Arc<ProjectPage> {
+        let cutoff = self.cutoff(index, name);
+        cutoff.and_then(|cutoff| self.universe.page_before(index, name, cutoff.at)).unwrap_or(page)
     }
 
     /// Until when the files of a package on an index are candidates. A file that the request names always is.
@@ -147,8 +145,8 @@ impl<'a> Problem<'a> {
                 self.page("pypi", name)?;
             }
             for index in self.universe.indexes_with(name) {
-                if let Some(page) = self.known_page(index, name) {
-                    add(index, page);
+                if let Some(Some(page)) = self.universe.known_page(index, name) {
+                    add(index, self.before_cutoff(index, name, page));
                 }
             }
             out.sort_by(|a, b| {
@@ -167,11 +165,7 @@ impl<'a> Problem<'a> {
     /// names one or nothing else matches. Yanked releases count only if pinned (PEP 592). Releases without
     /// files never count.
     pub fn matching(&self, name: &str, specifiers: Option<&VersionSpecifiers>) -> Result<Set, Missing> {
-        let text = specifiers.map(ToString::to_string).unwrap_or_default();
-        let key = (
-            Arc::from(name),
-            self.memo.admitting.get(name).map_or(text.clone(), |more| format!("{text} {more}")),
-        );
+        let mut key = (Arc::from(name), specifiers.map(ToString::to_string).unwrap_or_default());
         if let Some(table) = self.stack.get(name) {
             return Ok(self
                 .version_sets
@@ -183,6 +177,9 @@ impl<'a> Problem<'a> {
                     })
                 })
                 .clone());
+        }
+        if let Some(admitting) = self.memo.admitting.get(name) {
+            key.1.push_str(admitting);
         }
         if let Some(set) = self.memo.sets.borrow().get(&key) {
             return Ok(set.clone());

@@ -7,10 +7,10 @@ use pep440_rs::Version;
 
 use super::asked::{Asked, steps_back, version_of};
 use super::inputs::{Depth, Inputs, allowed_pythons};
-use super::memory::{Ended, Wish};
+use super::memory::{Doubtful, Ended, Wish};
 use super::node::Node;
 use super::problem::Problem;
-use super::pythons::{Outcome, attempt};
+use super::pythons::{Outcome, attempt_with};
 use super::search;
 use super::tables::{Set, Tables, is_stack_package};
 use crate::model::request::{Origin, Request, UserRequirement};
@@ -41,11 +41,8 @@ impl<'i, 'a> Deciding<'i, 'a> {
     /// The best answer that was found.
     pub fn end(mut self) -> Box<Solution> {
         if self.is_cut {
-            let text = format!(
-                "the search for newer releases of the requested packages ended after {} of {MAX_SOLVES} solves",
-                self.solves
-            );
-            self.best.notes.push(Note { text, source: None });
+            let text = "the search for newer releases of the requested packages ended at its limit: there may be some";
+            self.best.notes.push(Note { text: text.to_owned(), source: None });
         }
         self.best
     }
@@ -97,7 +94,7 @@ impl<'i, 'a> Deciding<'i, 'a> {
         let pythons = allowed_pythons(inputs.catalogue.registry, &self.request);
         let search = |pythons: &[Python], wish: &Wish| {
             let mut problem = Problem::new(&inputs, self.tables, Depth::Full, pythons.to_vec());
-            problem.asked.needless_builds = false;
+            problem.asked.admits = Doubtful::default();
             problem.asked.wish = wish.clone();
             search::ranked(&problem)
         };
@@ -185,7 +182,9 @@ impl<'i, 'a> Deciding<'i, 'a> {
             return Ok(None);
         }
         self.solves += 1;
-        match attempt(&Inputs { request, ..*self.inputs }, self.tables, Depth::Full) {
+        // An answer that admits something doubtful is not better.
+        let inputs = Inputs { request, ..*self.inputs };
+        match attempt_with(&inputs, self.tables, Depth::Full, Doubtful::default()) {
             Outcome::Solved(solution) => Ok(Some(solution)),
             Outcome::Need(needs) => Err(needs),
             Outcome::Impossible => Ok(None),

@@ -1,8 +1,10 @@
 //! Which requested packages are decided before which.
 
-use super::asked::{Asked, depends};
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::asked::Asked;
 use super::tables::is_stack_package;
-use crate::model::solution::Solution;
+use crate::model::solution::{ChosenPackage, Solution};
 
 /// The requested packages in groups, those that depend on others before these. The packages of the stack are one unit:
 /// their releases belong together.
@@ -10,9 +12,10 @@ pub(super) fn groups<'s, 'p>(asked: &'s [Asked<'p>], solution: &Solution) -> Vec
     let (stack, others): (Vec<_>, Vec<_>) = asked.iter().partition(|one| is_stack_package(&one.name));
     let mut units: Vec<Vec<&Asked<'p>>> = others.into_iter().map(|one| vec![one]).collect();
     units.extend((!stack.is_empty()).then_some(stack));
-    let requires = |from: usize, to: usize| {
-        units[from].iter().any(|a| units[to].iter().any(|b| requires(solution, a, b)))
-    };
+    let packages: BTreeMap<&str, &ChosenPackage> =
+        solution.packages.iter().map(|package| (package.name.as_str(), package)).collect();
+    let reached: Vec<BTreeSet<&str>> = units.iter().map(|unit| reached(unit, &packages)).collect();
+    let requires = |from: usize, to: usize| units[to].iter().any(|one| reached[from].contains(&*one.name));
     // Units that require each other are not above each other.
     let is_above: Vec<Vec<bool>> = (0..units.len())
         .map(|a| (0..units.len()).map(|b| a != b && requires(a, b) && !requires(b, a)).collect())
@@ -32,8 +35,20 @@ pub(super) fn groups<'s, 'p>(asked: &'s [Asked<'p>], solution: &Solution) -> Vec
     (0..=units.len()).rev().map(of).filter(|group| !group.is_empty()).collect()
 }
 
-/// Whether a package requires another, through others too: in a solution, or in its newest release.
-fn requires(solution: &Solution, a: &Asked<'_>, b: &Asked<'_>) -> bool {
-    depends(solution, &a.name, &b.name)
-        || a.requires.iter().any(|next| *next == b.name || depends(solution, next, &b.name))
+/// What the packages of a unit require, through others too: in the solution, or in their newest releases.
+fn reached<'n>(unit: &[&'n Asked<'_>], packages: &BTreeMap<&'n str, &'n ChosenPackage>) -> BTreeSet<&'n str> {
+    let edges = |name: &str| {
+        let package = packages.get(name).copied();
+        package.into_iter().flat_map(|package| &package.requires).map(|edge| edge.to.as_str())
+    };
+    let newest = |one: &&'n Asked<'_>| one.requires.iter().map(String::as_str);
+    let mut queue: Vec<&'n str> =
+        unit.iter().flat_map(|one| edges(&one.name).chain(newest(one)).collect::<Vec<_>>()).collect();
+    let mut seen = BTreeSet::new();
+    while let Some(name) = queue.pop() {
+        if seen.insert(name) {
+            queue.extend(edges(name));
+        }
+    }
+    seen
 }

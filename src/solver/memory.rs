@@ -24,7 +24,7 @@ pub struct Memory {
     /// Sets of candidates, by what leaves releases out.
     sets: RefCell<Vec<(ExcludeNewer, Sets)>>,
     searched: Cell<Option<Python>>,
-    left_out_builds: Cell<bool>,
+    left_out: Cell<Doubtful>,
     steps: Cell<u64>,
     limit_of_explanation: Cell<Option<u64>>,
 }
@@ -53,9 +53,23 @@ pub(super) struct Subject<'s> {
 pub(super) struct Question {
     pub series: Vec<Python>,
     pub wish: Wish,
-    pub needless_builds: bool,
+    pub admits: Doubtful,
     /// The number of known pages of triton, whose candidates are collected from all of them.
     pub triton_pages: usize,
+}
+
+/// What an answer has only where there is no other answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Doubtful {
+    /// An old release is built although another allowed Python has a newer one as a wheel.
+    pub needless_builds: bool,
+    /// The libraries of a package link the CUDA runtime of another major version than torch brings.
+    pub other_cuda: bool,
+}
+
+impl Doubtful {
+    /// All of it.
+    pub const ALL: Doubtful = Doubtful { needless_builds: true, other_cuda: true };
 }
 
 /// What a search wants beyond the request.
@@ -122,14 +136,19 @@ impl Memory {
         self.searched.get()
     }
 
-    /// Whether some search left out releases that would be built only because of its Python.
-    pub(super) fn has_left_out_builds(&self) -> bool {
-        self.left_out_builds.get()
+    /// What some search left out.
+    pub(super) fn left_out(&self) -> Doubtful {
+        self.left_out.get()
     }
 
     /// Notes that a search leaves out a release that would be built only because of its Python.
     pub(super) fn leave_out_builds(&self) {
-        self.left_out_builds.set(true);
+        self.left_out.set(Doubtful { needless_builds: true, ..self.left_out.get() });
+    }
+
+    /// Notes that a search leaves out builds of torch whose CUDA a package does not link.
+    pub(super) fn leave_out_other_cuda(&self) {
+        self.left_out.set(Doubtful { other_cuda: true, ..self.left_out.get() });
     }
 
     /// The steps of all searches so far.

@@ -10,7 +10,7 @@ use pep508_rs::MarkerEnvironment;
 
 use super::inputs::{Depth, Inputs, allowed_pythons};
 use super::machine::Machine;
-use super::memory::{Memory, Question, Sets, Subject, Wish};
+use super::memory::{Doubtful, Memory, Question, Sets, Subject, Wish};
 use super::tables::{BuildRow, RuntimeRow, Set, TRITON_PACKAGE, Tables, ordinals, runtime_rows};
 use super::universe::Universe;
 use crate::compatibility::{CPU, Policy};
@@ -58,8 +58,8 @@ pub(super) struct Asked<'a> {
     pub depth: Depth,
     /// What the search wants beyond the request.
     pub wish: Wish,
-    /// Whether an old release may be built although another allowed Python has a newer one as a wheel.
-    pub needless_builds: bool,
+    /// What the search admits.
+    pub admits: Doubtful,
 }
 
 /// The Python series that are candidates, each with its marker environment.
@@ -137,7 +137,7 @@ impl<'a> Problem<'a> {
                 preferences: inputs.preferences,
                 depth,
                 wish: Wish::Nothing,
-                needless_builds: true,
+                admits: Doubtful::ALL,
             },
             alike: None,
             runtimes: runtime_rows(registry, inputs.host, inputs.request, &capabilities),
@@ -153,7 +153,10 @@ impl<'a> Problem<'a> {
                     Depth::Stack => Sets::default(),
                     Depth::Full => inputs.memory.sets(inputs.request),
                 },
-                admitting: admitting(inputs.request),
+                admitting: match depth {
+                    Depth::Stack => HashMap::new(),
+                    Depth::Full => admitting(inputs.request),
+                },
                 ..Memo::default()
             },
             memory: inputs.memory,
@@ -190,7 +193,7 @@ impl Problem<'_> {
         Question {
             series: self.pythons.series.clone(),
             wish: self.asked.wish.clone(),
-            needless_builds: self.asked.needless_builds,
+            admits: self.asked.admits,
             triton_pages: self.universe.indexes_with(TRITON_PACKAGE).len(),
         }
     }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use version_ranges::Ranges;
 
 use super::inputs::{Depth, Inputs, allowed_pythons};
-use super::memory::{Ended, Wish};
+use super::memory::{Doubtful, Ended, Wish};
 use super::newest::Releases;
 use super::node::{Node, Selected};
 use super::problem::Problem;
@@ -55,7 +55,7 @@ pub(super) fn with_all_newest<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>) 
     for python in order {
         let mut problem = Problem::new(inputs, tables, Depth::Full, vec![python]);
         problem.asked.wish = Wish::Newest(pythons.clone());
-        problem.asked.needless_builds = false;
+        problem.asked.admits = Doubtful::default();
         match search::ranked(&problem) {
             Err(needs) => return Newest::Need(needs),
             Ok(Ended::TooLong | Ended::Impossible) => {}
@@ -74,26 +74,29 @@ pub(super) fn with_all_newest<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>) 
     best.map_or(Newest::None, |(_, solution)| Newest::OlderStack(solution))
 }
 
-/// Solves Python series by series and keeps the best. A release is built although another Python has a newer one as a
-/// wheel only where there is no other answer.
+/// Solves Python series by series and keeps the best. What is doubtful is admitted only where there is no other answer: first
+/// packages that link another CUDA, whose GPU libraries cannot be loaded, then needless builds.
 pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) -> Outcome {
-    match attempt_with(inputs, tables, depth, false) {
-        Outcome::Impossible if inputs.memory.has_left_out_builds() => {
-            attempt_with(inputs, tables, depth, true)
-        }
-        outcome => outcome,
+    let other_cuda = Doubtful { other_cuda: true, ..Doubtful::default() };
+    let mut outcome = attempt_with(inputs, tables, depth, Doubtful::default());
+    if matches!(outcome, Outcome::Impossible) && inputs.memory.left_out().other_cuda {
+        outcome = attempt_with(inputs, tables, depth, other_cuda);
     }
+    if matches!(outcome, Outcome::Impossible) && inputs.memory.left_out().needless_builds {
+        outcome = attempt_with(inputs, tables, depth, Doubtful::ALL);
+    }
+    outcome
 }
 
 /// Solves Python series by series and keeps the best.
 ///
 /// A solve from the registry alone gives a cheap upper bound for the build of a series. The series with the best bound
 /// are tried first, the locked one before the newest; most requests end with the first.
-fn attempt_with<'a>(
+pub(super) fn attempt_with<'a>(
     inputs: &Inputs<'a>,
     tables: &Rc<Tables<'a>>,
     depth: Depth,
-    needless_builds: bool,
+    admits: Doubtful,
 ) -> Outcome {
     let pythons = allowed_pythons(inputs.catalogue.registry, inputs.request);
     let is_locked = |p: &Python| inputs.preferences.python.is_some_and(|q| q.minor == p.minor);
@@ -122,7 +125,7 @@ fn attempt_with<'a>(
             if promise(vec![*python]).is_ok_and(|bound| bound >= ceiling) {
                 let mut problem = Problem::new(inputs, tables, depth, vec![*python]);
                 problem.asked.wish = Wish::Newest(pythons.clone());
-                problem.asked.needless_builds = needless_builds;
+                problem.asked.admits = admits;
                 match search::ranked(&problem) {
                     Err(needs) => return Outcome::Need(needs),
                     Ok(Ended::TooLong) => return Outcome::TooLong,
@@ -164,7 +167,7 @@ fn attempt_with<'a>(
             break;
         }
         let mut problem = Problem::new(inputs, tables, depth, vec![python]);
-        problem.asked.needless_builds = needless_builds;
+        problem.asked.admits = admits;
         if let Some(best) = &best
             && best.can_be_compared(&problem, is_locked(&python))
         {

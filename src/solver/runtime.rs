@@ -56,7 +56,12 @@ impl<'a> Problem<'a> {
         let without_code =
             (0..self.machine.gpus.len()).filter(|i| self.package_excludes(package, version, *i));
         out.extend(without_code.map(|i| (Node::Gpu(i), Set::empty())));
-        out.extend(self.builds_with_its_cuda(package, version).map(|builds| (Node::build("torch"), builds)));
+        if !self.asked.admits.other_cuda
+            && let Some(builds) = self.builds_with_its_cuda(package, version)
+        {
+            self.memory.leave_out_other_cuda();
+            out.push((Node::build("torch"), builds));
+        }
         for (i, row) in self.registry.same_files().iter().enumerate() {
             if let Some(place) = place_in(row, package, version) {
                 out.push((Node::SameFile(i), Ranges::singleton(place as u32)));
@@ -76,7 +81,7 @@ impl<'a> Problem<'a> {
 
     /// The builds of torch that bring the CUDA runtime which a package links; `None` if it links none, or there
     /// is no torch beside it.
-    fn builds_with_its_cuda(&self, package: &str, version: &Version) -> Option<Set> {
+    pub fn builds_with_its_cuda(&self, package: &str, version: &Version) -> Option<Set> {
         if self.prefers_cpu() || is_stack_package(package) {
             return None;
         }

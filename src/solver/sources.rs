@@ -36,7 +36,7 @@ impl Problem<'_> {
             self.memo.buildable.borrow_mut().insert(key, !has_wheel);
             !has_wheel
         });
-        let is_left_out = is_buildable && !self.asked.needless_builds && self.is_needless(candidate);
+        let is_left_out = is_buildable && !self.asked.admits.needless_builds && self.is_needless(candidate);
         if is_left_out {
             self.memory.leave_out_builds();
         }

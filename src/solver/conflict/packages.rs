@@ -66,7 +66,6 @@ impl Telling<'_, '_> {
                         self.available(text, to);
                     }
                 }
-                Node::Build(to) if to != from => self.links_cuda(&parent, &set, from),
                 Node::Bound(_) => {
                     for (bound, specifiers) in p.bounds_on(from) {
                         if bound.origin == Origin::Question {
@@ -112,27 +111,6 @@ impl Telling<'_, '_> {
                 _ => {}
             }
         }
-    }
-
-    /// Reports the CUDA runtime that the libraries of a package link.
-    fn links_cuda(&mut self, parent: &Node, set: &Set, name: &str) {
-        let p = self.problem;
-        let versions = p.versions(parent, set);
-        let row = versions.iter().rev().find_map(|version| p.registry.companion(name, version));
-        let Some(row) = row.filter(|row| !row.links_cuda.is_empty()) else { return };
-        let majors: Vec<String> = row.links_cuda.iter().map(|major| format!("CUDA {major}")).collect();
-        let link = if versions.len() == 1 { "links" } else { "link" };
-        let text = format!(
-            "{} {link} the runtime of {}, which a torch for another CUDA does not bring",
-            p.name_versions(parent, set),
-            majors.join(" or ")
-        );
-        self.say(
-            Order::Packages,
-            text,
-            &[Party::package(name), Party::Cuda],
-            p.registry.source_text(&row.source),
-        );
     }
 
     /// Whether the newest version in a set requires a package in a version that does not exist.

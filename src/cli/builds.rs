@@ -15,9 +15,9 @@ pub(super) type Solve<'s> = dyn FnMut(&Request) -> Result<Answer, CliError> + 's
 /// Packages by name.
 type Solved = BTreeMap<String, ChosenPackage>;
 
-/// Adds the solved build requirements to the packages of a solution that are built. All builds get the same versions if
-/// possible, since constraints apply to all; else each its own. A package whose build requirements have no solution is
-/// named in a note.
+/// Adds the solved build requirements to the packages of a solution that are built. All isolated builds get the same
+/// versions if possible, since constraints apply to all; else each its own. Packages that are built in the environment
+/// have the locked packages there. A package whose build requirements have no solution is named in a note.
 ///
 /// # Errors
 /// If the index does not answer.
@@ -26,45 +26,76 @@ pub(super) fn lock(
     request: &Request,
     solve: &mut Solve<'_>,
 ) -> Result<(), CliError> {
+    let locked: Vec<String> =
+        solution.packages.iter().map(|p| format!("{}=={}", p.name, p.version)).collect();
+    for is_in_environment in [false, true] {
+        let beside: &[String] = if is_in_environment { &locked } else { &[] };
+        lock_builds(solution, is_in_environment, &Build { request, beside }, solve)?;
+    }
+    Ok(())
+}
+
+/// Where build requirements are solved.
+struct Build<'a> {
+    request: &'a Request,
+    /// The packages that are there, as requirements.
+    beside: &'a [String],
+}
+
+/// Locks the builds that take place in the environment, or the others.
+fn lock_builds(
+    solution: &mut Solution,
+    is_in_environment: bool,
+    place: &Build<'_>,
+    solve: &mut Solve<'_>,
+) -> Result<(), CliError> {
     let python = solution.python;
-    let builds = solution.packages.iter().filter_map(|package| package.build.as_ref());
-    let mut all: Vec<String> = builds.flat_map(|build| build.asks.clone()).collect();
+    let is_meant = |package: &&mut ChosenPackage| package.is_built_after_others() == is_in_environment;
+    let meant = solution.packages.iter_mut().filter(is_meant);
+    let mut all: Vec<String> =
+        meant.filter_map(|package| package.build.as_ref()).flat_map(|build| build.asks.clone()).collect();
     all.sort();
     all.dedup();
     if all.is_empty() {
         return Ok(());
     }
-    let common = requirements(&all, request, python, solve)?;
-    for package in &mut solution.packages {
+    let common = requirements(&all, place, python, solve)?;
+    let mut notes = Vec::new();
+    for package in solution.packages.iter_mut().filter(is_meant) {
         let Some(build) = &mut package.build else { continue };
         let own = match &common {
             Some(_) => None,
-            None => requirements(&build.asks, request, python, solve)?,
+            None => requirements(&build.asks, place, python, solve)?,
         };
         match common.as_ref().or(own.as_ref()) {
             Some(solved) => build.requires = reachable(solved, &build.asks),
             None => {
                 let name = &package.name;
-                let text = format!("what the build of {name} requires has no solution, so it is not locked");
-                solution.notes.push(Note { text, source: None });
+                let beside = if is_in_environment { " beside the locked packages" } else { "" };
+                let text =
+                    format!("what the build of {name} requires has no solution{beside}, so it is not locked");
+                notes.push(Note { text, source: None });
             }
         }
     }
+    solution.notes.extend(notes);
     Ok(())
 }
 
 /// The packages that satisfy the lines; `None` if there is no solution.
 fn requirements(
     lines: &[String],
-    request: &Request,
+    place: &Build<'_>,
     python: Python,
     solve: &mut Solve<'_>,
 ) -> Result<Option<Solved>, CliError> {
     let parse = |line: &String| UserRequirement::parse(line, Origin::Question).ok();
     let Some(requirements) = lines.iter().map(parse).collect::<Option<Vec<_>>>() else { return Ok(None) };
     let exact = PythonAllowed::Exact(python);
+    let request = place.request;
     let asked = Request {
         requirements,
+        constraints: place.beside.iter().filter_map(parse).collect(),
         python: Some(PythonRequest { allowed: exact, text: python.to_string(), origin: Origin::Question }),
         only_index: request.only_index.clone(),
         owners: request.owners.clone(),

@@ -106,7 +106,9 @@ impl Words<'_> {
         if let Some(row) = self.stated.iter().find(|row| row.is_about(name, version)) {
             return metadata.with_requirements(&row.requires).into();
         }
-        match self.registry.undeclared(name, version).as_slice() {
+        let mut lines = self.registry.undeclared(name, version);
+        lines.extend(self.registry.undeclared_frameworks(&metadata));
+        match lines.as_slice() {
             [] => metadata,
             lines => metadata.with_more(lines).into(),
         }

@@ -7,7 +7,24 @@ use super::{ExportError, in_two_steps, installable, pinned};
 use crate::lockfile::Target;
 use crate::model::source::BuildRequirement;
 
-/// `requirements-build.txt`: the packages whose build imports a framework. `None` if there are none.
+/// What the builds in the environment require and the lock does not have, as lines of a requirements file: installed
+/// before the packages of `part` are built. `None` if they require no more.
+pub fn build_requirements(part: &Target, whole: &Target) -> Option<String> {
+    let mut lines = BTreeMap::new();
+    let built_last = part.packages.iter().filter(|package| package.is_built_after_others());
+    for requirement in built_last.filter_map(|package| package.build.as_ref()).flat_map(|b| &b.requires) {
+        if whole.package(&requirement.name).is_none() {
+            lines.insert(&requirement.name, requirement);
+        }
+    }
+    let mut out = String::new();
+    for (name, requirement) in lines {
+        let _ = writeln!(out, "{name}=={} --hash=sha256:{}", requirement.version, requirement.sha256);
+    }
+    Some(out).filter(|out| !out.is_empty())
+}
+
+/// `requirements-build.txt`: the packages that are built in the environment. `None` if there are none.
 ///
 /// # Errors
 /// See [`ExportError`].
@@ -24,11 +41,10 @@ pub fn requirements_to_build(
     needs.sort_unstable();
     needs.dedup();
     let mut out = format!(
-        "{}, from envlock.lock: built from source against {}.\n\
+        "{}, from envlock.lock: built from source in the environment, from which the builds import {}.\n\
          # After requirements.txt is installed, with one of\n\
          #   pip install --no-build-isolation --no-deps -r requirements-build.txt\n\
-         #   uv pip install --no-build-isolation --no-deps -r requirements-build.txt\n\
-         # Install what the builds require before, from build-constraints.txt.\n",
+         #   uv pip install --no-build-isolation --no-deps -r requirements-build.txt\n",
         super::REQUIREMENTS_BUILD_MARK,
         needs.join(", "),
     );
@@ -45,7 +61,7 @@ pub fn requirements_to_build(
 
 /// `build-constraints.txt`: the versions of what builds require, for `--build-constraint` of pip and uv. The hashes are
 /// comments: with them, pip refuses builds whose own requirements state no version.
-/// `None` if nothing is built, or the build requirements are not locked.
+/// `None` if nothing is built in isolation, or the build requirements are not locked.
 ///
 /// A package that two builds require in different versions is left out, with a comment: constraints apply to all builds.
 ///
@@ -54,7 +70,8 @@ pub fn requirements_to_build(
 pub fn build_constraints(target: &Target) -> Result<Option<String>, ExportError> {
     let mut rows: BTreeMap<&str, Vec<&BuildRequirement>> = BTreeMap::new();
     let packages = installable(target)?;
-    let builds = packages.iter().filter_map(|package| package.build.as_ref());
+    let isolated = packages.iter().filter(|package| !package.is_built_after_others());
+    let builds = isolated.filter_map(|package| package.build.as_ref());
     for requirement in builds.flat_map(|build| &build.requires) {
         let of_name = rows.entry(&requirement.name).or_default();
         if !of_name.contains(&requirement) {

@@ -19,7 +19,7 @@ pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportE
     if let Some(package) = built.first() {
         return Err(ExportError::Unsupported {
             package: package.name.clone(),
-            from: "source that is compiled against torch",
+            from: "source that is built in the environment",
         });
     }
     if let Some(base) = base
@@ -40,11 +40,13 @@ pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportE
             needs: format!("CUDA {}{cudnn}", cuda_short(&framework.cuda)),
         });
     }
+    let constrains = super::build_constraints(target)?.is_some();
     let own_base = format!("python:{}-slim", target.python);
+    let more = if constrains { ", the same for build-constraints.txt" } else { "" };
     let mut out = format!("{}; change envlock.toml and run `envlock resolve`.\n", super::DOCKERFILE_MARK);
     let _ = writeln!(
         out,
-        "# Build context: envlock, and `envlock export requirements.txt{option} -o requirements.txt`."
+        "# Build context: envlock, and `envlock export requirements.txt{option} -o requirements.txt`{more}."
     );
     if from_system.is_none() && base.is_none() {
         out.push_str("# The wheels contain CUDA and cuDNN, so the base image needs none.\n");
@@ -62,6 +64,11 @@ pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportE
     out.push_str(
         "\nWORKDIR /app\nCOPY envlock /usr/local/bin/envlock\nCOPY requirements.txt envlock.lock ./\n",
     );
+    let constraint = if constrains { "--build-constraint build-constraints.txt " } else { "" };
+    if constrains {
+        // pip has the option since 25.3; the image's own pip may be older.
+        out.push_str("COPY build-constraints.txt ./\n");
+    }
     if base.is_some() {
         let _ = writeln!(
             out,
@@ -70,9 +77,12 @@ pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportE
             target.python, target.python.minor
         );
     }
-    out.push_str(
-        "RUN python3 -m venv /opt/env \\\n    && /opt/env/bin/pip install --no-cache-dir --no-deps --require-hashes -r requirements.txt\n\
-         ENV VIRTUAL_ENV=/opt/env \\\n    PATH=\"/opt/env/bin:$PATH\"\n",
+    let newer_pip =
+        if constrains { " \\\n    && /opt/env/bin/pip install --no-cache-dir 'pip>=25.3'" } else { "" };
+    let _ = write!(
+        out,
+        "RUN python3 -m venv /opt/env{newer_pip} \\\n    && /opt/env/bin/pip install --no-cache-dir --no-deps --require-hashes {constraint}-r requirements.txt\n\
+         ENV VIRTUAL_ENV=/opt/env \\\n    PATH=\"/opt/env/bin:$PATH\"\n"
     );
     let _ = write!(
         out,

@@ -8,12 +8,12 @@ mod guard;
 mod pylock;
 mod requirements;
 
-pub use builds::{build_constraints, requirements_to_build};
+pub use builds::{build_constraints, build_requirements, requirements_to_build};
 pub use conda_env::{conda_environment, environment_name, same_environment};
 pub use dockerfile::dockerfile;
 pub use guard::guard;
 pub use pylock::pylock;
-pub use requirements::requirements;
+pub use requirements::{packages, requirements};
 
 use crate::lockfile::Target;
 use crate::model::level::Level;

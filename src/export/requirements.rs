@@ -2,37 +2,63 @@
 
 use std::fmt::Write as _;
 
-use super::{ExportError, address, extra_indexes, in_two_steps, installable, pinned, without_hash};
+use super::{
+    ExportError, address, build_requirements, extra_indexes, in_two_steps, installable, pinned, without_hash,
+};
 use crate::lockfile::Target;
+use crate::model::wheel::Python;
 
-/// The requirements of a target. `addresses` are the URLs of the indexes other than `pypi`; the URL of
-/// `pypi` is left to the installer's own configuration.
+/// The first Python whose pip has `--build-constraint`: pip 25.3 requires Python 3.9.
+const PIP_CONSTRAINS_BUILDS: Python = Python { minor: 9, patch: None };
+
+/// The requirements of a target, with what the second step requires to build. `addresses` are the URLs of the indexes
+/// other than `pypi`; the URL of `pypi` is left to the installer's own configuration.
 ///
 /// # Errors
 /// See [`ExportError`].
 pub fn requirements(target: &Target, addresses: &[(String, String)]) -> Result<String, ExportError> {
+    let mut out = packages(target, addresses)?;
+    if let Some(lines) = build_requirements(target, target) {
+        out.push_str("# What requirements-build.txt requires to build:\n");
+        let is_hashed = without_hash(&in_two_steps(&installable(target)?).0).is_empty();
+        for line in lines.lines() {
+            let (requirement, _) = line.split_once(' ').filter(|_| !is_hashed).unwrap_or((line, ""));
+            let _ = writeln!(out, "{requirement}");
+        }
+    }
+    Ok(out)
+}
+
+/// The packages of a target that are installed in one step.
+///
+/// # Errors
+/// See [`ExportError`].
+pub fn packages(target: &Target, addresses: &[(String, String)]) -> Result<String, ExportError> {
     let packages = installable(target)?;
     let (first, built) = in_two_steps(&packages);
     let unhashed = without_hash(&first);
     let hashes = if unhashed.is_empty() { "--require-hashes " } else { "" };
-    let constraints = match packages.iter().any(|p| p.build.as_ref().is_some_and(|b| !b.requires.is_empty()))
-    {
+    let constraints = match first.iter().any(|p| p.build.as_ref().is_some_and(|b| !b.requires.is_empty())) {
         true => "--build-constraint build-constraints.txt ",
         false => "",
     };
+    let has_pip = constraints.is_empty() || target.python >= PIP_CONSTRAINS_BUILDS;
     // `sync` would remove what the second step built.
     let uv = match built.is_empty() {
         true => format!("sync {constraints}"),
         false => format!("install {hashes}{constraints}-r "),
     };
     let mut out = format!(
-        "{}, from envlock.lock: Python {}, {}. Install with one of\n\
-         #   pip install {hashes}{constraints}-r requirements.txt\n\
-         #   uv pip {uv}requirements.txt\n",
+        "{}, from envlock.lock: Python {}, {}. Install with{}\n",
         super::REQUIREMENTS_MARK,
         target.python,
-        target.platform
+        target.platform,
+        if has_pip { " one of" } else { "" },
     );
+    if has_pip {
+        let _ = writeln!(out, "#   pip install {hashes}{constraints}-r requirements.txt");
+    }
+    let _ = writeln!(out, "#   uv pip {uv}requirements.txt");
     if !built.is_empty() {
         let names: Vec<&str> = built.iter().map(|package| package.name.as_str()).collect();
         let _ = writeln!(out, "# Then requirements-build.txt: {}", names.join(", "));

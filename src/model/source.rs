@@ -1,5 +1,7 @@
 //! Where a locked package comes from, and what is known of a package that is built from source.
 
+use std::collections::BTreeSet;
+
 use pep440_rs::Version;
 use serde::{Deserialize, Serialize};
 
@@ -60,7 +62,8 @@ pub struct SourceBuild {
     pub metadata_from: MetadataFrom,
     /// What the build makes.
     pub kind: BuildKind,
-    /// Frameworks that the build imports: `torch`. It cannot be built in an isolated environment.
+    /// Packages that the build imports and an isolated environment would not have: `torch`, or what the project does not
+    /// list. It is built in the environment, after the other packages are installed.
     pub needs: Vec<String>,
     /// The newest release that the same Python could install as a wheel, if there is one. Not in the lock.
     pub newest_wheel: Option<Version>,
@@ -83,11 +86,22 @@ pub struct SourceFacts {
     pub requires: Vec<String>,
     /// The modules that its `setup.py` imports at the top level, whether or not `requires` brings them.
     pub modules: Vec<String>,
+    /// The dotted names that its `setup.py` certainly uses (`imp`, `configparser.SafeConfigParser`), each with the names
+    /// that it may have instead: a module that is imported in one of two ways has two.
+    pub uses: BTreeSet<Vec<String>>,
     /// Why its requirements cannot be known without running it, one phrase; the lines of the metadata are then those
     /// that its author published.
     pub unknown: Option<String>,
     /// What its build fetches from elsewhere instead of building, if it is such a stub, one phrase.
     pub fetches: Option<String>,
+}
+
+impl SourceFacts {
+    /// Whether its `setup.py` imports a module whatever the machine.
+    pub fn certainly_imports(&self, module: &str) -> bool {
+        let of_module = |name: &String| name.split('.').next() == Some(module);
+        self.uses.iter().any(|names| names.iter().all(of_module))
+    }
 }
 
 /// How the requirements of a source distribution are known.

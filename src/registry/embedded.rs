@@ -3,6 +3,7 @@
 pub(super) const FILES: &[(&str, &str)] = &[
     ("advisories/magma.toml", include_str!("../../registry/advisories/magma.toml")),
     ("advisories/numpy2.toml", include_str!("../../registry/advisories/numpy2.toml")),
+    ("advisories/protobuf.toml", include_str!("../../registry/advisories/protobuf.toml")),
     ("advisories/setuptools.toml", include_str!("../../registry/advisories/setuptools.toml")),
     ("companions.toml", include_str!("../../registry/companions.toml")),
     ("containers.toml", include_str!("../../registry/containers.toml")),

@@ -29,7 +29,7 @@ pub use rows::{
     Advisory, Architecture, Backport, Branch, Build, BuildModule, COMPANIONS, Companion, CondaName,
     Condition, CudaFrom, CudaPart, CudnnFloor, CudnnRelease, Effect, ErrorAnswer, ErrorCase, ErrorRule,
     ForwardCompatibility, FrameworkBuild, GpuRow, Image, Mechanics, MinorVersionCompatibility,
-    NonexistentImage, Offer, Predicate, PtxIsa, STACK_PACKAGES, SameCuda, SameFile, SameRelease,
+    NonexistentImage, Offer, Predicate, PtxIsa, Removed, STACK_PACKAGES, SameCuda, SameFile, SameRelease,
     SourcePackage, StdlibImport, SurroundingWords, Tegra, ToolkitDriver, ToolkitTargets,
 };
 #[cfg(test)]

@@ -10,8 +10,10 @@ use super::Registry;
 use super::rows::*;
 use super::schema;
 use crate::model::capability::{CodeTargets, ComputeCapability};
+use crate::model::metadata::CoreMetadata;
 use crate::model::native::{FrameworkLoads, Opened, Provider};
 use crate::model::platform::{Os, Platform};
+use crate::model::text::requirement_name;
 use crate::model::version::DottedVersion;
 
 impl Registry {
@@ -279,6 +281,8 @@ impl Registry {
                 sources: sorted(file.source_package, |r: &SourcePackage| r.package.clone()),
                 modules: sorted(file.build_module, |r: &BuildModule| r.module.clone()),
                 backports: sorted(file.backport, |r: &Backport| r.package.clone()),
+                removed: sorted(file.removed, |r: &Removed| r.name.clone()),
+                undeclared: sorted(file.undeclared, |r: &Undeclared| r.package.clone()),
                 conda: sorted(file.conda, |r: &CondaName| r.name.clone()),
             }
         })
@@ -316,18 +320,36 @@ impl Registry {
 
     /// What a release needs and its metadata does not require.
     pub fn undeclared(&self, package: &str, version: &Version) -> Vec<String> {
-        let rows = self.advisories().iter().filter(|row| row.needed && row.package == package);
-        rows.filter(|row| row.versions.contains(version))
-            .filter_map(|row| match &row.effect {
+        let rows = self.packages().undeclared.iter().filter(|row| row.package == package);
+        let of_release = rows
+            .filter(|row| row.versions.contains(version))
+            .map(|row| row.requires.replace("{version}", &version.to_string()));
+        let advisories = self.advisories().iter().filter(|row| row.needed && row.package == package);
+        let of_advisories =
+            advisories.filter(|row| row.versions.contains(version)).filter_map(|row| match &row.effect {
                 Effect::Constrain(requirement) => Some(requirement.to_string()),
                 Effect::Warn => None,
-            })
-            .collect()
+            });
+        of_advisories.chain(of_release).collect()
+    }
+
+    /// The frameworks without which a source distribution cannot be built, and which it does not require.
+    pub fn undeclared_frameworks(&self, metadata: &CoreMetadata) -> Vec<String> {
+        let Some(facts) = &metadata.source else { return Vec::new() };
+        let row = self.source_package(metadata.name.as_ref(), &metadata.version);
+        let needs = row.and_then(|row| row.build_needs.as_ref()).unwrap_or(&facts.needs);
+        let is_declared = |name: &str| metadata.lines().any(|line| requirement_name(line) == name);
+        needs.iter().filter(|name| facts.certainly_imports(name) && !is_declared(name)).cloned().collect()
     }
 
     /// The backport that a package is, if it is one.
     pub fn backport(&self, package: &str) -> Option<&Backport> {
         self.packages().backports.iter().find(|row| row.package == package)
+    }
+
+    /// What the standard library lost that a dotted name needs.
+    pub fn removed(&self, name: &str) -> Option<&Removed> {
+        self.packages().removed.iter().find(|row| row.has(name))
     }
 
     fn error_rows(&self) -> &ErrorRows {

@@ -14,6 +14,8 @@ const MAX_FILES: usize = 200_000;
 const MAX_UNPACKED: u64 = 4 << 30;
 /// Maximum size of a long file name with its pax records, in bytes.
 const MAX_NAME: u64 = 1 << 20;
+/// The module beside `setup.py` that many projects carry a copy of, and that breaks with new Pythons.
+pub(super) const VERSIONEER: &str = "versioneer.py";
 /// Maximum depth of folders in a source tree.
 const MAX_DEPTH: usize = 12;
 
@@ -24,6 +26,8 @@ pub struct Contents {
     texts: BTreeMap<String, String>,
     /// The suffixes of all files, without the dot: `cu`, `pyx`.
     suffixes: BTreeSet<String>,
+    /// The modules and packages beside `setup.py`, which it can import.
+    modules: BTreeSet<String>,
 }
 
 impl Contents {
@@ -43,6 +47,11 @@ impl Contents {
     /// Whether a file has one of these suffixes.
     pub(super) fn has_suffix(&self, suffixes: &[&str]) -> bool {
         suffixes.iter().any(|suffix| self.suffixes.contains(*suffix))
+    }
+
+    /// Whether a module or package stands beside `setup.py`.
+    pub(super) fn has_module(&self, name: &str) -> bool {
+        self.modules.contains(name)
     }
 
     /// Reads a gzipped tar archive as a stream.
@@ -159,8 +168,8 @@ impl Contents {
 
     /// Whether the text of a file is of interest. Its suffix is noted.
     pub fn wants(&mut self, path: &str) -> bool {
-        self.note_suffix(path);
-        describes(path)
+        self.note_name(path);
+        describes(path) || path == VERSIONEER
     }
 
     /// Adds the text of a file that is of interest.
@@ -172,14 +181,21 @@ impl Contents {
     pub fn of_texts(texts: impl IntoIterator<Item = (String, String)>) -> Contents {
         let mut out = Contents::default();
         for (path, text) in texts {
-            out.note_suffix(&path);
+            out.note_name(&path);
             out.texts.insert(path, text);
         }
         out
     }
 
-    fn note_suffix(&mut self, path: &str) {
+    fn note_name(&mut self, path: &str) {
         let name = path.rsplit('/').next().unwrap_or(path);
+        match path.split_once('/') {
+            Some((folder, rest)) if !rest.contains('/') && rest.ends_with(".py") => {
+                self.modules.insert(folder.to_owned());
+            }
+            Some(_) => {}
+            None => self.modules.extend(name.strip_suffix(".py").map(str::to_owned)),
+        }
         if let Some((_, suffix)) = name.rsplit_once('.')
             && suffix.len() <= 8
         {
@@ -188,8 +204,8 @@ impl Contents {
     }
 
     fn add(&mut self, path: &str, size: u64, file: &mut dyn Read) -> Result<(), Unreadable> {
-        self.note_suffix(path);
-        if !describes(path) {
+        self.note_name(path);
+        if !describes(path) && (path != VERSIONEER || size > MAX_TEXT) {
             return Ok(());
         }
         if size > MAX_TEXT {

@@ -132,12 +132,22 @@ pub fn read(contents: &Contents) -> Result<SourceTree, Unreadable> {
     for extra in &extras {
         header("Provides-Extra", extra);
     }
+    // Only setuptools runs `setup.py`; other projects carry one for old tools.
+    let runs = setup_py.as_ref().filter(|_| pyproject.is_of_setuptools());
+    let is_own = |name: &str| contents.has_module(name.split('.').next().unwrap_or(name));
+    let mut modules = runs.map(SetupPy::modules).unwrap_or_default();
+    modules.retain(|module| !is_own(module));
+    let mut requires = pyproject.build_requires();
+    requires.extend(runs.map(|setup| setup.setup_requires.clone()).unwrap_or_default());
+    let mut uses = runs.map(|setup| setup.uses_with(contents.text(archive::VERSIONEER))).unwrap_or_default();
+    uses.retain(|names| !names.iter().any(|name| is_own(name)));
     let facts = SourceFacts {
         metadata_from,
         kind: kind::of(contents, &pyproject, setup_py.as_ref()),
         needs: kind::frameworks(&pyproject, setup_py.as_ref()),
-        requires: pyproject.build_requires(),
-        modules: setup_py.as_ref().map(SetupPy::modules).unwrap_or_default(),
+        requires,
+        modules,
+        uses,
         unknown,
         fetches: kind::fetches(&pyproject, setup_py.as_ref()),
     };

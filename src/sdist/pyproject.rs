@@ -102,6 +102,11 @@ impl Pyproject {
         Ok(Pyproject { requires, backend, project, states_elsewhere })
     }
 
+    /// Whether setuptools builds the project, which runs its `setup.py`.
+    pub fn is_of_setuptools(&self) -> bool {
+        self.backend.as_deref().is_none_or(|backend| backend.starts_with("setuptools"))
+    }
+
     /// What the build requires: `[build-system] requires`, else setuptools and wheel, as in PEP 517's fallback.
     pub fn build_requires(&self) -> Vec<String> {
         let fallback = || vec!["setuptools".to_owned(), "wheel".to_owned()];

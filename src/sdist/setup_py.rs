@@ -1,5 +1,6 @@
 //! `setup.py` as a syntax tree: what it states, and whether that depends on the machine. It is never run.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,8 @@ pub(super) struct SetupPy {
     pub version: Option<String>,
     /// `install_requires` and `extras_require`, if they are literals.
     pub stated: Option<Requirements>,
+    /// `setup_requires`, if it is a literal: setuptools tells installers of it as a build requirement.
+    pub setup_requires: Vec<String>,
     /// Whether it builds extension modules.
     pub has_extensions: bool,
     /// Whether it says that it stands for a package of another index.
@@ -42,6 +45,8 @@ pub(super) struct SetupPy {
     pub text: String,
     /// All modules that it imports; `true` for imports at the top level without a guard.
     imports: Vec<(String, bool)>,
+    /// The dotted names that it certainly uses, each with its alternatives.
+    pub uses: BTreeSet<Vec<String>>,
     /// Why what it states depends on the machine.
     doubt: Option<String>,
     /// Requirements that it states for Python 2 only.
@@ -59,6 +64,7 @@ impl SetupPy {
             return out;
         };
         out.imports = slice.imports();
+        out.uses = slice.certain_uses(&BTreeSet::new());
         out.calls_pip = slice.calls_pip();
         out.is_placeholder =
             ["nvidia-pyindex", "placeholder project", "ERROR.txt"].iter().any(|word| slice.says(word));
@@ -89,6 +95,8 @@ impl SetupPy {
         if let [call] = calls.as_slice() {
             let argument = |key| slice.arguments(*call, &[key]).into_iter().next().map(|(_, value)| value);
             let literal = |key| string(slice.literal(argument(key)?)?, text);
+            out.setup_requires =
+                argument("setup_requires").and_then(|node| strings(&slice, text, node)).unwrap_or_default();
             out.name = literal("name");
             out.version = literal("version");
             let is_plain = ["**", "cmdclass", "pbr"].iter().all(|word| !slice.text_of(*call).contains(word));
@@ -122,6 +130,20 @@ impl SetupPy {
     /// Whether it imports a module anywhere.
     pub fn imports(&self, module: &str) -> bool {
         self.imports.iter().any(|(name, _)| name.split('.').next() == Some(module))
+    }
+
+    /// The dotted names that running it certainly uses: its own, and those of the module `versioneer` beside it, of which
+    /// it calls functions.
+    pub fn uses_with(&self, versioneer: Option<&str>) -> BTreeSet<Vec<String>> {
+        let mut out = self.uses.clone();
+        let Some(text) = versioneer else { return out };
+        let called = self.uses.iter().flatten().filter_map(|name| name.strip_prefix("versioneer."));
+        let called: BTreeSet<String> = called.map(str::to_owned).collect();
+        let tree = syntax_tree(text).filter(|_| !called.is_empty());
+        if let Some(slice) = tree.as_ref().and_then(|tree| Slice::new(tree.root_node(), text)) {
+            out.extend(slice.certain_uses(&called));
+        }
+        out
     }
 
     /// The modules that it imports at its top level without a guard, their first part, sorted.
@@ -203,6 +225,22 @@ fn nests_too_deeply(text: &str) -> bool {
     })
 }
 
+/// The lines of a list of requirements, or of one text, where it is a literal.
+fn strings(slice: &Slice<'_>, text: &str, node: Node<'_>) -> Option<Vec<String>> {
+    let node = slice.literal(node)?;
+    if node.kind() == "string" {
+        return Some(
+            string(node, text)?.lines().map(|l| l.trim().to_owned()).filter(|l| !l.is_empty()).collect(),
+        );
+    }
+    if !["list", "tuple"].contains(&node.kind()) {
+        return None;
+    }
+    let mut cursor = node.walk();
+    let items = node.named_children(&mut cursor).filter(|child| child.kind() != "comment");
+    items.map(|item| string(item, text)).collect()
+}
+
 /// `install_requires` and `extras_require` where both are literals. A missing argument means none.
 fn stated(
     slice: &Slice<'_>,
@@ -210,20 +248,7 @@ fn stated(
     requires: Option<Node<'_>>,
     extras: Option<Node<'_>>,
 ) -> Option<Requirements> {
-    let strings = |node: Node<'_>| -> Option<Vec<String>> {
-        let node = slice.literal(node)?;
-        if node.kind() == "string" {
-            return Some(
-                string(node, text)?.lines().map(|l| l.trim().to_owned()).filter(|l| !l.is_empty()).collect(),
-            );
-        }
-        if !["list", "tuple"].contains(&node.kind()) {
-            return None;
-        }
-        let mut cursor = node.walk();
-        let items = node.named_children(&mut cursor).filter(|child| child.kind() != "comment");
-        items.map(|item| string(item, text)).collect()
-    };
+    let strings = |node| strings(slice, text, node);
     let mut out = Requirements::default();
     if let Some(requires) = requires {
         out.lines = strings(requires)?;

@@ -257,3 +257,65 @@ fn deep_nesting_is_no_stack_overflow() {
     let many = format!("from setuptools import setup\nx = 1{}\nsetup(version=x)\n", " + 1".repeat(50_000));
     let _ = with_setup(&many, "a\n");
 }
+
+#[test]
+fn what_a_setup_py_certainly_uses() {
+    let uses = |setup: &str, files: &[(&str, &str)], name: &str| {
+        let mut all = vec![("PKG-INFO", "Metadata-Version: 2.1\nName: d\nVersion: 1\n"), ("setup.py", setup)];
+        all.extend(files);
+        let uses = tree(&all).unwrap().facts.uses;
+        uses.iter().any(|names| names.join(" or ") == name)
+    };
+    let exec = "def version():\n    exec(compile(open('v').read(), 'v', 'exec'))\n    return locals()['v']\n";
+    let called = format!("{exec}setup(version=version())\n");
+    let alternatives =
+        "try:\n    import cfg as c\nexcept ImportError:\n    import Cfg as c\nsetup(version=c.Safe().x)\n";
+    let table: &[(&str, &str, bool)] = &[
+        ("import imp\nsetup()\n", "imp", true),
+        ("import os, imp as i\nsetup()\n", "imp", true),
+        ("from imp import load_source\nsetup()\n", "imp.load_source", true),
+        ("try:\n    import imp\nexcept ImportError:\n    imp = None\n", "imp", false),
+        ("import sys\nif sys.version_info < (3,):\n    import imp\n", "imp", false),
+        ("def version():\n    import imp\nsetup(version=version())\n", "imp", true),
+        ("def version():\n    import imp\nsetup()\n", "imp", false),
+        ("def a():\n    import imp\ndef b():\n    a()\nsetup(version=b())\n", "imp", true),
+        ("def a():\n    a()\n    import imp\nsetup()\n", "imp", false),
+        ("class C:\n    import imp\nsetup()\n", "imp", false),
+        ("if __name__ == '__main__':\n    import imp\nelse:\n    import other\n", "imp", true),
+        ("if __name__ == '__main__':\n    import imp\nelse:\n    import other\n", "other", false),
+        ("import platform\nsetup(name=platform.dist()[0])\n", "platform.dist", true),
+        ("import platform\nplatform = mine()\nsetup(name=platform.dist())\n", "platform.dist", false),
+        ("import platform\ndef f(platform):\n    platform.dist()\nf(1)\n", "platform.dist", false),
+        (alternatives, "cfg.Safe or Cfg.Safe", true),
+        ("text = open('README', 'rU').read()\n", "open() with mode U", true),
+        ("text = open('README', mode='r').read()\n", "open() with mode U", false),
+        (&called, "locals() after exec()", true),
+        (exec, "locals() after exec()", false),
+        (
+            "def f():\n    d = {}\n    exec('x', d)\n    return locals()['d']\nf()\n",
+            "locals() after exec()",
+            false,
+        ),
+        ("def f():\n    exec('x')\n    return locals()\nf()\n", "locals() after exec()", false),
+    ];
+    for (setup, name, expected) in table {
+        assert_eq!(uses(setup, &[], name), *expected, "{name}: {setup}");
+    }
+    // What stands beside `setup.py` is not Python's.
+    assert!(!uses("import imp\nsetup()\n", &[("imp.py", "")], "imp"));
+    assert!(!uses("import imp\nsetup()\n", &[("imp/__init__.py", "")], "imp"));
+    // The copy of versioneer, as far as it is entered.
+    let versioneer = "import configparser\ndef config():\n    return configparser.Safe()\ndef get_version():\n    return config()\n";
+    let with = "import versioneer\nsetup(version=versioneer.get_version())\n";
+    assert!(uses(with, &[("versioneer.py", versioneer)], "configparser.Safe"));
+    assert!(!uses("import versioneer\nsetup()\n", &[("versioneer.py", versioneer)], "configparser.Safe"));
+    // Only setuptools runs `setup.py`.
+    let poetry = "[build-system]\nrequires = ['poetry-core']\nbuild-backend = 'poetry.core.masonry.api'\n";
+    assert!(!uses("import imp\n", &[("pyproject.toml", poetry)], "imp"));
+}
+
+#[test]
+fn setup_requires_is_a_build_requirement() {
+    let found = with_setup("from setuptools import setup\nsetup(setup_requires=['scm>=1', 'b'])\n", "a\n");
+    assert_eq!(found.facts.requires, ["setuptools", "wheel", "scm>=1", "b"]);
+}

@@ -43,6 +43,8 @@ pub(super) enum Unusable {
     UnknownMetadata(String),
     /// It exists only as a stub, which fetches this when it is built.
     Stub(String),
+    /// It exists only as source that never builds, and why.
+    NeverBuilds(String),
     /// The metadata cannot be read or contradicts its file.
     Metadata(String),
     /// The release has a direct URL requirement, which is not supported.
@@ -72,6 +74,9 @@ impl Unusable {
             Unusable::Stub(what) => {
                 let exists = verb("exists only as a stub", "exist only as stubs");
                 format!("{exists}, whose build fetches {what}")
+            }
+            Unusable::NeverBuilds(why) => {
+                format!("{} that never builds: {why}", verb("exists only as source", "exist only as source"))
             }
             Unusable::Metadata(why) => format!("{has} unusable metadata: {why}"),
             Unusable::NoExtra(extra) => format!("{has} no extra `{extra}`"),
@@ -407,7 +412,11 @@ impl<'a> Problem<'a> {
             Ok(metadata) if extra.is_some_and(|extra| self.lacks_extra(metadata, name, extra)) => {
                 Ok(Err(Unusable::NoExtra(extra.unwrap_or_default().to_owned())))
             }
-            Ok(metadata) => self.metadata_dependencies(metadata, extra),
+            Ok(metadata) => Ok(self.metadata_dependencies(metadata, extra)?.map(|mut out| {
+                let pythons = self.pythons_of_setup(metadata).filter(|_| extra.is_none());
+                out.extend(pythons.map(|pythons| (Node::Python, pythons)));
+                out
+            })),
             Err(unusable) => Ok(Err(unusable)),
         }
     }

@@ -14,6 +14,7 @@ use crate::model::metadata::CoreMetadata;
 use crate::model::project::{Release, ReleaseFile};
 use crate::model::source::{BuildKind, MetadataFrom, SourceBuild};
 use crate::model::text::requirement_name;
+use crate::registry::Removed;
 
 impl Problem<'_> {
     /// The source distribution that a release would be built from: only where no allowed Python has a wheel for the
@@ -72,12 +73,15 @@ impl Problem<'_> {
         if let Some(what) = &facts.fetches {
             return Err(Unusable::Stub(what.clone()));
         }
+        let name: &str = metadata.name.as_ref();
+        let row = self.registry.source_package(name, &metadata.version);
+        if let Some(why) = row.and_then(|row| row.never_builds.as_ref()) {
+            return Err(Unusable::NeverBuilds(why.clone()));
+        }
         if facts.metadata_from == MetadataFrom::Manifest {
             return Ok(());
         }
-        let name: &str = metadata.name.as_ref();
-        let is_reviewed =
-            self.registry.source_package(name, &metadata.version).is_some_and(|row| row.is_reviewed);
+        let is_reviewed = row.is_some_and(|row| row.is_reviewed);
         match &facts.unknown {
             Some(why) if !is_reviewed => Err(Unusable::UnknownMetadata(why.clone())),
             _ if facts.metadata_from == MetadataFrom::AsPublished
@@ -141,11 +145,35 @@ impl Problem<'_> {
         Some(ordinals(series.len(), |i| series[i].minor < row.python.minor))
     }
 
+    /// The first Python series on which `setup.py` fails, for what the standard library had until then.
+    pub fn fails_from(&self, metadata: &CoreMetadata) -> Option<&Removed> {
+        let facts = metadata.source.as_ref()?;
+        let brings = |row: &Removed| {
+            let mut required = facts.requires.iter().map(|line| requirement_name(line));
+            required.any(|name| row.backports.contains(&name))
+        };
+        // A name that may be one of several fails when all of them are gone.
+        let last = |names: &Vec<String>| {
+            let rows: Option<Vec<&Removed>> =
+                names.iter().map(|name| self.registry.removed(name).filter(|row| !brings(row))).collect();
+            rows?.into_iter().max_by_key(|row| row.python)
+        };
+        facts.uses.iter().filter_map(last).min_by_key(|row| row.python)
+    }
+
+    /// The Python series on which `setup.py` can run; `None` if nothing speaks against any.
+    pub fn pythons_of_setup(&self, metadata: &CoreMetadata) -> Option<Set> {
+        let row = self.fails_from(metadata)?;
+        let series = &self.pythons.series;
+        Some(ordinals(series.len(), |i| series[i] < row.python))
+    }
+
     /// What is locked of the build of a source distribution.
     pub fn build_of(&self, metadata: &CoreMetadata) -> Option<SourceBuild> {
         let facts = metadata.source.as_ref()?;
         let row = self.registry.source_package(metadata.name.as_ref(), &metadata.version);
-        let needs = row.and_then(|row| row.build_needs.as_ref()).unwrap_or(&facts.needs).clone();
+        let mut needs = row.and_then(|row| row.build_needs.as_ref()).unwrap_or(&facts.needs).clone();
+        let frameworks = needs.clone();
         let kind = row.and_then(|row| row.kind).unwrap_or(facts.kind);
         let more = row.iter().flat_map(|row| &row.build_requires);
         let mut asks: Vec<String> = facts.requires.iter().chain(more).cloned().collect();
@@ -155,9 +183,15 @@ impl Problem<'_> {
             if !is_listed || row.requires.contains('<') {
                 asks.push(row.requires.clone());
             }
+            if !is_listed {
+                // An isolated build would not have it.
+                needs.push(requirement_name(&row.requires));
+            }
         }
+        needs.sort();
+        needs.dedup();
         // A framework that the build imports is the locked one.
-        asks.retain(|line| !needs.contains(&requirement_name(line)));
+        asks.retain(|line| !frameworks.contains(&requirement_name(line)));
         let metadata_from = facts.metadata_from;
         let requires = Vec::new();
         Some(SourceBuild { metadata_from, kind, needs, newest_wheel: None, asks, requires })

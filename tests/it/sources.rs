@@ -256,3 +256,75 @@ fn a_build_gets_the_modules_that_its_setup_py_imports() {
     let lock = context.read("envlock.lock");
     assert!(lock.contains("name = \"setuptools\", version = \"80.0\""), "{lock}");
 }
+
+#[test]
+fn a_python_on_which_setup_py_fails_is_not_chosen() {
+    let setup = "import imp\nfrom setuptools import setup\nsetup()\n";
+    let (_server, context) = index(vec![wheel("demo", "1.0").source(setup)]);
+    let context = context.with_shipped_registry();
+    context.run(&["resolve", "demo", "--gpu", "none"]).expect(0);
+    assert!(context.read("envlock.lock").contains("python = \"3.11\""), "{}", context.read("envlock.lock"));
+    let run = context.run(&resolve(&["demo"], &[])).expect(1);
+    let expected = "demo 1.0 is built by a setup.py that uses `imp`, which Python 3.12 and newer do not have";
+    assert!(run.flat().contains(expected), "{}", run.shown());
+    // A build requirement that brings the module back.
+    let backported = wheel("demo", "1.0").source(setup).file(
+        "pyproject.toml",
+        "[build-system]\nrequires = [\"setuptools\", \"zombie-imp\"]\nbuild-backend = \"setuptools.build_meta\"\n",
+    );
+    let (_server, context) = index(vec![backported, wheel("zombie-imp", "0.0.4")]);
+    let context = context.with_shipped_registry();
+    context.run(&resolve(&["demo"], &[])).expect(0);
+}
+
+#[test]
+fn a_module_that_a_build_imports_and_does_not_list_is_taken_from_the_environment() {
+    let setup = "import numpy\nfrom setuptools import setup\nsetup()\n";
+    let numpy = ["1.26.4", "2.1.0"].map(|version| wheel("numpy", version));
+    let demo = wheel("demo", "1.0").needs("numpy<2").source(setup);
+    let (_server, context) = index([vec![demo], numpy.to_vec()].concat());
+    context.run(&resolve(&["demo"], &[])).expect(0);
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains("build-needs = [\"numpy\"]"), "{lock}");
+    // It is the locked one, and what the lock lacks is installed before the build.
+    assert!(lock.contains("name = \"numpy\", version = \"1.26.4\"") && !lock.contains("2.1.0"), "{lock}");
+    let first = context.run(&["export", "requirements.txt"]).expect(0).stdout;
+    let more = first.split("# What requirements-build.txt requires to build:\n").nth(1).unwrap_or_default();
+    assert!(more.contains("setuptools==84.0 --hash=sha256:") && !more.contains("numpy"), "{first}");
+    let second = context.run(&["export", "requirements-build.txt"]).expect(0).stdout;
+    assert!(
+        second.contains("from which the builds import numpy") && second.contains("demo==1.0"),
+        "{second}"
+    );
+    // Constraints are for isolated builds.
+    context.run(&["export", "build-constraints.txt"]).expect(2);
+    // Where the project lists it, the build is isolated.
+    let listed = wheel("demo", "1.0").source(setup).file(
+        "pyproject.toml",
+        "[build-system]\nrequires = [\"setuptools\", \"numpy\"]\nbuild-backend = \"setuptools.build_meta\"\n",
+    );
+    let (_server, context) = index([vec![listed], numpy.to_vec()].concat());
+    context.run(&resolve(&["demo"], &[])).expect(0);
+    assert!(!context.read("envlock.lock").contains("build-needs"));
+}
+
+#[test]
+fn the_framework_that_a_build_imports_is_locked() {
+    let setup = "import torch\nfrom setuptools import setup\nsetup()\n";
+    let (_server, context) = index(vec![wheel("demo", "1.0").source(setup)]);
+    context.run(&resolve(&["demo"], &[])).expect(0);
+    assert!(context.read("envlock.lock").contains("name = \"torch\""));
+    let guarded = "try:\n    import torch\nexcept ImportError:\n    torch = None\nfrom setuptools import setup\nsetup()\n";
+    let (_server, context) = index(vec![wheel("demo", "1.0").source(guarded)]);
+    context.run(&resolve(&["demo"], &[])).expect(0);
+    assert!(!context.read("envlock.lock").contains("name = \"torch\""));
+}
+
+#[test]
+fn a_placeholder_that_never_builds_is_refused() {
+    let (_server, context) = index(vec![wheel("sklearn", "0.0.post12").source(&plain(""))]);
+    let context = context.with_shipped_registry();
+    let run = context.run(&resolve(&["sklearn"], &[])).expect(1);
+    let expected = "exists only as source that never builds: the package of scikit-learn is `scikit-learn`";
+    assert!(run.flat().contains(expected), "{}", run.shown());
+}

@@ -14,6 +14,7 @@ use super::schema::SourcesFile;
 use super::{Registry, RegistryFile};
 use crate::model::capability::ComputeCapability;
 use crate::model::native::{FrameworkLoads, Opened, Provider};
+use crate::model::requirement::parse_requirement;
 use crate::model::text::clean;
 use crate::model::version::DottedVersion;
 
@@ -468,6 +469,16 @@ impl Linter {
             self.ordered(&modules, |r| r.module.clone());
             let backports: Vec<Placed<Backport>> = self.rows(file, "backport");
             self.ordered(&backports, |r| r.package.clone());
+            let removed: Vec<Placed<Removed>> = self.rows(file, "removed");
+            self.ordered(&removed, |r| r.name.clone());
+            let undeclared: Vec<Placed<Undeclared>> = self.rows(file, "undeclared");
+            self.ordered(&undeclared, |r| r.package.clone());
+            for Placed { row, path, line } in undeclared {
+                let example = row.requires.replace("{version}", "1.0");
+                if parse_requirement(&example).is_err() {
+                    self.problem(&path, line, format!("`{}` is not a requirement", row.requires));
+                }
+            }
             let conda: Vec<Placed<CondaName>> = self.rows(file, "conda");
             self.ordered(&conda, |r| r.name.clone());
         }

@@ -41,7 +41,7 @@ pub use gpus::{GpuRow, Tegra};
 pub(super) use loading::LoadingRows;
 pub use loading::{CudaPart, PtxIsa, SameCuda, SameRelease, StdlibImport};
 pub(super) use packages::PackageRows;
-pub use packages::{Backport, BuildModule, CondaName, SourcePackage};
+pub use packages::{Backport, BuildModule, CondaName, Removed, SourcePackage, Undeclared};
 pub use torch::{Build, COMPANIONS, Companion, STACK_PACKAGES};
 
 /// The registry as a whole.
@@ -97,6 +97,7 @@ rows!(
     Provider,
     PtxIsa,
     PythonRow,
+    Removed,
     SameCuda,
     SameRelease,
     StdlibImport,
@@ -105,6 +106,7 @@ rows!(
     SurroundingWords,
     ToolkitDriver,
     ToolkitTargets,
+    Undeclared,
 );
 
 /// A CUDA version as people write it, `12.8`, as three numbers.

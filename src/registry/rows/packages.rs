@@ -18,6 +18,8 @@ pub struct SourcePackage {
     /// Whether `setup.py` was read by a person: what it computes does not change the requirements on another machine.
     #[serde(default, rename = "reviewed")]
     pub is_reviewed: bool,
+    /// Why the build always fails, one phrase: a placeholder.
+    pub never_builds: Option<String>,
     /// What the build makes, if the archive's files suggest something else.
     pub kind: Option<BuildKind>,
     /// Frameworks that the build imports, instead of those that `setup.py` imports somewhere.
@@ -70,6 +72,48 @@ pub struct Backport {
     pub source: Vec<String>,
 }
 
+/// What releases of a package need and their metadata does not require: they fail when they are imported.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Undeclared {
+    /// Normalized name.
+    pub package: String,
+    /// The releases.
+    pub versions: VersionSpecifiers,
+    /// The requirement, PEP 508; `{version}` is the release's own version.
+    pub requires: String,
+    /// Evidence.
+    #[allow(dead_code, reason = "every row states it")]
+    pub evidence: Evidence,
+    /// Source ids.
+    pub source: Vec<String>,
+}
+
+/// What Python's standard library had once: a `setup.py` that uses it fails with newer Pythons.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Removed {
+    /// A module (`imp`), a name in a module (`configparser.SafeConfigParser`), or a behaviour in words.
+    pub name: String,
+    /// The first Python series without it.
+    pub python: Python,
+    /// Packages that bring it back: a build that requires one of them does not fail.
+    #[serde(default)]
+    pub backports: Vec<String>,
+    /// Evidence.
+    #[allow(dead_code, reason = "every row states it")]
+    pub evidence: Evidence,
+    /// Source ids.
+    pub source: Vec<String>,
+}
+
+impl Removed {
+    /// Whether a dotted name is this, or in it.
+    pub fn has(&self, name: &str) -> bool {
+        name.strip_prefix(&self.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    }
+}
+
 /// A package of conda-forge whose name on PyPI is another, or that is no Python package.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -91,5 +135,7 @@ pub(in crate::registry) struct PackageRows {
     pub sources: Vec<SourcePackage>,
     pub modules: Vec<BuildModule>,
     pub backports: Vec<Backport>,
+    pub removed: Vec<Removed>,
+    pub undeclared: Vec<Undeclared>,
     pub conda: Vec<CondaName>,
 }

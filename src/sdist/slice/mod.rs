@@ -7,6 +7,7 @@
 
 mod bindings;
 mod calls;
+mod certain;
 mod condition;
 mod names;
 mod syntax;

@@ -365,6 +365,22 @@ impl Telling<'_, '_> {
         if !members.all(|candidate| p.source(candidate).is_some()) {
             return None;
         }
+        let members = p.members(node, set).into_iter().map(|i| &candidates[i as usize]);
+        let removed = members.map(|candidate| {
+            let metadata = p.metadata_of(candidate, name).ok()?.ok()?;
+            p.fails_from(metadata)
+        });
+        let removed: Option<Vec<_>> = removed.collect();
+        if let Some(row) = removed.and_then(|rows| rows.into_iter().max_by_key(|row| row.python))
+            && p.pythons.series.iter().all(|python| *python >= row.python)
+        {
+            let uses =
+                if is_one { "is built by a setup.py that uses" } else { "are built by a setup.py that uses" };
+            return Some(format!(
+                "{named} {uses} `{}`, which Python {} and newer do not have",
+                row.name, row.python
+            ));
+        }
         let series = self.series_with_wheels(name, node, set);
         let series: Vec<String> = series.iter().map(|m| format!("3.{}", m.trim_start_matches('0'))).collect();
         let is = if is_one { "is" } else { "are" };

@@ -1,6 +1,5 @@
 //! The commands, and the files that they read.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::place::OWN_FOLDER;
@@ -34,14 +33,17 @@ impl Work<'_> {
         let (direct, hashed) = part.packages.iter().cloned().partition(|package| package.files.is_empty());
         let of = |packages: Vec<ChosenPackage>| {
             let part = Target { packages, ..part.clone() };
-            export::requirements(&part, addresses).map(|text| Some(absolute(&text, self.folder)))
+            export::packages(&part, addresses).map(|text| Some(absolute(&text, self.folder)))
         };
         let lists = Lists {
             requirements: list("requirements.txt", of(hashed)?),
             direct: list("direct.txt", of(direct)?),
             builds: part.packages.iter().any(|package| package.build.is_some()),
             build_constraints: list("build-constraints.txt", export::build_constraints(&part)?),
-            build_requirements: list("build-requirements.txt", build_requirements(&part, self.target)),
+            build_requirements: list(
+                "build-requirements.txt",
+                export::build_requirements(&part, self.target),
+            ),
             requirements_build: list(
                 "requirements-build.txt",
                 export::requirements_to_build(&part, addresses)?.map(|text| absolute(&text, self.folder)),
@@ -70,24 +72,6 @@ fn absolute(requirements: &str, folder: &Path) -> String {
         None => format!("{line}\n"),
     };
     requirements.lines().map(line).collect()
-}
-
-/// What is installed before packages are built in the environment: what their builds require and the lock does not have.
-fn build_requirements(part: &Target, whole: &Target) -> Option<String> {
-    let mut lines = std::collections::BTreeMap::new();
-    let built_last = part.packages.iter().filter(|package| package.is_built_after_others());
-    for build in built_last.filter_map(|package| package.build.as_ref()) {
-        for requirement in &build.requires {
-            if whole.package(&requirement.name).is_none() {
-                lines.insert(&requirement.name, requirement);
-            }
-        }
-    }
-    let mut out = String::new();
-    for (name, requirement) in lines {
-        let _ = writeln!(out, "{name}=={} --hash=sha256:{}", requirement.version, requirement.sha256);
-    }
-    Some(out).filter(|out| !out.is_empty())
 }
 
 #[cfg(test)]

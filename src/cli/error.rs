@@ -151,6 +151,7 @@ impl From<crate::export::ExportError> for CliError {
         let hint = match &error {
             crate::export::ExportError::StackOnly => Some("run `envlock resolve` without `--stack-only`"),
             crate::export::ExportError::NoHash(_) => None,
+            crate::export::ExportError::Conda(_) => Some("update envlock"),
             crate::export::ExportError::Unsupported { .. } => Some("`envlock sync` installs it"),
             crate::export::ExportError::NoFiles(_) => {
                 Some("recreate the lock with `envlock resolve --upgrade`")

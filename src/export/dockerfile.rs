@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{ExportError, in_two_steps, installable, without_hash};
+use super::{ExportError, build_constraints, in_two_steps, installable, pip_constrains_builds, without_hash};
 use crate::lockfile::Target;
 use crate::model::platform::Os;
 use crate::model::version::cuda_short;
@@ -40,7 +40,7 @@ pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportE
             needs: format!("CUDA {}{cudnn}", cuda_short(&framework.cuda)),
         });
     }
-    let constrains = super::build_constraints(target)?.is_some();
+    let constrains = pip_constrains_builds(target) && build_constraints(target)?.is_some();
     let own_base = format!("python:{}-slim", target.python);
     let more = if constrains { ", the same for build-constraints.txt" } else { "" };
     let mut out = format!("{}; change envlock.toml and run `envlock resolve`.\n", super::DOCKERFILE_MARK);
@@ -66,7 +66,6 @@ pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportE
     );
     let constraint = if constrains { "--build-constraint build-constraints.txt " } else { "" };
     if constrains {
-        // pip has the option since 25.3; the image's own pip may be older.
         out.push_str("COPY build-constraints.txt ./\n");
     }
     if base.is_some() {
@@ -77,6 +76,7 @@ pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportE
             target.python, target.python.minor
         );
     }
+    // The pip of the base image may be older than the option.
     let newer_pip =
         if constrains { " \\\n    && /opt/env/bin/pip install --no-cache-dir 'pip>=25.3'" } else { "" };
     let _ = write!(

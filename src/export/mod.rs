@@ -19,6 +19,7 @@ use crate::lockfile::Target;
 use crate::model::level::Level;
 use crate::model::solution::{ChosenFile, ChosenPackage};
 use crate::model::source::Source;
+use crate::model::wheel::Python;
 
 /// The start of every environment.yml that envlock writes.
 pub const ENVIRONMENT_MARK: &str = "# Written by envlock as environment.yml";
@@ -42,6 +43,9 @@ pub enum ExportError {
     /// A package without a file cannot be installed.
     #[error("the lock has no file for `{0}`")]
     NoFiles(String),
+    /// A package of a conda channel, which no format of this version has.
+    #[error("the lock takes `{0}` from a conda channel, which this format cannot express")]
+    Conda(String),
     /// A package that the format cannot express.
     #[error("the lock takes `{package}` from {from}, which this format cannot express")]
     Unsupported {
@@ -82,6 +86,14 @@ pub const REQUIREMENTS_BUILD_MARK: &str = "# Written by envlock as requirements-
 /// The start of every build-constraints.txt that envlock writes.
 pub const BUILD_CONSTRAINTS_MARK: &str = "# Written by envlock as build-constraints.txt";
 
+/// The first Python whose pip has `--build-constraint`: pip 25.3 requires Python 3.9.
+const PIP_CONSTRAINS_BUILDS: Python = Python { minor: 9, patch: None };
+
+/// Whether pip has `--build-constraint` for the Python of a target.
+fn pip_constrains_builds(target: &Target) -> bool {
+    target.python >= PIP_CONSTRAINS_BUILDS
+}
+
 /// The packages that are always installed, checked to be installable.
 fn installable(target: &Target) -> Result<Vec<&ChosenPackage>, ExportError> {
     check(target)?;
@@ -94,7 +106,7 @@ fn check(target: &Target) -> Result<(), ExportError> {
         return Err(ExportError::StackOnly);
     }
     if let Some(package) = target.conda.first() {
-        return Err(ExportError::Unsupported { package: package.name.clone(), from: "a conda channel" });
+        return Err(ExportError::Conda(package.name.clone()));
     }
     for package in &target.packages {
         if matches!(package.source, Source::Git { .. } | Source::Path(_)) {

@@ -3,13 +3,10 @@
 use std::fmt::Write as _;
 
 use super::{
-    ExportError, address, build_requirements, extra_indexes, in_two_steps, installable, pinned, without_hash,
+    ExportError, address, build_requirements, extra_indexes, in_two_steps, installable, pinned,
+    pip_constrains_builds, without_hash,
 };
 use crate::lockfile::Target;
-use crate::model::wheel::Python;
-
-/// The first Python whose pip has `--build-constraint`: pip 25.3 requires Python 3.9.
-const PIP_CONSTRAINS_BUILDS: Python = Python { minor: 9, patch: None };
 
 /// The requirements of a target, with what the second step requires to build. `addresses` are the URLs of the indexes
 /// other than `pypi`; the URL of `pypi` is left to the installer's own configuration.
@@ -42,7 +39,7 @@ pub fn packages(target: &Target, addresses: &[(String, String)]) -> Result<Strin
         true => "--build-constraint build-constraints.txt ",
         false => "",
     };
-    let has_pip = constraints.is_empty() || target.python >= PIP_CONSTRAINS_BUILDS;
+    let has_pip = constraints.is_empty() || pip_constrains_builds(target);
     // `sync` would remove what the second step built.
     let uv = match built.is_empty() {
         true => format!("sync {constraints}"),

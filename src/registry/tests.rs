@@ -32,3 +32,21 @@ fn the_frozen_registry_has_no_problem() {
     let problems = super::lint::check(&frozen());
     assert!(problems.is_empty(), "{problems:#?}");
 }
+
+#[test]
+fn what_a_release_needs_and_does_not_require() {
+    let of = |version: &str| Registry::embedded().undeclared("jax", &version.parse().unwrap());
+    assert_eq!(of("0.4.26"), ["jaxlib<=0.4.26"]);
+    assert!(of("0.4.30").is_empty());
+}
+
+#[test]
+fn what_the_standard_library_lost() {
+    let registry = Registry::embedded();
+    let since = |name: &str| registry.removed(name).map(|row| row.python.to_string());
+    assert_eq!(since("imp.load_source").as_deref(), Some("3.12"));
+    assert_eq!(since("configparser.SafeConfigParser").as_deref(), Some("3.12"));
+    for name in ["importlib", "configparser.ConfigParser", "configparser", "urllib.quote_plus"] {
+        assert_eq!(since(name), None, "{name}");
+    }
+}

@@ -28,6 +28,8 @@ pub struct Contents {
     suffixes: BTreeSet<String>,
     /// The modules and packages beside `setup.py`, which it can import.
     modules: BTreeSet<String>,
+    /// The names of all modules, which it can import after a change of `sys.path`.
+    modules_below: BTreeSet<String>,
 }
 
 impl Contents {
@@ -52,6 +54,11 @@ impl Contents {
     /// Whether a module or package stands beside `setup.py`.
     pub(super) fn has_module(&self, name: &str) -> bool {
         self.modules.contains(name)
+    }
+
+    /// Whether a module of this name stands in any folder.
+    pub(super) fn has_module_below(&self, name: &str) -> bool {
+        self.modules_below.contains(name)
     }
 
     /// Reads a gzipped tar archive as a stream.
@@ -189,6 +196,8 @@ impl Contents {
 
     fn note_name(&mut self, path: &str) {
         let name = path.rsplit('/').next().unwrap_or(path);
+        let is_package = path.strip_suffix("/__init__.py").and_then(|folder| folder.rsplit('/').next());
+        self.modules_below.extend(is_package.or(name.strip_suffix(".py")).map(str::to_owned));
         match path.split_once('/') {
             Some((folder, rest)) if !rest.contains('/') && rest.ends_with(".py") => {
                 self.modules.insert(folder.to_owned());

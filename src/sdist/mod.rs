@@ -140,7 +140,12 @@ pub fn read(contents: &Contents) -> Result<SourceTree, Unreadable> {
     let mut requires = pyproject.build_requires();
     requires.extend(runs.map(|setup| setup.setup_requires.clone()).unwrap_or_default());
     let mut uses = runs.map(|setup| setup.uses_with(contents.text(archive::VERSIONEER))).unwrap_or_default();
-    uses.retain(|names| !names.iter().any(|name| is_own(name)));
+    let has_other_path = uses.iter().flatten().any(|name| name.starts_with("sys.path"));
+    let may_be_own = |name: &String| {
+        let module = name.split('.').next().unwrap_or(name);
+        is_own(module) || has_other_path && contents.has_module_below(module)
+    };
+    uses.retain(|names| !names.iter().any(may_be_own));
     let facts = SourceFacts {
         metadata_from,
         kind: kind::of(contents, &pyproject, setup_py.as_ref()),

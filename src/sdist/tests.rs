@@ -281,6 +281,8 @@ fn what_a_setup_py_certainly_uses() {
         ("def a():\n    import imp\ndef b():\n    a()\nsetup(version=b())\n", "imp", true),
         ("def a():\n    a()\n    import imp\nsetup()\n", "imp", false),
         ("class C:\n    import imp\nsetup()\n", "imp", false),
+        ("def a():\n    if x:\n        return\n    import imp\na()\n", "imp", false),
+        ("import os\ndef a():\n    return os.getcwdu()\na()\n", "os.getcwdu", true),
         ("if __name__ == '__main__':\n    import imp\nelse:\n    import other\n", "imp", true),
         ("if __name__ == '__main__':\n    import imp\nelse:\n    import other\n", "other", false),
         ("import platform\nsetup(name=platform.dist()[0])\n", "platform.dist", true),
@@ -304,6 +306,9 @@ fn what_a_setup_py_certainly_uses() {
     // What stands beside `setup.py` is not Python's.
     assert!(!uses("import imp\nsetup()\n", &[("imp.py", "")], "imp"));
     assert!(!uses("import imp\nsetup()\n", &[("imp/__init__.py", "")], "imp"));
+    let elsewhere = "import sys\nsys.path.insert(0, 'tools')\nimport imp\nsetup()\n";
+    assert!(!uses(elsewhere, &[("tools/imp.py", "")], "imp"));
+    assert!(uses(elsewhere, &[], "imp") && uses("import imp\nsetup()\n", &[("tools/x/imp.py", "")], "imp"));
     // The copy of versioneer, as far as it is entered.
     let versioneer = "import configparser\ndef config():\n    return configparser.Safe()\ndef get_version():\n    return config()\n";
     let with = "import versioneer\nsetup(version=versioneer.get_version())\n";

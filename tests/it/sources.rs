@@ -62,12 +62,22 @@ fn a_source_distribution_is_locked_with_what_its_build_requires() {
     );
     let constraints = context.run(&["export", "build-constraints.txt"]).expect(0).stdout;
     assert!(constraints.contains("setuptools==84.0  # sha256:"), "{constraints}");
+    let dockerfile = context.run(&["export", "Dockerfile"]).expect(0).stdout;
+    for part in ["COPY build-constraints.txt", "'pip>=25.3'", "--build-constraint build-constraints.txt -r"] {
+        assert!(dockerfile.contains(part), "{dockerfile}");
+    }
     let pylock = context.run(&["export", "pylock.toml"]).expect(0).stdout;
     assert!(pylock.contains("sdist = { name = \"demo-1.2.tar.gz\""), "{pylock}");
     let json = context.run(&resolve(&["demo"], &["--json", "--dry-run"])).expect(0).json();
     let built: Vec<_> =
         json["targets"][0]["packages"].as_array().unwrap().iter().filter(|p| !p["build"].is_null()).collect();
     assert_eq!((built.len(), &built[0]["build"]["kind"]), (1, &"pure".into()));
+    // The pip of an old Python cannot constrain builds.
+    context.run(&["resolve", "demo", "--gpu", "none", "--python", "3.8"]).expect(0);
+    let requirements = context.run(&["export", "requirements.txt"]).expect(0).stdout;
+    assert!(!requirements.contains("#   pip") && requirements.contains("#   uv pip"), "{requirements}");
+    let dockerfile = context.run(&["export", "Dockerfile"]).expect(0).stdout;
+    assert!(!dockerfile.contains("build-constraint"), "{dockerfile}");
     assert!(!std::path::Path::new("/tmp/envlock-test-was-run").exists());
 }
 
@@ -266,6 +276,12 @@ fn a_python_on_which_setup_py_fails_is_not_chosen() {
     assert!(context.read("envlock.lock").contains("python = \"3.11\""), "{}", context.read("envlock.lock"));
     let run = context.run(&resolve(&["demo"], &[])).expect(1);
     let expected = "demo 1.0 is built by a setup.py that uses `imp`, which Python 3.12 and newer do not have";
+    assert!(run.flat().contains(expected), "{}", run.shown());
+    // Beside a package that has wheels for newer Pythons only.
+    let other = wheel("other", "1.0").tags("cp313-cp313-manylinux_2_17_x86_64");
+    let (_server, context) = index(vec![wheel("demo", "1.0").source(setup), other]);
+    let context = context.with_shipped_registry();
+    let run = context.run(&["resolve", "demo", "other", "--gpu", "none"]).expect(1);
     assert!(run.flat().contains(expected), "{}", run.shown());
     // A build requirement that brings the module back.
     let backported = wheel("demo", "1.0").source(setup).file(

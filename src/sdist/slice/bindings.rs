@@ -18,7 +18,7 @@ pub(super) struct Binding<'t> {
 }
 
 impl<'t> Slice<'t> {
-    /// Records parameters, `global` declarations and calls of `setup`.
+    /// Records parameters, `global` declarations, calls of `setup` and the first `return`.
     pub(super) fn declare(&mut self, node: Node<'t>) {
         let scope = self.scope(node);
         match node.kind() {
@@ -35,6 +35,9 @@ impl<'t> Slice<'t> {
                 let names = descendants(node).filter(|n| n.kind() == "identifier");
                 let names: Vec<&'t str> = names.map(|name| self.of(name)).collect();
                 self.globals.extend(names.into_iter().map(|name| (scope, name)));
+            }
+            "return_statement" => {
+                self.first_returns.entry(scope).or_insert(node.end_byte());
             }
             "call" => {
                 let function = node.child_by_field_name("function").map(|f| self.of(f));

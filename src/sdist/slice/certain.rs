@@ -5,14 +5,14 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use tree_sitter::Node;
 
 use super::Slice;
-use super::syntax::{descendants, is_label, own_descendants, string};
+use super::syntax::{descendants, own_descendants, string};
 
 /// Maximum number of names, and the maximum length of one in bytes. Real files have about 30.
 const MAX_NAMES: usize = 500;
 const MAX_NAME: usize = 80;
 
 /// Syntax that always runs if what is around it runs.
-const UNGUARDED: [&str; 24] = [
+const UNGUARDED: [&str; 23] = [
     "argument_list",
     "as_pattern",
     "assignment",
@@ -36,7 +36,6 @@ const UNGUARDED: [&str; 24] = [
     "with_clause",
     "with_item",
     "with_statement",
-    "import_from_statement",
 ];
 
 /// What changed in Python that is no name. The words stand in the registry.
@@ -109,7 +108,9 @@ impl<'t> Slice<'t> {
                 "module" => return Some(parent.id()),
                 "function_definition" => {
                     let is_body = parent.child_by_field_name("body").is_some_and(|b| b.id() == child.id());
-                    return is_body.then_some(parent.id());
+                    let end = self.first_returns.get(&parent.id());
+                    let is_before = end.is_none_or(|end| node.start_byte() < *end);
+                    return (is_body && is_before).then_some(parent.id());
                 }
                 "if_statement" => {
                     let condition = parent.child_by_field_name("condition")?;
@@ -189,8 +190,9 @@ impl<'t> Slice<'t> {
         }
         let Some(function) = self.functions.get(&self.scope(call)) else { return false };
         let is_read = |node: Node<'t>| {
-            let parent = node.parent().filter(|_| !is_label(node));
-            is_call_of(node, "locals", 0) && parent.is_some_and(|parent| parent.kind() == "subscript")
+            is_call_of(node, "locals", 0)
+                && node.parent().is_some_and(|parent| parent.kind() == "subscript")
+                && self.scope_that_runs(node).is_some()
         };
         own_descendants(*function).any(|node| node.start_byte() > call.end_byte() && is_read(node))
     }

@@ -41,6 +41,8 @@ pub(super) struct Slice<'t> {
     globals: HashSet<(usize, &'t str)>,
     /// The functions that contain a call of `setup`.
     with_setup: HashSet<usize>,
+    /// Where the first `return` of a function ends, in bytes: what follows it may not run.
+    first_returns: HashMap<usize, usize>,
 }
 
 impl<'t> Slice<'t> {
@@ -58,6 +60,7 @@ impl<'t> Slice<'t> {
             parameters: HashSet::new(),
             globals: HashSet::new(),
             with_setup: HashSet::new(),
+            first_returns: HashMap::new(),
         };
         let nodes: Vec<Node<'t>> = descendants(root).collect();
         for node in &nodes {

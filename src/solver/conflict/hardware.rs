@@ -371,15 +371,16 @@ impl Telling<'_, '_> {
             p.fails_from(metadata)
         });
         let removed: Option<Vec<_>> = removed.collect();
-        if let Some(row) = removed.and_then(|rows| rows.into_iter().max_by_key(|row| row.python))
-            && p.pythons.series.iter().all(|python| *python >= row.python)
+        if let Some(rows) = removed
+            && let Some(last) = rows.iter().max_by_key(|row| row.python)
+            && p.pythons.series.iter().any(|python| *python >= last.python)
         {
-            let uses =
-                if is_one { "is built by a setup.py that uses" } else { "are built by a setup.py that uses" };
-            return Some(format!(
-                "{named} {uses} `{}`, which Python {} and newer do not have",
-                row.name, row.python
-            ));
+            let are = if is_one { "is" } else { "are" };
+            let why = match rows.iter().all(|row| row.name == last.name) {
+                true => format!("uses `{}`, which Python {} and newer do not have", last.name, last.python),
+                false => format!("fails with Python {} and newer", last.python),
+            };
+            return Some(format!("{named} {are} built by a setup.py that {why}"));
         }
         let series = self.series_with_wheels(name, node, set);
         let series: Vec<String> = series.iter().map(|m| format!("3.{}", m.trim_start_matches('0'))).collect();

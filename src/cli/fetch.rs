@@ -28,8 +28,8 @@ use crate::solver::{AtHand, Catalogue, Depth, Inputs, Memory, Universe, allowed_
 const MAX_ROUNDS: usize = 400;
 
 /// How long the search for ways out of a conflict may wait for indexes at least; it may also take twice the time that
-/// passed until the conflict was known.
-const WAYS_OUT: Duration = Duration::from_secs(5);
+/// passed until the conflict was known. A build without optimization is slower by an order of magnitude.
+const WAYS_OUT: Duration = Duration::from_secs(if cfg!(debug_assertions) { 100 } else { 5 });
 
 /// An index client for a project.
 ///

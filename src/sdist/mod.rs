@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 
 use crate::model::metadata::CoreMetadata;
 use crate::model::source::{MetadataFrom, SourceFacts};
-use crate::model::text::{clean, normalized_name};
+use crate::model::text::{clean, normalized_name, requirement_name};
 
 pub use archive::Contents;
 use pyproject::Pyproject;
@@ -139,8 +139,13 @@ pub fn read(contents: &Contents) -> Result<SourceTree, Unreadable> {
     modules.retain(|module| !is_own(module));
     let mut requires = pyproject.build_requires();
     requires.extend(runs.map(|setup| setup.setup_requires.clone()).unwrap_or_default());
-    let mut uses = runs.map(|setup| setup.uses_with(contents.text(archive::VERSIONEER))).unwrap_or_default();
-    let has_other_path = uses.iter().flatten().any(|name| name.starts_with("sys.path"));
+    // Where the build requires versioneer, it may import that one instead of the copy.
+    let is_required = requires.iter().any(|line| requirement_name(line) == "versioneer");
+    let versioneer = contents.text(archive::VERSIONEER).filter(|_| !is_required);
+    let mut uses = runs.map(|setup| setup.uses_with(versioneer)).unwrap_or_default();
+    let changes_path =
+        |setup: &SetupPy| ["sys.path", "addsitedir", "chdir"].iter().any(|word| setup.text.contains(word));
+    let has_other_path = runs.is_some_and(changes_path);
     let may_be_own = |name: &String| {
         let module = name.split('.').next().unwrap_or(name);
         is_own(module) || has_other_path && contents.has_module_below(module)

@@ -259,6 +259,21 @@ fn deep_nesting_is_no_stack_overflow() {
 }
 
 #[test]
+fn many_names_take_linear_time() {
+    let texts = [
+        format!("def f():\n{}f()\n", "    exec(a)\n".repeat(20_000)),
+        format!("{}{}", "t = 1\n".repeat(20_000), "t.a\n".repeat(20_000)),
+        format!("{}{}", "def f():0\n".repeat(6_000), "f()\n".repeat(20_000)),
+    ];
+    for text in texts {
+        let start = std::time::Instant::now();
+        let _ = with_setup(&text, "a\n");
+        // Quadratic time took over 25 s in a release build.
+        assert!(start.elapsed().as_secs() < 20);
+    }
+}
+
+#[test]
 fn what_a_setup_py_certainly_uses() {
     let uses = |setup: &str, files: &[(&str, &str)], name: &str| {
         let mut all = vec![("PKG-INFO", "Metadata-Version: 2.1\nName: d\nVersion: 1\n"), ("setup.py", setup)];
@@ -289,6 +304,26 @@ fn what_a_setup_py_certainly_uses() {
         ("import platform\nplatform = mine()\nsetup(name=platform.dist())\n", "platform.dist", false),
         ("import platform\ndef f(platform):\n    platform.dist()\nf(1)\n", "platform.dist", false),
         (alternatives, "cfg.Safe or Cfg.Safe", true),
+        ("import time\ntime.clock = time.time\ntime.clock()\n", "time.clock", false),
+        ("import time as t\nsetattr(t, 'clock', 1)\nt.clock()\n", "time.clock", false),
+        ("import time\nclass time:\n    pass\ntime.clock()\n", "time.clock", false),
+        ("import sys\nsys.modules['imp'] = sys\nimport imp\n", "imp", false),
+        ("import sys\nsys.modules.setdefault('imp', sys)\nimport imp\n", "imp", false),
+        ("if __name__ != '__main__':\n    import imp\n", "imp", false),
+        ("if (__name__ == \"__main__\"):\n    import imp\n", "imp", true),
+        ("if __name__ == '__main__' and old:\n    import imp\n", "imp", false),
+        ("with (\n    suppress(ImportError)):\n    import imp\n", "imp", false),
+        ("with quiet(ImportError) as x:\n    import imp\n", "imp", false),
+        ("import os\nwith io.open('x') as f:\n    os.getcwdu()\n", "os.getcwdu", true),
+        ("def f():\n    import imp\ndef f():\n    pass\nf()\n", "imp", false),
+        ("def f():\n    import imp\nf = lambda: 1\nf()\n", "imp", false),
+        ("def f():\n    import imp\nfrom x import f\nf()\n", "imp", false),
+        ("def f():\n    import imp\ndef g(f):\n    f()\ng(int)\n", "imp", false),
+        ("def f():\n    import imp\n    yield 1\nf()\n", "imp", false),
+        ("async def f():\n    import imp\nf()\n", "imp", false),
+        ("def open(a, b):\n    pass\nopen('x', 'rU')\n", "open() with mode U", false),
+        ("def f(v):\n    exec('x')\n    return locals()['v']\nf(1)\n", "locals() after exec()", false),
+        ("def f():\n    exec('x')\n    locals()['v'] = 1\nf()\n", "locals() after exec()", false),
         ("text = open('README', 'rU').read()\n", "open() with mode U", true),
         ("text = open('README', mode='r').read()\n", "open() with mode U", false),
         (&called, "locals() after exec()", true),
@@ -306,6 +341,8 @@ fn what_a_setup_py_certainly_uses() {
     // What stands beside `setup.py` is not Python's.
     assert!(!uses("import imp\nsetup()\n", &[("imp.py", "")], "imp"));
     assert!(!uses("import imp\nsetup()\n", &[("imp/__init__.py", "")], "imp"));
+    let guarded = "import sys\nif x:\n    sys.path.append('lib')\nimport imp\n";
+    assert!(!uses(guarded, &[("lib/imp.py", "")], "imp"));
     let elsewhere = "import sys\nsys.path.insert(0, 'tools')\nimport imp\nsetup()\n";
     assert!(!uses(elsewhere, &[("tools/imp.py", "")], "imp"));
     assert!(uses(elsewhere, &[], "imp") && uses("import imp\nsetup()\n", &[("tools/x/imp.py", "")], "imp"));
@@ -314,6 +351,9 @@ fn what_a_setup_py_certainly_uses() {
     let with = "import versioneer\nsetup(version=versioneer.get_version())\n";
     assert!(uses(with, &[("versioneer.py", versioneer)], "configparser.Safe"));
     assert!(!uses("import versioneer\nsetup()\n", &[("versioneer.py", versioneer)], "configparser.Safe"));
+    let listed =
+        "[build-system]\nrequires = ['setuptools', 'versioneer']\nbuild-backend = 'setuptools.build_meta'\n";
+    assert!(!uses(with, &[("versioneer.py", versioneer), ("pyproject.toml", listed)], "configparser.Safe"));
     // Only setuptools runs `setup.py`.
     let poetry = "[build-system]\nrequires = ['poetry-core']\nbuild-backend = 'poetry.core.masonry.api'\n";
     assert!(!uses("import imp\n", &[("pyproject.toml", poetry)], "imp"));

@@ -42,14 +42,30 @@ const UNGUARDED: [&str; 23] = [
 const LOCALS_AFTER_EXEC: &str = "locals() after exec()";
 const OPEN_WITH_MODE_U: &str = "open() with mode U";
 
+/// What the names of a file may stand for beside what it imports.
+#[derive(Default)]
+struct Names<'t> {
+    /// How often a name is bound in any scope: variables, functions, classes, parameters.
+    bound: HashMap<&'t str, usize>,
+    /// Attributes that are assigned, and objects whose attributes `setattr` sets.
+    patched: HashSet<&'t str>,
+    /// Whether it puts other modules into `sys.modules`.
+    replaces_modules: bool,
+}
+
 impl<'t> Slice<'t> {
     /// The dotted names that are certainly used, each with the names that it may have instead: a module that is
     /// imported in one of two ways has two. `entered` are the functions that a caller of the file calls.
     pub fn certain_uses(&self, entered: &BTreeSet<String>) -> BTreeSet<Vec<String>> {
-        let runs = self.running(entered);
+        let names = self.names();
+        let mut out = BTreeSet::new();
+        if names.replaces_modules {
+            return out;
+        }
+        let runs = self.running(entered, &names);
+        let reads = self.reads_of_locals();
         let is_certain =
             |node: Node<'t>| self.scope_that_runs(node).is_some_and(|scope| runs.contains(&scope));
-        let mut out = BTreeSet::new();
         for node in descendants(self.root) {
             if out.len() >= MAX_NAMES {
                 break;
@@ -58,12 +74,13 @@ impl<'t> Slice<'t> {
                 "import_statement" | "import_from_statement" if is_certain(node) => {
                     out.extend(self.imported_by(node).into_iter().map(|name| vec![name]));
                 }
-                "attribute" if is_certain(node) => out.extend(self.names_of(node)),
-                "call" if self.opens_with_mode_u(node) && is_certain(node) => {
+                "attribute" if is_certain(node) => out.extend(self.names_of(node, &names)),
+                "call" if self.opens_with_mode_u(node, &names) && is_certain(node) => {
                     out.insert(vec![OPEN_WITH_MODE_U.to_owned()]);
                 }
-                "call" if self.reads_locals_after_exec(node) && is_certain(node) => {
-                    out.insert(vec![LOCALS_AFTER_EXEC.to_owned()]);
+                "call" if self.is_call_of(node, "exec", 1) && is_certain(node) => {
+                    let is_read = reads.get(&self.scope(node)).is_some_and(|last| *last > node.end_byte());
+                    out.extend(is_read.then(|| vec![LOCALS_AFTER_EXEC.to_owned()]));
                 }
                 _ => {}
             }
@@ -72,29 +89,77 @@ impl<'t> Slice<'t> {
         out
     }
 
-    /// The scopes that run: the module, the functions that are `entered`, and those that these certainly call.
-    fn running(&self, entered: &BTreeSet<String>) -> HashSet<usize> {
-        let mut functions: HashMap<&str, Vec<usize>> = HashMap::new();
-        for (id, function) in &self.functions {
-            let name = function.child_by_field_name("name").map(|name| self.of(name));
-            if let Some(name) = name.filter(|_| self.scope_that_runs(*function).is_some()) {
-                functions.entry(name).or_default().push(*id);
+    /// What the names of the file stand for.
+    fn names(&self) -> Names<'t> {
+        let mut out = Names::default();
+        for ((_, name), bindings) in &self.bindings {
+            *out.bound.entry(*name).or_default() += bindings.len();
+        }
+        for (_, name) in &self.parameters {
+            *out.bound.entry(*name).or_default() += 1;
+        }
+        for node in descendants(self.root) {
+            let field = |name| node.child_by_field_name(name);
+            match node.kind() {
+                "class_definition" => {
+                    let name = field("name").map(|name| self.of(name));
+                    *out.bound.entry(name.unwrap_or_default()).or_default() += 1;
+                }
+                "assignment" => {
+                    let Some(left) = field("left") else { continue };
+                    match left.kind() {
+                        "attribute" => out.patched.extend([self.of(left)]),
+                        "subscript" if self.of(left).starts_with("sys.modules") => {
+                            out.replaces_modules = true;
+                        }
+                        _ => {}
+                    }
+                }
+                "call" => {
+                    let function = field("function").map(|function| self.of(function)).unwrap_or_default();
+                    match function {
+                        "setattr" => {
+                            let object = field("arguments").and_then(|arguments| arguments.named_child(0));
+                            out.patched.extend(object.map(|object| self.of(object)));
+                        }
+                        "sys.modules.setdefault" | "sys.modules.update" => out.replaces_modules = true,
+                        _ => {}
+                    }
+                }
+                _ => {}
             }
         }
-        let mut called: HashMap<usize, Vec<&str>> = HashMap::new();
+        out
+    }
+
+    /// The scopes that run: the module, the functions that are `entered`, and those that these certainly call. A name
+    /// that may be something else than its only function is not followed.
+    fn running(&self, entered: &BTreeSet<String>, names: &Names<'t>) -> HashSet<usize> {
+        let mut functions: HashMap<&str, usize> = HashMap::new();
+        for (id, function) in &self.functions {
+            let name = function.child_by_field_name("name").map(|name| self.of(name)).unwrap_or_default();
+            let is_only = names.bound.get(name) == Some(&1) && !self.imported.contains_key(name);
+            let is_async = self.of(*function).starts_with("async");
+            let is_generator = own_descendants(*function).any(|node| node.kind() == "yield");
+            if is_only && !is_async && !is_generator && self.scope_that_runs(*function).is_some() {
+                functions.insert(name, *id);
+            }
+        }
+        let mut called: HashMap<usize, Vec<usize>> = HashMap::new();
         for call in descendants(self.root).filter(|node| node.kind() == "call") {
             let name = call.child_by_field_name("function").map(|function| self.of(function));
-            if let (Some(name), Some(scope)) = (name, self.scope_that_runs(call)) {
-                called.entry(scope).or_default().push(name);
+            let function = name.and_then(|name| functions.get(name));
+            if let (Some(function), Some(scope)) = (function, self.scope_that_runs(call)) {
+                called.entry(scope).or_default().push(*function);
             }
         }
-        let named = |name: &str| functions.get(name).into_iter().flatten().copied();
-        let mut queue: Vec<usize> = entered.iter().flat_map(|name| named(name)).collect();
+        let mut queue: Vec<usize> =
+            entered.iter().filter_map(|name| functions.get(name.as_str())).copied().collect();
         queue.push(self.root.id());
         let mut out = HashSet::new();
         while let Some(scope) = queue.pop() {
             if out.insert(scope) {
-                queue.extend(called.remove(&scope).into_iter().flatten().flat_map(named));
+                queue.extend(called.remove(&scope).into_iter().flatten());
             }
         }
         out
@@ -114,25 +179,42 @@ impl<'t> Slice<'t> {
                 }
                 "if_statement" => {
                     let condition = parent.child_by_field_name("condition")?;
-                    let is_main = self.of(condition).contains("__main__");
+                    let is_main = self.is_main(condition);
                     let is_first =
                         parent.child_by_field_name("consequence").is_some_and(|c| c.id() == child.id());
                     if !(is_main && is_first || condition.id() == child.id()) {
                         return None;
                     }
                 }
-                "with_statement" => {
-                    let heading = self.of(parent).lines().next().unwrap_or_default();
-                    if heading.contains("suppress") {
-                        return None;
-                    }
-                }
+                // Another context manager may end its body without an error.
+                "with_statement" if !self.only_opens(parent) => return None,
                 kind if UNGUARDED.contains(&kind) => {}
                 _ => return None,
             }
             child = parent;
         }
         None
+    }
+
+    /// `__name__ == '__main__'`, which holds where setuptools runs the file.
+    fn is_main(&self, condition: Node<'t>) -> bool {
+        let text = self.of(condition).replace('"', "'");
+        let text: String = text.chars().filter(|c| !c.is_whitespace() && !"()".contains(*c)).collect();
+        text == "__name__=='__main__'"
+    }
+
+    /// Whether a `with` statement opens files and nothing else.
+    fn only_opens(&self, with: Node<'t>) -> bool {
+        let mut cursor = with.walk();
+        let clause = with.named_children(&mut cursor).find(|child| child.kind() == "with_clause");
+        clause.is_some_and(|clause| {
+            let mut cursor = clause.walk();
+            clause.named_children(&mut cursor).filter(|item| item.kind() == "with_item").all(|item| {
+                let call = descendants(item).find(|node| node.kind() == "call");
+                let function = call.and_then(|call| call.child_by_field_name("function"));
+                function.is_some_and(|function| self.of(function).rsplit('.').next() == Some("open"))
+            })
+        })
     }
 
     /// The modules and names that an import statement imports.
@@ -150,21 +232,22 @@ impl<'t> Slice<'t> {
     }
 
     /// The dotted names that an attribute of an imported module may have.
-    fn names_of(&self, attribute: Node<'t>) -> Option<Vec<String>> {
+    fn names_of(&self, attribute: Node<'t>, names: &Names<'t>) -> Option<Vec<String>> {
         let is_inner = attribute.parent().is_some_and(|parent| parent.kind() == "attribute");
         let (base, rest) = self.dotted(attribute).filter(|_| !is_inner)?;
-        // A parameter or a variable of the same name is no module.
-        let scope = self.scope(attribute);
-        let is_else = self.parameters.contains(&(scope, base)) || !self.bound(base, scope).is_empty();
-        let modules = self.imported.get(base).filter(|_| !is_else)?;
+        // A parameter, a variable or a class of the same name is no module.
+        let is_else = names.bound.contains_key(base);
+        let is_patched = names.patched.contains(self.of(attribute)) || names.patched.contains(base);
+        let modules = self.imported.get(base).filter(|_| !is_else && !is_patched)?;
         Some(modules.iter().map(|module| format!("{module}.{rest}")).collect())
     }
 
     /// `open(path, 'rU')`
-    fn opens_with_mode_u(&self, call: Node<'t>) -> bool {
+    fn opens_with_mode_u(&self, call: Node<'t>, names: &Names<'t>) -> bool {
         let field = |name| call.child_by_field_name(name);
         let (Some(function), Some(arguments)) = (field("function"), field("arguments")) else { return false };
-        if !["open", "io.open", "codecs.open"].contains(&self.of(function)) {
+        let is_else = ["open", "io", "codecs"].iter().any(|name| names.bound.contains_key(name));
+        if is_else || !["open", "io.open", "codecs.open"].contains(&self.of(function)) {
             return false;
         }
         let mode = arguments.named_child(1).and_then(|mode| match mode.kind() {
@@ -177,23 +260,33 @@ impl<'t> Slice<'t> {
         mode.and_then(|mode| string(mode, self.text)).is_some_and(|mode| mode.contains('U'))
     }
 
-    /// `exec(text)` in a function, and `locals()['name']` after it.
-    fn reads_locals_after_exec(&self, call: Node<'t>) -> bool {
-        let is_call_of = |node: Node<'t>, name: &str, arguments: usize| {
-            let field = |field| node.child_by_field_name(field);
-            node.kind() == "call"
-                && field("function").is_some_and(|function| self.of(function) == name)
-                && field("arguments").is_some_and(|found| found.named_child_count() == arguments)
-        };
-        if !is_call_of(call, "exec", 1) {
-            return false;
+    /// By function, where the last certain `locals()['name']` of a name begins that the function does not bind.
+    fn reads_of_locals(&self) -> HashMap<usize, usize> {
+        let mut out = HashMap::new();
+        for node in descendants(self.root).filter(|node| self.is_call_of(*node, "locals", 0)) {
+            let Some(parent) = node.parent().filter(|parent| parent.kind() == "subscript") else { continue };
+            let key = parent.child_by_field_name("subscript").and_then(|key| string(key, self.text));
+            let scope = self.scope(node);
+            let Some(key) = key else { continue };
+            let is_own = self.bindings.contains_key(&(scope, key.as_str()))
+                || self.parameters.contains(&(scope, key.as_str()));
+            let is_target = parent.parent().is_some_and(|statement| {
+                let left = statement.child_by_field_name("left");
+                left.is_some_and(|left| left.id() == parent.id())
+            });
+            let is_read = !is_own && !is_target && self.functions.contains_key(&scope);
+            if is_read && self.scope_that_runs(node).is_some() {
+                out.insert(scope, node.start_byte());
+            }
         }
-        let Some(function) = self.functions.get(&self.scope(call)) else { return false };
-        let is_read = |node: Node<'t>| {
-            is_call_of(node, "locals", 0)
-                && node.parent().is_some_and(|parent| parent.kind() == "subscript")
-                && self.scope_that_runs(node).is_some()
-        };
-        own_descendants(*function).any(|node| node.start_byte() > call.end_byte() && is_read(node))
+        out
+    }
+
+    /// Whether a node calls a plain name with a number of arguments.
+    fn is_call_of(&self, node: Node<'t>, name: &str, arguments: usize) -> bool {
+        let field = |field| node.child_by_field_name(field);
+        node.kind() == "call"
+            && field("function").is_some_and(|function| self.of(function) == name)
+            && field("arguments").is_some_and(|found| found.named_child_count() == arguments)
     }
 }

@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::error::CliError;
 use super::files;
+use super::words::Words;
 use crate::git::{self, GitError};
 use crate::index::IndexClient;
 use crate::model::direct::{Direct, shown_repository};
@@ -31,6 +32,7 @@ pub(super) fn requirements(request: &Request) -> impl Iterator<Item = &UserRequi
 pub(super) fn add(
     client: &IndexClient,
     universe: &mut Universe<'_>,
+    words: &Words<'_>,
     request: &Request,
     preferences: &Preferences,
     environments: &[MarkerEnvironment],
@@ -64,10 +66,6 @@ pub(super) fn add(
             Direct::Path(path) => local(path, request.folder.as_deref())?,
         };
         let Found { source, metadata, file } = found;
-        let metadata = match request.metadata.iter().find(|row| row.is_about(&name, &metadata.version)) {
-            Some(row) => metadata.with_requirements(&row.requires),
-            None => metadata,
-        };
         if metadata.name != user.requirement.name {
             return Err(CliError::input(format!(
                 "`{direct}` is the project `{}`, not `{name}`",
@@ -77,13 +75,15 @@ pub(super) fn add(
         }
         let python = metadata.requires_python.as_ref().map(ToString::to_string);
         let filename = file.filename.unwrap_or_else(|| format!("{name}-{}.tar.gz", metadata.version));
-        let raw = RawFile { filename, requires_python: python, url: String::new(), ..file.raw };
+        let raw =
+            RawFile { filename: filename.clone(), requires_python: python, url: String::new(), ..file.raw };
         let page = ProjectPage::from_files(&name, [raw]);
         if page.releases().is_empty() {
             return Err(CliError::input(format!(
                 "`{direct}` is not a wheel or source distribution of `{name}`"
             )));
         }
+        let metadata = words.on(metadata.into(), &filename);
         universe.add_direct(&name, source, page, metadata);
     }
     Ok(())

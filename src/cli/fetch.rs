@@ -11,6 +11,7 @@ use super::direct;
 use super::error::CliError;
 use super::printer::Printer;
 use super::settings::{self, Project};
+use super::words::Words;
 use crate::index::{Fetched, Guess, IndexClient, IndexConfig, IndexError};
 use crate::model::conflict::{Conflict, Party};
 use crate::model::host::Host;
@@ -87,31 +88,7 @@ impl AtHand for Cached<'_> {
 
     fn metadata(&self, index: &str, file: &ReleaseFile) -> Option<Result<Arc<CoreMetadata>, String>> {
         let found = self.client.metadata_at_hand(index, file)?;
-        Some(found.map(|metadata| self.words.on(metadata.into())))
-    }
-}
-
-/// Who has a say on what a release requires, beside the release.
-#[derive(Clone, Copy)]
-struct Words<'s> {
-    /// The user's statements, which replace those of a release.
-    stated: &'s [StatedMetadata],
-    /// The registry, which adds what a release needs and does not declare.
-    registry: &'s Registry,
-}
-
-impl Words<'_> {
-    fn on(&self, metadata: Arc<CoreMetadata>) -> Arc<CoreMetadata> {
-        let (name, version) = (metadata.name.as_ref(), &metadata.version);
-        if let Some(row) = self.stated.iter().find(|row| row.is_about(name, version)) {
-            return metadata.with_requirements(&row.requires).into();
-        }
-        let mut lines = self.registry.undeclared(name, version);
-        lines.extend(self.registry.undeclared_frameworks(&metadata));
-        match lines.as_slice() {
-            [] => metadata,
-            lines => metadata.with_more(lines).into(),
-        }
+        Some(found.map(|metadata| self.words.on(metadata.into(), &file.filename)))
     }
 }
 
@@ -165,7 +142,7 @@ impl<'s> Session<'s> {
         let catalogue = Catalogue::new(self.registry, platform);
         let pythons = allowed_pythons(self.registry, request);
         let environments: Vec<_> = pythons.into_iter().map(|p| marker_environment(p, platform)).collect();
-        direct::add(self.client, &mut self.universe, request, preferences, &environments)?;
+        direct::add(self.client, &mut self.universe, &self.words, asked.request, preferences, &environments)?;
         let mut guess = guess(&catalogue, self.registry, asked);
         // Indexes that did not answer during the search for ways out of a conflict.
         let mut silent: BTreeSet<String> = BTreeSet::new();
@@ -283,7 +260,7 @@ impl<'s> Session<'s> {
             match answer {
                 Fetched::Page { index, project, page } => universe.add_page(&index, &project, page),
                 Fetched::Metadata { index, filename, metadata } => {
-                    let metadata = metadata.map(|found| self.words.on(found));
+                    let metadata = metadata.map(|found| self.words.on(found, &filename));
                     universe.add_metadata(&index, &filename, metadata);
                 }
             }

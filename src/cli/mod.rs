@@ -20,10 +20,12 @@ mod learning;
 mod lock;
 mod manifest;
 mod parts;
+mod prebuilt;
 mod printer;
 mod report;
 mod settings;
 mod view;
+mod words;
 mod write;
 
 use std::process::ExitCode;

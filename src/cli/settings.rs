@@ -106,7 +106,7 @@ pub(super) fn request(
             return Err(CliError::usage("packages cannot be named if there is an envlock.toml").hint(
                 format!(
                     "add them with `envlock add {}`",
-                    packages.iter().map(|text| shell_word(&clean(text, 80))).collect::<Vec<_>>().join(" ")
+                    packages.iter().map(|text| shell_word(&clean(text, 400))).collect::<Vec<_>>().join(" ")
                 ),
             ));
         }

@@ -20,6 +20,8 @@ const LARGE: u64 = 4 << 20;
 const LARGE_AT_ONCE: usize = 2;
 /// The slowest transfer that is not ended, in bytes a second over the time limit.
 const SLOWEST: u64 = 1_000;
+/// How long a question waits whose answer is only a note.
+const GLANCE: Duration = Duration::from_secs(5);
 const MAX_REDIRECTS: usize = 8;
 
 /// The HTTP client.
@@ -128,6 +130,17 @@ impl Http {
             return told?.to_str().ok()?.parse().ok();
         }
         None
+    }
+
+    /// Whether a server has a file, in one short request; `None` if it does not say.
+    pub async fn has(&self, url: &Url, credentials: &Credentials) -> Option<bool> {
+        let first_byte = headers(&[(header::RANGE, "bytes=0-0"), (header::ACCEPT_ENCODING, "identity")]);
+        let request = self.once(url, credentials, &first_byte, simple::MAX_PAGE);
+        match tokio::time::timeout(GLANCE.min(self.timeout), request).await.ok()? {
+            Ok(answer) if matches!(answer.status, 200 | 206) => Some(true),
+            Ok(answer) if matches!(answer.status, 404 | 410) => Some(false),
+            _ => None,
+        }
     }
 
     async fn once(

@@ -271,6 +271,16 @@ impl IndexClient {
         }
     }
 
+    /// Whether a server has a file; `None` with `--offline`, and if the server does not say it at once.
+    pub fn has(&self, address: &str) -> Option<bool> {
+        if self.config.offline {
+            return None;
+        }
+        let url = url::Url::parse(address).ok()?;
+        let (http, runtime) = self.http().ok()?;
+        runtime.block_on(http.has(&url, &self.credentials))
+    }
+
     /// The metadata of a wheel or source distribution at a URL, and the file as an index page would list it. A wheel is
     /// read by ranges if the reference states its hash, else downloaded and hashed.
     ///

@@ -3,6 +3,7 @@
 //! This module does not depend on other modules of the crate and does no I/O. All other modules use these types, so
 //! that the core and the I/O layers are independent of each other.
 
+pub mod built_for;
 pub mod capability;
 pub mod choice;
 pub mod component;

@@ -29,8 +29,8 @@ pub use rows::{
     Advisory, Architecture, Backport, Branch, Build, BuildModule, COMPANIONS, Companion, CondaName,
     Condition, CudaFrom, CudaPart, CudnnFloor, CudnnRelease, Effect, ErrorAnswer, ErrorCase, ErrorRule,
     ForwardCompatibility, FrameworkBuild, GpuRow, Image, Mechanics, MinorVersionCompatibility,
-    NonexistentImage, Offer, Predicate, PtxIsa, Removed, STACK_PACKAGES, SameCuda, SameFile, SameRelease,
-    SourcePackage, StdlibImport, SurroundingWords, Tegra, ToolkitDriver, ToolkitTargets,
+    NonexistentImage, Offer, PrebuiltFor, Predicate, PtxIsa, Removed, STACK_PACKAGES, SameCuda, SameFile,
+    SameRelease, SourcePackage, StdlibImport, SurroundingWords, Tegra, ToolkitDriver, ToolkitTargets,
 };
 #[cfg(test)]
 pub(crate) use tests::frozen;

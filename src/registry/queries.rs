@@ -284,6 +284,8 @@ impl Registry {
                 removed: sorted(file.removed, |r: &Removed| r.name.clone()),
                 undeclared: sorted(file.undeclared, |r: &Undeclared| r.package.clone()),
                 conda: sorted(file.conda, |r: &CondaName| r.name.clone()),
+                prebuilt: file.prebuilt,
+                cxx11_abi: file.cxx11_abi,
             }
         })
     }
@@ -345,6 +347,21 @@ impl Registry {
     /// The backport that a package is, if it is one.
     pub fn backport(&self, package: &str) -> Option<&Backport> {
         self.packages().backports.iter().find(|row| row.package == package)
+    }
+
+    /// The wheels that a project publishes for a release, outside the index.
+    pub fn prebuilt(&self, package: &str, version: &Version) -> Option<&Prebuilt> {
+        self.packages().prebuilt.iter().find(|row| row.package == package && row.versions.contains(version))
+    }
+
+    /// Whether a build of torch uses the C++11 ABI; `None` if unknown.
+    pub fn cxx11_abi(&self, torch: &Version, variant: &str, platform: Platform) -> Option<bool> {
+        let is_meant = |row: &&Cxx11Abi| {
+            row.torch.contains(torch)
+                && row.platform.is_none_or(|of| of == platform)
+                && (row.variants.is_empty() || row.variants.iter().any(|name| name == variant))
+        };
+        self.packages().cxx11_abi.iter().find(is_meant).map(|row| row.cxx11_abi)
     }
 
     /// What the standard library lost that a dotted name needs.

@@ -353,7 +353,7 @@ fn absent_extras(problem: &Problem<'_>, selected: &Selected) -> Vec<(String, Str
     out
 }
 
-/// The packages whose GPU libraries link another CUDA than torch brings.
+/// The packages whose GPU libraries link another CUDA than torch brings, or use another C++ ABI.
 fn other_cuda<'n>(
     problem: &'n Problem<'_>,
     selected: &'n Selected,
@@ -361,20 +361,25 @@ fn other_cuda<'n>(
 ) -> impl Iterator<Item = Note> + 'n {
     let torch = selected.get(&Node::build("torch"));
     packages.iter().filter_map(move |package| {
-        let builds = problem.builds_with_its_cuda(&package.name, &package.version)?;
-        let row = problem.registry.companion(&package.name, &package.version)?;
+        let builds = problem.builds_it_is_for(&package.name, &package.version)?;
         let build = &problem.stack["torch"].builds[*torch.filter(|torch| !builds.contains(torch))? as usize];
-        let has = problem.variants[build.variant as usize].cuda.as_ref();
-        let has = has.map_or("no CUDA".to_owned(), |cuda| format!("CUDA {}", cuda.major));
-        let links: Vec<String> = row.links_cuda.iter().map(|major| format!("CUDA {major}")).collect();
-        let text = format!(
-            "the GPU libraries of {} {} cannot be loaded: they link the runtime of {}, and torch {} brings {has}",
-            package.name,
-            package.version,
-            links.join(" or "),
-            build.version
-        );
-        Some(Note { text, source: Some(problem.registry.source_text(&row.source)) })
+        let cuda = problem.variants[build.variant as usize].cuda.as_ref();
+        let majors = problem.linked_cuda(&package.name, &package.version);
+        let what = format!("the GPU libraries of {} {} cannot be loaded", package.name, package.version);
+        let text = if cuda.is_none_or(|cuda| !majors.contains(&cuda.major)) && !majors.is_empty() {
+            let has = cuda.map_or("no CUDA".to_owned(), |cuda| format!("CUDA {}", cuda.major));
+            let links: Vec<String> = majors.iter().map(|major| format!("CUDA {major}")).collect();
+            format!(
+                "{what}: they link the runtime of {}, and torch {} brings {has}",
+                links.join(" or "),
+                build.version
+            )
+        } else {
+            format!("{what}: they are built for another C++ ABI than torch {}", build.version)
+        };
+        let row = problem.registry.companion(&package.name, &package.version);
+        let source = row.filter(|row| !row.links_cuda.is_empty());
+        Some(Note { text, source: source.map(|row| problem.registry.source_text(&row.source)) })
     })
 }
 

@@ -11,9 +11,10 @@ use super::node::Node;
 use super::problem::Problem;
 use super::tables::{RuntimeRow, Set, is_stack_package, ordinals};
 use crate::compatibility::{cudnn_drops, served};
+use crate::model::built_for::BuiltFor;
 use crate::model::capability::Via;
 use crate::model::version::DottedVersion;
-use crate::registry::{CudaFrom, CudnnFloor, SameFile};
+use crate::registry::{Companion, CudaFrom, CudnnFloor, SameFile};
 
 /// The name of NVIDIA's cuDNN packages, without the CUDA major.
 const CUDNN_PACKAGES: &str = "nvidia-cudnn-cu";
@@ -57,7 +58,7 @@ impl<'a> Problem<'a> {
             (0..self.machine.gpus.len()).filter(|i| self.package_excludes(package, version, *i));
         out.extend(without_code.map(|i| (Node::Gpu(i), Set::empty())));
         if !self.asked.admits.other_cuda
-            && let Some(builds) = self.builds_with_its_cuda(package, version)
+            && let Some(builds) = self.builds_it_is_for(package, version)
         {
             self.memory.leave_out_other_cuda();
             out.push((Node::build("torch"), builds));
@@ -79,21 +80,39 @@ impl<'a> Problem<'a> {
         self.registry.cudnn_floor(&version)
     }
 
-    /// The builds of torch that bring the CUDA runtime which a package links; `None` if it links none, or there
-    /// is no torch beside it.
-    pub fn builds_with_its_cuda(&self, package: &str, version: &Version) -> Option<Set> {
+    /// The builds of torch that bring the CUDA runtime which a package links, and have the C++ ABI that it was built
+    /// for; `None` if nothing is known of it, or there is no torch beside it.
+    pub fn builds_it_is_for(&self, package: &str, version: &Version) -> Option<Set> {
         if self.prefers_cpu() || is_stack_package(package) {
             return None;
         }
-        let row = self.registry.companion(package, version)?;
-        let has_torch = row.torch.is_some() || self.is_requested("torch");
-        let is_meant = has_torch && row.platform == self.machine.platform;
-        let majors = &row.links_cuda;
-        let table = self.stack.get("torch").filter(|_| is_meant && !majors.is_empty())?;
+        let in_name = BuiltFor::of(version);
+        let row = self.companion_here(package, version);
+        let has_torch =
+            in_name.is_some() || row.is_some_and(|row| row.torch.is_some()) || self.is_requested("torch");
+        let majors = self.linked_cuda(package, version);
+        let abi = in_name.and_then(|built| built.cxx11_abi);
+        let table = self.stack.get("torch").filter(|_| has_torch && (!majors.is_empty() || abi.is_some()))?;
         Some(ordinals(table.builds.len(), |i| {
-            let cuda = self.variants[table.builds[i].variant as usize].cuda.as_ref();
-            cuda.is_some_and(|cuda| majors.contains(&cuda.major))
+            let build = &table.builds[i];
+            let variant = &self.variants[build.variant as usize];
+            let brings = |cuda: &semver::Version| majors.contains(&cuda.major);
+            let fits_cuda = majors.is_empty() || variant.cuda.as_ref().is_some_and(brings);
+            let has = || self.registry.cxx11_abi(&build.version, &variant.name, self.machine.platform);
+            fits_cuda && abi.is_none_or(|wanted| has().is_none_or(|has| has == wanted))
         }))
+    }
+
+    /// The CUDA majors whose runtime the GPU libraries of a package link: from the registry, else from its version.
+    pub fn linked_cuda(&self, package: &str, version: &Version) -> Vec<u64> {
+        match self.companion_here(package, version).filter(|row| !row.links_cuda.is_empty()) {
+            Some(row) => row.links_cuda.clone(),
+            None => BuiltFor::of(version).and_then(|built| built.cuda_major).into_iter().collect(),
+        }
+    }
+
+    fn companion_here(&self, package: &str, version: &Version) -> Option<&'a Companion> {
+        self.registry.companion(package, version).filter(|row| row.platform == self.machine.platform)
     }
 
     /// Whether a package that is not a framework is known to have no code for GPU number `gpu`. The CUDA version of its

@@ -66,10 +66,10 @@ impl<'s> Universe<'s> {
     }
 
     /// Adds the package of a direct reference: its only release, and where it comes from.
-    pub fn add_direct(&mut self, name: &str, source: Source, page: ProjectPage, metadata: CoreMetadata) {
+    pub fn add_direct(&mut self, name: &str, source: Source, page: ProjectPage, metadata: Arc<CoreMetadata>) {
         let files = page.releases().iter().flat_map(|release| page.files(release));
         let filename = files.map(|file| file.filename.clone()).next().unwrap_or_default();
-        self.add_metadata(DIRECT, &filename, Ok(Arc::new(metadata)));
+        self.add_metadata(DIRECT, &filename, Ok(metadata));
         self.add_page(DIRECT, name, Some(Arc::new(page)));
         self.direct.insert(name.to_owned(), source);
     }

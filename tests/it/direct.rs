@@ -353,3 +353,90 @@ fn extras_and_groups_of_a_pyproject() {
     let run = context.run(&["init", "--force", "--from", "app/pyproject.toml", "--extra", "tpu"]).expect(2);
     assert!(run.flat().contains("has no extra `tpu`") && run.flat().contains("all, gpu"), "{}", run.shown());
 }
+
+/// The frozen registry, with the wheels that flash-attn publishes at an address.
+fn registry_with_wheels(context: &TestContext, address: &str) -> String {
+    let folder = context.dir.path().join("registry");
+    let frozen = Path::new(super::context::FROZEN_REGISTRY);
+    for entry in walk(frozen) {
+        let to = folder.join(entry.strip_prefix(frozen).unwrap());
+        fs_err::create_dir_all(to.parent().unwrap()).unwrap();
+        fs_err::copy(&entry, to).unwrap();
+    }
+    let file = folder.join("packages.toml");
+    let name = "flash_attn-{version}+cu{cuda}torch{torch}cxx11abi{abi}-{python}-{python}-linux_{machine}.whl";
+    let rows = format!(
+        "\n[[prebuilt]]\npackage = \"flash-attn\"\nversions = \">=2\"\nurl = \"{address}/files/{name}\"\n\
+         evidence = \"documented\"\nsource = [\"flash-attn-setup\"]\n\n[[cxx11_abi]]\ntorch = \">=2.7\"\n\
+         cxx11_abi = true\nevidence = \"documented\"\nsource = [\"flash-attn-setup\"]\n"
+    );
+    fs_err::write(&file, fs_err::read_to_string(&file).unwrap() + &rows).unwrap();
+    folder.display().to_string()
+}
+
+fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = fs_err::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
+}
+
+/// flash-attn is on the index as source; its project publishes a wheel for each torch. Their METADATA has the public
+/// version, as those of the project do.
+#[test]
+fn wheels_that_a_project_publishes_are_offered_and_held_to_their_torch() {
+    let mut all = little_pypi();
+    for (name, version) in [("setuptools", "84.0"), ("wheel", "0.45"), ("ninja", "1.13"), ("psutil", "7.0")] {
+        all.push(("pypi", wheel(name, version)));
+    }
+    all.push(("pypi", wheel("packaging", "25.0")));
+    let setup = "import torch\nfrom setuptools import setup\nsetup()\n";
+    all.push(("pypi", wheel("flash-attn", "2.8.3").needs("torch").source(setup)));
+    let release = |local: &str| {
+        let version = format!("2.8.3+{local}");
+        wheel("flash-attn", &version).says_version("2.8.3").needs("torch").tags("cp312-cp312-linux_x86_64")
+    };
+    all.push(("releases", release("cu13torch2.15cxx11abiTRUE")));
+    all.push(("releases", release("cu12torch2.9cxx11abiTRUE")));
+    all.push(("releases", release("cu13torch2.15cxx11abiFALSE")));
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server).with_shipped_registry();
+    let registry = registry_with_wheels(&context, &server.address);
+    let run = |arguments: &[&str]| {
+        let all = [&["--registry", &registry][..], arguments, &MACHINE[..4]].concat();
+        context.run(&all)
+    };
+    // The fitting wheel is there, and the command that is named locks it.
+    let asked = ["resolve", "torch", "flash-attn", "--python", "3.12"];
+    let told = run(&asked).expect(0);
+    let command = told.flat();
+    let url = format!(
+        "{}/files/flash_attn-2.8.3+cu13torch2.15cxx11abiTRUE-cp312-cp312-linux_x86_64.whl",
+        server.address
+    );
+    assert!(command.contains(&format!("`envlock add \"flash-attn@{url}\"`")), "{}", told.shown());
+    // None is there for this Python, and a request that names its only index asks no other server.
+    let told = run(&["resolve", "torch", "flash-attn", "--python", "3.11", "--dry-run"]).expect(0);
+    assert!(told.flat().contains("its project has no wheel of it for torch 2.15.0, CUDA 13 and Python 3.11"));
+    let asked_before = server.paths().len();
+    let only = [&asked[..], &["--only-index", "pypi", "--dry-run"]].concat();
+    let told = run(&only).expect(0);
+    assert!(told.flat().contains("(not checked)"), "{}", told.shown());
+    assert!(!server.paths()[asked_before..].iter().any(|path| path.contains("cxx11abi")));
+    // One for another torch is not locked beside this one.
+    let other = url.replace("cu13torch2.15", "cu12torch2.9");
+    let told =
+        run(&["resolve", "torch==2.15.0", &format!("flash-attn @ {other}"), "--python", "3.12"]).expect(1);
+    assert!(told.flat().contains("needs torch==2.9.* [its version]"), "{}", told.shown());
+    // One for another C++ ABI has no torch beside which it can be loaded, and that is said.
+    let other = url.replace("abiTRUE", "abiFALSE");
+    let told = run(&["resolve", "torch", &format!("flash-attn @ {other}"), "--python", "3.12"]).expect(0);
+    let text = "they are built for another C++ ABI than torch 2.15.0";
+    assert!(told.flat().contains(text), "{}", told.shown());
+    // As a direct reference it is locked.
+    context.write(
+        "envlock.toml",
+        "[project]\npython = \"==3.12.*\"\ndependencies = [\"flash-attn\"]\n[stack]\ntorch = \"*\"\n",
+    );
+    let told = run(&["add", &format!("flash-attn@{url}")]).expect(0);
+    assert!(!told.flat().contains("compiled"), "{}", told.shown());
+    assert!(context.read("envlock.lock").contains("version = \"2.8.3+cu13torch2.15cxx11abitrue\""));
+}

@@ -481,6 +481,16 @@ impl Linter {
             }
             let conda: Vec<Placed<CondaName>> = self.rows(file, "conda");
             self.ordered(&conda, |r| r.name.clone());
+            let prebuilt: Vec<Placed<Prebuilt>> = self.rows(file, "prebuilt");
+            self.ordered(&prebuilt, |r| (r.package.clone(), r.versions.to_string()));
+            for Placed { row, path, line } in prebuilt {
+                let places = ["{version}", "{cuda}", "{torch}", "{abi}", "{python}", "{machine}"];
+                let bare = places.iter().fold(row.url.clone(), |url, place| url.replace(place, ""));
+                if bare.contains(['{', '}']) || !row.url.starts_with("http") {
+                    self.problem(&path, line, format!("`{}` is not a URL with known places", row.url));
+                }
+            }
+            let _: Vec<Placed<Cxx11Abi>> = self.rows(file, "cxx11_abi");
         }
         if let Some(file) = self.require(registry, "loading.toml") {
             let opens: Vec<Placed<Opened>> = self.rows(file, "opens");

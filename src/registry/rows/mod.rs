@@ -41,7 +41,9 @@ pub use gpus::{GpuRow, Tegra};
 pub(super) use loading::LoadingRows;
 pub use loading::{CudaPart, PtxIsa, SameCuda, SameRelease, StdlibImport};
 pub(super) use packages::PackageRows;
-pub use packages::{Backport, BuildModule, CondaName, Removed, SourcePackage, Undeclared};
+pub use packages::{
+    Backport, BuildModule, CondaName, Cxx11Abi, Prebuilt, PrebuiltFor, Removed, SourcePackage, Undeclared,
+};
 pub use torch::{Build, COMPANIONS, Companion, STACK_PACKAGES};
 
 /// The registry as a whole.
@@ -82,6 +84,7 @@ rows!(
     BuildModule,
     Companion,
     CondaName,
+    Cxx11Abi,
     CudnnFloor,
     CudnnRelease,
     CodeFamily,
@@ -94,6 +97,7 @@ rows!(
     MinorVersionCompatibility,
     NonexistentImage,
     Opened,
+    Prebuilt,
     Provider,
     PtxIsa,
     PythonRow,

@@ -1,9 +1,12 @@
 //! Packages that are built from source, and backports of the standard library.
 
+use std::collections::BTreeMap;
+
 use pep440_rs::{Version, VersionSpecifiers};
 use serde::Deserialize;
 
 use crate::model::evidence::Evidence;
+use crate::model::platform::Platform;
 use crate::model::source::BuildKind;
 use crate::model::wheel::Python;
 
@@ -129,6 +132,84 @@ pub struct CondaName {
     pub source: Vec<String>,
 }
 
+/// Wheels that a project publishes beside its source distributions, outside the index, one for each torch.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prebuilt {
+    /// Normalized name.
+    pub package: String,
+    /// The releases whose wheels are named this way.
+    pub versions: VersionSpecifiers,
+    /// The URL, with `{version}`, `{cuda}`, `{torch}`, `{abi}`, `{python}` and `{machine}`.
+    pub url: String,
+    /// What stands for `{cuda}`, by CUDA major; the major itself if empty.
+    #[serde(default)]
+    pub cuda: BTreeMap<String, String>,
+    /// Evidence.
+    #[allow(dead_code, reason = "every row states it")]
+    pub evidence: Evidence,
+    /// Source ids.
+    pub source: Vec<String>,
+}
+
+/// What a wheel of [`Prebuilt`] is for.
+#[derive(Debug, Clone, Copy)]
+pub struct PrebuiltFor<'v> {
+    /// The release.
+    pub version: &'v Version,
+    /// The release of torch.
+    pub torch: &'v Version,
+    /// The CUDA major of torch.
+    pub cuda_major: u64,
+    /// Whether torch uses the C++11 ABI.
+    pub cxx11_abi: bool,
+    /// The Python series.
+    pub python: Python,
+    /// The platform.
+    pub platform: Platform,
+}
+
+impl Prebuilt {
+    /// The URL of the wheel; `None` if the project makes none for this CUDA.
+    pub fn url(&self, of: &PrebuiltFor<'_>) -> Option<String> {
+        let major = of.cuda_major.to_string();
+        let cuda = if self.cuda.is_empty() { &major } else { self.cuda.get(&major)? };
+        let torch = of.torch.release();
+        let abi = if of.cxx11_abi { "TRUE" } else { "FALSE" };
+        let machine = of.platform.to_string();
+        let machine = machine.split_once('-')?.1.to_owned();
+        let values = [
+            ("{version}", of.version.to_string()),
+            ("{cuda}", cuda.clone()),
+            ("{torch}", format!("{}.{}", torch.first()?, torch.get(1).unwrap_or(&0))),
+            ("{abi}", abi.to_owned()),
+            ("{python}", format!("cp3{}", of.python.minor)),
+            ("{machine}", machine),
+        ];
+        Some(values.iter().fold(self.url.clone(), |url, (place, value)| url.replace(place, value)))
+    }
+}
+
+/// Which builds of torch use the C++11 ABI of libstdc++: extensions must use the same.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cxx11Abi {
+    /// The releases of torch.
+    pub torch: VersionSpecifiers,
+    /// The platform; all if absent.
+    pub platform: Option<Platform>,
+    /// The CUDA variants; all if empty.
+    #[serde(default)]
+    pub variants: Vec<String>,
+    /// Whether they use it.
+    pub cxx11_abi: bool,
+    /// Evidence.
+    #[allow(dead_code, reason = "every row states it")]
+    pub evidence: Evidence,
+    /// Source ids.
+    pub source: Vec<String>,
+}
+
 /// The rows of packages.toml.
 #[derive(Debug, Clone, Default)]
 pub(in crate::registry) struct PackageRows {
@@ -138,4 +219,6 @@ pub(in crate::registry) struct PackageRows {
     pub removed: Vec<Removed>,
     pub undeclared: Vec<Undeclared>,
     pub conda: Vec<CondaName>,
+    pub prebuilt: Vec<Prebuilt>,
+    pub cxx11_abi: Vec<Cxx11Abi>,
 }

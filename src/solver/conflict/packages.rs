@@ -6,9 +6,11 @@ use pep440_rs::{Operator, VersionSpecifier, VersionSpecifiers};
 use pep508_rs::VersionOrUrl;
 
 use super::{Order, Telling};
+use crate::model::built_for::BuiltFor;
 use crate::model::conflict::{Party, ReasonKind};
 use crate::model::request::Origin;
 use crate::model::requirement::parse_requirement;
+use crate::model::text::{clean, requirement_name};
 use crate::model::version::public;
 use crate::solver::closure::Unusable;
 use crate::solver::explain::span;
@@ -60,7 +62,7 @@ impl Telling<'_, '_> {
                 Node::Package(to) | Node::Extra(to, _) if to != from => {
                     let text = self.needs_text(&parent, &set, to);
                     let parties = [Party::package(&**from), Party::package(&**to)];
-                    self.say(Order::Packages, text, &parties, "its metadata");
+                    self.say(Order::Packages, text, &parties, self.who_says(&parent, &set, to));
                     if self.requires_missing_version(&parent, &set, to) {
                         let text = self.available_text(to);
                         self.available(text, to);
@@ -156,6 +158,23 @@ impl Telling<'_, '_> {
         format!("{first}; {} {have} other requirements on {to}", p.name_versions(parent, &others))
     }
 
+    /// Who says what the newest version in a set requires of a package.
+    fn who_says(&self, parent: &Node, set: &Set, to: &str) -> &'static str {
+        let p = self.problem;
+        let (Node::Package(name) | Node::Extra(name, _)) = parent else { return "its metadata" };
+        let candidates = p.candidates(name).unwrap_or_default();
+        let newest = p.members(parent, set).last().and_then(|i| candidates.get(*i as usize).copied());
+        let Some(version) = newest.map(|candidate| &candidate.release.version) else { return "its metadata" };
+        let is_undeclared = |line: &String| requirement_name(line) == to && !is_stack_package(name);
+        if to == "torch" && BuiltFor::of(version).is_some() {
+            "its version"
+        } else if p.registry.undeclared(name, version).iter().any(is_undeclared) {
+            "registry"
+        } else {
+            "its metadata"
+        }
+    }
+
     /// The requirement of one candidate on a package, as its metadata states it.
     pub(super) fn requirement_text(&self, parent: &Node, candidate: u32, to: &str) -> String {
         let p = self.problem;
@@ -173,12 +192,16 @@ impl Telling<'_, '_> {
                     _ => Vec::new(),
                 };
                 metadata.and_then(|m| {
-                    m.requirements(&p.pythons.environments[0], &extras)
-                        .filter_map(Result::ok)
-                        .find(|(r, _)| (r.name.as_ref() as &str) == to)
-                        .map(|(_, text)| {
-                            crate::model::text::clean(text.split(';').next().unwrap_or(text).trim(), 80)
-                        })
+                    let all = m.requirements(&p.pythons.environments[0], &extras).filter_map(Result::ok);
+                    let mut lines: Vec<_> = all.filter(|(r, _)| (r.name.as_ref() as &str) == to).collect();
+                    // A line without a version says nothing beside one with it.
+                    if lines.iter().any(|(r, _)| r.version_or_url.is_some()) {
+                        lines.retain(|(r, _)| r.version_or_url.is_some());
+                    }
+                    let shown = |text: &str| clean(text.split(';').next().unwrap_or(text).trim(), 80);
+                    let mut texts: Vec<String> = lines.into_iter().map(|(_, text)| shown(text)).collect();
+                    texts.dedup();
+                    (!texts.is_empty()).then(|| texts.join(" and "))
                 })
             }
             _ => None,

@@ -5,6 +5,7 @@ use super::task::Task;
 use crate::cli::builds;
 use crate::cli::error::CliError;
 use crate::cli::fetch::Session;
+use crate::cli::prebuilt;
 use crate::index::IndexClient;
 use crate::model::request::Request;
 use crate::model::solution::Solution;
@@ -62,6 +63,9 @@ impl Task<'_> {
             let held = preferences.for_builds();
             let mut solve = |asked: &Request| session.solve(&machine.host, asked, &held);
             builds::lock(solution, self.request, &mut solve)?;
+            let platform = machine.host.system.platform;
+            let offers = prebuilt::offers(solution, self.request, platform, client, registry);
+            solution.notes.extend(offers);
         }
         Ok(())
     }

@@ -257,6 +257,8 @@ pub enum Change {
     OtherGpu(ComputeCapability, ComputeCapability),
     /// A glibc of at least this version.
     Glibc(DottedVersion),
+    /// Several changes: with one of them less there is no solution.
+    Together(Vec<Change>),
 }
 
 impl fmt::Display for Change {
@@ -285,6 +287,17 @@ impl fmt::Display for Change {
             Change::OtherGpu(low, high) if low == high => write!(f, "a GPU with compute capability {low}"),
             Change::OtherGpu(low, high) => write!(f, "a GPU with compute capability {low} to {high}"),
             Change::Glibc(floor) => write!(f, "glibc >= {floor}"),
+            Change::Together(changes) => {
+                for (i, change) in changes.iter().enumerate() {
+                    let before = match i {
+                        0 => "",
+                        _ if i + 1 == changes.len() => " and ",
+                        _ => ", ",
+                    };
+                    write!(f, "{before}{change}")?;
+                }
+                Ok(())
+            }
         }
     }
 }

@@ -911,6 +911,29 @@ fn an_extra_that_does_not_exist_is_a_warning() {
     context.run(&["resolve", "--locked"]).expect(0);
 }
 
+/// Where no single change helps, sets of changes do: each with one change less has no solution.
+#[test]
+fn changes_that_only_help_together() {
+    let mut all = little_pypi();
+    all.push(("pypi", wheel("left", "1.0").needs("middle<2")));
+    all.push(("pypi", wheel("left", "2.0").needs("middle")));
+    all.push(("pypi", wheel("right", "1.0").needs("middle>=3")));
+    all.push(("pypi", wheel("right", "2.0").needs("middle")));
+    for version in ["1.0", "2.0", "3.0"] {
+        all.push(("pypi", wheel("middle", version)));
+    }
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    let asked = ["left==1.0", "middle==2.0", "right==1.0"];
+    let run = context.run(&resolve(&asked, &["--gpu", "none", "--python", "3.12"])).expect(1);
+    insta::assert_snapshot!("changes_that_only_help_together", run.shown());
+    // What is offered is true, and nothing in it is needless.
+    let pairs = [["left==2.0", "middle==2.0", "right==2.0"], ["left==2.0", "middle==3.0", "right==1.0"]];
+    for pair in pairs {
+        context.run(&resolve(&pair, &["--gpu", "none", "--python", "3.12", "--dry-run"])).expect(0);
+    }
+}
+
 /// Each cause with its ways out, which are solved with the rest out of the way.
 #[test]
 fn every_independent_cause_is_named() {

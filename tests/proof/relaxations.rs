@@ -122,15 +122,63 @@ impl Conflict<'_> {
     }
 }
 
-/// Another GPU in place of the only one is offered by the range that serves; it is not compared.
+/// Another GPU in place of the only one is offered by the range that serves; it is not compared. Sets of changes are
+/// compared on their own.
 fn compared(way: &&WayOut) -> bool {
-    !matches!(way.change, Change::OtherGpu(..))
+    !matches!(way.change, Change::OtherGpu(..) | Change::Together(_))
+}
+
+/// The request without what a change lets go of.
+fn changed(request: &Request, change: &Change) -> Request {
+    let mut out = request.clone();
+    match change {
+        Change::Release { package, .. } | Change::Below { package, .. } | Change::WithoutRequest(package) => {
+            let meant = out.requirements.iter_mut();
+            meant
+                .filter(|user| user.requirement.name.to_string() == *package)
+                .for_each(|user| user.requirement.version_or_url = None);
+        }
+        Change::WithoutConstraint(text) => {
+            out.constraints.retain(|bound| bound.requirement.to_string() != *text);
+        }
+        Change::WithoutLimit { what: "cuda", .. } => out.cuda = None,
+        Change::WithoutLimit { what: "cudnn", .. } => out.cudnn = None,
+        Change::WithoutLimit { what: "nccl", .. } => out.nccl = None,
+        Change::Variant(_) | Change::OtherVariant(_) => out.variant = None,
+        Change::AllowCompatibilityMode => out.native_driver_only = None,
+        Change::Python(_) => out.python = None,
+        other => panic!("not part of a set: {other}"),
+    }
+    out
+}
+
+/// The sets of changes among the ways out: each one works, with one change less none does, and there is one wherever
+/// letting go of everything helps. Returns how many there are.
+fn sets_are_true(registry: &Registry, host: &Host, request: &Request, ways: &[WayOut]) -> usize {
+    let solves = |request: &Request| Question { registry, host, request }.best().is_some();
+    let sets: Vec<&Vec<Change>> = ways
+        .iter()
+        .filter_map(|way| if let Change::Together(set) = &way.change { Some(set) } else { None })
+        .collect();
+    for set in &sets {
+        assert!(solves(&set.iter().fold(request.clone(), |request, change| changed(&request, change))));
+        for left_out in 0..set.len() {
+            let fewer = set.iter().enumerate().filter(|(i, _)| *i != left_out);
+            assert!(!solves(&fewer.fold(request.clone(), |request, (_, change)| changed(&request, change))));
+        }
+    }
+    let mut nothing = Request { constraints: Vec::new(), ..request.clone() };
+    (nothing.cuda, nothing.cudnn, nothing.nccl, nothing.variant) = (None, None, None, None);
+    (nothing.native_driver_only, nothing.python) = (None, None);
+    nothing.requirements.iter_mut().for_each(|user| user.requirement.version_or_url = None);
+    assert!(!sets.is_empty() || !ways.is_empty() || !solves(&nothing), "no set\n{ways:#?}");
+    sets.len()
 }
 
 #[test]
 fn ways_out_are_true_and_none_is_missing() {
     let common = common_files();
-    let (mut seen, mut several) = (0, 0);
+    let (mut seen, mut several, mut sets) = (0, 0, 0);
     for seed in 0..super::worlds(10_000) / 5 {
         let mut random = Random::new(seed ^ 0x3a7);
         let registry = registry(&mut random, &common);
@@ -163,6 +211,7 @@ fn ways_out_are_true_and_none_is_missing() {
             }
             continue;
         }
+        sets += sets_are_true(&registry, &host, &request, &conflict.would_work_if);
         assert_eq!(
             offered,
             expected,
@@ -173,5 +222,6 @@ fn ways_out_are_true_and_none_is_missing() {
         seen += usize::from(!expected.is_empty());
     }
     assert!(seen > 200, "only {seen} conflicts had a way out");
+    assert!(sets > 20, "only {sets} sets of changes");
     assert!(several > 20, "only {several} had several causes");
 }

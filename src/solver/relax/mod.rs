@@ -1,10 +1,13 @@
 //! Finds changes that resolve a conflict: relaxes each requirement and each host fact in turn and solves again.
 //! Only changes that were solved are offered.
 
+mod edits;
+mod sets;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use pep508_rs::{ExtraName, Requirement, VerbatimUrl, VersionOrUrl};
+use pep508_rs::{ExtraName, Requirement, VerbatimUrl};
 
 use super::inputs::{Depth, Inputs};
 use super::pythons::{Outcome, attempt};
@@ -20,7 +23,7 @@ use crate::model::request::{Request, UserRequirement};
 use crate::model::requirement::parse_requirement;
 use crate::model::solution::{Need, Solution};
 use crate::model::version::{DottedVersion, cuda_short};
-use crate::model::wheel::Python;
+use edits::{Edit, constraint_edits, limit_edits, other_version};
 
 /// What the search for changes came to.
 #[derive(Default)]
@@ -65,6 +68,7 @@ pub(super) fn ways_out<'a>(
     relaxer.limits();
     relaxer.gpus();
     relaxer.libc();
+    relaxer.sets();
     let mut ways = relaxer.ways;
     ways.needs.sort();
     ways.needs.dedup();
@@ -339,78 +343,27 @@ impl Relaxer<'_, '_> {
     }
 
     fn constraints(&mut self) {
-        for (i, user) in self.inputs.request.constraints.iter().enumerate() {
-            if !self.may_help(user) {
-                continue;
-            }
-            let mut request = self.inputs.request.clone();
-            request.constraints.remove(i);
-            if let Some(solution) = self.solve(self.inputs.host, &request) {
-                let text = crate::model::text::clean(&user.requirement.to_string(), 60);
-                let party = Party::package(user.requirement.name.to_string());
-                self.offer(Change::WithoutConstraint(text), party, &solution);
+        for (bound, edit) in self.inputs.request.constraints.iter().zip(constraint_edits(self.inputs.request))
+        {
+            if self.may_help(bound) {
+                self.try_edit(edit);
             }
         }
     }
 
     fn limits(&mut self) {
-        let original = self.inputs.request;
-        let mut changes: Vec<(Request, Change, Party)> = Vec::new();
-        let mut add = |change: Change, party: Party, edit: &dyn Fn(&mut Request)| {
-            let mut request = original.clone();
-            edit(&mut request);
-            changes.push((request, change, party));
-        };
-        let without = |what: &'static str, value: &dyn ToString| Change::WithoutLimit {
-            what,
-            value: value.to_string(),
-        };
-        if let Some(limit) = &original.cuda {
-            add(without("cuda", &limit.value), Party::Cuda, &|r| r.cuda = None);
+        for edit in limit_edits(self.inputs.request) {
+            self.try_edit(edit);
         }
-        if let Some(limit) = &original.cudnn {
-            add(without("cudnn", &limit.value), Party::Cudnn, &|r| r.cudnn = None);
-        }
-        if let Some(limit) = &original.nccl {
-            add(without("nccl", &limit.value), Party::Nccl, &|r| r.nccl = None);
-        }
-        if let Some(limit) = &original.variant {
-            add(Change::OtherVariant(limit.value.clone()), Party::Variant, &|r| r.variant = None);
-        }
-        if original.native_driver_only.is_some() {
-            add(Change::AllowCompatibilityMode, Party::Driver, &|r| r.native_driver_only = None);
-        }
-        if original.python.is_some() {
-            // A placeholder: replaced by the Python of the solution.
-            add(Change::Python(Python::new(0)), Party::Python, &|r| r.python = None);
-        }
-        if let Some(limit) = &original.only_index {
-            add(Change::AllowIndex(limit.value.clone()), Party::Index, &|r| r.only_index = None);
-        }
-        if let Some(limit) = &original.exclude_newer.general {
-            add(without("exclude-newer", &limit.value.text), Party::Index, &|r| {
-                r.exclude_newer.general = None;
-            });
-        }
-        for (request, change, party) in changes {
-            if let Some(solution) = self.solve(self.inputs.host, &request) {
-                // A solution without a package of another index shows nothing.
-                if let Change::AllowIndex(allowed) = &change
-                    && indexes_beside(allowed, &solution).is_empty()
-                {
-                    continue;
-                }
-                let change = match (change, &solution.stack) {
-                    (Change::Python(_), _) => Change::Python(solution.python),
-                    (Change::OtherVariant(_), Some(stack)) => Change::Variant(stack.variant.clone()),
-                    // The solution says which indexes it takes packages from.
-                    (Change::AllowIndex(allowed), _) => {
-                        Change::AllowIndex(indexes_beside(&allowed, &solution))
-                    }
-                    (change, _) => change,
-                };
-                self.offer(change, party, &solution);
-            }
+    }
+
+    fn try_edit(&mut self, edit: Edit) {
+        let mut request = self.inputs.request.clone();
+        (edit.apply)(&mut request);
+        if let Some(solution) = self.solve(self.inputs.host, &request)
+            && let Some(change) = edit.change(&solution)
+        {
+            self.offer(change, edit.party, &solution);
         }
     }
 
@@ -507,34 +460,4 @@ fn subsets(n: usize) -> Vec<u32> {
     let mut sets: Vec<u32> = (1..(1u32 << n) - 1).collect();
     sets.sort_by_key(|set| (std::cmp::Reverse(set.count_ones()), *set));
     sets
-}
-
-/// `torch <2.6` if the requirement was `>=2.6`, otherwise the release that works. If the solution does not contain the
-/// package, the request without it.
-fn other_version(name: &str, asked: Option<&VersionOrUrl>, solution: &Solution) -> Change {
-    let package = name.to_owned();
-    if let Some(VersionOrUrl::VersionSpecifier(specifiers)) = asked {
-        let mut list = specifiers.iter();
-        if let (Some(one), None) = (list.next(), list.next())
-            && *one.operator() == pep440_rs::Operator::GreaterThanEqual
-        {
-            return Change::Below { package, version: one.version().clone() };
-        }
-    }
-    match solution.packages.iter().find(|p| p.name == name) {
-        Some(found) => Change::Release { package, version: found.version.clone() },
-        None => Change::WithoutRequest(package),
-    }
-}
-
-/// The names of the indexes that a solution uses, apart from an allowed one.
-fn indexes_beside(allowed: &str, solution: &Solution) -> String {
-    let family = |index: &str| index.split('/').next().unwrap_or(index).to_owned();
-    let of_packages = solution.packages.iter().filter_map(|p| p.source.index()).map(family);
-    let of_stack = solution.stack.iter().map(|stack| family(&stack.index));
-    let mut names: Vec<String> =
-        of_packages.chain(of_stack).filter(|name| *name != family(allowed)).collect();
-    names.sort();
-    names.dedup();
-    names.join(" and ")
 }

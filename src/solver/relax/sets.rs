@@ -1,0 +1,91 @@
+//! Changes that work together, where no single one does.
+
+use super::Relaxer;
+use super::edits::{Edit, constraint_edits, limit_edits, version_edits};
+use crate::model::conflict::Change;
+use crate::model::request::Request;
+
+/// At most this many changes are one way out: a longer list is another project.
+const MAX_CHANGES: usize = 6;
+
+impl Relaxer<'_, '_> {
+    /// Offers sets of changes of the request, each as small as it can be: with one change less there is no solution.
+    /// Versions and limits are let go of, then taken back one by one. The order decides which set that leaves, so it is
+    /// done in both.
+    pub(super) fn sets(&mut self) {
+        if !self.ways.found.is_empty() || self.ways.cut {
+            return;
+        }
+        let request = self.inputs.request;
+        let (of_proof, others): (Vec<Edit>, Vec<Edit>) = version_edits(request)
+            .into_iter()
+            .chain(constraint_edits(request))
+            .partition(|edit| self.core.as_ref().is_none_or(|core| core.contains(edit.party.as_str())));
+        let mut edits = of_proof;
+        // What an index has that may not be asked is not known.
+        edits.extend(limit_edits(request).into_iter().filter(|edit| !edit.opens_indexes()));
+        // What the proof rests on may not be enough: there may be other proofs.
+        let narrow = edits.len();
+        edits.extend(others);
+        let all: Vec<usize> = (0..edits.len()).collect();
+        let start = match self.solves(&edits, &all[..narrow]) {
+            Some(true) => &all[..narrow],
+            Some(false) if narrow < all.len() && self.solves(&edits, &all) == Some(true) => &all,
+            _ => return,
+        };
+        let mut seen: Vec<Vec<usize>> = Vec::new();
+        for is_backwards in [false, true] {
+            let mut order = start.to_vec();
+            if is_backwards {
+                order.reverse();
+            }
+            let Some(set) = self.smallest(&edits, start, &order) else { return };
+            if set.len() < 2 || set.len() > MAX_CHANGES || seen.contains(&set) {
+                continue;
+            }
+            let Some(solution) = self.solve(self.inputs.host, &changed(request, &edits, &set)) else {
+                return;
+            };
+            let changes: Vec<Change> = set.iter().filter_map(|i| edits[*i].change(&solution)).collect();
+            if let (true, Some(first)) = (changes.len() == set.len(), set.first()) {
+                self.offer(Change::Together(changes), edits[*first].party.clone(), &solution);
+                if let Some(way) = self.ways.found.last_mut() {
+                    // That of one of the packages is not that of the set.
+                    way.release = None;
+                }
+            }
+            seen.push(set);
+        }
+    }
+
+    /// Whether a set of edits helps; `None` if that is not known yet.
+    fn solves(&mut self, edits: &[Edit], which: &[usize]) -> Option<bool> {
+        let request = changed(self.inputs.request, edits, which);
+        match self.solve(self.inputs.host, &request) {
+            Some(_) => Some(true),
+            None => (!self.is_open).then_some(false),
+        }
+    }
+
+    /// The edits that remain of a set that helps when all others are taken back in an order; `None` if that is not known
+    /// yet.
+    fn smallest(&mut self, edits: &[Edit], start: &[usize], order: &[usize]) -> Option<Vec<usize>> {
+        let mut kept = start.to_vec();
+        for i in order {
+            let fewer: Vec<usize> = kept.iter().copied().filter(|k| k != i).collect();
+            if self.solves(edits, &fewer)? {
+                kept = fewer;
+            }
+        }
+        Some(kept)
+    }
+}
+
+/// A request after some edits.
+fn changed(request: &Request, edits: &[Edit], which: &[usize]) -> Request {
+    let mut out = request.clone();
+    for i in which {
+        (edits[*i].apply)(&mut out);
+    }
+    out
+}

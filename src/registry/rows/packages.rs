@@ -152,7 +152,7 @@ pub struct Prebuilt {
     pub source: Vec<String>,
 }
 
-/// What a wheel of [`Prebuilt`] is for.
+/// What a wheel outside the index is for.
 #[derive(Debug, Clone, Copy)]
 pub struct PrebuiltFor<'v> {
     /// The release.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use pep440_rs::Version;
 use pep508_rs::MarkerEnvironment;
 use sha2::{Digest, Sha256};
 
@@ -16,7 +17,7 @@ use crate::model::project::{ProjectPage, RawFile};
 use crate::model::request::{Preferences, Request, UserRequirement};
 use crate::model::source::Source;
 use crate::model::text::clean;
-use crate::sdist::{self, Contents};
+use crate::sdist::{self, Contents, Unreadable};
 use crate::solver::Universe;
 
 /// The direct references of a request.
@@ -56,14 +57,15 @@ pub(super) fn add(
             .hint(hint));
         }
         let Some(direct) = user.direct().filter(|_| universe.direct(&name).is_none()) else { continue };
+        let stated = stated_version(request, &name);
         let found = match &direct {
             Direct::Archive { url, sha256 } => archive(client, &name, url, sha256.as_deref())?,
             Direct::Git { repository, revision, subdirectory } => {
                 let locked = preferences.commits.get(&name).map(String::as_str);
                 let wanted = locked.or(revision.as_deref());
-                git_tree(repository, wanted, subdirectory.as_deref())?
+                git_tree(repository, wanted, subdirectory.as_deref(), stated)?
             }
-            Direct::Path(path) => local(path, request.folder.as_deref())?,
+            Direct::Path(path) => local(path, request.folder.as_deref(), stated)?,
         };
         let Found { source, metadata, file } = found;
         if metadata.name != user.requirement.name {
@@ -113,7 +115,29 @@ fn archive(client: &IndexClient, name: &str, url: &str, sha256: Option<&str>) ->
     Ok(Found { source, metadata, file: File { filename: Some(file.filename.clone()), raw: file } })
 }
 
-fn git_tree(repository: &str, revision: Option<&str>, subdirectory: Option<&str>) -> Result<Found, CliError> {
+/// Name and version that the user states of a project whose build computes its version.
+pub(super) fn stated_version<'r>(request: &'r Request, name: &str) -> Option<(&'r str, &'r Version)> {
+    let row = request.metadata.iter().find(|row| row.name == name)?;
+    Some((row.name.as_str(), row.version.as_ref()?))
+}
+
+/// The metadata of a source tree.
+fn tree_metadata(
+    mut contents: Contents,
+    stated: Option<(&str, &Version)>,
+) -> Result<CoreMetadata, Unreadable> {
+    if let Some((name, version)) = stated {
+        contents.state(name, &version.to_string());
+    }
+    sdist::read(&contents)?.metadata()
+}
+
+fn git_tree(
+    repository: &str,
+    revision: Option<&str>,
+    subdirectory: Option<&str>,
+    stated: Option<(&str, &Version)>,
+) -> Result<Found, CliError> {
     let checkout = git::read(repository, revision, subdirectory).map_err(|error| match error {
         GitError::NoGit(_) => CliError::usage(error.to_string()).hint("install git"),
         GitError::Failed { .. } => {
@@ -121,27 +145,39 @@ fn git_tree(repository: &str, revision: Option<&str>, subdirectory: Option<&str>
         }
     })?;
     let repository = shown_repository(repository);
-    let unreadable = |why: &str| {
-        CliError::input(format!("the project in `{repository}` cannot be read: {}", clean(why, 200)))
-            .hint("a wheel's URL, or a released version, needs no repository")
-    };
-    let tree = checkout.tree.map_err(|why| unreadable(&why))?;
-    let metadata = tree.metadata().map_err(|error| unreadable(&error.to_string()))?;
+    let metadata = tree_metadata(checkout.contents, stated).map_err(|why| {
+        let text = format!("the project in `{repository}` cannot be read: {}", clean(&why.to_string(), 200));
+        CliError::input(text).hint(way_out(&why, "a wheel's URL, or a released version, needs no repository"))
+    })?;
     let subdirectory = subdirectory.map(|folder| folder.trim_matches('/').to_owned());
     let source = Source::Git { repository, commit: checkout.commit, subdirectory };
     Ok(Found { source, metadata, file: File::default() })
+}
+
+/// What helps where a tree cannot be read.
+fn way_out(why: &Unreadable, otherwise: &'static str) -> &'static str {
+    match why {
+        Unreadable::ComputedVersion(_) => {
+            "state it in envlock.toml: a table `[[metadata]]` with `name`, `version` and `requires-dist`"
+        }
+        Unreadable::Other(_) => otherwise,
+    }
 }
 
 /// The metadata of a folder or file on this machine, relative to `folder`, and the SHA-256 of a file.
 ///
 /// # Errors
 /// If it is absent or cannot be read.
-pub(super) fn project_at(path: &str, folder: &Path) -> Result<(CoreMetadata, Option<String>), CliError> {
-    let found = local(path, Some(folder))?;
+pub(super) fn project_at(
+    path: &str,
+    folder: &Path,
+    stated: Option<(&str, &Version)>,
+) -> Result<(CoreMetadata, Option<String>), CliError> {
+    let found = local(path, Some(folder), stated)?;
     Ok((found.metadata, found.file.raw.sha256))
 }
 
-fn local(path: &str, folder: Option<&Path>) -> Result<Found, CliError> {
+fn local(path: &str, folder: Option<&Path>, stated: Option<(&str, &Version)>) -> Result<Found, CliError> {
     let folder = folder.unwrap_or(Path::new("."));
     let place = folder.join(path);
     let unreadable =
@@ -149,8 +185,11 @@ fn local(path: &str, folder: Option<&Path>) -> Result<Found, CliError> {
     let source = Source::Path(files::path_from(&place, folder).trim_start_matches("./").to_owned());
     if place.is_dir() {
         let contents = Contents::of_folder(&place).map_err(|e| unreadable(e.to_string()))?;
-        let tree = sdist::read(&contents).map_err(|e| unreadable(e.to_string()))?;
-        let metadata = tree.metadata().map_err(|e| unreadable(e.to_string()))?;
+        let metadata = tree_metadata(contents, stated).map_err(|why| {
+            let hint =
+                way_out(&why, "a folder with a static `[project]` in its `pyproject.toml` can be read");
+            unreadable(why.to_string()).hint(hint)
+        })?;
         return Ok(Found { source, metadata, file: File::default() });
     }
     if !place.is_file() {

@@ -3,6 +3,7 @@
 //! Nothing of the repository is run: hooks, filters and submodules belong to checkouts, and there is none. git asks no
 //! question on a terminal. Only https, http, ssh and file are spoken (`ext::` would run a command).
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use crate::child::{self, Limits, Silent};
 use crate::model::direct::shown_repository;
 use crate::model::text::clean;
-use crate::sdist::{self, Contents, SourceTree};
+use crate::sdist::Contents;
 
 /// Time limit of one git command.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -19,13 +20,13 @@ const MAX_TEXT: u64 = 4 << 20;
 /// Maximum size of a listing, in bytes.
 const MAX_LISTING: u64 = 64 << 20;
 
-/// A commit of a repository, and what its project says.
+/// A commit of a repository, and the project in it.
 #[derive(Debug)]
 pub struct Checkout {
     /// The commit, 40 or 64 hexadecimal digits.
     pub commit: String,
-    /// The project's metadata, or why it cannot be read.
-    pub tree: Result<SourceTree, String>,
+    /// The files that describe the project.
+    pub contents: Contents,
 }
 
 /// Why a repository could not be read.
@@ -49,7 +50,7 @@ pub enum GitError {
 /// Reads the project in a folder of a repository at a revision: a branch, a tag, a commit, or the default branch.
 ///
 /// # Errors
-/// See [`GitError`]. A project that cannot be read is not an error of this function.
+/// See [`GitError`].
 pub fn read(
     repository: &str,
     revision: Option<&str>,
@@ -92,19 +93,40 @@ pub fn read(
         return Err(failed("git named no commit".to_owned()));
     }
     let prefix = subdirectory.map(|s| format!("{}/", s.trim_matches('/'))).unwrap_or_default();
-    let listed = git(&["ls-tree", "-r", "-z", "--name-only", &commit], MAX_LISTING).map_err(told)?;
+    let listed = git(&["ls-tree", "-r", "-z", &commit], MAX_LISTING).map_err(told)?;
     let mut contents = Contents::default();
-    for path in listed.split(|byte| *byte == 0) {
-        let Ok(path) = std::str::from_utf8(path) else { continue };
+    let mut paths = HashSet::new();
+    for entry in listed.split(|byte| *byte == 0) {
+        // `100644 blob ID<tab>path`; links are not followed.
+        let Some((kind, path)) = std::str::from_utf8(entry).ok().and_then(|entry| entry.split_once('\t'))
+        else {
+            continue;
+        };
         let Some(inner) = path.strip_prefix(&prefix).filter(|inner| !inner.is_empty()) else { continue };
+        if !kind.starts_with("100") {
+            continue;
+        }
+        paths.insert(inner.to_owned());
         if !contents.wants(inner) {
             continue;
         }
         let text = git(&["cat-file", "blob", &format!("{commit}:{path}")], MAX_TEXT).map_err(told)?;
         contents.put(inner, &text);
     }
-    let tree = sdist::read(&contents).map_err(|unreadable| unreadable.to_string());
-    Ok(Checkout { commit, tree })
+    let mut failure = None;
+    contents.complete(|inner| {
+        if failure.is_some() || !paths.contains(inner) {
+            return None;
+        }
+        let text = git(&["cat-file", "blob", &format!("{commit}:{prefix}{inner}")], MAX_TEXT);
+        text.map(|text| String::from_utf8_lossy(&text).into_owned())
+            .map_err(|error| failure = Some(error))
+            .ok()
+    });
+    if let Some(error) = failure {
+        return Err(told(error));
+    }
+    Ok(Checkout { commit, contents })
 }
 
 fn is_commit(text: &str) -> bool {

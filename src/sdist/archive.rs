@@ -30,6 +30,8 @@ pub struct Contents {
     modules: BTreeSet<String>,
     /// The names of all modules, which it can import after a change of `sys.path`.
     modules_below: BTreeSet<String>,
+    /// Other files whose texts are of interest.
+    wanted: BTreeSet<String>,
 }
 
 impl Contents {
@@ -62,11 +64,11 @@ impl Contents {
     }
 
     /// Reads a gzipped tar archive as a stream.
-    pub(super) fn of_tar(archive: impl Read) -> Result<Contents, Unreadable> {
+    pub(super) fn of_tar(archive: impl Read, wanted: &BTreeSet<String>) -> Result<Contents, Unreadable> {
         let damaged = |_| Unreadable::from("the archive is damaged");
         let mut limited = Limited { inner: flate2::read::MultiGzDecoder::new(archive), left: MAX_UNPACKED };
         let mut tar = tar::Archive::new(&mut limited);
-        let mut out = Contents::default();
+        let mut out = Contents { wanted: wanted.clone(), ..Contents::default() };
         let mut folder = None;
         let mut long_name: Option<String> = None;
         // Raw entries: the library would hold a long name of any size in memory.
@@ -106,7 +108,7 @@ impl Contents {
             let Some(inner) = inside(&path, &mut folder)? else { continue };
             if kind.is_symlink() || kind.is_hard_link() {
                 if describes(&inner) {
-                    return Err(Unreadable(format!("its `{inner}` is a link")));
+                    return Err(Unreadable::Other(format!("its `{inner}` is a link")));
                 }
                 continue;
             }
@@ -120,12 +122,15 @@ impl Contents {
     }
 
     /// Reads a zip archive.
-    pub(super) fn of_zip(archive: impl Read + Seek) -> Result<Contents, Unreadable> {
+    pub(super) fn of_zip(
+        archive: impl Read + Seek,
+        wanted: &BTreeSet<String>,
+    ) -> Result<Contents, Unreadable> {
         let mut zip = zip::ZipArchive::new(archive).map_err(|_| "the archive is not a zip file")?;
         if zip.len() > MAX_FILES {
             return Err("the archive has too many files".into());
         }
-        let mut out = Contents::default();
+        let mut out = Contents { wanted: wanted.clone(), ..Contents::default() };
         let mut folder = None;
         for i in 0..zip.len() {
             let mut entry = zip.by_index(i).map_err(|_| "the archive is damaged")?;
@@ -146,14 +151,43 @@ impl Contents {
     /// If the folder cannot be listed.
     pub fn of_folder(root: &Path) -> Result<Contents, Unreadable> {
         let mut out = Contents::default();
+        out.list(root)?;
+        out.complete(|path| text_below(root, path));
+        Ok(out)
+    }
+
+    /// States name and version of a tree that has no PKG-INFO.
+    pub fn state(&mut self, name: &str, version: &str) {
+        let text = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n");
+        self.texts.entry("PKG-INFO".to_owned()).or_insert(text);
+    }
+
+    /// Reads the files that it takes to know what the tree declares.
+    pub fn complete(&mut self, mut read: impl FnMut(&str) -> Option<String>) {
+        let mut asked = BTreeSet::new();
+        for _ in 0..super::MAX_ROUNDS {
+            let more: Vec<String> =
+                super::wanted(self).into_iter().filter(|path| asked.insert(path.clone())).collect();
+            if more.is_empty() {
+                break;
+            }
+            for path in more {
+                if let Some(text) = read(&path) {
+                    self.texts.insert(path, text);
+                }
+            }
+        }
+    }
+
+    fn list(&mut self, root: &Path) -> Result<(), Unreadable> {
         let mut queue = vec![(root.to_owned(), String::new(), 0)];
         let mut count = 0;
         while let Some((folder, prefix, depth)) = queue.pop() {
-            let listed = fs_err::read_dir(&folder).map_err(|e| Unreadable(e.to_string()))?;
+            let listed = fs_err::read_dir(&folder).map_err(|e| Unreadable::Other(e.to_string()))?;
             for entry in listed.flatten() {
                 count += 1;
                 if count > MAX_FILES {
-                    return Ok(out);
+                    return Ok(());
                 }
                 let Ok(name) = entry.file_name().into_string() else { continue };
                 let Ok(kind) = entry.file_type() else { continue };
@@ -166,11 +200,11 @@ impl Contents {
                     && let Ok(mut file) = fs_err::File::open(entry.path())
                 {
                     let size = file.metadata().map_or(0, |m| m.len());
-                    out.add(&path, size, &mut file)?;
+                    self.add(&path, size, &mut file)?;
                 }
             }
         }
-        Ok(out)
+        Ok(())
     }
 
     /// Whether the text of a file is of interest. Its suffix is noted.
@@ -214,20 +248,32 @@ impl Contents {
 
     fn add(&mut self, path: &str, size: u64, file: &mut dyn Read) -> Result<(), Unreadable> {
         self.note_name(path);
-        if !describes(path) && (path != VERSIONEER || size > MAX_TEXT) {
+        let is_extra = path == VERSIONEER || self.wanted.contains(path);
+        if !describes(path) && (!is_extra || size > MAX_TEXT) {
             return Ok(());
         }
         if size > MAX_TEXT {
-            return Err(Unreadable(format!("its `{path}` is larger than {} MB", MAX_TEXT >> 20)));
+            return Err(Unreadable::Other(format!("its `{path}` is larger than {} MB", MAX_TEXT >> 20)));
         }
         let mut bytes = Vec::new();
         file.take(MAX_TEXT).read_to_end(&mut bytes).map_err(|_| "the archive is damaged")?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
         if self.texts.insert(path.to_owned(), text).is_some() {
-            return Err(Unreadable(format!("it has two files `{path}`")));
+            return Err(Unreadable::Other(format!("it has two files `{path}`")));
         }
         Ok(())
     }
+}
+
+/// The text of a file below a folder; links out of it are not followed.
+fn text_below(root: &Path, path: &str) -> Option<String> {
+    let (root, file) = (fs_err::canonicalize(root).ok()?, fs_err::canonicalize(root.join(path)).ok()?);
+    if !file.starts_with(&root) || !file.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    fs_err::File::open(&file).ok()?.take(MAX_TEXT + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= MAX_TEXT).then(|| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Whether a file describes the tree; `path` is below its folder.

@@ -6,6 +6,8 @@
 //! `docs/sources.md`.
 
 mod archive;
+mod declared;
+mod evaluate;
 mod kind;
 mod published;
 mod pyproject;
@@ -14,6 +16,7 @@ mod slice;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::io::{Read, Seek};
 
 use sha2::{Digest, Sha256};
@@ -23,6 +26,7 @@ use crate::model::source::{MetadataFrom, SourceFacts};
 use crate::model::text::{clean, normalized_name, requirement_name};
 
 pub use archive::Contents;
+use evaluate::Argument;
 use pyproject::Pyproject;
 use setup_py::SetupPy;
 
@@ -35,27 +39,76 @@ pub struct SourceTree {
     pub facts: SourceFacts,
 }
 
-/// Why a source tree could not be read; one phrase.
+/// Why a source tree cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Unreadable(pub String);
+pub enum Unreadable {
+    /// Its version is not the same on every machine, or not to be had without running something.
+    #[error("the version of `{0}` is computed by its build")]
+    ComputedVersion(String),
+    /// Another reason, one phrase.
+    #[error("{0}")]
+    Other(String),
+}
 
 impl From<&str> for Unreadable {
-    fn from(why: &str) -> Self {
-        Unreadable(why.to_owned())
+    fn from(why: &str) -> Unreadable {
+        Unreadable::Other(why.to_owned())
     }
 }
+
+/// How often the files of a tree are asked for more: a file may name another one.
+const MAX_ROUNDS: usize = 4;
 
 /// Reads an archive, `.zip` by its name or gzipped tar.
 ///
 /// # Errors
 /// If the archive is damaged, exceeds a limit, has entries outside its folder, or has no metadata.
-pub fn read_archive(archive: impl Read + Seek, filename: &str) -> Result<SourceTree, Unreadable> {
-    let contents = match filename.ends_with(".zip") {
-        true => Contents::of_zip(archive)?,
-        false => Contents::of_tar(archive)?,
+pub fn read_archive(mut archive: impl Read + Seek, filename: &str) -> Result<SourceTree, Unreadable> {
+    let mut files_of = |wanted: &BTreeSet<String>| {
+        archive.rewind().map_err(|_| "the archive is damaged")?;
+        match filename.ends_with(".zip") {
+            true => Contents::of_zip(&mut archive, wanted),
+            false => Contents::of_tar(&mut archive, wanted),
+        }
     };
+    let mut wanted = BTreeSet::new();
+    let mut contents = files_of(&wanted)?;
+    for _ in 0..MAX_ROUNDS {
+        let more = self::wanted(&contents);
+        if more.is_subset(&wanted) {
+            break;
+        }
+        wanted.extend(more);
+        contents = files_of(&wanted)?;
+    }
     read(&contents)
+}
+
+/// The name that a tree states.
+pub fn name(contents: &Contents) -> Option<String> {
+    if let Some(published) = published::read(contents) {
+        return Some(published.name);
+    }
+    let pyproject = Pyproject::parse(contents.text("pyproject.toml").unwrap_or_default()).ok()?;
+    let files = |path: &str| contents.text(path);
+    let setup_py = contents.text("setup.py").map(|text| SetupPy::parse(text, &files));
+    declared::of(contents, &pyproject, setup_py.as_ref()).name
+}
+
+/// The files of a tree that it takes to know what it declares, and that were not read: a list of requirements, a module
+/// with the version. None where PKG-INFO says it.
+pub fn wanted(contents: &Contents) -> BTreeSet<String> {
+    let pyproject = match contents.text("pyproject.toml").map(Pyproject::parse) {
+        Some(Ok(pyproject)) => pyproject,
+        Some(Err(_)) => return BTreeSet::new(),
+        None => Pyproject::default(),
+    };
+    if published::read(contents).is_some() {
+        return BTreeSet::new();
+    }
+    let files = |path: &str| contents.text(path);
+    let setup_py = contents.text("setup.py").map(|text| SetupPy::parse(text, &files));
+    declared::of(contents, &pyproject, setup_py.as_ref()).wanted
 }
 
 /// Reads a source tree.
@@ -67,11 +120,13 @@ pub fn read(contents: &Contents) -> Result<SourceTree, Unreadable> {
         Some(text) => Pyproject::parse(text)?,
         None => Pyproject::default(),
     };
-    let setup_py = contents.text("setup.py").map(SetupPy::parse);
+    let files = |path: &str| contents.text(path);
+    let setup_py = contents.text("setup.py").map(|text| SetupPy::parse(text, &files));
     let published = published::read(contents);
+    let declared = declared::of(contents, &pyproject, setup_py.as_ref());
     let mut lines = Vec::new();
     let mut unknown = None;
-    let (name, version) = identity(&published, &pyproject, setup_py.as_ref())?;
+    let (name, version) = identity(&published, &declared)?;
     let mut metadata_from = MetadataFrom::Exact;
     let python;
     let extras;
@@ -100,22 +155,24 @@ pub fn read(contents: &Contents) -> Result<SourceTree, Unreadable> {
             unknown = Some("its requires.txt is malformed".to_owned());
             extras = Vec::new();
             python = None;
-        } else if pyproject.states_elsewhere
-            || contents.text("setup.cfg").is_some_and(|text| text.contains("install_requires"))
-        {
-            unknown = Some("they are in setup.cfg or dynamic, which envlock does not read".to_owned());
-            extras = Vec::new();
-            python = None;
-        } else if let Some(stated) = setup_py.as_ref().and_then(|setup| setup.stated.clone()) {
-            metadata_from = MetadataFrom::Exact;
-            unknown = setup_py.as_ref().and_then(|setup| setup.doubt(&stated.lines));
-            lines = stated.lines;
-            extras = stated.extras;
-            python = published.and_then(|p| p.requires_python).or(stated.requires_python);
         } else {
-            unknown = Some("it publishes no list of its requirements".to_owned());
-            extras = Vec::new();
-            python = published.and_then(|p| p.requires_python);
+            match declared.requirements {
+                Ok(stated) => {
+                    metadata_from = MetadataFrom::Exact;
+                    // A build here may have another version than the published one.
+                    let computes_version =
+                        |setup: &&SetupPy| published.is_some() && setup.version == Argument::Unknown;
+                    unknown = setup_py.as_ref().filter(computes_version).and_then(|setup| setup.doubt(&[]));
+                    lines = stated.lines;
+                    extras = stated.extras;
+                    python = published.and_then(|p| p.requires_python).or(stated.requires_python);
+                }
+                Err(why) => {
+                    unknown = Some(why);
+                    extras = Vec::new();
+                    python = published.and_then(|p| p.requires_python);
+                }
+            }
         }
     }
     let mut headers = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n");
@@ -164,28 +221,22 @@ pub fn read(contents: &Contents) -> Result<SourceTree, Unreadable> {
     Ok(SourceTree { headers, facts })
 }
 
-/// Name and version: as published, else from `[project]`, else from `setup.py`.
+/// Name and version: as published, else as declared.
 fn identity(
     published: &Option<published::Published>,
-    pyproject: &Pyproject,
-    setup_py: Option<&SetupPy>,
+    declared: &declared::Declared,
 ) -> Result<(String, String), Unreadable> {
-    let project = pyproject.project.as_ref();
-    let name = published.as_ref().map(|p| p.name.clone());
-    let version = published.as_ref().map(|p| p.version.clone());
-    let name = name
-        .or_else(|| project.and_then(|p| p.name.clone()))
-        .or_else(|| setup_py.and_then(|s| s.name.clone()));
-    let version = version
-        .or_else(|| project.and_then(|p| p.version.clone()))
-        .or_else(|| setup_py.and_then(|s| s.version.clone()));
-    let Some(name) = name else {
+    if let Some(published) = published {
+        return Ok((published.name.clone(), published.version.clone()));
+    }
+    let Some(name) = declared.name.clone() else {
         return Err(
-            "it has neither PKG-INFO nor a `pyproject.toml` or `setup.py` that states its name".into()
+            "it has neither PKG-INFO nor a `pyproject.toml`, `setup.cfg` or `setup.py` that states its name"
+                .into(),
         );
     };
-    let Some(version) = version else {
-        return Err(Unreadable(format!("the version of `{}` is not stated", clean(&name, 60))));
+    let Some(version) = declared.version.clone() else {
+        return Err(Unreadable::ComputedVersion(clean(&name, 60)));
     };
     Ok((name, version))
 }
@@ -197,7 +248,8 @@ impl SourceTree {
     /// If name or version is not valid.
     pub fn metadata(self) -> Result<CoreMetadata, Unreadable> {
         let digest = hex::encode(Sha256::digest(&self.headers));
-        let mut parsed = CoreMetadata::parse(&self.headers, digest).map_err(|e| Unreadable(e.to_string()))?;
+        let mut parsed =
+            CoreMetadata::parse(&self.headers, digest).map_err(|e| Unreadable::Other(e.to_string()))?;
         parsed.source = Some(self.facts);
         Ok(parsed)
     }

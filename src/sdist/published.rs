@@ -25,6 +25,24 @@ pub(super) struct Requirements {
     pub requires_python: Option<String>,
 }
 
+impl Requirements {
+    /// Adds the lines of an extra, under a key of `extras_require`: `extra`, `:marker` or `extra:marker`.
+    pub fn add_extra(&mut self, key: &str, lines: &[String]) {
+        let (extra, condition) = key.split_once(':').unwrap_or((key, ""));
+        let of_extra = (!extra.is_empty()).then(|| format!("extra == '{extra}'"));
+        let condition = (!condition.is_empty()).then(|| format!("({condition})"));
+        for line in lines {
+            let (line, own) = line.split_once(';').unwrap_or((line, ""));
+            let own = (!own.trim().is_empty()).then(|| format!("({})", own.trim()));
+            let parts: Vec<String> =
+                [own, condition.clone(), of_extra.clone()].into_iter().flatten().collect();
+            let marker = if parts.is_empty() { String::new() } else { format!("; {}", parts.join(" and ")) };
+            self.lines.push(format!("{}{marker}", line.trim()));
+        }
+        self.extras.extend((!extra.is_empty()).then(|| extra.to_owned()));
+    }
+}
+
 /// Reads PKG-INFO: that of the tree, else that of its egg-info.
 pub(super) fn read(contents: &Contents) -> Option<Published> {
     let own = contents.text("PKG-INFO");

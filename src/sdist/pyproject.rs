@@ -14,8 +14,8 @@ pub(super) struct Pyproject {
     pub backend: Option<String>,
     /// `[project]`.
     pub project: Option<Project>,
-    /// Whether requirements are dynamic, or in a table of poetry.
-    pub states_elsewhere: bool,
+    /// `[tool]`.
+    tool: toml::Table,
 }
 
 /// The static part of `[project]`.
@@ -28,6 +28,14 @@ pub(super) struct Project {
     pub extras: Vec<String>,
     /// Neither dependencies nor extras nor Python are `dynamic`.
     pub states_requirements: bool,
+    dynamic: Vec<String>,
+}
+
+impl Project {
+    /// Whether the build backend supplies a field.
+    pub fn is_dynamic(&self, field: &str) -> bool {
+        self.dynamic.iter().any(|name| name == field)
+    }
 }
 
 #[derive(Deserialize)]
@@ -64,12 +72,8 @@ struct RawProject {
 impl Pyproject {
     pub fn parse(text: &str) -> Result<Pyproject, Unreadable> {
         let raw: Raw = toml::from_str(text).map_err(|e| {
-            Unreadable(format!("its `pyproject.toml` is not valid: {}", clean(e.message(), 120)))
+            Unreadable::Other(format!("its `pyproject.toml` is not valid: {}", clean(e.message(), 120)))
         })?;
-        let has_poetry = raw.tool.get("poetry").is_some_and(|poetry| poetry.get("dependencies").is_some());
-        let is_dynamic =
-            raw.project.as_ref().is_some_and(|p| p.dynamic.iter().any(|key| key.contains("dependencies")));
-        let states_elsewhere = has_poetry || is_dynamic;
         let project = raw.project.map(|project| {
             let is_dynamic = |key: &str| project.dynamic.iter().any(|d| d == key);
             let states_requirements = !["dependencies", "optional-dependencies", "requires-python"]
@@ -93,13 +97,25 @@ impl Pyproject {
                 requires,
                 extras: project.optional_dependencies.into_keys().collect(),
                 states_requirements,
+                dynamic: project.dynamic,
             }
         });
         let (requires, backend) = match raw.build_system {
             Some(build) => (Some(build.requires), build.build_backend),
             None => (None, None),
         };
-        Ok(Pyproject { requires, backend, project, states_elsewhere })
+        Ok(Pyproject { requires, backend, project, tool: raw.tool })
+    }
+
+    /// `[tool.NAME]`.
+    pub fn tool(&self, name: &str) -> Option<&toml::Value> {
+        self.tool.get(name)
+    }
+
+    /// A value below `[tool]`.
+    pub fn tool_at(&self, path: &[&str]) -> Option<&toml::Value> {
+        let (first, rest) = path.split_first()?;
+        rest.iter().try_fold(self.tool.get(*first)?, |value, key| value.get(key))
     }
 
     /// Whether setuptools builds the project, which runs its `setup.py`.

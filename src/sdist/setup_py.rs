@@ -1,25 +1,14 @@
 //! `setup.py` as a syntax tree: what it states, and whether that depends on the machine. It is never run.
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
 
-use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
+use tree_sitter::Node;
 
+use super::evaluate::{self, Argument};
 use super::published::Requirements;
-use super::slice::{Slice, string};
+use super::slice::{Slice, string, syntax_tree};
+use crate::model::requirement::parse_requirement;
 use crate::model::text::{clean, requirement_name};
-
-/// Maximum size of a `setup.py` that is followed, in bytes. flash-attn's, among the largest, has 60 kB.
-const MAX_TEXT: usize = 512 << 10;
-/// Maximum depth of brackets.
-const MAX_BRACKETS: i32 = 150;
-/// How long the parser may take: quadratic in some texts that are no Python.
-const MAX_TIME: Duration = Duration::from_secs(3);
-/// Maximum number of lines that continue the one before. The parser cannot be stopped among them.
-const MAX_CONTINUATIONS: usize = 2000;
-/// Maximum number of operators in a row. The parser cannot be stopped while it looks for an operand.
-const MAX_OPERATORS: usize = 200;
 
 /// The arguments of `setup` that decide what is installed.
 const DECIDING: [&str; 4] = ["install_requires", "extras_require", "version", "name"];
@@ -29,10 +18,18 @@ const DECIDING: [&str; 4] = ["install_requires", "extras_require", "version", "n
 pub(super) struct SetupPy {
     /// `name`, if it is a literal.
     pub name: Option<String>,
-    /// `version`, if it is a literal.
-    pub version: Option<String>,
-    /// `install_requires` and `extras_require`, if they are literals.
-    pub stated: Option<Requirements>,
+    /// `version`.
+    pub version: Argument<String>,
+    /// `install_requires`.
+    pub requires: Argument<Vec<String>>,
+    /// `extras_require`.
+    pub extras: Argument<Requirements>,
+    /// `python_requires`.
+    pub requires_python: Argument<String>,
+    /// Whether a plugin of setuptools may compute a version.
+    pub may_have_plugins: bool,
+    /// Files of the tree that it reads and that were not given.
+    pub wanted: BTreeSet<String>,
     /// `setup_requires`, if it is a literal: setuptools tells installers of it as a build requirement.
     pub setup_requires: Vec<String>,
     /// Whether it builds extension modules.
@@ -55,8 +52,8 @@ pub(super) struct SetupPy {
 
 impl SetupPy {
     /// Parses the text. Syntax errors (a `print` statement of Python 2) affect only what contains them.
-    pub fn parse(text: &str) -> SetupPy {
-        let mut out = SetupPy { text: text.to_owned(), ..SetupPy::default() };
+    pub fn parse(text: &str, files: evaluate::Files<'_>) -> SetupPy {
+        let mut out = SetupPy { text: text.to_owned(), may_have_plugins: true, ..SetupPy::default() };
         let tree = syntax_tree(text);
         let slice = tree.as_ref().and_then(|tree| Slice::new(tree.root_node(), text));
         let Some(slice) = slice else {
@@ -98,26 +95,45 @@ impl SetupPy {
             out.setup_requires =
                 argument("setup_requires").and_then(|node| strings(&slice, text, node)).unwrap_or_default();
             out.name = literal("name");
-            out.version = literal("version");
-            let is_plain = ["**", "cmdclass", "pbr"].iter().all(|word| !slice.text_of(*call).contains(word));
-            let is_used_once = |key| {
-                argument(key).is_none_or(|value: Node<'_>| {
-                    value.kind() != "identifier" || slice.uses(slice.text_of(value)) == 2
-                })
-            };
-            let is_whole = is_plain && is_used_once("install_requires") && is_used_once("extras_require");
-            if is_whole {
-                out.stated = stated(&slice, text, argument("install_requires"), argument("extras_require"));
-            }
-            if let Some(stated) = &mut out.stated {
-                stated.requires_python = literal("python_requires");
-            }
+            let plain = argument("version").and_then(|value| string(value, text));
+            out.version = plain.map_or(Argument::Unknown, Argument::Known);
+        }
+        if let Some(tree) = &tree {
+            out.evaluate(tree.root_node(), files);
         }
         out
     }
 
+    /// Notes what it passes to `setup`, as far as that is the same on every machine.
+    fn evaluate(&mut self, root: Node<'_>, files: evaluate::Files<'_>) {
+        let text = self.text.clone();
+        let passed = evaluate::setup(root, &text, files);
+        if let Argument::Known(name) = passed.text("name") {
+            self.name = Some(name);
+        }
+        match passed.text("version") {
+            Argument::Unknown => {}
+            version => self.version = version,
+        }
+        // A command or plugin of its own may write other metadata than the arguments state.
+        let others = ["egg_info", "dist_info", "distribution.install_requires", "pbr"];
+        let is_changed = others.iter().any(|word| text.contains(word));
+        if !is_changed {
+            self.requires = passed.requires();
+            self.extras = passed.extras();
+            self.requires_python = passed.text("python_requires");
+        }
+        let is_absent = |key| passed.text(key) == Argument::Absent;
+        self.may_have_plugins =
+            is_changed || !["setup_requires", "use_scm_version"].into_iter().all(is_absent);
+        self.wanted = passed.wanted;
+    }
+
     /// Why the requirements that were published need not be those that a build here writes.
     pub fn doubt(&self, published: &[String]) -> Option<String> {
+        if !published.is_empty() && self.version != Argument::Unknown && self.passes(published) {
+            return None;
+        }
         if let Some(doubt) = &self.doubt {
             return Some(format!("its setup.py computes them: {}", clean(doubt, 160)));
         }
@@ -125,6 +141,26 @@ impl SetupPy {
         let of_python2 =
             unconditional.map(|line| requirement_name(line)).find(|name| self.python2.contains(name))?;
         Some(format!("they were published with Python 2 (`{}`)", clean(&of_python2, 60)))
+    }
+
+    /// Whether it passes exactly these requirements to `setup`, on every machine.
+    fn passes(&self, published: &[String]) -> bool {
+        let (Argument::Known(lines), extras) = (&self.requires, &self.extras) else { return false };
+        let of_extras: &[String] = match extras {
+            Argument::Known(extras) => &extras.lines,
+            Argument::Absent => &[],
+            Argument::Unknown => return false,
+        };
+        let meaning = |line: &String| {
+            let mut requirement = parse_requirement(line).ok()?;
+            requirement.extras.sort();
+            Some(requirement.to_string())
+        };
+        let sorted = |lines: &mut dyn Iterator<Item = &String>| -> Option<BTreeSet<String>> {
+            lines.map(meaning).collect()
+        };
+        let own = sorted(&mut lines.iter().chain(of_extras));
+        own.is_some() && own == sorted(&mut published.iter())
     }
 
     /// Whether it imports a module anywhere.
@@ -157,74 +193,6 @@ impl SetupPy {
     }
 }
 
-/// The syntax tree; `None` if the text is too large or takes too long to parse.
-fn syntax_tree(text: &str) -> Option<Tree> {
-    if text.len() > MAX_TEXT || nests_too_deeply(text) || is_no_python(text) {
-        return None;
-    }
-    let mut parser = Parser::new();
-    parser.set_language(&tree_sitter_python::LANGUAGE.into()).ok()?;
-    let start = Instant::now();
-    let mut limit = |_: &ParseState| match start.elapsed() > MAX_TIME {
-        true => ControlFlow::Break(()),
-        false => ControlFlow::Continue(()),
-    };
-    let options = ParseOptions::new().progress_callback(&mut limit);
-    parser.parse_with_options(
-        &mut |start, _| text.as_bytes().get(start..).unwrap_or_default(),
-        None,
-        Some(options),
-    )
-}
-
-/// Whether a text has what no Python has and what the parser takes quadratic time on: operators without operands, lines
-/// without an end. Comments and strings are skipped.
-fn is_no_python(text: &str) -> bool {
-    if text.matches("\\\n").count() > MAX_CONTINUATIONS {
-        return true;
-    }
-    let bytes = text.as_bytes();
-    let (mut at, mut operators) = (0, 0);
-    while at < bytes.len() {
-        match bytes[at] {
-            b'#' => at += bytes[at..].iter().position(|b| *b == b'\n').unwrap_or(bytes.len() - at),
-            quote @ (b'"' | b'\'') => {
-                let triple = [quote; 3];
-                let end: &[u8] = if bytes[at..].starts_with(&triple) { &triple } else { &triple[..1] };
-                at += end.len();
-                while at < bytes.len() && !bytes[at..].starts_with(end) {
-                    at += if bytes[at] == b'\\' { 2 } else { 1 };
-                }
-                at += end.len();
-                operators = 0;
-                continue;
-            }
-            b'*' | b'+' | b'-' | b'/' | b'%' | b'@' | b'&' | b'|' | b'^' | b'~' | b'<' | b'>' | b'='
-            | b'!' | b':' | b',' | b';' | b'.' | b'?' | b'$' | b'`' | b'\\' => operators += 1,
-            byte if byte.is_ascii_whitespace() => {}
-            _ => operators = 0,
-        }
-        if operators > MAX_OPERATORS {
-            return true;
-        }
-        at += 1;
-    }
-    false
-}
-
-/// Whether brackets nest deeper than in any real file. The parser takes quadratic time on them.
-fn nests_too_deeply(text: &str) -> bool {
-    let mut depth = 0i32;
-    text.bytes().any(|byte| {
-        match byte {
-            b'(' | b'[' | b'{' => depth += 1,
-            b')' | b']' | b'}' => depth -= 1,
-            _ => {}
-        }
-        depth > MAX_BRACKETS
-    })
-}
-
 /// The lines of a list of requirements, or of one text, where it is a literal.
 fn strings(slice: &Slice<'_>, text: &str, node: Node<'_>) -> Option<Vec<String>> {
     let node = slice.literal(node)?;
@@ -239,41 +207,4 @@ fn strings(slice: &Slice<'_>, text: &str, node: Node<'_>) -> Option<Vec<String>>
     let mut cursor = node.walk();
     let items = node.named_children(&mut cursor).filter(|child| child.kind() != "comment");
     items.map(|item| string(item, text)).collect()
-}
-
-/// `install_requires` and `extras_require` where both are literals. A missing argument means none.
-fn stated(
-    slice: &Slice<'_>,
-    text: &str,
-    requires: Option<Node<'_>>,
-    extras: Option<Node<'_>>,
-) -> Option<Requirements> {
-    let strings = |node| strings(slice, text, node);
-    let mut out = Requirements::default();
-    if let Some(requires) = requires {
-        out.lines = strings(requires)?;
-    }
-    let Some(extras) = extras else { return Some(out) };
-    let extras = slice.literal(extras)?;
-    if extras.kind() != "dictionary" {
-        return None;
-    }
-    let mut cursor = extras.walk();
-    for pair in extras.named_children(&mut cursor).filter(|child| child.kind() != "comment") {
-        let key = string(pair.child_by_field_name("key")?, text)?;
-        // `extra`, `:marker` or `extra:marker`.
-        let (extra, condition) = key.split_once(':').unwrap_or((&key, ""));
-        let of_extra = (!extra.is_empty()).then(|| format!("extra == '{extra}'"));
-        let condition = (!condition.is_empty()).then(|| format!("({condition})"));
-        for line in strings(pair.child_by_field_name("value")?)? {
-            let (line, own) = line.split_once(';').unwrap_or((&line, ""));
-            let own = (!own.trim().is_empty()).then(|| format!("({})", own.trim()));
-            let parts: Vec<String> =
-                [own, condition.clone(), of_extra.clone()].into_iter().flatten().collect();
-            let marker = if parts.is_empty() { String::new() } else { format!("; {}", parts.join(" and ")) };
-            out.lines.push(format!("{}{marker}", line.trim()));
-        }
-        out.extras.extend((!extra.is_empty()).then(|| extra.to_owned()));
-    }
-    Some(out)
 }

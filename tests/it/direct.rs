@@ -440,3 +440,52 @@ fn wheels_that_a_project_publishes_are_offered_and_held_to_their_torch() {
     assert!(!told.flat().contains("compiled"), "{}", told.shown());
     assert!(context.read("envlock.lock").contains("version = \"2.8.3+cu13torch2.15cxx11abitrue\""));
 }
+
+/// Projects that state their requirements in other places than `[project]`, and one whose version only git knows.
+#[test]
+fn repositories_and_folders_as_people_write_them() {
+    let (_server, context) = index();
+    let folder = context.dir.path().join("old");
+    fs_err::create_dir_all(folder.join("mine")).unwrap();
+    let files = [
+        (
+            "setup.py",
+            "import os\nfrom setuptools import setup\nhere = os.path.dirname(__file__)\nsetup(name='mine', version=open('VERSION').read().strip(),\n      install_requires=[l.strip() for l in open(os.path.join(here, 'requirements.txt'))])\n",
+        ),
+        ("VERSION", "0.7\n"),
+        ("requirements.txt", "idna>=3\n"),
+        ("mine/__init__.py", ""),
+    ];
+    for (name, text) in files {
+        fs_err::write(folder.join(name), text).unwrap();
+    }
+    git(&folder, &["init", "--quiet"]);
+    git(&folder, &["add", "."]);
+    git(&folder, &["commit", "--quiet", "-m", "one"]);
+    git(&folder, &["config", "uploadpack.allowFilter", "true"]);
+    git(&folder, &["config", "uploadpack.allowAnySHA1InWant", "true"]);
+    for reference in [format!("git+file://{}", folder.display()), "../old".to_owned()] {
+        manifest(&context, &format!("mine @ {reference}"));
+        let run = context.run(&[&["resolve", "--force"], &MACHINE[..]].concat()).expect(0);
+        let lock = context.read("envlock.lock");
+        assert!(
+            lock.contains("version = \"0.7\"") && lock.contains("\"idna>=3\""),
+            "{}\n{lock}",
+            run.shown()
+        );
+        fs_err::remove_file(context.project().join("envlock.lock")).unwrap();
+    }
+    // The version is computed from git's tags.
+    let project = "[project]\nname = \"mine\"\ndynamic = [\"version\"]\ndependencies = [\"idna\"]\n[build-system]\nrequires = [\"setuptools\", \"setuptools-scm\"]\nbuild-backend = \"setuptools.build_meta\"\n[tool.setuptools_scm]\n";
+    fs_err::write(folder.join("pyproject.toml"), project).unwrap();
+    fs_err::remove_file(folder.join("setup.py")).unwrap();
+    let run = context.run(&[&["resolve", "--force"], &MACHINE[..]].concat()).expect(2);
+    let told = "the version of `mine` is computed by its build hint: state it in envlock.toml: a table `[[metadata]]`";
+    assert!(run.flat().contains(told), "{}", run.shown());
+    let stated = "[project]\ndependencies = [\"mine @ ../old\"]\n[[metadata]]\nname = \"mine\"\nversion = \"1.9\"\nrequires-dist = [\"pysocks\"]\n";
+    context.write("envlock.toml", stated);
+    context.run(&[&["resolve", "--force"], &MACHINE[..]].concat()).expect(0);
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains("version = \"1.9\"") && lock.contains("\"pysocks\""), "{lock}");
+    context.run(&["resolve", "--locked"]).expect(0);
+}

@@ -81,9 +81,7 @@ fn project_name(place: &Path) -> Result<String, String> {
         return Err("there is no such folder".to_owned());
     }
     let contents = Contents::of_folder(place).map_err(|e| e.to_string())?;
-    let tree = sdist::read(&contents).map_err(|e| e.to_string())?;
-    let name = tree.headers.lines().find_map(|line| line.strip_prefix("Name: "));
-    name.map(|name| name.trim().to_owned()).ok_or_else(|| "its name is not stated".to_owned())
+    sdist::name(&contents).ok_or_else(|| "its name is not stated".to_owned())
 }
 
 /// The folder of a file.

@@ -38,11 +38,6 @@ impl<'t> Slice<'t> {
         descendants(self.root).any(|node| node.kind() == "string" && self.of(node).contains(text))
     }
 
-    /// The number of times that a name is used.
-    pub fn uses(&self, name: &str) -> usize {
-        descendants(self.root).filter(|node| node.kind() == "identifier" && self.of(*node) == name).count()
-    }
-
     /// Whether the file starts pip as a child process: a list with the word `pip` is passed to a call.
     pub fn calls_pip(&self) -> bool {
         let words = descendants(self.root).filter(|node| string(*node, self.text).as_deref() == Some("pip"));

@@ -10,6 +10,7 @@ mod calls;
 mod certain;
 mod condition;
 mod names;
+mod parse;
 mod syntax;
 
 use std::collections::{HashMap, HashSet};
@@ -19,8 +20,9 @@ use tree_sitter::Node;
 use bindings::Binding;
 use condition::Branch;
 use names::{BUILTINS, READERS, of_the_machine};
-pub(super) use syntax::string;
-use syntax::{descendants, is_label, is_too_deep, own_descendants};
+pub(super) use parse::syntax_tree;
+pub(super) use syntax::{descendants, own_descendants, string};
+use syntax::{is_label, is_too_deep};
 
 /// Maximum number of syntax nodes that a slice visits.
 const MAX_STEPS: usize = 200_000;
@@ -70,11 +72,6 @@ impl<'t> Slice<'t> {
             out.bind(node);
         }
         Some(out)
-    }
-
-    /// The text of a node.
-    pub fn text_of(&self, node: Node<'t>) -> &'t str {
-        self.of(node)
     }
 
     fn of(&self, node: Node<'t>) -> &'t str {

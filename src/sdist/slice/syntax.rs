@@ -71,12 +71,12 @@ pub(super) fn is_label(node: Node<'_>) -> bool {
 }
 
 /// A node and everything below it, in the order of the text.
-pub(super) fn descendants(root: Node<'_>) -> impl Iterator<Item = Node<'_>> {
+pub(in crate::sdist) fn descendants(root: Node<'_>) -> impl Iterator<Item = Node<'_>> {
     walk(root, |_| true)
 }
 
 /// Like [`descendants`], but not into nested functions: they count where they are called.
-pub(super) fn own_descendants(root: Node<'_>) -> impl Iterator<Item = Node<'_>> {
+pub(in crate::sdist) fn own_descendants(root: Node<'_>) -> impl Iterator<Item = Node<'_>> {
     walk(root, move |node| node.id() == root.id() || node.kind() != "function_definition")
 }
 

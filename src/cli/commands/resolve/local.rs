@@ -26,10 +26,11 @@ pub(super) fn differences(
     let environment = marker_environment(target.python, target.platform);
     let difference = |package: &ChosenPackage| {
         let Source::Path(path) = &package.source else { return None };
-        let (found, sha256) = match direct::project_at(path, folder) {
-            Ok(found) => found,
-            Err(error) => return Some(error.message),
-        };
+        let (found, sha256) =
+            match direct::project_at(path, folder, direct::stated_version(request, &package.name)) {
+                Ok(found) => found,
+                Err(error) => return Some(error.message),
+            };
         let found = match request.metadata.iter().find(|row| row.is_about(&package.name, &found.version)) {
             Some(row) => found.with_requirements(&row.requires),
             None => found,

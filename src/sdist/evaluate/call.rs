@@ -1,0 +1,443 @@
+//! Calls: of functions of the file, and of what Python has for texts, lists, files and paths.
+
+use tree_sitter::Node;
+
+use super::expression::{dict_of, into_dict, list_of};
+use super::forget::REBINDERS;
+use super::path::{folder, inside, join};
+use super::pattern::{compile, find};
+use super::statement::Flow;
+use super::value::Value;
+use super::{Evaluator, Frame, MAX_SIZE, Passed, lines_of_requirements};
+
+/// The arguments of a call.
+struct Arguments {
+    plain: Vec<Value>,
+    named: Vec<(String, Value)>,
+    /// Whether `*` or `**` of something unknown is among them.
+    is_open: bool,
+}
+
+impl Arguments {
+    fn all(&self) -> impl Iterator<Item = &Value> {
+        self.plain.iter().chain(self.named.iter().map(|(_, value)| value))
+    }
+
+    fn named(&self, key: &str) -> Option<&Value> {
+        self.named.iter().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+}
+
+impl<'t> Evaluator<'t, '_> {
+    pub(super) fn call(&mut self, node: Node<'t>) -> Value {
+        let (Some(function), Some(list)) =
+            (node.child_by_field_name("function"), node.child_by_field_name("arguments"))
+        else {
+            return Value::Unknown;
+        };
+        if function.kind() == "attribute"
+            && let (Some(object), Some(name)) =
+                (function.child_by_field_name("object"), function.child_by_field_name("attribute"))
+        {
+            let object = self.value(object);
+            let name = self.of(name);
+            if let (Value::Groups(groups), "group") = (&object, name)
+                && let Ok(i) = self.of(list).trim_matches(['(', ')', ' ']).parse()
+            {
+                return group(groups, i);
+            }
+            let arguments = self.arguments(list);
+            return match &object {
+                Value::Imported(module) => self.imported(&format!("{module}.{name}"), node, arguments),
+                _ => self.method(&object, name, node, arguments),
+            };
+        }
+        let is_name = function.kind() == "identifier";
+        let name = self.of(function);
+        let value = match is_name {
+            true => self.lookup(name),
+            false => Some(self.value(function)),
+        };
+        let arguments = self.arguments(list);
+        match value {
+            None => self.builtin(name, node, arguments),
+            Some(Value::Imported(full)) => self.imported(&full, node, arguments),
+            Some(Value::Function(id)) => self.function(id, arguments),
+            Some(_) => self.unknown(node, &arguments),
+        }
+    }
+
+    fn arguments(&mut self, list: Node<'t>) -> Arguments {
+        let mut out = Arguments { plain: Vec::new(), named: Vec::new(), is_open: false };
+        if list.kind() == "generator_expression" {
+            out.plain.push(self.value(list));
+            return out;
+        }
+        let mut cursor = list.walk();
+        let children: Vec<Node<'t>> = list.named_children(&mut cursor).collect();
+        for child in children {
+            match child.kind() {
+                "comment" => {}
+                "keyword_argument" => {
+                    let field = |name| child.child_by_field_name(name);
+                    let (Some(name), Some(value)) = (field("name"), field("value")) else { continue };
+                    let value = self.value(value);
+                    out.named.push((self.of(name).to_owned(), value));
+                }
+                "dictionary_splat" => {
+                    let inner = child.named_child(0).map_or(Value::Unknown, |inner| self.value(inner));
+                    match inner.entries() {
+                        Some(entries) => out.named.extend(entries),
+                        None => out.is_open = true,
+                    }
+                }
+                "list_splat" => {
+                    self.forget(child);
+                    out.is_open = true;
+                }
+                _ => {
+                    let value = self.value(child);
+                    out.plain.push(value);
+                }
+            }
+        }
+        out
+    }
+
+    /// A call of something that is not evaluated: it may change the lists that it gets, and the files that its name
+    /// speaks of.
+    fn unknown(&mut self, node: Node<'t>, arguments: &Arguments) -> Value {
+        for value in arguments.all() {
+            value.forget();
+            // It may call what it gets.
+            if let Value::Function(id) = value
+                && let Some(function) = self.functions.get(id)
+            {
+                self.forget(*function);
+            }
+        }
+        if self.may_write(node) {
+            self.is_tree_unknown = true;
+        }
+        Value::Unknown
+    }
+
+    /// A function of the file.
+    fn function(&mut self, id: usize, arguments: Arguments) -> Value {
+        let Some(function) = self.functions.get(&id).copied() else { return Value::Unknown };
+        let field = |name| function.child_by_field_name(name);
+        let (Some(parameters), Some(body)) = (field("parameters"), field("body")) else {
+            return Value::Unknown;
+        };
+        let mut frame = Frame { is_function: true, ..Frame::default() };
+        let mut plain = arguments.plain.iter().cloned();
+        let mut is_plain = !arguments.is_open && self.depth < super::MAX_DEPTH / 2;
+        let mut cursor = parameters.walk();
+        let all: Vec<Node<'t>> = parameters.named_children(&mut cursor).collect();
+        for parameter in all.into_iter().filter(|parameter| parameter.kind() != "comment") {
+            let name = match parameter.kind() {
+                "identifier" => Some(parameter),
+                "typed_parameter" => parameter.named_child(0).filter(|child| child.kind() == "identifier"),
+                "default_parameter" | "typed_default_parameter" => parameter.child_by_field_name("name"),
+                _ => None,
+            };
+            let Some(name) = name.map(|name| self.of(name)) else {
+                is_plain = false;
+                continue;
+            };
+            let given = plain.next().or_else(|| arguments.named(name).cloned());
+            let value = match (given, parameter.child_by_field_name("value")) {
+                (Some(value), _) => value,
+                (None, Some(default)) => {
+                    let value = self.value(default);
+                    // The same list for all calls.
+                    value.forget();
+                    value
+                }
+                (None, None) => Value::Unknown,
+            };
+            frame.names.insert(name.to_owned(), value);
+        }
+        if !is_plain || plain.next().is_some() {
+            arguments.all().for_each(Value::forget);
+            self.forget(function);
+            return Value::Unknown;
+        }
+        self.locals.push(frame);
+        self.depth += 1;
+        let flow = self.block(body);
+        self.depth -= 1;
+        self.locals.pop();
+        match flow {
+            Flow::Return(value) => value,
+            Flow::Next => Value::None,
+            _ => Value::Unknown,
+        }
+    }
+
+    fn builtin(&mut self, name: &str, node: Node<'t>, arguments: Arguments) -> Value {
+        let first = arguments.plain.first();
+        match (name, first) {
+            ("open", _) => self.open(node, &arguments),
+            ("str", Some(value @ Value::Text(_))) if arguments.plain.len() == 1 => value.clone(),
+            ("list" | "tuple", Some(value)) if arguments.plain.len() == 1 => {
+                let value = value.clone();
+                self.items_of(&value).map_or(Value::Unknown, list_of)
+            }
+            ("list" | "tuple", None) => Value::list(Vec::new()),
+            ("dict", None) if !arguments.is_open => dict_of(arguments.named),
+            ("print" | "len" | "isinstance" | "bool" | "int", _) => Value::Unknown,
+            ("exec", Some(Value::Text(code))) if self.locals.is_empty() => {
+                match (self.run(&code.clone()), arguments.plain.get(1)) {
+                    (Some(known), None) => {
+                        known.into_iter().for_each(|(name, value)| self.bind(&name, value))
+                    }
+                    (Some(known), Some(Value::Dict(entries))) => {
+                        if let Some(entries) = entries.borrow_mut().as_mut() {
+                            entries.retain(|(key, _)| !known.iter().any(|(other, _)| other == key));
+                            entries.extend(known);
+                        }
+                    }
+                    _ => {
+                        self.forget_all();
+                        arguments.all().for_each(Value::forget);
+                    }
+                }
+                Value::None
+            }
+            _ if REBINDERS.contains(&name) => {
+                self.forget_all();
+                self.unknown(node, &arguments)
+            }
+            _ => self.unknown(node, &arguments),
+        }
+    }
+
+    fn imported(&mut self, full: &str, node: Node<'t>, arguments: Arguments) -> Value {
+        let first = arguments.plain.first();
+        match full {
+            "setuptools.setup" | "distutils.core.setup" | "skbuild.setup" => {
+                self.setup_called(arguments);
+                Value::Unknown
+            }
+            "os.path.join" => join(&arguments.plain),
+            "os.path.dirname" => match first {
+                Some(Value::Path(path)) => Value::Path(folder(path)),
+                _ => Value::Unknown,
+            },
+            "os.path.abspath" | "os.path.realpath" | "os.path.normpath" | "pathlib.Path" => match first {
+                Some(Value::Path(path)) => Value::Path(path.clone()),
+                // Relative to the working directory, which is the tree's folder.
+                Some(Value::Text(path)) => inside(path).map_or(Value::Unknown, Value::Path),
+                _ => Value::Unknown,
+            },
+            "os.path.exists" | "os.path.isfile" => match first.and_then(Value::text).and_then(inside) {
+                // What is not there may not have been read yet.
+                Some(path) if self.read(&path).is_some() => Value::Bool(true),
+                _ => Value::Unknown,
+            },
+            "re.compile" => compile(&arguments.plain),
+            "re.search" | "re.match" | "re.findall" => {
+                let mut rest = arguments.plain.clone();
+                let text = if rest.len() > 1 { rest.remove(1) } else { Value::Unknown };
+                rest.extend(arguments.named("flags").cloned());
+                match (compile(&rest), text) {
+                    (Value::Pattern(pattern), Value::Text(text)) => {
+                        self.charge(4 * (text.len() + 64 * pattern.len()));
+                        find(&pattern, full.trim_start_matches("re."), &text)
+                    }
+                    _ => Value::Unknown,
+                }
+            }
+            "ast.literal_eval" => match first {
+                Some(Value::Text(text)) => quoted(text.trim()).map_or(Value::Unknown, Value::Text),
+                _ => Value::Unknown,
+            },
+            "runpy.run_path" => {
+                let path = first.and_then(Value::text).and_then(inside);
+                let code = path.and_then(|path| self.read(&path));
+                code.and_then(|code| self.run(&code)).map_or(Value::Unknown, dict_of)
+            }
+            "os.getcwd" | "pathlib.Path.cwd" => Value::Path(String::new()),
+            "io.open" | "codecs.open" => self.open(node, &arguments),
+            "pkg_resources.parse_requirements" => match first {
+                Some(Value::Text(text)) => lines_of_requirements(text).map_or(Value::Unknown, Value::texts),
+                Some(value) => {
+                    let value = value.clone();
+                    let lines = self.items_of(&value).and_then(|items| {
+                        let texts: Option<Vec<String>> =
+                            items.iter().map(|item| item.text().map(str::to_owned)).collect();
+                        lines_of_requirements(&texts?.join("\n"))
+                    });
+                    lines.map_or(Value::Unknown, Value::texts)
+                }
+                None => Value::Unknown,
+            },
+            _ => self.unknown(node, &arguments),
+        }
+    }
+
+    /// `open(path)`: a file of the tree, unless it is opened for writing.
+    fn open(&mut self, node: Node<'t>, arguments: &Arguments) -> Value {
+        let path = arguments.plain.first().or_else(|| arguments.named("file"));
+        let path = path.and_then(Value::text).and_then(inside);
+        let mode = arguments.plain.get(1).or_else(|| arguments.named("mode"));
+        let is_read = match mode {
+            None => true,
+            Some(Value::Text(mode)) => !mode.contains(['w', 'a', 'x', '+']),
+            Some(_) => false,
+        };
+        match path.filter(|_| !arguments.is_open) {
+            Some(path) if is_read => Value::File(path),
+            Some(path) => {
+                self.written.insert(path);
+                Value::Unknown
+            }
+            None if is_read && !self.may_write(node) => Value::Unknown,
+            None => {
+                self.is_tree_unknown = true;
+                Value::Unknown
+            }
+        }
+    }
+
+    fn method(&mut self, object: &Value, name: &str, node: Node<'t>, arguments: Arguments) -> Value {
+        let plain = arguments.plain.as_slice();
+        let is_closed = arguments.named.is_empty() && !arguments.is_open;
+        match (object, name, plain) {
+            (Value::Text(text), ..) if is_closed => {
+                self.charge(text.len());
+                method_of_text(text, name, plain)
+            }
+            (Value::Pattern(pattern), "search" | "match" | "findall", [Value::Text(text)]) => {
+                self.charge(4 * (text.len() + 64 * pattern.len()));
+                find(pattern, name, text)
+            }
+            (Value::Groups(groups), "group", []) => group(groups, 0),
+            (Value::File(path), "read", []) => self.read(path).map_or(Value::Unknown, Value::Text),
+            (Value::File(_), "readlines", []) => self.items_of(object).map_or(Value::Unknown, list_of),
+            (Value::Path(path), "read_text", []) => self.read(path).map_or(Value::Unknown, Value::Text),
+            (Value::Path(path), "resolve" | "absolute", []) => Value::Path(path.clone()),
+            (Value::Path(path), "joinpath", parts) => join(&[&[Value::Path(path.clone())], parts].concat()),
+            (Value::Path(path), "open", _) => {
+                let mut all = vec![Value::Path(path.clone())];
+                all.extend(arguments.plain.iter().cloned());
+                self.open(node, &Arguments { plain: all, ..arguments })
+            }
+            (Value::List(list), "append", [item]) => {
+                self.extend(list, vec![item.clone()]);
+                Value::None
+            }
+            (Value::List(list), "extend", [more]) => {
+                let more = more.clone();
+                match self.items_of(&more) {
+                    Some(items) => self.extend(list, items),
+                    None => object.forget(),
+                }
+                Value::None
+            }
+            (Value::List(_), "copy", []) => self.items_of(object).map_or(Value::Unknown, list_of),
+            (Value::Dict(_), "copy", []) => object.entries().map_or(Value::Unknown, dict_of),
+            (Value::Dict(_), "get", [Value::Text(key)]) => match object.entries() {
+                Some(entries) => {
+                    entries.into_iter().find(|(known, _)| known == key).map_or(Value::None, |(_, v)| v)
+                }
+                None => Value::Unknown,
+            },
+            (Value::Dict(_), "keys", []) => self.items_of(object).map_or(Value::Unknown, list_of),
+            (Value::Dict(known), "update", [more]) if is_closed => {
+                match more.entries() {
+                    Some(more) => {
+                        if let Some(entries) = known.borrow_mut().as_mut() {
+                            entries.retain(|(key, _)| !more.iter().any(|(other, _)| other == key));
+                            entries.extend(more.into_iter().map(|(key, value)| (key, into_dict(value))));
+                        }
+                    }
+                    None => object.forget(),
+                }
+                Value::None
+            }
+            _ => {
+                object.forget();
+                self.unknown(node, &arguments)
+            }
+        }
+    }
+
+    fn setup_called(&mut self, arguments: Arguments) {
+        self.passed = Some(match self.passed {
+            None => {
+                let is_whole = !arguments.is_open && arguments.plain.is_empty();
+                let arguments =
+                    arguments.named.into_iter().map(|(key, value)| (key, as_passed(value))).collect();
+                Some(Passed { arguments, is_whole, ..Passed::default() })
+            }
+            Some(_) => None,
+        });
+    }
+}
+
+/// A group of a match.
+pub(super) fn group(groups: &[Option<String>], i: usize) -> Value {
+    match groups.get(i) {
+        Some(Some(text)) => Value::Text(text.clone()),
+        Some(None) => Value::None,
+        None => Value::Unknown,
+    }
+}
+
+/// The text of a plain literal.
+fn quoted(text: &str) -> Option<String> {
+    let quote = text.chars().next().filter(|c| ['\'', '"'].contains(c))?;
+    let inner = text.strip_prefix(quote)?.strip_suffix(quote)?;
+    (!inner.contains(['\\', quote, '\n'])).then(|| inner.to_owned())
+}
+
+/// A value as it is now: what is changed later was not passed.
+fn as_passed(value: Value) -> Value {
+    match &value {
+        Value::List(_) => value.items().map_or(Value::Unknown, Value::list),
+        Value::Dict(_) => match value.entries() {
+            Some(entries) => {
+                Value::dict(entries.into_iter().map(|(key, value)| (key, as_passed(value))).collect())
+            }
+            None => Value::Unknown,
+        },
+        _ => value,
+    }
+}
+
+/// The methods of texts that projects use for lists of requirements and versions.
+fn method_of_text(text: &str, name: &str, arguments: &[Value]) -> Value {
+    let texts: Vec<&str> = arguments.iter().filter_map(Value::text).collect();
+    if texts.len() != arguments.len() {
+        return match (name, arguments) {
+            ("join", [list]) => {
+                let parts: Option<Vec<String>> = list
+                    .items()
+                    .and_then(|items| items.iter().map(|item| item.text().map(str::to_owned)).collect());
+                parts.map_or(Value::Unknown, |parts| Value::Text(parts.join(text)))
+            }
+            _ => Value::Unknown,
+        };
+    }
+    match (name, texts.as_slice()) {
+        ("strip", []) => Value::Text(text.trim().to_owned()),
+        ("lstrip", []) => Value::Text(text.trim_start().to_owned()),
+        ("rstrip", []) => Value::Text(text.trim_end().to_owned()),
+        ("strip", [set]) => Value::Text(text.trim_matches(|c| set.contains(c)).to_owned()),
+        ("lstrip", [set]) => Value::Text(text.trim_start_matches(|c| set.contains(c)).to_owned()),
+        ("rstrip", [set]) => Value::Text(text.trim_end_matches(|c| set.contains(c)).to_owned()),
+        ("lower", []) => Value::Text(text.to_lowercase()),
+        ("encode" | "decode", _) => Value::Unknown,
+        ("splitlines", []) => Value::texts(text.lines().map(str::to_owned)),
+        ("split", []) => Value::texts(text.split_whitespace().map(str::to_owned)),
+        ("split", [by]) if !by.is_empty() => Value::texts(text.split(by).map(str::to_owned)),
+        ("replace", [from, to]) if !from.is_empty() && text.len() * (to.len() + 1) <= MAX_SIZE => {
+            Value::Text(text.replace(from, to))
+        }
+        ("startswith", [start]) => Value::Bool(text.starts_with(start)),
+        ("endswith", [end]) => Value::Bool(text.ends_with(end)),
+        _ => Value::Unknown,
+    }
+}

@@ -1,0 +1,415 @@
+//! Expressions.
+
+use tree_sitter::Node;
+
+use super::call::group;
+use super::path::append;
+use super::value::{Shared, Value};
+use super::{Evaluator, Frame, MAX_SIZE};
+use crate::sdist::slice::string;
+
+impl<'t> Evaluator<'t, '_> {
+    /// The value of an expression. What it calls may change lists and files.
+    pub(super) fn value(&mut self, node: Node<'t>) -> Value {
+        if !self.may_go_on() {
+            self.passed = Some(None);
+            return Value::Unknown;
+        }
+        self.depth += 1;
+        let value = self.value_of_kind(node);
+        self.depth -= 1;
+        value
+    }
+
+    fn value_of_kind(&mut self, node: Node<'t>) -> Value {
+        let field = |name| node.child_by_field_name(name);
+        match node.kind() {
+            "string" | "concatenated_string" => self.string(node),
+            "true" => Value::Bool(true),
+            "false" => Value::Bool(false),
+            "none" => Value::None,
+            "identifier" => match self.of(node) {
+                "__name__" => Value::Text("__main__".to_owned()),
+                "__file__" => Value::Path("setup.py".to_owned()),
+                name => self.lookup(name).unwrap_or(Value::Unknown),
+            },
+            "parenthesized_expression" => {
+                node.named_child(0).map_or(Value::Unknown, |inner| self.value(inner))
+            }
+            "list" | "tuple" | "set" => {
+                let mut cursor = node.walk();
+                let children: Vec<Node<'t>> = node.named_children(&mut cursor).collect();
+                let mut items = Vec::new();
+                for child in children.into_iter().filter(|child| child.kind() != "comment") {
+                    match child.kind() {
+                        "list_splat" => {
+                            let inner =
+                                child.named_child(0).map_or(Value::Unknown, |inner| self.value(inner));
+                            match self.items_of(&inner) {
+                                Some(more) => items.extend(more),
+                                None => return Value::Unknown,
+                            }
+                        }
+                        _ => items.push(self.value(child)),
+                    }
+                }
+                list_of(items)
+            }
+            "dictionary" => self.dictionary(node),
+            "list_comprehension" | "generator_expression" => self.comprehension(node),
+            "attribute" => self.attribute(node),
+            "subscript" => {
+                let (Some(object), Some(key)) = (field("value"), field("subscript")) else {
+                    return Value::Unknown;
+                };
+                let index = self.of(key).parse::<i64>().ok();
+                let object = self.value(object);
+                if let (Value::Groups(groups), Some(i)) = (&object, index) {
+                    return usize::try_from(i).map_or(Value::Unknown, |i| group(groups, i));
+                }
+                if let (Value::List(_), Some(i)) = (&object, index) {
+                    let items = self.items_of(&object).unwrap_or_default();
+                    let at = if i < 0 { items.len() as i64 + i } else { i };
+                    let item = usize::try_from(at).ok().and_then(|at| items.get(at).cloned());
+                    return item.unwrap_or(Value::Unknown);
+                }
+                let key = self.value(key);
+                let found = match (&object, &key) {
+                    (Value::Dict(_), Value::Text(key)) => object
+                        .entries()
+                        .and_then(|entries| entries.into_iter().find(|(known, _)| known == key))
+                        .map(|(_, value)| value),
+                    _ => None,
+                };
+                found.unwrap_or_else(|| {
+                    // What it is may be changed through this name.
+                    object.forget();
+                    Value::Unknown
+                })
+            }
+            "binary_operator" => {
+                let (Some(left), Some(right)) = (field("left"), field("right")) else {
+                    return Value::Unknown;
+                };
+                let (left, right) = (self.value(left), self.value(right));
+                match field("operator").map(|operator| self.of(operator)) {
+                    Some("+") => self.sum(&left, &right),
+                    Some("/") => match (&left, right.text()) {
+                        (Value::Path(path), Some(part)) if !part.starts_with('/') => {
+                            append(path, &format!("/{part}"))
+                        }
+                        _ => Value::Unknown,
+                    },
+                    _ => Value::Unknown,
+                }
+            }
+            "not_operator" => {
+                let inner = field("argument").map_or(Value::Unknown, |inner| self.value(inner));
+                inner.is_true().map_or(Value::Unknown, |is| Value::Bool(!is))
+            }
+            "boolean_operator" => {
+                let (Some(left), Some(right)) = (field("left"), field("right")) else {
+                    return Value::Unknown;
+                };
+                let is_and = field("operator").is_some_and(|operator| self.of(operator) == "and");
+                let left = self.value(left);
+                match left.is_true() {
+                    Some(is) if is == is_and => self.value(right),
+                    Some(_) => left,
+                    None => {
+                        left.forget();
+                        self.forget(right);
+                        Value::Unknown
+                    }
+                }
+            }
+            "conditional_expression" => {
+                let mut cursor = node.walk();
+                let parts: Vec<Node<'t>> = node.named_children(&mut cursor).collect();
+                let [yes, condition, no] = parts.as_slice() else { return Value::Unknown };
+                match self.value(*condition).is_true() {
+                    Some(true) => self.value(*yes),
+                    Some(false) => self.value(*no),
+                    None => {
+                        self.forget(*yes);
+                        self.forget(*no);
+                        Value::Unknown
+                    }
+                }
+            }
+            "comparison_operator" => self.comparison(node),
+            "call" => self.call(node),
+            _ => {
+                self.forget(node);
+                Value::Unknown
+            }
+        }
+    }
+
+    fn string(&mut self, node: Node<'t>) -> Value {
+        if let Some(text) = string(node, self.text).filter(|_| !self.of(node).starts_with(['b', 'B'])) {
+            return Value::Text(text);
+        }
+        let mut out = Value::Text(String::new());
+        let mut cursor = node.walk();
+        let parts: Vec<Node<'t>> = node.named_children(&mut cursor).collect();
+        for part in parts {
+            let next = match part.kind() {
+                "string" => self.string(part),
+                "string_start" | "string_end" => continue,
+                // Escapes: those of line ends are in use.
+                "string_content" => match unescaped(self.of(part)) {
+                    Some(text) => Value::Text(text),
+                    None => return Value::Unknown,
+                },
+                "interpolation" if part.named_child_count() == 1 => {
+                    part.named_child(0).map_or(Value::Unknown, |inner| self.value(inner))
+                }
+                _ => return Value::Unknown,
+            };
+            out = match (&out, &next) {
+                // The folder of the tree, in front of the rest of a path.
+                (Value::Text(before), Value::Path(_)) if before.is_empty() => next,
+                _ => self.sum(&out, &next),
+            };
+        }
+        match self.of(node).starts_with(['b', 'B', 'r', 'R', 'u', 'U']) {
+            true => Value::Unknown,
+            false => out,
+        }
+    }
+
+    fn dictionary(&mut self, node: Node<'t>) -> Value {
+        let mut cursor = node.walk();
+        let children: Vec<Node<'t>> = node.named_children(&mut cursor).collect();
+        let mut entries: Vec<(String, Value)> = Vec::new();
+        let mut is_known = true;
+        for child in children.into_iter().filter(|child| child.kind() != "comment") {
+            let (Some(key), Some(value)) =
+                (child.child_by_field_name("key"), child.child_by_field_name("value"))
+            else {
+                let inner = child.named_child(0).map_or(Value::Unknown, |inner| self.value(inner));
+                match inner.entries().filter(|_| child.kind() == "dictionary_splat") {
+                    Some(more) => {
+                        entries.retain(|(key, _)| !more.iter().any(|(other, _)| other == key));
+                        entries.extend(more);
+                    }
+                    None => is_known = false,
+                }
+                continue;
+            };
+            let (key, value) = (self.value(key), self.value(value));
+            match key {
+                Value::Text(key) => {
+                    entries.retain(|(known, _)| *known != key);
+                    entries.push((key, value));
+                }
+                _ => {
+                    value.forget();
+                    is_known = false;
+                }
+            }
+        }
+        match is_known {
+            true => dict_of(entries),
+            false => {
+                entries.iter().for_each(|(_, value)| value.forget());
+                Value::Unknown
+            }
+        }
+    }
+
+    fn comprehension(&mut self, node: Node<'t>) -> Value {
+        let mut cursor = node.walk();
+        let clauses: Vec<Node<'t>> = node.named_children(&mut cursor).collect();
+        let (Some(body), [_, first, conditions @ ..]) =
+            (node.child_by_field_name("body"), clauses.as_slice())
+        else {
+            return Value::Unknown;
+        };
+        let field = |name| first.child_by_field_name(name);
+        let is_simple = first.kind() == "for_in_clause" && conditions.iter().all(|c| c.kind() == "if_clause");
+        let (Some(left), Some(right), true) = (field("left"), field("right"), is_simple) else {
+            self.forget(node);
+            return Value::Unknown;
+        };
+        let source = self.value(right);
+        let Some(items) = self.items_of(&source) else {
+            source.forget();
+            self.forget(node);
+            return Value::Unknown;
+        };
+        self.locals.push(Frame::default());
+        let mut out = Some(Vec::new());
+        for item in items {
+            self.assign(left, item);
+            let mut is_taken = Some(true);
+            for condition in conditions {
+                if is_taken == Some(true) {
+                    let value = condition.named_child(0).map_or(Value::Unknown, |inner| self.value(inner));
+                    is_taken = value.is_true();
+                }
+            }
+            match is_taken {
+                Some(true) => {
+                    let value = self.value(body);
+                    if let Some(out) = &mut out {
+                        out.push(value);
+                    }
+                }
+                Some(false) => {}
+                None => {
+                    self.forget(body);
+                    out = None;
+                }
+            }
+        }
+        self.locals.pop();
+        out.map_or(Value::Unknown, list_of)
+    }
+
+    fn attribute(&mut self, node: Node<'t>) -> Value {
+        let field = |name| node.child_by_field_name(name);
+        let (Some(object), Some(name)) = (field("object"), field("attribute")) else { return Value::Unknown };
+        let name = self.of(name);
+        match self.value(object) {
+            Value::Imported(module) => Value::Imported(format!("{module}.{name}")),
+            Value::Path(path) if name == "parent" => Value::Path(super::path::folder(&path)),
+            other => {
+                other.forget();
+                Value::Unknown
+            }
+        }
+    }
+
+    fn comparison(&mut self, node: Node<'t>) -> Value {
+        let mut cursor = node.walk();
+        let parts: Vec<Node<'t>> = node.named_children(&mut cursor).collect();
+        let [left, right] = parts.as_slice() else {
+            self.forget(node);
+            return Value::Unknown;
+        };
+        let operator = self.text[left.end_byte()..right.start_byte()].split_whitespace().collect::<Vec<_>>();
+        let (left, right) = (self.value(*left), self.value(*right));
+        let known = match operator.join(" ").as_str() {
+            "==" | "is" => left.equals(&right),
+            "!=" | "is not" => left.equals(&right).map(|is| !is),
+            "in" => contains(&right, &left),
+            "not in" => contains(&right, &left).map(|is| !is),
+            _ => None,
+        };
+        known.map_or(Value::Unknown, Value::Bool)
+    }
+
+    /// The sum of two values, as a new one.
+    pub(super) fn sum(&mut self, left: &Value, right: &Value) -> Value {
+        match (left, right) {
+            (Value::Text(a), Value::Text(b)) if a.len() + b.len() <= MAX_SIZE => {
+                Value::Text(format!("{a}{b}"))
+            }
+            (Value::Path(path), Value::Text(text)) => append(path, text),
+            (Value::List(_), Value::List(_)) => match (left.items(), right.items()) {
+                (Some(mut a), Some(b)) if a.len() + b.len() <= MAX_SIZE / 16 => {
+                    self.charge(64 * (a.len() + b.len()));
+                    a.extend(b);
+                    list_of(a)
+                }
+                _ => Value::Unknown,
+            },
+            _ => Value::Unknown,
+        }
+    }
+
+    /// Adds items to a list in place.
+    pub(super) fn extend(&mut self, list: &Shared<Vec<Value>>, more: Vec<Value>) {
+        let more: Vec<Value> = more.into_iter().map(flat).collect();
+        let mut items = list.borrow_mut();
+        match items.as_mut() {
+            Some(known) if known.len() + more.len() <= MAX_SIZE / 16 => known.extend(more),
+            _ => *items = None,
+        }
+    }
+
+    /// What iterating over a value gives; `None` if that is not known.
+    pub(super) fn items_of(&mut self, value: &Value) -> Option<Vec<Value>> {
+        match value {
+            Value::List(_) => value.items(),
+            Value::Dict(_) => Some(value.entries()?.into_iter().map(|(key, _)| Value::Text(key)).collect()),
+            Value::File(path) => {
+                let text = self.read(path)?;
+                Some(text.split_inclusive('\n').map(|line| Value::Text(line.to_owned())).collect())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A list of new items. A list in a list could be changed through the outer one, so it is forgotten.
+pub(super) fn list_of(items: Vec<Value>) -> Value {
+    Value::list(items.into_iter().map(flat).collect())
+}
+
+/// A dictionary. Lists in it are shared, and dictionaries of lists; deeper ones are forgotten.
+pub(super) fn dict_of(entries: Vec<(String, Value)>) -> Value {
+    let is_deep = |value: &Value| match value {
+        Value::Dict(_) => {
+            let inner = value.entries().unwrap_or_default();
+            inner.iter().any(|(_, value)| matches!(value, Value::Dict(_)))
+        }
+        _ => false,
+    };
+    let kept = |value: Value| if is_deep(&value) { flat(value) } else { value };
+    Value::dict(entries.into_iter().map(|(key, value)| (key, kept(value))).collect())
+}
+
+/// A value that is put into an existing dictionary: a dictionary could contain that one, so it is forgotten.
+pub(super) fn into_dict(value: Value) -> Value {
+    match value {
+        Value::Dict(_) => flat(value),
+        value => value,
+    }
+}
+
+fn flat(value: Value) -> Value {
+    match value {
+        Value::List(_) | Value::Dict(_) => {
+            value.forget();
+            Value::Unknown
+        }
+        value => value,
+    }
+}
+
+fn contains(whole: &Value, part: &Value) -> Option<bool> {
+    match (whole, part) {
+        (Value::Text(text), Value::Text(part)) => Some(text.contains(part.as_str())),
+        (Value::List(_), Value::Text(_)) => {
+            let found: Option<Vec<bool>> = whole.items()?.iter().map(|item| item.equals(part)).collect();
+            Some(found?.into_iter().any(|is| is))
+        }
+        (Value::Dict(_), Value::Text(part)) => Some(whole.entries()?.iter().any(|(key, _)| key == part)),
+        _ => None,
+    }
+}
+
+/// The text of a literal without its escapes; `None` for those that are not read.
+fn unescaped(text: &str) -> Option<String> {
+    let mut out = String::new();
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next()? {
+                'n' => out.push('\n'),
+                't' => out.push('\t'),
+                'r' => out.push('\r'),
+                c @ ('\\' | '\'' | '"') => out.push(c),
+                '\n' => {}
+                'a' | 'b' | 'f' | 'v' | 'x' | 'u' | 'U' | 'N' | '0'..='7' => return None,
+                // Python leaves any other escape as it is.
+                other => out.extend(['\\', other]),
+            },
+            c => out.push(c),
+        }
+    }
+    Some(out)
+}

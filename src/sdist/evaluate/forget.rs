@@ -1,0 +1,146 @@
+//! What is no longer known after code that may have run, or not, or in another way.
+
+use std::collections::HashSet;
+
+use tree_sitter::Node;
+
+use super::Evaluator;
+use super::value::Value;
+use crate::sdist::slice::descendants;
+
+/// Functions that change files.
+const WRITERS: [&str; 12] = [
+    "write_text",
+    "write_bytes",
+    "copy",
+    "copy2",
+    "copyfile",
+    "copytree",
+    "move",
+    "rename",
+    "unlink",
+    "remove",
+    "symlink",
+    "touch",
+];
+
+/// Functions that may bind any name.
+pub(super) const REBINDERS: [&str; 8] =
+    ["exec", "execfile", "eval", "compile", "globals", "locals", "vars", "setattr"];
+
+impl<'t> Evaluator<'t, '_> {
+    /// Forgets what a piece of code may change: the names that it binds, the lists that it mentions, also in the
+    /// functions that it mentions, and the files that it writes.
+    pub(super) fn forget(&mut self, code: Node<'t>) {
+        let mut queue = vec![(code, true)];
+        let mut seen = HashSet::new();
+        while let Some((code, is_own)) = queue.pop() {
+            for node in descendants(code) {
+                self.steps += 1;
+                match node.kind() {
+                    "identifier" => {
+                        let name = self.of(node);
+                        let value = self.lookup(name);
+                        if let Some(value) = &value {
+                            value.forget();
+                        }
+                        if let Some(Value::Function(id)) = value
+                            && seen.insert(id)
+                            && let Some(function) = self.functions.get(&id)
+                        {
+                            queue.push((*function, false));
+                        }
+                        // More than the targets of assignments: what is only read becomes unknown where it is bound
+                        // here too, and a function or module that is only called stays.
+                        if is_own && is_target(node) {
+                            self.bind(name, Value::Unknown);
+                        }
+                        if name == "setup" && !is_imported(node) {
+                            self.passed = Some(None);
+                        }
+                    }
+                    "global_statement" => self.forget_globals(node),
+                    "call" => {
+                        let function = node.child_by_field_name("function").map(|function| self.of(function));
+                        if function.is_some_and(|name| REBINDERS.contains(&name)) {
+                            self.forget_all();
+                        }
+                        self.is_tree_unknown |= self.may_write(node);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Forgets names that a function declares as global.
+    pub(super) fn forget_globals(&mut self, statement: Node<'t>) {
+        let mut cursor = statement.walk();
+        for name in statement.named_children(&mut cursor) {
+            if let Some(value) = self.globals.insert(self.of(name).to_owned(), Value::Unknown) {
+                value.forget();
+            }
+        }
+    }
+
+    /// Forgets all names but those of functions and modules.
+    pub(super) fn forget_all(&mut self) {
+        let is_code = |value: &Value| matches!(value, Value::Function(_) | Value::Imported(_));
+        let frames = self.locals.iter_mut().map(|frame| &mut frame.names);
+        for names in frames.chain([&mut self.globals]) {
+            names.values().for_each(Value::forget);
+            names.values_mut().filter(|value| !is_code(value)).for_each(|value| *value = Value::Unknown);
+        }
+    }
+
+    /// Whether a call may change a file.
+    pub(super) fn may_write(&self, call: Node<'t>) -> bool {
+        let Some(function) = call.child_by_field_name("function") else { return false };
+        let name = self.of(function).rsplit('.').next().unwrap_or_default();
+        let arguments = call.child_by_field_name("arguments").map(|list| self.of(list)).unwrap_or_default();
+        // A mode of reading has neither letter.
+        let has_mode =
+            |c: char| arguments.contains(&format!("'{c}")) || arguments.contains(&format!("\"{c}"));
+        WRITERS.contains(&name) || name == "open" && ['w', 'a', 'x'].into_iter().any(has_mode)
+    }
+}
+
+/// Whether an identifier is bound where it stands.
+fn is_target(node: Node<'_>) -> bool {
+    let mut child = node;
+    while let Some(parent) = child.parent() {
+        let is_field =
+            |field| parent.child_by_field_name(field).is_some_and(|found| found.id() == child.id());
+        match parent.kind() {
+            "assignment" | "augmented_assignment" | "for_statement" => return is_field("left"),
+            "named_expression" | "function_definition" | "class_definition" => return is_field("name"),
+            "as_pattern_target" | "delete_statement" | "import_statement" | "import_from_statement" => {
+                return true;
+            }
+            "pattern_list"
+            | "tuple_pattern"
+            | "list_pattern"
+            | "list_splat_pattern"
+            | "tuple"
+            | "list"
+            | "dotted_name"
+            | "aliased_import"
+            | "parenthesized_expression" => child = parent,
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// Whether an identifier stands in an import.
+fn is_imported(node: Node<'_>) -> bool {
+    let mut parent = node.parent();
+    while let Some(at) = parent {
+        match at.kind() {
+            "import_statement" | "import_from_statement" => return true,
+            "dotted_name" | "aliased_import" => parent = at.parent(),
+            _ => return false,
+        }
+    }
+    false
+}

@@ -1,0 +1,253 @@
+use crate::sdist::{Contents, read};
+
+/// What a tree without PKG-INFO declares: version and requirements, `?` where its build computes them.
+fn declared(files: &[(&str, &str)]) -> (String, String) {
+    let at_top = files.iter().filter(|(path, _)| ["setup.py", "setup.cfg", "pyproject.toml"].contains(path));
+    let mut contents = Contents::of_texts(at_top.map(|(path, text)| (path.to_string(), text.to_string())));
+    contents
+        .complete(|wanted| files.iter().find(|(path, _)| *path == wanted).map(|(_, text)| text.to_string()));
+    let header = |headers: &str, key: &str| -> Vec<String> {
+        headers.lines().filter_map(|line| line.strip_prefix(key)).map(str::to_owned).collect()
+    };
+    let version = match read(&contents) {
+        Ok(tree) => header(&tree.headers, "Version: ").concat(),
+        Err(_) => "?".to_owned(),
+    };
+    let tree = read(&contents).or_else(|_| {
+        contents.state("demo", "1");
+        read(&contents)
+    });
+    let tree = tree.unwrap();
+    let lines = header(&tree.headers, "Requires-Dist: ").join(" | ");
+    (version, if tree.facts.unknown.is_some() { "?".to_owned() } else { lines })
+}
+
+const IMPORTS: &str = "import ast, io, os, re, sys, runpy, pkg_resources\nfrom pathlib import Path\n\
+                       from setuptools import setup\n";
+const FILES: [(&str, &str); 5] = [
+    ("requirements.txt", "# first\na>=1\n\nb ; python_version < '3'\n"),
+    ("lib/version.py", "import os\n__version__ = '1.5'\n"),
+    ("lib/other.py", "__version__ = compute()\n"),
+    ("VERSION", "2.0\n"),
+    ("options.txt", "-r other.txt\na\n"),
+];
+
+/// What a `setup.py` declares.
+fn evaluated(text: &str) -> (String, String) {
+    let setup = format!("{IMPORTS}{text}\n").replace("setup(", "setup(name='demo', ");
+    declared(&[&[("setup.py", setup.as_str())], &FILES[..]].concat())
+}
+
+#[test]
+fn requirements_that_are_the_same_everywhere() {
+    let file = "a>=1 | b ; python_version < '3'";
+    let table = [
+        ("setup(install_requires=['a', 'b>=2'])", "a | b>=2"),
+        ("setup(install_requires=open('requirements.txt').read().splitlines())", file),
+        (
+            "setup(install_requires=[l.strip() for l in open('requirements.txt') if not l.startswith('#')])",
+            file,
+        ),
+        (
+            "here = os.path.dirname(os.path.abspath(__file__))\n\
+             with open(os.path.join(here, 'requirements.txt')) as f:\n    r = f.read()\n\
+             setup(install_requires=r)",
+            file,
+        ),
+        ("r = Path(__file__).parent / 'requirements.txt'\nsetup(install_requires=r.read_text())", file),
+        (
+            "d = os.path.dirname(__file__)\nsetup(install_requires=io.open(f'{d}/requirements.txt').readlines())",
+            file,
+        ),
+        (
+            "def load(name='requirements.txt'):\n    out = []\n    for line in open(name):\n        line = line.strip()\n        \
+             if line and not line.startswith('#'):\n            out.append(line)\n    return out\n\
+             setup(install_requires=load())",
+            file,
+        ),
+        (
+            "setup(install_requires=[str(r) for r in pkg_resources.parse_requirements(open('requirements.txt'))])",
+            file,
+        ),
+        (
+            "extras = {}\nextras['x'] = ['c']\nextras['y'] = extras['x'] + ['d']\nsetup(extras_require=extras)",
+            "c; extra == 'x' | c; extra == 'y' | d; extra == 'y'",
+        ),
+        ("r = ['a']\nr += ['b']\nr.append('c')\nr.extend(['d'])\nsetup(install_requires=r)", "a | b | c | d"),
+        (
+            "kw = dict(install_requires=['a'], extras_require={':os_name == \"nt\"': ['b']})\nkw.update({'version': '1'})\nsetup(**kw)",
+            "a | b; (os_name == \"nt\")",
+        ),
+        (
+            "def main():\n    setup(install_requires=R)\nR = ['a']\nif __name__ == '__main__':\n    main()",
+            "a",
+        ),
+        ("n = 'a'\nsetup(install_requires=f'{n}\\nb')", "a | b"),
+        ("r = ['a']\nq = r\nq.append('b')\nsetup(install_requires=r)", "a | b"),
+        ("r = ['a']\nq = {'k': {'l': r}}\nq['k']['l'].append('b')\nsetup(install_requires=r)", "a | b"),
+        ("def f():\n    r.append('b')\nr = ['a']\nf()\nsetup(install_requires=r)", "a | b"),
+        ("r = ['a']\nexec(open('lib/other.py').read())\nsetup(install_requires=r)", "a"),
+        ("try:\n    import torch\nexcept ImportError:\n    torch = None\nsetup(install_requires=['a'])", "a"),
+        ("setup(install_requires=['a'])\nr = ['b']", "a"),
+        ("setup()", ""),
+        ("setup(install_requires=None)", ""),
+    ];
+    for (text, expected) in table {
+        assert_eq!(evaluated(text).1, expected, "{text}");
+    }
+}
+
+#[test]
+fn requirements_that_may_differ_are_unknown() {
+    let table = [
+        "r = ['a']\nif os.environ.get('X'):\n    r.append('b')\nsetup(install_requires=r)",
+        "r = ['a']\ntry:\n    import torch\nexcept ImportError:\n    r = ['torch']\nsetup(install_requires=r)",
+        "r = ['a']\nwith quiet(ImportError):\n    import torch\n    r.append('b')\nsetup(install_requires=r)",
+        "r = ['a']\nchange(r)\nsetup(install_requires=r)",
+        "r = ['a']\nq = {'k': r}\nchange(q)\nsetup(install_requires=r)",
+        "r = ['a']\nq = [r]\nq[0].append('b')\nsetup(install_requires=r)",
+        "r = ['a']\nfor x in things():\n    r.append(x)\nsetup(install_requires=r)",
+        "r = ['a']\nwhile more():\n    r.append('b')\nsetup(install_requires=r)",
+        "def f():\n    global r\n    r = ['b']\nr = ['a']\nf()\nsetup(install_requires=r)",
+        "def f():\n    r.append('b')\nr = ['a']\ncall(f)\nsetup(install_requires=r)",
+        "def f():\n    if os.environ.get('X'):\n        return ['b']\n    return ['a']\nsetup(install_requires=f())",
+        "def f():\n    for x in ['a', 'b']:\n        if x in os.environ:\n            return [x]\n    return []\nsetup(install_requires=f())",
+        "r = ['a']\nexec(code())\nsetup(install_requires=r)",
+        "r = ['a']\nif x():\n    exec(code())\nsetup(install_requires=r)",
+        "r = ['a']\nglobals()['r'] = ['b']\nsetup(install_requires=r)",
+        "open('requirements.txt', 'w').write('z')\nsetup(install_requires=open('requirements.txt').read())",
+        "Path('requirements.txt').write_text('z')\nsetup(install_requires=open('requirements.txt').read())",
+        "def w():\n    with open(where(), 'w') as f:\n        f.write('z')\nw()\nsetup(install_requires=open('requirements.txt').read())",
+        "setup(install_requires=open('../requirements.txt').read())",
+        "setup(install_requires=open('/requirements.txt').read())",
+        "setup(install_requires=open('absent.txt').read())",
+        "setup(install_requires=open('options.txt').read())",
+        "setup(install_requires=['a'], **more())",
+        "if x():\n    setup(install_requires=['a'])\nelse:\n    setup(install_requires=['b'])",
+        "setup(install_requires=['a'])\nsetup(install_requires=['b'])",
+        "class E(egg_info):\n    pass\nsetup(install_requires=['a'], cmdclass={'egg_info': E})",
+        "r = ['a']\nr.append(r)\nsetup(install_requires=r)",
+        "r = ['a']\nr.sort(key=f)\nsetup(install_requires=r)",
+        "r = ['a'] if sys.platform == 'linux' else ['b']\nsetup(install_requires=r)",
+        "r = sys.platform == 'win32' and ['a'] or ['b']\nsetup(install_requires=r)",
+        "r = ['a']\nlambda: r.append('b')\nsetup(install_requires=r)",
+        "r = ['a', 'b']\ndel r[0]\nsetup(install_requires=r)",
+        "r = ['a']\n[r.append(x) for x in things()]\nsetup(install_requires=r)",
+        "r = ['a']\n(r if x() else []).append('b')\nsetup(install_requires=r)",
+    ];
+    for text in table {
+        assert_eq!(evaluated(text).1, "?", "{text}");
+    }
+}
+
+#[test]
+fn versions() {
+    let table = [
+        ("setup(version='1.0')", "1.0"),
+        ("setup(version=open('VERSION').read().strip())", "2.0"),
+        ("ns = {}\nexec(open('lib/version.py').read(), ns)\nsetup(version=ns['__version__'])", "1.5"),
+        ("exec(open('lib/version.py').read())\nsetup(version=__version__)", "1.5"),
+        ("setup(version=runpy.run_path('lib/version.py')['__version__'])", "1.5"),
+        ("setup(version=runpy.run_path('lib/other.py')['__version__'])", "?"),
+        (
+            "t = open('lib/version.py').read()\nm = re.search(r\"^__version__ = ['\\\"](.*)['\\\"]\", t, re.M)\nsetup(version=m.group(1))",
+            "1.5",
+        ),
+        (
+            "def v(path):\n    with open(path) as f:\n        m = re.search(r'^__version__\\s*=\\s*(.*)$', f.read(), re.MULTILINE)\n    \
+             return ast.literal_eval(m.group(1))\nsetup(version=v('lib/version.py'))",
+            "1.5",
+        ),
+        (
+            "for line in open('lib/version.py'):\n    if line.startswith('__version__'):\n        v = line.split('=')[1].strip().strip(\"'\")\nsetup(version=v)",
+            "1.5",
+        ),
+        ("v = '1.0'\nif os.environ.get('DEV'):\n    v += '.dev0'\nsetup(version=v)", "?"),
+        ("v = ''\nexec(open('lib/other.py').read())\nsetup(version=__version__)", "?"),
+        ("v = None\nwith opened('lib/version.py') as f:\n    exec(f.read())\nsetup(version=v)", "?"),
+        // What setuptools takes where nothing states a version.
+        ("setup()", "0.0.0"),
+        ("setup(use_scm_version=True)", "?"),
+        ("setup(setup_requires=['some-plugin'])", "?"),
+        ("setup(**more())", "?"),
+    ];
+    for (text, expected) in table {
+        assert_eq!(evaluated(text).0, expected, "{text}");
+    }
+}
+
+#[test]
+fn tables_of_build_backends() {
+    let setuptools = "[build-system]\nrequires = ['setuptools']\nbuild-backend = 'setuptools.build_meta'\n";
+    let project = |dynamic: &str, rest: &str| {
+        format!("[project]\nname = 'demo'\ndynamic = [{dynamic}]\n{rest}{setuptools}")
+    };
+    let attr = project(
+        "'version', 'dependencies', 'optional-dependencies'",
+        "[tool.setuptools.dynamic]\nversion = {attr = 'demo.about.__version__'}\n\
+         dependencies = {file = ['requirements.txt']}\noptional-dependencies.x = {file = 'x.txt'}\n",
+    );
+    let in_setup = project("'version', 'dependencies'", "");
+    let cfg = "[metadata]\nname = demo\nversion = attr: demo.about.__version__\n[options]\ninstall_requires =\n    a>=1\n    \
+               b; python_version<'3'\n[options.extras_require]\nx =\n    c\n";
+    let (referring, tagged) = (format!("{cfg}y = %(x)s\n"), format!("{cfg}[egg_info]\ntag_build = dev\n"));
+    let hatch = "[project]\nname = 'demo'\ndynamic = ['version']\ndependencies = ['a']\n[build-system]\n\
+                 requires = ['hatchling']\nbuild-backend = 'hatchling.build'\n[tool.hatch.version]\npath = 'src/demo/about.py'\n";
+    let flit = "[project]\nname = 'demo'\ndynamic = ['version']\n[build-system]\nrequires = ['flit_core']\n\
+                build-backend = 'flit_core.buildapi'\n";
+    let scm = project("'version'", "[tool.setuptools_scm]\n")
+        .replace("['setuptools']", "['setuptools', 'setuptools-scm']");
+    let poetry = "[tool.poetry]\nname = 'demo'\nversion = '1'\n[tool.poetry.dependencies]\na = '^1'\n";
+    let others = [
+        ("src/demo/about.py", "__version__ = '3.1'\n"),
+        ("src/demo/__init__.py", "'''Demo'''\n__version__ = '3.2'\n"),
+        ("requirements.txt", "a\n"),
+        ("x.txt", "c\n"),
+    ];
+    let plain = "from setuptools import setup\nsetup()\n";
+    let own = "from setuptools import setup\nsetup(version='4', install_requires=['d'])\n";
+    let in_cfg = "a>=1 | b; python_version<'3' | c; extra == 'x'";
+    let table: [(&[(&str, &str)], &str, &str); 11] = [
+        (&[("pyproject.toml", &attr)], "3.1", "a | c; extra == 'x'"),
+        (&[("pyproject.toml", &in_setup), ("setup.py", own)], "4", "d"),
+        (&[("setup.cfg", cfg), ("setup.py", plain)], "3.1", in_cfg),
+        (&[("setup.cfg", cfg), ("pyproject.toml", setuptools)], "3.1", in_cfg),
+        // What `setup` is passed comes before setup.cfg.
+        (&[("setup.cfg", cfg), ("setup.py", own)], "4", "d | c; extra == 'x'"),
+        (&[("setup.cfg", &referring), ("setup.py", plain)], "?", "?"),
+        (&[("setup.cfg", &tagged), ("setup.py", plain)], "?", in_cfg),
+        (&[("pyproject.toml", hatch)], "3.1", "a"),
+        (&[("pyproject.toml", flit)], "3.2", ""),
+        (&[("pyproject.toml", &scm)], "?", ""),
+        (&[("pyproject.toml", poetry)], "?", "?"),
+    ];
+    for (files, version, requires) in table {
+        let all = [files, &others[..]].concat();
+        assert_eq!(declared(&all), (version.to_owned(), requires.to_owned()), "{files:?}");
+    }
+}
+
+#[test]
+fn hostile_scripts_end_soon() {
+    let start = std::time::Instant::now();
+    let table = [
+        "s = 'a' * 10\nfor i in open('requirements.txt'):\n    s = s + s\nsetup(version=s)".to_owned(),
+        format!("x = 'aaaaaaaa'\n{}setup(version=x)", "x = x + x\n".repeat(3000)),
+        format!("x = ['a']\n{}setup(install_requires=x)", "x += x\n".repeat(3000)),
+        format!("x = []\n{}setup(install_requires=x)", "x = [x]\n".repeat(20_000)),
+        format!("x = {{}}\n{}setup(extras_require=x)", "x = {'a': x}\n".repeat(20_000)),
+        "def f(x):\n    return f(x) + f(x)\nsetup(install_requires=f(1))".to_owned(),
+        format!("{}setup()", "def f():\n    f()\nf()\n".repeat(2000)),
+        "r = re.search('(a{1000}){1000}{1000}', 'a').group(1)\nsetup(version=r)".to_owned(),
+        format!("{}setup()", "exec(open('lib/version.py').read())\n".repeat(5000)),
+        format!(
+            "x = ['{}']\n{}setup(install_requires=x)",
+            "a".repeat(100_000),
+            "y = [z for z in x for w in x]\n".repeat(500)
+        ),
+    ];
+    for text in table {
+        let _ = evaluated(&text);
+    }
+    assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
+}

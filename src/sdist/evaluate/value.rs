@@ -1,0 +1,111 @@
+//! The values of an evaluation. What is not known stays [`Value::Unknown`], and so does what is made of it.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// A list or dictionary, which several names may share. `None` once something unknown may have changed it.
+pub(super) type Shared<T> = Rc<RefCell<Option<T>>>;
+
+/// The value of an expression.
+#[derive(Debug, Clone)]
+pub(super) enum Value {
+    /// It depends on what is not in the tree, or on what is not evaluated.
+    Unknown,
+    None,
+    Bool(bool),
+    Text(String),
+    List(Shared<Vec<Value>>),
+    Dict(Shared<Vec<(String, Value)>>),
+    /// A path below the tree's folder, which is ``.
+    Path(String),
+    /// An open file of the tree, by its path.
+    File(String),
+    /// A function of the file, by the id of its node.
+    Function(usize),
+    /// A regular expression.
+    Pattern(String),
+    /// The groups of a match, the whole first.
+    Groups(Vec<Option<String>>),
+    /// What an import binds, by its dotted name: `os.path.join`.
+    Imported(String),
+}
+
+impl Value {
+    pub fn list(values: Vec<Value>) -> Value {
+        Value::List(Rc::new(RefCell::new(Some(values))))
+    }
+
+    pub fn dict(pairs: Vec<(String, Value)>) -> Value {
+        Value::Dict(Rc::new(RefCell::new(Some(pairs))))
+    }
+
+    pub fn texts(lines: impl IntoIterator<Item = String>) -> Value {
+        Value::list(lines.into_iter().map(Value::Text).collect())
+    }
+
+    /// The text of a text or path.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Value::Text(text) | Value::Path(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The items of a list.
+    pub fn items(&self) -> Option<Vec<Value>> {
+        match self {
+            Value::List(items) => items.borrow().clone(),
+            _ => None,
+        }
+    }
+
+    /// The entries of a dictionary.
+    pub fn entries(&self) -> Option<Vec<(String, Value)>> {
+        match self {
+            Value::Dict(entries) => entries.borrow().clone(),
+            _ => None,
+        }
+    }
+
+    /// Whether it counts as true; `None` if that is not known.
+    pub fn is_true(&self) -> Option<bool> {
+        match self {
+            Value::None => Some(false),
+            Value::Bool(is) => Some(*is),
+            Value::Text(text) => Some(!text.is_empty()),
+            Value::List(items) => items.borrow().as_ref().map(|items| !items.is_empty()),
+            Value::Dict(entries) => entries.borrow().as_ref().map(|entries| !entries.is_empty()),
+            Value::Path(_) | Value::File(_) | Value::Function(_) | Value::Pattern(_) | Value::Groups(_) => {
+                Some(true)
+            }
+            Value::Unknown | Value::Imported(_) => None,
+        }
+    }
+
+    /// Something unknown may change it: a list or dictionary is no longer known, for all names that share it.
+    pub fn forget(&self) {
+        match self {
+            Value::List(items) => {
+                let items = items.borrow_mut().take();
+                items.iter().flatten().for_each(Value::forget);
+            }
+            Value::Dict(entries) => {
+                let entries = entries.borrow_mut().take();
+                entries.iter().flatten().for_each(|(_, value)| value.forget());
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether two values are equal; `None` if that is not known.
+    pub fn equals(&self, other: &Value) -> Option<bool> {
+        match (self, other) {
+            (Value::Text(a), Value::Text(b)) => Some(a == b),
+            (Value::Bool(a), Value::Bool(b)) => Some(a == b),
+            (Value::None, Value::None) => Some(true),
+            (Value::None, Value::Text(_) | Value::List(_) | Value::Dict(_))
+            | (Value::Text(_) | Value::List(_) | Value::Dict(_), Value::None) => Some(false),
+            _ => None,
+        }
+    }
+}

@@ -2,12 +2,11 @@
 
 use tree_sitter::Node;
 
-use super::expression::{dict_of, into_dict, list_of};
+use super::flow::Flow;
 use super::forget::REBINDERS;
 use super::path::{folder, inside, join};
 use super::pattern::{compile, find};
-use super::statement::Flow;
-use super::value::Value;
+use super::value::{Value, dict_of, group, into_dict, list_of};
 use super::{Evaluator, Frame, MAX_SIZE, Passed, lines_of_requirements};
 
 /// The arguments of a call.
@@ -374,15 +373,6 @@ impl<'t> Evaluator<'t, '_> {
             }
             Some(_) => None,
         });
-    }
-}
-
-/// A group of a match.
-pub(super) fn group(groups: &[Option<String>], i: usize) -> Value {
-    match groups.get(i) {
-        Some(Some(text)) => Value::Text(text.clone()),
-        Some(None) => Value::None,
-        None => Value::Unknown,
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod call;
 mod expression;
+mod flow;
 mod forget;
 mod path;
 mod pattern;

@@ -3,21 +3,9 @@
 use tree_sitter::Node;
 
 use super::Evaluator;
-use super::expression::into_dict;
-use super::value::Value;
+use super::flow::Flow;
+use super::value::{Value, into_dict};
 use crate::sdist::slice::{descendants, own_descendants};
-
-/// How a statement ends.
-pub(super) enum Flow {
-    Next,
-    Return(Value),
-    Break,
-    Continue,
-    /// It raises, or the limits are reached: nothing after it is evaluated.
-    Stop,
-    /// It may have left the block.
-    Unsure,
-}
 
 impl<'t> Evaluator<'t, '_> {
     /// Runs the statements of a block or module.

@@ -1,3 +1,5 @@
+//! What is evaluated, and what must not be: each line against what Python does.
+
 use crate::sdist::{Contents, read};
 
 /// What a tree without PKG-INFO declares: version and requirements, `?` where its build computes them.

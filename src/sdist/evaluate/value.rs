@@ -109,3 +109,49 @@ impl Value {
         }
     }
 }
+
+/// A list of new items. A list in a list could be changed through the outer one, so it is forgotten.
+pub(super) fn list_of(items: Vec<Value>) -> Value {
+    Value::list(items.into_iter().map(flat).collect())
+}
+
+/// A dictionary. Lists in it are shared, and dictionaries of lists; deeper ones are forgotten.
+pub(super) fn dict_of(entries: Vec<(String, Value)>) -> Value {
+    let is_deep = |value: &Value| match value {
+        Value::Dict(_) => {
+            let inner = value.entries().unwrap_or_default();
+            inner.iter().any(|(_, value)| matches!(value, Value::Dict(_)))
+        }
+        _ => false,
+    };
+    let kept = |value: Value| if is_deep(&value) { flat(value) } else { value };
+    Value::dict(entries.into_iter().map(|(key, value)| (key, kept(value))).collect())
+}
+
+/// A value that is put into an existing dictionary: a dictionary could contain that one, so it is forgotten.
+pub(super) fn into_dict(value: Value) -> Value {
+    match value {
+        Value::Dict(_) => flat(value),
+        value => value,
+    }
+}
+
+/// A value in a place where no list may be.
+pub(super) fn flat(value: Value) -> Value {
+    match value {
+        Value::List(_) | Value::Dict(_) => {
+            value.forget();
+            Value::Unknown
+        }
+        value => value,
+    }
+}
+
+/// A group of a match.
+pub(super) fn group(groups: &[Option<String>], i: usize) -> Value {
+    match groups.get(i) {
+        Some(Some(text)) => Value::Text(text.clone()),
+        Some(None) => Value::None,
+        None => Value::Unknown,
+    }
+}

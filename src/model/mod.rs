@@ -28,6 +28,7 @@ pub mod native;
 pub mod part;
 pub mod patches;
 pub mod platform;
+pub mod poetry;
 pub mod process;
 pub mod project;
 pub mod request;

@@ -8,6 +8,7 @@ use configparser::ini::{Ini, IniDefault};
 
 use super::archive::Contents;
 use super::evaluate::{Argument, attribute, inside, lines_of_requirements};
+use super::poetry;
 use super::published::Requirements;
 use super::pyproject::Pyproject;
 use super::setup_py::SetupPy;
@@ -56,6 +57,7 @@ impl Reader<'_> {
         let project = self.pyproject.project.as_ref();
         let stated = project.and_then(|project| project.name.clone());
         stated
+            .or_else(|| poetry::text(self.pyproject, "name").filter(|_| poetry::builds(self.pyproject)))
             .or_else(|| self.setup_py.and_then(|setup| setup.name.clone()))
             .or_else(|| self.cfg("metadata", "name"))
     }
@@ -71,7 +73,7 @@ impl Reader<'_> {
             }
         }
         if !self.pyproject.is_of_setuptools() {
-            return None;
+            return poetry::text(self.pyproject, "version").filter(|_| poetry::builds(self.pyproject));
         }
         // `tag_build` and `tag_date` are added to any version.
         let has_tag = ["tag_build", "tag_date"].iter().any(|key| {
@@ -139,14 +141,14 @@ impl Reader<'_> {
 
     fn requirements(&self) -> Result<Requirements, String> {
         let project = self.pyproject.project.as_ref();
+        if project.is_none() && poetry::builds(self.pyproject) {
+            return poetry::requirements(self.pyproject);
+        }
         if project.is_none() && self.setup_py.is_none() && self.cfg("metadata", "name").is_none() {
             return Err("it publishes no list of its requirements".to_owned());
         }
         let mut out = Requirements::default();
         let is_dynamic = |key: &str| project.is_none_or(|project| project.is_dynamic(key));
-        if project.is_none() && self.pyproject.tool_at(&["poetry", "dependencies"]).is_some() {
-            return Err("they are in a table of poetry, which envlock does not read".to_owned());
-        }
         if let Some(project) = project {
             // Its lines have those of the extras.
             let is_of_extra = |line: &&String| line.contains("extra == '");

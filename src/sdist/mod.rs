@@ -9,6 +9,7 @@ mod archive;
 mod declared;
 mod evaluate;
 mod kind;
+mod poetry;
 mod published;
 mod pyproject;
 mod setup_py;

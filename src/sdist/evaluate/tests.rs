@@ -199,7 +199,13 @@ fn tables_of_build_backends() {
                 build-backend = 'flit_core.buildapi'\n";
     let scm = project("'version'", "[tool.setuptools_scm]\n")
         .replace("['setuptools']", "['setuptools', 'setuptools-scm']");
-    let poetry = "[tool.poetry]\nname = 'demo'\nversion = '1'\n[tool.poetry.dependencies]\na = '^1'\n";
+    let poetry = "[tool.poetry]\nname = 'demo'\nversion = '1'\n[tool.poetry.dependencies]\npython = '^3.8'\na = '^1.2'\n\
+                  b = {version = '*', extras = ['x'], markers = \"os_name == 'nt'\"}\nc = {version = '2', optional = true}\n\
+                  e = '*'\n[tool.poetry.extras]\ny = ['C', 'e']\n[build-system]\n\
+                  requires = ['poetry-core']\nbuild-backend = 'poetry.core.masonry.api'\n";
+    let nowhere = poetry.replace("e = '*'", "e = {version = '*', optional = true}").replace(", 'e'", "");
+    let of_git = poetry.replace("'^1.2'", "{git = 'https://h.example/a'}");
+    let plugin = poetry.replace("poetry.core.masonry.api", "poetry_dynamic_versioning.backend");
     let others = [
         ("src/demo/about.py", "__version__ = '3.1'\n"),
         ("src/demo/__init__.py", "'''Demo'''\n__version__ = '3.2'\n"),
@@ -209,7 +215,7 @@ fn tables_of_build_backends() {
     let plain = "from setuptools import setup\nsetup()\n";
     let own = "from setuptools import setup\nsetup(version='4', install_requires=['d'])\n";
     let in_cfg = "a>=1 | b; python_version<'3' | c; extra == 'x'";
-    let table: [(&[(&str, &str)], &str, &str); 11] = [
+    let table: [(&[(&str, &str)], &str, &str); 14] = [
         (&[("pyproject.toml", &attr)], "3.1", "a | c; extra == 'x'"),
         (&[("pyproject.toml", &in_setup), ("setup.py", own)], "4", "d"),
         (&[("setup.cfg", cfg), ("setup.py", plain)], "3.1", in_cfg),
@@ -221,7 +227,14 @@ fn tables_of_build_backends() {
         (&[("pyproject.toml", hatch)], "3.1", "a"),
         (&[("pyproject.toml", flit)], "3.2", ""),
         (&[("pyproject.toml", &scm)], "?", ""),
-        (&[("pyproject.toml", poetry)], "?", "?"),
+        (
+            &[("pyproject.toml", poetry)],
+            "1",
+            "a>=1.2,<2 | b[x]; (os_name == 'nt') | c==2; (extra == 'y') | e; (extra == 'y')",
+        ),
+        (&[("pyproject.toml", &of_git)], "1", "?"),
+        (&[("pyproject.toml", &nowhere)], "1", "?"),
+        (&[("pyproject.toml", &plugin)], "?", ""),
     ];
     for (files, version, requires) in table {
         let all = [files, &others[..]].concat();

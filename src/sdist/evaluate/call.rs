@@ -59,10 +59,11 @@ impl<'t> Evaluator<'t, '_> {
         };
         let arguments = self.arguments(list);
         match value {
+            None if self.has_star_import => self.unknown(node, &arguments),
             None => self.builtin(name, node, arguments),
             Some(Value::Imported(full)) => self.imported(&full, node, arguments),
             Some(Value::Function(id)) => self.function(id, arguments),
-            Some(_) => self.unknown(node, &arguments),
+            Some(_) => self.unknown_object(node, &arguments),
         }
     }
 
@@ -112,7 +113,7 @@ impl<'t> Evaluator<'t, '_> {
             if let Value::Function(id) = value
                 && let Some(function) = self.functions.get(id)
             {
-                self.forget(*function);
+                self.forget_body(*function);
             }
         }
         if self.may_write(node) {
@@ -121,9 +122,25 @@ impl<'t> Evaluator<'t, '_> {
         Value::Unknown
     }
 
+    /// A call of what may have an object of a class of the file, whose methods may run.
+    fn unknown_object(&mut self, node: Node<'t>, arguments: &Arguments) -> Value {
+        let classes = self.opaque.iter().filter_map(|id| self.functions.get(id));
+        let classes: Vec<Node<'t>> =
+            classes.filter(|code| code.kind() == "class_definition").copied().collect();
+        for class in classes {
+            self.forget_body(class);
+        }
+        self.unknown(node, arguments)
+    }
+
     /// A function of the file.
     fn function(&mut self, id: usize, arguments: Arguments) -> Value {
         let Some(function) = self.functions.get(&id).copied() else { return Value::Unknown };
+        if self.opaque.contains(&id) {
+            arguments.all().for_each(Value::forget);
+            self.forget_body(function);
+            return Value::Unknown;
+        }
         let field = |name| function.child_by_field_name(name);
         let (Some(parameters), Some(body)) = (field("parameters"), field("body")) else {
             return Value::Unknown;
@@ -147,19 +164,18 @@ impl<'t> Evaluator<'t, '_> {
             let given = plain.next().or_else(|| arguments.named(name).cloned());
             let value = match (given, parameter.child_by_field_name("value")) {
                 (Some(value), _) => value,
-                (None, Some(default)) => {
-                    let value = self.value(default);
-                    // The same list for all calls.
-                    value.forget();
-                    value
+                // Another one was evaluated where the function is defined.
+                (None, Some(default)) if ["string", "none", "true", "false"].contains(&default.kind()) => {
+                    self.value(default)
                 }
+                (None, Some(_)) => Value::Unknown,
                 (None, None) => Value::Unknown,
             };
             frame.names.insert(name.to_owned(), value);
         }
         if !is_plain || plain.next().is_some() {
             arguments.all().for_each(Value::forget);
-            self.forget(function);
+            self.forget_body(function);
             return Value::Unknown;
         }
         self.locals.push(frame);
@@ -257,6 +273,7 @@ impl<'t> Evaluator<'t, '_> {
                 let code = path.and_then(|path| self.read(&path));
                 code.and_then(|code| self.run(&code)).map_or(Value::Unknown, dict_of)
             }
+            "os.chdir" if matches!(first, Some(Value::Path(path)) if path.is_empty()) => Value::None,
             "os.getcwd" | "pathlib.Path.cwd" => Value::Path(String::new()),
             "io.open" | "codecs.open" => self.open(node, &arguments),
             "pkg_resources.parse_requirements" => match first {
@@ -356,6 +373,7 @@ impl<'t> Evaluator<'t, '_> {
                 }
                 Value::None
             }
+            (Value::Unknown, ..) => self.unknown_object(node, &arguments),
             _ => {
                 object.forget();
                 self.unknown(node, &arguments)

@@ -9,7 +9,7 @@ use super::value::Value;
 use crate::sdist::slice::descendants;
 
 /// Functions that change files.
-const WRITERS: [&str; 12] = [
+const WRITERS: [&str; 13] = [
     "write_text",
     "write_bytes",
     "copy",
@@ -22,6 +22,24 @@ const WRITERS: [&str; 12] = [
     "remove",
     "symlink",
     "touch",
+    "chdir",
+];
+/// Functions that the evaluation knows: who replaces one of them means something else by it.
+const REPLACEABLE: [&str; 14] = [
+    "setup",
+    "join",
+    "dirname",
+    "abspath",
+    "realpath",
+    "normpath",
+    "exists",
+    "isfile",
+    "open",
+    "search",
+    "match",
+    "findall",
+    "parse_requirements",
+    "run_path",
 ];
 
 /// Functions that may bind any name.
@@ -32,7 +50,16 @@ impl<'t> Evaluator<'t, '_> {
     /// Forgets what a piece of code may change: the names that it binds, the lists that it mentions, also in the
     /// functions that it mentions, and the files that it writes.
     pub(super) fn forget(&mut self, code: Node<'t>) {
-        let mut queue = vec![(code, true)];
+        self.forget_what(code, true);
+    }
+
+    /// The same for the body of a function or class, whose names are its own.
+    pub(super) fn forget_body(&mut self, code: Node<'t>) {
+        self.forget_what(code, false);
+    }
+
+    fn forget_what(&mut self, code: Node<'t>, is_own: bool) {
+        let mut queue = vec![(code, is_own)];
         let mut seen = HashSet::new();
         while let Some((code, is_own)) = queue.pop() {
             for node in descendants(code) {
@@ -40,15 +67,18 @@ impl<'t> Evaluator<'t, '_> {
                 match node.kind() {
                     "identifier" => {
                         let name = self.of(node);
-                        let value = self.lookup(name);
-                        if let Some(value) = &value {
+                        // In any scope: a function may have been defined in another one.
+                        let frames = self.locals.iter().map(|frame| &frame.names).chain([&self.globals]);
+                        let values: Vec<Value> =
+                            frames.filter_map(|names| names.get(name).cloned()).collect();
+                        for value in values {
                             value.forget();
-                        }
-                        if let Some(Value::Function(id)) = value
-                            && seen.insert(id)
-                            && let Some(function) = self.functions.get(&id)
-                        {
-                            queue.push((*function, false));
+                            if let Value::Function(id) = value
+                                && seen.insert(id)
+                                && let Some(function) = self.functions.get(&id)
+                            {
+                                queue.push((*function, false));
+                            }
                         }
                         // More than the targets of assignments: what is only read becomes unknown where it is bound
                         // here too, and a function or module that is only called stays.
@@ -59,7 +89,14 @@ impl<'t> Evaluator<'t, '_> {
                             self.passed = Some(None);
                         }
                     }
-                    "global_statement" => self.forget_globals(node),
+                    "global_statement" | "nonlocal_statement" => self.forget_names(node),
+                    "named_expression" => self.forget_names(node),
+                    "assignment" => {
+                        let left = node.child_by_field_name("left");
+                        if let Some(name) = left.and_then(|left| left.child_by_field_name("attribute")) {
+                            self.replaced(self.of(name));
+                        }
+                    }
                     "call" => {
                         let function = node.child_by_field_name("function").map(|function| self.of(function));
                         if function.is_some_and(|name| REBINDERS.contains(&name)) {
@@ -73,13 +110,28 @@ impl<'t> Evaluator<'t, '_> {
         }
     }
 
-    /// Forgets names that a function declares as global.
-    pub(super) fn forget_globals(&mut self, statement: Node<'t>) {
+    /// Forgets the names in a statement, in every scope: of `global`, `nonlocal` and `:=`.
+    pub(super) fn forget_names(&mut self, statement: Node<'t>) {
         let mut cursor = statement.walk();
-        for name in statement.named_children(&mut cursor) {
-            if let Some(value) = self.globals.insert(self.of(name).to_owned(), Value::Unknown) {
-                value.forget();
+        let names = statement.named_children(&mut cursor).filter(|child| child.kind() == "identifier");
+        let names: Vec<&str> = names.map(|name| self.of(name)).collect();
+        for scope in self.locals.iter_mut().map(|frame| &mut frame.names).chain([&mut self.globals]) {
+            for name in &names {
+                if let Some(value) = scope.get_mut(*name) {
+                    value.forget();
+                    *value = Value::Unknown;
+                }
             }
+        }
+        for name in names {
+            self.globals.entry(name.to_owned()).or_insert(Value::Unknown);
+        }
+    }
+
+    /// What an assignment to an attribute means: a module may work in another way then.
+    pub(super) fn replaced(&mut self, attribute: &str) {
+        if REPLACEABLE.contains(&attribute) {
+            self.passed = Some(None);
         }
     }
 

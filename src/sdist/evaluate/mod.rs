@@ -16,7 +16,7 @@ mod statement;
 mod tests;
 mod value;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use tree_sitter::Node;
 
@@ -185,6 +185,10 @@ struct Evaluator<'t, 'f> {
     /// The names of the functions that are being called, and of comprehensions, innermost last.
     locals: Vec<Frame>,
     functions: HashMap<usize, Node<'t>>,
+    /// Functions that are not evaluated, and classes.
+    opaque: HashSet<usize>,
+    /// Whether any name may be another than the builtin.
+    has_star_import: bool,
     /// Files that the script writes: what they contain is not what the tree has.
     written: BTreeSet<String>,
     /// Whether it may write any file.
@@ -204,6 +208,8 @@ impl<'t, 'f> Evaluator<'t, 'f> {
             globals: HashMap::new(),
             locals: Vec::new(),
             functions: HashMap::new(),
+            opaque: HashSet::new(),
+            has_star_import: false,
             written: BTreeSet::new(),
             is_tree_unknown: false,
             wanted: BTreeSet::new(),
@@ -258,9 +264,11 @@ impl<'t, 'f> Evaluator<'t, 'f> {
             return None;
         }
         match (self.files)(path) {
+            // What Python decodes, strips or splits in another way.
+            Some(text) if text.contains(is_unusual) => None,
             Some(text) => {
                 self.charge(text.len());
-                Some(text.to_owned())
+                Some(text.replace("\r\n", "\n").replace('\r', "\n"))
             }
             None => {
                 self.wanted.insert(path.to_owned());
@@ -268,4 +276,13 @@ impl<'t, 'f> Evaluator<'t, 'f> {
             }
         }
     }
+}
+
+/// Whether a character ends a line or is white space for Python and not here, or stands for bytes that are no text.
+fn is_unusual(c: char) -> bool {
+    matches!(
+        c,
+        '\u{b}' | '\u{c}' | '\u{1c}'
+            ..='\u{1f}' | '\u{85}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffd}'
+    )
 }

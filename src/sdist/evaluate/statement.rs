@@ -52,14 +52,11 @@ impl<'t> Evaluator<'t, '_> {
             "for_statement" => return self.loop_over(node),
             "with_statement" => return self.with(node),
             "try_statement" => return self.attempt(node),
-            "function_definition" => {
-                let Some(name) = field("name") else { return Flow::Next };
-                let is_plain = self.locals.is_empty()
-                    && !self.of(node).starts_with("async")
-                    && !own_descendants(node).any(|inner| inner.kind() == "yield");
-                let value = if is_plain { Value::Function(node.id()) } else { Value::Unknown };
-                self.functions.insert(node.id(), node);
-                self.bind(self.of(name), value);
+            "function_definition" | "class_definition" => self.define(node, true),
+            "decorated_definition" => {
+                if let Some(definition) = field("definition") {
+                    self.define(definition, false);
+                }
             }
             "import_statement" | "import_from_statement" | "future_import_statement" => self.import(node),
             "return_statement" => {
@@ -69,8 +66,8 @@ impl<'t> Evaluator<'t, '_> {
             "break_statement" => return Flow::Break,
             "continue_statement" => return Flow::Continue,
             "raise_statement" => return Flow::Stop,
-            "global_statement" => self.forget_globals(node),
-            "pass_statement" | "comment" | "assert_statement" => {}
+            "global_statement" | "nonlocal_statement" => self.forget_names(node),
+            "pass_statement" | "comment" => {}
             _ => return self.unsure(node),
         }
         Flow::Next
@@ -135,12 +132,42 @@ impl<'t> Evaluator<'t, '_> {
                     _ => object.forget(),
                 }
             }
-            "attribute" => {}
+            "attribute" => {
+                if let Some(name) = field("attribute") {
+                    self.replaced(self.of(name));
+                }
+            }
             _ => self.forget(target),
         }
     }
 
+    /// A function or class. A function that is not evaluated (in a function, decorated, a generator) and a class are known
+    /// by their code, which counts as run when they are called.
+    fn define(&mut self, node: Node<'t>, is_bare: bool) {
+        let Some(name) = node.child_by_field_name("name") else { return };
+        let is_plain = is_bare
+            && node.kind() == "function_definition"
+            && self.locals.is_empty()
+            && !self.of(node).starts_with("async")
+            && !own_descendants(node).any(|inner| inner.kind() == "yield");
+        self.functions.insert(node.id(), node);
+        if !is_plain {
+            self.opaque.insert(node.id());
+        }
+        if node.kind() == "class_definition" || !is_bare {
+            // Its body, or its decorator, runs now.
+            self.forget_body(node.parent().filter(|_| !is_bare).unwrap_or(node));
+        }
+        self.bind(self.of(name), Value::Function(node.id()));
+    }
+
     fn import(&mut self, node: Node<'t>) {
+        let mut cursor = node.walk();
+        if node.named_children(&mut cursor).any(|child| child.kind() == "wildcard_import") {
+            self.forget_all();
+            self.has_star_import = true;
+            return;
+        }
         let module = node.child_by_field_name("module_name").map(|name| self.of(name));
         let mut cursor = node.walk();
         let names: Vec<Node<'t>> = node.children_by_field_name("name", &mut cursor).collect();
@@ -198,8 +225,10 @@ impl<'t> Evaluator<'t, '_> {
             return self.unsure(node);
         };
         let items = self.value(right);
-        let items = self.items_of(&items).filter(|_| field("alternative").is_none());
-        let Some(items) = items else {
+        if field("alternative").is_some() {
+            return self.unsure(node);
+        }
+        let Some(items) = self.items_of(&items) else {
             self.forget(left);
             self.assign(left, Value::Unknown);
             return match self.unsure(body) {

@@ -164,6 +164,8 @@ impl Contents {
 
     /// Reads the files that it takes to know what the tree declares.
     pub fn complete(&mut self, mut read: impl FnMut(&str) -> Option<String>) {
+        // What an earlier build left in a folder: the next one writes it anew.
+        self.texts.retain(|path, _| path != "PKG-INFO" && !path.contains(".egg-info/"));
         let mut asked = BTreeSet::new();
         for _ in 0..super::MAX_ROUNDS {
             let more: Vec<String> =

@@ -64,6 +64,9 @@ impl Reader<'_> {
 
     fn version(&self) -> Option<String> {
         let project = self.pyproject.project.as_ref();
+        if self.pyproject.is_of_setuptools() && self.may_have_tag() {
+            return None;
+        }
         if let Some(project) = project {
             if project.version.is_some() || !project.is_dynamic("version") {
                 return project.version.clone();
@@ -75,17 +78,10 @@ impl Reader<'_> {
         if !self.pyproject.is_of_setuptools() {
             return poetry::text(self.pyproject, "version").filter(|_| poetry::builds(self.pyproject));
         }
-        // `tag_build` and `tag_date` are added to any version.
-        let has_tag = ["tag_build", "tag_date"].iter().any(|key| {
-            self.cfg("egg_info", key).is_some_and(|value| !["0", "false"].contains(&value.as_str()))
-        });
-        if has_tag || self.is_cfg_unreadable() {
-            return None;
-        }
         match self.setup_py.map(|setup| &setup.version) {
             Some(Argument::Known(version)) => return Some(version.clone()),
             Some(Argument::Unknown) => return None,
-            Some(Argument::Absent) | None => {}
+            _ => {}
         }
         match self.cfg("metadata", "version") {
             Some(text) => match (text.strip_prefix("attr:"), text.strip_prefix("file:")) {
@@ -105,6 +101,17 @@ impl Reader<'_> {
                 (is_plain && !has_plugin && !has_tables).then(|| "0.0.0".to_owned())
             }
         }
+    }
+
+    /// Whether setuptools may add `tag_build` or a date to any version.
+    fn may_have_tag(&self) -> bool {
+        let is_tag = |key: &&str| {
+            let value = self.cfg("egg_info", key);
+            value.is_some_and(|value| !["0", "false", "no"].contains(&value.to_lowercase().as_str()))
+        };
+        self.is_cfg_unreadable()
+            || ["tag_build", "tag_date"].iter().any(is_tag)
+            || self.pyproject.tool("distutils").is_some()
     }
 
     /// The version from the table of a build backend; the inner is `None` if it is computed, the outer if there is no
@@ -140,6 +147,9 @@ impl Reader<'_> {
     }
 
     fn requirements(&self) -> Result<Requirements, String> {
+        if self.pyproject.has_backend_path {
+            return Err("its build backend is a module of its own".to_owned());
+        }
         let project = self.pyproject.project.as_ref();
         if project.is_none() && poetry::builds(self.pyproject) {
             return poetry::requirements(self.pyproject);
@@ -190,7 +200,7 @@ impl Reader<'_> {
         match self.setup_py.map_or(&Argument::Absent, |setup| &setup.requires) {
             Argument::Known(lines) => Ok(lines.clone()),
             Argument::Unknown => Err(self.computed()),
-            Argument::Absent => match self.cfg("options", "install_requires") {
+            _ => match self.cfg("options", "install_requires") {
                 Some(text) => self.cfg_list(&text).ok_or_else(|| self.unread("install_requires")),
                 None => Ok(Vec::new()),
             },
@@ -213,7 +223,7 @@ impl Reader<'_> {
         match self.setup_py.map_or(&Argument::Absent, |setup| &setup.extras) {
             Argument::Known(extras) => Ok(extras.clone()),
             Argument::Unknown => Err(self.computed()),
-            Argument::Absent => {
+            _ => {
                 let section =
                     self.cfg.iter().flatten().find_map(|cfg| cfg.get_map_ref().get("options.extras_require"));
                 for (extra, text) in section.into_iter().flatten() {
@@ -289,11 +299,27 @@ impl Reader<'_> {
         let path = name.replace('.', "/");
         let places =
             ["", "src/"].map(|folder| [format!("{folder}{path}.py"), format!("{folder}{path}/__init__.py")]);
-        let found = places.iter().flatten().find_map(|place| self.contents.text(place)).map(str::to_owned);
-        if found.is_none() {
-            self.wanted.borrow_mut().extend(places.into_iter().flatten());
+        let found: Vec<&str> =
+            places.iter().flatten().filter_map(|place| self.contents.text(place)).collect();
+        if found.is_empty() {
+            self.wanted.borrow_mut().extend(places.iter().flatten().cloned());
         }
-        found
+        // Which of two is meant, and another folder for packages, is for the backend to know.
+        let has_folder = ["package_dir", "package-dir", "where"].iter().any(|key| {
+            ["setup.cfg", "pyproject.toml"]
+                .iter()
+                .any(|file| self.contents.text(file).is_some_and(|t| t.contains(key)))
+        });
+        match found.as_slice() {
+            [only]
+                if !has_folder
+                    || self.contents.text(&places[1][0]).is_some()
+                    || self.contents.text(&places[1][1]).is_some() =>
+            {
+                Some((*only).to_owned())
+            }
+            _ => None,
+        }
     }
 
     fn text(&self, path: &str) -> Option<String> {
@@ -314,7 +340,7 @@ fn version_in(text: &str) -> Option<String> {
 /// The sections of setup.cfg, as Python's configparser reads it; `None` if it is malformed or has references to other
 /// values (`%(name)s`), which are not followed.
 fn sections(text: &str) -> Option<Ini> {
-    if text.contains("%(") {
+    if text.contains('%') || text.contains('\r') || !is_plain(text) {
         return None;
     }
     let mut defaults = IniDefault::default();
@@ -325,4 +351,27 @@ fn sections(text: &str) -> Option<Ini> {
     defaults.delimiters = vec!['=', ':'];
     let mut out = Ini::new_from_defaults(defaults);
     out.read(text.to_owned()).ok().map(|_| out)
+}
+
+/// Whether a file has nothing that Python's configparser and setuptools read in their own way: sections and keys in other
+/// letters, with `-`, or twice, and defaults.
+fn is_plain(text: &str) -> bool {
+    let known = ["metadata", "options", "options.extras_require", "egg_info", "default"];
+    let mut seen = BTreeSet::new();
+    let mut section = String::new();
+    text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with(['#', ';'])).all(|line| {
+        if line.starts_with('[') {
+            section = line.trim().trim_matches(['[', ']']).to_owned();
+            let lower = section.to_lowercase();
+            let is_usual = !known.contains(&lower.as_str()) || section == lower && lower != "default";
+            return is_usual && seen.insert(section.clone());
+        }
+        if line.starts_with([' ', '\t']) || !known.contains(&section.as_str()) {
+            return true;
+        }
+        let key = line.split(['=', ':']).next().unwrap_or_default().trim();
+        let is_extra = section == "options.extras_require";
+        (is_extra || key == key.to_lowercase() && !key.contains('-'))
+            && seen.insert(format!("{section}\0{key}"))
+    })
 }

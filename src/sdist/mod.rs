@@ -20,6 +20,7 @@ mod tests;
 use std::collections::BTreeSet;
 use std::io::{Read, Seek};
 
+use pep440_rs::Version;
 use sha2::{Digest, Sha256};
 
 use crate::model::metadata::CoreMetadata;
@@ -92,7 +93,8 @@ pub fn name(contents: &Contents) -> Option<String> {
     }
     let pyproject = Pyproject::parse(contents.text("pyproject.toml").unwrap_or_default()).ok()?;
     let files = |path: &str| contents.text(path);
-    let setup_py = contents.text("setup.py").map(|text| SetupPy::parse(text, &files));
+    let setup_py =
+        contents.text("setup.py").map(|text| SetupPy::parse(text, &files, &|name| contents.has_module(name)));
     declared::of(contents, &pyproject, setup_py.as_ref()).name
 }
 
@@ -108,7 +110,8 @@ pub fn wanted(contents: &Contents) -> BTreeSet<String> {
         return BTreeSet::new();
     }
     let files = |path: &str| contents.text(path);
-    let setup_py = contents.text("setup.py").map(|text| SetupPy::parse(text, &files));
+    let setup_py =
+        contents.text("setup.py").map(|text| SetupPy::parse(text, &files, &|name| contents.has_module(name)));
     declared::of(contents, &pyproject, setup_py.as_ref()).wanted
 }
 
@@ -122,7 +125,8 @@ pub fn read(contents: &Contents) -> Result<SourceTree, Unreadable> {
         None => Pyproject::default(),
     };
     let files = |path: &str| contents.text(path);
-    let setup_py = contents.text("setup.py").map(|text| SetupPy::parse(text, &files));
+    let setup_py =
+        contents.text("setup.py").map(|text| SetupPy::parse(text, &files, &|name| contents.has_module(name)));
     let published = published::read(contents);
     let declared = declared::of(contents, &pyproject, setup_py.as_ref());
     let mut lines = Vec::new();
@@ -140,7 +144,9 @@ pub fn read(contents: &Contents) -> Result<SourceTree, Unreadable> {
         lines.clone_from(&exact.requires);
         extras = exact.extras.clone();
         python = exact.requires_python.clone();
-    } else if let Some(project) = pyproject.project.as_ref().filter(|p| p.states_requirements) {
+    } else if let Some(project) =
+        pyproject.project.as_ref().filter(|p| p.states_requirements && !pyproject.has_backend_path)
+    {
         lines.clone_from(&project.requires);
         extras = project.extras.clone();
         python = project.requires_python.clone();
@@ -236,9 +242,16 @@ fn identity(
                 .into(),
         );
     };
-    let Some(version) = declared.version.clone() else {
+    let Some(version) = declared.version.as_deref().map(str::trim) else {
         return Err(Unreadable::ComputedVersion(clean(&name, 60)));
     };
+    let Ok(version) = version.parse::<Version>() else {
+        return Err(Unreadable::Other(format!("`{}` is not a version", clean(version, 60))));
+    };
+    if !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_. ".contains(c)) {
+        return Err(Unreadable::Other(format!("`{}` is not a name", clean(&name, 60))));
+    }
+    let version = version.to_string();
     Ok((name, version))
 }
 

@@ -11,7 +11,8 @@ const BACKENDS: [&str; 2] = ["poetry.core.masonry.api", "poetry.masonry.api"];
 
 /// Whether poetry builds the project, without a plugin that computes a version.
 pub(super) fn builds(pyproject: &Pyproject) -> bool {
-    pyproject.backend.as_deref().is_some_and(|backend| BACKENDS.contains(&backend))
+    !pyproject.has_backend_path
+        && pyproject.backend.as_deref().is_some_and(|backend| BACKENDS.contains(&backend))
 }
 
 /// A text of `[tool.poetry]`: `name`, `version`.

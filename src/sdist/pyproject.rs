@@ -14,6 +14,8 @@ pub(super) struct Pyproject {
     pub backend: Option<String>,
     /// `[project]`.
     pub project: Option<Project>,
+    /// Whether the backend is a module of the tree.
+    pub has_backend_path: bool,
     /// `[tool]`.
     tool: toml::Table,
 }
@@ -53,6 +55,7 @@ struct RawBuild {
     #[serde(default)]
     requires: Vec<String>,
     build_backend: Option<String>,
+    backend_path: Option<toml::Value>,
 }
 
 #[derive(Deserialize)]
@@ -100,11 +103,12 @@ impl Pyproject {
                 dynamic: project.dynamic,
             }
         });
+        let has_backend_path = raw.build_system.as_ref().is_some_and(|build| build.backend_path.is_some());
         let (requires, backend) = match raw.build_system {
             Some(build) => (Some(build.requires), build.build_backend),
             None => (None, None),
         };
-        Ok(Pyproject { requires, backend, project, tool: raw.tool })
+        Ok(Pyproject { requires, backend, project, has_backend_path, tool: raw.tool })
     }
 
     /// `[tool.NAME]`.
@@ -120,7 +124,8 @@ impl Pyproject {
 
     /// Whether setuptools builds the project, which runs its `setup.py`.
     pub fn is_of_setuptools(&self) -> bool {
-        self.backend.as_deref().is_none_or(|backend| backend.starts_with("setuptools"))
+        let is_own = |backend: &str| backend.starts_with("setuptools.build_meta");
+        !self.has_backend_path && self.backend.as_deref().is_none_or(is_own)
     }
 
     /// What the build requires: `[build-system] requires`, else setuptools and wheel, as in PEP 517's fallback.

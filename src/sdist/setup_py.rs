@@ -52,7 +52,10 @@ pub(super) struct SetupPy {
 
 impl SetupPy {
     /// Parses the text. Syntax errors (a `print` statement of Python 2) affect only what contains them.
-    pub fn parse(text: &str, files: evaluate::Files<'_>) -> SetupPy {
+    pub fn parse(text: &str, files: evaluate::Files<'_>, has_module: &dyn Fn(&str) -> bool) -> SetupPy {
+        // Python reads lines of Windows as others.
+        let text = text.replace("\r\n", "\n");
+        let text = text.as_str();
         let mut out = SetupPy { text: text.to_owned(), may_have_plugins: true, ..SetupPy::default() };
         let tree = syntax_tree(text);
         let slice = tree.as_ref().and_then(|tree| Slice::new(tree.root_node(), text));
@@ -99,26 +102,40 @@ impl SetupPy {
             out.version = plain.map_or(Argument::Unknown, Argument::Known);
         }
         if let Some(tree) = &tree {
-            out.evaluate(tree.root_node(), files);
+            out.evaluate(tree.root_node(), files, has_module);
         }
         out
     }
 
     /// Notes what it passes to `setup`, as far as that is the same on every machine.
-    fn evaluate(&mut self, root: Node<'_>, files: evaluate::Files<'_>) {
+    fn evaluate(&mut self, root: Node<'_>, files: evaluate::Files<'_>, has_module: &dyn Fn(&str) -> bool) {
         let text = self.text.clone();
-        let passed = evaluate::setup(root, &text, files);
+        let passed = evaluate::setup(root, &text, files, has_module);
         if let Argument::Known(name) = passed.text("name") {
             self.name = Some(name);
         }
-        match passed.text("version") {
-            Argument::Unknown => {}
-            version => self.version = version,
-        }
-        // A command or plugin of its own may write other metadata than the arguments state.
-        let others = ["egg_info", "dist_info", "distribution.install_requires", "pbr"];
+        // A command, class or plugin of its own may write other metadata than the arguments state.
+        let others = [
+            "egg_info",
+            "dist_info",
+            "istribution",
+            "distclass",
+            "options",
+            "pbr",
+            "def setup",
+            "setup =",
+            "setup=",
+            "as setup",
+        ];
         let is_changed = others.iter().any(|word| text.contains(word));
+        if is_changed {
+            self.version = Argument::Unknown;
+        }
         if !is_changed {
+            match passed.text("version") {
+                Argument::Unknown => {}
+                version => self.version = version,
+            }
             self.requires = passed.requires();
             self.extras = passed.extras();
             self.requires_python = passed.text("python_requires");

@@ -5,8 +5,7 @@ use tree_sitter::Node;
 use super::flow::Flow;
 use super::forget::REBINDERS;
 use super::path::{folder, inside, join};
-use super::pattern::{compile, find};
-use super::value::{Value, dict_of, group, into_dict, list_of};
+use super::value::{Value, dict_of, into_dict, list_of, put};
 use super::{Evaluator, Frame, MAX_SIZE, Passed, lines_of_requirements};
 
 /// The arguments of a call.
@@ -40,11 +39,6 @@ impl<'t> Evaluator<'t, '_> {
         {
             let object = self.value(object);
             let name = self.of(name);
-            if let (Value::Groups(groups), "group") = (&object, name)
-                && let Ok(i) = self.of(list).trim_matches(['(', ')', ' ']).parse()
-            {
-                return group(groups, i);
-            }
             let arguments = self.arguments(list);
             return match &object {
                 Value::Imported(module) => self.imported(&format!("{module}.{name}"), node, arguments),
@@ -162,6 +156,8 @@ impl<'t> Evaluator<'t, '_> {
                 continue;
             };
             let given = plain.next().or_else(|| arguments.named(name).cloned());
+            // An open file can be read once, here or there.
+            let given = given.map(|value| if let Value::File(_) = value { Value::Unknown } else { value });
             let value = match (given, parameter.child_by_field_name("value")) {
                 (Some(value), _) => value,
                 // Another one was evaluated where the function is defined.
@@ -202,24 +198,6 @@ impl<'t> Evaluator<'t, '_> {
             ("list" | "tuple", None) => Value::list(Vec::new()),
             ("dict", None) if !arguments.is_open => dict_of(arguments.named),
             ("print" | "len" | "isinstance" | "bool" | "int", _) => Value::Unknown,
-            ("exec", Some(Value::Text(code))) if self.locals.is_empty() => {
-                match (self.run(&code.clone()), arguments.plain.get(1)) {
-                    (Some(known), None) => {
-                        known.into_iter().for_each(|(name, value)| self.bind(&name, value))
-                    }
-                    (Some(known), Some(Value::Dict(entries))) => {
-                        if let Some(entries) = entries.borrow_mut().as_mut() {
-                            entries.retain(|(key, _)| !known.iter().any(|(other, _)| other == key));
-                            entries.extend(known);
-                        }
-                    }
-                    _ => {
-                        self.forget_all();
-                        arguments.all().for_each(Value::forget);
-                    }
-                }
-                Value::None
-            }
             _ if REBINDERS.contains(&name) => {
                 self.forget_all();
                 self.unknown(node, &arguments)
@@ -237,7 +215,8 @@ impl<'t> Evaluator<'t, '_> {
             }
             "os.path.join" => join(&arguments.plain),
             "os.path.dirname" => match first {
-                Some(Value::Path(path)) => Value::Path(folder(path)),
+                // The folder around the tree is not part of it.
+                Some(Value::Path(path)) if !path.is_empty() => Value::Path(folder(path)),
                 _ => Value::Unknown,
             },
             "os.path.abspath" | "os.path.realpath" | "os.path.normpath" | "pathlib.Path" => match first {
@@ -251,28 +230,6 @@ impl<'t> Evaluator<'t, '_> {
                 Some(path) if self.read(&path).is_some() => Value::Bool(true),
                 _ => Value::Unknown,
             },
-            "re.compile" => compile(&arguments.plain),
-            "re.search" | "re.match" | "re.findall" => {
-                let mut rest = arguments.plain.clone();
-                let text = if rest.len() > 1 { rest.remove(1) } else { Value::Unknown };
-                rest.extend(arguments.named("flags").cloned());
-                match (compile(&rest), text) {
-                    (Value::Pattern(pattern), Value::Text(text)) => {
-                        self.charge(4 * (text.len() + 64 * pattern.len()));
-                        find(&pattern, full.trim_start_matches("re."), &text)
-                    }
-                    _ => Value::Unknown,
-                }
-            }
-            "ast.literal_eval" => match first {
-                Some(Value::Text(text)) => quoted(text.trim()).map_or(Value::Unknown, Value::Text),
-                _ => Value::Unknown,
-            },
-            "runpy.run_path" => {
-                let path = first.and_then(Value::text).and_then(inside);
-                let code = path.and_then(|path| self.read(&path));
-                code.and_then(|code| self.run(&code)).map_or(Value::Unknown, dict_of)
-            }
             "os.chdir" if matches!(first, Some(Value::Path(path)) if path.is_empty()) => Value::None,
             "os.getcwd" | "pathlib.Path.cwd" => Value::Path(String::new()),
             "io.open" | "codecs.open" => self.open(node, &arguments),
@@ -282,14 +239,18 @@ impl<'t> Evaluator<'t, '_> {
                     let value = value.clone();
                     let lines = self.items_of(&value).and_then(|items| {
                         let texts: Option<Vec<String>> =
-                            items.iter().map(|item| item.text().map(str::to_owned)).collect();
+                            items.iter().map(|item| item.plain_text().map(str::to_owned)).collect();
                         lines_of_requirements(&texts?.join("\n"))
                     });
                     lines.map_or(Value::Unknown, Value::texts)
                 }
                 None => Value::Unknown,
             },
-            _ => self.unknown(node, &arguments),
+            _ => {
+                // What it does to the files of the tree is not known.
+                self.is_tree_unknown |= !leaves_files_alone(full);
+                self.unknown(node, &arguments)
+            }
         }
     }
 
@@ -300,7 +261,7 @@ impl<'t> Evaluator<'t, '_> {
         let mode = arguments.plain.get(1).or_else(|| arguments.named("mode"));
         let is_read = match mode {
             None => true,
-            Some(Value::Text(mode)) => !mode.contains(['w', 'a', 'x', '+']),
+            Some(Value::Text(mode)) => !mode.contains(['w', 'a', 'x', '+', 'b']),
             Some(_) => false,
         };
         match path.filter(|_| !arguments.is_open) {
@@ -325,11 +286,6 @@ impl<'t> Evaluator<'t, '_> {
                 self.charge(text.len());
                 method_of_text(text, name, plain)
             }
-            (Value::Pattern(pattern), "search" | "match" | "findall", [Value::Text(text)]) => {
-                self.charge(4 * (text.len() + 64 * pattern.len()));
-                find(pattern, name, text)
-            }
-            (Value::Groups(groups), "group", []) => group(groups, 0),
             (Value::File(path), "read", []) => self.read(path).map_or(Value::Unknown, Value::Text),
             (Value::File(_), "readlines", []) => self.items_of(object).map_or(Value::Unknown, list_of),
             (Value::Path(path), "read_text", []) => self.read(path).map_or(Value::Unknown, Value::Text),
@@ -365,8 +321,7 @@ impl<'t> Evaluator<'t, '_> {
                 match more.entries() {
                     Some(more) => {
                         if let Some(entries) = known.borrow_mut().as_mut() {
-                            entries.retain(|(key, _)| !more.iter().any(|(other, _)| other == key));
-                            entries.extend(more.into_iter().map(|(key, value)| (key, into_dict(value))));
+                            more.into_iter().for_each(|(key, value)| put(entries, key, into_dict(value)));
                         }
                     }
                     None => object.forget(),
@@ -376,6 +331,7 @@ impl<'t> Evaluator<'t, '_> {
             (Value::Unknown, ..) => self.unknown_object(node, &arguments),
             _ => {
                 object.forget();
+                self.is_tree_unknown |= matches!(object, Value::Path(_));
                 self.unknown(node, &arguments)
             }
         }
@@ -394,13 +350,6 @@ impl<'t> Evaluator<'t, '_> {
     }
 }
 
-/// The text of a plain literal.
-fn quoted(text: &str) -> Option<String> {
-    let quote = text.chars().next().filter(|c| ['\'', '"'].contains(c))?;
-    let inner = text.strip_prefix(quote)?.strip_suffix(quote)?;
-    (!inner.contains(['\\', quote, '\n'])).then(|| inner.to_owned())
-}
-
 /// A value as it is now: what is changed later was not passed.
 fn as_passed(value: Value) -> Value {
     match &value {
@@ -415,15 +364,49 @@ fn as_passed(value: Value) -> Value {
     }
 }
 
+/// Whether a function of a module is known not to change files.
+fn leaves_files_alone(full: &str) -> bool {
+    let harmless =
+        ["os.path.", "os.environ", "os.getenv", "os.listdir", "os.walk", "os.cpu_count", "os.getcwd"];
+    let modules = [
+        "setuptools",
+        "distutils",
+        "torch",
+        "sys",
+        "platform",
+        "warnings",
+        "re",
+        "ast",
+        "json",
+        "glob",
+        "time",
+        "datetime",
+        "packaging",
+        "numpy",
+        "Cython",
+        "pybind11",
+        "pkg_resources",
+        "pathlib",
+        "logging",
+        "sysconfig",
+    ];
+    harmless.iter().any(|start| full.starts_with(start))
+        || modules.contains(&full.split('.').next().unwrap_or(full))
+            && !["copy", "file_util", "dir_util", "spawn", "write"].iter().any(|word| full.contains(word))
+}
+
 /// The methods of texts that projects use for lists of requirements and versions.
 fn method_of_text(text: &str, name: &str, arguments: &[Value]) -> Value {
-    let texts: Vec<&str> = arguments.iter().filter_map(Value::text).collect();
+    let texts: Vec<&str> = arguments.iter().filter_map(Value::plain_text).collect();
     if texts.len() != arguments.len() {
         return match (name, arguments) {
             ("join", [list]) => {
-                let parts: Option<Vec<String>> = list
-                    .items()
-                    .and_then(|items| items.iter().map(|item| item.text().map(str::to_owned)).collect());
+                let Some(items) = list.items() else { return Value::Unknown };
+                let parts: Option<Vec<&str>> = items.iter().map(Value::plain_text).collect();
+                let is_small = |parts: &Vec<&str>| {
+                    parts.iter().map(|part| part.len() + text.len()).sum::<usize>() <= MAX_SIZE
+                };
+                let parts = parts.filter(is_small);
                 parts.map_or(Value::Unknown, |parts| Value::Text(parts.join(text)))
             }
             _ => Value::Unknown,

@@ -3,7 +3,7 @@
 use tree_sitter::Node;
 
 use super::path::append;
-use super::value::{Shared, Value, dict_of, flat, group, list_of};
+use super::value::{Shared, Value, dict_of, flat, list_of, put};
 use super::{Evaluator, Frame, MAX_SIZE};
 use crate::sdist::slice::string;
 
@@ -17,6 +17,7 @@ impl<'t> Evaluator<'t, '_> {
         self.depth += 1;
         let value = self.value_of_kind(node);
         self.depth -= 1;
+        self.charge(value.size());
         value
     }
 
@@ -55,7 +56,7 @@ impl<'t> Evaluator<'t, '_> {
                 list_of(items)
             }
             "dictionary" => self.dictionary(node),
-            "list_comprehension" | "generator_expression" => self.comprehension(node),
+            "list_comprehension" => self.comprehension(node),
             "attribute" => self.attribute(node),
             "subscript" => {
                 let (Some(object), Some(key)) = (field("value"), field("subscript")) else {
@@ -63,9 +64,6 @@ impl<'t> Evaluator<'t, '_> {
                 };
                 let index = self.of(key).parse::<i64>().ok();
                 let object = self.value(object);
-                if let (Value::Groups(groups), Some(i)) = (&object, index) {
-                    return usize::try_from(i).map_or(Value::Unknown, |i| group(groups, i));
-                }
                 if let (Value::List(_), Some(i)) = (&object, index) {
                     let items = self.items_of(&object).unwrap_or_default();
                     let at = if i < 0 { items.len() as i64 + i } else { i };
@@ -125,7 +123,10 @@ impl<'t> Evaluator<'t, '_> {
             "conditional_expression" => {
                 let mut cursor = node.walk();
                 let parts: Vec<Node<'t>> = node.named_children(&mut cursor).collect();
-                let [yes, condition, no] = parts.as_slice() else { return Value::Unknown };
+                let [yes, condition, no] = parts.as_slice() else {
+                    self.forget(node);
+                    return Value::Unknown;
+                };
                 match self.value(*condition).is_true() {
                     Some(true) => self.value(*yes),
                     Some(false) => self.value(*no),
@@ -147,7 +148,8 @@ impl<'t> Evaluator<'t, '_> {
 
     fn string(&mut self, node: Node<'t>) -> Value {
         if let Some(text) = string(node, self.text).filter(|_| !self.of(node).starts_with(['b', 'B'])) {
-            return Value::Text(text);
+            // `{{` in a text with places.
+            return if self.of(node).starts_with(['f', 'F']) { Value::Unknown } else { Value::Text(text) };
         }
         let mut out = Value::Text(String::new());
         let mut cursor = node.walk();
@@ -161,18 +163,11 @@ impl<'t> Evaluator<'t, '_> {
                     Some(text) => Value::Text(text),
                     None => return Value::Unknown,
                 },
-                "interpolation" if part.named_child_count() == 1 => {
-                    part.named_child(0).map_or(Value::Unknown, |inner| self.value(inner))
-                }
                 _ => return Value::Unknown,
             };
-            out = match (&out, &next) {
-                // The folder of the tree, in front of the rest of a path.
-                (Value::Text(before), Value::Path(_)) if before.is_empty() => next,
-                _ => self.sum(&out, &next),
-            };
+            out = self.sum(&out, &next);
         }
-        match self.of(node).starts_with(['b', 'B', 'r', 'R', 'u', 'U']) {
+        match self.of(node).starts_with(['b', 'B', 'r', 'R', 'u', 'U', 'f', 'F']) {
             true => Value::Unknown,
             false => out,
         }
@@ -189,20 +184,14 @@ impl<'t> Evaluator<'t, '_> {
             else {
                 let inner = child.named_child(0).map_or(Value::Unknown, |inner| self.value(inner));
                 match inner.entries().filter(|_| child.kind() == "dictionary_splat") {
-                    Some(more) => {
-                        entries.retain(|(key, _)| !more.iter().any(|(other, _)| other == key));
-                        entries.extend(more);
-                    }
+                    Some(more) => more.into_iter().for_each(|(key, value)| put(&mut entries, key, value)),
                     None => is_known = false,
                 }
                 continue;
             };
             let (key, value) = (self.value(key), self.value(value));
             match key {
-                Value::Text(key) => {
-                    entries.retain(|(known, _)| *known != key);
-                    entries.push((key, value));
-                }
+                Value::Text(key) if entries.len() < MAX_ENTRIES => put(&mut entries, key, value),
                 _ => {
                     value.forget();
                     is_known = false;
@@ -273,7 +262,9 @@ impl<'t> Evaluator<'t, '_> {
         let name = self.of(name);
         match self.value(object) {
             Value::Imported(module) => Value::Imported(format!("{module}.{name}")),
-            Value::Path(path) if name == "parent" => Value::Path(super::path::folder(&path)),
+            Value::Path(path) if name == "parent" && !path.is_empty() => {
+                Value::Path(super::path::folder(&path))
+            }
             other => {
                 other.forget();
                 Value::Unknown
@@ -355,6 +346,9 @@ fn contains(whole: &Value, part: &Value) -> Option<bool> {
     }
 }
 
+/// Maximum number of keys of a dictionary literal.
+const MAX_ENTRIES: usize = 1000;
+
 /// The text of a literal without its escapes; `None` for those that are not read.
 fn unescaped(text: &str) -> Option<String> {
     let mut out = String::new();
@@ -364,10 +358,9 @@ fn unescaped(text: &str) -> Option<String> {
             '\\' => match chars.next()? {
                 'n' => out.push('\n'),
                 't' => out.push('\t'),
-                'r' => out.push('\r'),
                 c @ ('\\' | '\'' | '"') => out.push(c),
                 '\n' => {}
-                'a' | 'b' | 'f' | 'v' | 'x' | 'u' | 'U' | 'N' | '0'..='7' => return None,
+                'a' | 'b' | 'f' | 'r' | 'v' | 'x' | 'u' | 'U' | 'N' | '0'..='7' => return None,
                 // Python leaves any other escape as it is.
                 other => out.extend(['\\', other]),
             },

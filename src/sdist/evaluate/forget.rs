@@ -73,6 +73,11 @@ impl<'t> Evaluator<'t, '_> {
                             frames.filter_map(|names| names.get(name).cloned()).collect();
                         for value in values {
                             value.forget();
+                            if matches!(&value, Value::Imported(full) if full.ends_with(".setup"))
+                                && !is_imported(node)
+                            {
+                                self.passed = Some(None);
+                            }
                             if let Value::Function(id) = value
                                 && seen.insert(id)
                                 && let Some(function) = self.functions.get(&id)

@@ -10,7 +10,7 @@ mod expression;
 mod flow;
 mod forget;
 mod path;
-mod pattern;
+mod plain;
 mod statement;
 #[cfg(test)]
 mod tests;
@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use tree_sitter::Node;
 
 use super::published::Requirements;
-use super::slice::syntax_tree;
+use super::slice::{descendants, string, syntax_tree};
 pub(super) use path::inside;
 use value::Value;
 
@@ -62,9 +62,14 @@ impl<T> Argument<T> {
 }
 
 impl Passed {
+    /// What is empty counts as absent: setup.cfg takes its place.
     fn get(&self, key: &str) -> Argument<&Value> {
         match self.arguments.get(key) {
-            Some(value) => Argument::Known(value),
+            Some(value) => match value.is_true() {
+                Some(true) => Argument::Known(value),
+                Some(false) => Argument::Absent,
+                None => Argument::Unknown,
+            },
             None if self.is_whole => Argument::Absent,
             None => Argument::Unknown,
         }
@@ -73,7 +78,7 @@ impl Passed {
     /// A text: `name`, `version`.
     pub fn text(&self, key: &str) -> Argument<String> {
         match self.get(key) {
-            Argument::Known(Value::None) | Argument::Absent => Argument::Absent,
+            Argument::Absent => Argument::Absent,
             Argument::Known(Value::Text(text)) => Argument::Known(text.clone()),
             _ => Argument::Unknown,
         }
@@ -82,7 +87,7 @@ impl Passed {
     /// `install_requires`.
     pub fn requires(&self) -> Argument<Vec<String>> {
         match self.get("install_requires") {
-            Argument::Known(Value::None) | Argument::Absent => Argument::Absent,
+            Argument::Absent => Argument::Absent,
             Argument::Known(value) => Argument::of(requirement_lines(value)),
             Argument::Unknown => Argument::Unknown,
         }
@@ -91,7 +96,7 @@ impl Passed {
     /// `extras_require`: the lines with their extra, and the extras.
     pub fn extras(&self) -> Argument<Requirements> {
         let entries = match self.get("extras_require") {
-            Argument::Known(Value::None) | Argument::Absent => return Argument::Absent,
+            Argument::Absent => return Argument::Absent,
             Argument::Known(value) => value.entries(),
             Argument::Unknown => return Argument::Unknown,
         };
@@ -135,7 +140,15 @@ pub(super) fn lines_of_requirements(text: &str) -> Option<Vec<String>> {
 }
 
 /// Evaluates a `setup.py`.
-pub(super) fn setup(root: Node<'_>, text: &str, files: Files<'_>) -> Passed {
+pub(super) fn setup(
+    root: Node<'_>,
+    text: &str,
+    files: Files<'_>,
+    has_module: &dyn Fn(&str) -> bool,
+) -> Passed {
+    if !plain::is_plain(root, text, has_module) {
+        return Passed::default();
+    }
     let mut evaluator = Evaluator::new(text, files);
     evaluator.block(root);
     let wanted = evaluator.wanted;
@@ -145,28 +158,20 @@ pub(super) fn setup(root: Node<'_>, text: &str, files: Files<'_>) -> Passed {
     }
 }
 
-/// The value of a name at the end of a module, if it is a text: what `attr:` of setuptools reads.
+/// The version that a module states: the only assignment of a name, at its top level, of a plain text. What reads it
+/// takes the first assignment, or the last, or imports the module.
 pub(super) fn attribute(text: &str, name: &str) -> Option<String> {
-    names_after(text, 0).0?.into_iter().find_map(|(known, value)| match value {
-        Value::Text(text) if known == name => Some(text),
-        _ => None,
-    })
-}
-
-/// The names that a module binds, and the steps that it took; those that are no known texts are unknown. `None` if it
-/// cannot be followed.
-fn names_after(text: &str, steps: usize) -> (Option<Vec<(String, Value)>>, usize) {
-    let Some(tree) = syntax_tree(text) else { return (None, steps + text.len()) };
-    let mut evaluator = Evaluator { steps: steps + text.len() / 16, ..Evaluator::new(text, &|_| None) };
-    evaluator.block(tree.root_node());
-    if evaluator.steps >= MAX_STEPS {
-        return (None, evaluator.steps);
-    }
-    let shown = |value: Value| if let Value::Text(_) = value { value } else { Value::Unknown };
-    let mut out: Vec<(String, Value)> =
-        evaluator.globals.into_iter().map(|(name, value)| (name, shown(value))).collect();
-    out.sort_by(|(a, _), (b, _)| a.cmp(b));
-    (Some(out), evaluator.steps)
+    let tree = syntax_tree(text).filter(|_| !text.contains(is_unusual))?;
+    let of = |node: Node<'_>| &text[node.byte_range()];
+    let named = descendants(tree.root_node()).filter(|node| node.kind() == "identifier" && of(*node) == name);
+    let named: Vec<Node<'_>> = named.collect();
+    let [only] = named.as_slice() else { return None };
+    let assignment = only.parent().filter(|parent| parent.kind() == "assignment")?;
+    let statement = assignment.parent()?;
+    let is_at_top = statement.parent()?.kind() == "module";
+    let is_left = assignment.child_by_field_name("left")?.id() == only.id();
+    let lines = text.lines().filter(|line| line.trim_start().starts_with(name)).count();
+    string(assignment.child_by_field_name("right")?, text).filter(|_| is_at_top && is_left && lines == 1)
 }
 
 /// The names of a call or comprehension.
@@ -221,13 +226,6 @@ impl<'t, 'f> Evaluator<'t, 'f> {
 
     fn of(&self, node: Node<'t>) -> &'t str {
         &self.text[node.byte_range()]
-    }
-
-    /// The names that a module binds that this one runs.
-    fn run(&mut self, code: &str) -> Option<Vec<(String, Value)>> {
-        let (names, steps) = names_after(code, self.steps);
-        self.steps = steps;
-        names
     }
 
     /// Counts the work on a text or list of a size.

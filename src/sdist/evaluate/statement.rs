@@ -4,7 +4,7 @@ use tree_sitter::Node;
 
 use super::Evaluator;
 use super::flow::Flow;
-use super::value::{Value, into_dict};
+use super::value::{Value, into_dict, put};
 use crate::sdist::slice::{descendants, own_descendants};
 
 impl<'t> Evaluator<'t, '_> {
@@ -125,14 +125,17 @@ impl<'t> Evaluator<'t, '_> {
                 match (&object, key) {
                     (Value::Dict(entries), Value::Text(key)) => {
                         if let Some(entries) = entries.borrow_mut().as_mut() {
-                            entries.retain(|(known, _)| *known != key);
-                            entries.push((key, into_dict(value)));
+                            put(entries, key, into_dict(value));
                         }
                     }
-                    _ => object.forget(),
+                    _ => {
+                        object.forget();
+                        value.forget();
+                    }
                 }
             }
             "attribute" => {
+                value.forget();
                 if let Some(name) = field("attribute") {
                     self.replaced(self.of(name));
                 }
@@ -224,11 +227,11 @@ impl<'t> Evaluator<'t, '_> {
         let (Some(left), Some(right), Some(body)) = (field("left"), field("right"), field("body")) else {
             return self.unsure(node);
         };
-        let items = self.value(right);
+        let source = self.value(right);
         if field("alternative").is_some() {
             return self.unsure(node);
         }
-        let Some(items) = self.items_of(&items) else {
+        let Some(items) = self.items_of(&source) else {
             self.forget(left);
             self.assign(left, Value::Unknown);
             return match self.unsure(body) {
@@ -236,9 +239,17 @@ impl<'t> Evaluator<'t, '_> {
                 flow => flow,
             };
         };
+        let size = source.size();
         for item in items {
             self.assign(left, item);
-            match self.block(body) {
+            let flow = self.block(body);
+            if source.size() != size {
+                // It changed on the way: Python sees that, this loop does not.
+                source.forget();
+                self.forget(body);
+                return if returns(body) { Flow::Unsure } else { Flow::Next };
+            }
+            match flow {
                 Flow::Next | Flow::Continue => {}
                 Flow::Break => break,
                 Flow::Unsure => {

@@ -4,7 +4,8 @@ use crate::sdist::{Contents, read};
 
 /// What a tree without PKG-INFO declares: version and requirements, `?` where its build computes them.
 fn declared(files: &[(&str, &str)]) -> (String, String) {
-    let at_top = files.iter().filter(|(path, _)| ["setup.py", "setup.cfg", "pyproject.toml"].contains(path));
+    let describing = ["setup.py", "setup.cfg", "pyproject.toml", "PKG-INFO", "demo.egg-info/PKG-INFO"];
+    let at_top = files.iter().filter(|(path, _)| describing.contains(path));
     let mut contents = Contents::of_texts(at_top.map(|(path, text)| (path.to_string(), text.to_string())));
     contents
         .complete(|wanted| files.iter().find(|(path, _)| *path == wanted).map(|(_, text)| text.to_string()));
@@ -24,8 +25,8 @@ fn declared(files: &[(&str, &str)]) -> (String, String) {
     (version, if tree.facts.unknown.is_some() { "?".to_owned() } else { lines })
 }
 
-const IMPORTS: &str = "import ast, io, os, re, sys, runpy, pkg_resources\nfrom pathlib import Path\n\
-                       from setuptools import setup\n";
+const IMPORTS: &str =
+    "import io, os, sys, pkg_resources\nfrom pathlib import Path\nfrom setuptools import setup\n";
 const FILES: [(&str, &str); 5] = [
     ("requirements.txt", "# first\na>=1\n\nb ; python_version < '3'\n"),
     ("lib/version.py", "import os\n__version__ = '1.5'\n"),
@@ -58,10 +59,6 @@ fn requirements_that_are_the_same_everywhere() {
         ),
         ("r = Path(__file__).parent / 'requirements.txt'\nsetup(install_requires=r.read_text())", file),
         (
-            "d = os.path.dirname(__file__)\nsetup(install_requires=io.open(f'{d}/requirements.txt').readlines())",
-            file,
-        ),
-        (
             "def load(name='requirements.txt'):\n    out = []\n    for line in open(name):\n        line = line.strip()\n        \
              if line and not line.startswith('#'):\n            out.append(line)\n    return out\n\
              setup(install_requires=load())",
@@ -84,11 +81,9 @@ fn requirements_that_are_the_same_everywhere() {
             "def main():\n    setup(install_requires=R)\nR = ['a']\nif __name__ == '__main__':\n    main()",
             "a",
         ),
-        ("n = 'a'\nsetup(install_requires=f'{n}\\nb')", "a | b"),
         ("r = ['a']\nq = r\nq.append('b')\nsetup(install_requires=r)", "a | b"),
         ("r = ['a']\nq = {'k': {'l': r}}\nq['k']['l'].append('b')\nsetup(install_requires=r)", "a | b"),
         ("def f():\n    r.append('b')\nr = ['a']\nf()\nsetup(install_requires=r)", "a | b"),
-        ("r = ['a']\nexec(open('lib/other.py').read())\nsetup(install_requires=r)", "a"),
         ("try:\n    import torch\nexcept ImportError:\n    torch = None\nsetup(install_requires=['a'])", "a"),
         ("setup(install_requires=['a'])\nr = ['b']", "a"),
         ("setup()", ""),
@@ -149,6 +144,18 @@ fn requirements_that_may_differ_are_unknown() {
         "x = 'a'\ny = [x := z for z in ['b']]\nsetup(install_requires=[x])",
         "r = ['a']\nfor i in []:\n    pass\nelse:\n    r.append('b')\nsetup(install_requires=r)",
         "def f(r):\n    def g():\n        s.append('b')\n    g()\n    return r\ns = ['a']\nsetup(install_requires=f(s))",
+        "r = ['-'.join(x())]\nsetup(install_requires=r)",
+        "r = ['a']\nfor x in r:\n    r.append('b') if len(r) < 2 else None\nsetup(install_requires=r)",
+        "r = ['a']\nx = (r.append('b') if True # c\n else None)\nsetup(install_requires=r)",
+        "def g():\n    r.append('b')\nd = {'x': g}\nr = ['a']\nd['x']()\nsetup(install_requires=r)",
+        "d = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))\nsetup(install_requires=open(os.path.join(d, 'requirements.txt')).read())",
+        "with open('requirements.txt') as f:\n    f.readline()\n    r = f.read()\nsetup(install_requires=r)",
+        "os.replace('options.txt', 'requirements.txt')\nsetup(install_requires=open('requirements.txt').read())",
+        "o = open\no('requirements.txt', 'w').close()\nsetup(install_requires=open('requirements.txt').read())",
+        "b = ('a',)\nc = b\nc += ('d',)\nsetup(install_requires=b)",
+        "x.r = r = ['a']\nx.r.append('b')\nsetup(install_requires=r)",
+        "setup(install_requires=['a'], distclass=D)",
+        "setup(install_requires=['a'], options={'egg_info': {}})",
         "def f(s=g()):\n    return s\nsetup(install_requires=f())",
     ];
     for text in table {
@@ -161,19 +168,6 @@ fn versions() {
     let table = [
         ("setup(version='1.0')", "1.0"),
         ("setup(version=open('VERSION').read().strip())", "2.0"),
-        ("ns = {}\nexec(open('lib/version.py').read(), ns)\nsetup(version=ns['__version__'])", "1.5"),
-        ("exec(open('lib/version.py').read())\nsetup(version=__version__)", "1.5"),
-        ("setup(version=runpy.run_path('lib/version.py')['__version__'])", "1.5"),
-        ("setup(version=runpy.run_path('lib/other.py')['__version__'])", "?"),
-        (
-            "t = open('lib/version.py').read()\nm = re.search(r\"^__version__ = ['\\\"](.*)['\\\"]\", t, re.M)\nsetup(version=m.group(1))",
-            "1.5",
-        ),
-        (
-            "def v(path):\n    with open(path) as f:\n        m = re.search(r'^__version__\\s*=\\s*(.*)$', f.read(), re.MULTILINE)\n    \
-             return ast.literal_eval(m.group(1))\nsetup(version=v('lib/version.py'))",
-            "1.5",
-        ),
         (
             "for line in open('lib/version.py'):\n    if line.startswith('__version__'):\n        v = line.split('=')[1].strip().strip(\"'\")\nsetup(version=v)",
             "1.5",
@@ -181,6 +175,8 @@ fn versions() {
         ("v = '1.0'\nif os.environ.get('DEV'):\n    v += '.dev0'\nsetup(version=v)", "?"),
         ("v = ''\nexec(open('lib/other.py').read())\nsetup(version=__version__)", "?"),
         ("v = None\nwith opened('lib/version.py') as f:\n    exec(f.read())\nsetup(version=v)", "?"),
+        ("setup(version=open('VERSION').read())", "2.0"),
+        ("setup(version='a\\nb')", "?"),
         // What setuptools takes where nothing states a version.
         ("setup()", "0.0.0"),
         ("setup(use_scm_version=True)", "?"),
@@ -229,7 +225,43 @@ fn tables_of_build_backends() {
     let plain = "from setuptools import setup\nsetup()\n";
     let own = "from setuptools import setup\nsetup(version='4', install_requires=['d'])\n";
     let in_cfg = "a>=1 | b; python_version<'3' | c; extra == 'x'";
-    let table: [(&[(&str, &str)], &str, &str); 14] = [
+    let empty = "from setuptools import setup\nsetup(version='', install_requires=[], extras_require={})\n";
+    let stated = format!("[project]\nname = 'demo'\nversion = '1'\n{setuptools}");
+    let tag = "[egg_info]\ntag_build = .dev1\n";
+    let twice = [("src/demo/about.py", "__version__ = '3.1'\n"), ("demo/about.py", "__version__ = '9'\n")];
+    assert_eq!(declared(&[&[("pyproject.toml", attr.as_str())], &twice[..], &others[2..]].concat()).0, "?");
+    let again = [("src/demo/about.py", "__version__ = '3.1'\n__version__ += 'a'\n")];
+    assert_eq!(declared(&[&[("pyproject.toml", attr.as_str())], &again[..], &others[2..]].concat()).0, "?");
+    let own_backend = stated.replace("build-backend", "backend-path = ['.']\nbuild-backend");
+    let table: [(&[(&str, &str)], &str, &str); 22] = [
+        (&[("setup.cfg", cfg), ("setup.py", empty)], "3.1", in_cfg),
+        (&[("pyproject.toml", &stated), ("setup.cfg", tag)], "?", ""),
+        (&[("pyproject.toml", &own_backend)], "1", "?"),
+        (&[("setup.cfg", &cfg.replace("[options]", "[Options]")), ("setup.py", plain)], "?", "?"),
+        (
+            &[("setup.cfg", &cfg.replace("install_requires", "install-requires")), ("setup.py", plain)],
+            "?",
+            "?",
+        ),
+        (&[("setup.cfg", &format!("[DEFAULT]\nx = y\n{cfg}")), ("setup.py", plain)], "?", "?"),
+        (
+            &[
+                ("setup.cfg", cfg),
+                ("demo.egg-info/PKG-INFO", "Metadata-Version: 2.2\nName: demo\nVersion: 0\n"),
+                ("setup.py", plain),
+            ],
+            "3.1",
+            in_cfg,
+        ),
+        (
+            &[
+                ("setup.cfg", cfg),
+                ("PKG-INFO", "Metadata-Version: 2.2\nName: demo\nVersion: 0\n"),
+                ("setup.py", plain),
+            ],
+            "3.1",
+            in_cfg,
+        ),
         (&[("pyproject.toml", &attr)], "3.1", "a | c; extra == 'x'"),
         (&[("pyproject.toml", &in_setup), ("setup.py", own)], "4", "d"),
         (&[("setup.cfg", cfg), ("setup.py", plain)], "3.1", in_cfg),

@@ -22,10 +22,6 @@ pub(super) enum Value {
     File(String),
     /// A function of the file, by the id of its node.
     Function(usize),
-    /// A regular expression.
-    Pattern(String),
-    /// The groups of a match, the whole first.
-    Groups(Vec<Option<String>>),
     /// What an import binds, by its dotted name: `os.path.join`.
     Imported(String),
 }
@@ -48,6 +44,26 @@ impl Value {
         match self {
             Value::Text(text) | Value::Path(text) => Some(text),
             _ => None,
+        }
+    }
+
+    /// The text of a text: where a path is used as text, its folder counts, which has no name here.
+    pub fn plain_text(&self) -> Option<&str> {
+        match self {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Its size, for the account of work.
+    pub fn size(&self) -> usize {
+        match self {
+            Value::Text(text) | Value::Path(text) => text.len(),
+            Value::List(items) => items.borrow().iter().flatten().map(|item| 16 + item.size()).sum(),
+            Value::Dict(entries) => {
+                entries.borrow().iter().flatten().map(|(key, value)| 64 + key.len() + value.size()).sum()
+            }
+            _ => 0,
         }
     }
 
@@ -75,9 +91,7 @@ impl Value {
             Value::Text(text) => Some(!text.is_empty()),
             Value::List(items) => items.borrow().as_ref().map(|items| !items.is_empty()),
             Value::Dict(entries) => entries.borrow().as_ref().map(|entries| !entries.is_empty()),
-            Value::Path(_) | Value::File(_) | Value::Function(_) | Value::Pattern(_) | Value::Groups(_) => {
-                Some(true)
-            }
+            Value::Path(_) | Value::File(_) | Value::Function(_) => Some(true),
             Value::Unknown | Value::Imported(_) => None,
         }
     }
@@ -147,11 +161,10 @@ pub(super) fn flat(value: Value) -> Value {
     }
 }
 
-/// A group of a match.
-pub(super) fn group(groups: &[Option<String>], i: usize) -> Value {
-    match groups.get(i) {
-        Some(Some(text)) => Value::Text(text.clone()),
-        Some(None) => Value::None,
-        None => Value::Unknown,
+/// Sets a key of a dictionary, which keeps its place.
+pub(super) fn put(entries: &mut Vec<(String, Value)>, key: String, value: Value) {
+    match entries.iter_mut().find(|(known, _)| *known == key) {
+        Some(entry) => entry.1 = value,
+        None => entries.push((key, value)),
     }
 }

@@ -290,9 +290,19 @@ impl<'a> Problem<'a> {
         candidate: &Candidate<'_>,
         name: &str,
     ) -> Result<Result<&'a Arc<CoreMetadata>, Unusable>, Missing> {
-        let Some(file) = self.representative(candidate) else {
-            return Ok(Err(self.cut(candidate, name).unwrap_or(Unusable::NoWheel)));
-        };
+        match self.representative(candidate) {
+            Some(file) => self.metadata_in(candidate, name, file),
+            None => Ok(Err(self.cut(candidate, name).unwrap_or(Unusable::NoWheel))),
+        }
+    }
+
+    /// The METADATA of a release in one of its files.
+    pub fn metadata_in(
+        &self,
+        candidate: &Candidate<'_>,
+        name: &str,
+        file: &ReleaseFile,
+    ) -> Result<Result<&'a Arc<CoreMetadata>, Unusable>, Missing> {
         match self.universe.metadata(candidate.index, file) {
             None => {
                 self.memo.needs.borrow_mut().insert(Need::Metadata {
@@ -323,6 +333,12 @@ impl<'a> Problem<'a> {
     pub fn representative<'p>(&self, candidate: &Candidate<'p>) -> Option<&'p ReleaseFile> {
         let wheel = self.pythons.series.iter().rev().find_map(|p| self.best_wheel(candidate, *p));
         wheel.or_else(|| self.source(candidate))
+    }
+
+    /// A file that says what a release requires: the one that would be installed, else what another allowed Python has.
+    pub fn any_representative<'p>(&self, candidate: &Candidate<'p>) -> Option<&'p ReleaseFile> {
+        let others = || self.pythons.allowed.iter().rev().find_map(|p| self.best_wheel(candidate, *p));
+        self.representative(candidate).or_else(others)
     }
 
     fn best_wheel<'p>(&self, candidate: &Candidate<'p>, python: Python) -> Option<&'p ReleaseFile> {

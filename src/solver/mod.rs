@@ -18,6 +18,7 @@ mod alike;
 mod answer;
 mod asked;
 mod behind;
+mod cap;
 mod causes;
 mod choices;
 mod closure;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -30,6 +30,9 @@ pub(super) struct Candidate<'p> {
     pub page: &'p Arc<ProjectPage>,
     pub release: &'p Release,
 }
+
+/// What one release excludes from above: by package, the newest candidate it admits and its requirement as written.
+pub(super) type Tops = Rc<BTreeMap<String, (u32, String)>>;
 
 /// Groups of torch versions that are equivalent in a problem, each with its representative. Used in the search for a
 /// proof.
@@ -83,6 +86,8 @@ pub(super) struct Memo<'a> {
     pub buildable: RefCell<HashMap<*const Release, bool>>,
     /// The newest release of a page that has a wheel for another allowed Python only.
     pub wheels_elsewhere: RefCell<HashMap<*const Arc<ProjectPage>, Option<usize>>>,
+    /// What releases exclude from above, by package and candidate.
+    pub tops: RefCell<HashMap<(String, u32), Tops>>,
     /// Pages and METADATA that the search needs and that are not in the universe.
     pub needs: RefCell<BTreeSet<Need>>,
 }

@@ -380,7 +380,7 @@ impl<'p, 'a> Provider<'p, 'a> {
             Node::Extra(name, extra) if is_stack_package(name) => {
                 return self.stack_extra(name, extra, version);
             }
-            Node::Package(name) => return Ok(p.package_dependencies(name, version, None)?),
+            Node::Package(name) => return Ok(p.release_dependencies(name, version)?),
             Node::Extra(name, extra) => return Ok(p.package_dependencies(name, version, Some(extra))?),
             Node::Better => {
                 let alternatives = p.asked.wish.alternatives().unwrap_or_default();

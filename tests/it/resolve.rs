@@ -796,6 +796,23 @@ fn no_requested_package_is_sacrificed_for_another() {
         let run = context.run(&[&["resolve", "--force"], &packages[..], &machine[..]].concat()).expect(0);
         assert!(run.flat().contains("torch 2.10.0") && run.flat().contains("engine 0.9"), "{}", run.shown());
     }
+    // The old release could not foresee a torch that all later ones exclude.
+    let pinned = ["resolve", "--force", "torch==2.15.0", "engine"];
+    let run = context.run(&[&pinned[..], &machine[..]].concat()).expect(1);
+    let told = "engine 0.9 needs torch==2.10.0: an older engine without such a bound is not taken beside a newer torch";
+    assert!(run.flat().contains(told), "{}", run.shown());
+    // Unless the user says so.
+    let own = ["resolve", "--force", "torch==2.15.0", "engine==0.2"];
+    let run = context.run(&[&own[..], &machine[..]].concat()).expect(0);
+    assert!(run.flat().contains("engine 0.2"), "{}", run.shown());
+    let stated = TestContext::with_index(&server);
+    stated.write(
+        "envlock.toml",
+        "[project]\ndependencies = [\"engine\"]\n[stack]\ntorch = \"==2.15.0\"\n\
+         [[metadata]]\nname = \"engine\"\nversion = \"0.2\"\nrequires-dist = [\"torch>=2.0\"]\n",
+    );
+    let run = stated.run(&[&["resolve"], &machine[..]].concat()).expect(0);
+    assert!(run.flat().contains("engine 0.2"), "{}", run.shown());
     // All but the stack can be the newest: one that does not depend on it does not step back either.
     let run =
         context.run(&[&["resolve", "--force", "torch", "follower", "idna"], &machine[..]].concat()).expect(0);

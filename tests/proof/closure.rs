@@ -194,6 +194,7 @@ fn holds(world: &World, asked: &[Asked], python: u32, chosen: &[Option<usize>]) 
         |package: usize, specifiers: &str| release(package).is_some_and(|r| admits(specifiers, r.version));
     // An extra that a release does not have is ignored.
     asked.iter().all(|(package, specifiers, _)| met(*package, specifiers))
+        && !is_capped(world, asked, python, chosen)
         && (0..world.len()).all(|package| {
             release(package).is_none_or(|r| {
                 r.needs.iter().all(|need| {
@@ -202,6 +203,23 @@ fn holds(world: &World, asked: &[Asked], python: u32, chosen: &[Option<usize>]) 
                 })
             })
         })
+}
+
+/// Whether a requested package is older than a release of its own that excludes another requested package from above.
+fn is_capped(world: &World, asked: &[Asked], python: u32, chosen: &[Option<usize>]) -> bool {
+    let is_asked = |package: usize| asked.iter().any(|(other, ..)| *other == package);
+    asked.iter().any(|(package, specifiers, _)| {
+        let newer = world[*package].iter().skip(chosen[*package].map_or(usize::MAX, |i| i + 1));
+        let needs = newer.filter(|r| admits(specifiers, r.version)).flat_map(|r| &r.needs);
+        needs.filter(|need| !need.extra && need.below.is_none_or(|m| python < m)).any(|need| {
+            let Some(beside) = chosen[need.package].filter(|_| is_asked(need.package)) else { return false };
+            // A release that is left out is not an upper bound.
+            let is_bound = !need.specifiers.is_empty() && !need.specifiers.starts_with("!=");
+            let of = &world[need.package];
+            let top = (0..of.len()).rev().find(|i| admits(&need.specifiers, of[*i].version));
+            is_bound && top.is_some_and(|top| beside > top)
+        })
+    })
 }
 
 /// Every choice that holds on a Python.

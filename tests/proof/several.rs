@@ -118,9 +118,32 @@ impl World {
         for python in PYTHONS {
             self.extend(python, &mut vec![None; self.releases.len()], 0, &mut out);
         }
+        out.retain(|chosen| !self.is_capped(chosen));
         out.sort();
         out.dedup();
         out
+    }
+
+    /// Whether a requested package is older than a release of its own that excludes another requested package from above.
+    fn is_capped(&self, chosen: &[Option<usize>]) -> bool {
+        self.asked.iter().any(|(package, _, admitted)| {
+            let own = &self.releases[*package];
+            let later: Vec<&Release> = own.iter().skip(chosen[*package].unwrap() + 1).collect();
+            let later: Vec<&Release> = later.into_iter().filter(|r| admitted.contains(&r.version)).collect();
+            // The newest of each minor line counts.
+            let is_last = |i: usize| {
+                let line = |release: &Release| VERSIONS[release.version].1;
+                later.get(i + 1).is_none_or(|next| line(next) != line(later[i]))
+            };
+            let counting = later.iter().enumerate().filter(|(i, _)| is_last(*i));
+            counting.flat_map(|(_, release)| &release.needs).any(|(to, _, needed)| {
+                let is_asked = self.asked.iter().any(|(other, ..)| other == to);
+                let releases = || self.releases[*to].iter().map(|release| release.version);
+                let top = releases().filter(|version| needed.contains(version)).max();
+                let beside = chosen[*to].map(|i| self.releases[*to][i].version);
+                is_asked && top.is_some() && beside > top
+            })
+        })
     }
 
     /// Packages are decided in order: only earlier ones require later ones.

@@ -60,9 +60,13 @@ impl Telling<'_, '_> {
             };
             match &dependency {
                 Node::Package(to) | Node::Extra(to, _) if to != from => {
-                    let text = self.needs_text(&parent, &set, to);
                     let parties = [Party::package(&**from), Party::package(&**to)];
-                    self.say(Order::Packages, text, &parties, self.who_says(&parent, &set, to));
+                    if let Some(text) = self.needs_text(&parent, &set, to) {
+                        self.say(Order::Packages, text, &parties, self.who_says(&parent, &set, to));
+                    }
+                    if let Some(text) = self.cap_text(&parent, &set, to) {
+                        self.say(Order::Packages, text, &parties, "its metadata");
+                    }
                     if self.requires_missing_version(&parent, &set, to) {
                         let text = self.available_text(to);
                         self.available(text, to);
@@ -133,16 +137,50 @@ impl Telling<'_, '_> {
         })
     }
 
+    /// That a later release caps a package for versions in a set that admit more themselves.
+    fn cap_text(&self, parent: &Node, set: &Set, to: &str) -> Option<String> {
+        let p = self.problem;
+        let Node::Package(name) = parent else { return None };
+        let node = Node::package(to);
+        let cap_of = |i: &u32| {
+            let cap = p.caps(name, *i).ok()?.remove(to)?;
+            let own = p.package_dependencies(name, *i, None).ok()?.ok()?;
+            let mut of_it = own.iter().filter(|(other, _)| *other == node);
+            of_it
+                .all(|(_, admitted)| !admitted.subset_of(&Set::strictly_lower_than(cap.top + 1)))
+                .then_some(cap)
+        };
+        let cap = p.members(parent, set).iter().rev().find_map(cap_of)?;
+        let later = &p.candidates(name).ok()?.get(cap.later as usize)?.release.version;
+        let requirement = clean(&cap.requirement, 80);
+        Some(format!(
+            "{name} {later} needs {requirement}: an older {name} without such a bound is not taken beside a newer {to}"
+        ))
+    }
+
     /// What the versions in a set require of a package: the requirement as written, if all of them state the same one;
-    /// else that of the newest, and that the others differ.
-    fn needs_text(&self, parent: &Node, set: &Set, to: &str) -> String {
+    /// else that of the newest, and that the others differ. `None` if they require nothing of it: it is capped for them.
+    fn needs_text(&self, parent: &Node, set: &Set, to: &str) -> Option<String> {
         let p = self.problem;
         let need = |part: &Set| if p.versions(parent, part).len() == 1 { "needs" } else { "need" };
-        let members = p.members(parent, set);
+        let mut members = p.members(parent, set);
+        if let Node::Package(name) = parent
+            && !is_stack_package(name)
+        {
+            let node = Node::package(to);
+            let requires = |i: &u32| {
+                let own = p.package_dependencies(name, *i, None).ok().and_then(Result::ok);
+                own.is_none_or(|own| own.iter().any(|(other, _)| other.package_name() == node.package_name()))
+            };
+            members.retain(requires);
+            if members.is_empty() {
+                return None;
+            }
+        }
         let text_of = |i: &u32| self.requirement_text(parent, *i, to);
         let meaning_of = |i: &u32| meaning(&text_of(i));
         let Some(newest) = members.last().map(text_of) else {
-            return format!("{} {} {to}", p.name_versions(parent, set), need(set));
+            return Some(format!("{} {} {to}", p.name_versions(parent, set), need(set)));
         };
         let of = |part: &mut dyn Iterator<Item = &u32>| {
             part.fold(Set::empty(), |all, i| all.union(&Set::singleton(*i)))
@@ -152,10 +190,10 @@ impl Telling<'_, '_> {
         let others = of(&mut members.iter().filter(|i| meaning_of(i) != meaning(&newest)));
         let first = format!("{} {} {newest}", p.name_versions(parent, &same), need(&same));
         if others.is_empty() {
-            return first;
+            return Some(first);
         }
         let have = if p.versions(parent, &others).len() == 1 { "has" } else { "have" };
-        format!("{first}; {} {have} other requirements on {to}", p.name_versions(parent, &others))
+        Some(format!("{first}; {} {have} other requirements on {to}", p.name_versions(parent, &others)))
     }
 
     /// Who says what the newest version in a set requires of a package.

@@ -56,6 +56,13 @@ pub struct RequiresDist {
     parsed: OnceLock<Result<Requirement<VerbatimUrl>, String>>,
 }
 
+impl RequiresDist {
+    fn parsed(&self) -> &Result<Requirement<VerbatimUrl>, String> {
+        self.parsed
+            .get_or_init(|| parse_requirement(&self.text).map_err(|_| super::text::clean(&self.text, 120)))
+    }
+}
+
 impl CoreMetadata {
     /// Parses the headers; the description after them is ignored.
     ///
@@ -160,18 +167,45 @@ impl CoreMetadata {
             .iter()
             // Most lines of a large package belong to extras that are not requested.
             .filter(move |line| !line.mentions_extra || !extras.is_empty())
-            .filter_map(move |line| {
-                let parsed = line.parsed.get_or_init(|| {
-                    parse_requirement(&line.text).map_err(|_| super::text::clean(&line.text, 120))
-                });
-                match parsed {
-                    Err(text) => Some(Err(text.clone())),
-                    Ok(requirement) => requirement
-                        .marker
-                        .evaluate(environment, extras)
-                        .then_some(Ok((requirement, line.text.as_str()))),
-                }
+            .filter_map(move |line| match line.parsed() {
+                Err(text) => Some(Err(text.clone())),
+                Ok(requirement) => requirement
+                    .marker
+                    .evaluate(environment, extras)
+                    .then_some(Ok((requirement, line.text.as_str()))),
             })
+    }
+
+    /// The numbers of the requirements that apply in all of these environments: with an extra, those that apply only with
+    /// it.
+    ///
+    /// # Errors
+    /// The text of a line that cannot be parsed.
+    pub fn applying(
+        &self,
+        environments: &[MarkerEnvironment],
+        extra: Option<ExtraName>,
+    ) -> Result<Vec<usize>, String> {
+        let mut numbers = Vec::new();
+        for (number, line) in self.requires.iter().enumerate() {
+            // Most lines of a large package belong to extras that are not requested.
+            if line.mentions_extra && extra.is_none() {
+                continue;
+            }
+            let marker = &line.parsed().as_ref().map_err(Clone::clone)?.marker;
+            // A line that does not mention an extra applies without it too.
+            let is_meant = line.mentions_extra == extra.is_some();
+            if is_meant && environments.iter().all(|e| marker.evaluate(e, extra.as_slice())) {
+                numbers.push(number);
+            }
+        }
+        Ok(numbers)
+    }
+
+    /// A requirement by its number, with its text; `None` for a line that cannot be parsed.
+    pub fn requirement(&self, number: usize) -> Option<(&Requirement<VerbatimUrl>, &str)> {
+        let line = self.requires.get(number)?;
+        Some((line.parsed().as_ref().ok()?, line.text.as_str()))
     }
 
     /// The requirements on other packages, as a lock has them: sorted, without markers and lines that cannot be read.

@@ -11,7 +11,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use bytes::Bytes;
 use pep440_rs::{Version, VersionSpecifiers};
 
-use super::fitting::Fitting;
+use super::fitting::{Fitting, Line};
 use super::platform::{Libc, Platform};
 use super::text::normalized_name;
 use super::timestamp::Timestamp;
@@ -105,6 +105,8 @@ pub struct ReleaseFile {
     pub metadata_sha256: Option<String>,
     /// The URL of the file.
     pub url: String,
+    /// Its place among the lines of the release.
+    number: usize,
 }
 
 /// A file from an index, before it is added to a page.
@@ -263,13 +265,19 @@ impl ProjectPage {
     /// The wheels and source distributions of a release.
     pub fn files<'a>(&'a self, release: &'a Release) -> &'a [ReleaseFile] {
         release.files.get_or_init(|| {
-            self.lines_of(release).filter_map(|line| parse_line(line, &release.version)).collect()
+            let lines = self.lines_of(release).enumerate();
+            lines.filter_map(|(number, line)| parse_line(number, line, &release.version)).collect()
         })
     }
 
     fn lines_of(&self, release: &Release) -> impl Iterator<Item = &str> {
+        self.text_of(release).lines()
+    }
+
+    /// The lines of a release as one text.
+    fn text_of(&self, release: &Release) -> &str {
         // Invalid UTF-8 means a damaged cache: treat it as a release without files.
-        std::str::from_utf8(&self.lines[release.range.clone()]).unwrap_or_default().lines()
+        std::str::from_utf8(&self.lines[release.range.clone()]).unwrap_or_default()
     }
 
     /// The source distribution of a release, gzip before zip if there are several.
@@ -342,8 +350,8 @@ impl ProjectPage {
         platform: Platform,
         libc: Option<&Libc>,
     ) -> Option<&'a ReleaseFile> {
-        let line = self.lines_of(release).nth(self.best(release, python, platform, libc)?)?;
-        self.file(release, line.split('\t').next()?)
+        let number = self.best(release, python, platform, libc)?;
+        self.files(release).iter().find(|file| file.number == number)
     }
 
     /// Whether a release has a wheel that installs on a Python series, platform and libc.
@@ -365,9 +373,22 @@ impl ProjectPage {
         platform: Platform,
         libc: Option<&Libc>,
     ) -> Option<usize> {
-        release.fitting.best(python, platform, libc, || {
-            let best = self.fitting(release, python, platform, libc).min_by(better_first);
-            best.map(|fitted| fitted.number)
+        let lines = || {
+            let text = self.text_of(release);
+            let start = text.as_ptr() as usize;
+            let lines = text.lines().enumerate().filter(|(_, line)| {
+                let parts = line.split('\t').next().and_then(Parts::of);
+                parts.is_some_and(|parts| parts.fits_platform(platform, libc))
+            });
+            let place =
+                |line: &str| line.as_ptr() as usize - start..line.as_ptr() as usize - start + line.len();
+            lines.map(|(number, line)| Line { number, place: place(line) }).collect()
+        };
+        release.fitting.best(python, platform, libc, lines, |lines| {
+            let text = self.text_of(release);
+            let fitted =
+                |line: &Line| self.fitted(line.number, &text[line.place.clone()], python, platform, libc);
+            lines.iter().filter_map(fitted).min_by(better_first).map(|fitted| fitted.number)
         })
     }
 
@@ -379,15 +400,26 @@ impl ProjectPage {
         platform: Platform,
         libc: Option<&Libc>,
     ) -> impl Iterator<Item = Fitted<'a>> {
-        self.lines_of(release).enumerate().filter_map(move |(number, line)| {
-            let name = line.split('\t').next()?;
-            let fit = Parts::of(name)?.fit(python.minor, platform, libc)?;
-            let mut fields = line.split('\t').skip(REQUIRES_PYTHON);
-            let requires = fields.next()?;
-            // A line without its last field is damaged, and no file.
-            fields.nth(2)?;
-            self.requirements.accept(requires, python).then_some(Fitted { number, fit, name })
-        })
+        let lines = self.lines_of(release).enumerate();
+        lines.filter_map(move |(number, line)| self.fitted(number, line, python, platform, libc))
+    }
+
+    /// The wheel of a line, if it fits.
+    fn fitted<'a>(
+        &self,
+        number: usize,
+        line: &'a str,
+        python: Python,
+        platform: Platform,
+        libc: Option<&Libc>,
+    ) -> Option<Fitted<'a>> {
+        let name = line.split('\t').next()?;
+        let fit = Parts::of(name)?.fit(python.minor, platform, libc)?;
+        let mut fields = line.split('\t').skip(REQUIRES_PYTHON);
+        let requires = fields.next()?;
+        // A line without its last field is damaged, and no file.
+        fields.nth(2)?;
+        self.requirements.accept(requires, python).then_some(Fitted { number, fit, name })
     }
 
     fn file<'a>(&'a self, release: &'a Release, name: &str) -> Option<&'a ReleaseFile> {
@@ -484,7 +516,7 @@ fn requires_python(text: &str) -> Option<VersionSpecifiers> {
     if text.is_empty() { None } else { text.parse().ok() }
 }
 
-fn parse_line(line: &str, version: &Version) -> Option<ReleaseFile> {
+fn parse_line(number: usize, line: &str, version: &Version) -> Option<ReleaseFile> {
     let mut fields = line.split('\t');
     let filename = fields.next()?;
     let sha256 = fields.next()?;
@@ -507,6 +539,7 @@ fn parse_line(line: &str, version: &Version) -> Option<ReleaseFile> {
         has_metadata: flags.contains('m'),
         metadata_sha256: text(metadata_sha256),
         url: url.to_owned(),
+        number,
     })
 }
 

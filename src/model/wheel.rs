@@ -104,6 +104,11 @@ impl<'n> Parts<'n> {
         is_complete.then_some(Parts { project, version, build, pythons, abis, platforms })
     }
 
+    /// Whether the wheel is for a platform and C library.
+    pub(super) fn fits_platform(self, platform: Platform, libc: Option<&Libc>) -> bool {
+        best_platform(self.platforms, platform, libc).is_some()
+    }
+
     /// See [`WheelName::fit`].
     pub(super) fn fit(self, minor: u32, platform: Platform, libc: Option<&Libc>) -> Option<Fit> {
         let python = accepts_python(self.pythons, &self.abis, minor)?;

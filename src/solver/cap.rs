@@ -10,12 +10,12 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use pep440_rs::{Operator, VersionSpecifiers};
+use pep440_rs::{Operator, Version, VersionSpecifiers};
 
 use super::closure::{Dependencies, Missing, Unusable};
 use super::inputs::Depth;
 use super::node::Node;
-use super::problem::{Candidate, Problem, Tops};
+use super::problem::{Candidate, Lines, Problem, Tops};
 use super::tables::{Set, TRITON_PACKAGE, is_stack_package};
 use crate::model::request::Origin;
 use crate::model::version::minor_line;
@@ -95,27 +95,29 @@ impl Problem<'_> {
         for user in self.user_requirements().filter(|u| u.requirement.name.as_ref() as &str == name) {
             admitted = admitted.intersection(&self.matching(name, user.specifiers())?);
         }
-        let is_bounded = |i: u32| {
+        let is_bounded = |version: &Version| {
             let mut bounds = self.bounds_on(name).filter(|(user, _)| user.origin != Origin::Question);
-            bounds.all(|(_, specifiers)| specifiers.contains(&candidates[i as usize].release.version))
+            bounds.all(|(_, specifiers)| specifiers.contains(version))
         };
-        let own = &candidates[ordinal as usize].release.version;
-        let mut lines: BTreeMap<Vec<u64>, u32> = BTreeMap::new();
-        for i in ordinal + 1..candidates.len() as u32 {
-            let version = &candidates[i as usize].release.version;
-            let is_usable = || {
-                self.pythons.allowed.iter().any(|python| self.has_usable(&candidates[i as usize], *python))
-            };
-            if version > own
-                && !version.any_prerelease()
+        let mut known = self.memo.lines.borrow_mut();
+        let count = candidates.len() as u32;
+        let Lines { from, newest } =
+            known.entry(name.to_owned()).or_insert(Lines { from: count, newest: Vec::new() });
+        for i in (ordinal + 1..*from).rev() {
+            let candidate = &candidates[i as usize];
+            let version = &candidate.release.version;
+            let line = minor_line(version);
+            if !version.any_prerelease()
+                && newest.last().is_none_or(|(known, _)| *known != line)
                 && admitted.contains(&i)
-                && is_bounded(i)
-                && is_usable()
+                && is_bounded(version)
+                && self.pythons.allowed.iter().rev().any(|python| self.has_usable(candidate, *python))
             {
-                lines.insert(minor_line(version), i);
+                newest.push((line, i));
             }
         }
-        Ok(lines.into_values().collect())
+        *from = (*from).min(ordinal + 1);
+        Ok(newest.iter().map(|(_, i)| *i).filter(|i| *i > ordinal).collect())
     }
 
     /// What a release excludes from above, of the stack and the requested packages.
@@ -129,17 +131,12 @@ impl Problem<'_> {
         if let Some(file) = self.any_representative(candidate)
             && let Ok(metadata) = self.metadata_in(candidate, name, file)?
         {
-            let mut all = self.pythons.environments.iter().map(|environment| {
-                let lines = metadata.requirements(environment, &[]).filter_map(Result::ok);
-                lines.collect::<Vec<_>>()
-            });
-            let first = all.next().unwrap_or_default();
-            let others: Vec<_> = all.collect();
-            let is_in_all = |text: &str| others.iter().all(|lines| lines.iter().any(|(_, t)| *t == text));
-            for (requirement, text) in first {
+            let applied = self.applied(metadata, None);
+            let numbers = applied.as_ref().as_ref().map(Vec::as_slice).unwrap_or_default();
+            for (requirement, _) in numbers.iter().filter_map(|number| metadata.requirement(*number)) {
                 let to: &str = requirement.name.as_ref();
                 let Some(specifiers) = specifiers_of(requirement) else { continue };
-                if to != name && self.is_capped(to) && is_in_all(text) && !self.is_left_out(metadata, to) {
+                if to != name && self.is_capped(to) && !self.is_left_out(metadata, to) {
                     let Some(top) = self.top(to, specifiers)? else { continue };
                     if tops.get(to).is_none_or(|(known, _)| top < *known) {
                         tops.insert(to.to_owned(), (top, format!("{to}{specifiers}")));

@@ -8,6 +8,7 @@ use pep508_rs::{ExtraName, Requirement, VerbatimUrl, VersionOrUrl};
 use version_ranges::Ranges;
 
 use super::inputs::Depth;
+use super::memory::Applied;
 use super::node::Node;
 use super::problem::{Candidate, Problem};
 use super::tables::{BuildRow, Set, TRITON_PACKAGE, fact, is_stack_package, ordinals};
@@ -469,42 +470,20 @@ impl<'a> Problem<'a> {
     /// environment only in the search for a proof.
     fn metadata_dependencies(
         &self,
-        metadata: &CoreMetadata,
+        metadata: &Arc<CoreMetadata>,
         extra: Option<&str>,
     ) -> Result<Result<Dependencies, Unusable>, Missing> {
-        let extras: Vec<ExtraName> = extra.and_then(|e| e.parse().ok()).into_iter().collect();
-        let mut counts: Vec<(&Requirement<VerbatimUrl>, usize)> = Vec::new();
-        for environment in &self.pythons.environments {
-            let without: Vec<*const Requirement<VerbatimUrl>> = if extra.is_some() {
-                metadata
-                    .requirements(environment, &[])
-                    .filter_map(|r| r.ok().map(|(r, _)| std::ptr::from_ref(r)))
-                    .collect()
-            } else {
-                Vec::new()
-            };
-            for line in metadata.requirements(environment, &extras) {
-                let requirement = match line {
-                    Ok((requirement, _)) => requirement,
-                    Err(text) => {
-                        return Ok(Err(Unusable::Metadata(format!("`{text}` is not a valid requirement"))));
-                    }
-                };
-                if without.contains(&std::ptr::from_ref(requirement)) {
-                    continue;
-                }
-                match counts.iter_mut().find(|(r, _)| std::ptr::eq(*r, requirement)) {
-                    Some((_, n)) => *n += 1,
-                    None => counts.push((requirement, 1)),
-                }
+        let applied = self.applied(metadata, extra);
+        let numbers = match applied.as_ref() {
+            Ok(numbers) => numbers,
+            Err(text) => {
+                return Ok(Err(Unusable::Metadata(format!("`{text}` is not a valid requirement"))));
             }
-        }
+        };
         let mut out = Vec::new();
         let mut missing = false;
-        for (requirement, count) in counts {
-            if count < self.pythons.environments.len()
-                || self.is_left_out(metadata, requirement.name.as_ref())
-            {
+        for (requirement, _) in numbers.iter().filter_map(|number| metadata.requirement(*number)) {
+            if self.is_left_out(metadata, requirement.name.as_ref()) {
                 continue;
             }
             match self.requirement(requirement) {
@@ -514,6 +493,18 @@ impl<'a> Problem<'a> {
             }
         }
         if missing { Err(Missing) } else { Ok(Ok(out)) }
+    }
+
+    /// The requirements that apply in all environments of the problem.
+    pub fn applied(&self, metadata: &Arc<CoreMetadata>, extra: Option<&str>) -> Applied {
+        let key = (Arc::as_ptr(metadata) as usize, extra.map(str::to_owned));
+        if let Some((_, known)) = self.memo.applying.borrow().get(&key) {
+            return known.clone();
+        }
+        let extra = extra.and_then(|extra| extra.parse().ok());
+        let applied = Rc::new(metadata.applying(&self.pythons.environments, extra));
+        self.memo.applying.borrow_mut().insert(key, (metadata.clone(), applied.clone()));
+        applied
     }
 
     /// Whether the user's constraints admit a version, as a full or empty set; `None` without constraints.

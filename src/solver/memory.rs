@@ -14,6 +14,8 @@ use super::node::{Node, Selected};
 use super::tables::Set;
 use crate::model::cutoff::ExcludeNewer;
 use crate::model::host::Host;
+use crate::model::metadata::CoreMetadata;
+use crate::model::platform::Platform;
 use crate::model::request::{Preferences, Request};
 use crate::model::wheel::Python;
 
@@ -23,6 +25,8 @@ pub struct Memory {
     subjects: RefCell<Vec<(Subject<'static>, Known)>>,
     /// Sets of candidates, by what leaves releases out.
     sets: RefCell<Vec<(ExcludeNewer, Sets)>>,
+    /// Requirements that apply, by what they apply on.
+    applying: RefCell<Vec<(Platform, Vec<Python>, Applying)>>,
     searched: Cell<Option<Python>>,
     left_out: Cell<Doubtful>,
     steps: Cell<u64>,
@@ -119,7 +123,25 @@ impl Subject<'_> {
 /// Sets of candidates by package, specifiers, and what the request admits of the package beside them.
 pub(super) type Sets = Rc<RefCell<HashMap<(Arc<str>, String), Set>>>;
 
+/// The numbers of the requirements that apply, by metadata and extra. The metadata is kept, so that its address stays its
+/// own.
+pub(super) type Applying = Rc<RefCell<HashMap<(usize, Option<String>), (Arc<CoreMetadata>, Applied)>>>;
+
+/// The numbers of requirements, or the text of a line that cannot be parsed.
+pub(super) type Applied = Rc<Result<Vec<usize>, String>>;
+
 impl Memory {
+    /// The requirements that are known to apply on all of these Python series.
+    pub(super) fn applying(&self, platform: Platform, series: &[Python]) -> Applying {
+        let mut known = self.applying.borrow_mut();
+        if let Some((.., applying)) = known.iter().find(|(on, of, _)| *on == platform && of == series) {
+            return applying.clone();
+        }
+        let applying = Applying::default();
+        known.push((platform, series.to_vec(), applying.clone()));
+        applying
+    }
+
     /// The sets of candidates that are known for a request.
     pub(super) fn sets(&self, request: &Request) -> Sets {
         let mut known = self.sets.borrow_mut();

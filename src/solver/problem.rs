@@ -10,7 +10,7 @@ use pep508_rs::MarkerEnvironment;
 
 use super::inputs::{Depth, Inputs, allowed_pythons};
 use super::machine::Machine;
-use super::memory::{Doubtful, Memory, Question, Sets, Subject, Wish};
+use super::memory::{Applying, Doubtful, Memory, Question, Sets, Subject, Wish};
 use super::tables::{BuildRow, RuntimeRow, Set, TRITON_PACKAGE, Tables, ordinals, runtime_rows};
 use super::universe::Universe;
 use crate::compatibility::{CPU, Policy};
@@ -33,6 +33,12 @@ pub(super) struct Candidate<'p> {
 
 /// What one release excludes from above: by package, the newest candidate it admits and its requirement as written.
 pub(super) type Tops = Rc<BTreeMap<String, (u32, String)>>;
+
+/// The newest final release of each minor line of a package, newest first, down to a candidate.
+pub(super) struct Lines {
+    pub from: u32,
+    pub newest: Vec<(Vec<u64>, u32)>,
+}
 
 /// Groups of torch versions that are equivalent in a problem, each with its representative. Used in the search for a
 /// proof.
@@ -78,6 +84,8 @@ pub(super) struct Pythons {
 pub(super) struct Memo<'a> {
     /// Sets of candidates, shared with other problems.
     pub sets: Sets,
+    /// Requirements that apply on the Pythons of the problem, shared with other problems.
+    pub applying: Applying,
     /// By package: the user's specifiers that admit releases which are not candidates otherwise.
     pub admitting: HashMap<String, String>,
     /// Candidates by package.
@@ -86,6 +94,8 @@ pub(super) struct Memo<'a> {
     pub buildable: RefCell<HashMap<*const Release, bool>>,
     /// The newest release of a page that has a wheel for another allowed Python only.
     pub wheels_elsewhere: RefCell<HashMap<*const Arc<ProjectPage>, Option<usize>>>,
+    /// The newest releases of minor lines, by package.
+    pub lines: RefCell<HashMap<String, Lines>>,
     /// What releases exclude from above, by package and candidate.
     pub tops: RefCell<HashMap<(String, u32), Tops>>,
     /// Pages and METADATA that the search needs and that are not in the universe.
@@ -146,17 +156,14 @@ impl<'a> Problem<'a> {
             },
             alike: None,
             runtimes: runtime_rows(registry, inputs.host, inputs.request, &capabilities),
-            machine,
-            pythons: Pythons {
-                environments: pythons.iter().map(|p| marker_environment(*p, platform)).collect(),
-                series: pythons,
-                allowed: allowed_pythons(registry, inputs.request),
-            },
-            advisories: registry.advisories().iter().filter(constrains).collect(),
             memo: Memo {
                 sets: match depth {
                     Depth::Stack => Sets::default(),
                     Depth::Full => inputs.memory.sets(inputs.request),
+                },
+                applying: match depth {
+                    Depth::Stack => Applying::default(),
+                    Depth::Full => inputs.memory.applying(platform, &pythons),
                 },
                 admitting: match depth {
                     Depth::Stack => HashMap::new(),
@@ -164,6 +171,13 @@ impl<'a> Problem<'a> {
                 },
                 ..Memo::default()
             },
+            machine,
+            pythons: Pythons {
+                environments: pythons.iter().map(|p| marker_environment(*p, platform)).collect(),
+                series: pythons,
+                allowed: allowed_pythons(registry, inputs.request),
+            },
+            advisories: registry.advisories().iter().filter(constrains).collect(),
             memory: inputs.memory,
             tables: tables.clone(),
         }

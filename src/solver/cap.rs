@@ -76,7 +76,8 @@ impl Problem<'_> {
                 continue;
             };
             for (to, (top, requirement)) in tops.iter() {
-                if caps.get(to).is_none_or(|known| *top < known.top) {
+                // Newest first: of several with the same bound, the one that came first tells.
+                if caps.get(to).is_none_or(|known| *top <= known.top) {
                     caps.insert(to.clone(), Cap { later, requirement: requirement.clone(), top: *top });
                 }
             }

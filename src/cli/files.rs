@@ -126,12 +126,17 @@ pub(super) fn is_device(path: &Path) -> bool {
 
 /// Refuses to replace a file that envlock did not write.
 pub(super) fn refuse_foreign(path: &Path, mark: &str, force: bool) -> Result<(), CliError> {
+    refuse_others(path, &|text| text.starts_with(mark), force)
+}
+
+/// [`refuse_foreign`], for files that are not recognized by their first line.
+pub(super) fn refuse_others(path: &Path, is_own: &dyn Fn(&str) -> bool, force: bool) -> Result<(), CliError> {
     if force || is_device(path) {
         return Ok(());
     }
     match read(path) {
         Ok(None) => Ok(()),
-        Ok(Some(text)) if text.starts_with(mark) => Ok(()),
+        Ok(Some(text)) if is_own(&text) => Ok(()),
         Ok(Some(_)) | Err(_) => Err(foreign(path)),
     }
 }

@@ -87,6 +87,11 @@ pub(super) fn seen() -> Host {
     probe(&Surroundings { root: root(), variable: &|name| std::env::var(name).ok() })
 }
 
+/// This machine without driver and GPUs, as if nothing were known of them.
+pub(super) fn bare() -> Host {
+    Host { driver: None, gpus: None, system: crate::probe::system(), notes: Vec::new() }
+}
+
 /// The current state of this machine.
 pub(super) fn state() -> crate::model::machine_state::MachineState {
     crate::probe::state(&Surroundings { root: root(), variable: &|name| std::env::var(name).ok() })

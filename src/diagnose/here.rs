@@ -27,9 +27,11 @@ fn cause(finding: &Finding) -> Option<Cause> {
 /// The component at fault of a finding; `None` for findings that cannot cause a failure.
 fn component(code: Code) -> Option<Component> {
     Some(match code {
-        Code::DriverTooOld | Code::DriverTooNew | Code::DriverMismatch | Code::FabricManager => {
-            Component::Driver
-        }
+        Code::DriverTooOld
+        | Code::DriverTooNew
+        | Code::DriverMismatch
+        | Code::DriverNotLoaded
+        | Code::FabricManager => Component::Driver,
         Code::GpuNotCovered | Code::NoKernelImage | Code::GpuCodeHole | Code::CompiledAtFirstUse => {
             Component::GpuArch
         }
@@ -58,6 +60,7 @@ fn component(code: Code) -> Option<Component> {
         Code::ContainersWithoutGpus | Code::NoDeviceFiles => Component::Container,
         Code::ExtensionAbi => Component::ExtensionAbi,
         Code::WrongPlatform
+        | Code::GpuNotAnswering
         | Code::ComputeMode
         | Code::MemoryErrors
         | Code::MigEnabled

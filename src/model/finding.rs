@@ -93,6 +93,10 @@ codes! {
     StubLibrary = "stub-library",
     /// The driver's library and its kernel module have different versions.
     DriverMismatch = "driver-mismatch",
+    /// An NVIDIA GPU is on the PCI bus, and NVIDIA's kernel module is not loaded.
+    DriverNotLoaded = "driver-not-loaded",
+    /// A GPU that the driver lists does not answer.
+    GpuNotAnswering = "gpu-not-answering",
     /// The driver's device files are missing.
     NoDeviceFiles = "no-device-files",
     /// The machine has NVSwitches, but the fabric manager is not running.

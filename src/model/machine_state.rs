@@ -8,6 +8,14 @@ pub struct MachineState {
     pub cards: Vec<CardState>,
     /// NVML reports a version mismatch between the driver's library and its kernel module.
     pub library_and_module_disagree: bool,
+    /// Whether NVIDIA's management library answers.
+    pub management: Management,
+    /// GPUs that the driver lists and this process may use, but that do not answer: by PCI address, `0000:3b:00.0`, or by
+    /// NVML's index, `GPU 3`.
+    pub silent: Vec<String>,
+    /// NVIDIA GPUs on the PCI bus that NVIDIA's kernel module has not claimed, by PCI address. GPUs that are reserved for
+    /// virtual machines are not among them.
+    pub unclaimed: Vec<String>,
     /// The device files; `None` if no driver is loaded.
     pub device_files: Option<DeviceFiles>,
     /// The state of the NVSwitch fabric; `None` without NVSwitches.
@@ -29,6 +37,20 @@ impl MachineState {
         let none = DeviceFiles { control: false, unified_memory: false, cards: 0 };
         self.container.is_some() && self.device_files == Some(none)
     }
+}
+
+/// Whether NVIDIA's management library (NVML) answers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Management {
+    /// It is not installed, or no driver is loaded.
+    #[default]
+    NotThere,
+    /// It does.
+    Answers,
+    /// It was not asked, or does not answer this process; why.
+    NotAsked(String),
+    /// It does not start, although the driver is loaded; why.
+    Fails(String),
 }
 
 /// The driver's device files.

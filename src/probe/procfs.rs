@@ -1,6 +1,6 @@
 //! Facts about NVIDIA and other GPUs from `/sys` and `/proc`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Surroundings;
 use crate::model::host::{Driver, Gpu};
@@ -88,6 +88,57 @@ pub(super) fn pci_gpus(around: &Surroundings<'_>) -> Option<Vec<Gpu>> {
     )
 }
 
+/// A GPU in the driver's list in /proc.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Listed {
+    /// The PCI address, `0000:3b:00.0`.
+    pub bus: String,
+    /// The identifier, once the driver has initialized the GPU.
+    pub uuid: Option<String>,
+    /// The number of its device file, `/dev/nvidia0`.
+    pub minor: Option<u32>,
+}
+
+/// The GPUs that the driver lists in /proc, without those that the administrator excluded.
+pub(super) fn listed(around: &Surroundings<'_>) -> Vec<Listed> {
+    let folder = around.root.join("proc/driver/nvidia/gpus");
+    let Ok(entries) = fs_err::read_dir(folder) else { return Vec::new() };
+    let mut out: Vec<Listed> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let text = fs_err::read_to_string(entry.path().join("information")).unwrap_or_default();
+            let field = |key: &str| {
+                text.lines()
+                    .find_map(|line| Some(line.strip_prefix(key)?.trim_start().strip_prefix(':')?.trim()))
+            };
+            let is_excluded = ["GPU Excluded", "Blacklisted"].iter().any(|key| field(key) == Some("Yes"));
+            (!is_excluded).then(|| Listed {
+                bus: clean(&entry.file_name().to_string_lossy().to_ascii_lowercase(), 20),
+                uuid: field("GPU UUID").filter(|uuid| !uuid.contains('?')).map(|uuid| clean(uuid, 96)),
+                minor: field("Device Minor").and_then(|minor| minor.parse().ok()),
+            })
+        })
+        .collect();
+    out.sort_by(|a, b| a.bus.cmp(&b.bus));
+    out
+}
+
+/// The addresses of NVIDIA display controllers that NVIDIA's kernel module has not claimed. Those that a driver for
+/// virtual machines has claimed are left out.
+pub(super) fn unclaimed(around: &Surroundings<'_>) -> Vec<String> {
+    let claimed = |path: &Path| -> Option<String> {
+        let driver = fs_err::read_link(path.join("driver")).ok()?;
+        Some(driver.file_name()?.to_string_lossy().into_owned())
+    };
+    let is_in_use = |driver: &str| driver == "nvidia" || driver.starts_with("vfio") || driver == "pci-stub";
+    let controllers = controllers(around).unwrap_or_default();
+    let nvidia = controllers.iter().filter(|path| value(path, "vendor") == NVIDIA);
+    nvidia
+        .filter(|path| !claimed(path).is_some_and(|driver| is_in_use(&driver)))
+        .filter_map(|path| Some(clean(&path.file_name()?.to_string_lossy(), 20)))
+        .collect()
+}
+
 /// Notes about GPUs of other vendors.
 pub(super) fn other_gpus(around: &Surroundings<'_>) -> Vec<HostNote> {
     let mut notes = Vec::new();
@@ -103,21 +154,24 @@ pub(super) fn other_gpus(around: &Surroundings<'_>) -> Vec<HostNote> {
     notes
 }
 
+/// The display controllers: the vendor and the device of each.
 fn display_controllers(around: &Surroundings<'_>) -> Option<Vec<(String, Option<String>)>> {
+    Some(controllers(around)?.iter().map(|path| (value(path, "vendor"), pci_device(path))).collect())
+}
+
+/// The folders of the display controllers on the PCI bus; `None` if there is no PCI bus.
+fn controllers(around: &Surroundings<'_>) -> Option<Vec<PathBuf>> {
     let entries = fs_err::read_dir(around.root.join("sys/bus/pci/devices")).ok()?;
     let mut paths: Vec<_> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
     paths.sort();
-    let read = |path: &Path, name: &str| {
-        fs_err::read_to_string(path.join(name)).map(|t| t.trim().to_owned()).unwrap_or_default()
-    };
-    Some(
-        paths
-            .iter()
-            // Class 0x03: display controllers, including 0x0302, 3D controllers without a display.
-            .filter(|p| read(p, "class").starts_with("0x03"))
-            .map(|p| (read(p, "vendor"), pci_device(p)))
-            .collect(),
-    )
+    // Class 0x03: display controllers, including 0x0302, 3D controllers without a display.
+    paths.retain(|path| value(path, "class").starts_with("0x03"));
+    Some(paths)
+}
+
+/// A value that the kernel tells of a device; empty if it cannot be read.
+fn value(device: &Path, name: &str) -> String {
+    fs_err::read_to_string(device.join(name)).map(|text| text.trim().to_owned()).unwrap_or_default()
 }
 
 fn pci_device(path: &Path) -> Option<String> {
@@ -173,6 +227,35 @@ mod tests {
         assert_eq!(pci_gpus(&around).unwrap().len(), 1);
         assert_eq!(other_gpus(&around)[0], HostNote::OtherVendor("AMD"));
         assert!(!is_wsl(&around));
+    }
+
+    #[test]
+    fn gpus_without_a_driver_and_gpus_that_the_driver_lists() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        for (bus, driver) in
+            [("01", Some("nvidia")), ("02", Some("vfio-pci")), ("03", Some("nouveau")), ("04", None)]
+        {
+            let folder = format!("sys/bus/pci/devices/0000:{bus}:00.0");
+            write(root, &format!("{folder}/vendor"), "0x10de\n");
+            write(root, &format!("{folder}/class"), "0x030200\n");
+            if let Some(driver) = driver {
+                let link = root.join(&folder).join("driver");
+                std::os::unix::fs::symlink(format!("../../../../bus/pci/drivers/{driver}"), link).unwrap();
+            }
+            let information = match bus {
+                "01" => "GPU UUID: \t GPU-1\nDevice Minor: \t 3\nGPU Excluded: \t No\n",
+                "02" => "GPU UUID: GPU-????????-????\n",
+                _ => "GPU Excluded:\t Yes\n",
+            };
+            write(root, &format!("proc/driver/nvidia/gpus/0000:{bus}:00.0/information"), information);
+        }
+        assert_eq!(unclaimed(&around(root)), ["0000:03:00.0", "0000:04:00.0"]);
+        let expected = [
+            Listed { bus: "0000:01:00.0".into(), uuid: Some("GPU-1".into()), minor: Some(3) },
+            Listed { bus: "0000:02:00.0".into(), uuid: None, minor: None },
+        ];
+        assert_eq!(listed(&around(root)), expected);
     }
 
     #[test]

@@ -10,7 +10,10 @@ use nvml_wrapper::structs::device::FieldId;
 use nvml_wrapper::sys_exports::field_id::{NVML_FI_DEV_REMAPPED_FAILURE, NVML_FI_DEV_REMAPPED_PENDING};
 
 use super::Surroundings;
-use crate::model::machine_state::{CardState, ComputeMode, Container, DeviceFiles, Fabric, MachineState};
+use super::procfs::Listed;
+use crate::model::machine_state::{
+    CardState, ComputeMode, Container, DeviceFiles, Fabric, MachineState, Management,
+};
 use crate::model::text::clean;
 
 /// Maximum number of GPUs read.
@@ -23,16 +26,34 @@ const MAX_PROCESSES: usize = 200_000;
 /// Reads the machine's state.
 pub fn state(around: &Surroundings<'_>) -> MachineState {
     let mut state = MachineState { container: container(around), ..MachineState::default() };
+    let is_trusted = super::trusted::nvml_is_trusted(around);
+    if !is_trusted {
+        let why = "LD_LIBRARY_PATH has a folder that is not the administrator's";
+        state.management = Management::NotAsked(why.to_owned());
+    }
     match super::nvml::open(around) {
         Ok(nvml) => {
+            state.management = Management::Answers;
             state.cards = cards(&nvml);
+            state.silent = silent(around, &nvml);
             // Not dropped: `nvmlShutdown` may be missing in a reduced library, as in `nvml::look`.
             std::mem::forget(nvml);
         }
-        Err(NvmlError::LibRmVersionMismatch) => state.library_and_module_disagree = true,
-        Err(_) => {}
+        Err(error) => match error {
+            NvmlError::LibRmVersionMismatch => state.library_and_module_disagree = true,
+            // Without the permission to open the device files, NVML finds no driver.
+            NvmlError::NoPermission | NvmlError::DriverNotLoaded => {
+                state.management = Management::NotAsked(clean(&error.to_string(), 120));
+            }
+            NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound => {}
+            error => state.management = Management::Fails(clean(&error.to_string(), 120)),
+        },
     }
     let loaded = ["sys/module/nvidia/version", "proc/driver/nvidia/version"];
+    // WSL's GPUs are not on a PCI bus that Linux sees.
+    if !super::procfs::is_wsl(around) {
+        state.unclaimed = super::procfs::unclaimed(around);
+    }
     if loaded.iter().any(|path| around.root.join(path).exists()) {
         state.device_files = Some(device_files(&around.root));
         state.fabric = fabric(around, state.container.is_some());
@@ -81,6 +102,61 @@ fn cards(nvml: &Nvml) -> Vec<CardState> {
         })
     };
     (0..count).filter_map(card).collect()
+}
+
+/// The GPUs that do not answer: NVML cannot open them, or the driver lists them and NVML does not. GPUs that this process
+/// may not use are left out.
+fn silent(around: &Surroundings<'_>, nvml: &Nvml) -> Vec<String> {
+    let count = nvml.device_count().unwrap_or_default().min(MAX_CARDS);
+    let (mut known, mut failed) = (Vec::new(), Vec::new());
+    for index in 0..count {
+        match nvml.device_by_index(index) {
+            Ok(device) => {
+                let bus = device.pci_info().ok().map(|pci| short_bus(&pci.bus_id));
+                known.push((bus, device.uuid().ok()));
+            }
+            Err(NvmlError::NoPermission) => return Vec::new(),
+            Err(_) => failed.push(format!("GPU {index}")),
+        }
+    }
+    // A device without a name cannot be told from those that the driver lists.
+    if known.iter().any(|(bus, uuid)| bus.is_none() && uuid.is_none()) {
+        return failed;
+    }
+    let is_known = |listed: &Listed| {
+        known
+            .iter()
+            .any(|(bus, uuid)| bus.as_ref() == Some(&listed.bus) || (uuid.is_some() && *uuid == listed.uuid))
+    };
+    let missing: Vec<String> = super::procfs::listed(around)
+        .into_iter()
+        .filter(|listed| !is_known(listed) && may_use(&around.root, listed))
+        .map(|listed| listed.bus)
+        .collect();
+    if missing.is_empty() { failed } else { missing }
+}
+
+/// Whether this process may open a GPU's device file: a container or a job is often given some of the GPUs.
+fn may_use(root: &Path, listed: &Listed) -> bool {
+    let Some(minor) = listed.minor else { return false };
+    let file = root.join(format!("dev/nvidia{minor}"));
+    match std::fs::OpenOptions::new().read(true).write(true).open(file) {
+        Ok(_) => true,
+        Err(error) => {
+            !matches!(error.kind(), std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::NotFound)
+        }
+    }
+}
+
+/// NVML writes the domain with eight digits, the kernel with four: `00000000:3B:00.0` is `0000:3b:00.0`.
+fn short_bus(bus: &str) -> String {
+    let bus = bus.to_ascii_lowercase();
+    match bus.split_once(':') {
+        Some((domain, rest)) if domain.len() == 8 && domain.starts_with("0000") => {
+            format!("{}:{rest}", &domain[4..])
+        }
+        _ => bus,
+    }
 }
 
 /// Whether row remapping is pending, and whether it failed; `None` if the GPU does not remap rows.
@@ -183,6 +259,18 @@ mod tests {
         let path = root.join(path);
         fs_err::create_dir_all(path.parent().unwrap()).unwrap();
         fs_err::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn addresses() {
+        for (nvml, kernel) in [
+            ("00000000:3B:00.0", "0000:3b:00.0"),
+            ("00010000:3B:00.0", "00010000:3b:00.0"),
+            ("0000:3B:00.0", "0000:3b:00.0"),
+            ("", ""),
+        ] {
+            assert_eq!(short_bus(nvml), kernel);
+        }
     }
 
     #[test]

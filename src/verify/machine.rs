@@ -1,9 +1,10 @@
 //! Checks the current state of the machine: what prevents a program from running.
 
-use super::findings::{self, DeviceFilesGone, MemoryFault, Mismatch, NotJudged};
+use super::findings::{self, DeviceFilesGone, MemoryFault, Mismatch, NoDriver, NotJudged};
 use super::{Area, AreaKind};
-use crate::model::finding::Finding;
-use crate::model::machine_state::{CardState, ComputeMode, DeviceFiles, MachineState};
+use crate::model::finding::{Code, Finding};
+use crate::model::host::Host;
+use crate::model::machine_state::{CardState, ComputeMode, DeviceFiles, MachineState, Management};
 
 /// Percentage of free GPU memory below which a warning is given.
 const LITTLE_FREE: u64 = 10;
@@ -13,9 +14,7 @@ const LITTLE_FREE: u64 = 10;
 pub(super) fn check(state: &MachineState, needs_gpu: bool, require_gpu: bool) -> Area {
     let mut area = Area::of(AreaKind::Machine);
     let found = &mut area.findings;
-    if state.library_and_module_disagree {
-        found.push(findings::driver_mismatch(Mismatch::ReportedByNvml));
-    }
+    faults_of_driver(state, Asked::Environment { needs_gpu }, found);
     let missing = state.device_files.map(|files| missing_files(&files)).unwrap_or_default();
     if state.container_has_no_devices() {
         // /sys and /proc show the host's driver. A container that is being built or only resolves needs no GPU.
@@ -34,13 +33,13 @@ pub(super) fn check(state: &MachineState, needs_gpu: bool, require_gpu: bool) ->
     {
         found.push(findings::no_device_files(DeviceFilesGone::SwitchedOff(devices.to_owned())));
     }
-    if state.fabric.is_some_and(|fabric| fabric.manager_runs == Some(false)) {
-        found.push(findings::fabric_manager());
-    }
     if state.docker_sees_gpus == Some(false) {
         found.push(findings::containers_without_gpus());
     }
-    state.cards.iter().for_each(|card| self::card(card, found));
+    for card in &state.cards {
+        faults_of_card(card, Asked::Environment { needs_gpu }, found);
+        use_of_card(card, found);
+    }
     if area.findings.is_empty() && !state.cards.is_empty() {
         let free: Vec<String> = state
             .cards
@@ -53,23 +52,114 @@ pub(super) fn check(state: &MachineState, needs_gpu: bool, require_gpu: bool) ->
     area
 }
 
+/// Checks whether a machine is sound: the driver is loaded, its halves agree, every GPU answers, and none waits for a reset.
+/// What programs do on the machine, and what they need, plays no part. `host`: the same machine's facts.
+pub(super) fn sound(state: &MachineState, host: &Host, require_gpu: bool) -> Area {
+    let mut area = Area::of(AreaKind::Machine);
+    let found = &mut area.findings;
+    faults_of_driver(state, Asked::Soundness, found);
+    let in_container = state.container.is_some();
+    let missing = state.device_files.map(|files| missing_files(&files)).unwrap_or_default();
+    let given_none = state.container_has_no_devices();
+    if given_none {
+        found.push(findings::not_judged(NotJudged::ContainerWithoutGpus, require_gpu));
+    } else if !missing.is_empty() && !in_container {
+        found.push(findings::no_device_files(DeviceFilesGone::Some { missing, in_container }));
+    }
+    state.cards.iter().for_each(|card| faults_of_card(card, Asked::Soundness, found));
+    // A driver without GPUs is a machine without GPUs, unless the GPUs could not be counted.
+    let is_loaded = state.device_files.is_some();
+    let says_nothing = !given_none && !area.has_errors() && state.cards.is_empty();
+    let found = &mut area.findings;
+    match &state.management {
+        Management::NotAsked(why) if is_loaded && says_nothing => {
+            found.push(findings::not_judged(NotJudged::NoManagement(why.clone()), require_gpu));
+        }
+        Management::NotThere if is_loaded && says_nothing && !host.has_no_gpu() => {
+            let why = "NVIDIA's management library is not installed".to_owned();
+            found.push(findings::not_judged(NotJudged::NoManagement(why), require_gpu));
+        }
+        _ if says_nothing && host.gpus.is_none() => {
+            found.push(findings::not_judged(NotJudged::GpusUnknown, require_gpu));
+        }
+        _ if says_nothing && require_gpu => {
+            found.push(findings::not_judged(NotJudged::NoGpu, true));
+        }
+        _ => {}
+    }
+    area.summary = match (&host.driver, state.cards.len()) {
+        _ if area.has_errors() || area.findings.iter().any(|f| f.code == Code::NotJudged) => String::new(),
+        (Some(driver), 1) => format!("driver {}, 1 GPU answers", driver.version),
+        (Some(driver), n) if n > 1 => format!("driver {}, {n} GPUs answer", driver.version),
+        (Some(driver), _) => format!("driver {}, no NVIDIA GPU", driver.version),
+        (None, _) => "no NVIDIA GPU".to_owned(),
+    };
+    area
+}
+
+/// Which question a fault answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    /// Whether an environment runs.
+    Environment {
+        /// Whether something installed or locked uses GPUs.
+        needs_gpu: bool,
+    },
+    /// Whether the machine is sound.
+    Soundness,
+}
+
+/// What is wrong with the driver and its access to the GPUs.
+fn faults_of_driver(state: &MachineState, asked: Asked, found: &mut Vec<Finding>) {
+    let (needs_gpu, is_soundness) = match asked {
+        Asked::Environment { needs_gpu } => (needs_gpu, false),
+        Asked::Soundness => (true, true),
+    };
+    if state.library_and_module_disagree {
+        found.push(findings::driver_mismatch(Mismatch::ReportedByNvml));
+    }
+    if !state.unclaimed.is_empty() && needs_gpu {
+        match state.device_files.is_some() {
+            false => {
+                let none = NoDriver::Loaded { required: is_soundness };
+                found.push(findings::driver_not_loaded(&state.unclaimed, none));
+            }
+            // A driver is loaded, and does not support, or has lost, some of the GPUs.
+            true => found.push(findings::driver_not_loaded(&state.unclaimed, NoDriver::ForSome)),
+        }
+    }
+    if state.has_device_files()
+        && state.device_files.is_some()
+        && let Management::Fails(why) = &state.management
+    {
+        found.push(findings::gpu_not_answering(&[], why));
+    }
+    if !state.silent.is_empty() {
+        found.push(findings::gpu_not_answering(&state.silent, ""));
+    }
+    if state.fabric.is_some_and(|fabric| fabric.manager_runs == Some(false)) {
+        found.push(findings::fabric_manager());
+    }
+}
+
 fn missing_files(files: &DeviceFiles) -> Vec<&'static str> {
     let both = [(files.control, "/dev/nvidiactl"), (files.unified_memory, "/dev/nvidia-uvm")];
     let missing = both.iter().filter(|(there, _)| !there).map(|(_, name)| *name);
     missing.chain((files.cards == 0).then_some("/dev/nvidia0")).collect()
 }
 
-fn card(card: &CardState, found: &mut Vec<Finding>) {
-    let name = match &card.name {
+fn name(card: &CardState) -> String {
+    match &card.name {
         Some(name) => format!("GPU {} ({name})", card.index),
         None => format!("GPU {}", card.index),
-    };
-    match (card.compute_mode, card.processes.unwrap_or_default()) {
-        (Some(ComputeMode::Prohibited), _) => found.push(findings::compute_mode(&name, false)),
-        // NVIDIA recommends exclusive mode for MPS: the MPS server shares the GPU.
-        (Some(ComputeMode::Exclusive), _) if card.may_be_mps => {}
-        (Some(ComputeMode::Exclusive), n) if n > 0 => found.push(findings::compute_mode(&name, true)),
-        _ => {}
+    }
+}
+
+/// What is wrong with a GPU, whatever runs on it.
+fn faults_of_card(card: &CardState, asked: Asked, found: &mut Vec<Finding>) {
+    let name = name(card);
+    if card.compute_mode == Some(ComputeMode::Prohibited) {
+        found.push(findings::compute_mode(&name, false));
     }
     if card.remapping_failed == Some(true) {
         found.push(findings::memory_errors(&name, MemoryFault::NoSpareRows));
@@ -80,7 +170,18 @@ fn card(card: &CardState, found: &mut Vec<Finding>) {
         found.push(findings::memory_errors(&name, MemoryFault::Uncorrected { errors, contained }));
     }
     if card.retirement_pending == Some(true) {
-        found.push(findings::memory_errors(&name, MemoryFault::RetirementPending));
+        let required = asked == Asked::Soundness;
+        found.push(findings::memory_errors(&name, MemoryFault::RetirementPending { required }));
+    }
+}
+
+/// How a GPU is used: what matters to a program that starts now, and changes with the programs that run.
+fn use_of_card(card: &CardState, found: &mut Vec<Finding>) {
+    let name = name(card);
+    // NVIDIA recommends exclusive mode for MPS: the MPS server shares the GPU.
+    let is_exclusive = card.compute_mode == Some(ComputeMode::Exclusive) && !card.may_be_mps;
+    if is_exclusive && card.processes.unwrap_or_default() > 0 {
+        found.push(findings::compute_mode(&name, true));
     }
     if card.mig == Some(true) {
         found.push(findings::mig_enabled(&name));
@@ -101,6 +202,8 @@ mod tests {
     use super::*;
     use crate::model::finding::{Code, Severity};
     use crate::model::machine_state::{Container, Fabric};
+    use crate::model::platform::Platform;
+    use crate::verify::Verdict;
 
     #[test]
     fn states() {
@@ -186,6 +289,66 @@ mod tests {
             let found = check(state, needs_gpu, require_gpu).findings;
             assert_eq!(found.first().map(|f| (f.code, f.severity)), expected, "{state:?}");
         }
+        // Asked whether the machine is sound, what programs do plays no part.
+        let one = |change: &dyn Fn(&mut MachineState)| {
+            let mut state = MachineState {
+                management: Management::Answers,
+                device_files: Some(DeviceFiles { control: true, unified_memory: true, cards: 1 }),
+                ..card(&|_| {})
+            };
+            change(&mut state);
+            state
+        };
+        let with_gpus = |gpus| Host { gpus, ..Host::open(Platform::LINUX_X86_64, "t") };
+        let (none, unknown) = (with_gpus(Some(Vec::new())), with_gpus(None));
+        let bus = || vec!["0000:3b:00.0".to_owned()];
+        let (yes, no, not_known) = (Verdict::Ok, Verdict::Differs, Verdict::Unknown);
+        let soundness: Vec<(MachineState, &Host, Verdict, &str)> = vec![
+            (MachineState::default(), &none, yes, ""),
+            (MachineState::default(), &unknown, not_known, "not-judged"),
+            (one(&|_| {}), &unknown, yes, ""),
+            (one(&|s| s.cards[0].compute_mode = Some(ComputeMode::Prohibited)), &none, no, "compute-mode"),
+            (
+                one(&|s| {
+                    (s.cards[0].compute_mode, s.cards[0].processes) = (Some(ComputeMode::Exclusive), Some(1))
+                }),
+                &none,
+                yes,
+                "",
+            ),
+            (one(&|s| s.cards[0].memory_mib = Some((1, 81_920))), &none, yes, ""),
+            (one(&|s| s.cards[0].mig = Some(true)), &none, yes, ""),
+            (one(&|s| s.cards[0].retirement_pending = Some(true)), &none, no, "memory-errors"),
+            (one(&|s| s.silent = bus()), &none, no, "gpu-not-answering"),
+            (one(&|s| s.unclaimed = bus()), &none, yes, "driver-not-loaded"),
+            (one(&|s| (s.unclaimed, s.device_files) = (bus(), None)), &none, no, "driver-not-loaded"),
+            (
+                one(&|s| (s.management, s.cards) = (Management::Fails("x".into()), Vec::new())),
+                &unknown,
+                no,
+                "gpu-not-answering",
+            ),
+            (
+                one(&|s| (s.management, s.cards) = (Management::NotAsked("x".into()), Vec::new())),
+                &unknown,
+                not_known,
+                "not-judged",
+            ),
+            (
+                one(&|s| (s.management, s.cards) = (Management::NotThere, Vec::new())),
+                &unknown,
+                not_known,
+                "not-judged",
+            ),
+            (given_none.clone(), &unknown, not_known, "not-judged"),
+            (partly.clone(), &unknown, not_known, "not-judged"),
+        ];
+        for (state, host, expected, code) in soundness {
+            let found = sound(&state, host, false).findings;
+            assert_eq!(Verdict::of(&found, false), expected, "{state:?} {found:?}");
+            assert_eq!(found.first().map_or("", |f| f.code.as_str()), code, "{state:?}");
+        }
+        assert!(sound(&MachineState::default(), &none, true).has_errors());
         // A contained memory error is a warning.
         let contained = card(&|c| (c.uncorrected_errors, c.remapping_failed) = (Some(1), Some(false)));
         assert_eq!(check(&contained, true, false).findings[0].severity, Severity::Warning);

@@ -24,9 +24,11 @@ pub use requested::{Requested, requested};
 
 use std::fmt;
 
+use serde::Serialize;
+
 use crate::compatibility::{Needs, Policy, both, is_cuda, required_driver};
 use crate::lockfile::{Lockfile, Target};
-use crate::model::finding::{Finding, Severity};
+use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::Host;
 use crate::model::installed::{Installed, Traces};
 use crate::model::machine_state::MachineState;
@@ -75,6 +77,34 @@ impl fmt::Display for AreaKind {
             AreaKind::Smoke => "smoke",
             AreaKind::HostFile(file) => file,
         })
+    }
+}
+
+/// The answer to a question about a machine or an environment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Yes.
+    Ok,
+    /// No: there is an error.
+    Differs,
+    /// A fact is missing.
+    Unknown,
+}
+
+impl Verdict {
+    /// The verdict that findings about a machine give. What cannot be judged because the machine has no GPU leaves it alone.
+    pub fn of<'f>(findings: impl IntoIterator<Item = &'f Finding>, has_no_gpu: bool) -> Verdict {
+        let (mut any_error, mut any_unknown) = (false, false);
+        for finding in findings {
+            any_error |= finding.severity == Severity::Error;
+            any_unknown |= finding.code == Code::NotJudged && !has_no_gpu;
+        }
+        match (any_error, any_unknown) {
+            (true, _) => Verdict::Differs,
+            (_, true) => Verdict::Unknown,
+            _ => Verdict::Ok,
+        }
     }
 }
 
@@ -185,6 +215,12 @@ pub fn drift(target: &Target, host: &Host, native: &Native) -> Option<Area> {
 pub fn machine(state: &MachineState, needs_gpu: bool, require_gpu: bool) -> Option<Area> {
     let area = machine::check(state, needs_gpu, require_gpu);
     (!state.cards.is_empty() || !area.findings.is_empty()).then_some(area)
+}
+
+/// Checks whether a machine is sound, whatever runs on it: the driver is loaded, its halves agree, every GPU answers, and none
+/// waits for a reset. Only this may take a machine out of service.
+pub fn sound(state: &MachineState, host: &Host, require_gpu: bool) -> Area {
+    machine::sound(state, host, require_gpu)
 }
 
 /// Checks a machine against the envelope of a target.

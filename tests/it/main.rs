@@ -25,6 +25,7 @@ mod killed;
 mod learn;
 mod loader;
 mod native;
+mod nodes;
 #[cfg(unix)]
 mod options;
 #[path = "../hostile/outside.rs"]

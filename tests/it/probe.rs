@@ -202,7 +202,7 @@ fn with_host_driver() -> TestContext {
 }
 
 /// An empty environment beside the project.
-fn empty_environment(context: &TestContext) {
+pub fn empty_environment(context: &TestContext) {
     std::fs::create_dir_all(context.dir.path().join("env/lib/python3.12/site-packages")).unwrap();
 }
 

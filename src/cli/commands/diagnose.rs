@@ -129,8 +129,14 @@ impl Here {
         let prefix = environment.prefix;
         let project = Project::find(global, true)?;
         let lock = lock::read(&project)?;
-        let question =
-            Question { prefix: &prefix, host: None, target: None, deep: false, require_gpu: false };
+        let question = Question {
+            prefix: &prefix,
+            host: None,
+            target: None,
+            deep: false,
+            require_gpu: false,
+            without_machine: false,
+        };
         let judged = verify::judge(&question, &project, lock.as_ref().into(), registry)?;
         for distribution in &judged.installed.distributions {
             if distribution.name == "torch" && facts.torch.is_none() {

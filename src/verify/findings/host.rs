@@ -168,6 +168,8 @@ pub enum NotJudged {
     DriverUnknown,
     /// The compute capability of a GPU is unknown.
     CapabilityUnknown(String),
+    /// The driver is loaded, and NVIDIA's management library was not asked: why.
+    NoManagement(String),
     /// This is a container without GPUs on a host with an NVIDIA driver.
     ContainerWithoutGpus,
     /// A note of the probe.
@@ -190,6 +192,7 @@ pub fn not_judged(what: NotJudged, required: bool) -> Finding {
         NotJudged::NoGpu => "no NVIDIA GPU found: driver and GPU code were not checked".to_owned(),
         NotJudged::DriverUnknown => "the driver version is unknown: it was not checked".to_owned(),
         NotJudged::CapabilityUnknown(gpu) => format!("the compute capability of {gpu} is unknown"),
+        NotJudged::NoManagement(why) => format!("whether the GPUs answer is not known: {why}"),
         NotJudged::ContainerWithoutGpus => super::machine::NO_GPU_GIVEN.to_owned(),
         NotJudged::Note(note) => note.to_string(),
         NotJudged::Libraries(why) | NotJudged::HostFile(why) | NotJudged::Locked(why) => why.clone(),

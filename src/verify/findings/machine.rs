@@ -78,6 +78,52 @@ pub fn driver_mismatch(mismatch: Mismatch) -> Finding {
     finding(Code::DriverMismatch, severity, text).fixed_by(Fix::advice(fix))
 }
 
+/// What NVIDIA's kernel module does not drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoDriver {
+    /// Any GPU: the module is not loaded. `required`: whether this is an error, not a warning.
+    Loaded {
+        /// Whether the machine is asked whether it is sound.
+        required: bool,
+    },
+    /// Some of the GPUs: it is loaded, and has not claimed these.
+    ForSome,
+}
+
+/// GPUs, by PCI address, that NVIDIA's kernel module does not drive.
+pub fn driver_not_loaded(gpus: &[String], what: NoDriver) -> Finding {
+    let (several, verb) = if gpus.len() == 1 { ("", "is") } else { ("s", "are") };
+    let named = gpus.join(", ");
+    let (severity, text, fix) = match what {
+        NoDriver::Loaded { required } => (
+            if required { Severity::Error } else { Severity::Warning },
+            format!("NVIDIA's driver is not loaded; the GPU{several} at {named} {verb} on the PCI bus"),
+            "load it with `modprobe nvidia`; `dmesg` says why that fails: a missing module, Secure Boot, nouveau",
+        ),
+        NoDriver::ForSome => (
+            Severity::Warning,
+            format!("NVIDIA's driver has not claimed the GPU{several} at {named}"),
+            "`dmesg | grep -i nvrm` says why: the driver may not support the GPU, or the GPU may have failed",
+        ),
+    };
+    finding(Code::DriverNotLoaded, severity, text).at(named).fixed_by(Fix::advice(fix))
+}
+
+/// GPUs do not answer: those that are named, or all, because NVIDIA's management library does not start.
+pub fn gpu_not_answering(gpus: &[String], why: &str) -> Finding {
+    let named: Vec<String> = gpus
+        .iter()
+        .map(|gpu| if gpu.starts_with("GPU") { gpu.clone() } else { format!("the GPU at {gpu}") })
+        .collect();
+    let text = match gpus.len() {
+        0 => format!("the driver is loaded, and NVIDIA's management library does not start: {why}"),
+        1 => format!("{} does not answer: the driver lists it, and cannot open it", named[0]),
+        _ => format!("{} do not answer: the driver lists them, and cannot open them", named.join(", ")),
+    };
+    let fix = "`dmesg | grep -i xid` names the error; reset the GPU (`nvidia-smi -r`) or reboot; a GPU that is lost again is defective";
+    finding(Code::GpuNotAnswering, Severity::Error, text).fixed_by(Fix::advice(fix))
+}
+
 /// Which of the driver's device files are missing, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceFilesGone {
@@ -161,8 +207,11 @@ pub enum MemoryFault {
         /// Whether an error ends only the affected program, because the row is remapped.
         contained: bool,
     },
-    /// Pages or rows are retired at the next GPU reset.
-    RetirementPending,
+    /// Pages or rows are retired at the next GPU reset. `required`: whether this is an error, not a warning.
+    RetirementPending {
+        /// Whether the machine is asked whether it is sound.
+        required: bool,
+    },
 }
 
 /// A GPU's memory had uncorrected errors.
@@ -181,8 +230,8 @@ pub fn memory_errors(card: &str, fault: MemoryFault) -> Finding {
             ),
             "reset the GPU (`nvidia-smi -r`); if the errors come back, it is defective",
         ),
-        MemoryFault::RetirementPending => (
-            Severity::Warning,
+        MemoryFault::RetirementPending { required } => (
+            if required { Severity::Error } else { Severity::Warning },
             "has bad memory that is retired at the next GPU reset".to_owned(),
             "run `nvidia-smi -r` when no program uses the GPU",
         ),

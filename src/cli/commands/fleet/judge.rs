@@ -1,7 +1,5 @@
 //! The verdict on each class of nodes, for each lock.
 
-use serde::Serialize;
-
 use crate::cli::commands::verify::{Candidates, best_on};
 use crate::cli::host;
 use crate::cli::lock::AnyLock;
@@ -13,16 +11,7 @@ use crate::model::host::Host;
 use crate::model::version::DottedVersion;
 use crate::registry::Registry;
 use crate::verify::findings::{self, DriverTooNew};
-use crate::verify::{Area, AreaKind};
-
-/// Whether nodes can run a lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Verdict {
-    Ok,
-    Differs,
-    Unknown,
-}
+use crate::verify::{Area, AreaKind, Verdict};
 
 /// The verdict on one class.
 pub(super) struct OfClass {
@@ -54,14 +43,9 @@ pub(super) fn all(locks: &[(String, AnyLock)], classes: &[Class], registry: &Reg
 
 fn of_class(candidates: &Candidates<'_>, host: &Host, registry: &Registry) -> OfClass {
     let area = on(candidates, host, registry);
-    let is_unknown = |finding: &Finding| finding.code == Code::NotJudged && !host.has_no_gpu();
-    let verdict = match () {
-        () if area.has_errors() => Verdict::Differs,
-        () if area.findings.iter().any(is_unknown) => Verdict::Unknown,
-        () => Verdict::Ok,
-    };
+    let verdict = Verdict::of(&area.findings, host.has_no_gpu());
     let worst = area.findings.iter().max_by_key(|finding| match verdict {
-        Verdict::Unknown => (is_unknown(finding), finding.severity),
+        Verdict::Unknown => (finding.code == Code::NotJudged, finding.severity),
         _ => (true, finding.severity),
     });
     let line = match (verdict, worst) {

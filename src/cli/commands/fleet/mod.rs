@@ -17,6 +17,7 @@ use crate::model::host::Host;
 use crate::model::text::clean;
 use crate::probe::host_file;
 use crate::slurm;
+use crate::verify::Verdict;
 
 pub(super) fn run(global: &GlobalArgs, args: &FleetArgs, printer: &Printer) -> Result<u8, CliError> {
     let registry = settings::registry(global)?;
@@ -71,10 +72,9 @@ impl Fleet {
     /// 1 where a node cannot run a lock, else 2 where it is not known or a node did not answer.
     fn exit(&self) -> u8 {
         let verdicts = || self.judged.iter().flat_map(|lock| &lock.verdicts).map(|verdict| verdict.verdict);
-        if verdicts().any(|verdict| verdict == judge::Verdict::Differs) {
+        if verdicts().any(|verdict| verdict == Verdict::Differs) {
             exit::NO
-        } else if !self.unanswered.is_empty() || verdicts().any(|verdict| verdict == judge::Verdict::Unknown)
-        {
+        } else if !self.unanswered.is_empty() || verdicts().any(|verdict| verdict == Verdict::Unknown) {
             exit::CANNOT_ANSWER
         } else {
             exit::YES

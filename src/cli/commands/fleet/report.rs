@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use super::Fleet;
-use super::judge::Verdict;
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::report;
 use crate::fleet::node_list;
 use crate::model::host::HostJson;
 use crate::registry::Registry;
+use crate::verify::Verdict;
 
 /// The column of the text behind a verdict.
 const INDENT: usize = 9;

@@ -78,6 +78,7 @@ fn verified(
         target: args.target.as_deref(),
         deep: false,
         require_gpu: args.require_gpu,
+        without_machine: false,
     };
     let begun = SystemTime::now();
     let judged = verify::judge(&question, project, lock.as_ref().into(), &registry)?;

@@ -10,7 +10,7 @@ mod work;
 use std::time::Instant;
 
 use super::verify;
-use crate::cli::args::{GlobalArgs, SmokeChoice, SyncArgs, VerifyArgs, VerifyFormat};
+use crate::cli::args::{GlobalArgs, SmokeChoice, SyncArgs, Unknown, VerifyArgs, VerifyFormat};
 use crate::cli::error::{CliError, Failure};
 use crate::cli::exit;
 use crate::cli::host;
@@ -74,6 +74,10 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
         lock: None,
         prefix: Some(found.place.prefix.clone()),
         host: None,
+        only: None,
+        output: None,
+        force: false,
+        unknown: Unknown::Fail,
         smoke: args.smoke.unwrap_or(if found.runs_its_code() { SmokeChoice::Auto } else { SmokeChoice::Off }),
         deep: false,
         require_gpu: false,

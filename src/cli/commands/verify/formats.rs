@@ -1,13 +1,17 @@
-//! `verify --format github|junit|sarif`: the findings as CI systems read them.
+//! `verify --format github|junit|sarif|line|prometheus`: the findings as CI systems and monitors read them.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use serde_json::json;
 
+use crate::cli::args::VerifyFormat;
+use crate::cli::error::CliError;
+use crate::cli::exit;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::text::clean;
-use crate::verify::Area;
+use crate::verify::{Area, Verdict};
 
 /// Longer messages are truncated.
 const MAX_MESSAGE: usize = 1_000;
@@ -117,6 +121,144 @@ pub(super) fn sarif(areas: &[Area]) -> String {
     format!("{document:#}\n")
 }
 
+/// Maximum length of the line, in bytes: Node Problem Detector cuts there.
+const MAX_LINE: usize = 80;
+
+/// What a line or a metric is about.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Answer<'a> {
+    /// The node, of several or of a host file.
+    pub node: Option<&'a str>,
+    pub verdict: Verdict,
+    pub areas: &'a [Area],
+}
+
+/// The answer as one ASCII line without quotes, the essential first: `envlock: driver-too-old: driver 470.57.02 is below ...`.
+pub(super) fn line(answer: &Answer<'_>) -> String {
+    let findings: Vec<&Finding> = answer.areas.iter().flat_map(|area| &area.findings).collect();
+    let count = |severity| findings.iter().filter(|f| f.severity == severity).count();
+    let node = answer.node.map(|node| format!("{node}: ")).unwrap_or_default();
+    let text = match answer.verdict {
+        Verdict::Differs => {
+            let first = findings.iter().find(|f| f.severity == Severity::Error);
+            let more = match count(Severity::Error) {
+                0 | 1 => String::new(),
+                n => format!(" (+{})", n - 1),
+            };
+            first.map(|f| format!("{}{more}: {}", f.code.as_str(), f.message)).unwrap_or_default()
+        }
+        Verdict::Unknown => {
+            let first = findings.iter().find(|f| f.code == Code::NotJudged);
+            format!("unknown: {}", first.map(|f| f.message.as_str()).unwrap_or_default())
+        }
+        Verdict::Ok => {
+            let warnings = match count(Severity::Warning) {
+                0 => String::new(),
+                1 => " (1 warning)".to_owned(),
+                n => format!(" ({n} warnings)"),
+            };
+            let summaries = answer.areas.iter().map(|area| area.summary.as_str());
+            let well: Vec<&str> = summaries.filter(|summary| !summary.is_empty()).collect();
+            let separator = if well.is_empty() { "" } else { ": " };
+            format!("ok{warnings}{separator}{}", well.join("; "))
+        }
+    };
+    format!("{}\n", short_ascii(&format!("envlock: {node}{text}")))
+}
+
+/// The line of a question that could not be answered.
+pub(super) fn line_of_error(error: &CliError) -> String {
+    let word = if error.exit == exit::NOT_KNOWN { "unknown" } else { "cannot answer" };
+    format!("{}\n", short_ascii(&format!("envlock: {word}: {}", error.message)))
+}
+
+/// A text as ASCII without quotes and control characters, cut at a word.
+fn short_ascii(text: &str) -> String {
+    let plain = clean(text, MAX_MESSAGE).split_whitespace().collect::<Vec<_>>().join(" ");
+    let plain: String = plain
+        .chars()
+        .filter(|c| !['"', '\'', '`', '\\', '$'].contains(c))
+        .map(|c| if c.is_ascii_graphic() || c == ' ' { c } else { '?' })
+        .collect();
+    if plain.len() <= MAX_LINE {
+        return plain;
+    }
+    let cut = &plain[..MAX_LINE - "...".len()];
+    let cut = cut.rsplit_once(' ').map_or(cut, |(whole, _)| whole);
+    format!("{}...", cut.trim_end_matches([',', ';', ':', ' ']))
+}
+
+/// The answers as metrics, for node_exporter's textfile collector. `about`: further labels of each sample.
+pub(super) fn prometheus(answers: &[Answer<'_>], about: &[(&str, &str)], seconds: i64) -> String {
+    let labels = |answer: &Answer<'_>, more: &[(&str, &str)]| {
+        let node = answer.node.map(|node| ("node", node));
+        let all = node.iter().chain(about).chain(more);
+        let all: Vec<String> = all.map(|(name, value)| format!("{name}=\"{}\"", label(value))).collect();
+        match all.is_empty() {
+            true => String::new(),
+            false => format!("{{{}}}", all.join(",")),
+        }
+    };
+    let mut out = String::from(PROMETHEUS_MARK);
+    out.push_str("\n# TYPE envlock_verify_status gauge\n");
+    for answer in answers {
+        let status = match answer.verdict {
+            Verdict::Ok => 0,
+            Verdict::Differs => 1,
+            Verdict::Unknown => 3,
+        };
+        let _ = writeln!(out, "envlock_verify_status{} {status}", labels(answer, &[]));
+    }
+    out.push_str("# HELP envlock_verify_findings Findings by code and severity.\n");
+    out.push_str("# TYPE envlock_verify_findings gauge\n");
+    for answer in answers {
+        let mut counted: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        for finding in answer.areas.iter().flat_map(|area| &area.findings) {
+            let severity = match finding.severity {
+                Severity::Error => "error",
+                Severity::Warning => "warning",
+                Severity::Info => "info",
+            };
+            *counted.entry((finding.code.as_str(), severity)).or_default() += 1;
+        }
+        for ((code, severity), count) in counted {
+            let labels = labels(answer, &[("code", code), ("severity", severity)]);
+            let _ = writeln!(out, "envlock_verify_findings{labels} {count}");
+        }
+    }
+    out.push_str("# HELP envlock_verify_timestamp_seconds When this was checked, in Unix time.\n");
+    out.push_str("# TYPE envlock_verify_timestamp_seconds gauge\n");
+    for answer in answers {
+        let _ = writeln!(out, "envlock_verify_timestamp_seconds{} {seconds}", labels(answer, &[]));
+    }
+    out
+}
+
+/// The first line of a file of metrics.
+const PROMETHEUS_MARK: &str = "# HELP envlock_verify_status The verdict: 0 is yes, 1 is no, 3 is not known.";
+
+/// The value of a label.
+fn label(text: &str) -> String {
+    clean(text, 200).replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+/// Whether a file has what envlock writes in this format.
+pub(super) fn is_own(format: VerifyFormat, text: &str) -> bool {
+    match format {
+        VerifyFormat::Text => false,
+        VerifyFormat::Json => {
+            serde_json::from_str::<serde_json::Value>(text).is_ok_and(|value| value["findings"].is_array())
+        }
+        VerifyFormat::Junit => text.contains("<testsuites name=\"envlock verify\""),
+        VerifyFormat::Sarif => text.contains("\"name\": \"envlock\""),
+        VerifyFormat::Github => {
+            text.lines().all(|line| line.starts_with("::") && line.contains(" title=envlock "))
+        }
+        VerifyFormat::Line => text.lines().all(|line| line.starts_with("envlock: ")),
+        VerifyFormat::Prometheus => text.starts_with(PROMETHEUS_MARK),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,6 +305,22 @@ mod tests {
             (&run["results"][0]["ruleId"], &run["results"][0]["level"]),
             (&"missing-file".into(), &"error".into())
         );
+    }
+
+    #[test]
+    fn lines_are_short_ascii_and_metrics_are_escaped() {
+        let all = areas();
+        let answer = Answer { node: None, verdict: Verdict::Differs, areas: &all };
+        assert_eq!(line(&answer), "envlock: missing-file: a b & c[31m\n");
+        let named = Answer { node: Some("n1"), verdict: Verdict::Ok, areas: &all };
+        assert_eq!(line(&named), "envlock: n1: ok (1 warning): fine\n");
+        let text = prometheus(&[named], &[("lock", "a\"\\b\n")], 17);
+        assert!(text.contains("envlock_verify_status{node=\"n1\",lock=\"a\\\"\\\\b\"} 0\n"), "{text}");
+        assert!(text.ends_with("} 17\n") && is_own(VerifyFormat::Prometheus, &text));
+        let long = format!("envlock: {}", "w\u{e9}rd `x` ".repeat(30));
+        let cut = short_ascii(&long);
+        assert!(cut.len() <= MAX_LINE && cut.is_ascii() && cut.ends_with("..."), "{cut}");
+        assert!(short_ascii(&"x".repeat(500)).len() <= MAX_LINE);
     }
 
     #[test]

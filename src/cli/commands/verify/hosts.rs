@@ -4,8 +4,9 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::formats;
+use super::{formats, output};
 use crate::cli::args::{VerifyArgs, VerifyFormat};
+use crate::cli::clock;
 use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::host;
@@ -16,7 +17,7 @@ use crate::model::finding::Finding;
 use crate::model::host::Host;
 use crate::registry::Registry;
 use crate::verify::findings::{self, DriverTooNew, NotJudged, WrongPlatform};
-use crate::verify::{self, Area, AreaKind};
+use crate::verify::{self, Area, AreaKind, Verdict};
 
 /// What may run on a machine.
 pub(in crate::cli::commands) enum Candidates<'l> {
@@ -50,10 +51,11 @@ pub(super) fn judge(
         return Err(CliError::input(format!("`{}` contains no host files", path.display()))
             .hint("write one on each node with `envlock probe --save NODE.toml`"));
     }
-    let as_json = printer.json || args.format == VerifyFormat::Json;
+    let format = output::format(args, printer)?;
     let (mut any_error, mut unreadable) = (false, false);
     let mut documents = Vec::new();
     let mut areas = Vec::new();
+    let mut nodes: Vec<(String, Verdict, Area)> = Vec::new();
     for file in &paths {
         let refused = |finding: Finding| Area { findings: vec![finding], ..Area::of(AreaKind::Host) };
         let described = host::read_host_file(file).and_then(|host| host::without(host, ignored, registry));
@@ -68,9 +70,13 @@ pub(super) fn judge(
             Err(error) => return Err(error),
         };
         any_error |= area.has_errors();
-        if matches!(args.format, VerifyFormat::Github | VerifyFormat::Junit | VerifyFormat::Sarif)
-            && !printer.json
-        {
+        if matches!(format, VerifyFormat::Line | VerifyFormat::Prometheus) {
+            let node =
+                crate::model::text::clean(&file.file_stem().unwrap_or_default().to_string_lossy(), 100);
+            nodes.push((node, Verdict::of(&area.findings, false), area));
+            continue;
+        }
+        if matches!(format, VerifyFormat::Github | VerifyFormat::Junit | VerifyFormat::Sarif) {
             let name = crate::model::text::clean(&file.display().to_string(), 200);
             let of_node = |finding: Finding| Finding {
                 message: match finding.message.contains(&name) {
@@ -85,7 +91,7 @@ pub(super) fn judge(
             continue;
         }
         let verdict = if area.has_errors() { "differs" } else { "ok" };
-        if as_json {
+        if format == VerifyFormat::Json {
             documents.push(
                 json!({ "file": file.display().to_string(), "verdict": verdict, "findings": area.findings }),
             );
@@ -102,18 +108,31 @@ pub(super) fn judge(
             printer.out(&format!("{word}  {name}  {why}"));
         }
     }
-    match args.format {
-        _ if printer.json => {}
-        VerifyFormat::Github => printer.raw(&formats::github(&areas)),
-        VerifyFormat::Junit => printer.raw(&formats::junit(&areas)),
-        VerifyFormat::Sarif => printer.raw(&formats::sarif(&areas)),
-        VerifyFormat::Json | VerifyFormat::Text => {}
-    }
-    if as_json {
-        printer.json(&json!({
-            "verdict": if any_error { "differs" } else { "ok" },
-            "findings": [], "smoke": null, "hosts": documents,
-        }));
+    let put = |text: &str| output::put(text, args, format, printer);
+    let answers: Vec<formats::Answer<'_>> = nodes
+        .iter()
+        .map(|(node, verdict, area)| formats::Answer {
+            node: Some(node),
+            verdict: *verdict,
+            areas: std::slice::from_ref(area),
+        })
+        .collect();
+    match format {
+        VerifyFormat::Text => {}
+        VerifyFormat::Json => {
+            let document = json!({
+                "verdict": if any_error { "differs" } else { "ok" },
+                "findings": [], "smoke": null, "hosts": documents,
+            });
+            output::put_json(&document, args, printer)?;
+        }
+        VerifyFormat::Github => put(&formats::github(&areas))?,
+        VerifyFormat::Junit => put(&formats::junit(&areas))?,
+        VerifyFormat::Sarif => put(&formats::sarif(&areas))?,
+        VerifyFormat::Line => put(&answers.iter().map(formats::line).collect::<String>())?,
+        VerifyFormat::Prometheus => {
+            put(&formats::prometheus(&answers, &[("question", "host")], clock::now().seconds()))?;
+        }
     }
     Ok(match (unreadable, any_error) {
         (true, _) => exit::CANNOT_ANSWER,

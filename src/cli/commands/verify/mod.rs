@@ -2,14 +2,17 @@
 
 mod foreign;
 mod formats;
+mod here;
 mod hosts;
+mod output;
 mod report;
 mod smoke;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use crate::cli::args::{GlobalArgs, SmokeChoice, VerifyArgs, VerifyFormat};
+use crate::cli::args::{GlobalArgs, Only, SmokeChoice, Unknown, VerifyArgs, VerifyFormat};
+use crate::cli::clock;
 use crate::cli::error::{CliError, Failure};
 use crate::cli::exit;
 use crate::cli::lock::AnyLock;
@@ -28,15 +31,58 @@ use crate::model::native::Native;
 use crate::model::text::{clean, shell_word};
 use crate::model::version::DottedVersion;
 use crate::registry::Registry;
-use crate::verify::{self, Area};
+use crate::verify::{self, Area, AreaKind};
 
 pub(super) use hosts::{Candidates, best_on};
 pub(super) use report::findings;
 
 pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8, CliError> {
+    let result = check(global, args, printer);
+    if let (Err(error), VerifyFormat::Line, None) = (&result, args.format, &args.output) {
+        // Who reads the line reads nothing else.
+        printer.raw(&formats::line_of_error(error));
+    }
+    match (result, args.unknown) {
+        (Ok(exit::NOT_KNOWN), Unknown::Ok) => Ok(exit::YES),
+        (Err(error), Unknown::Ok) if error.exit == exit::NOT_KNOWN => {
+            error.print(printer);
+            Ok(exit::YES)
+        }
+        (result, _) => result,
+    }
+}
+
+/// Refuses options that contradict each other.
+fn refuse_contradictions(args: &VerifyArgs) -> Result<(), CliError> {
+    let (only, option) = match args.only {
+        Some(Only::Machine) if args.described().is_some() => {
+            return Err(CliError::usage(
+                "`--only machine` looks at this machine: the state of a described one is unknown",
+            )
+            .hint("without `--only machine`, `--host FILE` judges the lock for the described machine"));
+        }
+        Some(Only::Machine) if args.prefix.is_some() => ("machine", "--prefix"),
+        Some(Only::Machine) if args.lock.is_some() => ("machine", "--lock"),
+        Some(Only::Machine) if args.target.is_some() => ("machine", "--target"),
+        Some(Only::Machine) if args.deep => ("machine", "--deep"),
+        Some(Only::Machine) if !args.parts.is_empty() => ("machine", "--extra or --group"),
+        Some(Only::Environment) if args.host.is_some() => ("environment", "--host"),
+        Some(Only::Environment) if args.require_gpu => ("environment", "--require-gpu"),
+        Some(Only::Environment) if args.smoke == SmokeChoice::Cuda => ("environment", "--smoke cuda"),
+        _ => return Ok(()),
+    };
+    Err(CliError::usage(format!("`--only {only}` contradicts `{option}`")).hint("remove one of them"))
+}
+
+fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8, CliError> {
+    refuse_contradictions(args)?;
+    let format = output::format(args, printer)?;
     let start = Instant::now();
     let project = Project::find(global, true)?;
     let registry = settings::registry(global)?;
+    if args.only == Some(Only::Machine) {
+        return here::judge(None, &project, &registry, args, printer);
+    }
     let lock = match &args.lock {
         Some(path) => Some(lock::read_any(path)?),
         None => lock::read(&project)?.map(AnyLock::Own),
@@ -52,7 +98,18 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
         }
         other => other,
     };
-    if let (Some(path), None) = (&args.host, &args.prefix) {
+    if args.asks_this_machine() {
+        let name =
+            args.lock.as_ref().map_or(files::LOCK.to_owned(), |path| clean(&path.display().to_string(), 200));
+        return here::judge(
+            lock.as_ref().map(|lock| (lock, name.as_str())),
+            &project,
+            &registry,
+            args,
+            printer,
+        );
+    }
+    if let (Some(path), None) = (args.described(), &args.prefix) {
         let candidates = match lock.as_ref().ok_or_else(lock::missing)? {
             // Without a name, any target of the lock may fit the node.
             AnyLock::Own(lock) => hosts::Candidates::Targets(lock::targets(lock, args.target.as_deref())?),
@@ -63,10 +120,11 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
     let environment = environment(args.prefix.as_deref(), global)?;
     let question = Question {
         prefix: &environment.prefix,
-        host: args.host.as_deref(),
+        host: args.described(),
         target: args.target.as_deref(),
         deep: args.deep,
         require_gpu: args.require_gpu,
+        without_machine: args.only == Some(Only::Environment),
     };
     let against = match (&lock, &args.lock) {
         (Some(AnyLock::Own(lock)), _) => Against::Lock(lock),
@@ -74,27 +132,43 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
         _ => Against::Nothing,
     };
     let mut judged = judge(&question, &project, against, &registry)?;
+    if args.only == Some(Only::Environment) {
+        judged.areas.retain(|area| ![AreaKind::Host, AreaKind::GpuCode].contains(&area.kind));
+    }
     let static_ms = start.elapsed().as_millis();
     // A smoke test with wrong files would prove nothing.
     let has_framework = !verify::smoke::frameworks(&judged.installed).is_empty();
     let wanted = match args.smoke {
         SmokeChoice::Off => false,
         // Nothing can be run for a described machine, and nothing runs in an environment that nobody named or activated.
-        SmokeChoice::Auto => has_framework && args.host.is_none() && environment.is_explicit(),
+        SmokeChoice::Auto => has_framework && args.described().is_none() && environment.is_explicit(),
         SmokeChoice::Cpu | SmokeChoice::Cuda => true,
     };
     let run_it = wanted && !judged.has_errors();
-    let outcome = run_it.then(|| smoke::run(&environment.prefix, &judged, args.smoke, printer));
+    let smoke = match args.only {
+        Some(_) if args.smoke == SmokeChoice::Auto => SmokeChoice::Cpu,
+        _ => args.smoke,
+    };
+    let outcome = run_it.then(|| smoke::run(&environment.prefix, &judged, smoke, printer));
     if let Some(outcome) = &outcome {
         judged.areas.push(verify::smoke::check(outcome, judged.locked_cudnn.as_ref()));
     }
     let report = report::Report { judged: &judged, outcome: outcome.as_ref(), args, printer };
-    match if printer.json { VerifyFormat::Json } else { args.format } {
-        VerifyFormat::Json => report.json(),
-        VerifyFormat::Github => printer.raw(&formats::github(&judged.areas)),
-        VerifyFormat::Junit => printer.raw(&formats::junit(&judged.areas)),
-        VerifyFormat::Sarif => printer.raw(&formats::sarif(&judged.areas)),
+    let verdict = if judged.has_errors() { verify::Verdict::Differs } else { verify::Verdict::Ok };
+    let answer = formats::Answer { node: None, verdict, areas: &judged.areas };
+    let put = |text: &str| output::put(text, args, format, printer);
+    match format {
         VerifyFormat::Text => report.text(&environment, start, static_ms),
+        VerifyFormat::Json => output::put_json(&report.json(), args, printer)?,
+        VerifyFormat::Github => put(&formats::github(&judged.areas))?,
+        VerifyFormat::Junit => put(&formats::junit(&judged.areas))?,
+        VerifyFormat::Sarif => put(&formats::sarif(&judged.areas))?,
+        VerifyFormat::Line => put(&formats::line(&answer))?,
+        VerifyFormat::Prometheus => {
+            let prefix = environment.prefix.display().to_string();
+            let labels = [("question", "environment"), ("prefix", prefix.as_str())];
+            put(&formats::prometheus(&[answer], &labels, clock::now().seconds()))?;
+        }
     }
     Ok(if judged.has_errors() { exit::NO } else { exit::YES })
 }
@@ -108,6 +182,8 @@ pub(super) struct Question<'q> {
     /// Every file is hashed.
     pub deep: bool,
     pub require_gpu: bool,
+    /// Driver and GPUs play no part.
+    pub without_machine: bool,
 }
 
 /// What an environment and a machine are held against.
@@ -203,8 +279,10 @@ pub(super) fn judge(
     let ignored = ignored(project);
     let seen = match question.host {
         Some(path) => host::read_host_file(path)?,
+        None if question.without_machine => host::bare(),
         None => host::seen(),
     };
+    let is_here = question.host.is_none() && !question.without_machine;
     let all_gpus = seen.gpus.as_ref().map_or(0, Vec::len);
     let mut machine = host::without(seen, &ignored, registry)?;
     let depth = if question.deep { inspect::Depth::Hashes } else { inspect::Depth::Sizes };
@@ -239,7 +317,7 @@ pub(super) fn judge(
     };
     let native = inspect::native(&installed, &around, &loads);
     // The libcuda that the loader finds decides, however it finds it: containers put cuda-compat into its cache.
-    if question.host.is_none()
+    if is_here
         && let Some(driver) = &mut machine.driver
         && let Some(release) = verify::driver_release(&native)
     {
@@ -267,7 +345,7 @@ pub(super) fn judge(
         target.is_none_or(|target| target.package(name).is_some())
     }));
     // The state of a described machine is unknown.
-    let state = question.host.is_none().then(host::state);
+    let state = is_here.then(host::state);
     let not_granted = machine.notes.iter().any(|note| matches!(note, HostNote::NoAccess { .. }));
     let given_no_gpu = not_granted || state.as_ref().is_some_and(MachineState::container_has_no_devices);
     // Without device files, the missing device files are reported instead of the driver library.

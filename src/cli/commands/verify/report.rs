@@ -34,17 +34,17 @@ impl Report<'_> {
         !crate::verify::smoke::frameworks(&self.judged.installed).is_empty()
     }
 
-    pub fn json(&self) {
+    pub fn json(&self) -> serde_json::Value {
         let differs = self.judged.has_errors();
         let smoke = self.outcome.map(|o| {
             json!({ "ran": !matches!(o.end, End::NotStarted(_)), "passed": o.passed(), "checks": o.checks })
         });
-        self.printer.json(&json!({
+        json!({
             "verdict": if differs { "differs" } else { "ok" },
             "findings": self.findings().collect::<Vec<_>>(),
             "smoke": smoke,
             "hosts": [],
-        }));
+        })
     }
 
     pub fn text(&self, environment: &Environment, start: Instant, static_ms: u128) {
@@ -100,7 +100,7 @@ impl Report<'_> {
         let errors = self.findings().filter(|f| f.severity == Severity::Error).count();
         let total = start.elapsed().as_secs_f64();
         let smoke = match (self.outcome, errors) {
-            (None, 0) if self.args.smoke == SmokeChoice::Auto && self.args.host.is_some() => {
+            (None, 0) if self.args.smoke == SmokeChoice::Auto && self.args.described().is_some() => {
                 "; smoke test not run: the machine is described"
             }
             (None, 0)

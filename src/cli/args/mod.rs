@@ -1,8 +1,12 @@
 //! The command-line interface: commands, options and their help texts.
 
+mod checks;
+
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+
+pub(super) use checks::*;
 
 /// Locks a PyTorch environment together with the hardware it runs on.
 ///
@@ -551,113 +555,6 @@ impl PartArgs {
     pub fn is_empty(&self) -> bool {
         self.extra.is_empty() && self.group.is_empty() && !self.all_extras && !self.all_groups
     }
-}
-
-#[derive(Debug, ClapArgs)]
-pub(super) struct VerifyArgs {
-    /// Environment folder (default: the active environment, or .venv beside the lock)
-    #[arg(long, value_name = "DIR")]
-    pub prefix: Option<PathBuf>,
-    /// Check the lock against a host file, or a folder of host files, instead of this machine
-    #[arg(long, value_name = "FILE|DIR")]
-    pub host: Option<PathBuf>,
-    /// Where to run the smoke test
-    #[arg(long, value_enum, default_value_t = SmokeChoice::Auto)]
-    pub smoke: SmokeChoice,
-    /// Hash every file instead of comparing sizes
-    #[arg(long)]
-    pub deep: bool,
-    /// Fail if a check needs a GPU and none is present
-    #[arg(long)]
-    pub require_gpu: bool,
-    /// Lock to compare with (default: envlock.lock): also uv.lock, pylock.toml, pixi.lock, conda-lock.yml, requirements
-    #[arg(long, value_name = "FILE")]
-    pub lock: Option<PathBuf>,
-    /// Output format
-    #[arg(long, value_enum, default_value_t = VerifyFormat::Text)]
-    pub format: VerifyFormat,
-    /// Target of the lock
-    #[arg(long, value_name = "NAME")]
-    pub target: Option<String>,
-    #[command(flatten)]
-    pub parts: PartArgs,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(super) struct FleetArgs {
-    #[command(subcommand)]
-    pub command: FleetCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum FleetCommand {
-    /// From saved host files, one for each node
-    Hosts(FleetHostsArgs),
-    /// From the nodes of a Slurm cluster that can answer now
-    Slurm(FleetSlurmArgs),
-}
-
-impl FleetCommand {
-    /// The locks that are named.
-    pub fn locks(&self) -> &[PathBuf] {
-        match self {
-            FleetCommand::Hosts(args) => &args.lock,
-            FleetCommand::Slurm(args) => &args.lock,
-        }
-    }
-}
-
-#[derive(Debug, ClapArgs)]
-pub(super) struct FleetHostsArgs {
-    /// Folder of host files (`envlock probe --save`)
-    #[arg(value_name = "DIR")]
-    pub folder: PathBuf,
-    /// Lock to judge, or a folder of locks; can be repeated (default: the project's envlock.lock)
-    #[arg(long, value_name = "FILE|DIR")]
-    pub lock: Vec<PathBuf>,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(super) struct FleetSlurmArgs {
-    /// Only the nodes of this partition
-    #[arg(short, long, value_name = "NAME")]
-    pub partition: Option<String>,
-    /// Only these nodes, in Slurm's notation: `n[1-8]`
-    #[arg(short = 'w', long, value_name = "NODES")]
-    pub nodes: Option<String>,
-    /// Lock to judge, or a folder of locks; can be repeated (default: the project's envlock.lock)
-    #[arg(long, value_name = "FILE|DIR")]
-    pub lock: Vec<PathBuf>,
-    /// Seconds that a node may take
-    #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    pub timeout: u64,
-    /// The envlock program on the nodes (default: the path of this one)
-    #[arg(long, value_name = "PATH")]
-    pub program: Option<PathBuf>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum SmokeChoice {
-    /// On every GPU, or on the CPU if there is none
-    Auto,
-    /// On the CPU
-    Cpu,
-    /// On every GPU
-    Cuda,
-    /// Do not run it
-    Off,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum VerifyFormat {
-    Text,
-    Json,
-    /// JUnit XML
-    Junit,
-    /// SARIF 2.1.0
-    Sarif,
-    /// GitHub workflow commands
-    Github,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,0 +1,161 @@
+//! The options of `verify` and `fleet`.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+
+use super::PartArgs;
+
+#[derive(Debug, ClapArgs)]
+pub(in crate::cli) struct VerifyArgs {
+    /// Environment folder (default: the active environment, or .venv beside the lock)
+    #[arg(long, value_name = "DIR")]
+    pub prefix: Option<PathBuf>,
+    /// Judge the lock for a machine, without an environment: a host file, a folder of them, or without a value this machine
+    #[arg(long, value_name = "FILE|DIR", num_args = 0..=1)]
+    #[expect(clippy::option_option, reason = "an option whose value is optional")]
+    pub host: Option<Option<PathBuf>>,
+    /// Check only whether this machine is sound, or only the environment
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub only: Option<Only>,
+    /// Where to run the smoke test
+    #[arg(long, value_enum, default_value_t = SmokeChoice::Auto)]
+    pub smoke: SmokeChoice,
+    /// Hash every file instead of comparing sizes
+    #[arg(long)]
+    pub deep: bool,
+    /// Fail if a check needs a GPU and none is present
+    #[arg(long)]
+    pub require_gpu: bool,
+    /// Lock to compare with (default: envlock.lock): also uv.lock, pylock.toml, pixi.lock, conda-lock.yml, requirements
+    #[arg(long, value_name = "FILE")]
+    pub lock: Option<PathBuf>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = VerifyFormat::Text)]
+    pub format: VerifyFormat,
+    /// Write the output to a file, at once and as a whole
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Replace FILE although envlock did not write it
+    #[arg(long, requires = "output")]
+    pub force: bool,
+    /// What an unknown answer counts as
+    #[arg(long, value_enum, value_name = "AS", default_value_t = Unknown::Fail)]
+    pub unknown: Unknown,
+    /// Target of the lock
+    #[arg(long, value_name = "NAME")]
+    pub target: Option<String>,
+    #[command(flatten)]
+    pub parts: PartArgs,
+}
+
+impl VerifyArgs {
+    /// The machine that the options describe; `None` for this machine.
+    pub fn described(&self) -> Option<&Path> {
+        self.host.as_ref().and_then(Option::as_deref)
+    }
+
+    /// Whether the question is about this machine, and not about an environment.
+    pub fn asks_this_machine(&self) -> bool {
+        self.only == Some(Only::Machine) || (self.host == Some(None) && self.prefix.is_none())
+    }
+}
+
+#[derive(Debug, ClapArgs)]
+pub(in crate::cli) struct FleetArgs {
+    #[command(subcommand)]
+    pub command: FleetCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum FleetCommand {
+    /// From saved host files, one for each node
+    Hosts(FleetHostsArgs),
+    /// From the nodes of a Slurm cluster that can answer now
+    Slurm(FleetSlurmArgs),
+}
+
+impl FleetCommand {
+    /// The locks that are named.
+    pub fn locks(&self) -> &[PathBuf] {
+        match self {
+            FleetCommand::Hosts(args) => &args.lock,
+            FleetCommand::Slurm(args) => &args.lock,
+        }
+    }
+}
+
+#[derive(Debug, ClapArgs)]
+pub(in crate::cli) struct FleetHostsArgs {
+    /// Folder of host files (`envlock probe --save`)
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Lock to judge, or a folder of locks; can be repeated (default: the project's envlock.lock)
+    #[arg(long, value_name = "FILE|DIR")]
+    pub lock: Vec<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(in crate::cli) struct FleetSlurmArgs {
+    /// Only the nodes of this partition
+    #[arg(short, long, value_name = "NAME")]
+    pub partition: Option<String>,
+    /// Only these nodes, in Slurm's notation: `n[1-8]`
+    #[arg(short = 'w', long, value_name = "NODES")]
+    pub nodes: Option<String>,
+    /// Lock to judge, or a folder of locks; can be repeated (default: the project's envlock.lock)
+    #[arg(long, value_name = "FILE|DIR")]
+    pub lock: Vec<PathBuf>,
+    /// Seconds that a node may take
+    #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub timeout: u64,
+    /// The envlock program on the nodes (default: the path of this one)
+    #[arg(long, value_name = "PATH")]
+    pub program: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum SmokeChoice {
+    /// On every GPU, or on the CPU if there is none
+    Auto,
+    /// On the CPU
+    Cpu,
+    /// On every GPU
+    Cuda,
+    /// Do not run it
+    Off,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum VerifyFormat {
+    Text,
+    Json,
+    /// JUnit XML
+    Junit,
+    /// SARIF 2.1.0
+    Sarif,
+    /// GitHub workflow commands
+    Github,
+    /// One ASCII line of at most 80 bytes
+    Line,
+    /// Metrics for Prometheus (node_exporter's textfile collector)
+    Prometheus,
+}
+
+/// The part that `verify --only` checks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum Only {
+    /// Is this machine sound? The driver, its two halves, every GPU; no lock, no environment
+    Machine,
+    /// Is the environment as locked? Nothing about driver and GPUs
+    Environment,
+}
+
+/// What exit code 3 of `verify`, "not known", becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum Unknown {
+    /// Exit code 3
+    Fail,
+    /// Exit code 0
+    Ok,
+}

@@ -1,0 +1,128 @@
+//! `verify --host` without a value, and `verify --only machine`: this machine, without an environment.
+//!
+//! Two questions are kept apart. Is the machine sound? Only that may take a node out of service. Does the lock run here? One
+//! wrong lock must not empty a cluster.
+
+use serde_json::json;
+
+use super::formats::{self, Answer};
+use super::hosts::{Candidates, best_on};
+use super::{ignored, output, report};
+use crate::cli::args::{Only, VerifyArgs, VerifyFormat};
+use crate::cli::clock;
+use crate::cli::error::CliError;
+use crate::cli::exit;
+use crate::cli::host;
+use crate::cli::lock::{self, AnyLock};
+use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
+use crate::cli::settings::Project;
+use crate::model::finding::{Code, Finding, Severity};
+use crate::registry::Registry;
+use crate::verify::findings::{self, DriverTooNew};
+use crate::verify::{self, Area, AreaKind, Verdict};
+
+/// Judges this machine, and the lock unless only the machine is asked about. `lock`: the lock and its name.
+pub(super) fn judge(
+    lock: Option<(&AnyLock, &str)>,
+    project: &Project,
+    registry: &Registry,
+    args: &VerifyArgs,
+    printer: &Printer,
+) -> Result<u8, CliError> {
+    let format = output::format(args, printer)?;
+    let is_about_machine = args.only == Some(Only::Machine);
+    let state = host::state();
+    let machine = host::without(host::seen(), &ignored(project), registry)?;
+    let has_no_gpu = machine.has_no_gpu();
+    let mut areas = Vec::new();
+    if !is_about_machine {
+        let (lock, _) = lock.ok_or_else(|| {
+            lock::missing().hint("`--only machine` asks whether this machine is sound, without a lock")
+        })?;
+        let candidates = match lock {
+            AnyLock::Own(lock) => Candidates::Targets(lock::targets(lock, args.target.as_deref())?),
+            AnyLock::Foreign(lock) => Candidates::Foreign(lock, args.target.as_deref()),
+        };
+        areas.push(match host::finish(machine.clone(), registry) {
+            Ok(machine) => best_on(&machine, &candidates, registry, args.require_gpu),
+            Err(error) => {
+                let finding = findings::driver_too_new(&DriverTooNew::Described(error.message));
+                Area { findings: vec![finding], ..Area::of(AreaKind::Host) }
+            }
+        });
+    }
+    let sound = verify::sound(&state, &machine, args.require_gpu && is_about_machine);
+    let verdict = match is_about_machine {
+        true => Verdict::of(&sound.findings, false),
+        false => Verdict::of(areas.iter().chain([&sound]).flat_map(|area| &area.findings), has_no_gpu),
+    };
+    areas.push(sound);
+    let about = match (lock, is_about_machine) {
+        (Some((_, name)), false) => name,
+        _ => "",
+    };
+    let answer = Answer { node: None, verdict, areas: &areas };
+    match format {
+        VerifyFormat::Text => text(verdict, &areas, about, printer),
+        VerifyFormat::Json => output::put_json(&document(verdict, &areas), args, printer)?,
+        VerifyFormat::Github => output::put(&formats::github(&areas), args, format, printer)?,
+        VerifyFormat::Junit => output::put(&formats::junit(&areas), args, format, printer)?,
+        VerifyFormat::Sarif => output::put(&formats::sarif(&areas), args, format, printer)?,
+        VerifyFormat::Line => output::put(&formats::line(&answer), args, format, printer)?,
+        VerifyFormat::Prometheus => {
+            let question = if is_about_machine { "machine" } else { "host" };
+            let labels = [("question", question), ("lock", about)];
+            let metrics = formats::prometheus(&[answer], &labels, clock::now().seconds());
+            output::put(&metrics, args, format, printer)?;
+        }
+    }
+    Ok(match verdict {
+        Verdict::Ok => exit::YES,
+        Verdict::Differs => exit::NO,
+        Verdict::Unknown => exit::NOT_KNOWN,
+    })
+}
+
+/// The document of `--json`. A verdict that is not known is an error too, as for every command.
+fn document(verdict: Verdict, areas: &[Area]) -> serde_json::Value {
+    let findings: Vec<&Finding> = areas.iter().flat_map(|area| &area.findings).collect();
+    let mut document = json!({ "verdict": verdict, "findings": findings, "smoke": null, "hosts": [] });
+    if let (Verdict::Unknown, Some(missing)) = (verdict, findings.iter().find(|f| f.code == Code::NotJudged))
+    {
+        let hint = missing.fix.as_ref().map(ToString::to_string);
+        document["error"] = json!({ "code": "host", "message": missing.message, "hint": hint });
+    }
+    document
+}
+
+fn text(verdict: Verdict, areas: &[Area], about: &str, printer: &Printer) {
+    let findings = || areas.iter().flat_map(|area| &area.findings);
+    let errors = findings().filter(|f| f.severity == Severity::Error).count();
+    let last = match verdict {
+        Verdict::Ok => printer.paint(GOOD, if about.is_empty() { "sound" } else { "the lock runs here" }),
+        Verdict::Differs => format!("{errors} error{}", if errors == 1 { "" } else { "s" }),
+        Verdict::Unknown => printer.paint(WARN, "not known"),
+    };
+    if printer.quiet {
+        return printer.out(&last);
+    }
+    printer.out(&match about {
+        "" => "this machine".to_owned(),
+        name => format!("this machine, lock {name}"),
+    });
+    for area in areas {
+        let of_area = Verdict::of(&area.findings, false);
+        let word = match of_area {
+            Verdict::Differs => printer.paint(ERROR, "differs"),
+            _ if area.findings.iter().any(|f| f.severity == Severity::Warning) => {
+                printer.paint(WARN, "warns  ")
+            }
+            Verdict::Unknown => printer.paint(WARN, "unknown"),
+            Verdict::Ok => printer.paint(GOOD, "ok     "),
+        };
+        printer.out(format!("  {:<10}  {word}  {}", area.kind, wrap(&area.summary, 23)).trim_end());
+    }
+    report::findings(printer, findings());
+    printer.out("");
+    printer.out(&last);
+}

@@ -1,0 +1,48 @@
+//! Where the output of `verify` goes: stdout, or the file that `-o` names.
+
+use serde_json::Value;
+
+use super::formats;
+use crate::cli::args::{VerifyArgs, VerifyFormat};
+use crate::cli::error::CliError;
+use crate::cli::printer::Printer;
+use crate::cli::{files, write};
+
+/// The format of the output; `--json` means the same as `--format json`.
+///
+/// # Errors
+/// When the report for people is to be written to a file.
+pub(super) fn format(args: &VerifyArgs, printer: &Printer) -> Result<VerifyFormat, CliError> {
+    let format = if printer.json { VerifyFormat::Json } else { args.format };
+    match (&args.output, format) {
+        (Some(path), VerifyFormat::Text) => {
+            Err(CliError::usage("`--output` writes a format for programs, and the format is `text`")
+                .hint(format!("add `--format junit`, or redirect the report: `> {}`", path.display())))
+        }
+        _ => Ok(format),
+    }
+}
+
+/// Prints a document, or writes it to the file of `-o`.
+///
+/// # Errors
+/// When the file cannot be written, or envlock did not write what is there.
+pub(super) fn put(
+    text: &str,
+    args: &VerifyArgs,
+    format: VerifyFormat,
+    printer: &Printer,
+) -> Result<(), CliError> {
+    let Some(path) = &args.output else {
+        printer.raw(text);
+        return Ok(());
+    };
+    files::refuse_others(path, &|there| formats::is_own(format, there), args.force)?;
+    write::write(path, text)
+}
+
+/// [`put`], for JSON.
+pub(super) fn put_json(value: &Value, args: &VerifyArgs, printer: &Printer) -> Result<(), CliError> {
+    let text = format!("{value:#}\n");
+    put(&text, args, VerifyFormat::Json, printer)
+}

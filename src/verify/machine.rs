@@ -76,7 +76,7 @@ pub(super) fn sound(state: &MachineState, host: &Host, require_gpu: bool) -> Are
             found.push(findings::not_judged(NotJudged::NoManagement(why.clone()), require_gpu));
         }
         Management::NotThere if is_loaded && says_nothing && !host.has_no_gpu() => {
-            let why = "NVIDIA's management library is not installed".to_owned();
+            let why = "NVML is not installed".to_owned();
             found.push(findings::not_judged(NotJudged::NoManagement(why), require_gpu));
         }
         _ if says_nothing && host.gpus.is_none() => {

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::context::{IndexServer, Shape, TestContext, skipped};
@@ -125,13 +126,18 @@ fn answers_of_nodes_are_from_outside() {
 }
 
 /// A controller and three nodes on this machine; they end with the value.
-struct Slurm {
-    folder: tempfile::TempDir,
+pub struct Slurm {
+    pub folder: tempfile::TempDir,
     daemons: Vec<PathBuf>,
 }
 
 impl Slurm {
-    fn start() -> Slurm {
+    pub fn start() -> Slurm {
+        Slurm::start_with("", &|_| {})
+    }
+
+    /// With more lines for slurm.conf, in which `{dir}` is the folder, and files put into the folder before.
+    pub fn start_with(more: &str, prepare: &dyn Fn(&Path)) -> Slurm {
         let folder = tempfile::Builder::new().prefix("slurm").tempdir_in("/tmp").unwrap();
         let dir = folder.path().display().to_string();
         let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
@@ -139,7 +145,10 @@ impl Slurm {
             std::fs::create_dir_all(folder.path().join(part)).unwrap();
         }
         write("cgroup.conf", "CgroupAutomount=no\n");
-        let port = 20_000 + std::process::id() % 20_000;
+        prepare(folder.path());
+        let more = more.replace("{dir}", &dir);
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let port = 20_000 + std::process::id() % 20_000 + 10 * STARTED.fetch_add(1, Ordering::Relaxed);
         let nodes: String = (1..=3)
             .map(|n| {
                 format!("NodeName=n{n} NodeHostname=localhost Port={} CPUs=2 RealMemory=500\n", port + n)
@@ -156,7 +165,7 @@ impl Slurm {
                  ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nSelectType=select/cons_tres\n\
                  SelectTypeParameters=CR_Core\nMpiDefault=none\nReturnToService=2\n\
                  AccountingStorageType=accounting_storage/none\nJobCompType=jobcomp/none\n\
-                 JobAcctGatherType=jobacct_gather/none\nSlurmdParameters=config_overrides\n{nodes}\
+                 JobAcctGatherType=jobacct_gather/none\nSlurmdParameters=config_overrides\n{more}{nodes}\
                  PartitionName=all Nodes=n1,n2,n3 Default=YES MaxTime=INFINITE State=UP\n"
             ),
         );
@@ -190,11 +199,11 @@ impl Slurm {
         slurm
     }
 
-    fn config(&self) -> String {
+    pub fn config(&self) -> String {
         self.folder.path().join("slurm.conf").display().to_string()
     }
 
-    fn command(&self, program: &str, arguments: &[&str]) -> String {
+    pub fn command(&self, program: &str, arguments: &[&str]) -> String {
         let out = Command::new(program).args(arguments).env("SLURM_CONF", self.config()).output().unwrap();
         String::from_utf8_lossy(&out.stdout).into_owned()
     }
@@ -223,19 +232,24 @@ impl Drop for Slurm {
     }
 }
 
-fn has_slurm() -> bool {
+/// Whether a real Slurm is to be tested; else it is said that it was not.
+pub fn has_slurm() -> bool {
     let is_there = |program: &str| {
         ["/usr/bin", "/usr/sbin", "/bin", "/sbin"]
             .iter()
             .any(|folder| Path::new(folder).join(program).exists())
     };
-    ["srun", "slurmctld", "slurmd", "munged"].into_iter().all(is_there)
+    let has = std::env::var_os("ENVLOCK_TEST_SLURM").is_some()
+        && ["srun", "slurmctld", "slurmd", "munged"].into_iter().all(is_there);
+    if !has {
+        skipped("no Slurm was asked for (ENVLOCK_TEST_SLURM=1), or it is not installed");
+    }
+    has
 }
 
 #[test]
 fn a_real_cluster_is_asked() {
-    if std::env::var_os("ENVLOCK_TEST_SLURM").is_none() || !has_slurm() {
-        skipped("no Slurm was asked for (ENVLOCK_TEST_SLURM=1), or it is not installed");
+    if !has_slurm() {
         return;
     }
     let slurm = Slurm::start();

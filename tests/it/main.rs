@@ -2,6 +2,7 @@
 
 mod architecture;
 mod circles;
+mod cluster;
 mod containers;
 mod context;
 mod cutoff;

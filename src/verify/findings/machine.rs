@@ -97,12 +97,12 @@ pub fn driver_not_loaded(gpus: &[String], what: NoDriver) -> Finding {
     let (severity, text, fix) = match what {
         NoDriver::Loaded { required } => (
             if required { Severity::Error } else { Severity::Warning },
-            format!("NVIDIA's driver is not loaded; the GPU{several} at {named} {verb} on the PCI bus"),
+            format!("no NVIDIA driver is loaded; the GPU{several} at {named} {verb} on the PCI bus"),
             "load it with `modprobe nvidia`; `dmesg` says why that fails: a missing module, Secure Boot, nouveau",
         ),
         NoDriver::ForSome => (
             Severity::Warning,
-            format!("NVIDIA's driver has not claimed the GPU{several} at {named}"),
+            format!("the NVIDIA driver has not claimed the GPU{several} at {named}"),
             "`dmesg | grep -i nvrm` says why: the driver may not support the GPU, or the GPU may have failed",
         ),
     };
@@ -116,7 +116,7 @@ pub fn gpu_not_answering(gpus: &[String], why: &str) -> Finding {
         .map(|gpu| if gpu.starts_with("GPU") { gpu.clone() } else { format!("the GPU at {gpu}") })
         .collect();
     let text = match gpus.len() {
-        0 => format!("the driver is loaded, and NVIDIA's management library does not start: {why}"),
+        0 => format!("the driver is loaded, and NVML does not start: {why}"),
         1 => format!("{} does not answer: the driver lists it, and cannot open it", named[0]),
         _ => format!("{} do not answer: the driver lists them, and cannot open them", named.join(", ")),
     };

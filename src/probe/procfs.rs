@@ -132,7 +132,9 @@ pub(super) fn unclaimed(around: &Surroundings<'_>) -> Vec<String> {
     };
     let is_in_use = |driver: &str| driver == "nvidia" || driver.starts_with("vfio") || driver == "pci-stub";
     let controllers = controllers(around).unwrap_or_default();
-    let nvidia = controllers.iter().filter(|path| value(path, "vendor") == NVIDIA);
+    // Virtual functions of a GPU have no driver while no virtual machine uses them.
+    let is_virtual = |path: &PathBuf| path.join("physfn").exists();
+    let nvidia = controllers.iter().filter(|path| value(path, "vendor") == NVIDIA && !is_virtual(path));
     nvidia
         .filter(|path| !claimed(path).is_some_and(|driver| is_in_use(&driver)))
         .filter_map(|path| Some(clean(&path.file_name()?.to_string_lossy(), 20)))

@@ -96,6 +96,20 @@ fn a_lock_that_does_not_run_here_says_nothing_of_the_machine() {
     let told = run.flat();
     assert!(told.contains("machine ok driver 535.129.03, 2 GPUs answer"), "{told}");
     assert!(told.ends_with("the lock runs here"), "{told}");
+    // A GPU that fails matters where something uses it.
+    context.set("STUB_ECC", "2");
+    context.run(&["verify", "--host"]).expect(1);
+    let lock = context.read("envlock.lock");
+    let cpu = ["resolve", "torch==2.9.1", "--stack-only", "--gpu", "none"];
+    std::fs::remove_file(context.project().join("envlock.lock")).unwrap();
+    context.run(&cpu).expect(0);
+    context.run(&["verify", "--host"]).expect(0);
+    context.write("envlock.lock", &lock);
+    context.set("STUB_ECC", "0");
+    // Whether the machine is sound does not depend on the folder.
+    context.write("envlock.toml", "not TOML");
+    context.run(&MACHINE).expect(0);
+    std::fs::remove_file(context.project().join("envlock.toml")).unwrap();
     context.set("STUB_DRIVER", "470.57.02");
     context.set("STUB_CUDA", "11040");
     context.run(&MACHINE).expect(0);

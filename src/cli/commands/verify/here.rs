@@ -7,70 +7,86 @@ use serde_json::json;
 
 use super::formats::{self, Answer};
 use super::hosts::{Candidates, best_on};
-use super::{ignored, output, report};
-use crate::cli::args::{Only, VerifyArgs, VerifyFormat};
+use super::{is_for_cuda, output, report};
+use crate::cli::args::{VerifyArgs, VerifyFormat};
 use crate::cli::clock;
 use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::host;
 use crate::cli::lock::{self, AnyLock};
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
-use crate::cli::settings::Project;
+use crate::foreign;
 use crate::model::finding::{Code, Finding, Severity};
+use crate::model::host::Host;
 use crate::registry::Registry;
 use crate::verify::findings::{self, DriverTooNew};
 use crate::verify::{self, Area, AreaKind, Verdict};
 
-/// Judges this machine, and the lock unless only the machine is asked about. `lock`: the lock and its name.
+/// `--only machine`: whether this machine is sound.
+pub(super) fn soundness(args: &VerifyArgs, printer: &Printer) -> Result<u8, CliError> {
+    let area = verify::sound(&host::state(), &host::seen(), args.require_gpu);
+    let verdict = Verdict::of(&area.findings, false);
+    tell(verdict, &[area], "", args, printer)
+}
+
+/// `--host` without a value: whether a lock runs on this machine. `lock`: the lock and its name.
 pub(super) fn judge(
-    lock: Option<(&AnyLock, &str)>,
-    project: &Project,
+    (lock, name): (&AnyLock, &str),
+    ignored: &[String],
     registry: &Registry,
     args: &VerifyArgs,
     printer: &Printer,
 ) -> Result<u8, CliError> {
-    let format = output::format(args, printer)?;
-    let is_about_machine = args.only == Some(Only::Machine);
-    let state = host::state();
-    let machine = host::without(host::seen(), &ignored(project), registry)?;
-    let has_no_gpu = machine.has_no_gpu();
-    let mut areas = Vec::new();
-    if !is_about_machine {
-        let (lock, _) = lock.ok_or_else(|| {
-            lock::missing().hint("`--only machine` asks whether this machine is sound, without a lock")
-        })?;
-        let candidates = match lock {
-            AnyLock::Own(lock) => Candidates::Targets(lock::targets(lock, args.target.as_deref())?),
-            AnyLock::Foreign(lock) => Candidates::Foreign(lock, args.target.as_deref()),
-        };
-        areas.push(match host::finish(machine.clone(), registry) {
-            Ok(machine) => best_on(&machine, &candidates, registry, args.require_gpu),
-            Err(error) => {
-                let finding = findings::driver_too_new(&DriverTooNew::Described(error.message));
-                Area { findings: vec![finding], ..Area::of(AreaKind::Host) }
-            }
-        });
+    let machine = host::without(host::seen(), ignored, registry)?;
+    let candidates = match lock {
+        AnyLock::Own(lock) => Candidates::Targets(lock::targets(lock, args.target.as_deref())?),
+        AnyLock::Foreign(lock) => Candidates::Foreign(lock, args.target.as_deref()),
+    };
+    let mut areas = vec![match host::finish(machine.clone(), registry) {
+        Ok(machine) => best_on(&machine, &candidates, registry, args.require_gpu),
+        Err(error) => {
+            let finding = findings::driver_too_new(&DriverTooNew::Described(error.message));
+            Area { findings: vec![finding], ..Area::of(AreaKind::Host) }
+        }
+    }];
+    if uses_gpu(&candidates, &machine, registry) {
+        areas.push(verify::sound(&host::state(), &machine, false));
     }
-    let sound = verify::sound(&state, &machine, args.require_gpu && is_about_machine);
-    let verdict = match is_about_machine {
-        true => Verdict::of(&sound.findings, false),
-        false => Verdict::of(areas.iter().chain([&sound]).flat_map(|area| &area.findings), has_no_gpu),
-    };
-    areas.push(sound);
-    let about = match (lock, is_about_machine) {
-        (Some((_, name)), false) => name,
-        _ => "",
-    };
-    let answer = Answer { node: None, verdict, areas: &areas };
+    let verdict = Verdict::of(areas.iter().flat_map(|area| &area.findings), machine.has_no_gpu());
+    tell(verdict, &areas, name, args, printer)
+}
+
+/// Whether what is locked uses a GPU: where nothing does, no fault of a GPU matters.
+fn uses_gpu(candidates: &Candidates<'_>, machine: &Host, registry: &Registry) -> bool {
+    match candidates {
+        Candidates::Targets(targets) => targets.iter().any(|target| is_for_cuda(target)),
+        Candidates::Foreign(lock, _) => {
+            let platform = machine.system.platform;
+            let all = lock.environments(platform, None);
+            all.iter().any(|environment| is_for_cuda(&foreign::judge(environment, platform, registry).target))
+        }
+    }
+}
+
+/// Prints the answer, and returns the exit code. `about`: the lock that was asked about; empty for the machine alone.
+fn tell(
+    verdict: Verdict,
+    areas: &[Area],
+    about: &str,
+    args: &VerifyArgs,
+    printer: &Printer,
+) -> Result<u8, CliError> {
+    let format = output::format(args, printer)?;
+    let answer = Answer { node: None, verdict, areas };
     match format {
-        VerifyFormat::Text => text(verdict, &areas, about, printer),
-        VerifyFormat::Json => output::put_json(&document(verdict, &areas), args, printer)?,
-        VerifyFormat::Github => output::put(&formats::github(&areas), args, format, printer)?,
-        VerifyFormat::Junit => output::put(&formats::junit(&areas), args, format, printer)?,
-        VerifyFormat::Sarif => output::put(&formats::sarif(&areas), args, format, printer)?,
+        VerifyFormat::Text => text(verdict, areas, about, printer),
+        VerifyFormat::Json => output::put_json(&document(verdict, areas), args, printer)?,
+        VerifyFormat::Github => output::put(&formats::github(areas), args, format, printer)?,
+        VerifyFormat::Junit => output::put(&formats::junit(areas), args, format, printer)?,
+        VerifyFormat::Sarif => output::put(&formats::sarif(areas), args, format, printer)?,
         VerifyFormat::Line => output::put(&formats::line(&answer), args, format, printer)?,
         VerifyFormat::Prometheus => {
-            let question = if is_about_machine { "machine" } else { "host" };
+            let question = if about.is_empty() { "machine" } else { "host" };
             let labels = [("question", question), ("lock", about)];
             let metrics = formats::prometheus(&[answer], &labels, clock::now().seconds());
             output::put(&metrics, args, format, printer)?;

@@ -78,11 +78,12 @@ fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8
     refuse_contradictions(args)?;
     let format = output::format(args, printer)?;
     let start = Instant::now();
+    if args.only == Some(Only::Machine) {
+        // Whatever the folder's project says.
+        return here::soundness(args, printer);
+    }
     let project = Project::find(global, true)?;
     let registry = settings::registry(global)?;
-    if args.only == Some(Only::Machine) {
-        return here::judge(None, &project, &registry, args, printer);
-    }
     let lock = match &args.lock {
         Some(path) => Some(lock::read_any(path)?),
         None => lock::read(&project)?.map(AnyLock::Own),
@@ -101,13 +102,10 @@ fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8
     if args.asks_this_machine() {
         let name =
             args.lock.as_ref().map_or(files::LOCK.to_owned(), |path| clean(&path.display().to_string(), 200));
-        return here::judge(
-            lock.as_ref().map(|lock| (lock, name.as_str())),
-            &project,
-            &registry,
-            args,
-            printer,
-        );
+        let lock = lock.as_ref().ok_or_else(|| {
+            lock::missing().hint("`--only machine` asks whether this machine is sound, without a lock")
+        })?;
+        return here::judge((lock, &name), &ignored(&project), &registry, args, printer);
     }
     if let (Some(path), None) = (args.described(), &args.prefix) {
         let candidates = match lock.as_ref().ok_or_else(lock::missing)? {
@@ -385,12 +383,15 @@ pub(super) fn judge(
     })
 }
 
+/// Whether what a target locks uses a GPU.
+fn is_for_cuda(target: &Target) -> bool {
+    !target.frameworks.is_empty() || target.stack.as_ref().is_some_and(|s| is_cuda(&s.variant))
+}
+
 /// Whether the locked packages use a GPU, or without a lock the installed ones.
 fn uses_cuda(target: Option<&Target>, installed: &Installed) -> bool {
     match target {
-        Some(target) => {
-            !target.frameworks.is_empty() || target.stack.as_ref().is_some_and(|s| is_cuda(&s.variant))
-        }
+        Some(target) => is_for_cuda(target),
         None => installed.distributions.iter().any(|d| {
             d.name.starts_with("jax-cuda")
                 || d.name.starts_with("nvidia-cuda-runtime")

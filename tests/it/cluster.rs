@@ -185,7 +185,7 @@ fn node_health_check_dies_of_a_fault_alone() {
     let check = recipes().join("envlock.nhc").display().to_string();
     let program = env!("CARGO_BIN_EXE_envlock");
     let text = format!(
-        "die() {{ shift; echo \"died: $1\"; }}; envlock() {{ {program} \"$@\"; }}; . {check}; check_envlock; echo \"rc $?\""
+        "die() {{ shift; echo \"died: $1\"; }}; ENVLOCK={program}; . {check}; check_envlock; echo \"rc $?\""
     );
     let run = |root: &Path| {
         let mut command = context.command_of("bash");

@@ -124,8 +124,9 @@ pub(super) fn listed(around: &Surroundings<'_>) -> Vec<Listed> {
 }
 
 /// The addresses of NVIDIA display controllers that NVIDIA's kernel module has not claimed. Those that a driver for
-/// virtual machines has claimed are left out.
-pub(super) fn unclaimed(around: &Surroundings<'_>) -> Vec<String> {
+/// virtual machines has claimed are left out. `is_loaded`: whether the module is; then it has claimed at least one, or
+/// the links that would say so are not visible here, and nothing is known.
+pub(super) fn unclaimed(around: &Surroundings<'_>, is_loaded: bool) -> Vec<String> {
     let claimed = |path: &Path| -> Option<String> {
         let driver = fs_err::read_link(path.join("driver")).ok()?;
         Some(driver.file_name()?.to_string_lossy().into_owned())
@@ -134,8 +135,13 @@ pub(super) fn unclaimed(around: &Surroundings<'_>) -> Vec<String> {
     let controllers = controllers(around).unwrap_or_default();
     // Virtual functions of a GPU have no driver while no virtual machine uses them.
     let is_virtual = |path: &PathBuf| path.join("physfn").exists();
-    let nvidia = controllers.iter().filter(|path| value(path, "vendor") == NVIDIA && !is_virtual(path));
+    let nvidia: Vec<&PathBuf> =
+        controllers.iter().filter(|path| value(path, "vendor") == NVIDIA && !is_virtual(path)).collect();
+    if is_loaded && !nvidia.iter().any(|path| claimed(path).as_deref() == Some("nvidia")) {
+        return Vec::new();
+    }
     nvidia
+        .into_iter()
         .filter(|path| !claimed(path).is_some_and(|driver| is_in_use(&driver)))
         .filter_map(|path| Some(clean(&path.file_name()?.to_string_lossy(), 20)))
         .collect()
@@ -252,7 +258,12 @@ mod tests {
             };
             write(root, &format!("proc/driver/nvidia/gpus/0000:{bus}:00.0/information"), information);
         }
-        assert_eq!(unclaimed(&around(root)), ["0000:03:00.0", "0000:04:00.0"]);
+        for is_loaded in [true, false] {
+            assert_eq!(unclaimed(&around(root), is_loaded), ["0000:03:00.0", "0000:04:00.0"]);
+        }
+        std::fs::remove_file(root.join("sys/bus/pci/devices/0000:01:00.0/driver")).unwrap();
+        assert_eq!(unclaimed(&around(root), true), [""; 0], "a container that sees no links");
+        assert_eq!(unclaimed(&around(root), false).len(), 3);
         let expected = [
             Listed { bus: "0000:01:00.0".into(), uuid: Some("GPU-1".into()), minor: Some(3) },
             Listed { bus: "0000:02:00.0".into(), uuid: None, minor: None },

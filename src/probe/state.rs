@@ -50,11 +50,12 @@ pub fn state(around: &Surroundings<'_>) -> MachineState {
         },
     }
     let loaded = ["sys/module/nvidia/version", "proc/driver/nvidia/version"];
+    let is_loaded = loaded.iter().any(|path| around.root.join(path).exists());
     // WSL's GPUs are not on a PCI bus that Linux sees.
     if !super::procfs::is_wsl(around) {
-        state.unclaimed = super::procfs::unclaimed(around);
+        state.unclaimed = super::procfs::unclaimed(around, is_loaded);
     }
-    if loaded.iter().any(|path| around.root.join(path).exists()) {
+    if is_loaded {
         state.device_files = Some(device_files(&around.root));
         state.fabric = fabric(around, state.container.is_some());
         state.docker_sees_gpus = docker(&around.root).filter(|_| state.container.is_none());

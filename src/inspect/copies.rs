@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::library::{Detail, library};
 use super::loader::{self, Loader};
+use super::tree::FileTree;
 use crate::model::library::LibraryVersion;
 use crate::model::native::Copy;
 
@@ -18,41 +19,41 @@ const USUAL_PLACES: [&str; 6] = [
     "usr/local/lib",
     "opt/conda/lib",
 ];
+/// Maximum number of entries of a folder.
+const MAX_ENTRIES: usize = 100_000;
 /// Maximum number of copies listed.
 const MAX_COPIES: usize = 200;
 /// The version of a library in [`KINDS`]; `None` for other libraries.
-pub(super) fn version_of(path: &Path) -> Option<LibraryVersion> {
+pub(super) fn version_of(tree: &dyn FileTree, path: &Path) -> Option<LibraryVersion> {
     let name = path.file_name()?.to_str()?;
     if !KINDS.iter().any(|kind| name.starts_with(kind)) {
         return None;
     }
-    library(path, Detail::Headers).ok()?.version
+    library(tree, path, Detail::Headers).ok()?.version
 }
 
 /// CUDA and cuDNN libraries outside the environment: in the loader's folders and the usual places.
-pub(super) fn copies(loader: &Loader, around: &loader::Surroundings, prefix: &Path) -> Vec<Copy> {
-    let prefix = std::fs::canonicalize(prefix).unwrap_or_else(|_| prefix.to_path_buf());
+pub(super) fn copies(loader: &Loader<'_>, around: &loader::Surroundings<'_>, prefix: &Path) -> Vec<Copy> {
+    let tree = around.tree;
+    let prefix = tree.real(prefix).unwrap_or_else(|_| prefix.to_path_buf());
     let mut files: Vec<PathBuf> = KINDS.iter().flat_map(|kind| loader.cached(kind)).collect();
     let mut folders: Vec<PathBuf> = loader.library_path().to_vec();
     folders.extend(USUAL_PLACES.iter().map(|place| around.root.join(place)));
     folders.extend(around.conda.iter().cloned());
-    if let Ok(list) = std::fs::read_dir(around.root.join("usr/local")) {
-        let toolkits = list.flatten().filter(|e| e.file_name().to_string_lossy().starts_with("cuda-"));
-        folders.extend(toolkits.map(|e| e.path().join("lib64")));
-    }
+    let local = around.root.join("usr/local");
+    let toolkits = tree.names(&local, MAX_ENTRIES).into_iter().filter(|name| name.starts_with("cuda-"));
+    folders.extend(toolkits.map(|name| local.join(name).join("lib64")));
     for folder in folders {
-        let Ok(list) = std::fs::read_dir(&folder) else { continue };
-        let names = list.flatten().map(|entry| entry.path());
-        files.extend(names.filter(|path| {
-            let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-            KINDS.iter().any(|kind| name.starts_with(kind)) && super::wheel::is_library(&name)
-        }));
+        let is_kind =
+            |name: &String| KINDS.iter().any(|kind| name.starts_with(kind)) && super::wheel::is_library(name);
+        let names = tree.names(&folder, MAX_ENTRIES).into_iter().filter(is_kind);
+        files.extend(names.map(|name| folder.join(name)));
     }
     // Symlinks to the same file count as one copy.
-    let mut real: Vec<PathBuf> = files.iter().filter_map(|path| std::fs::canonicalize(path).ok()).collect();
+    let mut real: Vec<PathBuf> = files.iter().filter_map(|path| tree.real(path).ok()).collect();
     real.sort();
     real.dedup();
     real.retain(|path| !path.starts_with(&prefix));
     real.truncate(MAX_COPIES);
-    real.into_iter().map(|path| Copy { version: version_of(&path), path }).collect()
+    real.into_iter().map(|path| Copy { version: version_of(tree, &path), path }).collect()
 }

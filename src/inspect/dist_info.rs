@@ -10,11 +10,14 @@ use sha2::{Digest, Sha256};
 
 use super::prefix::{PrefixError, interpreter, patch, site_packages};
 use super::record::{MAX_RECORD, encode, entries};
+use super::tree::{About, FileTree, Kind};
 use crate::model::installed::{DirectOrigin, Distribution, FileFault, Installed, InstalledVersion};
 use crate::model::metadata::CoreMetadata;
 
 /// Maximum size of METADATA that is read, in bytes.
 const MAX_METADATA: u64 = 16 << 20;
+/// Maximum number of entries of site-packages.
+const MAX_ENTRIES: usize = 100_000;
 
 /// How thoroughly files are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,28 +36,22 @@ const MAX_DISTRIBUTIONS: usize = 10_000;
 ///
 /// # Errors
 /// When the folder is not a Python environment, or has too many packages.
-pub fn read(prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
-    let (site, python) = site_packages(prefix)?;
-    let mut folders: Vec<PathBuf> = Vec::new();
-    if let Ok(list) = fs_err::read_dir(&site) {
-        folders.extend(
-            // pip renames what it fails to remove to `~name` and ignores it from then on.
-            list.flatten()
-                .filter(|e| !e.file_name().to_string_lossy().starts_with('~'))
-                .map(|e| e.path())
-                .filter(|p| p.extension().is_some_and(|e| e == "dist-info")),
-        );
-    }
+pub fn read(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
+    let (site, python) = site_packages(tree, prefix)?;
+    let entries = tree.list(&site, MAX_ENTRIES).unwrap_or_default();
+    // pip renames what it fails to remove to `~name` and ignores it from then on.
+    let kept = entries.into_iter().filter(|entry| !entry.name.to_string_lossy().starts_with('~'));
+    let mut folders: Vec<PathBuf> = kept
+        .map(|entry| site.join(entry.name))
+        .filter(|path| path.extension().is_some_and(|e| e == "dist-info"))
+        .collect();
     if folders.len() > MAX_DISTRIBUTIONS {
         return Err(PrefixError::TooMany(prefix.display().to_string(), MAX_DISTRIBUTIONS));
     }
     folders.sort();
     // Largest first, so that the threads finish at about the same time.
-    let mut order: Vec<(u64, usize)> = folders
-        .iter()
-        .enumerate()
-        .map(|(i, f)| (std::fs::metadata(f.join("RECORD")).map_or(0, |m| m.len()), i))
-        .collect();
+    let mut order: Vec<(u64, usize)> =
+        folders.iter().enumerate().map(|(i, f)| (tree.size(&f.join("RECORD")).unwrap_or(0), i)).collect();
     order.sort_unstable_by(|a, b| b.cmp(a));
     let queue = Mutex::new(order.into_iter());
     let done: Mutex<Vec<(usize, Distribution, usize, Vec<Owned>)>> = Mutex::default();
@@ -64,8 +61,8 @@ pub fn read(prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
             scope.spawn(|| {
                 loop {
                     let Some((_, i)) = queue.lock().ok().and_then(|mut q| q.next()) else { return };
-                    let mut distribution = header(&folders[i], &site);
-                    let (seen, owned) = files(&mut distribution, &folders[i], &site, prefix, depth);
+                    let mut distribution = header(tree, &folders[i], &site);
+                    let (seen, owned) = files(tree, &mut distribution, &folders[i], &site, prefix, depth);
                     if let Ok(mut done) = done.lock() {
                         done.push((i, distribution, seen, owned));
                     }
@@ -97,11 +94,11 @@ pub fn read(prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
         prefix: prefix.display().to_string(),
         site_packages: site,
         python,
-        patch: patch(prefix),
-        interpreter: interpreter(prefix),
+        patch: patch(tree, prefix),
+        interpreter: interpreter(tree, prefix),
         distributions,
         visible: Vec::new(),
-        is_environment: ["pyvenv.cfg", "conda-meta"].iter().any(|name| prefix.join(name).exists()),
+        is_environment: ["pyvenv.cfg", "conda-meta"].iter().any(|name| tree.exists(&prefix.join(name))),
         own_package: None,
         pytorch_index: String::new(),
         lock_command: None,
@@ -109,18 +106,7 @@ pub fn read(prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
     })
 }
 
-fn limited(path: &Path, limit: u64) -> Option<Vec<u8>> {
-    // Opening a named pipe would block.
-    if !std::fs::metadata(path).ok()?.is_file() {
-        return None;
-    }
-    let file = std::fs::File::open(path).ok()?;
-    let mut bytes = Vec::with_capacity(file.metadata().map_or(0, |m| m.len().min(limit)) as usize);
-    file.take(limit).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
-}
-
-fn header(folder: &Path, site: &Path) -> Distribution {
+fn header(tree: &dyn FileTree, folder: &Path, site: &Path) -> Distribution {
     let dist_info =
         folder.file_name().map(|n| crate::model::text::clean(&n.to_string_lossy(), 200)).unwrap_or_default();
     let stem = dist_info.trim_end_matches(".dist-info");
@@ -129,11 +115,12 @@ fn header(folder: &Path, site: &Path) -> Distribution {
         name: crate::model::text::normalized_name(name),
         version: version.into(),
         dist_info: dist_info.clone(),
-        installer: limited(&folder.join("INSTALLER"), 200)
+        installer: tree
+            .start(&folder.join("INSTALLER"), 200)
             .map(|b| crate::model::text::clean(String::from_utf8_lossy(&b).trim(), 40)),
         ..Distribution::default()
     };
-    if let Some(bytes) = limited(&folder.join("METADATA"), MAX_METADATA) {
+    if let Some(bytes) = tree.start(&folder.join("METADATA"), MAX_METADATA) {
         let digest = hex::encode(Sha256::digest(&bytes));
         let text = String::from_utf8_lossy(&bytes);
         if let Ok(metadata) = CoreMetadata::parse(&text, digest.clone()) {
@@ -143,20 +130,20 @@ fn header(folder: &Path, site: &Path) -> Distribution {
         }
         distribution.metadata_sha256 = Some(digest);
     }
-    distribution.direct = direct_origin(&folder.join("direct_url.json"));
-    if let Some(bytes) = limited(&folder.join("WHEEL"), 1 << 16) {
+    distribution.direct = direct_origin(tree, &folder.join("direct_url.json"));
+    if let Some(bytes) = tree.start(&folder.join("WHEEL"), 1 << 16) {
         let text = String::from_utf8_lossy(&bytes);
         let tags = text.lines().filter_map(|line| line.strip_prefix("Tag:"));
         distribution.tags = tags.map(|tag| crate::model::text::clean(tag.trim(), 120)).collect();
     }
     if ["torch", "torchvision", "torchaudio"].contains(&distribution.name.as_str()) {
-        distribution.variant = variant(&site.join(&distribution.name).join("version.py"));
+        distribution.variant = variant(tree, &site.join(&distribution.name).join("version.py"));
     }
     distribution
 }
 
 /// Reads `direct_url.json`. One that cannot be read still says that the package is not from an index.
-fn direct_origin(path: &Path) -> Option<DirectOrigin> {
+fn direct_origin(tree: &dyn FileTree, path: &Path) -> Option<DirectOrigin> {
     #[derive(serde::Deserialize)]
     struct Recorded {
         url: String,
@@ -171,14 +158,15 @@ fn direct_origin(path: &Path) -> Option<DirectOrigin> {
     struct Folder {
         editable: Option<bool>,
     }
-    if !path.is_file() {
+    if !tree.is_file(path) {
         return None;
     }
-    let recorded = limited(path, 1 << 16).and_then(|bytes| serde_json::from_slice::<Recorded>(&bytes).ok());
+    let recorded =
+        tree.start(path, 1 << 16).and_then(|bytes| serde_json::from_slice::<Recorded>(&bytes).ok());
     Some(recorded.map_or_else(DirectOrigin::default, |recorded| {
         let is_editable = recorded.dir_info.and_then(|folder| folder.editable).unwrap_or(false);
         let folder = url::Url::parse(&recorded.url).ok().and_then(|url| url.to_file_path().ok());
-        let gone = folder.filter(|folder| is_editable && !folder.exists());
+        let gone = folder.filter(|folder| is_editable && !tree.exists(folder));
         DirectOrigin {
             url: crate::model::text::clean(&recorded.url, 400),
             commit: recorded.vcs_info.and_then(|repository| repository.commit_id),
@@ -189,8 +177,8 @@ fn direct_origin(path: &Path) -> Option<DirectOrigin> {
 }
 
 /// The CUDA variant in a package's `version.py`; METADATA on PyPI does not contain it.
-fn variant(path: &Path) -> Option<String> {
-    let bytes = limited(path, 1 << 16)?;
+fn variant(tree: &dyn FileTree, path: &Path) -> Option<String> {
+    let bytes = tree.start(path, 1 << 16)?;
     let text = String::from_utf8_lossy(&bytes);
     let line = text.lines().find(|l| l.trim_start().starts_with("__version__"))?;
     let value = line.split(['\'', '"']).nth(1)?;
@@ -203,16 +191,17 @@ type Owned = (u64, u64, String);
 /// Compares the files on disk with RECORD. Returns the number of checked files, and the files that the
 /// distribution records with a hash.
 fn files(
+    tree: &dyn FileTree,
     distribution: &mut Distribution,
     folder: &Path,
     site: &Path,
     prefix: &Path,
     depth: Depth,
 ) -> (usize, Vec<Owned>) {
-    let Some(bytes) = limited(&folder.join("RECORD"), MAX_RECORD) else {
+    let Some(bytes) = tree.start(&folder.join("RECORD"), MAX_RECORD) else {
         return (0, Vec::new());
     };
-    let record = std::fs::metadata(folder.join("RECORD")).ok();
+    let record = tree.about(&folder.join("RECORD")).ok();
     let text = String::from_utf8_lossy(&bytes);
     distribution.record_readable = true;
     let mut seen = 0;
@@ -231,32 +220,32 @@ fn files(
         path.push(site);
         path.push(relative);
         seen += 1;
-        let Ok(found) = std::fs::metadata(&path) else {
+        let Ok(found) = tree.about(&path) else {
             // Python may delete and recreate .pyc files; RECORD has no hash for them. Without an empty `__init__.py`, its
             // folder is a namespace package, and the modules in it are imported as before.
             let is_empty_init = entry.size == Some(0)
                 && relative.file_name().is_some_and(|name| name == "__init__.py")
-                && path.parent().is_some_and(Path::is_dir);
+                && path.parent().is_some_and(|folder| tree.is_folder(folder));
             if !entry.path.ends_with(".pyc") && !is_empty_init {
                 distribution.faults.push(FileFault::Missing(entry.path.into_owned()));
             }
             continue;
         };
-        if !found.is_file() {
+        if found.kind != Kind::File {
             distribution.faults.push(FileFault::Unreadable(
                 entry.path.clone().into_owned(),
                 "not a regular file".to_owned(),
             ));
         } else if let Some(size) = entry.size
-            && found.len() != size
+            && found.size != size
         {
             let path = entry.path.clone().into_owned();
             distribution.faults.push(match is_older(&found, record.as_ref()) {
-                true => FileFault::AsPublished(path, size, found.len()),
-                false => FileFault::Size(path, size, found.len()),
+                true => FileFault::AsPublished(path, size, found.size),
+                false => FileFault::Size(path, size, found.size),
             });
         } else if depth == Depth::Hashes && entry.hash.starts_with("sha256=") {
-            match file_hash(&path, found.len()) {
+            match file_hash(tree, &path, found.size) {
                 Ok(hash) if hash == entry.hash => {}
                 Ok(_) => distribution.faults.push(FileFault::Hash(entry.path.clone().into_owned())),
                 Err(why) => {
@@ -274,20 +263,9 @@ fn files(
 
 /// Whether a file was last changed, in content and in metadata, before RECORD was. The time of metadata cannot be set
 /// back, so a copy that keeps times is not older.
-fn is_older(file: &std::fs::Metadata, record: Option<&std::fs::Metadata>) -> bool {
-    let Some(record) = record else { return false };
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt as _;
-        let modified = |m: &std::fs::Metadata| (m.mtime(), m.mtime_nsec());
-        let changed = |m: &std::fs::Metadata| (m.ctime(), m.ctime_nsec());
-        // The clock of file systems ticks every few milliseconds: both may be written in one tick.
-        modified(file) < modified(record) && changed(file) <= changed(record)
-    }
-    #[cfg(not(unix))]
-    {
-        file.modified().ok().zip(record.modified().ok()).is_some_and(|(file, record)| file < record)
-    }
+fn is_older(file: &About, record: Option<&About>) -> bool {
+    // The clock of file systems ticks every few milliseconds: both may be written in one tick.
+    record.is_some_and(|record| file.modified < record.modified && file.changed <= record.changed)
 }
 
 /// Whether a recorded path leaves the environment.
@@ -307,8 +285,8 @@ fn leaves(relative: &Path, site: &Path, prefix: &Path) -> bool {
 }
 
 /// The SHA-256 of a file in RECORD's format. Reads at most `size` + 1 bytes, in case the file grows.
-fn file_hash(path: &Path, size: u64) -> std::io::Result<String> {
-    let mut file = std::fs::File::open(path)?.take(size.saturating_add(1));
+fn file_hash(tree: &dyn FileTree, path: &Path, size: u64) -> std::io::Result<String> {
+    let mut file = tree.open(path)?.take(size.saturating_add(1));
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 18];
     loop {
@@ -328,6 +306,7 @@ fn key(text: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tree::ThisMachine;
     use super::*;
 
     fn install(site: &Path, name: &str, files: &[(&str, &str)]) {
@@ -362,18 +341,18 @@ mod tests {
             &[("a/x.py", "one"), ("a/y.py", "two"), ("shared/__init__.py", ""), ("clash.py", "of a")],
         );
         install(&site, "b", &[("b/x.py", "three"), ("shared/__init__.py", ""), ("clash.py", "of b")]);
-        let clean = read(dir.path(), Depth::Hashes).unwrap();
+        let clean = read(&ThisMachine, dir.path(), Depth::Hashes).unwrap();
         assert_eq!(clean.distributions.len(), 2);
         assert_eq!(clean.distributions[1].faults, [FileFault::OwnedTwice("clash.py".into(), "a".into())]);
         assert_eq!(clean.distributions[0].requires, ["other"]);
         fs_err::remove_file(site.join("a/x.py")).unwrap();
         fs_err::write(site.join("a/y.py"), "longer").unwrap();
         fs_err::write(site.join("b/x.py"), "THREE").unwrap();
-        let broken = read(dir.path(), Depth::Sizes).unwrap();
+        let broken = read(&ThisMachine, dir.path(), Depth::Sizes).unwrap();
         assert!(broken.distributions[0].faults.contains(&FileFault::Missing("a/x.py".into())));
         assert!(broken.distributions[0].faults.contains(&FileFault::Size("a/y.py".into(), 3, 6)));
         assert!(!broken.distributions[1].faults.contains(&FileFault::Hash("b/x.py".into())));
-        let deep = read(dir.path(), Depth::Hashes).unwrap();
+        let deep = read(&ThisMachine, dir.path(), Depth::Hashes).unwrap();
         assert!(deep.distributions[1].faults.contains(&FileFault::Hash("b/x.py".into())));
     }
 
@@ -388,7 +367,7 @@ mod tests {
         }
         fs_err::write(site.join("b-1.0.dist-info/direct_url.json"), "{}").unwrap();
         for _ in 0..20 {
-            let found = read(dir.path(), Depth::Hashes).unwrap().distributions;
+            let found = read(&ThisMachine, dir.path(), Depth::Hashes).unwrap().distributions;
             let names: Vec<&str> = found.iter().map(|d| d.name.as_str()).collect();
             assert_eq!(names, ["a", "b", "c"]);
             let twice = |other: &str| FileFault::OwnedTwice("cv2/x.so".into(), other.into());
@@ -412,7 +391,7 @@ mod tests {
         fs_err::write(&info, record).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(30));
         fs_err::write(site.join("a/y.so"), "replaced").unwrap();
-        let faults = read(dir.path(), Depth::Sizes).unwrap().distributions.remove(0).faults;
+        let faults = read(&ThisMachine, dir.path(), Depth::Sizes).unwrap().distributions.remove(0).faults;
         assert!(faults.contains(&FileFault::AsPublished("a/x.so".into(), 4, 3)), "{faults:?}");
         assert!(faults.contains(&FileFault::Size("a/y.so".into(), 4, 8)), "{faults:?}");
     }
@@ -426,8 +405,8 @@ mod tests {
             "from typing import Optional\n__version__ = '2.9.1+cu128'\ncuda: Optional[str] = '12.8'\n",
         )
         .unwrap();
-        assert_eq!(variant(&path).as_deref(), Some("cu128"));
+        assert_eq!(variant(&ThisMachine, &path).as_deref(), Some("cu128"));
         fs_err::write(&path, "nothing here").unwrap();
-        assert_eq!(variant(&path), None);
+        assert_eq!(variant(&ThisMachine, &path), None);
     }
 }

@@ -12,6 +12,7 @@ use object::read::elf::{
 
 use super::guarded_map::GuardedMap;
 use super::symbol_table::Symbols;
+use super::tree::{FileTree, Kind};
 
 /// A 64-bit file of any byte order.
 type Header = elf::FileHeader64<object::Endianness>;
@@ -52,16 +53,12 @@ impl Mapped {
     ///
     /// # Errors
     /// When it cannot be opened, or is not a regular file.
-    pub fn open(path: &Path) -> Result<Mapped, ElfError> {
-        // Checked before opening: opening a named pipe would block.
-        let metadata = std::fs::metadata(path)?;
-        if !metadata.is_file() {
-            return Err(ElfError::Io(std::io::Error::other("not a regular file")));
-        }
-        if metadata.len() < 64 {
+    pub fn open(tree: &dyn FileTree, path: &Path) -> Result<Mapped, ElfError> {
+        let about = tree.about(path)?;
+        if about.kind == Kind::File && about.size < 64 {
             return Err(ElfError::NotElf);
         }
-        let file = std::fs::File::open(path)?;
+        let file = tree.open(path)?;
         let map = GuardedMap::new(&file)?;
         // Headers are far apart: readahead would load large parts of the file.
         let _ = map.advise(Advice::Random);

@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 
 use super::alternatives;
 use super::elf::{Elf, Mapped};
-use super::text_file::text_file;
+use super::tree::FileTree;
 use crate::model::wheel::Python;
 
 /// Maximum size of a source file that is read, in bytes.
 const MAX_SOURCE: u64 = 4 << 20;
+/// Maximum number of entries of a folder.
+const MAX_ENTRIES: usize = 100_000;
 /// Maximum number of imported names that are followed for one package.
 const MAX_NAMES: usize = 50_000;
 /// Maximum number of modules that are followed for one package.
@@ -18,6 +20,7 @@ const MAX_MODULES: usize = 5_000;
 
 /// What importing packages loads; each package is read once.
 pub(super) struct Imports<'s> {
+    tree: &'s dyn FileTree,
     site: &'s Path,
     python: Option<Python>,
     reached: BTreeMap<String, Reached>,
@@ -34,36 +37,38 @@ struct Reached {
 
 impl<'s> Imports<'s> {
     /// The imports of packages in site-packages, by a Python.
-    pub fn new(site: &'s Path, python: Option<Python>) -> Imports<'s> {
-        Imports { site, python, reached: BTreeMap::new() }
+    pub fn new(tree: &'s dyn FileTree, site: &'s Path, python: Option<Python>) -> Imports<'s> {
+        Imports { tree, site, python, reached: BTreeMap::new() }
     }
 
     /// Whether importing the package that a module is in loads the module. `module` is relative to site-packages.
     pub fn load(&mut self, module: &str) -> bool {
-        let (site, python) = (self.site, self.python);
+        let (tree, site, python) = (self.tree, self.site, self.python);
         // A public module beside the packages is imported by its name.
         let Some((root, _)) = module.split_once('/') else {
-            return !module.starts_with('_') && is_module(&site.join(module));
+            return !module.starts_with('_') && is_module(tree, &site.join(module));
         };
-        let reached = self.reached.entry(root.to_owned()).or_insert_with(|| reached(site, root, python));
+        let reached =
+            self.reached.entry(root.to_owned()).or_insert_with(|| reached(tree, site, root, python));
         reached.files.contains(Path::new(module))
     }
 
     /// Whether importing the package imports the module that a file would be if it were for this Python.
     pub fn want(&mut self, module: &str) -> bool {
-        let (site, python) = (self.site, self.python);
+        let (tree, site, python) = (self.tree, self.site, self.python);
         let Some((root, _)) = module.split_once('/') else { return !module.starts_with('_') };
         let (folder, file) = module.rsplit_once('/').unwrap_or_default();
         let name = format!("{}.{}", folder.replace('/', "."), file.split('.').next().unwrap_or_default());
-        let reached = self.reached.entry(root.to_owned()).or_insert_with(|| reached(site, root, python));
+        let reached =
+            self.reached.entry(root.to_owned()).or_insert_with(|| reached(tree, site, root, python));
         reached.absent.contains(&name)
     }
 }
 
 /// Whether a library is a Python module: it has the function that initializes the module of its name.
-fn is_module(file: &Path) -> bool {
+fn is_module(tree: &dyn FileTree, file: &Path) -> bool {
     let Some(stem) = file.file_name().and_then(|name| name.to_str()?.split('.').next()) else { return false };
-    let Ok(mapped) = Mapped::open(file) else { return false };
+    let Ok(mapped) = Mapped::open(tree, file) else { return false };
     let Ok(elf) = Elf::parse(mapped.bytes()) else { return false };
     elf.symbols().is_some_and(|table| table.defined(format!("PyInit_{stem}").as_bytes()).is_some())
 }
@@ -74,8 +79,9 @@ const LOADS_ITSELF: [&str; 6] =
 
 /// The files that importing `root` certainly loads, relative to site-packages: source files and extension modules. Empty if
 /// one of the source files loads libraries itself.
-fn reached(site: &Path, root: &str, python: Option<Python>) -> Reached {
+fn reached(tree: &dyn FileTree, site: &Path, root: &str, python: Option<Python>) -> Reached {
     let mut walk = Walk {
+        tree,
         site,
         python,
         reached: Reached::default(),
@@ -89,7 +95,7 @@ fn reached(site: &Path, root: &str, python: Option<Python>) -> Reached {
         if walk.reached.files.len() > MAX_MODULES {
             break;
         }
-        let Some(text) = source(&site.join(&file)) else { continue };
+        let Some(text) = source(tree, &site.join(&file)) else { continue };
         if LOADS_ITSELF.iter().any(|word| text.contains(word)) {
             return Reached::default();
         }
@@ -114,6 +120,7 @@ fn reached(site: &Path, root: &str, python: Option<Python>) -> Reached {
 }
 
 struct Walk<'s> {
+    tree: &'s dyn FileTree,
     site: &'s Path,
     python: Option<Python>,
     reached: Reached,
@@ -149,10 +156,10 @@ impl Walk<'_> {
 
     /// Whether a package's `__init__.py` has the last part of a member's name as a word.
     fn mentions(&mut self, package: &str, member: &str) -> bool {
-        let site = self.site;
+        let (tree, site) = (self.tree, self.site);
         let words = self.words.entry(package.to_owned()).or_insert_with(|| {
             let file = package.split('.').collect::<PathBuf>().join("__init__.py");
-            let text = source(&site.join(file)).unwrap_or_default();
+            let text = source(tree, &site.join(file)).unwrap_or_default();
             text.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_owned).collect()
         });
         words.contains(member.rsplit('.').next().unwrap_or(member))
@@ -162,29 +169,29 @@ impl Walk<'_> {
     fn find(&mut self, dotted: &str) -> Option<PathBuf> {
         let path: PathBuf = dotted.split('.').collect();
         let package = path.join("__init__.py");
-        if self.site.join(&package).is_file() {
+        if self.tree.is_file(&self.site.join(&package)) {
             return Some(package);
         }
         let stem = path.file_name()?.to_str()?.to_owned();
         let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
-        let (site, python) = (self.site, self.python);
+        let (tree, site, python) = (self.tree, self.site, self.python);
         let modules = self
             .folders
             .entry(folder.clone())
-            .or_insert_with(|| extension_modules(&site.join(&folder), python));
+            .or_insert_with(|| extension_modules(tree, &site.join(&folder), python));
         if let Some(name) = modules.get(&stem) {
             return Some(folder.join(name));
         }
         let source = path.with_extension("py");
-        self.site.join(&source).is_file().then_some(source)
+        self.tree.is_file(&self.site.join(&source)).then_some(source)
     }
 }
 
 /// The extension modules in a folder that a Python can import: file names by module name, of several the first.
-fn extension_modules(folder: &Path, python: Option<Python>) -> BTreeMap<String, String> {
+fn extension_modules(tree: &dyn FileTree, folder: &Path, python: Option<Python>) -> BTreeMap<String, String> {
     let mut out: BTreeMap<String, String> = BTreeMap::new();
-    let Ok(list) = std::fs::read_dir(folder) else { return out };
-    for file in list.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
+    let entries = tree.list(folder, MAX_ENTRIES).unwrap_or_default();
+    for file in entries.into_iter().filter_map(|entry| entry.name.into_string().ok()) {
         if file.ends_with(".so") && alternatives::is_for(&file, python) {
             let module = file.split('.').next().unwrap_or_default().to_owned();
             let known = out.entry(module).or_insert_with(|| file.clone());
@@ -196,8 +203,8 @@ fn extension_modules(folder: &Path, python: Option<Python>) -> BTreeMap<String, 
     out
 }
 
-fn source(file: &Path) -> Option<String> {
-    file.extension().is_some_and(|e| e == "py").then(|| text_file(file, MAX_SOURCE)).flatten()
+fn source(tree: &dyn FileTree, file: &Path) -> Option<String> {
+    file.extension().is_some_and(|e| e == "py").then(|| tree.text(file, MAX_SOURCE)).flatten()
 }
 
 /// A module's text with the bodies of those `try` blocks moved to the first column whose failure is raised again: every
@@ -359,6 +366,7 @@ fn imported(statement: &str, module: &str, is_package: bool) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tree::ThisMachine;
     use super::*;
 
     #[test]
@@ -432,7 +440,7 @@ mod tests {
         write("p/_late.so", "");
         write("q/__init__.py", "");
         write("q/deep.so", "");
-        let files: Vec<String> = reached(site.path(), "p", Some(Python::new(12)))
+        let files: Vec<String> = reached(&ThisMachine, site.path(), "p", Some(Python::new(12)))
             .files
             .iter()
             .map(|path| path.display().to_string())
@@ -482,7 +490,7 @@ mod tests {
                 std::fs::write(site.path().join(format!("p/_C.cpython-{tag}-x86_64-linux-gnu.so")), "")
                     .unwrap();
             }
-            let mut imports = Imports::new(site.path(), Some(Python::new(12)));
+            let mut imports = Imports::new(&ThisMachine, site.path(), Some(Python::new(12)));
             assert_eq!(imports.load("p/_C.cpython-312-x86_64-linux-gnu.so"), is_reached, "{about}");
             assert!(!imports.load("p/_C.cpython-310-x86_64-linux-gnu.so"), "{about}");
         }
@@ -492,8 +500,8 @@ mod tests {
     fn a_library_beside_the_packages_is_no_module() {
         let site = tempfile::tempdir().unwrap();
         std::fs::write(site.path().join("plugin.so"), "text").unwrap();
-        assert!(!Imports::new(site.path(), None).load("plugin.so"));
-        assert!(!Imports::new(site.path(), None).load("_module.abi3.so"));
+        assert!(!Imports::new(&ThisMachine, site.path(), None).load("plugin.so"));
+        assert!(!Imports::new(&ThisMachine, site.path(), None).load("_module.abi3.so"));
     }
 
     /// Many names in one statement are not as many look-ups.
@@ -507,7 +515,7 @@ mod tests {
         for file in ["core.py", "_late.so"] {
             std::fs::write(site.path().join("p").join(file), "").unwrap();
         }
-        let files = reached(site.path(), "p", None).files;
+        let files = reached(&ThisMachine, site.path(), "p", None).files;
         assert!(files.contains(Path::new("p/__init__.py")) && !files.contains(Path::new("p/_late.so")));
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::elf::{Elf, ElfError, Mapped};
 use super::fatbin;
 use super::library_version;
+use super::tree::FileTree;
 use crate::model::capability::CodeTargets;
 use crate::model::library::Library;
 
@@ -23,10 +24,12 @@ pub enum Detail {
 ///
 /// # Errors
 /// When it cannot be opened, or is not an ELF file that the loader accepts.
-pub fn library(path: &Path, detail: Detail) -> Result<Library, ElfError> {
-    let mapped = Mapped::open(path)?;
+pub fn library(tree: &dyn FileTree, path: &Path, detail: Detail) -> Result<Library, ElfError> {
+    let mapped = Mapped::open(tree, path)?;
     let elf = Elf::parse(mapped.bytes())?;
-    Ok(of_elf(&elf, path, detail))
+    // The full version may be in the name of the file that a link leads to.
+    let real = tree.real(path).unwrap_or_else(|_| path.to_path_buf());
+    Ok(of_elf(&elf, path, &real, detail))
 }
 
 /// Reads a library from its bytes; `name` is its file name.
@@ -34,11 +37,11 @@ pub fn library(path: &Path, detail: Detail) -> Result<Library, ElfError> {
 /// # Errors
 /// When the bytes are not an ELF file that the loader accepts.
 pub fn library_of_bytes(bytes: &[u8], name: &str, detail: Detail) -> Result<Library, ElfError> {
-    Ok(of_elf(&Elf::parse(bytes)?, Path::new(name), detail))
+    Ok(of_elf(&Elf::parse(bytes)?, Path::new(name), Path::new(name), detail))
 }
 
-/// Reads a library from a parsed ELF file.
-pub(super) fn of_elf(elf: &Elf<'_>, path: &Path, detail: Detail) -> Library {
+/// Reads a library from a parsed ELF file. `real`: its path with links resolved.
+pub(super) fn of_elf(elf: &Elf<'_>, path: &Path, real: &Path, detail: Detail) -> Library {
     let device = (detail >= Detail::Code)
         .then(|| elf.section(".nv_fatbin").map(fatbin::read))
         .flatten()
@@ -52,7 +55,7 @@ pub(super) fn of_elf(elf: &Elf<'_>, path: &Path, detail: Detail) -> Library {
         rpath: elf.dynamic.rpath.clone(),
         runpath: elf.dynamic.runpath.clone(),
         machine: elf.machine(),
-        version: library_version::of(elf, path, detail == Detail::All),
+        version: library_version::of(elf, real, detail == Detail::All),
         device,
         arch_list: (is_torch_python && detail >= Detail::Code)
             .then(|| arch_list(elf.section(".rodata")?))

@@ -12,15 +12,15 @@ const CUDNN_NUMBERS: [&str; 4] =
 /// Maximum length of a version in a string, in bytes.
 const MAX_TEXT: usize = 64;
 
-/// The version of a library, if known. `whole`: also search the whole file.
-pub(super) fn of(elf: &Elf<'_>, path: &Path, whole: bool) -> Option<LibraryVersion> {
+/// The version of a library, if known. `real`: its path with links resolved. `whole`: also search the whole file.
+pub(super) fn of(elf: &Elf<'_>, real: &Path, whole: bool) -> Option<LibraryVersion> {
     let soname = elf.dynamic.soname.as_deref().unwrap_or_default();
     if soname.starts_with("libcudnn") {
-        return cudnn(elf, whole).or_else(|| in_file_name(path, soname));
+        return cudnn(elf, whole).or_else(|| in_file_name(real, soname));
     }
     let from_code = |text: String| LibraryVersion { text, from: "code" };
     let from_string = |text: String| LibraryVersion { text, from: "string" };
-    in_file_name(path, soname).or_else(|| {
+    in_file_name(real, soname).or_else(|| {
         if !whole {
             return None;
         }
@@ -51,8 +51,7 @@ fn cudnn(elf: &Elf<'_>, whole: bool) -> Option<LibraryVersion> {
 }
 
 /// The version in the name of the symlink's target, `libcublas.so.12.8.4.1`, if it is longer than the SONAME's.
-fn in_file_name(path: &Path, soname: &str) -> Option<LibraryVersion> {
-    let real = std::fs::canonicalize(path).ok()?;
+fn in_file_name(real: &Path, soname: &str) -> Option<LibraryVersion> {
     let name = real.file_name()?.to_str()?;
     let (stem, version) = name.split_once(".so.")?;
     let is_more = version.len() > soname.split_once(".so.").map_or(0, |(_, v)| v.len());

@@ -6,23 +6,27 @@
 //! folder, subfolders for newer processors come first (`glibc-hwcaps`). Files for another architecture are skipped.
 
 use std::collections::{HashMap, HashSet};
-use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
 use super::elf::{Dynamic, Elf, ElfError, Mapped};
 use super::ld_cache::{self, Entry, MAX_CACHE};
+use super::tree::{FileTree, ThisMachine};
 use crate::model::process::{FindsBy, How, Missing, Object, Process};
 
 /// Maximum number of objects in a process.
 const MAX_OBJECTS: usize = 4_096;
 /// Maximum number of missing names.
 const MAX_MISSING: usize = 10_000;
+/// Maximum size of `/etc/ld.so.preload`, in bytes.
+const MAX_PRELOAD: u64 = 1 << 16;
 /// Maximum number of folders read from a search path.
 const MAX_FOLDERS: usize = 1_024;
 
 /// The loader's input other than the libraries.
-#[derive(Debug, Clone, Default)]
-pub struct Surroundings {
+#[derive(Clone)]
+pub struct Surroundings<'t> {
+    /// The file system that is read.
+    pub tree: &'t dyn FileTree,
     /// The root folder for `/etc` and the default folders: `/`, or another folder in a test.
     pub root: PathBuf,
     /// `LD_LIBRARY_PATH`.
@@ -35,8 +39,23 @@ pub struct Surroundings {
     pub working_folder: PathBuf,
 }
 
+impl Default for Surroundings<'_> {
+    /// Nothing but the file system of this machine.
+    fn default() -> Self {
+        Surroundings {
+            tree: &ThisMachine,
+            root: PathBuf::new(),
+            library_path: None,
+            preload: None,
+            conda: Vec::new(),
+            working_folder: PathBuf::new(),
+        }
+    }
+}
+
 /// Builds a [`Process`].
-pub struct Loader {
+pub struct Loader<'t> {
+    tree: &'t dyn FileTree,
     root: PathBuf,
     library_path: Vec<PathBuf>,
     preload: Vec<String>,
@@ -69,18 +88,19 @@ struct Header {
     machine: String,
 }
 
-impl Loader {
+impl<'t> Loader<'t> {
     /// Starts a process with a program and the libraries that it needs.
     ///
     /// # Errors
     /// When the program's file cannot be read.
-    pub fn start(program: &Path, around: &Surroundings) -> Result<Loader, ElfError> {
+    pub fn start(program: &Path, around: &Surroundings<'t>) -> Result<Loader<'t>, ElfError> {
+        let tree = around.tree;
         // `$ORIGIN` is the program's real folder: the kernel resolves symlinks.
-        let program = std::fs::canonicalize(program)?;
-        let header = read(&program)?;
+        let program = tree.real(program)?;
+        let header = read(tree, &program)?;
         let machine = header.machine.clone();
         let multiarch = format!("{machine}-linux-gnu");
-        let library_folder = match around.root.join("lib").join(&multiarch).is_dir() {
+        let library_folder = match tree.is_folder(&around.root.join("lib").join(&multiarch)) {
             true if machine == "aarch64" => "lib/aarch64-linux-gnu",
             true => "lib/x86_64-linux-gnu",
             false => "lib64",
@@ -91,11 +111,8 @@ impl Loader {
             .map(|folder| around.root.join(folder))
             .collect();
         let mut cache = Vec::new();
-        if let Ok(file) = std::fs::File::open(around.root.join("etc/ld.so.cache")) {
-            let mut bytes = Vec::new();
-            if file.take(MAX_CACHE).read_to_end(&mut bytes).is_ok() {
-                cache = ld_cache::parse(&bytes, &machine);
-            }
+        if let Some(bytes) = tree.start(&around.root.join("etc/ld.so.cache"), MAX_CACHE) {
+            cache = ld_cache::parse(&bytes, &machine);
         }
         let mut cache_by_name: HashMap<String, Vec<usize>> = HashMap::new();
         for (i, entry) in cache.iter().enumerate() {
@@ -104,12 +121,13 @@ impl Loader {
         let mut preload: Vec<String> = Vec::new();
         let named = around.preload.iter().flat_map(|list| list.split([':', ' ']));
         preload.extend(named.filter(|name| !name.is_empty()).map(str::to_owned));
-        if let Ok(text) = std::fs::read_to_string(around.root.join("etc/ld.so.preload")) {
+        if let Some(text) = tree.text(&around.root.join("etc/ld.so.preload"), MAX_PRELOAD) {
             let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
             preload.extend(lines.flat_map(str::split_whitespace).map(str::to_owned));
         }
         preload.truncate(MAX_FOLDERS);
         let mut loader = Loader {
+            tree,
             root: around.root.clone(),
             library_path: Vec::new(),
             preload,
@@ -150,11 +168,11 @@ impl Loader {
     /// # Errors
     /// When the file is not a library that the loader accepts.
     pub fn open_file(&mut self, path: &Path) -> Result<usize, ElfError> {
-        let real = std::fs::canonicalize(path)?;
+        let real = self.tree.real(path)?;
         if let Some(at) = self.by_file.get(&real) {
             return Ok(*at);
         }
-        let header = read(&real)?;
+        let header = read(self.tree, &real)?;
         if header.machine != self.machine {
             return Err(ElfError::Machine(header.machine));
         }
@@ -284,7 +302,7 @@ impl Loader {
             let (path, how) = self.search(name, by?)?;
             (path, if preload { How::Preload } else { how })
         };
-        let real = std::fs::canonicalize(&path).ok()?;
+        let real = self.tree.real(&path).ok()?;
         if let Some(at) = self.by_file.get(&real).copied() {
             // A file is loaded once, even under several names.
             self.by_name.insert(name.to_owned(), at);
@@ -296,7 +314,7 @@ impl Loader {
 
     fn add(&mut self, path: PathBuf, name: String, by: Option<usize>, how: How, header: Header) -> usize {
         let at = self.process.objects.len();
-        let file = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+        let file = self.tree.real(&path).unwrap_or_else(|_| path.clone());
         self.by_file.insert(file.clone(), at);
         for known in std::iter::once(&name).chain(&header.dynamic.soname) {
             self.by_name.entry(known.clone()).or_insert(at);
@@ -380,7 +398,7 @@ impl Loader {
         let exists = match self.folders.get(folder) {
             Some(exists) => *exists,
             None => {
-                let exists = folder.is_dir();
+                let exists = self.tree.is_folder(folder);
                 self.folders.insert(folder.to_path_buf(), exists);
                 exists
             }
@@ -392,7 +410,7 @@ impl Loader {
         let has_newer = match self.folders.get(&newer) {
             Some(exists) => *exists,
             None => {
-                let exists = newer.is_dir();
+                let exists = self.tree.is_folder(&newer);
                 self.folders.insert(newer.clone(), exists);
                 exists
             }
@@ -418,7 +436,7 @@ impl Loader {
         if let Some(seen) = self.seen.get(path) {
             return seen.clone();
         }
-        let header = read(path).ok();
+        let header = read(self.tree, path).ok();
         self.seen.insert(path.to_path_buf(), header.clone());
         header
     }
@@ -478,8 +496,8 @@ enum Place {
     File(PathBuf),
 }
 
-fn read(path: &Path) -> Result<Header, ElfError> {
-    let mapped = Mapped::open(path)?;
+fn read(tree: &dyn FileTree, path: &Path) -> Result<Header, ElfError> {
+    let mapped = Mapped::open(tree, path)?;
     let elf = Elf::parse(mapped.bytes())?;
     Ok(Header { machine: elf.machine(), dynamic: elf.dynamic })
 }

@@ -8,6 +8,7 @@ use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
 use super::alternatives;
 use super::elf::Mapped;
 use super::imports::Imports;
+use super::tree::FileTree;
 use crate::model::installed::{Distribution, Installed};
 use crate::model::native::{BuiltForNumpy1, ForeignModules};
 use crate::model::requirement::parse_requirement;
@@ -70,7 +71,11 @@ fn is_of_machine(tag: &str, machine: &str) -> bool {
 
 /// The packages that were built against NumPy 1 and lie beside NumPy 2 or later. A package whose requirement on NumPy is
 /// not met is told as such.
-pub(super) fn built_for_numpy1(installed: &Installed, imports: &mut Imports<'_>) -> Vec<BuiltForNumpy1> {
+pub(super) fn built_for_numpy1(
+    tree: &dyn FileTree,
+    installed: &Installed,
+    imports: &mut Imports<'_>,
+) -> Vec<BuiltForNumpy1> {
     let numpy = installed.distributions.iter().find(|d| d.name == "numpy").and_then(|d| d.version.valid());
     let Some(numpy) = numpy.filter(|version| version.release().first().is_some_and(|major| *major >= 2))
     else {
@@ -94,7 +99,7 @@ pub(super) fn built_for_numpy1(installed: &Installed, imports: &mut Imports<'_>)
         if !allowed {
             continue;
         }
-        if let Some(path) = of_numpy1(distribution, installed) {
+        if let Some(path) = of_numpy1(tree, distribution, installed) {
             let imported = imports.load(&path);
             let (package, numpy) = (distribution.name.clone(), numpy.to_string());
             out.push(BuiltForNumpy1 { package, path, numpy, imported });
@@ -105,17 +110,15 @@ pub(super) fn built_for_numpy1(installed: &Installed, imports: &mut Imports<'_>)
 
 /// A module of a package that was built against NumPy 1. The first module that uses NumPy decides: a wheel is built
 /// against one.
-fn of_numpy1(distribution: &Distribution, installed: &Installed) -> Option<String> {
+fn of_numpy1(tree: &dyn FileTree, distribution: &Distribution, installed: &Installed) -> Option<String> {
     let modules = alternatives::modules(&distribution.libraries, installed.python);
-    let size = |path: &str| {
-        std::fs::metadata(installed.site_packages.join(path)).map_or(u64::MAX, |metadata| metadata.len())
-    };
+    let size = |path: &str| tree.size(&installed.site_packages.join(path)).unwrap_or(u64::MAX);
     let mut by_size: Vec<(u64, &String)> = modules.into_iter().map(|path| (size(path), path)).collect();
     by_size.sort();
     let mut left = MAX_BYTES;
     for (size, path) in by_size.into_iter().take(MAX_FILES) {
         left = left.checked_sub(size)?;
-        let Ok(mapped) = Mapped::open(&installed.site_packages.join(path)) else { continue };
+        let Ok(mapped) = Mapped::open(tree, &installed.site_packages.join(path)) else { continue };
         let bytes = mapped.bytes();
         mapped.read_ahead((0, bytes.len()));
         if memmem::find(bytes, OF_NUMPY_2).is_some() {
@@ -130,6 +133,7 @@ fn of_numpy1(distribution: &Distribution, installed: &Installed) -> Option<Strin
 
 #[cfg(test)]
 mod tests {
+    use super::super::tree::ThisMachine;
     use super::*;
     use crate::model::wheel::Python;
 
@@ -168,8 +172,8 @@ mod tests {
                 ],
                 ..Installed::default()
             };
-            let mut imports = Imports::new(&site, installed.python);
-            let found = built_for_numpy1(&installed, &mut imports);
+            let mut imports = Imports::new(&ThisMachine, &site, installed.python);
+            let found = built_for_numpy1(&ThisMachine, &installed, &mut imports);
             found.into_iter().map(|found| (found.package, found.imported)).collect::<Vec<_>>()
         };
         assert_eq!(found("2.2.6"), [("old".to_owned(), true), ("silent".to_owned(), true)]);

@@ -12,6 +12,7 @@ use super::library::{Detail, library};
 use super::loader::{self, Loader};
 use super::process::{Loads, open_other_modules, process};
 use super::symbols;
+use super::tree::FileTree;
 use crate::model::installed::Installed;
 use crate::model::library::Library;
 use crate::model::native::{
@@ -24,11 +25,12 @@ use crate::model::process::How;
 const MAX_THREADS: usize = 8;
 
 /// Reads the libraries of an environment and simulates its process.
-pub fn native(installed: &Installed, around: &loader::Surroundings, loads: &Loads<'_>) -> Native {
-    let (own, unreadable) = own_libraries(installed);
+pub fn native(installed: &Installed, around: &loader::Surroundings<'_>, loads: &Loads<'_>) -> Native {
+    let tree = around.tree;
+    let (own, unreadable) = own_libraries(tree, installed);
     let mut native = Native { own, unreadable, ..Native::default() };
     let python = Path::new(&installed.prefix).join("bin/python");
-    native.interpreter = interpreter(Path::new(&installed.prefix), &python);
+    native.interpreter = interpreter(tree, Path::new(&installed.prefix), &python);
     if native.own.is_empty() {
         return native;
     }
@@ -40,21 +42,21 @@ pub fn native(installed: &Installed, around: &loader::Surroundings, loads: &Load
             if has_framework {
                 native.of_framework = of_framework;
                 let objects = &loader.process().objects;
-                native.versions = objects.iter().map(|o| version_of(&o.path)).collect();
-                native.missing_versions = super::symbol_versions::missing(loader.process());
+                native.versions = objects.iter().map(|o| version_of(tree, &o.path)).collect();
+                native.missing_versions = super::symbol_versions::missing(tree, loader.process());
                 native.copies = copies(&loader, around, Path::new(&installed.prefix));
                 native.process = Some(loader.process().clone());
             }
             open_other_modules(&mut loader, installed, &native.own);
-            let mut imports = Imports::new(&installed.site_packages, installed.python);
+            let mut imports = Imports::new(tree, &installed.site_packages, installed.python);
             native.other_machine = other_machine(&loader, installed, &native.own, &mut imports);
             native.foreign_modules = super::modules::foreign(installed, loader.machine(), &mut imports);
-            native.built_for_numpy1 = super::modules::built_for_numpy1(installed, &mut imports);
+            native.built_for_numpy1 = super::modules::built_for_numpy1(tree, installed, &mut imports);
             native.providers = unusable_providers(&mut loader, installed, &native.own, loads.providers);
             // What packages outside site-packages load is unknown.
             if installed.visible.is_empty() {
-                native.unimportable = unimportable(&loader, installed, &native.own, &mut imports);
-                native.undefined = undefined(&loader, installed, &native, of_framework.0, &mut imports);
+                native.unimportable = unimportable(tree, &loader, installed, &native.own, &mut imports);
+                native.undefined = undefined(tree, &loader, installed, &native, of_framework.0, &mut imports);
             }
         }
         Err(why) if has_framework => native.not_done = Some(why),
@@ -64,28 +66,24 @@ pub fn native(installed: &Installed, around: &loader::Surroundings, loads: &Load
 }
 
 /// Why `bin/python` does not run the environment.
-fn interpreter(prefix: &Path, python: &Path) -> Option<InterpreterFault> {
-    if python.is_symlink() && !python.exists() {
+fn interpreter(tree: &dyn FileTree, prefix: &Path, python: &Path) -> Option<InterpreterFault> {
+    if tree.is_link(python) && !tree.exists(python) {
         return Some(InterpreterFault::Missing);
     }
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        let mode = std::fs::metadata(python).ok()?.permissions().mode();
-        if mode & 0o111 == 0 {
-            return Some(InterpreterFault::NotExecutable);
-        }
+    if tree.about(python).ok()?.mode & 0o111 == 0 {
+        return Some(InterpreterFault::NotExecutable);
     }
     // A Python that was installed here, and conda's, lies in the prefix.
-    let leads_to = std::fs::canonicalize(python).ok()?;
-    let inside = leads_to.starts_with(std::fs::canonicalize(prefix).ok()?);
-    let is_known = prefix.join("pyvenv.cfg").exists() || prefix.join("conda-meta").is_dir();
+    let leads_to = tree.real(python).ok()?;
+    let inside = leads_to.starts_with(tree.real(prefix).ok()?);
+    let is_known = tree.exists(&prefix.join("pyvenv.cfg")) || tree.is_folder(&prefix.join("conda-meta"));
     (!inside && !is_known).then_some(InterpreterFault::Detached)
 }
 
 /// The libraries with undefined symbols. Those that no import certainly loads are marked.
 fn undefined(
-    loader: &Loader,
+    tree: &dyn FileTree,
+    loader: &Loader<'_>,
     installed: &Installed,
     native: &Native,
     of_framework: usize,
@@ -93,7 +91,7 @@ fn undefined(
 ) -> Vec<UndefinedSymbols> {
     // The symbols that an unreadable library defines are unknown.
     let is_unreadable = |package: &str| native.unreadable.iter().any(|library| library.package == package);
-    let mut out = symbols::undefined(loader, &native.own, threads());
+    let mut out = symbols::undefined(tree, loader, &native.own, threads());
     out.retain(|found| !is_unreadable(&found.package));
     out.retain(|found| !found.of_torch || !is_unreadable("torch"));
     let framework: Vec<&Path> =
@@ -108,7 +106,7 @@ fn undefined(
     // A file in a folder that is no package, such as the parts of an application that a package can build, is no module.
     let is_in_package = |path: &str| {
         let folder = Path::new(path).parent().unwrap_or(Path::new(""));
-        installed.site_packages.join(folder).join("__init__.py").is_file()
+        tree.is_file(&installed.site_packages.join(folder).join("__init__.py"))
     };
     out.retain(|found| found.imported || is_in_package(&found.path));
     out
@@ -116,7 +114,8 @@ fn undefined(
 
 /// The modules that an import loads and that need a library that is nowhere. The framework's own are judged elsewhere.
 fn unimportable(
-    loader: &Loader,
+    tree: &dyn FileTree,
+    loader: &Loader<'_>,
     installed: &Installed,
     own: &[OwnLibrary],
     imports: &mut Imports<'_>,
@@ -133,7 +132,7 @@ fn unimportable(
             library.library.soname.as_deref() == Some(name)
                 || library.library.path.rsplit('/').next() == Some(name)
         });
-        of_package || name.starts_with("libcuda.so") || below.join(name).exists()
+        of_package || name.starts_with("libcuda.so") || tree.exists(&below.join(name))
     };
     for (at, object) in process.objects.iter().enumerate().filter(|(_, object)| object.how == How::Path) {
         let missing = loader.missing_below(at);
@@ -154,7 +153,7 @@ fn unimportable(
 /// The libraries for the GPU that a package cannot open, since the environment has CUDA libraries of another number. Without
 /// any CUDA library, the package may be meant for the CPU, or a program may provide them.
 fn unusable_providers(
-    loader: &mut Loader,
+    loader: &mut Loader<'_>,
     installed: &Installed,
     own: &[OwnLibrary],
     providers: &[Provider],
@@ -188,7 +187,7 @@ fn unusable_providers(
 
 /// Libraries for another processor whose name the process does not find, and modules that an import loads.
 fn other_machine(
-    loader: &Loader,
+    loader: &Loader<'_>,
     installed: &Installed,
     own: &[OwnLibrary],
     imports: &mut Imports<'_>,
@@ -220,13 +219,13 @@ fn threads() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from).clamp(1, MAX_THREADS)
 }
 
-fn own_libraries(installed: &Installed) -> (Vec<OwnLibrary>, Vec<UnreadableLibrary>) {
+fn own_libraries(tree: &dyn FileTree, installed: &Installed) -> (Vec<OwnLibrary>, Vec<UnreadableLibrary>) {
     let mut all: Vec<(&str, &str)> = Vec::new();
     for distribution in &installed.distributions {
         all.extend(distribution.libraries.iter().map(|path| (distribution.name.as_str(), path.as_str())));
     }
     // Largest first, so that the threads finish at about the same time.
-    let size = |path: &str| std::fs::metadata(installed.site_packages.join(path)).map_or(0, |m| m.len());
+    let size = |path: &str| tree.size(&installed.site_packages.join(path)).unwrap_or(0);
     all.sort_by_cached_key(|(_, path)| std::cmp::Reverse(size(path)));
     let queue = Mutex::new(all.iter());
     let done: Mutex<Vec<OwnLibrary>> = Mutex::default();
@@ -237,23 +236,23 @@ fn own_libraries(installed: &Installed) -> (Vec<OwnLibrary>, Vec<UnreadableLibra
                 loop {
                     let Some((package, path)) = queue.lock().ok().and_then(|mut q| q.next()) else { return };
                     let file = installed.site_packages.join(path);
-                    let found = match library(&file, Detail::Code) {
+                    let found = match library(tree, &file, Detail::Code) {
                         Ok(found) => found,
                         // A missing file is reported as missing, not as unreadable.
-                        Err(_) if !file.exists() => continue,
+                        Err(_) if !tree.exists(&file) => continue,
                         Err(why) => {
                             if let Ok(mut broken) = broken.lock() {
                                 broken.push(UnreadableLibrary {
                                     package: (*package).to_owned(),
                                     path: (*path).to_owned(),
-                                    why: unreadable(&why, &file),
+                                    why: unreadable(tree, &why, &file),
                                 });
                             }
                             continue;
                         }
                     };
                     let library = Library { path: (*path).to_owned(), ..found };
-                    let file = std::fs::canonicalize(&file).unwrap_or(file);
+                    let file = tree.real(&file).unwrap_or(file);
                     if let Ok(mut done) = done.lock() {
                         done.push(OwnLibrary { package: (*package).to_owned(), file, library });
                     }
@@ -268,18 +267,17 @@ fn own_libraries(installed: &Installed) -> (Vec<OwnLibrary>, Vec<UnreadableLibra
     (done, broken)
 }
 
-fn unreadable(error: &ElfError, file: &Path) -> Unreadable {
+fn unreadable(tree: &dyn FileTree, error: &ElfError, file: &Path) -> Unreadable {
     match error {
         // A `.so` file may be a linker script, which is text.
-        ElfError::NotElf if is_of_another_kind(file) => Unreadable::NotElf,
+        ElfError::NotElf if is_of_another_kind(tree, file) => Unreadable::NotElf,
         ElfError::NotElf => Unreadable::Damaged("its ELF header is missing or damaged".to_owned()),
         other => Unreadable::Damaged(crate::model::text::clean(&other.to_string(), 100)),
     }
 }
 
 /// Whether a file is of another kind than a 64-bit ELF file: text, empty, a 32-bit library, or one for another system.
-fn is_of_another_kind(file: &Path) -> bool {
-    use std::io::Read as _;
+fn is_of_another_kind(tree: &dyn FileTree, file: &Path) -> bool {
     const MAGICS: [&[u8]; 7] = [
         b"\x7fELF\x01",
         b"MZ",
@@ -289,9 +287,7 @@ fn is_of_another_kind(file: &Path) -> bool {
         b"\xca\xfe\xba\xbe",
         b"\xfe\xed\xfa",
     ];
-    let mut head = [0; 64];
-    let read = std::fs::File::open(file).and_then(|mut file| file.read(&mut head)).unwrap_or(0);
-    let head = &head[..read];
+    let head = tree.start(file, 64).unwrap_or_default();
     let is_text = head.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
     is_text || MAGICS.iter().any(|magic| head.starts_with(magic))
 }

@@ -4,10 +4,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
+use super::tree::FileTree;
+
 /// Maximum depth of a library below site-packages.
 const MAX_DEPTH: usize = 12;
 /// Maximum size of a RECORD that is read, in bytes.
 const MAX_RECORD: u64 = 16 << 20;
+/// Maximum number of entries of a folder.
+const MAX_ENTRIES: usize = 100_000;
 /// Maximum number of NVIDIA packages read in a folder.
 const MAX_PACKAGES: usize = 256;
 
@@ -17,30 +21,27 @@ pub struct Records(BTreeMap<PathBuf, HashMap<String, (String, String)>>);
 
 impl Records {
     /// The NVIDIA package that records a file, and its version: `("nvidia-cublas-cu12", "12.8.4.1")`.
-    pub fn of(&mut self, file: &Path) -> Option<(String, String)> {
-        let file = std::fs::canonicalize(file).ok()?;
+    pub fn of(&mut self, tree: &dyn FileTree, file: &Path) -> Option<(String, String)> {
+        let file = tree.real(file).ok()?;
         file.ancestors().skip(1).take(MAX_DEPTH).find_map(|folder| {
-            let recorded = self.0.entry(folder.to_path_buf()).or_insert_with(|| read(folder));
+            let recorded = self.0.entry(folder.to_path_buf()).or_insert_with(|| read(tree, folder));
             recorded.get(file.strip_prefix(folder).ok()?.to_str()?).cloned()
         })
     }
 }
 
 /// The libraries that NVIDIA packages in a folder record, with package and version.
-fn read(folder: &Path) -> HashMap<String, (String, String)> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+fn read(tree: &dyn FileTree, folder: &Path) -> HashMap<String, (String, String)> {
+    let names = tree.names(folder, MAX_ENTRIES).into_iter();
     let is_info = |name: &str| name.starts_with("nvidia_") && name.ends_with(".dist-info");
-    let mut infos: Vec<PathBuf> =
-        entries.filter(|entry| entry.file_name().to_str().is_some_and(is_info)).map(|e| e.path()).collect();
+    let mut infos: Vec<PathBuf> = names.filter(|name| is_info(name)).map(|name| folder.join(name)).collect();
     infos.sort();
     infos.truncate(MAX_PACKAGES);
     let mut out = HashMap::new();
     for info in infos {
         let stem = info.file_name().and_then(|name| name.to_str()?.strip_suffix(".dist-info"));
         let Some((package, version)) = stem.and_then(|stem| stem.split_once('-')) else { continue };
-        let record = info.join("RECORD");
-        let small = std::fs::metadata(&record).is_ok_and(|m| m.is_file() && m.len() <= MAX_RECORD);
-        let text = if small { std::fs::read_to_string(record).unwrap_or_default() } else { String::new() };
+        let text = tree.text(&info.join("RECORD"), MAX_RECORD).unwrap_or_default();
         let owner = (crate::model::text::normalized_name(package), version.to_owned());
         for path in
             text.lines().filter_map(|line| line.split(',').next()).filter(|path| super::is_library(path))

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::alternatives;
 use super::copies::version_of;
+use super::found::interpreter_of;
 use super::loader::{self, Loader};
+use super::tree::FileTree;
 use crate::model::installed::{Distribution, Installed};
 use crate::model::native::{FrameworkLoads, Opened, OwnLibrary, Provider};
 
@@ -18,25 +20,33 @@ pub struct Loads<'r> {
     pub providers: &'r [Provider],
 }
 
+/// The name of musl's C library, which is `libc.so.6` in glibc.
+const MUSL: &str = "libc.musl-";
+
 /// Simulates the process: imports of each framework, libraries that these open by name, then extensions built against
 /// torch.
-pub(super) fn process(
+pub(super) fn process<'t>(
     installed: &Installed,
     own: &[OwnLibrary],
-    around: &loader::Surroundings,
+    around: &loader::Surroundings<'t>,
     loads: &Loads<'_>,
-) -> Result<(Loader, (usize, usize)), String> {
+) -> Result<(Loader<'t>, (usize, usize)), String> {
     let prefix = Path::new(&installed.prefix);
     let site = &installed.site_packages;
-    let python = ["bin/python", "bin/python3"].iter().map(|p| prefix.join(p)).find(|p| p.exists());
+    let python = interpreter_of(around.tree, prefix, site);
     let python = python.ok_or("the environment has no interpreter, so its process could not be built")?;
     let mut loader = Loader::start(&python, around)
         .map_err(|why| format!("the interpreter `{}` cannot be read: {why}", python.display()))?;
+    if loader.process().missing.iter().any(|missing| missing.name.starts_with(MUSL))
+        || loader.process().objects.iter().any(|object| object.name.starts_with(MUSL))
+    {
+        return Err("its interpreter is built for musl, whose loader is not simulated".to_owned());
+    }
     // torch first: the other frameworks reuse the libraries that it loads.
     let (torch, others): (Vec<_>, Vec<_>) = loads.frameworks.iter().partition(|row| row.package == "torch");
     for row in torch.into_iter().chain(others) {
         import(&mut loader, installed, own, row);
-        open_by_name(&mut loader, loads.opened);
+        open_by_name(around.tree, &mut loader, loads.opened);
     }
     let of_framework = (loader.process().objects.len(), loader.process().missing.len());
     for distribution in installed.distributions.iter().filter(|d| is_on_torch(d, own)) {
@@ -92,7 +102,7 @@ fn needed_from(own: &[OwnLibrary], distribution: &Distribution, module: &str) ->
 }
 
 /// Loads the libraries that importing a framework loads.
-fn import(loader: &mut Loader, installed: &Installed, own: &[OwnLibrary], row: &FrameworkLoads) {
+fn import(loader: &mut Loader<'_>, installed: &Installed, own: &[OwnLibrary], row: &FrameworkLoads) {
     let Some(distribution) = installed.distributions.iter().find(|d| d.name == row.package) else { return };
     // The environment's NVIDIA libraries with the name `{start}.so*`.
     let of_nvidia = |start: &str| {
@@ -131,21 +141,21 @@ fn import(loader: &mut Loader, installed: &Installed, own: &[OwnLibrary], row: &
 }
 
 /// Loads the libraries that the objects of a process open by name, and those that these open in turn.
-fn open_by_name(loader: &mut Loader, opened: &[Opened]) {
+fn open_by_name(tree: &dyn FileTree, loader: &mut Loader<'_>, opened: &[Opened]) {
     let mut at = 0;
     while let Some(object) = loader.process().objects.get(at).cloned() {
         let soname = object.soname.as_deref().unwrap_or(&object.name);
         for row in opened.iter().filter(|row| row.by == soname) {
             let is_there = || {
                 let from = row.from.as_ref()?;
-                let version = version_of(&object.path)?.text.parse().ok()?;
+                let version = version_of(tree, &object.path)?.text.parse().ok()?;
                 Some(*from <= version)
             };
             if row.from.is_some() && is_there() != Some(true) {
                 continue;
             }
             if row.required {
-                loader.open(&names(row, &object.path), at);
+                loader.open(&names(tree, row, &object.path), at);
             } else {
                 loader.open_if_there(&row.name, at);
             }
@@ -155,7 +165,7 @@ fn open_by_name(loader: &mut Loader, opened: &[Opened]) {
 }
 
 /// The names tried for a row, in order: `libcudnn_ops.so.9.10.2`, `libcudnn_ops.so.9.10`, `libcudnn_ops.so.9`.
-fn names(row: &Opened, opener: &Path) -> Vec<String> {
+fn names(tree: &dyn FileTree, row: &Opened, opener: &Path) -> Vec<String> {
     let plain = || vec![row.name.clone()];
     if !row.versioned {
         return plain();
@@ -163,7 +173,9 @@ fn names(row: &Opened, opener: &Path) -> Vec<String> {
     // cuDNN's main library does not contain its version; libcudnn_graph in the same folder does.
     let major = row.name.rsplit('.').next().unwrap_or_default();
     let beside = opener.with_file_name(format!("libcudnn_graph.so.{major}"));
-    let Some(version) = version_of(opener).or_else(|| version_of(&beside)) else { return plain() };
+    let Some(version) = version_of(tree, opener).or_else(|| version_of(tree, &beside)) else {
+        return plain();
+    };
     let Some(stem) = row.name.strip_suffix(&format!(".{major}")) else { return plain() };
     let parts: Vec<&str> = version.text.split('.').take(3).collect();
     if parts.first() != Some(&major) || parts.len() < 3 {
@@ -174,7 +186,7 @@ fn names(row: &Opened, opener: &Path) -> Vec<String> {
 
 /// Loads the modules of the packages that do not use torch, and the libraries that packages register with torch. They
 /// are no part of the process that is judged, but their symbols must be defined.
-pub(super) fn open_other_modules(loader: &mut Loader, installed: &Installed, own: &[OwnLibrary]) {
+pub(super) fn open_other_modules(loader: &mut Loader<'_>, installed: &Installed, own: &[OwnLibrary]) {
     let site = &installed.site_packages;
     for distribution in &installed.distributions {
         let modules = alternatives::modules(&distribution.libraries, installed.python);

@@ -6,15 +6,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::elf::{Elf, Mapped};
+use super::tree::FileTree;
 use crate::model::native::MissingVersion;
 use crate::model::process::Process;
 
 /// The missing symbol versions: one entry for each pair of requiring object and file.
-pub(super) fn missing(process: &Process) -> Vec<MissingVersion> {
+pub(super) fn missing(tree: &dyn FileTree, process: &Process) -> Vec<MissingVersion> {
     let mut defined: BTreeMap<usize, Option<BTreeSet<Vec<u8>>>> = BTreeMap::new();
     let mut out = Vec::new();
     for (by, object) in process.objects.iter().enumerate() {
-        let Ok(mapped) = Mapped::open(&object.file) else { continue };
+        let Ok(mapped) = Mapped::open(tree, &object.file) else { continue };
         let Ok(elf) = Elf::parse(mapped.bytes()) else { continue };
         for (file, versions) in elf.versions_needed() {
             let serves = |o: &crate::model::process::Object| {
@@ -22,7 +23,7 @@ pub(super) fn missing(process: &Process) -> Vec<MissingVersion> {
             };
             let Some(of) = process.objects.iter().position(serves) else { continue };
             let known = defined.entry(of).or_insert_with(|| {
-                let mapped = Mapped::open(&process.objects[of].file).ok()?;
+                let mapped = Mapped::open(tree, &process.objects[of].file).ok()?;
                 let defined = Elf::parse(mapped.bytes()).ok()?.versions_defined();
                 Some(defined.into_iter().map(<[u8]>::to_vec).collect())
             });

@@ -13,6 +13,7 @@ use object::elf;
 use super::elf::{Elf, Mapped};
 use super::loader::Loader;
 use super::symbol_table::{Symbols, Use};
+use super::tree::FileTree;
 use crate::model::native::{OwnLibrary, Stale, UndefinedSymbols};
 use crate::model::process::Object;
 
@@ -22,10 +23,16 @@ const MAX_UNDEFINED: usize = 200_000;
 const MAX_UNRESOLVED: usize = 2_000;
 
 /// The libraries of packages in the process with undefined symbols, in load order.
-pub(super) fn undefined(loader: &Loader, own: &[OwnLibrary], threads: usize) -> Vec<UndefinedSymbols> {
+pub(super) fn undefined(
+    tree: &dyn FileTree,
+    loader: &Loader<'_>,
+    own: &[OwnLibrary],
+    threads: usize,
+) -> Vec<UndefinedSymbols> {
     let objects = &loader.process().objects;
     let owner: BTreeMap<&Path, &OwnLibrary> = own.iter().map(|own| (own.file.as_path(), own)).collect();
-    let mapped: Vec<Option<Mapped>> = objects.iter().map(|object| Mapped::open(&object.file).ok()).collect();
+    let mapped: Vec<Option<Mapped>> =
+        objects.iter().map(|object| Mapped::open(tree, &object.file).ok()).collect();
     let parsed: Vec<Option<Elf<'_>>> =
         mapped.iter().map(|mapped| Elf::parse(mapped.as_ref()?.bytes()).ok()).collect();
     // Look-ups jump through the tables: read ahead, a cold disk does not fetch each page alone.
@@ -59,7 +66,7 @@ pub(super) fn undefined(loader: &Loader, own: &[OwnLibrary], threads: usize) -> 
                     if incomplete.contains(library.package.as_str()) {
                         continue;
                     }
-                    let search = Search { loader, tables: &tables, own, at, needs };
+                    let search = Search { tree, loader, tables: &tables, own, at, needs };
                     if let Some(undefined) = search.undefined(library)
                         && let Ok(mut found) = found.lock()
                     {
@@ -76,7 +83,8 @@ pub(super) fn undefined(loader: &Loader, own: &[OwnLibrary], threads: usize) -> 
 
 /// The search for the symbols of one object.
 struct Search<'a> {
-    loader: &'a Loader,
+    tree: &'a dyn FileTree,
+    loader: &'a Loader<'a>,
     tables: &'a [Symbols<'a, 'a>],
     own: &'a [OwnLibrary],
     at: usize,
@@ -154,7 +162,8 @@ impl Search<'_> {
 
     /// The symbol versions that the loaded object of a name defines.
     fn versions_defined(&self, name: &str) -> Vec<Vec<u8>> {
-        let Some(mapped) = self.object(name).and_then(|object| Mapped::open(&object.file).ok()) else {
+        let Some(mapped) = self.object(name).and_then(|object| Mapped::open(self.tree, &object.file).ok())
+        else {
             return Vec::new();
         };
         let defined = Elf::parse(mapped.bytes())
@@ -174,7 +183,7 @@ impl Search<'_> {
         let loaded: BTreeSet<&PathBuf> =
             self.loader.process().objects.iter().map(|object| &object.file).collect();
         for library in self.own.iter().filter(|library| !loaded.contains(&library.file)) {
-            let Ok(mapped) = Mapped::open(&library.file) else { continue };
+            let Ok(mapped) = Mapped::open(self.tree, &library.file) else { continue };
             let Ok(elf) = Elf::parse(mapped.bytes()) else { continue };
             let Some(table) = elf.symbols() else { continue };
             for (_, name) in names {

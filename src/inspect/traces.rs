@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::prefix::with_system_packages;
 use super::record;
-use super::text_file::text_file;
+use super::tree::{FileTree, Kind};
 use crate::model::installed::{
     CondaPackage, Distribution, Installed, SearchedFirst, Shadowing, Toolkit, Traces,
 };
@@ -22,32 +22,37 @@ const MAX_FILE: u64 = 1 << 20;
 /// Reads the traces of an environment: of a machine with this root, for a program that is started in this folder.
 /// `variable` reads one environment variable.
 pub fn traces(
+    tree: &dyn FileTree,
     installed: &Installed,
     stdlib: &StdlibNames<'_>,
     (root, working_folder): (&Path, &Path),
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Traces {
     Traces {
-        conda: conda(Path::new(&installed.prefix)),
-        shadowing: shadowing(installed, stdlib, working_folder, variable),
-        startup: startup(installed),
-        leftovers: leftovers(&installed.site_packages),
-        unrecorded: unrecorded(installed),
-        home: home(installed, variable),
-        toolkit: toolkit(root, variable),
+        conda: conda(tree, Path::new(&installed.prefix)),
+        shadowing: shadowing(tree, installed, stdlib, working_folder, variable),
+        startup: startup(tree, installed),
+        leftovers: leftovers(tree, &installed.site_packages),
+        unrecorded: unrecorded(tree, installed),
+        home: home(tree, installed, variable),
+        toolkit: toolkit(tree, root, variable),
     }
 }
 
 /// The folder in `PYTHONHOME`, if it does not have the standard library of the environment's Python: no program starts then.
-fn home(installed: &Installed, variable: &dyn Fn(&str) -> Option<String>) -> Option<InterpreterFault> {
+fn home(
+    tree: &dyn FileTree,
+    installed: &Installed,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Option<InterpreterFault> {
     let value = variable("PYTHONHOME").filter(|value| !value.is_empty())?;
     let python = installed.python?;
     // `PREFIX` or `PREFIX:EXEC_PREFIX`.
     let home = value.split(':').next().unwrap_or_default();
     let has_library = ["lib", "lib64"].iter().any(|lib| {
         let folder = Path::new(home).join(lib);
-        folder.join(format!("python{python}/os.py")).is_file()
-            || folder.join(format!("python3{}.zip", python.minor)).is_file()
+        tree.is_file(&folder.join(format!("python{python}/os.py")))
+            || tree.is_file(&folder.join(format!("python3{}.zip", python.minor)))
     });
     (!has_library).then(|| InterpreterFault::OtherHome(clean(home, 200), python))
 }
@@ -61,14 +66,15 @@ struct CondaRecord {
 }
 
 /// Packages that conda installed.
-fn conda(prefix: &Path) -> Vec<CondaPackage> {
-    let files = std::fs::read_dir(prefix.join("conda-meta")).into_iter().flatten().flatten();
-    let mut out: Vec<CondaPackage> = files
-        .take(MAX_ENTRIES)
-        .filter(|file| file.path().extension().is_some_and(|e| e == "json"))
-        .filter_map(|file| {
+fn conda(tree: &dyn FileTree, prefix: &Path) -> Vec<CondaPackage> {
+    let folder = prefix.join("conda-meta");
+    let mut out: Vec<CondaPackage> = tree
+        .names(&folder, MAX_ENTRIES)
+        .into_iter()
+        .filter(|name| name.ends_with(".json"))
+        .filter_map(|name| {
             // The record lists every file of the package: torch's has several MB.
-            let text = text_file(&file.path(), 64 << 20)?;
+            let text = tree.text(&folder.join(name), 64 << 20)?;
             let record: CondaRecord = serde_json::from_str(&text).ok()?;
             Some(CondaPackage {
                 name: clean(&record.name, 100),
@@ -84,6 +90,7 @@ fn conda(prefix: &Path) -> Vec<CondaPackage> {
 /// Packages in folders that Python searches before site-packages: `PYTHONPATH`, and the user's site-packages
 /// unless a venv excludes it.
 fn shadowing(
+    tree: &dyn FileTree,
     installed: &Installed,
     stdlib: &StdlibNames<'_>,
     working_folder: &Path,
@@ -91,28 +98,28 @@ fn shadowing(
 ) -> Vec<Shadowing> {
     let mut out = Vec::new();
     let named = variable("PYTHONPATH").unwrap_or_default();
-    let site = std::fs::canonicalize(&installed.site_packages).ok();
+    let site = tree.real(&installed.site_packages).ok();
     for folder in named.split(':').filter(|folder| !folder.is_empty()) {
         // The environment's own site-packages shadows nothing.
-        if std::fs::canonicalize(folder).ok() != site {
-            out.extend(in_folder(Path::new(folder), SearchedFirst::PythonPath, installed));
-            out.extend(of_stdlib(Path::new(folder), SearchedFirst::PythonPath, stdlib));
+        if tree.real(Path::new(folder)).ok() != site {
+            out.extend(in_folder(tree, Path::new(folder), SearchedFirst::PythonPath, installed));
+            out.extend(of_stdlib(tree, Path::new(folder), SearchedFirst::PythonPath, stdlib));
         }
     }
-    if std::fs::canonicalize(working_folder).ok() != site {
-        out.extend(in_folder(working_folder, SearchedFirst::WorkingFolder, installed));
-        out.extend(of_stdlib(working_folder, SearchedFirst::WorkingFolder, stdlib));
+    if tree.real(working_folder).ok() != site {
+        out.extend(in_folder(tree, working_folder, SearchedFirst::WorkingFolder, installed));
+        out.extend(of_stdlib(tree, working_folder, SearchedFirst::WorkingFolder, stdlib));
     }
     let prefix = Path::new(&installed.prefix);
-    let is_venv = prefix.join("pyvenv.cfg").is_file();
-    let closed = is_venv && !with_system_packages(prefix);
+    let is_venv = tree.is_file(&prefix.join("pyvenv.cfg"));
+    let closed = is_venv && !with_system_packages(tree, prefix);
     if !closed
         && variable("PYTHONNOUSERSITE").is_none_or(|v| v.is_empty())
         && let (Some(python), Some(home)) = (installed.python, variable("HOME"))
     {
         let folder = PathBuf::from(home).join(format!(".local/lib/python{python}/site-packages"));
         if folder != installed.site_packages {
-            out.extend(in_folder(&folder, SearchedFirst::UserSite, installed));
+            out.extend(in_folder(tree, &folder, SearchedFirst::UserSite, installed));
         }
     }
     out
@@ -122,9 +129,15 @@ fn shadowing(
 pub type StdlibNames<'s> = [(&'s str, &'s [String])];
 
 /// The modules in a folder that have the name of a module of Python itself.
-fn of_stdlib(folder: &Path, by: SearchedFirst, stdlib: &StdlibNames<'_>) -> Vec<Shadowing> {
+fn of_stdlib(
+    tree: &dyn FileTree,
+    folder: &Path,
+    by: SearchedFirst,
+    stdlib: &StdlibNames<'_>,
+) -> Vec<Shadowing> {
     let is_there = |module: &str| {
-        folder.join(format!("{module}.py")).is_file() || folder.join(module).join("__init__.py").is_file()
+        tree.is_file(&folder.join(format!("{module}.py")))
+            || tree.is_file(&folder.join(module).join("__init__.py"))
     };
     let mut out: Vec<Shadowing> = Vec::new();
     for (package, modules) in stdlib {
@@ -144,9 +157,8 @@ fn of_stdlib(folder: &Path, by: SearchedFirst, stdlib: &StdlibNames<'_>) -> Vec<
 }
 
 /// The packages in a folder that the environment also has.
-fn in_folder(folder: &Path, by: SearchedFirst, installed: &Installed) -> Vec<Shadowing> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_ENTRIES);
-    let names: Vec<String> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+fn in_folder(tree: &dyn FileTree, folder: &Path, by: SearchedFirst, installed: &Installed) -> Vec<Shadowing> {
+    let names = tree.names(folder, MAX_ENTRIES);
     let site = &installed.site_packages;
     // Modules that the environment also has: few, so that looking up their packages is cheap. A folder without
     // `__init__.py` does not shadow the environment's package.
@@ -154,14 +166,14 @@ fn in_folder(folder: &Path, by: SearchedFirst, installed: &Installed) -> Vec<Sha
         .iter()
         .filter_map(|name| match name.strip_suffix(".py") {
             Some(module) => Some(module),
-            None => folder.join(name).join("__init__.py").is_file().then_some(name.as_str()),
+            None => tree.is_file(&folder.join(name).join("__init__.py")).then_some(name.as_str()),
         })
         // The environment has it as a package or as a module.
         .flat_map(|module| [format!("{module}/__init__.py"), format!("{module}.py")])
-        .filter(|module| site.join(module).is_file())
+        .filter(|module| tree.is_file(&site.join(module)))
         .collect();
     let owns = |distribution: &Distribution, module: &String| {
-        record::entries(&record_of(distribution, site)).any(|entry| entry.path == module.as_str())
+        record::entries(&record_of(tree, distribution, site)).any(|entry| entry.path == module.as_str())
     };
     let mut out = Vec::new();
     for distribution in &installed.distributions {
@@ -174,7 +186,7 @@ fn in_folder(folder: &Path, by: SearchedFirst, installed: &Installed) -> Vec<Sha
         let bare = || is_module().then_some(None);
         // Metadata alone shadows nothing: of two folders of a name, the one with `__init__.py` is imported.
         let with_metadata =
-            with_metadata.filter(|_| is_module() || is_namespace_first(distribution, folder, site));
+            with_metadata.filter(|_| is_module() || is_namespace_first(tree, distribution, folder, site));
         if let Some(version) = with_metadata.or_else(bare) {
             out.push(Shadowing {
                 name: distribution.name.clone(),
@@ -190,30 +202,30 @@ fn in_folder(folder: &Path, by: SearchedFirst, installed: &Installed) -> Vec<Sha
 
 /// Whether a folder has a top-level folder of a distribution that is a namespace package in the environment too: its
 /// portion is then searched first.
-fn is_namespace_first(distribution: &Distribution, folder: &Path, site: &Path) -> bool {
-    let text = record_of(distribution, site);
+fn is_namespace_first(tree: &dyn FileTree, distribution: &Distribution, folder: &Path, site: &Path) -> bool {
+    let text = record_of(tree, distribution, site);
     let mut tops = record::entries(&text)
         .filter_map(|entry| entry.path.split_once('/').map(|(top, _)| top.to_owned()))
         .filter(|top| !top.ends_with(".dist-info") && !top.starts_with('.'))
         .collect::<Vec<String>>();
     tops.dedup();
-    tops.iter().any(|top| folder.join(top).is_dir() && !site.join(top).join("__init__.py").is_file())
+    tops.iter()
+        .any(|top| tree.is_folder(&folder.join(top)) && !tree.is_file(&site.join(top).join("__init__.py")))
 }
 
 /// Files that virtualenv and uv put into each environment themselves.
 const OF_VENV: [&str; 2] = ["_virtualenv.pth", "distutils-precedence.pth"];
 
 /// Files that Python executes at each start and that no package records; they are read, never run.
-fn startup(installed: &Installed) -> Vec<(String, String)> {
+fn startup(tree: &dyn FileTree, installed: &Installed) -> Vec<(String, String)> {
     let site = &installed.site_packages;
-    let entries = std::fs::read_dir(site).into_iter().flatten().flatten().take(MAX_ENTRIES);
     let mut found: Vec<(String, String)> = Vec::new();
-    for name in entries.map(|entry| entry.file_name().to_string_lossy().into_owned()) {
+    for name in tree.names(site, MAX_ENTRIES) {
         let is_module = ["sitecustomize.py", "usercustomize.py"].contains(&name.as_str());
         if !(is_module || name.ends_with(".pth")) || OF_VENV.contains(&name.as_str()) {
             continue;
         }
-        let text = text_file(&site.join(&name), MAX_FILE).unwrap_or_default();
+        let text = tree.text(&site.join(&name), MAX_FILE).unwrap_or_default();
         // site.py executes the lines of a .pth file that begin with `import`; the others are folders.
         let executed = |line: &&str| match is_module {
             true => !line.trim().is_empty() && !line.trim_start().starts_with('#'),
@@ -229,7 +241,7 @@ fn startup(installed: &Installed) -> Vec<(String, String)> {
     }
     // Only now are the RECORDs worth reading once more.
     for distribution in &installed.distributions {
-        let text = record_of(distribution, site);
+        let text = record_of(tree, distribution, site);
         found.retain(|(name, _)| !record::entries(&text).any(|entry| entry.path == name.as_str()));
     }
     found.sort();
@@ -237,13 +249,13 @@ fn startup(installed: &Installed) -> Vec<(String, String)> {
 }
 
 /// The text of a distribution's RECORD; empty if it cannot be read.
-fn record_of(distribution: &Distribution, site: &Path) -> String {
-    text_file(&site.join(&distribution.dist_info).join("RECORD"), record::MAX_RECORD).unwrap_or_default()
+fn record_of(tree: &dyn FileTree, distribution: &Distribution, site: &Path) -> String {
+    tree.text(&site.join(&distribution.dist_info).join("RECORD"), record::MAX_RECORD).unwrap_or_default()
 }
 
 /// Libraries in the folders of NVIDIA's wheels and torch that no RECORD lists: leftovers of another release, which
 /// the loader may take.
-fn unrecorded(installed: &Installed) -> Vec<String> {
+fn unrecorded(tree: &dyn FileTree, installed: &Installed) -> Vec<String> {
     let site = &installed.site_packages;
     // With an unreadable RECORD, its libraries would look unrecorded.
     if installed.distributions.iter().any(|d| !d.record_readable) {
@@ -259,12 +271,10 @@ fn unrecorded(installed: &Installed) -> Vec<String> {
         .collect();
     let mut out = Vec::new();
     for folder in folders {
-        let entries = std::fs::read_dir(site.join(folder)).into_iter().flatten().flatten().take(MAX_ENTRIES);
-        for entry in entries {
-            let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
+        for entry in tree.list(&site.join(folder), MAX_ENTRIES).unwrap_or_default() {
+            let path = format!("{folder}/{}", entry.name.to_string_lossy());
             // Symlinks are made by users for the linker; they point to recorded libraries.
-            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-            if is_file && super::is_library(&path) && !recorded.contains(path.as_str()) {
+            if entry.kind == Kind::File && super::is_library(&path) && !recorded.contains(path.as_str()) {
                 out.push(clean(&path, 200));
             }
         }
@@ -274,10 +284,10 @@ fn unrecorded(installed: &Installed) -> Vec<String> {
 }
 
 /// Folders that pip renamed while removing a package and did not delete: `~orch`.
-fn leftovers(site: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(site).into_iter().flatten().flatten();
-    let mut out: Vec<String> = entries
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+fn leftovers(tree: &dyn FileTree, site: &Path) -> Vec<String> {
+    let mut out: Vec<String> = tree
+        .names(site, MAX_ENTRIES)
+        .into_iter()
         .filter(|name| name.starts_with('~'))
         .map(|name| clean(&name, 100))
         .collect();
@@ -287,7 +297,7 @@ fn leftovers(site: &Path) -> Vec<String> {
 }
 
 /// The CUDA toolkit that builds of extensions would use.
-fn toolkit(root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Option<Toolkit> {
+fn toolkit(tree: &dyn FileTree, root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Option<Toolkit> {
     let named = ["CUDA_HOME", "CUDA_PATH"].iter().find_map(|name| {
         variable(name).filter(|v| !v.is_empty()).map(|v| ((*name).to_owned(), PathBuf::from(v)))
     });
@@ -298,19 +308,20 @@ fn toolkit(root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Option<Too
             // A test has another root.
             root.join(folder.trim_start_matches('/'))
         });
-        let bin = folders.find(|folder| folder.join("nvcc").is_file())?;
+        let bin = folders.find(|folder| tree.is_file(&folder.join("nvcc")))?;
         Some(("nvcc".to_owned(), bin.parent()?.to_path_buf()))
     };
     let usual = || ("/usr/local/cuda".to_owned(), root.join("usr/local/cuda"));
     let (by, home) = named.or_else(by_compiler).unwrap_or_else(usual);
-    let version = text_file(&home.join("version.json"), MAX_FILE)
+    let version = tree
+        .text(&home.join("version.json"), MAX_FILE)
         .and_then(|text| {
             let json: serde_json::Value = serde_json::from_str(&text).ok()?;
             json["cuda"]["version"].as_str().map(str::to_owned)
         })
         .or_else(|| {
             // #define CUDA_VERSION 12080
-            let header = text_file(&home.join("include/cuda.h"), 8 << 20)?;
+            let header = tree.text(&home.join("include/cuda.h"), 8 << 20)?;
             let line = header.lines().find_map(|l| l.strip_prefix("#define CUDA_VERSION "))?;
             let number: u32 = line.trim().parse().ok()?;
             Some(format!("{}.{}", number / 1000, number % 1000 / 10))
@@ -320,6 +331,7 @@ fn toolkit(root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Option<Too
 
 #[cfg(test)]
 mod tests {
+    use super::super::tree::ThisMachine;
     use super::*;
 
     #[test]
@@ -341,7 +353,8 @@ mod tests {
             distributions: vec![distribution],
             ..Installed::default()
         };
-        let names: Vec<String> = startup(&installed).into_iter().map(|(name, _)| name).collect();
+        let names: Vec<String> =
+            startup(&ThisMachine, &installed).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["marked.pth", "returns.pth"]);
     }
 }

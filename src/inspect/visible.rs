@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::prefix::{setting, with_system_packages};
-use super::text_file::text_file;
+use super::tree::FileTree;
 use crate::model::installed::{Installed, Visible};
 use crate::model::text::{clean, normalized_name};
 
@@ -20,6 +20,7 @@ const MAX_ENTRIES: usize = 100_000;
 /// The packages, sorted by name; the first folder on Python's path wins. Packages in the environment's own site-packages
 /// with a `.dist-info` folder are left out.
 pub fn visible(
+    tree: &dyn FileTree,
     installed: &Installed,
     root: &Path,
     variable: &dyn Fn(&str) -> Option<String>,
@@ -32,18 +33,16 @@ pub fn visible(
             out.entry(name.clone()).or_insert(Visible { name, version, folder });
         }
     };
-    for folder in folders(installed, root, variable).into_iter().take(MAX_FOLDERS) {
+    for folder in folders(tree, installed, root, variable).into_iter().take(MAX_FOLDERS) {
         let is_own = folder == installed.site_packages;
         // An `.egg` folder is on Python's path itself.
-        if let Some(found) = egg_info(&folder.join("EGG-INFO"), "") {
+        if let Some(found) = egg_info(tree, &folder.join("EGG-INFO"), "") {
             add(found, &folder);
         }
-        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
-        for entry in entries.flatten().take(MAX_ENTRIES) {
-            let name = entry.file_name().to_string_lossy().into_owned();
+        for name in tree.names(&folder, MAX_ENTRIES) {
             let found = match name.rsplit_once('.') {
                 Some((stem, "dist-info")) if !is_own => named(stem),
-                Some((stem, "egg-info")) => egg_info(&entry.path(), stem),
+                Some((stem, "egg-info")) => egg_info(tree, &folder.join(&name), stem),
                 _ => None,
             };
             if let Some(found) = found {
@@ -55,13 +54,18 @@ pub fn visible(
 }
 
 /// The folders on Python's path, first `PYTHONPATH`, then the environment's, the user's, the base Python's.
-fn folders(installed: &Installed, root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Vec<PathBuf> {
+fn folders(
+    tree: &dyn FileTree,
+    installed: &Installed,
+    root: &Path,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Vec<PathBuf> {
     let named = variable("PYTHONPATH").unwrap_or_default();
     let mut out: Vec<PathBuf> = named.split(':').filter(|f| !f.is_empty()).map(PathBuf::from).collect();
     out.push(installed.site_packages.clone());
-    out.extend(added(&installed.site_packages));
+    out.extend(added(tree, &installed.site_packages));
     let prefix = Path::new(&installed.prefix);
-    let is_open = !prefix.join("pyvenv.cfg").is_file() || with_system_packages(prefix);
+    let is_open = !tree.is_file(&prefix.join("pyvenv.cfg")) || with_system_packages(tree, prefix);
     let Some(python) = installed.python.filter(|_| is_open) else { return out };
     if variable("PYTHONNOUSERSITE").is_none_or(|v| v.is_empty())
         && let Some(home) = variable("HOME")
@@ -71,11 +75,11 @@ fn folders(installed: &Installed, root: &Path, variable: &dyn Fn(&str) -> Option
         out.push(base.join(format!("lib/python{python}/site-packages")));
     }
     // Without pyvenv.cfg it is the base Python itself, which may have several folders.
-    let base = match setting(prefix, "home") {
+    let base = match setting(tree, prefix, "home") {
         Some(home) => PathBuf::from(home).parent().map(Path::to_path_buf),
         None => Some(prefix.to_path_buf()),
     };
-    for base in base.into_iter().map(|base| under(root, &base)) {
+    for base in base.into_iter().map(|base| under(tree, root, &base)) {
         for place in [
             format!("local/lib/python{python}/dist-packages"),
             format!("local/lib/python{python}/site-packages"),
@@ -87,7 +91,7 @@ fn folders(installed: &Installed, root: &Path, variable: &dyn Fn(&str) -> Option
         ] {
             let folder = base.join(place);
             if folder != installed.site_packages {
-                out.extend(added(&folder));
+                out.extend(added(tree, &folder));
                 out.push(folder);
             }
         }
@@ -96,32 +100,32 @@ fn folders(installed: &Installed, root: &Path, variable: &dyn Fn(&str) -> Option
 }
 
 /// A folder of the base Python below the root of the file system; test roots are not `/`.
-fn under(root: &Path, folder: &Path) -> PathBuf {
+fn under(tree: &dyn FileTree, root: &Path, folder: &Path) -> PathBuf {
     let inside = root.join(folder.strip_prefix("/").unwrap_or(folder));
-    if inside.is_dir() { inside } else { folder.to_path_buf() }
+    if tree.is_folder(&inside) { inside } else { folder.to_path_buf() }
 }
 
 /// The folders that the `.pth` and `.egg-link` files of a folder add to Python's path.
-fn added(site: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(site) else { return Vec::new() };
-    let mut files: Vec<PathBuf> = entries.flatten().take(MAX_ENTRIES).map(|entry| entry.path()).collect();
+fn added(tree: &dyn FileTree, site: &Path) -> Vec<PathBuf> {
+    let names = tree.names(site, MAX_ENTRIES).into_iter();
+    let mut files: Vec<PathBuf> = names.map(|name| site.join(name)).collect();
     files.retain(|file| file.extension().is_some_and(|e| e == "pth" || e == "egg-link"));
     files.sort();
     let mut out = Vec::new();
-    for (file, text) in files.iter().filter_map(|file| Some((file, text_file(file, MAX_FILE)?))) {
+    for (file, text) in files.iter().filter_map(|file| Some((file, tree.text(file, MAX_FILE)?))) {
         // The second line of an `.egg-link` file is the way back.
         let count = if file.extension().is_some_and(|e| e == "egg-link") { 1 } else { MAX_FOLDERS };
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let folders = lines.filter(|line| !line.starts_with("import ") && !line.starts_with("import\t"));
-        out.extend(folders.take(count).map(|line| site.join(line)).filter(|folder| folder.is_dir()));
+        out.extend(folders.take(count).map(|line| site.join(line)).filter(|folder| tree.is_folder(folder)));
     }
     out
 }
 
 /// The name and version of an `.egg-info` folder or file: from PKG-INFO, else from its name.
-fn egg_info(path: &Path, stem: &str) -> Option<(String, String)> {
-    let file = if path.is_dir() { path.join("PKG-INFO") } else { path.to_path_buf() };
-    let text = text_file(&file, MAX_FILE).unwrap_or_default();
+fn egg_info(tree: &dyn FileTree, path: &Path, stem: &str) -> Option<(String, String)> {
+    let file = if tree.is_folder(path) { path.join("PKG-INFO") } else { path.to_path_buf() };
+    let text = tree.text(&file, MAX_FILE).unwrap_or_default();
     // The header of a message ends at the first empty line.
     let header = |key: &str| {
         let lines = text.lines().take_while(|line| !line.is_empty());
@@ -142,6 +146,7 @@ fn named(stem: &str) -> Option<(String, String)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tree::ThisMachine;
     use super::*;
     use crate::model::wheel::Python;
 
@@ -182,7 +187,7 @@ mod tests {
                 }],
                 ..Installed::default()
             };
-            let found = visible(&installed, Path::new("/"), &|_| None);
+            let found = visible(&ThisMachine, &installed, Path::new("/"), &|_| None);
             found.iter().map(|v| format!("{} {}", v.name, v.version)).collect()
         };
         config("false");

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::elf::{Elf, Mapped};
 use super::library::{Detail, of_elf};
+use super::tree::ThisMachine;
 use crate::model::library::Library;
 use crate::model::text::clean;
 
@@ -86,9 +87,9 @@ pub fn wheel<R: Read + Seek>(
         }
         before += size;
         file.seek(SeekFrom::Start(0))?;
-        let Ok(mapped) = Mapped::open(file.path()) else { continue };
+        let Ok(mapped) = Mapped::open(&ThisMachine, file.path()) else { continue };
         let Ok(elf) = Elf::parse(mapped.bytes()) else { continue };
-        out.push(Library { path: name.clone(), ..of_elf(&elf, Path::new(&name), detail) });
+        out.push(Library { path: name.clone(), ..of_elf(&elf, Path::new(&name), Path::new(&name), detail) });
     }
     Ok(out)
 }

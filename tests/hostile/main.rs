@@ -281,7 +281,7 @@ fn records() {
     std::fs::create_dir_all(&info).unwrap();
     try_on("record", corpus("record"), |bytes| {
         std::fs::write(info.join("RECORD"), bytes).unwrap();
-        let _ = inspect::read(folder.path(), inspect::Depth::Hashes);
+        let _ = inspect::read(&inspect::ThisMachine, folder.path(), inspect::Depth::Hashes);
     });
 }
 

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use envlock::inspect::ThisMachine;
 use envlock::inspect::loader::{Loader, Surroundings};
 
 use super::context::skipped;
@@ -111,6 +112,7 @@ impl Bench {
         let mut real: Vec<String> = String::from_utf8_lossy(&out.stdout).lines().filter_map(own).collect();
         real.sort();
         let around = Surroundings {
+            tree: &ThisMachine,
             root: "/".into(),
             library_path,
             preload,
@@ -131,7 +133,7 @@ impl Bench {
         let mut ours: Vec<String> = objects.iter().filter_map(|o| own(o.path.to_str()?)).collect();
         ours.sort();
         if out.status.success() {
-            assert_eq!(ours, real, "{opens:?} {around:?}\n{:#?}", loader.process());
+            assert_eq!(ours, real, "{opens:?} {:?}\n{:#?}", around.library_path, loader.process());
         } else {
             let missing = loader.process().missing.iter().any(|m| !m.later);
             assert!(missing, "the real loader failed: {}", String::from_utf8_lossy(&out.stderr));

@@ -35,6 +35,7 @@ mod parts;
 mod probe;
 mod questions;
 mod resolve;
+mod roots;
 mod run;
 mod smoke;
 mod sources;

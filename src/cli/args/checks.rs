@@ -11,6 +11,9 @@ pub(in crate::cli) struct VerifyArgs {
     /// Environment folder (default: the active environment, or .venv beside the lock)
     #[arg(long, value_name = "DIR")]
     pub prefix: Option<PathBuf>,
+    /// Folder with the root file system that the environment lies in: a mounted image, an unpacked sandbox
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
     /// Judge the lock for a machine, without an environment: a host file, a folder of them, or without a value this machine
     #[arg(long, value_name = "FILE|DIR", num_args = 0..=1)]
     #[expect(clippy::option_option, reason = "an option whose value is optional")]

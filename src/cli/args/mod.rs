@@ -397,6 +397,9 @@ pub(super) struct InspectArgs {
     /// Shared libraries, folders with libraries, wheels, or URLs of wheels
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<PathBuf>,
+    /// Folder with a root file system: paths and their links are resolved in it
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
 }
 
 #[derive(Debug, ClapArgs)]

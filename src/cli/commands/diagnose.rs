@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 
-use super::verify::{self, Question};
+use super::verify::{self, Place, Question};
 use crate::cli::args::{DiagnoseArgs, GlobalArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
@@ -129,7 +129,9 @@ impl Here {
         let prefix = environment.prefix;
         let project = Project::find(global, true)?;
         let lock = lock::read(&project)?;
+        let place = Place::here();
         let question = Question {
+            place: &place,
             prefix: &prefix,
             host: None,
             target: None,

@@ -15,10 +15,12 @@ use crate::verify::requested;
 
 /// Reads an environment without running anything.
 pub(in crate::cli) fn read(folder: &Path) -> Result<Imported, CliError> {
-    let mut installed = inspect::read(folder, inspect::Depth::Sizes).map_err(|error| {
-        CliError::input(error.to_string()).hint("name the folder of a venv or a conda environment")
-    })?;
-    installed.visible = inspect::visible(&installed, &host::root(), &|name| std::env::var(name).ok());
+    let mut installed =
+        inspect::read(&inspect::ThisMachine, folder, inspect::Depth::Sizes).map_err(|error| {
+            CliError::input(error.to_string()).hint("name the folder of a venv or a conda environment")
+        })?;
+    installed.visible =
+        inspect::visible(&inspect::ThisMachine, &installed, &host::root(), &|name| std::env::var(name).ok());
     let origin = folder.display().to_string();
     // A release of that name on an index would be another package.
     let (direct, of_index): (Vec<Distribution>, Vec<Distribution>) =

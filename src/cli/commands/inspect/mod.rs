@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
+use super::verify;
 use crate::cli::args::{GlobalArgs, InspectArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::fetch;
 use crate::cli::printer::Printer;
-use crate::inspect::{self, Detail, Records};
+use crate::inspect::{self, Detail, FileTree, Kind, Records, ThisMachine};
 use crate::model::library::Library;
 use crate::model::text::clean;
 
@@ -24,11 +25,17 @@ const MAX_FILES: usize = 100_000;
 pub(super) fn run(global: &GlobalArgs, args: &InspectArgs, printer: &Printer) -> Result<u8, CliError> {
     let mut libraries = Vec::new();
     let mut failure = None;
+    let rooted = args.root.as_deref().map(verify::rooted).transpose()?;
+    let tree: &dyn FileTree = match &rooted {
+        Some(tree) => tree,
+        None => &ThisMachine,
+    };
     for path in &args.paths {
         let text = path.to_string_lossy();
         let found = match text.starts_with("https://") || text.starts_with("http://") {
             true => remote(global, &text, printer),
-            false => local(path, printer),
+            false if rooted.is_some() => local(tree, &Path::new("/").join(path), printer),
+            false => local(tree, path, printer),
         };
         match found {
             Ok(found) => libraries.extend(found),
@@ -42,7 +49,7 @@ pub(super) fn run(global: &GlobalArgs, args: &InspectArgs, printer: &Printer) ->
         return Err(error);
     }
     let mut records = Records::default();
-    let inspected = libraries.iter().map(|library| Inspected::new(library, &mut records));
+    let inspected = libraries.iter().map(|library| Inspected::new(tree, library, &mut records));
     let inspected: Vec<Inspected<'_>> = inspected.collect();
     if printer.json {
         printer.json(&json!({ "files": inspected }));
@@ -63,16 +70,16 @@ pub(super) fn run(global: &GlobalArgs, args: &InspectArgs, printer: &Printer) ->
     Ok(exit::YES)
 }
 
-fn local(path: &Path, printer: &Printer) -> Result<Vec<Library>, CliError> {
+fn local(tree: &dyn FileTree, path: &Path, printer: &Printer) -> Result<Vec<Library>, CliError> {
     let unreadable = |path: &Path, why: String| {
         CliError::input(format!("cannot read `{}`: {why}", clean(&path.display().to_string(), 300)))
     };
-    if path.is_dir() {
+    if tree.is_folder(path) {
         // Files in a folder that are not libraries are not errors.
         let mut found: Vec<PathBuf> = Vec::new();
-        walk(path, &mut found, 0);
+        walk(tree, path, &mut found, 0);
         found.sort();
-        let read = |file: &PathBuf| match inspect::library(file, Detail::All) {
+        let read = |file: &PathBuf| match inspect::library(tree, file, Detail::All) {
             Ok(library) => Some(library),
             Err(inspect::ElfError::NotElf) => None,
             Err(why) => {
@@ -83,10 +90,10 @@ fn local(path: &Path, printer: &Printer) -> Result<Vec<Library>, CliError> {
         return Ok(found.iter().filter_map(read).collect());
     }
     if path.extension().is_some_and(|e| e == "whl") {
-        let file = std::fs::File::open(path).map_err(|e| unreadable(path, e.to_string()))?;
+        let file = tree.open(path).map_err(|e| unreadable(path, e.to_string()))?;
         return wheel(file, printer).map_err(|why| unreadable(path, why));
     }
-    inspect::library(path, Detail::All).map(|library| vec![library]).map_err(|e| {
+    inspect::library(tree, path, Detail::All).map(|library| vec![library]).map_err(|e| {
         unreadable(path, e.to_string())
             .hint("`inspect` reads shared libraries, folders with libraries, and wheels")
     })
@@ -120,18 +127,16 @@ fn remote(global: &GlobalArgs, url: &str, printer: &Printer) -> Result<Vec<Libra
     wheel(file, printer).map_err(|why| CliError::input(format!("cannot read `{}`: {why}", clean(url, 200))))
 }
 
-fn walk(folder: &Path, found: &mut Vec<PathBuf>, depth: usize) {
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
-    for entry in entries.flatten() {
+fn walk(tree: &dyn FileTree, folder: &Path, found: &mut Vec<PathBuf>, depth: usize) {
+    for entry in tree.list(folder, usize::MAX).unwrap_or_default() {
         // Symlinks are not followed: they can form cycles, or lead to files that are read anyway.
-        let Ok(kind) = entry.file_type() else { continue };
-        if kind.is_dir() && depth < 64 {
-            walk(&entry.path(), found, depth + 1);
-        } else if kind.is_file()
+        if entry.kind == Kind::Folder && depth < 64 {
+            walk(tree, &folder.join(&entry.name), found, depth + 1);
+        } else if entry.kind == Kind::File
             && found.len() < MAX_FILES
-            && inspect::is_library(&entry.file_name().to_string_lossy())
+            && inspect::is_library(&entry.name.to_string_lossy())
         {
-            found.push(entry.path());
+            found.push(folder.join(&entry.name));
         }
     }
 }

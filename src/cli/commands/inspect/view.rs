@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::label;
-use crate::inspect::Records;
+use crate::inspect::{FileTree, Records};
 use crate::model::capability::CodeTarget;
 use crate::model::library::{DeviceCode, Library};
 use crate::model::text::clean;
@@ -31,11 +31,11 @@ struct Recorded {
 }
 
 impl<'l> Inspected<'l> {
-    pub fn new(library: &'l Library, records: &mut Records) -> Inspected<'l> {
+    pub fn new(tree: &dyn FileTree, library: &'l Library, records: &mut Records) -> Inspected<'l> {
         let begins = |longer: &str, shorter: &str| {
             longer.strip_prefix(shorter).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
-        let recorded = records.of(Path::new(&library.path)).map(|(package, version)| {
+        let recorded = records.of(tree, Path::new(&library.path)).map(|(package, version)| {
             let own = library.version.as_ref();
             let agrees = own.is_none_or(|own| begins(&version, &own.text) || begins(&own.text, &version));
             Recorded { package, version, agrees }

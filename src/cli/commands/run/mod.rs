@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::SystemTime;
 
-use super::verify::{self, Question};
+use super::verify::{self, Place, Question};
 use crate::cli::args::{GlobalArgs, RunArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
@@ -72,7 +72,9 @@ fn verified(
     if let Some(lock) = &lock {
         lock::warn_if_stale(project, lock, &registry, printer);
     }
+    let place = Place::here();
     let question = Question {
+        place: &place,
         prefix,
         host: None,
         target: args.target.as_deref(),

@@ -73,6 +73,7 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
     let verify = VerifyArgs {
         lock: None,
         prefix: Some(found.place.prefix.clone()),
+        root: None,
         host: None,
         only: None,
         output: None,

@@ -76,7 +76,7 @@ pub(super) fn find(args: &SyncArgs, project: &Project, target: &Target) -> Resul
     let is_ours = mark.is_some_and(|text| text == mark_of(&project.folder));
     let python = pythons::interpreter(&prefix);
     let wanted = target.wanted_python();
-    let installed = inspect::read(&prefix, inspect::Depth::Sizes).ok();
+    let installed = inspect::read(&inspect::ThisMachine, &prefix, inspect::Depth::Sizes).ok();
     let own =
         installed.as_ref().and_then(|i| i.python.map(|own| Python { patch: own.patch.or(i.patch), ..own }));
     let fault = match own {
@@ -144,7 +144,7 @@ fn is_unfinished(prefix: &Path) -> bool {
         let name = entry.file_name();
         OF_NEW_VENV.iter().any(|own| name.to_str() == Some(own))
     });
-    let installed = inspect::read(prefix, inspect::Depth::Sizes);
+    let installed = inspect::read(&inspect::ThisMachine, prefix, inspect::Depth::Sizes);
     let packages = installed.iter().flat_map(|installed| &installed.distributions);
     is_own && packages.into_iter().all(|own| PREINSTALLED_PACKAGES.contains(&own.name.as_str()))
 }

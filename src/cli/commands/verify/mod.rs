@@ -5,9 +5,11 @@ mod formats;
 mod here;
 mod hosts;
 mod output;
+mod place;
 mod report;
 mod smoke;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -21,7 +23,7 @@ use crate::cli::settings::{self, Project};
 use crate::cli::{files, host, lock};
 use crate::compatibility::is_cuda;
 use crate::foreign::ForeignLock;
-use crate::inspect::{self, Environment, NoEnvironment};
+use crate::inspect::{self, Environment, NoEnvironment, Rooted};
 use crate::lockfile::{Lockfile, Target};
 use crate::model::host::Host;
 use crate::model::host_note::HostNote;
@@ -34,6 +36,7 @@ use crate::registry::Registry;
 use crate::verify::{self, Area, AreaKind};
 
 pub(super) use hosts::{Candidates, best_on};
+pub(super) use place::Place;
 pub(super) use report::findings;
 
 pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8, CliError> {
@@ -54,6 +57,16 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
 
 /// Refuses options that contradict each other.
 fn refuse_contradictions(args: &VerifyArgs) -> Result<(), CliError> {
+    if args.root.is_some() {
+        let other = match args.smoke {
+            _ if args.only == Some(Only::Machine) => "--only machine",
+            _ if args.host == Some(None) => "--host without a value",
+            SmokeChoice::Cpu | SmokeChoice::Cuda => "--smoke",
+            _ => return Ok(()),
+        };
+        return Err(CliError::usage(format!("`--root` contradicts `{other}`"))
+            .hint("`--root DIR` reads the environment in DIR, runs nothing, and judges it for this machine or `--host FILE`"));
+    }
     let (only, option) = match args.only {
         Some(Only::Machine) if args.described().is_some() => {
             return Err(CliError::usage(
@@ -107,7 +120,7 @@ fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8
         })?;
         return here::judge((lock, &name), &ignored(&project), &registry, args, printer);
     }
-    if let (Some(path), None) = (args.described(), &args.prefix) {
+    if let (Some(path), None, None) = (args.described(), &args.prefix, &args.root) {
         let candidates = match lock.as_ref().ok_or_else(lock::missing)? {
             // Without a name, any target of the lock may fit the node.
             AnyLock::Own(lock) => hosts::Candidates::Targets(lock::targets(lock, args.target.as_deref())?),
@@ -115,8 +128,20 @@ fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8
         };
         return hosts::judge(path, &candidates, &ignored(&project), &registry, args, printer);
     }
-    let environment = environment(args.prefix.as_deref(), global)?;
+    let tree = args.root.as_deref().map(rooted).transpose()?;
+    let place = match &tree {
+        Some(tree) => Place::rooted(tree, BTreeMap::new(), PathBuf::from("/")),
+        None => Place::here(),
+    };
+    let environment = match &args.root {
+        Some(root) => {
+            let shown = clean(&root.display().to_string(), 200);
+            place.environment(args.prefix.as_deref(), &shown)?
+        }
+        None => environment(args.prefix.as_deref(), global)?,
+    };
     let question = Question {
+        place: &place,
         prefix: &environment.prefix,
         host: args.described(),
         target: args.target.as_deref(),
@@ -139,7 +164,9 @@ fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8
     let wanted = match args.smoke {
         SmokeChoice::Off => false,
         // Nothing can be run for a described machine, and nothing runs in an environment that nobody named or activated.
-        SmokeChoice::Auto => has_framework && args.described().is_none() && environment.is_explicit(),
+        SmokeChoice::Auto => {
+            has_framework && args.described().is_none() && args.root.is_none() && environment.is_explicit()
+        }
         SmokeChoice::Cpu | SmokeChoice::Cuda => true,
     };
     let run_it = wanted && !judged.has_errors();
@@ -171,8 +198,19 @@ fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8
     Ok(if judged.has_errors() { exit::NO } else { exit::YES })
 }
 
+/// The root file system in a folder.
+///
+/// # Errors
+/// When it cannot be read.
+pub(super) fn rooted(root: &Path) -> Result<Rooted, CliError> {
+    Rooted::new(root)
+        .map_err(|why| CliError::input(format!("`{}`: {why}", clean(&root.display().to_string(), 200))))
+}
+
 /// What to check.
 pub(super) struct Question<'q> {
+    /// The file system that the environment lies in.
+    pub place: &'q Place<'q>,
     pub prefix: &'q Path,
     /// A host file that describes another machine than this one.
     pub host: Option<&'q Path>,
@@ -246,20 +284,6 @@ pub(super) fn environment(named: Option<&Path>, global: &GlobalArgs) -> Result<E
     Ok(chosen)
 }
 
-/// An environment variable. Invalid UTF-8 is replaced, so that the other entries of a path list stay usable.
-fn variable(name: &str) -> Option<String> {
-    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
-}
-
-/// The library folders of conda: of the active environment and of the usual installations.
-fn conda_folders() -> Vec<PathBuf> {
-    let active = std::env::var_os("CONDA_PREFIX").filter(|v| !v.is_empty()).map(PathBuf::from);
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    let usual = ["miniconda3", "anaconda3", "miniforge3", "mambaforge"];
-    let usual = usual.iter().filter_map(|name| Some(home.as_ref()?.join(name)));
-    active.into_iter().chain(usual).map(|folder| folder.join("lib")).collect()
-}
-
 fn ignored(project: &Project) -> Vec<String> {
     project.manifest.as_ref().map(|m| m.request.ignored_gpus.clone()).unwrap_or_default()
 }
@@ -280,15 +304,25 @@ pub(super) fn judge(
         None if question.without_machine => host::bare(),
         None => host::seen(),
     };
-    let is_here = question.host.is_none() && !question.without_machine;
+    let place = question.place;
+    let is_here = question.host.is_none() && !question.without_machine && place.is_here();
     let all_gpus = seen.gpus.as_ref().map_or(0, Vec::len);
     let mut machine = host::without(seen, &ignored, registry)?;
+    if !place.is_here() {
+        // Its programs run with its own C library.
+        machine.system.libc = None;
+        machine.system = place.system(question.prefix).unwrap_or(machine.system);
+        if let Some(driver) = &mut machine.driver {
+            driver.compat = None;
+        }
+    }
     let depth = if question.deep { inspect::Depth::Hashes } else { inspect::Depth::Sizes };
-    let mut installed = inspect::read(question.prefix, depth).map_err(|e| CliError::input(e.to_string()))?;
-    let root = host::root();
+    let mut installed =
+        inspect::read(place.tree, question.prefix, depth).map_err(|e| CliError::input(e.to_string()))?;
+    let variable = |name: &str| place.variable(name);
     installed.pytorch_index = settings::pytorch_index();
     installed.own_package = project.package();
-    installed.visible = inspect::visible(&installed, &root, &|name| std::env::var(name).ok());
+    installed.visible = inspect::visible(place.tree, &installed, &place.root, &variable);
     let foreign = match lock {
         Against::Foreign(lock, path) => {
             Some(foreign::of(lock, path, question.target, &mut installed, &machine, registry)?)
@@ -301,21 +335,14 @@ pub(super) fn judge(
         (Against::Lock(lock), Some(name)) => Some(lock::target(lock, Some(name))?),
         (Against::Lock(lock), None) => verify::installed_target(lock, &installed),
     };
-    let around = inspect::loader::Surroundings {
-        root: root.clone(),
-        library_path: variable("LD_LIBRARY_PATH"),
-        preload: variable("LD_PRELOAD"),
-        conda: conda_folders(),
-        working_folder: std::env::current_dir().unwrap_or_default(),
-    };
     let loads = inspect::Loads {
         frameworks: registry.framework_loads(),
         opened: registry.opened_by_name(),
         providers: registry.providers(),
     };
-    let native = inspect::native(&installed, &around, &loads);
+    let native = inspect::native(&installed, &place.surroundings(), &loads);
     // The libcuda that the loader finds decides, however it finds it: containers put cuda-compat into its cache.
-    if is_here
+    if (is_here || !place.is_here())
         && let Some(driver) = &mut machine.driver
         && let Some(release) = verify::driver_release(&native)
     {
@@ -329,8 +356,8 @@ pub(super) fn judge(
         .filter(|row| is_installed(&row.package))
         .map(|row| (row.package.as_str(), row.modules.as_slice()))
         .collect();
-    let places = (root.as_path(), around.working_folder.as_path());
-    let traces = inspect::traces(&installed, &stdlib, places, &|name| std::env::var(name).ok());
+    let places = (place.root.as_path(), place.working_folder.as_path());
+    let traces = inspect::traces(place.tree, &installed, &stdlib, places, &variable);
     let mut areas = match (&foreign, target) {
         (Some(judged), _) => {
             let elsewhere = |name: &str| matches!(lock, Against::Foreign(lock, _) if lock.mentions(name));

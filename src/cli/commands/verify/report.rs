@@ -58,6 +58,7 @@ impl Report<'_> {
         let chosen = match environment.chosen {
             Chosen::Named => "",
             Chosen::ActiveVenv | Chosen::ActiveConda => ", active",
+            Chosen::Found if self.args.root.is_some() => ", the only one in that root",
             Chosen::Found => ", found beside envlock.lock",
         };
         p.out(&format!("environment {}{python}{chosen}, {against}", environment.prefix.display()));
@@ -100,6 +101,9 @@ impl Report<'_> {
         let errors = self.findings().filter(|f| f.severity == Severity::Error).count();
         let total = start.elapsed().as_secs_f64();
         let smoke = match (self.outcome, errors) {
+            (None, 0) if self.args.smoke == SmokeChoice::Auto && self.args.root.is_some() => {
+                "; smoke test not run: nothing in another root is run"
+            }
             (None, 0) if self.args.smoke == SmokeChoice::Auto && self.args.described().is_some() => {
                 "; smoke test not run: the machine is described"
             }

@@ -1,0 +1,136 @@
+//! The file system that an environment lies in, and what programs in it find: this machine's, or another root.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::cli::error::{CliError, Failure};
+use crate::cli::host;
+use crate::inspect::loader::Surroundings;
+use crate::inspect::{self, Chosen, Environment, FileTree, ThisMachine};
+use crate::model::host::System;
+use crate::model::text::{clean, shell_word};
+
+/// Maximum number of environments that an error names.
+const NAMED: usize = 10;
+
+/// The file system that an environment lies in, and what programs in it find.
+pub(in crate::cli::commands) struct Place<'p> {
+    pub tree: &'p dyn FileTree,
+    /// Where its system folders are: `/`, or `ENVLOCK_SYSROOT`.
+    pub root: PathBuf,
+    /// The environment variables of its programs; `None` for those of this process.
+    variables: Option<BTreeMap<String, String>>,
+    pub working_folder: PathBuf,
+    conda: Vec<PathBuf>,
+}
+
+impl Place<'static> {
+    /// This machine.
+    pub fn here() -> Place<'static> {
+        Place {
+            tree: &ThisMachine,
+            root: host::root(),
+            variables: None,
+            working_folder: std::env::current_dir().unwrap_or_default(),
+            conda: conda_folders(),
+        }
+    }
+}
+
+impl<'p> Place<'p> {
+    /// A root file system whose programs are started with these variables in this folder.
+    pub fn rooted(
+        tree: &'p dyn FileTree,
+        variables: BTreeMap<String, String>,
+        working_folder: PathBuf,
+    ) -> Place<'p> {
+        Place {
+            tree,
+            root: PathBuf::from("/"),
+            variables: Some(variables),
+            working_folder,
+            conda: Vec::new(),
+        }
+    }
+
+    /// Whether it is this machine's own file system.
+    pub fn is_here(&self) -> bool {
+        self.variables.is_none()
+    }
+
+    /// An environment variable of its programs. Invalid UTF-8 is replaced, so that the other entries of a path list stay
+    /// usable.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        match &self.variables {
+            Some(variables) => variables.get(name).cloned(),
+            None => std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()),
+        }
+    }
+
+    /// What the loader finds in it besides the environment.
+    pub fn surroundings(&self) -> Surroundings<'p> {
+        Surroundings {
+            tree: self.tree,
+            root: self.root.clone(),
+            library_path: self.variable("LD_LIBRARY_PATH"),
+            preload: self.variable("LD_PRELOAD"),
+            conda: self.conda.clone(),
+            working_folder: self.working_folder.clone(),
+        }
+    }
+
+    /// The system of its programs, if it is not this machine's; `None` in it what cannot be read.
+    pub fn system(&self, environment: &Path) -> Option<System> {
+        let site = inspect::site_packages(self.tree, environment)?;
+        inspect::system_of(self.tree, &inspect::interpreter_of(self.tree, environment, &site)?)
+    }
+
+    /// The environment that is judged: the named one, else the only one there is.
+    ///
+    /// # Errors
+    /// When there is none, or a choice.
+    pub fn environment(&self, named: Option<&Path>, shown: &str) -> Result<Environment, CliError> {
+        if let Some(named) = named {
+            return Ok(Environment { prefix: Path::new("/").join(named), chosen: Chosen::Named });
+        }
+        let found = inspect::environments(self.tree);
+        let mut prefixes = found.keys();
+        match (prefixes.next(), found.len()) {
+            (Some(only), 1) => Ok(Environment { prefix: only.clone(), chosen: Chosen::Found }),
+            (None, _) => Err(CliError::new(
+                Failure::Environment,
+                format!("`{shown}` contains no Python environment with packages"),
+            )
+            .hint("`--prefix DIR` names one, as a path in that root")),
+            (Some(first), _) => {
+                let all = found.iter().take(NAMED);
+                let all: Vec<String> = all
+                    .map(|(prefix, count)| {
+                        format!(
+                            "`{}` ({count} package{})",
+                            clean(&prefix.display().to_string(), 200),
+                            if *count == 1 { "" } else { "s" }
+                        )
+                    })
+                    .collect();
+                Err(CliError::new(
+                    Failure::Environment,
+                    format!("`{shown}` contains {} Python environments: {}", found.len(), all.join(", ")),
+                )
+                .hint(format!(
+                    "name one as a path in that root: `--prefix {}`",
+                    shell_word(&clean(&first.display().to_string(), 200))
+                )))
+            }
+        }
+    }
+}
+
+/// The library folders of conda: of the active environment and of the usual installations.
+fn conda_folders() -> Vec<PathBuf> {
+    let active = std::env::var_os("CONDA_PREFIX").filter(|v| !v.is_empty()).map(PathBuf::from);
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let usual = ["miniconda3", "anaconda3", "miniforge3", "mambaforge"];
+    let usual = usual.iter().filter_map(|name| Some(home.as_ref()?.join(name)));
+    active.into_iter().chain(usual).map(|folder| folder.join("lib")).collect()
+}

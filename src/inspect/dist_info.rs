@@ -286,7 +286,7 @@ fn leaves(relative: &Path, site: &Path, prefix: &Path) -> bool {
 
 /// The SHA-256 of a file in RECORD's format. Reads at most `size` + 1 bytes, in case the file grows.
 fn file_hash(tree: &dyn FileTree, path: &Path, size: u64) -> std::io::Result<String> {
-    let mut file = tree.open(path)?.take(size.saturating_add(1));
+    let mut file = tree.open(path)?.reader()?.take(size.saturating_add(1));
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 18];
     loop {

@@ -58,8 +58,7 @@ impl Mapped {
         if about.kind == Kind::File && about.size < 64 {
             return Err(ElfError::NotElf);
         }
-        let file = tree.open(path)?;
-        let map = GuardedMap::new(&file)?;
+        let map = GuardedMap::new(&tree.open(path)?)?;
         // Headers are far apart: readahead would load large parts of the file.
         let _ = map.advise(Advice::Random);
         Ok(Mapped(map))

@@ -10,11 +10,11 @@ use std::collections::{BTreeMap, HashMap};
 use crate::model::capability::{CodeTarget, ComputeCapability, TargetScope};
 use crate::model::library::{CodeFault, DeviceCode, Shape};
 
-const MAGIC: [u8; 4] = [0x50, 0xed, 0x55, 0xba];
+pub(super) const MAGIC: [u8; 4] = [0x50, 0xed, 0x55, 0xba];
 /// Size of a container's header, in bytes.
-const CONTAINER_HEADER: usize = 16;
+pub(super) const CONTAINER_HEADER: usize = 16;
 /// Size in bytes of the part of an entry's header that every release has.
-const ENTRY_HEADER: usize = 64;
+pub(super) const ENTRY_HEADER: usize = 64;
 /// Flag of an architecture-specific target: `sm_90a`.
 const ARCHITECTURE_SPECIFIC: u64 = 0x0010_0000;
 /// Flag of a family-specific target: `sm_100f`.
@@ -162,7 +162,7 @@ fn target(number: u32, flags: u64) -> Option<CodeTarget> {
 }
 
 /// A little-endian number.
-trait Number: Sized {
+pub(super) trait Number: Sized {
     fn read(bytes: &[u8]) -> Option<Self>;
 }
 
@@ -178,7 +178,7 @@ macro_rules! numbers {
 
 numbers!(u16 u32 u64);
 
-fn field<N: Number>(bytes: &[u8], at: usize) -> Option<N> {
+pub(super) fn field<N: Number>(bytes: &[u8], at: usize) -> Option<N> {
     N::read(bytes.get(at..)?)
 }
 

@@ -1,9 +1,9 @@
 //! A memory-mapped file that may be truncated while it is read. Reading a page that is no longer in the file raises
 //! SIGBUS, which would end the program; here the page reads as zeros, and the parser finds the file damaged.
 
-use std::fs::File;
+use memmap2::{Mmap, MmapOptions};
 
-use memmap2::Mmap;
+use super::tree::Opened;
 
 /// A read-only map of a file.
 pub(super) struct GuardedMap {
@@ -17,10 +17,11 @@ impl GuardedMap {
     ///
     /// # Errors
     /// If it cannot be mapped.
-    pub fn new(file: &File) -> std::io::Result<GuardedMap> {
+    pub fn new(opened: &Opened) -> std::io::Result<GuardedMap> {
+        let size = usize::try_from(opened.size).map_err(std::io::Error::other)?;
         // SAFETY: the map is read-only, and a page that disappears from the file is replaced by zeros (below). Another
         // process may still change bytes while they are read: the parsers check what they use where they read it.
-        let map = unsafe { Mmap::map(file) }?;
+        let map = unsafe { MmapOptions::new().offset(opened.start).len(size).map(&opened.file) }?;
         #[cfg(unix)]
         let slot = guard::add(map.as_ptr() as usize, map.len());
         Ok(GuardedMap {
@@ -121,14 +122,18 @@ mod guard {
 
 #[cfg(all(test, unix))]
 mod tests {
-    use super::GuardedMap;
+    use super::{GuardedMap, Opened};
+
+    fn opened(path: &std::path::Path) -> Opened {
+        Opened::whole(std::fs::File::open(path).unwrap()).unwrap()
+    }
 
     #[test]
     fn a_file_that_is_truncated_while_it_is_read_reads_as_zeros() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("library.so");
         fs_err::write(&path, vec![7u8; 1 << 20]).unwrap();
-        let map = GuardedMap::new(&std::fs::File::open(&path).unwrap()).unwrap();
+        let map = GuardedMap::new(&opened(&path)).unwrap();
         assert_eq!((map[0], map[(1 << 20) - 1]), (7, 7));
         fs_err::OpenOptions::new().write(true).open(&path).unwrap().set_len(5000).unwrap();
         assert_eq!(map[4000], 7);
@@ -137,7 +142,7 @@ mod tests {
         drop(map);
         // The slot is free again, and another map is not touched by it.
         fs_err::write(&path, vec![9u8; 9000]).unwrap();
-        let map = GuardedMap::new(&std::fs::File::open(&path).unwrap()).unwrap();
+        let map = GuardedMap::new(&opened(&path)).unwrap();
         assert!(map.iter().all(|byte| *byte == 9));
     }
 }

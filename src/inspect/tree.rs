@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{Error, ErrorKind, Read as _, Result};
+use std::io::{Error, ErrorKind, Read as _, Result, Seek as _, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Mutex;
 
@@ -50,6 +50,37 @@ pub struct Entry {
     pub kind: Kind,
 }
 
+/// An open file: a part of a file of this machine.
+#[derive(Debug)]
+pub struct Opened {
+    /// The file that the content lies in.
+    pub file: File,
+    /// Where it begins, in bytes.
+    pub start: u64,
+    /// How long it is, in bytes.
+    pub size: u64,
+}
+
+impl Opened {
+    /// A whole file.
+    ///
+    /// # Errors
+    /// When its size cannot be read.
+    pub fn whole(file: File) -> Result<Opened> {
+        let size = file.metadata()?.len();
+        Ok(Opened { file, start: 0, size })
+    }
+
+    /// A reader of its content, from the start.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn reader(mut self) -> Result<impl std::io::Read> {
+        self.file.seek(SeekFrom::Start(self.start))?;
+        Ok(self.file.take(self.size))
+    }
+}
+
 /// A file system. Paths are absolute in it, and links are followed in it.
 pub trait FileTree: Sync {
     /// The path with all links resolved.
@@ -77,7 +108,7 @@ pub trait FileTree: Sync {
     ///
     /// # Errors
     /// As [`FileTree::real`]; when it is not a regular file.
-    fn open(&self, path: &Path) -> Result<File>;
+    fn open(&self, path: &Path) -> Result<Opened>;
 
     /// Whether a path leads to a regular file.
     fn is_file(&self, path: &Path) -> bool {
@@ -108,7 +139,7 @@ pub trait FileTree: Sync {
     /// The first `limit` bytes of a regular file; `None` if it cannot be read.
     fn start(&self, path: &Path, limit: u64) -> Option<Vec<u8>> {
         let about = self.about(path).ok()?;
-        let file = self.open(path).ok()?;
+        let file = self.open(path).ok()?.reader().ok()?;
         let mut bytes = Vec::with_capacity(usize::try_from(about.size.min(limit)).unwrap_or(0));
         file.take(limit).read_to_end(&mut bytes).ok()?;
         Some(bytes)
@@ -147,10 +178,10 @@ impl FileTree for ThisMachine {
         Ok(entries.map(|entry| Entry { kind: kind(&entry), name: entry.file_name() }).collect())
     }
 
-    fn open(&self, path: &Path) -> Result<File> {
+    fn open(&self, path: &Path) -> Result<Opened> {
         // Checked before opening: opening a named pipe would block.
         match std::fs::metadata(path)?.is_file() {
-            true => File::open(path),
+            true => Opened::whole(File::open(path)?),
             false => Err(Error::other("not a regular file")),
         }
     }
@@ -186,14 +217,44 @@ fn of_metadata(metadata: &std::fs::Metadata) -> About {
     About { kind: of_type(metadata.file_type()), size: metadata.len(), mode, modified, changed }
 }
 
-/// A root file system in a folder: a mounted image, an unpacked sandbox, a chroot. Links in it, absolute ones too, lead to
-/// places in it, `..` does not leave it, and nothing outside it is read.
+/// A store of files whose links envlock follows itself ([`Linked`]). Its paths are absolute and have no links in their
+/// folders.
+pub trait Store: Sync {
+    /// Where a path leads if it is a link.
+    ///
+    /// # Errors
+    /// When it does not exist or cannot be read, as all functions here.
+    fn link(&self, real: &Path) -> Result<Option<PathBuf>>;
+
+    /// What is at a path that is no link.
+    ///
+    /// # Errors
+    /// As [`Store::link`].
+    fn about(&self, real: &Path) -> Result<About>;
+
+    /// The first `limit` entries of a folder.
+    ///
+    /// # Errors
+    /// As [`Store::link`].
+    fn list(&self, real: &Path, limit: usize) -> Result<Vec<Entry>>;
+
+    /// Opens a regular file.
+    ///
+    /// # Errors
+    /// As [`Store::link`]; when it is not a regular file.
+    fn open(&self, real: &Path) -> Result<Opened>;
+}
+
+/// A file system with a root of its own: links in it, absolute ones too, lead to places in it, and `..` does not leave it.
 #[derive(Debug)]
-pub struct Rooted {
-    folder: PathBuf,
+pub struct Linked<S> {
+    store: S,
     /// Folders whose links were resolved: many files lie in few folders.
     known: Mutex<HashMap<PathBuf, PathBuf>>,
 }
+
+/// A root file system in a folder of this machine: a mounted image, an unpacked sandbox, a chroot.
+pub type Rooted = Linked<InFolder>;
 
 impl Rooted {
     /// The file system in a folder.
@@ -203,14 +264,16 @@ impl Rooted {
     pub fn new(folder: &Path) -> Result<Rooted> {
         let folder = std::fs::canonicalize(folder)?;
         match folder.is_dir() {
-            true => Ok(Rooted { folder, known: Mutex::default() }),
+            true => Ok(Linked::of(InFolder(folder))),
             false => Err(Error::from(ErrorKind::NotADirectory)),
         }
     }
+}
 
-    /// Where a real path of this file system lies on this machine.
-    fn outside(&self, real: &Path) -> PathBuf {
-        self.folder.join(real.strip_prefix("/").unwrap_or(real))
+impl<S: Store> Linked<S> {
+    /// The file system of a store.
+    pub fn of(store: S) -> Linked<S> {
+        Linked { store, known: Mutex::default() }
     }
 
     /// The real path of a folder.
@@ -219,54 +282,77 @@ impl Rooted {
         if let Some(real) = known {
             return Ok(real);
         }
-        let real = resolve(folder, &|path| self.link(path))?;
+        let real = resolve(folder, &|path| self.store.link(path))?;
         if let Ok(mut known) = self.known.lock() {
             known.insert(folder.to_path_buf(), real.clone());
         }
         Ok(real)
     }
-
-    fn link(&self, real: &Path) -> Result<Option<PathBuf>> {
-        let place = self.outside(real);
-        match std::fs::symlink_metadata(&place)?.is_symlink() {
-            true => std::fs::read_link(place).map(Some),
-            false => Ok(None),
-        }
-    }
 }
 
-impl FileTree for Rooted {
+impl<S: Store> FileTree for Linked<S> {
     fn real(&self, path: &Path) -> Result<PathBuf> {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
-            return resolve(path, &|path| self.link(path));
+            return resolve(path, &|path| self.store.link(path));
         };
         let path = self.real_folder(folder)?.join(name);
-        match self.link(&path)? {
-            Some(_) => resolve(&path, &|path| self.link(path)),
+        match self.store.link(&path)? {
+            Some(_) => resolve(&path, &|path| self.store.link(path)),
             None => Ok(path),
         }
     }
 
     fn about(&self, path: &Path) -> Result<About> {
-        let real = self.real(path)?;
-        std::fs::symlink_metadata(self.outside(&real)).map(|metadata| of_metadata(&metadata))
+        self.store.about(&self.real(path)?)
     }
 
     fn is_link(&self, path: &Path) -> bool {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return false };
-        self.real_folder(folder)
-            .and_then(|folder| self.link(&folder.join(name)))
-            .is_ok_and(|link| link.is_some())
+        let link = self.real_folder(folder).and_then(|folder| self.store.link(&folder.join(name)));
+        link.is_ok_and(|link| link.is_some())
     }
 
     fn list(&self, folder: &Path, limit: usize) -> Result<Vec<Entry>> {
-        ThisMachine.list(&self.outside(&self.real_folder(folder)?), limit)
+        self.store.list(&self.real_folder(folder)?, limit)
     }
 
-    fn open(&self, path: &Path) -> Result<File> {
-        let place = self.outside(&self.real(path)?);
+    fn open(&self, path: &Path) -> Result<Opened> {
+        self.store.open(&self.real(path)?)
+    }
+}
+
+/// The files below a folder of this machine.
+#[derive(Debug)]
+pub struct InFolder(PathBuf);
+
+impl InFolder {
+    /// Where a real path lies on this machine.
+    fn place(&self, real: &Path) -> PathBuf {
+        self.0.join(real.strip_prefix("/").unwrap_or(real))
+    }
+}
+
+impl Store for InFolder {
+    fn link(&self, real: &Path) -> Result<Option<PathBuf>> {
+        let place = self.place(real);
+        match std::fs::symlink_metadata(&place)?.is_symlink() {
+            true => std::fs::read_link(place).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn about(&self, real: &Path) -> Result<About> {
+        std::fs::symlink_metadata(self.place(real)).map(|metadata| of_metadata(&metadata))
+    }
+
+    fn list(&self, real: &Path, limit: usize) -> Result<Vec<Entry>> {
+        ThisMachine.list(&self.place(real), limit)
+    }
+
+    fn open(&self, real: &Path) -> Result<Opened> {
+        let place = self.place(real);
         match std::fs::symlink_metadata(&place)?.is_file() {
-            true => File::open(place),
+            true => Opened::whole(File::open(place)?),
             false => Err(Error::other("not a regular file")),
         }
     }

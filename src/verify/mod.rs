@@ -200,14 +200,7 @@ pub fn add_notes(areas: &mut Vec<Area>, host: &Host) {
 
 /// What changed since the lock was made; `None` if nothing did.
 pub fn drift(target: &Target, host: &Host, native: &Native) -> Option<Area> {
-    let objects = native.process.iter().flat_map(|process| &process.objects).zip(&native.versions);
-    let of_cudnn = objects.filter(|(object, _)| {
-        object.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libcudnn"))
-    });
-    let release = of_cudnn
-        .filter_map(|(_, version)| version.as_ref())
-        .map(|version| version.text.split('.').take(3).collect::<Vec<_>>().join("."));
-    drift::check(target, host, release.into_iter().next().as_deref())
+    drift::check(target, host, loaded_versions(native).0.as_deref())
 }
 
 /// Checks the current state of the machine; `None` if there are neither NVIDIA GPUs nor findings. `needs_gpu`:
@@ -242,15 +235,14 @@ pub fn installed_target<'l>(lock: &'l Lockfile, installed: &Installed) -> Option
 /// Checks an environment against the machine, and its packages against each other, without a lock.
 pub fn without_lock(registry: &Registry, host: &Host, installed: &Installed, require_gpu: bool) -> Vec<Area> {
     let platform = host.system.platform;
-    let (envelopes, toolkits): (Vec<_>, Vec<_>) = needs_of_installed(registry, installed, platform)
-        .map(|needs| (Envelope { glibc: needs.glibc.cloned(), ..needs.envelope(registry) }, needs.cuda))
-        .unzip();
+    let toolkits: Vec<_> =
+        needs_of_installed(registry, installed, platform).map(|needs| needs.cuda).collect();
     let uses_cuda = toolkits.iter().any(Option::is_some);
     let native = toolkits.into_iter().flatten();
     let native = native.filter_map(|cuda| required_driver(registry, cuda, platform.os, Policy::Native));
     let native = native.map(|driver| driver.value).max();
     let mut areas = Vec::new();
-    if let Some(envelope) = envelopes.into_iter().reduce(both) {
+    if let Some(envelope) = envelope_of_installed(registry, installed, platform) {
         areas.push(host::check(
             &envelope,
             uses_cuda,
@@ -263,6 +255,29 @@ pub fn without_lock(registry: &Registry, host: &Host, installed: &Installed, req
     areas.push(without_lock::check(registry, installed, platform));
     areas.push(files::check(installed, &|_| true));
     areas
+}
+
+/// What the installed frameworks together need from a machine; `None` without a build that the registry knows.
+pub fn envelope_of_installed(
+    registry: &Registry,
+    installed: &Installed,
+    platform: Platform,
+) -> Option<Envelope> {
+    let needs = needs_of_installed(registry, installed, platform);
+    needs.map(|needs| Envelope { glibc: needs.glibc.cloned(), ..needs.envelope(registry) }).reduce(both)
+}
+
+/// The version of cuDNN that the frameworks load, of three numbers, and the one of CUDA's runtime, of two.
+pub fn loaded_versions(native: &Native) -> (Option<String>, Option<String>) {
+    let objects = native.process.iter().flat_map(|process| &process.objects).zip(&native.versions);
+    let of = |start: &str, numbers: usize| {
+        let mut known = objects.clone().filter(|(object, _)| {
+            object.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start))
+        });
+        let text = known.find_map(|(_, version)| Some(version.as_ref()?.text.clone()))?;
+        Some(text.split('.').take(numbers).collect::<Vec<_>>().join("."))
+    };
+    (of("libcudnn", 3), of("libcudart.so", 2))
 }
 
 /// What the installed frameworks need from a machine. Skips builds that the registry does not know and builds that do

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 
 use super::PartArgs;
+use crate::model::platform::Platform;
 
 #[derive(Debug, ClapArgs)]
 pub(in crate::cli) struct VerifyArgs {
@@ -62,6 +63,31 @@ impl VerifyArgs {
     pub fn asks_this_machine(&self) -> bool {
         self.only == Some(Only::Machine) || (self.host == Some(None) && self.prefix.is_none())
     }
+}
+
+#[derive(Debug, ClapArgs)]
+pub(in crate::cli) struct ImageArgs {
+    /// Archive of `docker save`, archive or folder with an OCI layout
+    #[arg(value_name = "PATH")]
+    pub path: PathBuf,
+    /// Lock to compare the image's environment with: also uv.lock, pylock.toml, pixi.lock, conda-lock.yml, requirements
+    #[arg(long, value_name = "FILE")]
+    pub lock: Option<PathBuf>,
+    /// Host file of the machine that the image will run on (default: no machine is judged)
+    #[arg(long, value_name = "FILE")]
+    pub host: Option<PathBuf>,
+    /// Environment to judge, as a path in the image (default: all with a framework; with a lock the one of its `python`)
+    #[arg(long, value_name = "DIR")]
+    pub prefix: Option<PathBuf>,
+    /// Tag or reference name, where the archive contains several images
+    #[arg(long, value_name = "NAME")]
+    pub tag: Option<String>,
+    /// Platform, where the archive contains several: linux-x86_64, linux-aarch64
+    #[arg(long, value_name = "NAME")]
+    pub platform: Option<Platform>,
+    /// Target of the lock
+    #[arg(long, value_name = "NAME")]
+    pub target: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]

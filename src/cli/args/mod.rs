@@ -102,6 +102,8 @@ pub(super) enum Command {
     Guard(GuardArgs),
     /// Show versions, search paths and GPU code of libraries and wheels
     Inspect(InspectArgs),
+    /// Show what is in a container image, and check it without running it
+    Image(ImageArgs),
     /// Show, check and extend the compatibility data
     #[command(subcommand)]
     Registry(RegistryCommand),

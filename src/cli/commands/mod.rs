@@ -8,6 +8,7 @@ mod export;
 mod fleet;
 mod graph;
 mod guard;
+mod image;
 mod init;
 mod inspect;
 mod outdated;
@@ -51,6 +52,7 @@ pub(super) fn dispatch(args: &Args, printer: &Printer) -> Result<u8, CliError> {
         Command::Run(a) => run::run(global, a, printer),
         Command::Guard(a) => guard::run(global, a, printer),
         Command::Inspect(a) => inspect::run(global, a, printer),
+        Command::Image(a) => image::run(global, a, printer),
         Command::Registry(a) => registry::run(global, a, printer),
         Command::Cache(a) => cache::run(global, a, printer),
         Command::Completions { shell } => {

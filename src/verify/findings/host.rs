@@ -15,6 +15,8 @@ use crate::model::wheel::Python;
 pub enum WrongPlatform {
     /// The locked platform, and the machine's.
     Locked(Platform, Platform),
+    /// The platform of an image's or another root's programs, and the machine's.
+    Root(Platform, Platform),
     /// It has no file for the platform: the sentence that says of what.
     NoFile(String),
     /// A conda package asks for a driver (`__cuda`), and the machine has none: the package, or `None` for the lock's platform.
@@ -25,6 +27,9 @@ pub enum WrongPlatform {
 pub fn wrong_platform(wrong: WrongPlatform) -> Finding {
     let text = match wrong {
         WrongPlatform::Locked(locked, here) => format!("the lock is for {locked}, this machine is {here}"),
+        WrongPlatform::Root(programs, here) => {
+            format!("the programs in it are for {programs}, the machine is {here}")
+        }
         WrongPlatform::NoFile(text) => text,
         WrongPlatform::NoDriver(package) => format!(
             "{} requires `__cuda`, and this machine has no NVIDIA driver: conda and pixi refuse to install it",

@@ -91,7 +91,7 @@ fn local(tree: &dyn FileTree, path: &Path, printer: &Printer) -> Result<Vec<Libr
     }
     if path.extension().is_some_and(|e| e == "whl") {
         let file = tree.open(path).map_err(|e| unreadable(path, e.to_string()))?;
-        return wheel(file, printer).map_err(|why| unreadable(path, why));
+        return wheel(file.file, printer).map_err(|why| unreadable(path, why));
     }
     inspect::library(tree, path, Detail::All).map(|library| vec![library]).map_err(|e| {
         unreadable(path, e.to_string())

@@ -33,6 +33,7 @@ use crate::model::native::Native;
 use crate::model::text::{clean, shell_word};
 use crate::model::version::DottedVersion;
 use crate::registry::Registry;
+use crate::verify::findings::{self, WrongPlatform};
 use crate::verify::{self, Area, AreaKind};
 
 pub(super) use hosts::{Candidates, best_on};
@@ -308,6 +309,7 @@ pub(super) fn judge(
     let is_here = question.host.is_none() && !question.without_machine && place.is_here();
     let all_gpus = seen.gpus.as_ref().map_or(0, Vec::len);
     let mut machine = host::without(seen, &ignored, registry)?;
+    let platform = machine.system.platform;
     if !place.is_here() {
         // Its programs run with its own C library.
         machine.system.libc = None;
@@ -366,6 +368,14 @@ pub(super) fn judge(
         (None, Some(target)) => verify::against_lock(target, &machine, &installed, question.require_gpu),
         (None, None) => verify::without_lock(registry, &machine, &installed, question.require_gpu),
     };
+    if !question.without_machine && machine.system.platform != platform {
+        let wrong = WrongPlatform::Root(machine.system.platform, platform);
+        let found = findings::wrong_platform(wrong);
+        match areas.iter_mut().find(|area| area.kind == AreaKind::Host) {
+            Some(area) => area.findings.push(found),
+            None => areas.push(Area { findings: vec![found], ..Area::of(AreaKind::Host) }),
+        }
+    }
     areas.push(verify::install(&installed, &traces, registry, &|name| {
         target.is_none_or(|target| target.package(name).is_some())
     }));

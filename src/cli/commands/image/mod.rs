@@ -1,0 +1,195 @@
+//! `envlock image`: what is in a container image, and whether it runs on a machine, without running it.
+
+mod report;
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+
+use indicatif::ProgressBar;
+
+use super::verify::{self, Against, Judged, Place, Question};
+use crate::cli::args::{GlobalArgs, ImageArgs};
+use crate::cli::error::CliError;
+use crate::cli::exit;
+use crate::cli::lock::{self, AnyLock};
+use crate::cli::printer::Printer;
+use crate::cli::settings::{self, Project};
+use crate::image::{self, Choice, Image, ImageError};
+use crate::inspect;
+use crate::model::finding::Severity;
+use crate::model::solution::Envelope;
+use crate::model::text::clean;
+use crate::verify::{AreaKind, Verdict, envelope_of_installed, smoke::frameworks};
+
+/// Variables of an image that decide which GPUs and libraries its programs see.
+const TOLD: [&str; 9] = [
+    "CUDA_HOME",
+    "CUDA_VERSION",
+    "CUDA_VISIBLE_DEVICES",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "NVIDIA_DRIVER_CAPABILITIES",
+    "NVIDIA_REQUIRE_CUDA",
+    "NVIDIA_VISIBLE_DEVICES",
+    "PYTHONPATH",
+];
+/// Maximum number of environments that are judged.
+const MAX_JUDGED: usize = 20;
+
+pub(super) fn run(global: &GlobalArgs, args: &ImageArgs, printer: &Printer) -> Result<u8, CliError> {
+    let registry = settings::registry(global)?;
+    let lock = args.lock.as_deref().map(lock::read_any).transpose()?;
+    let image = read(args, printer)?;
+    let place = Place::rooted(
+        &image.tree,
+        image.config.variables.clone(),
+        PathBuf::from(&image.config.working_folder),
+    );
+    let found = inspect::environments(&image.tree);
+    let mut judged = Vec::new();
+    let chosen: Vec<PathBuf> = match &args.prefix {
+        Some(prefix) => vec![Path::new("/").join(prefix)],
+        // A lock describes one environment: the one that the image's programs run in.
+        None if lock.is_some() => main_environment(&place, &found).into_iter().collect(),
+        None => found.keys().take(MAX_JUDGED).cloned().collect(),
+    };
+    let project = Project {
+        folder: args.lock.as_deref().and_then(Path::parent).unwrap_or(Path::new(".")).to_path_buf(),
+        manifest: None,
+    };
+    for prefix in &chosen {
+        let question = Question {
+            place: &place,
+            prefix,
+            host: args.host.as_deref(),
+            target: args.target.as_deref(),
+            deep: false,
+            require_gpu: false,
+            without_machine: args.host.is_none(),
+        };
+        let against = match (&lock, &args.lock) {
+            (Some(AnyLock::Own(lock)), _) => Against::Lock(lock),
+            (Some(AnyLock::Foreign(lock)), Some(path)) => Against::Foreign(lock, path),
+            _ => Against::Nothing,
+        };
+        let mut one = verify::judge(&question, &project, against, &registry)?;
+        if args.host.is_none() {
+            one.areas.retain(|area| ![AreaKind::Host, AreaKind::GpuCode].contains(&area.kind));
+        }
+        let platform = one.machine.system.platform;
+        let needs = envelope_of_installed(&registry, &one.installed, platform);
+        judged.push(InImage { prefix: prefix.clone(), judged: one, needs });
+    }
+    // Without a framework there is nothing that this tool knows more of than others.
+    if judged.iter().any(|one| !frameworks(&one.judged.installed).is_empty()) && args.prefix.is_none() {
+        judged.retain(|one| lock.is_some() || !frameworks(&one.judged.installed).is_empty());
+    }
+    let answer = Answer { image: &image, found: &found, judged: &judged };
+    match printer.json {
+        true => printer.json(&answer.json()),
+        false => answer.text(&args.path, printer),
+    }
+    Ok(match answer.verdict() {
+        Verdict::Ok => exit::YES,
+        Verdict::Differs => exit::NO,
+        Verdict::Unknown => exit::NOT_KNOWN,
+    })
+}
+
+/// An environment of an image.
+struct InImage {
+    /// Its folder, as the image's programs see it.
+    prefix: PathBuf,
+    judged: Judged,
+    /// What its frameworks need from a machine.
+    needs: Option<Envelope>,
+}
+
+/// What was found in an image.
+struct Answer<'a> {
+    image: &'a Image,
+    /// The number of packages of every environment.
+    found: &'a std::collections::BTreeMap<PathBuf, usize>,
+    judged: &'a [InImage],
+}
+
+impl Answer<'_> {
+    fn verdict(&self) -> Verdict {
+        let mut areas = self.judged.iter().flat_map(|one| &one.judged.areas);
+        match self.judged.is_empty() {
+            true => Verdict::Unknown,
+            false if areas.any(|area| area.findings.iter().any(|f| f.severity == Severity::Error)) => {
+                Verdict::Differs
+            }
+            false => Verdict::Ok,
+        }
+    }
+}
+
+/// The environment that the image's `python` runs in, else the one with most packages.
+fn main_environment(
+    place: &Place<'_>,
+    found: &std::collections::BTreeMap<PathBuf, usize>,
+) -> Option<PathBuf> {
+    let active = place.variable("VIRTUAL_ENV").map(PathBuf::from);
+    let path = place.variable("PATH").unwrap_or_default();
+    let on_path = path
+        .split(':')
+        .map(Path::new)
+        .find(|folder| ["python", "python3"].iter().any(|name| place.tree.exists(&folder.join(name))));
+    let on_path = on_path.and_then(Path::parent).map(Path::to_path_buf);
+    let named = active.into_iter().chain(on_path).find(|prefix| found.contains_key(prefix));
+    named.or_else(|| found.iter().max_by_key(|(_, count)| **count).map(|(prefix, _)| prefix.clone()))
+}
+
+/// Reads the image, with a progress bar.
+fn read(args: &ImageArgs, printer: &Printer) -> Result<Image, CliError> {
+    let text = args.path.to_string_lossy();
+    if !args.path.exists() {
+        let shown = clean(&text, 200);
+        let word = crate::model::text::shell_word(&shown);
+        return Err(CliError::input(format!("`{shown}` does not exist")).hint(format!(
+            "an image in a registry or a daemon is saved to a file first: `docker save {word} -o image.tar`, `skopeo copy docker://{word} oci-archive:image.tar`"
+        )));
+    }
+    let choice = Choice { tag: args.tag.clone(), platform: args.platform };
+    let bar = Bar { bar: printer.progress("layer"), done: Cell::new(0) };
+    let image = image::read(&args.path, &choice, &bar);
+    bar.bar.finish_and_clear();
+    image.map_err(|error| {
+        let hint = match &error {
+            ImageError::Several(_) => Some("`--tag NAME` or `--platform linux-aarch64` chooses one"),
+            ImageError::NotAnImage(..) => {
+                Some("`docker save NAME -o image.tar` and `skopeo copy docker://NAME oci:FOLDER` write one")
+            }
+            _ => None,
+        };
+        let error = CliError::input(clean(&error.to_string(), 1_000));
+        match hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
+    })
+}
+
+/// The progress of an image, in MiB of its layer.
+struct Bar {
+    bar: ProgressBar,
+    done: Cell<u64>,
+}
+
+impl image::Progress for Bar {
+    fn layer(&self, number: usize, of: usize, size: u64) {
+        self.bar.set_message(format!("layer {number} of {of}, MiB"));
+        self.bar.set_length(size >> 20);
+        self.done.set(0);
+    }
+
+    fn read(&self, bytes: u64) {
+        // The bar is slower than the layer.
+        if bytes >> 20 != self.done.get() {
+            self.done.set(bytes >> 20);
+            self.bar.set_position(bytes >> 20);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The output of `image`: text and JSON.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{Answer, InImage, TOLD};
+use crate::cli::commands::verify::{Judged, findings};
+use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
+use crate::compatibility::cuda_of_variant;
+use crate::model::finding::{Finding, Severity};
+use crate::model::text::clean;
+use crate::verify::loaded_versions;
+
+/// Maximum number of environments that are named without being judged.
+const NAMED: usize = 8;
+/// Width of the words before the facts.
+const COLUMN: usize = 15;
+
+impl Answer<'_> {
+    pub fn json(&self) -> Value {
+        let environments: Vec<Value> = self.judged.iter().map(environment).collect();
+        let of_one = |one: &InImage| -> Vec<Value> {
+            let findings = one.judged.areas.iter().flat_map(|area| &area.findings);
+            let with_prefix = findings.map(|finding| {
+                let mut value = json!(finding);
+                value["environment"] = json!(one.prefix);
+                value
+            });
+            with_prefix.collect()
+        };
+        let findings: Vec<Value> = self.judged.iter().flat_map(of_one).collect();
+        json!({
+            "manifest_digest": self.image.manifest_digest,
+            "config_digest": self.image.config_digest,
+            "architecture": self.image.config.architecture,
+            "layers": self.image.layers,
+            "unpacked_bytes": self.image.unpacked,
+            "spooled_bytes": self.image.spooled,
+            "variables": self.variables().collect::<BTreeMap<_, _>>(),
+            "environments": environments,
+            "verdict": self.verdict(),
+            "findings": findings,
+            "host_needs": self.host_needs(),
+        })
+    }
+
+    /// What a machine needs for all environments that were judged.
+    fn host_needs(&self) -> Value {
+        let needs: Vec<_> = self.judged.iter().filter_map(|one| one.needs.as_ref()).collect();
+        let driver = needs.iter().filter_map(|envelope| envelope.driver.as_ref()).max();
+        let coverage: Vec<_> = needs.iter().flat_map(|envelope| &envelope.coverage).collect();
+        json!({ "driver": driver.map(ToString::to_string), "coverage": coverage })
+    }
+
+    /// The variables that matter for GPUs and libraries.
+    fn variables(&self) -> impl Iterator<Item = (&'static str, &String)> {
+        TOLD.into_iter().filter_map(|name| Some((name, self.image.config.variables.get(name)?)))
+    }
+
+    pub fn text(&self, path: &Path, p: &Printer) {
+        let image = self.image;
+        if !p.quiet {
+            let layers =
+                if image.layers == 1 { "1 layer".to_owned() } else { format!("{} layers", image.layers) };
+            p.out(&format!(
+                "image {}: {}/{}, {layers}, {} unpacked",
+                clean(&path.display().to_string(), 200),
+                clean(&image.config.os, 20),
+                clean(&image.config.architecture, 20),
+                size(image.unpacked)
+            ));
+            let fact = |word: &str, text: &str| p.out(&format!("  {word:<12} {}", wrap(text, COLUMN)));
+            if let Some(digest) = &image.manifest_digest {
+                fact("manifest", digest);
+            }
+            fact("config", &image.config_digest);
+            for (name, value) in self.variables() {
+                fact("variable", &format!("{name}={}", clean(value, 300)));
+            }
+            fact("read", &format!("{} kept in a temporary file, which is removed", size(image.spooled)));
+            self.judged.iter().for_each(|one| one.text(p));
+            self.others(p);
+        }
+        p.out("");
+        p.out(&self.last_line(p));
+    }
+
+    /// The environments that were found and not judged.
+    fn others(&self, p: &Printer) {
+        let is_judged = |prefix: &Path| self.judged.iter().any(|one| one.prefix == *prefix);
+        let others: Vec<String> = self
+            .found
+            .iter()
+            .filter(|(prefix, _)| !is_judged(prefix))
+            .map(|(prefix, count)| format!("{} ({count})", clean(&prefix.display().to_string(), 200)))
+            .collect();
+        if others.is_empty() {
+            return;
+        }
+        p.out("");
+        let more = if others.len() > NAMED { ", ..." } else { "" };
+        let named = others[..others.len().min(NAMED)].join(", ");
+        let text = format!(
+            "other environments, with their numbers of packages: {named}{more} (`--prefix` judges one)"
+        );
+        p.out(&wrap(&text, 2));
+    }
+
+    fn last_line(&self, p: &Printer) -> String {
+        let all = || self.judged.iter().flat_map(|one| &one.judged.areas).flat_map(|area| &area.findings);
+        let count = |severity: Severity| all().filter(|finding| finding.severity == severity).count();
+        let plural = |count: usize, word: &str| {
+            if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
+        };
+        if self.judged.is_empty() {
+            return p.paint(WARN, "no Python environment with packages was found");
+        }
+        match (count(Severity::Error), count(Severity::Warning)) {
+            (0, 0) => p.paint(GOOD, "clean"),
+            (0, warnings) => p.paint(WARN, &format!("passed with {}", plural(warnings, "warning"))),
+            (errors, _) => p.paint(ERROR, &plural(errors, "error")),
+        }
+    }
+}
+
+impl InImage {
+    fn text(&self, p: &Printer) {
+        let judged = &self.judged;
+        let python = judged.installed.python.map(|v| format!(" (Python {v})")).unwrap_or_default();
+        p.out("");
+        let against = match judged.against.starts_with("no lock") {
+            true => String::new(),
+            false => format!(", {}", judged.against),
+        };
+        p.out(&format!("environment {}{python}{against}", clean(&self.prefix.display().to_string(), 200)));
+        let fact = |word: &str, text: &str| p.out(&format!("  {word:<12} {}", wrap(text, COLUMN)));
+        let (cudnn, cuda) = versions(judged);
+        let named = ["torch", "tensorflow", "jax", "vllm"];
+        let packages = judged.installed.distributions.iter().filter(|d| named.contains(&d.name.as_str()));
+        let versions = packages.map(|d| match &d.variant {
+            Some(variant) if !d.version.to_string().contains('+') => {
+                format!("{} {}+{variant}", d.name, d.version)
+            }
+            _ => format!("{} {}", d.name, d.version),
+        });
+        let runtime = cuda.map(|version| format!("CUDA {version}"));
+        let cudnn = cudnn.map(|version| format!("cuDNN {version}"));
+        let contains: Vec<String> = versions.chain(runtime).chain(cudnn).collect();
+        if !contains.is_empty() {
+            fact("contains", &contains.join(", "));
+        }
+        if let Some(needs) = self.needs.as_ref().filter(|needs| !needs.coverage.is_empty()) {
+            let driver = needs.driver.as_ref().map(|driver| format!("driver {driver} or newer, "));
+            let gpus: Vec<String> =
+                needs.coverage.iter().map(|row| row.compute_capability.to_string()).collect();
+            let text =
+                format!("{}a GPU of compute capability {}", driver.unwrap_or_default(), gpus.join(" "));
+            fact("host needs", &text);
+        }
+        for area in &judged.areas {
+            let word = if area.has_errors() {
+                p.paint(ERROR, "differs")
+            } else if area.findings.iter().any(|f| f.severity == Severity::Warning) {
+                p.paint(WARN, "warns  ")
+            } else {
+                p.paint(GOOD, "ok     ")
+            };
+            p.out(&format!("  {:<12} {word}  {}", area.kind, wrap(&area.summary, COLUMN + 9)));
+        }
+        let all: Vec<&Finding> = judged.areas.iter().flat_map(|area| &area.findings).collect();
+        findings(p, all.into_iter());
+    }
+}
+
+/// The versions of cuDNN and of CUDA that the frameworks load. Most runtimes do not say theirs: then the one that torch was
+/// built with.
+fn versions(judged: &Judged) -> (Option<String>, Option<String>) {
+    let (cudnn, cuda) = loaded_versions(&judged.native);
+    let of_torch = || {
+        let torch = judged.installed.distributions.iter().find(|d| d.name == "torch")?;
+        let (major, minor) = cuda_of_variant(torch.variant.as_deref()?)?;
+        Some(format!("{major}.{minor}"))
+    };
+    (cudnn, cuda.or_else(of_torch))
+}
+
+/// An environment, with what it contains.
+fn environment(one: &InImage) -> Value {
+    let judged = &one.judged;
+    let (cudnn, cuda) = versions(judged);
+    let packages: BTreeMap<&str, String> =
+        judged.installed.distributions.iter().map(|d| (d.name.as_str(), d.version.to_string())).collect();
+    json!({
+        "prefix": one.prefix,
+        "python": judged.installed.python.map(|python| python.to_string()),
+        "packages": packages,
+        "cudnn": cudnn,
+        "cuda": cuda,
+    })
+}
+
+/// A size for people: `6.9 GB`.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{:.1} GB", bytes as f64 / 1e9),
+    }
+}

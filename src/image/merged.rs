@@ -1,0 +1,338 @@
+//! The file system of an image: its layers, applied one over the other, in memory. Contents that are kept lie in one
+//! temporary file.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Error, ErrorKind, Read, Result, Seek as _, SeekFrom, Write as _};
+use std::path::{Component, Path, PathBuf};
+
+use super::kept::{self, Kept};
+use crate::inspect::{About, Entry, Kind, Opened, Part, Store, WithoutPayloads, resolve};
+use crate::tarball::{self, Member};
+
+/// Maximum number of files of all layers together.
+const MAX_FILES: usize = 1_000_000;
+/// Maximum size of what is kept, in bytes.
+const MAX_SPOOLED: u64 = 64 << 30;
+/// Where a content begins in the temporary file: at a page, so that holes and maps are whole pages.
+const PAGE: u64 = 4_096;
+/// Size of the pieces in which contents are copied, in bytes.
+const PIECE: usize = 1 << 18;
+/// A file that hides the one of that name in the layers below.
+const WHITEOUT: &str = ".wh.";
+/// A file that hides all files of its folder in the layers below.
+const OPAQUE: &str = ".wh..wh..opq";
+
+/// The merged layers of an image.
+#[derive(Debug)]
+pub struct Merged {
+    nodes: Vec<Node>,
+    spool: tempfile::NamedTempFile,
+    /// Where the next content begins.
+    end: u64,
+}
+
+#[derive(Debug)]
+struct Node {
+    what: What,
+    mode: u32,
+    /// In seconds since 1970.
+    modified: u64,
+    /// The last layer that wrote it, or for a folder something in it.
+    layer: usize,
+}
+
+#[derive(Debug, Clone)]
+enum What {
+    /// The nodes of its entries.
+    Folder(BTreeMap<Box<str>, usize>),
+    /// Its size, and where its content lies in the temporary file if it is kept.
+    File(u64, Option<u64>),
+    Link(Box<str>),
+    Other,
+}
+
+/// A layer that is being applied.
+pub(super) struct Layer<'m> {
+    merged: &'m mut Merged,
+    number: usize,
+}
+
+impl Merged {
+    /// A file system without files.
+    pub(super) fn new() -> Result<Merged> {
+        let root = Node { what: What::Folder(BTreeMap::new()), mode: 0o755, modified: 0, layer: 0 };
+        Ok(Merged { nodes: vec![root], spool: tempfile::NamedTempFile::new()?, end: 0 })
+    }
+
+    /// The next layer.
+    pub(super) fn layer(&mut self, number: usize) -> Layer<'_> {
+        Layer { merged: self, number }
+    }
+
+    /// No layer follows: the temporary file gets its full size, which may end in a hole.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        self.spool.as_file_mut().flush()?;
+        self.spool.as_file().set_len(self.end)
+    }
+
+    /// The space that the temporary file takes on disk, in bytes.
+    pub(super) fn spooled(&self) -> u64 {
+        let metadata = self.spool.as_file().metadata();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt as _;
+            metadata.map_or(0, |metadata| metadata.blocks() * 512)
+        }
+        #[cfg(not(unix))]
+        {
+            metadata.map_or(0, |metadata| metadata.len())
+        }
+    }
+
+    /// The node of a real path.
+    fn at(&self, real: &Path) -> Option<usize> {
+        let mut at = 0;
+        for component in real.components() {
+            if let Component::Normal(part) = component {
+                let What::Folder(entries) = &self.nodes[at].what else { return None };
+                at = *entries.get(part.to_str()?)?;
+            }
+        }
+        Some(at)
+    }
+
+    fn node(&self, real: &Path) -> Result<&Node> {
+        self.at(real).map(|at| &self.nodes[at]).ok_or_else(|| Error::from(ErrorKind::NotFound))
+    }
+}
+
+impl Layer<'_> {
+    /// Applies a member, whose content follows in `archive`.
+    ///
+    /// # Errors
+    /// When the member leaves the root, has no place in the layers below, or a limit is reached.
+    pub fn apply(&mut self, member: &Member, archive: &mut impl Read) -> Result<()> {
+        let path = String::from_utf8_lossy(&member.path);
+        let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+        if parts.contains(&"..") {
+            return Err(Error::other(format!("`{}` leaves the root", crate::model::text::clean(&path, 200))));
+        }
+        let Some(name) = parts.pop() else {
+            // The root itself.
+            return Ok(());
+        };
+        let folder = self.folder(&parts.join("/"))?;
+        if name == OPAQUE {
+            self.hide_all(folder);
+            return Ok(());
+        }
+        if let Some(hidden) = name.strip_prefix(WHITEOUT) {
+            self.hide(folder, hidden);
+            return Ok(());
+        }
+        let what = match &member.kind {
+            tarball::Kind::Folder => match self.child(folder, name) {
+                Some(at) if matches!(self.merged.nodes[at].what, What::Folder(_)) => {
+                    let node = &mut self.merged.nodes[at];
+                    (node.mode, node.modified, node.layer) = (member.mode, member.modified, self.number);
+                    return Ok(());
+                }
+                _ => What::Folder(BTreeMap::new()),
+            },
+            tarball::Kind::File => {
+                let full = format!("/{}/{name}", parts.join("/"));
+                What::File(member.size, self.keep(&full, member.size, archive)?)
+            }
+            tarball::Kind::Symlink(target) => What::Link(String::from_utf8_lossy(target).into()),
+            tarball::Kind::HardLink(target) => {
+                let target = String::from_utf8_lossy(target).into_owned();
+                let real = Path::new("/").join(target.trim_start_matches('/'));
+                let above = real.parent().unwrap_or(Path::new("/"));
+                let above = resolve(above, &|path| self.merged.link(path)).ok();
+                let found = above.and_then(|above| self.merged.at(&above.join(real.file_name()?)));
+                match found.map(|at| &self.merged.nodes[at]) {
+                    Some(Node { what: What::Folder(_), .. }) | None => {
+                        let target = crate::model::text::clean(&target, 200);
+                        return Err(Error::other(format!(
+                            "a hard link leads to `{target}`, which is no file"
+                        )));
+                    }
+                    Some(node) => {
+                        let (what, mode, modified) = (node.what.clone(), node.mode, node.modified);
+                        return self.put(folder, name, what, mode, modified);
+                    }
+                }
+            }
+            tarball::Kind::Other => What::Other,
+        };
+        self.put(folder, name, what, member.mode, member.modified)
+    }
+
+    fn child(&self, folder: usize, name: &str) -> Option<usize> {
+        match &self.merged.nodes[folder].what {
+            What::Folder(entries) => entries.get(name).copied(),
+            _ => None,
+        }
+    }
+
+    fn put(&mut self, folder: usize, name: &str, what: What, mode: u32, modified: u64) -> Result<()> {
+        if self.merged.nodes.len() >= MAX_FILES {
+            return Err(Error::other(format!("the image has more than {MAX_FILES} files")));
+        }
+        let at = self.merged.nodes.len();
+        self.merged.nodes.push(Node { what, mode, modified, layer: self.number });
+        let parent = &mut self.merged.nodes[folder];
+        parent.layer = self.number;
+        match &mut parent.what {
+            What::Folder(entries) => drop(entries.insert(name.into(), at)),
+            _ => return Err(Error::other("a file lies below another file")),
+        }
+        Ok(())
+    }
+
+    /// The node of a folder, with links followed as a runtime does when it unpacks a layer over the others. What is missing
+    /// of it is made.
+    fn folder(&mut self, path: &str) -> Result<usize> {
+        let wanted = Path::new("/").join(path);
+        // What does not exist is no link.
+        let real = resolve(&wanted, &|path| match self.merged.link(path) {
+            Err(why) if why.kind() == ErrorKind::NotFound => Ok(None),
+            other => other,
+        })?;
+        let mut at = 0;
+        for component in real.components() {
+            let Component::Normal(part) = component else { continue };
+            let name = part.to_string_lossy();
+            self.merged.nodes[at].layer = self.number;
+            at = match self.child(at, &name) {
+                Some(child) if matches!(self.merged.nodes[child].what, What::Folder(_)) => child,
+                // A file of a layer below gives way to a folder.
+                _ => {
+                    self.put(at, &name, What::Folder(BTreeMap::new()), 0o755, 0)?;
+                    self.merged.nodes.len() - 1
+                }
+            };
+        }
+        self.merged.nodes[at].layer = self.number;
+        Ok(at)
+    }
+
+    /// Removes an entry that comes from the layers below.
+    fn hide(&mut self, folder: usize, name: &str) {
+        let Some(child) = self.child(folder, name) else { return };
+        if self.merged.nodes[child].layer == self.number {
+            // Written anew in this layer; what it has from below goes.
+            self.hide_all(child);
+        } else if let What::Folder(entries) = &mut self.merged.nodes[folder].what {
+            entries.remove(name);
+        }
+    }
+
+    /// Removes all entries of a folder that come from the layers below.
+    fn hide_all(&mut self, folder: usize) {
+        let mut queue = vec![folder];
+        while let Some(at) = queue.pop() {
+            let What::Folder(entries) = std::mem::replace(&mut self.merged.nodes[at].what, What::Other)
+            else {
+                continue;
+            };
+            let (number, nodes) = (self.number, &self.merged.nodes);
+            let left: BTreeMap<Box<str>, usize> =
+                entries.into_iter().filter(|(_, child)| nodes[*child].layer == number).collect();
+            queue.extend(left.values().filter(|child| matches!(nodes[**child].what, What::Folder(_))));
+            self.merged.nodes[at].what = What::Folder(left);
+        }
+    }
+
+    /// Copies a content into the temporary file, if it is kept. Returns where it begins.
+    fn keep(&mut self, path: &str, size: u64, archive: &mut impl Read) -> Result<Option<u64>> {
+        let kept = kept::of(path, size);
+        if kept == Kept::No {
+            return Ok(None);
+        }
+        let start = self.merged.end.next_multiple_of(PAGE);
+        let end = start.checked_add(size).filter(|end| *end <= MAX_SPOOLED);
+        self.merged.end = end.ok_or_else(|| {
+            Error::other(format!("the libraries of the image have more than {} GiB", MAX_SPOOLED >> 30))
+        })?;
+        let file = self.merged.spool.as_file_mut();
+        file.seek(SeekFrom::Start(start))?;
+        let mut failure = None;
+        let mut give = |part: Part<'_>| {
+            let done = match part {
+                Part::Bytes(bytes) => file.write_all(bytes),
+                Part::Payload(count) => {
+                    i64::try_from(count).map_err(Error::other).and_then(|count| file.seek_relative(count))
+                }
+            };
+            failure = failure.take().or(done.err());
+        };
+        let mut stream = WithoutPayloads::default();
+        let mut piece = vec![0; PIECE];
+        let mut left = size;
+        while left > 0 {
+            let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(piece.len());
+            let count = archive.read(&mut piece[..wanted])?;
+            if count == 0 {
+                return Err(Error::from(ErrorKind::UnexpectedEof));
+            }
+            left -= count as u64;
+            match kept {
+                Kept::WithoutPayloads => stream.feed(&piece[..count], &mut give),
+                _ => give(Part::Bytes(&piece[..count])),
+            }
+        }
+        stream.finish(&mut give);
+        match failure {
+            Some(why) => Err(Error::other(format!("the temporary file cannot be written: {why}"))),
+            None => Ok(Some(start)),
+        }
+    }
+}
+
+impl Store for Merged {
+    fn link(&self, real: &Path) -> Result<Option<PathBuf>> {
+        match &self.node(real)?.what {
+            What::Link(target) => Ok(Some(PathBuf::from(&**target))),
+            _ => Ok(None),
+        }
+    }
+
+    fn about(&self, real: &Path) -> Result<About> {
+        let node = self.node(real)?;
+        let modified = i128::from(node.modified) * 1_000_000_000;
+        // When its metadata was changed is not recorded.
+        let about = |kind, size| About { kind, size, mode: node.mode, modified, changed: modified };
+        Ok(match &node.what {
+            What::Folder(_) => about(Kind::Folder, 0),
+            What::File(size, _) => about(Kind::File, *size),
+            What::Link(_) => about(Kind::Link, 0),
+            What::Other => about(Kind::Other, 0),
+        })
+    }
+
+    fn list(&self, real: &Path, limit: usize) -> Result<Vec<Entry>> {
+        let What::Folder(entries) = &self.node(real)?.what else {
+            return Err(Error::from(ErrorKind::NotADirectory));
+        };
+        let kind = |at: usize| match self.nodes[at].what {
+            What::Folder(_) => Kind::Folder,
+            What::File(..) => Kind::File,
+            What::Link(_) => Kind::Link,
+            What::Other => Kind::Other,
+        };
+        let entries = entries.iter().take(limit);
+        Ok(entries.map(|(name, at)| Entry { name: (**name).into(), kind: kind(*at) }).collect())
+    }
+
+    fn open(&self, real: &Path) -> Result<Opened> {
+        match &self.node(real)?.what {
+            What::File(size, Some(start)) => {
+                Ok(Opened { file: File::open(self.spool.path())?, start: *start, size: *size })
+            }
+            What::File(..) => Err(Error::other("its content was not kept")),
+            _ => Err(Error::other("not a regular file")),
+        }
+    }
+}

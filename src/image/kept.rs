@@ -28,7 +28,7 @@ pub(super) fn of(path: &str, size: u64) -> Kept {
         return Kept::Whole;
     }
     let is_text = match name.rsplit('.').next().unwrap_or_default() {
-        "py" => size <= MAX_SOURCE && (folder.contains("-packages/") || folder.ends_with("-packages")),
+        "py" => size <= MAX_SOURCE,
         "pth" | "egg-link" => true,
         "json" => folder.ends_with("/conda-meta") || name == "version.json" || folder.ends_with(".dist-info"),
         _ => {
@@ -58,7 +58,7 @@ mod tests {
             ("/opt/v/pyvenv.cfg", Kept::Whole),
             ("/opt/v/lib/python3.12/site-packages/torch-2.9.1.dist-info/RECORD", Kept::Whole),
             ("/opt/v/lib/python3.12/site-packages/six.py", Kept::Whole),
-            ("/usr/lib/python3.12/os.py", Kept::No),
+            ("/root/.cache/uv/archive-v0/x/six.py", Kept::Whole),
             ("/opt/conda/conda-meta/pytorch-2.5.json", Kept::Whole),
             ("/etc/ld.so.cache", Kept::Whole),
             ("/data/weights.safetensors", Kept::No),

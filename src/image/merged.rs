@@ -30,6 +30,8 @@ pub struct Merged {
     spool: tempfile::NamedTempFile,
     /// Where the next content begins.
     end: u64,
+    /// Contents that were not kept under their first name and are under another: by layer and path the nodes.
+    again: BTreeMap<usize, BTreeMap<String, Vec<usize>>>,
 }
 
 #[derive(Debug)]
@@ -56,18 +58,36 @@ enum What {
 pub(super) struct Layer<'m> {
     merged: &'m mut Merged,
     number: usize,
+    /// The second time: only these contents, by path the nodes that have them.
+    again: Option<BTreeMap<String, Vec<usize>>>,
 }
 
 impl Merged {
     /// A file system without files.
     pub(super) fn new() -> Result<Merged> {
         let root = Node { what: What::Folder(BTreeMap::new()), mode: 0o755, modified: 0, layer: 0 };
-        Ok(Merged { nodes: vec![root], spool: tempfile::NamedTempFile::new()?, end: 0 })
+        Ok(Merged {
+            nodes: vec![root],
+            spool: tempfile::NamedTempFile::new()?,
+            end: 0,
+            again: BTreeMap::new(),
+        })
     }
 
     /// The next layer.
     pub(super) fn layer(&mut self, number: usize) -> Layer<'_> {
-        Layer { merged: self, number }
+        Layer { merged: self, number, again: None }
+    }
+
+    /// The layers that must be read again, for contents whose first name did not say that they matter.
+    pub(super) fn layers_to_read_again(&self) -> Vec<usize> {
+        self.again.keys().copied().collect()
+    }
+
+    /// A layer that is read again.
+    pub(super) fn again(&mut self, number: usize) -> Layer<'_> {
+        let wanted = self.again.remove(&number);
+        Layer { merged: self, number, again: wanted }
     }
 
     /// No layer follows: the temporary file gets its full size, which may end in a hole.
@@ -122,6 +142,16 @@ impl Layer<'_> {
             // The root itself.
             return Ok(());
         };
+        if let Some(wanted) = &mut self.again {
+            let nodes = wanted.remove(&[&parts[..], &[name]].concat().join("/")).unwrap_or_default();
+            if let (tarball::Kind::File, false) = (&member.kind, nodes.is_empty()) {
+                let start = self.keep(Kept::WithoutPayloads, member.size, archive)?;
+                nodes
+                    .into_iter()
+                    .for_each(|at| self.merged.nodes[at].what = What::File(member.size, Some(start)));
+            }
+            return Ok(());
+        }
         let folder = self.folder(&parts.join("/"))?;
         if name == OPAQUE {
             self.hide_all(folder);
@@ -142,7 +172,11 @@ impl Layer<'_> {
             },
             tarball::Kind::File => {
                 let full = format!("/{}/{name}", parts.join("/"));
-                What::File(member.size, self.keep(&full, member.size, archive)?)
+                let start = match kept::of(&full, member.size) {
+                    Kept::No => None,
+                    kept => Some(self.keep(kept, member.size, archive)?),
+                };
+                What::File(member.size, start)
             }
             tarball::Kind::Symlink(target) => What::Link(String::from_utf8_lossy(target).into()),
             tarball::Kind::HardLink(target) => {
@@ -159,7 +193,16 @@ impl Layer<'_> {
                         )));
                     }
                     Some(node) => {
-                        let (what, mode, modified) = (node.what.clone(), node.mode, node.modified);
+                        let (what, mode, modified, layer) =
+                            (node.what.clone(), node.mode, node.modified, node.layer);
+                        if let What::File(size, None) = what
+                            && kept::of(&format!("/{}/{name}", parts.join("/")), size) != Kept::No
+                        {
+                            let first = target.split('/').filter(|part| !part.is_empty() && *part != ".");
+                            let first = first.collect::<Vec<_>>().join("/");
+                            let nodes = self.merged.again.entry(layer).or_default().entry(first).or_default();
+                            nodes.push(self.merged.nodes.len());
+                        }
                         return self.put(folder, name, what, mode, modified);
                     }
                 }
@@ -233,10 +276,8 @@ impl Layer<'_> {
     fn hide_all(&mut self, folder: usize) {
         let mut queue = vec![folder];
         while let Some(at) = queue.pop() {
-            let What::Folder(entries) = std::mem::replace(&mut self.merged.nodes[at].what, What::Other)
-            else {
-                continue;
-            };
+            let What::Folder(entries) = &mut self.merged.nodes[at].what else { continue };
+            let entries = std::mem::take(entries);
             let (number, nodes) = (self.number, &self.merged.nodes);
             let left: BTreeMap<Box<str>, usize> =
                 entries.into_iter().filter(|(_, child)| nodes[*child].layer == number).collect();
@@ -245,12 +286,8 @@ impl Layer<'_> {
         }
     }
 
-    /// Copies a content into the temporary file, if it is kept. Returns where it begins.
-    fn keep(&mut self, path: &str, size: u64, archive: &mut impl Read) -> Result<Option<u64>> {
-        let kept = kept::of(path, size);
-        if kept == Kept::No {
-            return Ok(None);
-        }
+    /// Copies a content into the temporary file. Returns where it begins.
+    fn keep(&mut self, kept: Kept, size: u64, archive: &mut impl Read) -> Result<u64> {
         let start = self.merged.end.next_multiple_of(PAGE);
         let end = start.checked_add(size).filter(|end| *end <= MAX_SPOOLED);
         self.merged.end = end.ok_or_else(|| {
@@ -286,7 +323,7 @@ impl Layer<'_> {
         stream.finish(&mut give);
         match failure {
             Some(why) => Err(Error::other(format!("the temporary file cannot be written: {why}"))),
-            None => Ok(Some(start)),
+            None => Ok(start),
         }
     }
 }
@@ -302,8 +339,9 @@ impl Store for Merged {
     fn about(&self, real: &Path) -> Result<About> {
         let node = self.node(real)?;
         let modified = i128::from(node.modified) * 1_000_000_000;
-        // When its metadata was changed is not recorded.
-        let about = |kind, size| About { kind, size, mode: node.mode, modified, changed: modified };
+        // When its metadata was changed is not recorded; a later layer was written later.
+        let changed = i128::try_from(node.layer).unwrap_or(i128::MAX);
+        let about = |kind, size| About { kind, size, mode: node.mode, modified, changed };
         Ok(match &node.what {
             What::Folder(_) => about(Kind::Folder, 0),
             What::File(size, _) => about(Kind::File, *size),

@@ -106,6 +106,12 @@ pub fn read(path: &Path, choice: &Choice, progress: &dyn Progress) -> Result<Ima
         }
         unpacked += read.unpacked;
     }
+    for at in merged.layers_to_read_again() {
+        let blob = archive.blob(&layers[at].file)?;
+        progress.layer(at + 1, layers.len(), blob.size);
+        layer::read(blob, merged.again(at), progress)
+            .map_err(|why| ImageError::Layer(at + 1, layers.len(), why.to_string()))?;
+    }
     merged.finish().map_err(|why| ImageError::File("the temporary file".to_owned(), why.to_string()))?;
     let spooled = merged.spooled();
     let layers = layers.len();

@@ -37,7 +37,8 @@ pub struct About {
     pub mode: u32,
     /// When its content was changed, in ns since 1970.
     pub modified: i128,
-    /// When its metadata was changed, in ns since 1970; the same as `modified` where it is not recorded.
+    /// When its metadata was changed, as a number to compare with another file's: in ns since 1970, or where that is not
+    /// recorded what is known of the order.
     pub changed: i128,
 }
 

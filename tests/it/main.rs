@@ -19,6 +19,7 @@ mod forged;
 mod frameworks;
 #[path = "../hostile/full_disk.rs"]
 mod full_disk;
+mod images;
 mod index;
 #[cfg(unix)]
 #[path = "../hostile/killed.rs"]

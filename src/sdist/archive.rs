@@ -5,6 +5,7 @@ use std::io::{Read, Seek};
 use std::path::Path;
 
 use super::Unreadable;
+use crate::tarball::{Kind, Members};
 
 /// Maximum size of a file that is kept, in bytes. Real ones have a few kB.
 const MAX_TEXT: u64 = 4 << 20;
@@ -12,8 +13,6 @@ const MAX_TEXT: u64 = 4 << 20;
 const MAX_FILES: usize = 200_000;
 /// Maximum unpacked size of an archive, in bytes.
 const MAX_UNPACKED: u64 = 4 << 30;
-/// Maximum size of a long file name with its pax records, in bytes.
-const MAX_NAME: u64 = 1 << 20;
 /// The module beside `setup.py` that many projects carry a copy of, and that breaks with new Pythons.
 pub(super) const VERSIONEER: &str = "versioneer.py";
 /// Maximum depth of folders in a source tree.
@@ -65,58 +64,33 @@ impl Contents {
 
     /// Reads a gzipped tar archive as a stream.
     pub(super) fn of_tar(archive: impl Read, wanted: &BTreeSet<String>) -> Result<Contents, Unreadable> {
-        let damaged = |_| Unreadable::from("the archive is damaged");
         let mut limited = Limited { inner: flate2::read::MultiGzDecoder::new(archive), left: MAX_UNPACKED };
-        let mut tar = tar::Archive::new(&mut limited);
+        let mut members = Members::new(&mut limited);
         let mut out = Contents { wanted: wanted.clone(), ..Contents::default() };
         let mut folder = None;
-        let mut long_name: Option<String> = None;
-        // Raw entries: the library would hold a long name of any size in memory.
-        for (count, entry) in tar.entries().map_err(damaged)?.raw(true).enumerate() {
-            let mut entry = entry.map_err(|e| match e.to_string().contains(TOO_LARGE) {
+        for count in 0.. {
+            let member = members.member().map_err(|e| match e.to_string().contains(TOO_LARGE) {
                 true => Unreadable::from(TOO_LARGE),
                 false => Unreadable::from("the archive is damaged"),
             })?;
+            let Some(member) = member else { break };
             if count >= MAX_FILES {
                 return Err("the archive has too many files".into());
             }
-            let kind = entry.header().entry_type();
-            if kind.is_gnu_longname() || kind.is_pax_local_extensions() {
-                let mut bytes = Vec::new();
-                (&mut entry).take(MAX_NAME).read_to_end(&mut bytes).map_err(damaged)?;
-                let found = match kind.is_gnu_longname() {
-                    true => Some(String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned()),
-                    false => pax_path(&bytes),
-                };
-                long_name = found.or(long_name);
-                continue;
-            }
-            if kind.is_gnu_longlink() {
-                continue;
-            }
-            if kind.is_dir() || kind.is_pax_global_extensions() {
-                long_name = None;
-                continue;
-            }
-            let path = match long_name.take() {
-                Some(name) => name,
-                None => match String::from_utf8(entry.path_bytes().into_owned()) {
-                    Ok(name) => name,
-                    Err(_) => continue,
-                },
+            let Ok(path) = String::from_utf8(member.path) else { continue };
+            let is_link = match member.kind {
+                Kind::File => false,
+                Kind::Symlink(_) | Kind::HardLink(_) => true,
+                Kind::Folder | Kind::Other => continue,
             };
             let Some(inner) = inside(&path, &mut folder)? else { continue };
-            if kind.is_symlink() || kind.is_hard_link() {
+            if is_link {
                 if describes(&inner) {
                     return Err(Unreadable::Other(format!("its `{inner}` is a link")));
                 }
                 continue;
             }
-            if !(kind.is_file() || kind.is_contiguous()) {
-                continue;
-            }
-            let size = entry.size();
-            out.add(&inner, size, &mut entry)?;
+            out.add(&inner, member.size, &mut members)?;
         }
         Ok(out)
     }
@@ -305,13 +279,6 @@ fn inside(path: &str, folder: &mut Option<String>) -> Result<Option<String>, Unr
     let Some((top, rest)) = path.split_once('/') else { return Ok(None) };
     let folder = folder.get_or_insert_with(|| top.to_owned());
     Ok((folder == top && !rest.is_empty()).then(|| rest.to_owned()))
-}
-
-/// The value of `path` in pax records: `20 path=folder/name\n`.
-fn pax_path(records: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(records);
-    let value = text.lines().filter_map(|line| line.split_once(' ')?.1.strip_prefix("path=")).next_back();
-    value.map(str::to_owned)
 }
 
 /// The message of an archive that unpacks to more than [`MAX_UNPACKED`].

@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 use super::{Answer, InImage, TOLD};
 use crate::cli::commands::verify::{Judged, findings};
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
+use crate::cli::report::runs_on;
 use crate::compatibility::cuda_of_variant;
 use crate::model::finding::{Finding, Severity};
+use crate::model::solution::Envelope;
 use crate::model::text::clean;
 use crate::verify::loaded_versions;
 
@@ -152,12 +154,8 @@ impl InImage {
             fact("contains", &contains.join(", "));
         }
         if let Some(needs) = self.needs.as_ref().filter(|needs| !needs.coverage.is_empty()) {
-            let driver = needs.driver.as_ref().map(|driver| format!("driver {driver} or newer, "));
-            let gpus: Vec<String> =
-                needs.coverage.iter().map(|row| row.compute_capability.to_string()).collect();
-            let text =
-                format!("{}a GPU of compute capability {}", driver.unwrap_or_default(), gpus.join(" "));
-            fact("host needs", &text);
+            // The image brings its own C library.
+            fact("host needs", &runs_on(&Envelope { glibc: None, ..needs.clone() }));
         }
         for area in &judged.areas {
             let word = if area.has_errors() {

@@ -326,3 +326,110 @@ fn registries() {
         let _ = Registry::from_files(files);
     });
 }
+
+/// Says nothing.
+struct Silent;
+
+impl envlock::image::Progress for Silent {
+    fn layer(&self, _: usize, _: usize, _: u64) {}
+    fn read(&self, _: u64) {}
+}
+
+/// A tar archive of these files; the names are as hostile as their lengths allow.
+fn archive(files: &[(&str, tar::EntryType, &str, &[u8])]) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    for (name, kind, link, content) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(*kind);
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
+        header.set_link_name_literal(link).unwrap();
+        header.set_cksum();
+        builder.append(&header, *content).unwrap();
+    }
+    builder.into_inner().unwrap()
+}
+
+/// Makes the checksums of all headers right again: what is behind them is to be tried.
+fn with_checksums(archive: &mut [u8]) {
+    for block in archive.chunks_exact_mut(512).filter(|block| block[257..262] == *b"ustar") {
+        block[148..156].fill(b' ');
+        let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
+        block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    }
+}
+
+fn digest(bytes: &[u8]) -> String {
+    use sha2::Digest as _;
+    hex::encode(sha2::Sha256::digest(bytes))
+}
+
+#[test]
+fn layers_of_images() {
+    use tar::EntryType::{Directory, GNULongName, Link, Regular, Symlink, XHeader};
+    let site = "v/lib/python3.12/site-packages";
+    let library = built_library().unwrap_or_default();
+    let seed = archive(&[
+        ("v/bin", Directory, "", b""),
+        ("v/bin/python", Symlink, "../../usr/bin/python3", b""),
+        ("x", XHeader, "", b"30 path=v/lib/python3.12/site.py\n18 size=000000004\n"),
+        ("y", Regular, "", b"abcd"),
+        ("z", GNULongName, "", b"v/lib/python3.12/site-packages/a-1.0.dist-info/METADATA\0"),
+        ("a", Regular, "", b"Metadata-Version: 2.1\nName: a\nVersion: 1.0\n"),
+        ("v/lib/python3.12/site-packages/libx.so", Regular, "", &library),
+        ("hard.so", Link, "v/lib/python3.12/site-packages/libx.so", b""),
+        ("v/.wh.bin", Regular, "", b""),
+        ("v/lib/.wh..wh..opq", Regular, "", b""),
+        ("loop", Symlink, "loop/loop", b""),
+        ("loop/x", Regular, "", b""),
+    ]);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("image.tar");
+    try_on("layer", vec![seed], |bytes| {
+        let mut layer = bytes.to_vec();
+        with_checksums(&mut layer);
+        let config = format!(
+            "{{\"architecture\":\"amd64\",\"os\":\"linux\",\"rootfs\":{{\"diff_ids\":[\"sha256:{}\"]}}}}",
+            digest(&layer)
+        );
+        let name = format!("{}.json", digest(config.as_bytes()));
+        let manifest = format!("[{{\"Config\":\"{name}\",\"RepoTags\":null,\"Layers\":[\"l\"]}}]");
+        let saved = archive(&[
+            ("l", Regular, "", &layer),
+            (&name, Regular, "", config.as_bytes()),
+            ("manifest.json", Regular, "", manifest.as_bytes()),
+        ]);
+        std::fs::write(&path, saved).unwrap();
+        if let Ok(image) = envlock::image::read(&path, &envlock::image::Choice::default(), &Silent) {
+            inspect::environments(&image.tree);
+            let _ = inspect::read(&image.tree, Path::new("/v"), inspect::Depth::Sizes);
+            let library = Path::new("/").join(site).join("libx.so");
+            let _ = inspect::library(&image.tree, &library, Detail::All);
+        }
+    });
+}
+
+#[test]
+fn documents_of_images() {
+    use tar::EntryType::Regular;
+    let config = b"{\"architecture\":\"amd64\",\"os\":\"linux\",\"config\":{\"Env\":[\"A=b\"],\"WorkingDir\":\"/w\"},\"rootfs\":{\"diff_ids\":[]}}";
+    let name = format!("{}.json", digest(config));
+    let manifest = format!("[{{\"Config\":\"{name}\",\"RepoTags\":[\"a:1\"],\"Layers\":[]}}]");
+    let index = format!(
+        "{{\"schemaVersion\":2,\"manifests\":[{{\"mediaType\":\"application/vnd.oci.image.index.v1+json\",\"digest\":\"sha256:{}\",\"platform\":{{\"architecture\":\"amd64\",\"os\":\"linux\"}}}}]}}",
+        digest(config)
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("image.tar");
+    let seeds = vec![
+        archive(&[(&name, Regular, "", config), ("manifest.json", Regular, "", manifest.as_bytes())]),
+        archive(&[("index.json", Regular, "", index.as_bytes())]),
+    ];
+    try_on("image", seeds, |bytes| {
+        let mut bytes = bytes.to_vec();
+        with_checksums(&mut bytes);
+        std::fs::write(&path, bytes).unwrap();
+        let _ = envlock::image::read(&path, &envlock::image::Choice::default(), &Silent);
+    });
+}

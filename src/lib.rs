@@ -48,6 +48,7 @@ pub mod cli;
 pub mod compatibility;
 pub mod containers;
 pub mod diagnose;
+pub mod drift;
 pub mod export;
 pub mod fleet;
 pub mod foreign;

@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Solve", &["resolve", "plan", "outdated"]),
     ("Ask", &["why", "tree", "graph", "diff"]),
     ("Install", &["sync", "export"]),
-    ("Check", &["verify", "run", "guard", "fleet", "image", "diagnose", "inspect"]),
+    ("Check", &["verify", "run", "guard", "drift", "fleet", "image", "diagnose", "inspect"]),
     ("Data and shell", &["registry", "cache", "completions", "man", "help"]),
 ];
 

@@ -33,6 +33,7 @@ pub mod process;
 pub mod project;
 pub mod request;
 pub mod requirement;
+pub mod saved_host;
 pub mod smoke;
 pub mod solution;
 pub mod source;

@@ -1,10 +1,14 @@
 //! `host.toml`: a machine description, written by `probe --save` or by hand.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 use crate::model::capability::ComputeCapability;
 use crate::model::host::{Driver, Gpu, Host, System};
 use crate::model::platform::{Libc, Platform};
+use crate::model::saved_host::{EnvironmentFacts, LoaderFacts, SavedHost};
+use crate::model::text::clean as cleaned;
 use crate::model::text::toml_string as quote;
 use crate::model::version::DottedVersion;
 
@@ -15,6 +19,26 @@ struct RawHost {
     driver: Option<RawDriver>,
     gpu: Option<Vec<RawGpu>>,
     system: Option<RawSystem>,
+    loader: Option<RawLoader>,
+    environment: Option<RawEnvironment>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawLoader {
+    #[serde(default)]
+    variables: BTreeMap<String, String>,
+    #[serde(default)]
+    libraries: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawEnvironment {
+    prefix: String,
+    digest: String,
+    #[serde(default)]
+    packages: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -61,12 +85,22 @@ pub const MARK: &str = "# Written by `envlock probe --save`.";
 
 /// No machine has as many GPUs.
 const MAX_GPUS: usize = 1024;
+/// Maximum number of rows of a table that are read.
+const MAX_ROWS: usize = 20_000;
 
 /// Parses a host file. A missing key means unknown; `gpu = []` means no GPU.
 ///
 /// # Errors
 /// The message, with the line. Its last line says what is wrong.
 pub fn parse(text: &str, name: &str) -> Result<Host, String> {
+    parse_saved(text, name).map(|saved| saved.host)
+}
+
+/// Parses a host file with all that `probe --save` keeps.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_saved(text: &str, name: &str) -> Result<SavedHost, String> {
     let raw: RawHost = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_owned())?;
     if raw.schema != 1 {
         return Err(format!("unsupported schema {} (supported: 1)", raw.schema));
@@ -97,7 +131,19 @@ pub fn parse(text: &str, name: &str) -> Result<Host, String> {
             version.map(|version| Driver { version, cuda, compat, found_by: name.into() })
         }
     };
-    Ok(Host {
+    let clean = |list: BTreeMap<String, String>| -> BTreeMap<String, String> {
+        let list = list.into_iter().take(MAX_ROWS);
+        list.map(|(name, value)| (cleaned(&name, 200), cleaned(&value, 8_192))).collect()
+    };
+    let loader = raw
+        .loader
+        .map(|loader| LoaderFacts { variables: clean(loader.variables), libraries: clean(loader.libraries) });
+    let environment = raw.environment.map(|environment| EnvironmentFacts {
+        prefix: cleaned(&environment.prefix, 1_000),
+        digest: cleaned(&environment.digest, 100),
+        packages: clean(environment.packages),
+    });
+    let host = Host {
         driver,
         gpus: raw.gpu.map(|list| {
             list.into_iter()
@@ -123,11 +169,13 @@ pub fn parse(text: &str, name: &str) -> Result<Host, String> {
             found_by: name.into(),
         },
         notes: Vec::new(),
-    })
+    };
+    Ok(SavedHost { host, loader, environment })
 }
 
-/// Renders a host as a host file.
-pub fn render(host: &Host) -> String {
+/// Renders a machine as a host file.
+pub fn render(saved: &SavedHost) -> String {
+    let host = &saved.host;
     let mut out = format!("{MARK}\nschema = 1\n");
     let mut line = |text: String| {
         out.push_str(&text);
@@ -165,6 +213,26 @@ pub fn render(host: &Host) -> String {
     if let Some(libc) = &host.system.libc {
         line(format!("{} = {}", libc.key(), quote(libc.version().as_str())));
     }
+    let mut table = |name: &str, list: &BTreeMap<String, String>| {
+        if !list.is_empty() {
+            line(format!("\n[{name}]"));
+            list.iter().for_each(|(key, value)| line(format!("{} = {}", quote(key), quote(value))));
+        }
+    };
+    if let Some(loader) = &saved.loader {
+        table("loader.variables", &loader.variables);
+        table("loader.libraries", &loader.libraries);
+    }
+    if let Some(environment) = &saved.environment {
+        let own = [("prefix", &environment.prefix), ("digest", &environment.digest)];
+        table("environment", &own.into_iter().map(|(key, value)| (key.to_owned(), value.clone())).collect());
+        table("environment.packages", &environment.packages);
+    }
+    // Kept, and nothing was found.
+    if saved.loader.as_ref().is_some_and(|loader| loader.variables.is_empty() && loader.libraries.is_empty())
+    {
+        out.push_str("\n[loader]\n");
+    }
     out
 }
 
@@ -187,11 +255,24 @@ mod tests {
     #[test]
     fn written_and_read_again() {
         let host = parse(FILE, "host.toml").unwrap();
-        assert_eq!(render(&host), format!("{MARK}\n{FILE}"));
+        assert_eq!(render(&host.into()), format!("{MARK}\n{FILE}"));
         let none = parse("schema = 1\ngpu = []\n", "h").unwrap();
         assert!(none.has_no_gpu());
-        assert!(render(&none).contains("schema = 1\ngpu = []\n"));
+        assert!(render(&none.clone().into()).contains("schema = 1\ngpu = []\n"));
         assert_eq!(parse("schema = 1", "h").unwrap().gpus, None);
+    }
+
+    #[test]
+    fn what_is_kept_for_drift() {
+        let text = format!(
+            "{MARK}\n{FILE}\n[loader.variables]\n\"LD_LIBRARY_PATH\" = \"/x:/y\"\n\n[loader.libraries]\n\"libcuda.so.1\" = \"/l/libcuda.so.535.129.03\"\n\n[environment]\n\"digest\" = \"sha256:00\"\n\"prefix\" = \"/v\"\n\n[environment.packages]\n\"torch\" = \"2.9.1\"\n"
+        );
+        let saved = parse_saved(&text, "h").unwrap();
+        assert_eq!(saved.loader.as_ref().unwrap().libraries["libcuda.so.1"], "/l/libcuda.so.535.129.03");
+        assert_eq!(saved.environment.as_ref().unwrap().packages["torch"], "2.9.1");
+        assert_eq!(render(&saved), text);
+        let none = SavedHost { loader: Some(LoaderFacts::default()), ..parse(FILE, "h").unwrap().into() };
+        assert_eq!(parse_saved(&render(&none), "h").unwrap().loader, none.loader);
     }
 
     #[test]

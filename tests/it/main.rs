@@ -8,6 +8,7 @@ mod context;
 mod cutoff;
 mod diagnose;
 mod direct;
+mod drift;
 mod export;
 #[path = "../hostile/files.rs"]
 mod files;

@@ -82,6 +82,8 @@ pub(super) enum Command {
     Tree(TreeArgs),
     /// Draw the locked dependency graph, with the machine at the top
     Graph(GraphArgs),
+    /// Show what changed on a machine since a saved host file, and what it breaks
+    Drift(DriftArgs),
     /// Show what changed between two locks
     Diff(DiffArgs),
     /// Show newer stacks and packages for the locked machine
@@ -193,8 +195,24 @@ pub(super) struct ProbeArgs {
     /// Replace a file that envlock did not write
     #[arg(long)]
     pub force: bool,
+    /// Keep the packages of this environment in the host file too, for `drift`
+    #[arg(long, value_name = "DIR", requires = "save")]
+    pub prefix: Option<PathBuf>,
     #[command(flatten)]
     pub host: HostArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct DriftArgs {
+    /// Host file of before (`envlock probe --save`)
+    #[arg(value_name = "OLD")]
+    pub old: PathBuf,
+    /// Host file of after (default: this machine now)
+    #[arg(value_name = "NEW")]
+    pub new: Option<PathBuf>,
+    /// Environment to compare with the one that OLD keeps (default: the same folder)
+    #[arg(long, value_name = "DIR")]
+    pub prefix: Option<PathBuf>,
 }
 
 /// Which machine to solve for.

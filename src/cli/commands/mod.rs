@@ -4,6 +4,7 @@ mod add;
 mod cache;
 mod diagnose;
 mod diff;
+mod drift;
 mod export;
 mod fleet;
 mod graph;
@@ -42,6 +43,7 @@ pub(super) fn dispatch(args: &Args, printer: &Printer) -> Result<u8, CliError> {
         Command::Why(a) => why::run(global, a, printer),
         Command::Tree(a) => tree::run(global, a, printer),
         Command::Graph(a) => graph::run(global, a, printer),
+        Command::Drift(a) => drift::run(global, a, printer),
         Command::Diff(a) => diff::run(global, a, printer),
         Command::Outdated(a) => outdated::run(global, a, printer),
         Command::Export(a) => export::run(global, a, printer),

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::drift;
 use crate::cli::args::{GlobalArgs, ProbeArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
@@ -12,17 +13,27 @@ use crate::probe::host_file;
 
 pub(super) fn run(global: &GlobalArgs, args: &ProbeArgs, printer: &Printer) -> Result<u8, CliError> {
     let registry = settings::registry(global)?;
-    let host = match args.host.describe_a_machine() {
+    let is_described = args.host.describe_a_machine();
+    if is_described && args.prefix.is_some() {
+        return Err(CliError::usage(
+            "`--prefix` is an environment of this machine, which is not the described one",
+        ));
+    }
+    let host = match is_described {
         true => host::described(&args.host, &registry, &[])?,
         false => host::probed(&registry, &[])?,
     };
+    let saved = match is_described {
+        true => host.clone().into(),
+        false => drift::now(host.clone(), args.prefix.as_deref())?,
+    };
     if args.save.as_deref() == Some(Path::new("-")) {
-        printer.raw(&host_file::render(&host));
+        printer.raw(&host_file::render(&saved));
         return Ok(exit::YES);
     }
     if let Some(path) = &args.save {
         files::refuse_foreign(path, host_file::MARK, args.force)?;
-        write::write(path, &host_file::render(&host))?;
+        write::write(path, &host_file::render(&saved))?;
     }
     if printer.json {
         printer.json(&HostJson::from(&host));

@@ -1,0 +1,300 @@
+//! What changed on a machine between two looks at it, the most harmful first, and what it breaks.
+//!
+//! Facts that one of the two looks does not know are not compared.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::model::finding::Severity;
+use crate::model::host::{Driver, Gpu, Host};
+use crate::model::saved_host::{EnvironmentFacts, LoaderFacts, SavedHost};
+use crate::model::version::DottedVersion;
+
+/// A change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// What changed: `driver`, `gpus`, `variable LD_LIBRARY_PATH`, `library libcudnn.so.9`, `package torch`.
+    pub fact: String,
+    /// What it was; empty if there was none.
+    pub before: String,
+    /// What it is; empty if there is none.
+    pub after: String,
+    /// How much it matters.
+    pub severity: Severity,
+    /// What it means for programs, as one sentence without a full stop.
+    pub effect: String,
+}
+
+/// The changes between two looks at a machine. `broken` says why the lock does not run on the machine as it is now, if it ran
+/// before.
+pub fn between(before: &SavedHost, after: &SavedHost, broken: Option<&str>) -> Vec<Change> {
+    let mut out = of_machine(&before.host, &after.host);
+    if let Some(why) = broken {
+        for change in &mut out {
+            change.severity = Severity::Error;
+            change.effect = format!("the lock ran before and does not run now: {why}");
+        }
+    }
+    if let (Some(before), Some(after)) = (&before.loader, &after.loader) {
+        of_variables(before, after, &mut out);
+        let has_other_driver = out.iter().any(|change| change.fact == "driver");
+        of_libraries(before, after, has_other_driver, &mut out);
+    }
+    if let (Some(before), Some(after)) = (&before.environment, &after.environment) {
+        of_environment(before, after, &mut out);
+    }
+    out.sort_by_key(|change| std::cmp::Reverse(change.severity));
+    out
+}
+
+fn change(fact: &str, before: String, after: String, severity: Severity, effect: &str) -> Change {
+    Change { fact: fact.to_owned(), before, after, severity, effect: effect.to_owned() }
+}
+
+/// The changes of driver, GPUs and system.
+fn of_machine(before: &Host, after: &Host) -> Vec<Change> {
+    let mut out = Vec::new();
+    match (&before.driver, &after.driver) {
+        (Some(then), Some(now)) => of_driver(then, now, &mut out),
+        // Without a GPU either, a missing driver is no unknown one.
+        (Some(then), None) if after.has_no_gpu() => out.push(change(
+            "driver",
+            then.version.to_string(),
+            String::new(),
+            Severity::Error,
+            "no program can use a GPU",
+        )),
+        _ => {}
+    }
+    if let (Some(then), Some(now)) = (&before.gpus, &after.gpus) {
+        of_gpus(then, now, &mut out);
+    }
+    if before.system.platform != after.system.platform {
+        let text = "what was installed for the other platform does not run";
+        let (then, now) = (before.system.platform.to_string(), after.system.platform.to_string());
+        out.push(change("platform", then, now, Severity::Error, text));
+    }
+    if let (Some(then), Some(now)) = (&before.system.libc, &after.system.libc)
+        && then != now
+    {
+        let is_older = then.key() == now.key() && now.version() < then.version();
+        let (severity, effect) = match is_older || then.key() != now.key() {
+            true => (Severity::Error, "programs that were built for the other C library do not start"),
+            false => (Severity::Info, "programs for the older one run as before"),
+        };
+        out.push(change("libc", then.to_string(), now.to_string(), severity, effect));
+    }
+    out
+}
+
+fn of_driver(then: &Driver, now: &Driver, out: &mut Vec<Change>) {
+    if then.version != now.version {
+        let cuda = |driver: &Driver| driver.cuda.as_ref().map(|cuda| format!("CUDA {cuda}"));
+        let (severity, effect) = match (cuda(then), cuda(now), now.version < then.version) {
+            (Some(then), Some(now), true) if then != now => {
+                (Severity::Warning, format!("it supports {now}; programs for {then} may not start"))
+            }
+            (_, _, true) => (Severity::Warning, "programs for a newer CUDA may not start".to_owned()),
+            (Some(then), Some(now), false) if then != now => {
+                (Severity::Info, format!("it supports {now} instead of {then}"))
+            }
+            (_, _, false) => (Severity::Info, "a newer driver".to_owned()),
+        };
+        out.push(change("driver", then.version.to_string(), now.version.to_string(), severity, &effect));
+    }
+    if then.compat != now.compat {
+        let shown =
+            |compat: &Option<DottedVersion>| compat.as_ref().map(ToString::to_string).unwrap_or_default();
+        let effect = "programs are started with another libcuda.so.1 than before";
+        out.push(change("cuda-compat", shown(&then.compat), shown(&now.compat), Severity::Warning, effect));
+    }
+}
+
+fn of_gpus(then: &[Gpu], now: &[Gpu], out: &mut Vec<Change>) {
+    let counts = |gpus: &[Gpu]| {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        gpus.iter().for_each(|gpu| *counts.entry(gpu.label()).or_default() += 1);
+        counts
+    };
+    let (old, new) = (counts(then), counts(now));
+    if old == new {
+        return;
+    }
+    let shown = |counts: &BTreeMap<String, usize>| {
+        let all = counts
+            .iter()
+            .map(|(label, count)| if *count == 1 { label.clone() } else { format!("{count} x {label}") });
+        all.collect::<Vec<_>>().join(", ")
+    };
+    let (severity, effect) = match (now.len() < then.len(), new.keys().all(|label| old.contains_key(label))) {
+        (true, _) => (Severity::Error, format!("programs find {} of {} GPUs", now.len(), then.len())),
+        (false, false) => (Severity::Warning, "programs need machine code for another GPU".to_owned()),
+        (false, true) => (Severity::Info, "more GPUs".to_owned()),
+    };
+    out.push(change("gpus", shown(&old), shown(&new), severity, &effect));
+}
+
+fn of_variables(before: &LoaderFacts, after: &LoaderFacts, out: &mut Vec<Change>) {
+    let names: BTreeSet<&String> = before.variables.keys().chain(after.variables.keys()).collect();
+    for name in names {
+        let (then, now) = (before.variables.get(name), after.variables.get(name));
+        if then == now {
+            continue;
+        }
+        let effect = match name.as_str() {
+            "LD_LIBRARY_PATH" => {
+                "the loader searches these folders before those of a library's RUNPATH and the system's"
+            }
+            "LD_PRELOAD" | "LD_AUDIT" => "every program loads these libraries first",
+            "CUDA_VISIBLE_DEVICES" | "CUDA_DEVICE_ORDER" | "NVIDIA_VISIBLE_DEVICES" => {
+                "programs see other GPUs, or in another order"
+            }
+            "CUDA_HOME" | "CUDA_PATH" => "extensions are built with another toolkit",
+            _ => "Python finds other packages",
+        };
+        let text = |value: Option<&String>| value.cloned().unwrap_or_default();
+        out.push(change(&format!("variable {name}"), text(then), text(now), Severity::Warning, effect));
+    }
+}
+
+/// `has_other_driver`: the driver's own libraries changed with it, which is one change.
+fn of_libraries(before: &LoaderFacts, after: &LoaderFacts, has_other_driver: bool, out: &mut Vec<Change>) {
+    let names: BTreeSet<&String> = before.libraries.keys().chain(after.libraries.keys()).collect();
+    for name in names {
+        let (then, now) = (before.libraries.get(name), after.libraries.get(name));
+        let (severity, effect) = match (then, now) {
+            _ if then == now => continue,
+            (Some(_), Some(_)) if has_other_driver && is_of_driver(name) => continue,
+            (Some(_), None) if name.starts_with("libcuda.so") => {
+                (Severity::Error, "the loader does not find the driver's library: no program can use a GPU")
+            }
+            (Some(_), None) => (Severity::Warning, "programs that take it from the system do not find it"),
+            (None, _) => (Severity::Info, "programs without a copy of their own find it"),
+            (Some(_), Some(_)) => {
+                (Severity::Warning, "programs that take it from the system load another file")
+            }
+        };
+        let text = |value: Option<&String>| value.cloned().unwrap_or_default();
+        out.push(change(&format!("library {name}"), text(then), text(now), severity, effect));
+    }
+}
+
+/// Whether a library belongs to the driver.
+fn is_of_driver(name: &str) -> bool {
+    name.starts_with("libcuda.so") || name.starts_with("libnvidia-")
+}
+
+fn of_environment(before: &EnvironmentFacts, after: &EnvironmentFacts, out: &mut Vec<Change>) {
+    if before.prefix != after.prefix {
+        let effect = "two environments: their packages are not compared";
+        let (then, now) = (before.prefix.clone(), after.prefix.clone());
+        out.push(change("environment", then, now, Severity::Info, effect));
+        return;
+    }
+    let count = out.len();
+    let names: BTreeSet<&String> = before.packages.keys().chain(after.packages.keys()).collect();
+    for name in names {
+        let (then, now) = (before.packages.get(name), after.packages.get(name));
+        let effect = match (then, now) {
+            _ if then == now => continue,
+            (Some(_), None) => "uninstalled: what imports it fails",
+            (None, _) => "installed",
+            (Some(_), Some(_)) => "another version is imported",
+        };
+        let severity = if now.is_none() || then.is_some() { Severity::Warning } else { Severity::Info };
+        let text = |value: Option<&String>| value.cloned().unwrap_or_default();
+        out.push(change(&format!("package {name}"), text(then), text(now), severity, effect));
+    }
+    if out.len() == count && before.digest != after.digest {
+        let effect =
+            "the files of its packages changed, and their versions did not: `envlock verify` says which";
+        let (then, now) = (before.digest.clone(), after.digest.clone());
+        out.push(change("environment", then, now, Severity::Warning, effect));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::platform::{Libc, Platform};
+
+    fn machine(driver: &str, gpus: &[&str]) -> SavedHost {
+        let mut host = Host::open(Platform::LINUX_X86_64, "test");
+        let version: DottedVersion = driver.parse().unwrap();
+        host.driver = Some(Driver { version, cuda: None, compat: None, found_by: "test".into() });
+        let gpu = |name: &&str| Gpu {
+            index: 0,
+            name: Some((*name).to_owned()),
+            capability: None,
+            memory_mib: None,
+            uuid: None,
+            pci_id: None,
+            found_by: "test".into(),
+        };
+        host.gpus = Some(gpus.iter().map(gpu).collect());
+        host.system.libc = Some(Libc::Glibc("2.36".parse().unwrap()));
+        host.into()
+    }
+
+    #[test]
+    fn changes_of_a_machine() {
+        let old = || machine("580.65.06", &["A", "A"]);
+        let table: [(SavedHost, &[(&str, Severity)]); 6] = [
+            (old(), &[]),
+            (machine("535.129.03", &["A", "A"]), &[("driver", Severity::Warning)]),
+            (machine("590.1", &["A", "A"]), &[("driver", Severity::Info)]),
+            (machine("535.129.03", &["A"]), &[("gpus", Severity::Error), ("driver", Severity::Warning)]),
+            (machine("580.65.06", &["A", "B"]), &[("gpus", Severity::Warning)]),
+            (machine("580.65.06", &["A", "A", "A"]), &[("gpus", Severity::Info)]),
+        ];
+        for (after, expected) in table {
+            let found = between(&old(), &after, None);
+            let found: Vec<_> = found.iter().map(|change| (change.fact.as_str(), change.severity)).collect();
+            assert_eq!(found, expected);
+        }
+        let broken = between(&old(), &machine("470.1", &["A", "A"]), Some("the driver is too old"));
+        assert_eq!((broken[0].severity, broken.len()), (Severity::Error, 1));
+        // What one look does not know is no change.
+        let unknown: SavedHost = Host::open(Platform::LINUX_X86_64, "test").into();
+        assert_eq!(between(&old(), &unknown, None), []);
+    }
+
+    #[test]
+    fn changes_of_what_programs_find() {
+        let facts = |variable: &str, library: &str, torch: &str, digest: &str| {
+            let pairs = |name: &str, value: &str| match value {
+                "" => BTreeMap::new(),
+                value => BTreeMap::from([(name.to_owned(), value.to_owned())]),
+            };
+            SavedHost {
+                loader: Some(LoaderFacts {
+                    variables: pairs("LD_LIBRARY_PATH", variable),
+                    libraries: pairs("libcuda.so.1", library),
+                }),
+                environment: Some(EnvironmentFacts {
+                    prefix: "/v".to_owned(),
+                    digest: digest.to_owned(),
+                    packages: pairs("torch", torch),
+                }),
+                ..machine("580.65.06", &["A"])
+            }
+        };
+        let old = facts("", "/l/libcuda.so.580.65.06", "2.9.1", "a");
+        let table: [(SavedHost, &[(&str, Severity)]); 5] = [
+            (
+                facts("/x", "/l/libcuda.so.580.65.06", "2.9.1", "a"),
+                &[("variable LD_LIBRARY_PATH", Severity::Warning)],
+            ),
+            (facts("", "", "2.9.1", "a"), &[("library libcuda.so.1", Severity::Error)]),
+            (facts("", "/l/libcuda.so.580.65.06", "2.10.0", "b"), &[("package torch", Severity::Warning)]),
+            (facts("", "/l/libcuda.so.580.65.06", "2.9.1", "b"), &[("environment", Severity::Warning)]),
+            (machine("580.65.06", &["A"]), &[]),
+        ];
+        for (after, expected) in table {
+            let found = between(&old, &after, None);
+            let found: Vec<_> = found.iter().map(|change| (change.fact.as_str(), change.severity)).collect();
+            assert_eq!(found, expected);
+        }
+    }
+}

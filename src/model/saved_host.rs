@@ -1,0 +1,57 @@
+//! A machine as `probe --save` keeps it: its facts, what its loader finds, and an environment.
+
+use std::collections::BTreeMap;
+
+use super::host::Host;
+
+/// Variables that decide which libraries, GPUs and packages programs find.
+pub const VARIABLES: [&str; 11] = [
+    "CUDA_DEVICE_ORDER",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CUDA_VISIBLE_DEVICES",
+    "LD_AUDIT",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "NVIDIA_VISIBLE_DEVICES",
+    "PYTHONHOME",
+    "PYTHONNOUSERSITE",
+    "PYTHONPATH",
+];
+
+/// A machine, and what was kept beside its facts. What is `None` was not kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SavedHost {
+    /// The machine.
+    pub host: Host,
+    /// What programs on it find.
+    pub loader: Option<LoaderFacts>,
+    /// An environment on it.
+    pub environment: Option<EnvironmentFacts>,
+}
+
+impl From<Host> for SavedHost {
+    fn from(host: Host) -> SavedHost {
+        SavedHost { host, loader: None, environment: None }
+    }
+}
+
+/// What programs find besides their environment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LoaderFacts {
+    /// Those of [`VARIABLES`] that are set.
+    pub variables: BTreeMap<String, String>,
+    /// The libraries of the driver, CUDA and cuDNN in the loader's cache: by name the file that it leads to.
+    pub libraries: BTreeMap<String, String>,
+}
+
+/// What is installed in an environment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EnvironmentFacts {
+    /// Its folder.
+    pub prefix: String,
+    /// The digest of its packages with their files, `sha256:...`.
+    pub digest: String,
+    /// The versions of its packages.
+    pub packages: BTreeMap<String, String>,
+}

@@ -7,13 +7,17 @@ use std::io::{Error, ErrorKind, Read, Result, Seek as _, SeekFrom, Write as _};
 use std::path::{Component, Path, PathBuf};
 
 use super::kept::{self, Kept};
-use crate::inspect::{About, Entry, Kind, Opened, Part, Store, WithoutPayloads, resolve};
+use crate::inspect::{About, Entry, Kind, Opened, Part, Store, WithoutPayloads};
 use crate::tarball::{self, Member};
 
 /// Maximum number of files of all layers together.
 const MAX_FILES: usize = 1_000_000;
 /// Maximum size of what is kept, in bytes.
 const MAX_SPOOLED: u64 = 64 << 30;
+/// Maximum length of a path or a link's target, in bytes, as in Linux.
+const MAX_PATH: usize = 4_096;
+/// Maximum number of links in one path; Linux follows 40.
+const MAX_LINKS: usize = 40;
 /// Where a content begins in the temporary file: at a page, so that holes and maps are whole pages.
 const PAGE: u64 = 4_096;
 /// Size of the pieces in which contents are copied, in bytes.
@@ -27,7 +31,8 @@ const OPAQUE: &str = ".wh..wh..opq";
 #[derive(Debug)]
 pub struct Merged {
     nodes: Vec<Node>,
-    spool: tempfile::NamedTempFile,
+    /// Without a name: nothing is left behind, however this program ends.
+    spool: File,
     /// Where the next content begins.
     end: u64,
     /// Contents that were not kept under their first name and are under another: by layer and path the nodes.
@@ -66,12 +71,7 @@ impl Merged {
     /// A file system without files.
     pub(super) fn new() -> Result<Merged> {
         let root = Node { what: What::Folder(BTreeMap::new()), mode: 0o755, modified: 0, layer: 0 };
-        Ok(Merged {
-            nodes: vec![root],
-            spool: tempfile::NamedTempFile::new()?,
-            end: 0,
-            again: BTreeMap::new(),
-        })
+        Ok(Merged { nodes: vec![root], spool: tempfile::tempfile()?, end: 0, again: BTreeMap::new() })
     }
 
     /// The next layer.
@@ -92,13 +92,12 @@ impl Merged {
 
     /// No layer follows: the temporary file gets its full size, which may end in a hole.
     pub(super) fn finish(&mut self) -> Result<()> {
-        self.spool.as_file_mut().flush()?;
-        self.spool.as_file().set_len(self.end)
+        self.spool.set_len(self.end)
     }
 
     /// The space that the temporary file takes on disk, in bytes.
     pub(super) fn spooled(&self) -> u64 {
-        let metadata = self.spool.as_file().metadata();
+        let metadata = self.spool.metadata();
         #[cfg(unix)]
         {
             use std::os::unix::fs::MetadataExt as _;
@@ -134,6 +133,13 @@ impl Layer<'_> {
     /// When the member leaves the root, has no place in the layers below, or a limit is reached.
     pub fn apply(&mut self, member: &Member, archive: &mut impl Read) -> Result<()> {
         let path = String::from_utf8_lossy(&member.path);
+        let target = match &member.kind {
+            tarball::Kind::Symlink(target) | tarball::Kind::HardLink(target) => target.len(),
+            _ => 0,
+        };
+        if path.len().max(target) > MAX_PATH {
+            return Err(Error::other(format!("a path is longer than {MAX_PATH} bytes")));
+        }
         let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
         if parts.contains(&"..") {
             return Err(Error::other(format!("`{}` leaves the root", crate::model::text::clean(&path, 200))));
@@ -152,7 +158,7 @@ impl Layer<'_> {
             }
             return Ok(());
         }
-        let folder = self.folder(&parts.join("/"))?;
+        let folder = self.folder(&parts.join("/"), true)?;
         if name == OPAQUE {
             self.hide_all(folder);
             return Ok(());
@@ -181,10 +187,8 @@ impl Layer<'_> {
             tarball::Kind::Symlink(target) => What::Link(String::from_utf8_lossy(target).into()),
             tarball::Kind::HardLink(target) => {
                 let target = String::from_utf8_lossy(target).into_owned();
-                let real = Path::new("/").join(target.trim_start_matches('/'));
-                let above = real.parent().unwrap_or(Path::new("/"));
-                let above = resolve(above, &|path| self.merged.link(path)).ok();
-                let found = above.and_then(|above| self.merged.at(&above.join(real.file_name()?)));
+                let (above, last) = target.rsplit_once('/').unwrap_or(("", &target));
+                let found = self.folder(above, false).ok().and_then(|above| self.child(above, last));
                 match found.map(|at| &self.merged.nodes[at]) {
                     Some(Node { what: What::Folder(_), .. }) | None => {
                         let target = crate::model::text::clean(&target, 200);
@@ -235,30 +239,50 @@ impl Layer<'_> {
     }
 
     /// The node of a folder, with links followed as a runtime does when it unpacks a layer over the others. What is missing
-    /// of it is made.
-    fn folder(&mut self, path: &str) -> Result<usize> {
-        let wanted = Path::new("/").join(path);
-        // What does not exist is no link.
-        let real = resolve(&wanted, &|path| match self.merged.link(path) {
-            Err(why) if why.kind() == ErrorKind::NotFound => Ok(None),
-            other => other,
-        })?;
-        let mut at = 0;
-        for component in real.components() {
-            let Component::Normal(part) = component else { continue };
-            let name = part.to_string_lossy();
-            self.merged.nodes[at].layer = self.number;
-            at = match self.child(at, &name) {
-                Some(child) if matches!(self.merged.nodes[child].what, What::Folder(_)) => child,
+    /// of it is made, or an error without `make`.
+    fn folder(&mut self, path: &str, make: bool) -> Result<usize> {
+        // The folders from the root to where the walk is.
+        let mut above = vec![0];
+        let mut left: Vec<String> = path.split('/').rev().map(str::to_owned).collect();
+        let mut links = 0;
+        while let Some(part) = left.pop() {
+            let at = above[above.len() - 1];
+            match part.as_str() {
+                "" | "." => continue,
+                // As the kernel does at the root, `..` stays there.
+                ".." => {
+                    if above.len() > 1 {
+                        above.pop();
+                    }
+                    continue;
+                }
+                _ => {}
+            }
+            let child = self.child(at, &part);
+            match child.map(|child| &self.merged.nodes[child].what) {
+                Some(What::Folder(_)) => above.extend(child),
+                Some(What::Link(target)) => {
+                    links += 1;
+                    if links > MAX_LINKS {
+                        return Err(Error::other("too many levels of symbolic links"));
+                    }
+                    if target.starts_with('/') {
+                        above.truncate(1);
+                    }
+                    left.extend(target.split('/').rev().map(str::to_owned));
+                }
+                _ if !make => return Err(Error::from(ErrorKind::NotFound)),
                 // A file of a layer below gives way to a folder.
                 _ => {
-                    self.put(at, &name, What::Folder(BTreeMap::new()), 0o755, 0)?;
-                    self.merged.nodes.len() - 1
+                    self.put(at, &part, What::Folder(BTreeMap::new()), 0o755, 0)?;
+                    above.push(self.merged.nodes.len() - 1);
                 }
-            };
+            }
         }
-        self.merged.nodes[at].layer = self.number;
-        Ok(at)
+        if make {
+            above.iter().for_each(|at| self.merged.nodes[*at].layer = self.number);
+        }
+        Ok(above[above.len() - 1])
     }
 
     /// Removes an entry that comes from the layers below.
@@ -293,7 +317,7 @@ impl Layer<'_> {
         self.merged.end = end.ok_or_else(|| {
             Error::other(format!("the libraries of the image have more than {} GiB", MAX_SPOOLED >> 30))
         })?;
-        let file = self.merged.spool.as_file_mut();
+        let file = &mut self.merged.spool;
         file.seek(SeekFrom::Start(start))?;
         let mut failure = None;
         let mut give = |part: Part<'_>| {
@@ -367,7 +391,7 @@ impl Store for Merged {
     fn open(&self, real: &Path) -> Result<Opened> {
         match &self.node(real)?.what {
             What::File(size, Some(start)) => {
-                Ok(Opened { file: File::open(self.spool.path())?, start: *start, size: *size })
+                Ok(Opened { file: self.spool.try_clone()?, start: *start, size: *size })
             }
             What::File(..) => Err(Error::other("its content was not kept")),
             _ => Err(Error::other("not a regular file")),

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{Error, ErrorKind, Read as _, Result, Seek as _, SeekFrom};
+use std::io::{Error, ErrorKind, Read as _, Result};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Mutex;
 
@@ -76,9 +76,28 @@ impl Opened {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn reader(mut self) -> Result<impl std::io::Read> {
-        self.file.seek(SeekFrom::Start(self.start))?;
-        Ok(self.file.take(self.size))
+    pub fn reader(self) -> Result<impl std::io::Read> {
+        Ok(Positioned { file: self.file, at: self.start, left: self.size })
+    }
+}
+
+/// A reader that does not move the file's own position, which other readers of the file share.
+struct Positioned {
+    file: File,
+    at: u64,
+    left: u64,
+}
+
+impl std::io::Read for Positioned {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        let wanted = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        #[cfg(unix)]
+        let count = std::os::unix::fs::FileExt::read_at(&self.file, &mut buffer[..wanted], self.at)?;
+        #[cfg(windows)]
+        let count = std::os::windows::fs::FileExt::seek_read(&self.file, &mut buffer[..wanted], self.at)?;
+        self.at += count as u64;
+        self.left -= count as u64;
+        Ok(count)
     }
 }
 

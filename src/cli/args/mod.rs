@@ -82,7 +82,7 @@ pub(super) enum Command {
     Tree(TreeArgs),
     /// Draw the locked dependency graph, with the machine at the top
     Graph(GraphArgs),
-    /// Show what changed on a machine since a saved host file, and what it breaks
+    /// Show what changed on a machine since a host file was saved
     Drift(DriftArgs),
     /// Show what changed between two locks
     Diff(DiffArgs),
@@ -104,7 +104,7 @@ pub(super) enum Command {
     Guard(GuardArgs),
     /// Show versions, search paths and GPU code of libraries and wheels
     Inspect(InspectArgs),
-    /// Show what is in a container image, and check it without running it
+    /// Check a container image without running it
     Image(ImageArgs),
     /// Show, check and extend the compatibility data
     #[command(subcommand)]

@@ -45,7 +45,7 @@ pub(super) fn check(
     let Some(process) = &native.process else {
         if area.summary.is_empty() && !native.own.is_empty() {
             area.summary = format!(
-                "{} read; which would be loaded is judged only with torch, TensorFlow or JAX",
+                "{} read; which would be loaded is judged for torch, TensorFlow and JAX's CUDA plugins",
                 super::files::thousands(native.own.len())
             );
         }

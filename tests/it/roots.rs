@@ -88,6 +88,39 @@ fn inspect_follows_links_in_the_root() {
     env.context.run(&["inspect", "--root", &root, "/../../../../../bin/sh"]).expect(2);
 }
 
+/// What glibc's loader would do says nothing about musl's.
+#[test]
+fn an_interpreter_for_musl() {
+    let Some(env) = Environment::new() else { return };
+    let host = env.host("9.0", "580.159.04");
+    let needs = &["libc.musl-x86_64.so.1"];
+    env.library("../../../bin/python", &super::native::Build { needs, ..Default::default() });
+    let run = verify(&env, &["--host", &host]).expect(0);
+    assert!(
+        run.flat().contains("its interpreter is built for musl, whose loader is not simulated"),
+        "{}",
+        run.shown()
+    );
+    assert!(!run.flat().contains("missing-library"), "{}", run.shown());
+}
+
+/// Debian's Python has the packages that pip installs in `/usr/local`, and its interpreter in `/usr`.
+#[test]
+fn packages_of_debians_python() {
+    let Some(env) = Environment::new() else { return };
+    let root = env.context.dir.path();
+    let host = env.host("9.0", "580.159.04");
+    let lib = root.join("usr/local/lib/python3.12");
+    std::fs::create_dir_all(&lib).unwrap();
+    std::fs::create_dir_all(root.join("usr/bin")).unwrap();
+    std::fs::rename(&env.site, lib.join("dist-packages")).unwrap();
+    std::fs::rename(root.join("env/bin/python"), root.join("usr/bin/python3.12")).unwrap();
+    let run = verify(&env, &["--host", &host]).expect(0);
+    assert!(run.flat().contains("environment /usr/local (Python 3.12), the only one"), "{}", run.shown());
+    assert!(run.flat().contains("cuDNN 9.10.2, one copy"), "{}", run.shown());
+    assert_eq!(codes(&verify(&env, &["--host", &host, "--json"])), [""; 0]);
+}
+
 #[test]
 fn what_contradicts_another_root() {
     let Some(env) = Environment::new() else { return };

@@ -11,6 +11,7 @@ use crate::compatibility::{completed, without_ignored};
 use crate::model::host::{Driver, Gpu, Host};
 use crate::model::host_note::HostNote;
 use crate::model::platform::{Libc, Platform};
+use crate::model::saved_host::SavedHost;
 use crate::model::text::clean;
 use crate::probe::{Surroundings, host_file, probe};
 use crate::registry::{GpuLookupError, Registry};
@@ -113,14 +114,19 @@ pub(super) fn without(host: Host, ignored: &[String], registry: &Registry) -> Re
     })
 }
 
-/// A host file.
+/// The machine of a host file.
 pub(super) fn read_host_file(path: &std::path::Path) -> Result<Host, CliError> {
+    read_saved_host(path).map(|saved| saved.host)
+}
+
+/// A host file with all that it keeps.
+pub(super) fn read_saved_host(path: &std::path::Path) -> Result<SavedHost, CliError> {
     let text = files::read(path)?.ok_or_else(|| {
         CliError::input(format!("`{}` does not exist", path.display()))
             .hint("write one with `envlock probe --save host.toml`")
     })?;
     let name = path.display().to_string();
-    host_file::parse(&text, &name).map_err(|why| CliError::input(format!("{name}: {why}")))
+    host_file::parse_saved(&text, &name).map_err(|why| CliError::input(format!("{name}: {why}")))
 }
 
 /// Fills in what the registry knows (see [`filled`]) and rejects an impossible machine.

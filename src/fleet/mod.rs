@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::model::host::Host;
+use crate::model::saved_host::{EnvironmentFacts, LoaderFacts, SavedHost};
 
 pub use node_list::{natural, node_list};
 
@@ -17,12 +18,16 @@ pub struct Class {
     pub nodes: Vec<String>,
     /// The facts; identifiers of single GPUs are those of the first machine.
     pub host: Host,
+    /// What was kept beside them, of the first machine.
+    pub loader: Option<LoaderFacts>,
+    /// The environment, where one was asked for.
+    pub environment: Option<EnvironmentFacts>,
 }
 
 /// A fact that is not the same on all machines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// `driver`, `cuda-compat`, `gpus`, `platform`, `libc`.
+    /// `driver`, `cuda-compat`, `gpus`, `platform`, `libc`, `cudnn of the system`, `environment`.
     pub fact: &'static str,
     /// Its values, the most frequent first.
     pub values: Vec<Value>,
@@ -38,11 +43,12 @@ pub struct Value {
 }
 
 /// Folds machines with equal facts. The largest class comes first.
-pub fn classes(nodes: Vec<(String, Host)>) -> Vec<Class> {
+pub fn classes(nodes: Vec<(String, SavedHost)>) -> Vec<Class> {
     let mut by_facts: BTreeMap<Vec<String>, Class> = BTreeMap::new();
-    for (name, host) in nodes {
-        let key: Vec<String> = facts(&host).into_iter().map(|(_, value)| value).collect();
-        by_facts.entry(key).or_insert_with(|| Class { nodes: Vec::new(), host }).nodes.push(name);
+    for (name, SavedHost { host, loader, environment }) in nodes {
+        let one = Class { nodes: Vec::new(), host, loader, environment };
+        let key: Vec<String> = facts(&one).into_iter().map(|(_, value)| value).collect();
+        by_facts.entry(key).or_insert(one).nodes.push(name);
     }
     let mut out: Vec<Class> = by_facts.into_values().collect();
     for class in &mut out {
@@ -58,7 +64,7 @@ pub fn classes(nodes: Vec<(String, Host)>) -> Vec<Class> {
 pub fn differences(classes: &[Class]) -> Vec<Difference> {
     let mut by_fact: Vec<(&'static str, BTreeMap<String, Vec<String>>)> = Vec::new();
     for class in classes {
-        for (place, (fact, value)) in facts(&class.host).into_iter().enumerate() {
+        for (place, (fact, value)) in facts(class).into_iter().enumerate() {
             if by_fact.len() == place {
                 by_fact.push((fact, BTreeMap::new()));
             }
@@ -83,7 +89,8 @@ pub fn differences(classes: &[Class]) -> Vec<Difference> {
 }
 
 /// The facts of a machine by which it is compared with others.
-fn facts(host: &Host) -> [(&'static str, String); 5] {
+fn facts(class: &Class) -> [(&'static str, String); 7] {
+    let host = &class.host;
     let driver = match (&host.driver, host.has_no_gpu()) {
         (Some(driver), _) => driver.version.to_string(),
         (None, true) => "none".to_owned(),
@@ -102,6 +109,13 @@ fn facts(host: &Host) -> [(&'static str, String); 5] {
             counted.into_iter().map(|(label, n)| format!("{n}x {label}")).collect::<Vec<_>>().join(" + ")
         }
     };
+    let environment = match &class.environment {
+        None => "unknown".to_owned(),
+        Some(own) => {
+            let digest: String = own.digest.chars().take(SHOWN_DIGEST).collect();
+            format!("{} packages, {digest}", own.packages.len())
+        }
+    };
     let libc = host.system.libc.as_ref().map_or_else(|| "unknown".to_owned(), ToString::to_string);
     [
         ("driver", driver),
@@ -109,7 +123,24 @@ fn facts(host: &Host) -> [(&'static str, String); 5] {
         ("gpus", gpus),
         ("platform", host.system.platform.to_string()),
         ("libc", libc),
+        ("cudnn of the system", class.loader.as_ref().map_or_else(|| "unknown".to_owned(), cudnn)),
+        ("environment", environment),
     ]
+}
+
+/// How many characters of a digest tell it from others: `sha256:` and twelve digits.
+const SHOWN_DIGEST: usize = 19;
+
+/// The files of cuDNN's main library that the loader's cache leads to: `libcudnn.so.9.10.2`.
+fn cudnn(loader: &LoaderFacts) -> String {
+    let main = loader.libraries.iter().filter(|(name, _)| name.starts_with("libcudnn.so"));
+    let mut files: Vec<&str> = main.map(|(_, file)| file.rsplit('/').next().unwrap_or(file)).collect();
+    files.sort_unstable();
+    files.dedup();
+    match files.is_empty() {
+        true => "none".to_owned(),
+        false => files.join(", "),
+    }
 }
 
 #[cfg(test)]
@@ -118,7 +149,7 @@ mod tests {
     use crate::model::host::Driver;
     use crate::model::platform::Platform;
 
-    fn host(driver: Option<&str>) -> Host {
+    fn host(driver: Option<&str>) -> SavedHost {
         let mut host = Host::open(Platform::LINUX_X86_64, "t");
         host.driver = driver.map(|version| Driver {
             version: version.parse().unwrap(),
@@ -126,7 +157,7 @@ mod tests {
             compat: None,
             found_by: "t".into(),
         });
-        host
+        host.into()
     }
 
     #[test]
@@ -147,10 +178,32 @@ mod tests {
     #[test]
     fn what_is_unknown_is_not_what_is_absent() {
         let unknown = host(None);
-        let without = Host { gpus: Some(Vec::new()), ..host(None) };
-        let classes = classes(vec![("a".to_owned(), unknown), ("b".to_owned(), without)]);
+        let without = Host { gpus: Some(Vec::new()), ..host(None).host };
+        let classes = classes(vec![("a".to_owned(), unknown), ("b".to_owned(), without.into())]);
         assert_eq!(classes.len(), 2);
         let facts: Vec<&str> = differences(&classes).iter().map(|difference| difference.fact).collect();
         assert_eq!(facts, ["driver", "gpus"]);
+    }
+
+    #[test]
+    fn libraries_of_the_system_and_environments_differ() {
+        let with = |cudnn: &str, digest: &str| SavedHost {
+            loader: Some(LoaderFacts {
+                variables: BTreeMap::from([("LD_LIBRARY_PATH".to_owned(), digest.to_owned())]),
+                libraries: BTreeMap::from([("libcudnn.so.9".to_owned(), format!("/usr/lib/{cudnn}"))]),
+            }),
+            environment: Some(EnvironmentFacts { digest: digest.to_owned(), ..EnvironmentFacts::default() }),
+            ..host(Some("580.65.06"))
+        };
+        let nodes = vec![
+            ("a".to_owned(), with("libcudnn.so.9.10.2", "sha256:0123456789abcdef")),
+            ("b".to_owned(), with("libcudnn.so.9.8.0", "sha256:0123456789abcdef")),
+            ("c".to_owned(), with("libcudnn.so.9.8.0", "sha256:fedcba9876543210")),
+        ];
+        let found = differences(&classes(nodes));
+        let shown: Vec<_> =
+            found.iter().map(|d| (d.fact, d.values[0].value.as_str(), d.values[0].nodes.len())).collect();
+        assert_eq!(shown[0], ("cudnn of the system", "libcudnn.so.9.8.0", 2));
+        assert_eq!(shown[1], ("environment", "0 packages, sha256:0123456789ab", 2));
     }
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::ld_cache::{self, MAX_CACHE};
+use super::record::{MAX_RECORD, entries};
 use super::tree::FileTree;
 use crate::model::installed::Installed;
 use crate::model::saved_host::EnvironmentFacts;
@@ -42,16 +43,27 @@ pub fn libraries_of_cuda(tree: &dyn FileTree, root: &Path, machine: &str) -> BTr
     out
 }
 
-/// The packages of an environment, and a digest that changes with the metadata and the recorded libraries of one of them, or
-/// with what differs from the RECORDs.
-pub fn environment_facts(installed: &Installed) -> EnvironmentFacts {
+/// The packages of an environment, and a digest of what their RECORDs state and of what differs from that. Who installed them
+/// and what Python compiled plays no part.
+pub fn environment_facts(tree: &dyn FileTree, installed: &Installed) -> EnvironmentFacts {
     let mut hasher = Sha256::new();
     let mut packages = BTreeMap::new();
     for own in &installed.distributions {
         let faults: Vec<String> = own.faults.iter().map(|fault| format!("{fault:?}")).collect();
-        let metadata = own.metadata_sha256.as_deref().unwrap_or_default();
-        let line = format!("{} {} {metadata} {:?} {faults:?}\n", own.name, own.version, own.libraries);
-        hasher.update(line.as_bytes());
+        hasher.update(format!("{} {} {faults:?}\n", own.name, own.version).as_bytes());
+        let record = installed.site_packages.join(&own.dist_info).join("RECORD");
+        let text = tree.text(&record, MAX_RECORD).unwrap_or_default();
+        let of_installer = |path: &str| {
+            let name = path.rsplit('/').next().unwrap_or(path);
+            path.contains(".dist-info/")
+                && ["INSTALLER", "RECORD", "REQUESTED", "direct_url.json", "uv_cache.json"].contains(&name)
+        };
+        let mut lines: Vec<String> = entries(&text)
+            .filter(|entry| !entry.path.ends_with(".pyc") && !of_installer(&entry.path))
+            .map(|entry| format!("{},{}\n", entry.path, entry.hash))
+            .collect();
+        lines.sort_unstable();
+        lines.iter().for_each(|line| hasher.update(line.as_bytes()));
         packages.insert(own.name.clone(), own.version.to_string());
     }
     let digest = format!("sha256:{}", hex::encode(hasher.finalize()));

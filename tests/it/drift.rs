@@ -30,7 +30,7 @@ fn two_looks_at_a_machine() {
     context.run(&["drift", "new.toml", "old.toml"]).expect(0);
     context.run(&["drift", "old.toml", "new.toml", "--prefix", "/v"]).expect(2);
     let run = context.run(&["drift", "nowhere.toml"]).expect(2);
-    assert!(run.flat().contains("`envlock probe --save nowhere.toml` writes it"), "{}", run.shown());
+    assert!(run.flat().contains("write one with `envlock probe --save host.toml`"), "{}", run.shown());
 }
 
 #[test]

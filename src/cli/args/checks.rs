@@ -135,6 +135,9 @@ pub(in crate::cli) struct FleetSlurmArgs {
     /// Lock to judge, or a folder of locks; can be repeated (default: the project's envlock.lock)
     #[arg(long, value_name = "FILE|DIR")]
     pub lock: Vec<PathBuf>,
+    /// Compare this environment on every node too: equal packages and files have one digest
+    #[arg(long, value_name = "DIR")]
+    pub prefix: Option<PathBuf>,
     /// Seconds that a node may take
     #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub timeout: u64,

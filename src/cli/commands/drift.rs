@@ -7,7 +7,7 @@ use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::settings::{self, Project};
-use crate::cli::{files, host, lock};
+use crate::cli::{host, lock};
 use crate::drift::{self, Change};
 use crate::inspect::{self, ThisMachine};
 use crate::lockfile::Lockfile;
@@ -15,7 +15,6 @@ use crate::model::finding::Severity;
 use crate::model::host::Host;
 use crate::model::saved_host::{LoaderFacts, SavedHost, VARIABLES};
 use crate::model::text::clean;
-use crate::probe::host_file;
 use crate::registry::Registry;
 use crate::verify;
 
@@ -27,9 +26,9 @@ pub(super) fn run(global: &GlobalArgs, args: &DriftArgs, printer: &Printer) -> R
         .hint("without NEW, the machine as it is now is compared"));
     }
     let registry = settings::registry(global)?;
-    let before = read(&args.old)?;
+    let before = host::read_saved_host(&args.old)?;
     let after = match &args.new {
-        Some(path) => read(path)?,
+        Some(path) => host::read_saved_host(path)?,
         None => {
             // The environment that was kept is looked at again.
             let kept = before.environment.as_ref().map(|environment| Path::new(&environment.prefix));
@@ -71,19 +70,10 @@ pub(super) fn now(host: Host, prefix: Option<&Path>) -> Result<SavedHost, CliErr
             let prefix = std::path::absolute(prefix).unwrap_or_else(|_| prefix.to_path_buf());
             let installed = inspect::read(&ThisMachine, &prefix, inspect::Depth::Sizes)
                 .map_err(|error| CliError::input(error.to_string()))?;
-            Some(inspect::environment_facts(&installed))
+            Some(inspect::environment_facts(&ThisMachine, &installed))
         }
     };
     Ok(SavedHost { host, loader: Some(loader), environment })
-}
-
-fn read(path: &Path) -> Result<SavedHost, CliError> {
-    let name = clean(&path.display().to_string(), 200);
-    let text = files::read(path)?.ok_or_else(|| {
-        CliError::input(format!("`{name}` does not exist"))
-            .hint(format!("`envlock probe --save {name}` writes it, for a later comparison"))
-    })?;
-    host_file::parse_saved(&text, &name).map_err(|why| CliError::input(format!("{name}: {why}")))
 }
 
 /// Why the lock does not run on the machine as it is, if it ran there before.

@@ -13,7 +13,7 @@ use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::{exit, files, host};
 use crate::fleet::{self, Class, Difference, natural};
-use crate::model::host::Host;
+use crate::model::saved_host::SavedHost;
 use crate::model::text::clean;
 use crate::probe::host_file;
 use crate::slurm;
@@ -27,10 +27,10 @@ pub(super) fn run(global: &GlobalArgs, args: &FleetArgs, printer: &Printer) -> R
         FleetCommand::Slurm(args) => of_slurm(args, printer)?,
     };
     let mut unanswered = found.unanswered;
-    let mut nodes: Vec<(String, Host)> = Vec::new();
+    let mut nodes: Vec<(String, SavedHost)> = Vec::new();
     for (name, described) in found.nodes {
-        match host::without(described, &[], &registry) {
-            Ok(host) => nodes.push((name, host)),
+        match host::without(described.host, &[], &registry) {
+            Ok(host) => nodes.push((name, SavedHost { host, ..described })),
             Err(error) => unanswered.push(Unanswered { node: name, why: error.message }),
         }
     }
@@ -55,7 +55,7 @@ struct Unanswered {
 /// What the nodes said.
 #[derive(Default)]
 struct Found {
-    nodes: Vec<(String, Host)>,
+    nodes: Vec<(String, SavedHost)>,
     unanswered: Vec<Unanswered>,
 }
 
@@ -130,7 +130,7 @@ fn hosts(args: &FleetHostsArgs) -> Result<Found, CliError> {
             continue;
         }
         let node = clean(&path.file_stem().unwrap_or_default().to_string_lossy(), 100);
-        match host::read_host_file(&path) {
+        match host::read_saved_host(&path) {
             Ok(host) => found.nodes.push((node, host)),
             Err(error) => found.unanswered.push(Unanswered { node, why: error.message }),
         }
@@ -166,7 +166,11 @@ fn of_slurm(args: &FleetSlurmArgs, printer: &Printer) -> Result<Found, CliError>
     let (count, plural) = (names.len(), if names.len() == 1 { "" } else { "s" });
     printer.note(&format!("asking {count} node{plural}: {folded}"));
     let limit = Duration::from_secs(args.timeout);
-    let command = [program.as_str(), "probe", "--save", "-"];
+    let mut command = vec![program.as_str(), "probe", "--save", "-"];
+    let prefix = args.prefix.as_ref().map(|prefix| prefix.to_string_lossy().into_owned());
+    if let Some(prefix) = &prefix {
+        command.extend(["--prefix", prefix]);
+    }
     let mut answers = slurm::ask(&folded, names.len(), partition, &command, limit).map_err(failed)?;
     for name in names {
         let Some(answer) = answers.remove(&name) else {
@@ -174,7 +178,7 @@ fn of_slurm(args: &FleetSlurmArgs, printer: &Printer) -> Result<Found, CliError>
             found.unanswered.push(Unanswered { node: name, why });
             continue;
         };
-        match host_file::parse(&answer.text, &name) {
+        match host_file::parse_saved(&answer.text, &name) {
             Ok(host) => found.nodes.push((name, host)),
             Err(error) => {
                 let why =

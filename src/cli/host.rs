@@ -93,6 +93,11 @@ pub(super) fn bare() -> Host {
     Host { driver: None, gpus: None, system: crate::probe::system(), notes: Vec::new() }
 }
 
+/// How the GPUs of this machine are set.
+pub(super) fn modes() -> std::collections::BTreeMap<u32, crate::model::saved_host::GpuMode> {
+    crate::probe::modes(&Surroundings { root: root(), variable: &|name| std::env::var(name).ok() })
+}
+
 /// The current state of this machine.
 pub(super) fn state() -> crate::model::machine_state::MachineState {
     crate::probe::state(&Surroundings { root: root(), variable: &|name| std::env::var(name).ok() })

@@ -36,6 +36,7 @@ pub fn between(before: &SavedHost, after: &SavedHost, broken: Option<&str>) -> V
             change.effect = format!("the lock ran before and does not run now: {why}");
         }
     }
+    of_modes(before, after, &mut out);
     if let (Some(before), Some(after)) = (&before.loader, &after.loader) {
         of_variables(before, after, &mut out);
         let has_other_driver = out.iter().any(|change| change.fact == "driver");
@@ -135,6 +136,38 @@ fn of_gpus(then: &[Gpu], now: &[Gpu], out: &mut Vec<Change>) {
     out.push(change("gpus", shown(&old), shown(&new), severity, &effect));
 }
 
+/// Changes of how the GPUs are set, where both looks found as many.
+fn of_modes(before: &SavedHost, after: &SavedHost, out: &mut Vec<Change>) {
+    let count = |saved: &SavedHost| saved.host.gpus.as_ref().map(Vec::len);
+    if count(before) != count(after) {
+        return;
+    }
+    let word = |is_on: bool| if is_on { "on" } else { "off" };
+    for (index, then) in &before.modes {
+        let Some(now) = after.modes.get(index) else { continue };
+        let ecc = "memory errors are no longer corrected";
+        let no_ecc = "memory errors are corrected";
+        let mig = "programs see MIG instances instead of the GPU";
+        let no_mig = "programs see the GPU instead of its MIG instances";
+        let rows = [("ecc", then.ecc, now.ecc, no_ecc, ecc), ("mig", then.mig, now.mig, mig, no_mig)];
+        for (name, then, now, on, off) in rows {
+            if let (Some(then), Some(now)) = (then, now)
+                && then != now
+            {
+                let effect = if now { on } else { off };
+                let fact = format!("{name} of GPU {index}");
+                out.push(change(
+                    &fact,
+                    word(then).to_owned(),
+                    word(now).to_owned(),
+                    Severity::Warning,
+                    effect,
+                ));
+            }
+        }
+    }
+}
+
 fn of_variables(before: &LoaderFacts, after: &LoaderFacts, out: &mut Vec<Change>) {
     let names: BTreeSet<&String> = before.variables.keys().chain(after.variables.keys()).collect();
     for name in names {
@@ -218,6 +251,7 @@ fn of_environment(before: &EnvironmentFacts, after: &EnvironmentFacts, out: &mut
 mod tests {
     use super::*;
     use crate::model::platform::{Libc, Platform};
+    use crate::model::saved_host::GpuMode;
 
     fn machine(driver: &str, gpus: &[&str]) -> SavedHost {
         let mut host = Host::open(Platform::LINUX_X86_64, "test");
@@ -258,6 +292,18 @@ mod tests {
         // What one look does not know is no change.
         let unknown: SavedHost = Host::open(Platform::LINUX_X86_64, "test").into();
         assert_eq!(between(&old(), &unknown, None), []);
+    }
+
+    #[test]
+    fn changes_of_how_gpus_are_set() {
+        let set = |ecc: Option<bool>, mig: Option<bool>| SavedHost {
+            modes: BTreeMap::from([(0, GpuMode { ecc, mig })]),
+            ..machine("580.65.06", &["A"])
+        };
+        let found = between(&set(Some(true), Some(false)), &set(Some(false), Some(true)), None);
+        let facts: Vec<&str> = found.iter().map(|change| change.fact.as_str()).collect();
+        assert_eq!(facts, ["ecc of GPU 0", "mig of GPU 0"]);
+        assert_eq!(between(&set(None, None), &set(Some(false), Some(true)), None), []);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::model::host::Host;
-use crate::model::saved_host::{EnvironmentFacts, LoaderFacts, SavedHost};
+use crate::model::saved_host::{EnvironmentFacts, GpuMode, LoaderFacts, SavedHost};
 
 pub use node_list::{natural, node_list};
 
@@ -22,12 +22,14 @@ pub struct Class {
     pub loader: Option<LoaderFacts>,
     /// The environment, where one was asked for.
     pub environment: Option<EnvironmentFacts>,
+    /// How the GPUs are set, by NVML index.
+    pub modes: BTreeMap<u32, GpuMode>,
 }
 
 /// A fact that is not the same on all machines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// `driver`, `cuda-compat`, `gpus`, `platform`, `libc`, `cudnn of the system`, `environment`.
+    /// `driver`, `cuda-compat`, `gpus`, `platform`, `libc`, `ecc`, `mig`, `system cudnn`, `environment`.
     pub fact: &'static str,
     /// Its values, the most frequent first.
     pub values: Vec<Value>,
@@ -44,10 +46,10 @@ pub struct Value {
 
 /// Folds machines with equal facts. The largest class comes first.
 pub fn classes(nodes: Vec<(String, SavedHost)>) -> Vec<Class> {
-    let mut by_facts: BTreeMap<Vec<String>, Class> = BTreeMap::new();
-    for (name, SavedHost { host, loader, environment }) in nodes {
-        let one = Class { nodes: Vec::new(), host, loader, environment };
-        let key: Vec<String> = facts(&one).into_iter().map(|(_, value)| value).collect();
+    let mut by_facts: BTreeMap<Vec<Option<String>>, Class> = BTreeMap::new();
+    for (name, SavedHost { host, loader, environment, modes }) in nodes {
+        let one = Class { nodes: Vec::new(), host, loader, environment, modes };
+        let key: Vec<Option<String>> = facts(&one).into_iter().map(|(_, value)| value).collect();
         by_facts.entry(key).or_insert(one).nodes.push(name);
     }
     let mut out: Vec<Class> = by_facts.into_values().collect();
@@ -68,6 +70,7 @@ pub fn differences(classes: &[Class]) -> Vec<Difference> {
             if by_fact.len() == place {
                 by_fact.push((fact, BTreeMap::new()));
             }
+            let Some(value) = value else { continue };
             by_fact[place].1.entry(value).or_default().extend(class.nodes.iter().cloned());
         }
     }
@@ -88,8 +91,8 @@ pub fn differences(classes: &[Class]) -> Vec<Difference> {
         .collect()
 }
 
-/// The facts of a machine by which it is compared with others.
-fn facts(class: &Class) -> [(&'static str, String); 7] {
+/// The facts of a machine by which it is compared with others. `None` where a fact does not apply.
+fn facts(class: &Class) -> [(&'static str, Option<String>); 9] {
     let host = &class.host;
     let driver = match (&host.driver, host.has_no_gpu()) {
         (Some(driver), _) => driver.version.to_string(),
@@ -117,15 +120,34 @@ fn facts(class: &Class) -> [(&'static str, String); 7] {
         }
     };
     let libc = host.system.libc.as_ref().map_or_else(|| "unknown".to_owned(), ToString::to_string);
+    let compat = match (&host.driver, compat) {
+        (_, Some(compat)) => compat.to_string(),
+        (None, None) if !host.has_no_gpu() => "unknown".to_owned(),
+        _ => "none".to_owned(),
+    };
     [
-        ("driver", driver),
-        ("cuda-compat", compat.map_or_else(|| "none".to_owned(), ToString::to_string)),
-        ("gpus", gpus),
-        ("platform", host.system.platform.to_string()),
-        ("libc", libc),
-        ("cudnn of the system", class.loader.as_ref().map_or_else(|| "unknown".to_owned(), cudnn)),
-        ("environment", environment),
+        ("driver", Some(driver)),
+        ("cuda-compat", Some(compat)),
+        ("gpus", Some(gpus)),
+        ("platform", Some(host.system.platform.to_string())),
+        ("libc", Some(libc)),
+        ("ecc", mode(class, |mode| mode.ecc)),
+        ("mig", mode(class, |mode| mode.mig)),
+        ("system cudnn", Some(class.loader.as_ref().map_or_else(|| "unknown".to_owned(), cudnn))),
+        ("environment", Some(environment)),
     ]
+}
+
+/// A mode of the GPUs: `on`, `off`, `on for 2 of 4`.
+fn mode(class: &Class, of: impl Fn(&GpuMode) -> Option<bool>) -> Option<String> {
+    let known: Vec<bool> = class.modes.values().filter_map(of).collect();
+    match (known.len(), known.iter().filter(|is_on| **is_on).count()) {
+        (0, _) if class.host.has_no_gpu() => None,
+        (0, _) => Some("unknown".to_owned()),
+        (_, 0) => Some("off".to_owned()),
+        (all, on) if all == on => Some("on".to_owned()),
+        (all, on) => Some(format!("on for {on} of {all}")),
+    }
 }
 
 /// How many characters of a digest tell it from others: `sha256:` and twelve digits.
@@ -182,7 +204,7 @@ mod tests {
         let classes = classes(vec![("a".to_owned(), unknown), ("b".to_owned(), without.into())]);
         assert_eq!(classes.len(), 2);
         let facts: Vec<&str> = differences(&classes).iter().map(|difference| difference.fact).collect();
-        assert_eq!(facts, ["driver", "gpus"]);
+        assert_eq!(facts, ["driver", "cuda-compat", "gpus"]);
     }
 
     #[test]
@@ -203,7 +225,25 @@ mod tests {
         let found = differences(&classes(nodes));
         let shown: Vec<_> =
             found.iter().map(|d| (d.fact, d.values[0].value.as_str(), d.values[0].nodes.len())).collect();
-        assert_eq!(shown[0], ("cudnn of the system", "libcudnn.so.9.8.0", 2));
+        assert_eq!(shown[0], ("system cudnn", "libcudnn.so.9.8.0", 2));
         assert_eq!(shown[1], ("environment", "0 packages, sha256:0123456789ab", 2));
+    }
+
+    #[test]
+    fn nodes_that_are_set_otherwise_differ() {
+        let set = |ecc: &[Option<bool>]| SavedHost {
+            modes: (0..).zip(ecc.iter().map(|ecc| GpuMode { ecc: *ecc, mig: Some(false) })).collect(),
+            ..host(Some("580.65.06"))
+        };
+        let nodes = vec![
+            ("a".to_owned(), set(&[Some(true), Some(true)])),
+            ("b".to_owned(), set(&[Some(true), Some(false)])),
+            ("c".to_owned(), set(&[Some(false)])),
+            ("d".to_owned(), set(&[None])),
+        ];
+        let found = differences(&classes(nodes));
+        assert_eq!(found.len(), 1);
+        let values: Vec<&str> = found[0].values.iter().map(|value| value.value.as_str()).collect();
+        assert_eq!((found[0].fact, values), ("ecc", vec!["off", "on", "on for 1 of 2", "unknown"]));
     }
 }

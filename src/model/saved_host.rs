@@ -28,11 +28,22 @@ pub struct SavedHost {
     pub loader: Option<LoaderFacts>,
     /// An environment on it.
     pub environment: Option<EnvironmentFacts>,
+    /// How its GPUs are set, by NVML index.
+    pub modes: BTreeMap<u32, GpuMode>,
+}
+
+/// How an administrator has set a GPU. `None` means unknown, or that the GPU does not have it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GpuMode {
+    /// Whether it corrects memory errors (ECC).
+    pub ecc: Option<bool>,
+    /// Whether it is split into MIG instances.
+    pub mig: Option<bool>,
 }
 
 impl From<Host> for SavedHost {
     fn from(host: Host) -> SavedHost {
-        SavedHost { host, loader: None, environment: None }
+        SavedHost { host, loader: None, environment: None, modes: BTreeMap::new() }
     }
 }
 

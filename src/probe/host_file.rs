@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::model::capability::ComputeCapability;
 use crate::model::host::{Driver, Gpu, Host, System};
 use crate::model::platform::{Libc, Platform};
-use crate::model::saved_host::{EnvironmentFacts, LoaderFacts, SavedHost};
+use crate::model::saved_host::{EnvironmentFacts, GpuMode, LoaderFacts, SavedHost};
 use crate::model::text::clean as cleaned;
 use crate::model::text::toml_string as quote;
 use crate::model::version::DottedVersion;
@@ -45,10 +45,10 @@ struct RawEnvironment {
 #[serde(deny_unknown_fields)]
 struct RawDriver {
     version: Option<DottedVersion>,
-    #[serde(default)]
-    cuda: String,
-    #[serde(default)]
-    compat: String,
+    #[serde(default, deserialize_with = "version_or_nothing")]
+    cuda: Option<DottedVersion>,
+    #[serde(default, deserialize_with = "version_or_nothing")]
+    compat: Option<DottedVersion>,
 }
 
 #[derive(Deserialize)]
@@ -58,6 +58,8 @@ struct RawGpu {
     compute_capability: Option<ComputeCapability>,
     memory_mib: Option<u64>,
     uuid: Option<String>,
+    ecc: Option<bool>,
+    mig: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -70,6 +72,15 @@ struct RawSystem {
     glibc: Option<DottedVersion>,
     musl: Option<DottedVersion>,
     macos: Option<DottedVersion>,
+}
+
+/// A version; an empty text is none.
+fn version_or_nothing<'de, D: serde::Deserializer<'de>>(of: D) -> Result<Option<DottedVersion>, D::Error> {
+    let text = String::deserialize(of)?;
+    match text.as_str() {
+        "" => Ok(None),
+        text => text.parse().map(Some).map_err(serde::de::Error::custom),
+    }
 }
 
 fn default_os() -> String {
@@ -108,12 +119,6 @@ pub fn parse_saved(text: &str, name: &str) -> Result<SavedHost, String> {
     if raw.gpu.as_ref().is_some_and(|list| list.len() > MAX_GPUS) {
         return Err(format!("it has more than {MAX_GPUS} GPUs"));
     }
-    let optional = |text: &str| -> Result<Option<DottedVersion>, String> {
-        match text {
-            "" => Ok(None),
-            _ => text.parse::<DottedVersion>().map(Some).map_err(|e| e.to_string()),
-        }
-    };
     let system = raw.system.unwrap_or(RawSystem {
         os: default_os(),
         arch: default_arch(),
@@ -121,14 +126,15 @@ pub fn parse_saved(text: &str, name: &str) -> Result<SavedHost, String> {
         musl: None,
         macos: None,
     });
-    let platform = format!("{}-{}", system.os, system.arch).parse::<Platform>().map_err(|e| e.to_string())?;
+    let platform = format!("{}-{}", system.os, system.arch)
+        .parse::<Platform>()
+        .map_err(|e| format!("`os` and `arch` of `[system]`: {e}"))?;
     let driver = match raw.driver {
         None => None,
         Some(d) => {
-            let (cuda, compat) = (optional(&d.cuda)?, optional(&d.compat)?);
             // Without a version, the caller infers it from the CUDA version and the registry.
-            let version = d.version.or_else(|| cuda.as_ref().map(|_| Driver::unknown_version()));
-            version.map(|version| Driver { version, cuda, compat, found_by: name.into() })
+            let version = d.version.or_else(|| d.cuda.as_ref().map(|_| Driver::unknown_version()));
+            version.map(|version| Driver { version, cuda: d.cuda, compat: d.compat, found_by: name.into() })
         }
     };
     let clean = |list: BTreeMap<String, String>| -> BTreeMap<String, String> {
@@ -143,6 +149,11 @@ pub fn parse_saved(text: &str, name: &str) -> Result<SavedHost, String> {
         digest: cleaned(&environment.digest, 100),
         packages: clean(environment.packages),
     });
+    let modes = raw.gpu.iter().flatten().zip(0..).filter_map(|(gpu, index)| {
+        let mode = GpuMode { ecc: gpu.ecc, mig: gpu.mig };
+        (mode != GpuMode::default()).then_some((index, mode))
+    });
+    let modes = modes.collect();
     let host = Host {
         driver,
         gpus: raw.gpu.map(|list| {
@@ -170,7 +181,7 @@ pub fn parse_saved(text: &str, name: &str) -> Result<SavedHost, String> {
         },
         notes: Vec::new(),
     };
-    Ok(SavedHost { host, loader, environment })
+    Ok(SavedHost { host, loader, environment, modes })
 }
 
 /// Renders a machine as a host file.
@@ -205,6 +216,12 @@ pub fn render(saved: &SavedHost) -> String {
         }
         if let Some(uuid) = &gpu.uuid {
             line(format!("uuid = {}", quote(uuid)));
+        }
+        let mode = saved.modes.get(&gpu.index).copied().unwrap_or_default();
+        for (name, value) in [("ecc", mode.ecc), ("mig", mode.mig)] {
+            if let Some(value) = value {
+                line(format!("{name} = {value}"));
+            }
         }
     }
     line("\n[system]".to_owned());
@@ -276,6 +293,16 @@ mod tests {
     }
 
     #[test]
+    fn how_gpus_are_set() {
+        let text = format!(
+            "{MARK}\nschema = 1\n\n[[gpu]]\nname = \"A\"\necc = true\nmig = false\n\n[[gpu]]\nname = \"B\"\n\n[system]\nos = \"linux\"\narch = \"x86_64\"\n"
+        );
+        let saved = parse_saved(&text, "h").unwrap();
+        assert_eq!(saved.modes, BTreeMap::from([(0, GpuMode { ecc: Some(true), mig: Some(false) })]));
+        assert_eq!(render(&saved), text);
+    }
+
+    #[test]
     fn more_gpus_than_any_machine_has_are_refused() {
         let text = format!("schema = 1\n{}", "[[gpu]]\nname = \"A100\"\n".repeat(MAX_GPUS + 1));
         assert_eq!(parse(&text, "host.toml").unwrap_err(), "it has more than 1024 GPUs");
@@ -289,9 +316,19 @@ mod tests {
             ("schema = 1\nfoo = 1", "unknown field `foo`"),
             ("schema = 1\n[driver]\nversion = \"x\"", "`x`"),
             ("schema = 1\n[system]\nos = \"beos\"", "beos"),
+            ("schema = 1\n[driver]\ncuda = \"x\"", "`x`"),
         ] {
             let why = parse(bad, "host.toml").unwrap_err();
             assert!(why.lines().next_back().is_some_and(|last| last.contains(part)), "{bad}: {why}");
+        }
+        // The message shows the line, so that the key is named.
+        for (bad, key) in [
+            ("schema = 1\n[driver]\ncompat = \"x\"", "compat = \"x\""),
+            ("schema = 1\n[system]\narch = \"beos\"", "`arch`"),
+            ("schema = 1\n[[gpu]]\necc = 1", "ecc = 1"),
+        ] {
+            let why = parse(bad, "host.toml").unwrap_err();
+            assert!(why.contains(key), "{bad}: {why}");
         }
     }
 }

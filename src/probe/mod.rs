@@ -25,7 +25,7 @@ use crate::model::host::{Driver, Gpu, Host};
 use crate::model::host_note::HostNote;
 
 pub use sampler::{Sample, Sampler};
-pub use state::state;
+pub use state::{modes, state};
 pub use system::system;
 
 /// The file system and environment that the probe reads; tests pass their own.

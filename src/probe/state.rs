@@ -1,5 +1,6 @@
 //! The current state of the machine: NVML values, device files, NVSwitches, containers.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use nvml_wrapper::Nvml;
@@ -14,6 +15,7 @@ use super::procfs::Listed;
 use crate::model::machine_state::{
     CardState, ComputeMode, Container, DeviceFiles, Fabric, MachineState, Management,
 };
+use crate::model::saved_host::GpuMode;
 use crate::model::text::clean;
 
 /// Maximum number of GPUs read.
@@ -63,6 +65,28 @@ pub fn state(around: &Surroundings<'_>) -> MachineState {
     state
 }
 
+/// How the GPUs are set, by NVML index. Empty where NVML does not answer.
+pub fn modes(around: &Surroundings<'_>) -> BTreeMap<u32, GpuMode> {
+    let Ok(nvml) = super::nvml::open(around) else { return BTreeMap::new() };
+    let count = nvml.device_count().unwrap_or_default().min(MAX_CARDS);
+    let mode = |index: u32| {
+        let device = nvml.device_by_index(index).ok()?;
+        Some((index, GpuMode { ecc: ecc(&device), mig: mig(&device) }))
+    };
+    let modes = (0..count).filter_map(mode).collect();
+    // Not dropped, as in `state`.
+    std::mem::forget(nvml);
+    modes
+}
+
+fn ecc(device: &nvml_wrapper::Device<'_>) -> Option<bool> {
+    device.is_ecc_enabled().ok().map(|ecc| ecc.currently_enabled)
+}
+
+fn mig(device: &nvml_wrapper::Device<'_>) -> Option<bool> {
+    device.mig_mode().ok().map(|mode| mode.current == 1)
+}
+
 fn cards(nvml: &Nvml) -> Vec<CardState> {
     let count = nvml.device_count().unwrap_or_default().min(MAX_CARDS);
     let card = |index: u32| {
@@ -86,7 +110,7 @@ fn cards(nvml: &Nvml) -> Vec<CardState> {
         Some(CardState {
             index,
             name: device.name().ok().map(|name| clean(&name, 96)),
-            mig: device.mig_mode().ok().map(|mode| mode.current == 1),
+            mig: mig(&device),
             uncorrected_errors: device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile).ok(),
             retirement_pending: remap_pending.or(retire_pending),
             remapping_failed,

@@ -73,7 +73,7 @@ pub(super) fn now(host: Host, prefix: Option<&Path>) -> Result<SavedHost, CliErr
             Some(inspect::environment_facts(&ThisMachine, &installed))
         }
     };
-    Ok(SavedHost { host, loader: Some(loader), environment })
+    Ok(SavedHost { host, loader: Some(loader), environment, modes: host::modes() })
 }
 
 /// Why the lock does not run on the machine as it is, if it ran there before.

@@ -125,6 +125,37 @@ fn answers_of_nodes_are_from_outside() {
     assert!(none.flat().contains("`sinfo` cannot be started"), "{}", none.shown());
 }
 
+/// Each node verifies its own copy of the environment, against the lock that is judged.
+#[test]
+fn environments_of_nodes() {
+    let mut laid = super::verify::laid();
+    let file = laid.site.join("locks.py").display().to_string();
+    let srun = format!(
+        "while [ \"$1\" != envlock-fleet ]; do shift; done; shift\n\
+         one() {{ echo \"$1: # node $2\"; n=$1; shift 2; \"$@\" | sed \"s/^/$n: /\"; }}\n\
+         one 0 n1 \"$@\"\none 1 n2 \"$@\"\nmv '{file}' '{file}.away'\none 2 n3 \"$@\"\nmv '{file}.away' '{file}'"
+    );
+    scripts(&mut laid.context, "printf 'n1|idle\\nn2|idle\\nn3|idle\\nn4|idle\\n'", &srun);
+    let run = laid.context.run(&["fleet", "slurm", "--prefix", &laid.prefix]).expect(1);
+    let shown = run.shown().replace(&laid.prefix, "/shared/env");
+    assert!(shown.contains("no       n3\n         locks.py of filelock is missing"), "{shown}");
+    assert!(shown.contains("yes      n[1-2]\n         clean"), "{shown}");
+    assert!(shown.contains("unknown  n4\n         no answer within 30 s"), "{shown}");
+    let json = laid.context.run(&["fleet", "slurm", "--prefix", &laid.prefix, "--json"]).expect(1).json();
+    let classes = &json["environment"]["classes"];
+    assert_eq!(classes[0]["nodes"], serde_json::json!(["n3"]), "{json:#}");
+    assert_eq!(classes[0]["findings"][0]["code"], "missing-file");
+    assert_eq!(json["differences"][0]["fact"], "environment");
+    // A folder without an environment is not known.
+    let none = laid.context.run(&["fleet", "slurm", "--prefix", "/nonexistent", "--json"]).expect(2).json();
+    let class = &none["environment"]["classes"][0];
+    assert_eq!(
+        (&class["verdict"], class["nodes"].as_array().unwrap().len()),
+        (&"unknown".into(), 3),
+        "{none:#}"
+    );
+}
+
 /// A controller and three nodes on this machine; they end with the value.
 pub struct Slurm {
     pub folder: tempfile::TempDir,
@@ -258,6 +289,18 @@ fn a_real_cluster_is_asked() {
     context.set("PATH", &std::env::var("PATH").unwrap());
     let json = context.run(&["fleet", "slurm", "--json"]).expect(0).json();
     assert_eq!(json["locks"][0]["classes"][0]["nodes"], serde_json::json!(["n1", "n2", "n3"]), "{json:#}");
+    assert_eq!(json["environment"], serde_json::Value::Null);
+    // An environment that all nodes see.
+    let laid = super::verify::laid();
+    let own = ["fleet", "slurm", "--json", "--prefix", &laid.prefix, "--lock"];
+    let lock = laid.context.project().join("envlock.lock").display().to_string();
+    let json = context.run(&[&own[..], &[&lock]].concat()).expect(0).json();
+    let class = &json["environment"]["classes"][0];
+    assert_eq!(
+        (&class["verdict"], &class["nodes"]),
+        (&"ok".into(), &serde_json::json!(["n1", "n2", "n3"])),
+        "{json:#}"
+    );
     // A busy node and a drained one are not asked.
     let mut busy = Command::new("srun")
         .args(["-w", "n2", "-n1", "-c2", "sleep", "300"])

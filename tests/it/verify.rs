@@ -59,8 +59,8 @@ fn wheels() -> Vec<Wheel> {
 
 pub struct Laid {
     pub context: TestContext,
-    site: PathBuf,
-    prefix: String,
+    pub site: PathBuf,
+    pub prefix: String,
     _server: IndexServer,
 }
 

@@ -135,7 +135,7 @@ pub(in crate::cli) struct FleetSlurmArgs {
     /// Lock to judge, or a folder of locks; can be repeated (default: the project's envlock.lock)
     #[arg(long, value_name = "FILE|DIR")]
     pub lock: Vec<PathBuf>,
-    /// Compare this environment on every node too: equal packages and files have one digest
+    /// Verify this environment on every node too: against the lock, if one is judged, else against itself
     #[arg(long, value_name = "DIR")]
     pub prefix: Option<PathBuf>,
     /// Seconds that a node may take

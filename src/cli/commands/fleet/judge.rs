@@ -1,5 +1,6 @@
 //! The verdict on each class of nodes, for each lock.
 
+use super::Named;
 use crate::cli::commands::verify::{Candidates, best_on};
 use crate::cli::host;
 use crate::cli::lock::AnyLock;
@@ -29,14 +30,14 @@ pub(super) struct OfLock {
     pub verdicts: Vec<OfClass>,
 }
 
-pub(super) fn all(locks: &[(String, AnyLock)], classes: &[Class], registry: &Registry) -> Vec<OfLock> {
-    let of = |(file, lock): &(String, AnyLock)| {
+pub(super) fn all(locks: &[Named], classes: &[Class], registry: &Registry) -> Vec<OfLock> {
+    let of = |Named { shown, lock, .. }: &Named| {
         let candidates = match lock {
             AnyLock::Own(lock) => Candidates::Targets(lock.targets.iter().collect()),
             AnyLock::Foreign(lock) => Candidates::Foreign(lock, None),
         };
         let verdicts = classes.iter().map(|class| of_class(&candidates, &class.host, registry)).collect();
-        OfLock { file: file.clone(), verdicts }
+        OfLock { file: shown.clone(), verdicts }
     };
     locks.iter().map(of).collect()
 }

@@ -7,6 +7,7 @@ use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::report;
 use crate::fleet::node_list;
 use crate::model::host::HostJson;
+use crate::model::text::clean;
 use crate::registry::Registry;
 use crate::verify::Verdict;
 
@@ -39,8 +40,22 @@ pub(super) fn json(printer: &Printer, fleet: &Fleet) {
         .iter()
         .map(|class| json!({ "nodes": class.nodes, "host": HostJson::from(&class.host) }))
         .collect();
+    let environment = fleet.environment.as_ref().map(|own| {
+        let classes: Vec<serde_json::Value> = own
+            .classes
+            .iter()
+            .map(|class| {
+                json!({
+                    "nodes": class.nodes, "verdict": class.verdict, "line": class.line,
+                    "findings": class.findings,
+                })
+            })
+            .collect();
+        json!({ "prefix": own.prefix, "classes": classes })
+    });
     printer.json(&json!({
-        "kinds": kinds, "locks": locks, "unanswered": unanswered, "differences": fleet.differences,
+        "kinds": kinds, "locks": locks, "environment": environment, "unanswered": unanswered,
+        "differences": fleet.differences,
     }));
 }
 
@@ -76,6 +91,16 @@ pub(super) fn text(printer: &Printer, fleet: &Fleet, registry: &Registry) {
             if let Some(driver) = &verdict.driver {
                 at(&format!("with driver {driver} or newer they would run it"), INDENT);
             }
+        }
+    }
+    if let Some(own) = &fleet.environment {
+        printer.out("");
+        at(&format!("environment {}", clean(&own.prefix, 200)), 0);
+        for class in &own.classes {
+            let (style, word) = shown(class.verdict);
+            let word = printer.paint(style, &format!("{word:<INDENT$}"));
+            printer.out(&format!("{word}{}", named(&class.nodes)));
+            at(&class.line, INDENT);
         }
     }
     if !fleet.differences.is_empty() {

@@ -1,0 +1,91 @@
+//! What the nodes are: from host files, or from the nodes of a Slurm cluster.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::{Found, Named, Unanswered, environment};
+use crate::cli::args::FleetSlurmArgs;
+use crate::cli::error::CliError;
+use crate::cli::host;
+use crate::cli::printer::Printer;
+use crate::fleet;
+use crate::model::text::clean;
+use crate::probe::host_file;
+use crate::slurm;
+
+/// The nodes that the host files of a folder describe.
+pub(super) fn of_folder(folder: &Path) -> Result<Found, CliError> {
+    let mut found = Found::default();
+    for entry in fs_err::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_none_or(|extension| extension != "toml") {
+            continue;
+        }
+        let node = clean(&path.file_stem().unwrap_or_default().to_string_lossy(), 100);
+        match host::read_saved_host(&path) {
+            Ok(host) => found.nodes.push((node, host)),
+            Err(error) => found.unanswered.push(Unanswered { node, why: error.message }),
+        }
+    }
+    if found.nodes.is_empty() && found.unanswered.is_empty() {
+        return Err(CliError::input(format!("`{}` contains no host files", folder.display()))
+            .hint("write one on each node with `envlock probe --save NODE.toml`"));
+    }
+    Ok(found)
+}
+
+/// Asks the nodes of a Slurm cluster that can answer now.
+pub(super) fn of_slurm(args: &FleetSlurmArgs, locks: &[Named], printer: &Printer) -> Result<Found, CliError> {
+    let failed = |error: slurm::SlurmError| CliError::host(error.to_string());
+    let (partition, list) = (args.partition.as_deref(), args.nodes.as_deref());
+    let all = slurm::nodes(partition, list).map_err(failed)?;
+    if all.is_empty() {
+        return Err(CliError::host("Slurm knows no such nodes".to_owned()).hint("`sinfo -N` lists them"));
+    }
+    let (ready, busy): (Vec<_>, Vec<_>) = all.into_iter().partition(slurm::Node::can_answer);
+    let not_asked = |node: slurm::Node| Unanswered {
+        node: node.name,
+        why: format!("not asked: {}", clean(&node.state, 40)),
+    };
+    let mut found = Found { unanswered: busy.into_iter().map(not_asked).collect(), ..Found::default() };
+    if ready.is_empty() {
+        return Ok(found);
+    }
+    let names: Vec<String> = ready.into_iter().map(|node| node.name).collect();
+    let program = std::env::current_exe()?;
+    let program = args.program.as_deref().unwrap_or(&program).to_string_lossy().into_owned();
+    let folded = fleet::node_list(&names);
+    let (count, plural) = (names.len(), if names.len() == 1 { "" } else { "s" });
+    printer.note(&format!("asking {count} node{plural}: {folded}"));
+    let limit = Duration::from_secs(args.timeout);
+    // The same folder on every node, wherever the job starts.
+    let prefix = args.prefix.as_ref().map(std::path::absolute).transpose()?;
+    let prefix = prefix.map(|prefix| prefix.to_string_lossy().into_owned());
+    let mut command = vec![program.as_str(), "probe", "--save", "-"];
+    if let Some(prefix) = &prefix {
+        command.extend(["--prefix", prefix]);
+    }
+    let ask = |command: &[&str]| slurm::ask(&folded, names.len(), partition, command, limit).map_err(failed);
+    let mut answers = ask(&command)?;
+    if let Some(prefix) = prefix {
+        let command = environment::question(&program, &prefix, locks)?;
+        let answers = ask(&command.iter().map(String::as_str).collect::<Vec<_>>())?;
+        found.environment = Some(environment::fold(prefix, &names, answers, args.timeout));
+    }
+    for name in names {
+        let Some(answer) = answers.remove(&name) else {
+            let why = format!("no answer within {} s", args.timeout);
+            found.unanswered.push(Unanswered { node: name, why });
+            continue;
+        };
+        match host_file::parse_saved(&answer.text, &name) {
+            Ok(host) => found.nodes.push((name, host)),
+            Err(error) => {
+                let why =
+                    answer.error.unwrap_or_else(|| clean(error.lines().next_back().unwrap_or_default(), 160));
+                found.unanswered.push(Unanswered { node: name, why });
+            }
+        }
+    }
+    Ok(found)
+}

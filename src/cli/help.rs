@@ -13,7 +13,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Ask", &["why", "tree", "graph", "diff"]),
     ("Install", &["sync", "export"]),
     ("Check", &["verify", "run", "guard", "drift", "fleet", "image", "diagnose", "inspect"]),
-    ("Data and shell", &["registry", "cache", "completions", "man", "help"]),
+    ("Data and shell", &["registry", "schema", "cache", "completions", "man", "help"]),
 ];
 
 /// What people type, by command.

@@ -23,6 +23,7 @@ mod parts;
 mod prebuilt;
 mod printer;
 mod report;
+mod schema;
 mod settings;
 mod view;
 mod words;

@@ -39,6 +39,7 @@ mod questions;
 mod resolve;
 mod roots;
 mod run;
+mod schema;
 mod smoke;
 mod sources;
 #[cfg(unix)]

@@ -109,6 +109,12 @@ pub(super) enum Command {
     /// Show, check and extend the compatibility data
     #[command(subcommand)]
     Registry(RegistryCommand),
+    /// Print the JSON Schema of a file format, for editors and checkers
+    Schema {
+        /// File format
+        #[arg(value_enum)]
+        name: super::schema::Schema,
+    },
     /// Manage the cache of index pages and metadata
     #[command(subcommand)]
     Cache(CacheCommand),
@@ -136,6 +142,7 @@ impl Command {
                 | Command::Fleet(_)
                 | Command::Diagnose(_)
                 | Command::Guard(_)
+                | Command::Schema { .. }
                 | Command::Completions { .. }
                 | Command::Man
         )

@@ -56,6 +56,10 @@ pub(super) fn dispatch(args: &Args, printer: &Printer) -> Result<u8, CliError> {
         Command::Inspect(a) => inspect::run(global, a, printer),
         Command::Image(a) => image::run(global, a, printer),
         Command::Registry(a) => registry::run(global, a, printer),
+        Command::Schema { name } => {
+            printer.raw(name.text());
+            Ok(exit::YES)
+        }
         Command::Cache(a) => cache::run(global, a, printer),
         Command::Completions { shell } => {
             let mut text = Vec::new();

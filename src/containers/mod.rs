@@ -1,6 +1,7 @@
 //! Container images: finds an image by name, and checks whether a machine can run it.
 
 mod name;
+mod require;
 
 use pep440_rs::Version;
 use semver::Version as Semver;
@@ -14,6 +15,7 @@ use crate::model::version::{DottedVersion, cuda_version};
 use crate::registry::{Image, Registry};
 
 pub use name::{NameError, find};
+pub use require::{Demand, demands};
 
 /// Whether a machine can run an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -69,7 +69,9 @@ fn component(code: Code) -> Option<Component> {
         | Code::SmokeFailed
         | Code::SmokeCrashed
         | Code::SmokeTimeout => Component::Other,
-        Code::ExtraPackage
+        Code::WrongImage
+        | Code::ImageRequirement
+        | Code::ExtraPackage
         | Code::StartupCode
         | Code::CompatibilityMode
         | Code::PersistenceOff

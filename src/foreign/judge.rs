@@ -95,6 +95,7 @@ pub fn judge(environment: &Environment, platform: Platform, registry: &Registry)
             frameworks: Vec::new(),
             envelope: Envelope { driver: None, coverage: Vec::new(), glibc: None, platform },
             host: Host::open(platform, "another tool's lock"),
+            image: None,
             packages: environment.packages.iter().map(|package| package.chosen(python, platform)).collect(),
             conda: Vec::new(),
         },

@@ -14,6 +14,7 @@ use pep508_rs::{MarkerEnvironment, Requirement, VerbatimUrl, VersionOrUrl};
 
 use super::Target;
 use crate::model::direct::{Direct, shown_repository, without_login};
+use crate::model::image_digest::ImageDigest;
 use crate::model::index_owner::owner;
 use crate::model::level::Level;
 use crate::model::marker::marker_environment;
@@ -101,6 +102,14 @@ pub enum Inconsistency {
         /// What the lock has.
         locked: String,
     },
+    /// Another container image than the manifest's.
+    #[error("the target is for the image {locked}, but the request has {asked}")]
+    OtherImage {
+        /// What the lock has.
+        locked: String,
+        /// What the request has.
+        asked: String,
+    },
     /// The stack of a target is not that of its packages.
     #[error("the lock's stack says {stated}, but its package is {locked}")]
     OtherStack {
@@ -132,6 +141,12 @@ pub(super) fn inconsistencies(target: &Target, request: &Request, registry: &Reg
     let mut out = Vec::new();
     if let Some(python) = request.python.as_ref().filter(|python| !python.allows(target.python)) {
         out.push(Inconsistency::OtherPython { locked: target.python, allowed: python.text.clone() });
+    }
+    let asked = request.images.get(&target.name);
+    if asked != target.image.as_ref() {
+        let shown =
+            |image: Option<&ImageDigest>| image.map_or_else(|| "none".to_owned(), ToString::to_string);
+        out.push(Inconsistency::OtherImage { locked: shown(target.image.as_ref()), asked: shown(asked) });
     }
     let environment = marker_environment(target.python, target.platform);
     let checked = Checked { target, request, registry, environment };

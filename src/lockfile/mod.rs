@@ -35,6 +35,7 @@ mod words;
 use std::collections::BTreeSet;
 
 use crate::model::host::Host;
+use crate::model::image_digest::ImageDigest;
 use crate::model::level::Level;
 use crate::model::part::Part;
 use crate::model::patches::{Patches, WantedPython};
@@ -105,6 +106,8 @@ pub struct Target {
     pub envelope: Envelope,
     /// The machine it was solved for.
     pub host: Host,
+    /// The container image that it is for.
+    pub image: Option<ImageDigest>,
     /// Every package, sorted by name.
     pub packages: Vec<ChosenPackage>,
     /// Every conda package, sorted by name.
@@ -126,6 +129,7 @@ impl Target {
             frameworks: solution.frameworks.clone(),
             envelope: solution.envelope.clone(),
             host: host.clone(),
+            image: None,
             packages,
             conda: Vec::new(),
         }

@@ -227,6 +227,7 @@ fn target(raw: RawTarget) -> Result<Target, LockError> {
             },
             notes: Vec::new(),
         },
+        image: raw.image,
         packages: Vec::new(),
         conda: Vec::new(),
     })

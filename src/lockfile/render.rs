@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use super::{Lockfile, Target};
 use crate::model::capability::CodeTarget;
 use crate::model::choice::Choice;
+use crate::model::image_digest::ImageDigest;
 use crate::model::level::Level;
 use crate::model::part::Part;
 use crate::model::solution::ChosenPackage;
@@ -113,6 +114,7 @@ fn render_target(out: &mut String, t: &Target) {
     field(out, "python-patches", t.patches.specifiers(t.python.minor).as_deref());
     field(out, "platform", Some(&t.platform.to_string()));
     field(out, "level", Some(if t.level == Level::Full { "full" } else { "stack" }));
+    field(out, "image", t.image.as_ref().map(ImageDigest::as_str));
     if let Some(s) = &t.stack {
         out.push_str("\n[target.stack]\n");
         field(out, "torch", Some(&s.version.to_string()));

@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use crate::model::capability::{CodeTarget, ComputeCapability, Via};
 use crate::model::evidence::Evidence;
+use crate::model::image_digest::ImageDigest;
 use crate::model::platform::Platform;
 use crate::model::source::{BuildKind, MetadataFrom};
 use crate::model::version::DottedVersion;
@@ -47,6 +48,7 @@ pub(super) struct RawTarget {
     pub python_patches: Option<VersionSpecifiers>,
     pub platform: Platform,
     pub level: String,
+    pub image: Option<ImageDigest>,
     pub stack: Option<RawStack>,
     #[serde(default)]
     pub framework: Vec<RawFramework>,

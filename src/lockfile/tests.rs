@@ -44,6 +44,7 @@ fn sample() -> Lockfile {
         registry_date: "2026-11-21".into(),
         request: request_lines(&request(&["torch>=2.8", "numpy"])),
         targets: vec![Target {
+            image: None,
             patches: Patches::default(),
             name: "default".into(),
             python: Python::new(12),

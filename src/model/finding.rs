@@ -97,6 +97,10 @@ codes! {
     DriverNotLoaded = "driver-not-loaded",
     /// A GPU that the driver lists does not answer.
     GpuNotAnswering = "gpu-not-answering",
+    /// A container image is another one than the target of the lock names.
+    WrongImage = "wrong-image",
+    /// A container image demands what the machine does not have (`NVIDIA_REQUIRE_CUDA`).
+    ImageRequirement = "image-requirement",
     /// The driver's device files are missing.
     NoDeviceFiles = "no-device-files",
     /// The machine has NVSwitches, but the fabric manager is not running.

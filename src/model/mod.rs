@@ -16,6 +16,7 @@ mod fitting;
 pub mod fix;
 pub mod host;
 pub mod host_note;
+pub mod image_digest;
 pub mod index_owner;
 pub mod installed;
 pub mod level;

@@ -1,10 +1,13 @@
 //! The user's request: requirements, limits on the stack, allowed indexes.
 
+use std::collections::BTreeMap;
+
 use pep440_rs::{Operator, VersionSpecifiers};
 use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
 
 use super::cutoff::ExcludeNewer;
 use super::direct::Direct;
+use super::image_digest::ImageDigest;
 use super::index_owner::IndexOwner;
 pub use super::limit::{Limit, Origin};
 use super::part::Part;
@@ -41,6 +44,8 @@ pub struct Request {
     pub same_torch: bool,
     /// The machines in the manifest, one canonical line each.
     pub targets: Vec<String>,
+    /// The container images of targets, by the target's name.
+    pub images: BTreeMap<String, ImageDigest>,
     /// GPUs to ignore, by product name or compute capability, such as a display GPU.
     pub ignored_gpus: Vec<String>,
     /// Indexes other than `pypi` and `pytorch` that own packages by name pattern.

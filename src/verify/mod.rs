@@ -55,6 +55,8 @@ pub enum AreaKind {
     Libraries,
     /// Code for the machine's GPUs.
     GpuCode,
+    /// A container image as a whole.
+    Image,
     /// What changed since the lock was made.
     Drift,
     /// The smoke test.
@@ -73,6 +75,7 @@ impl fmt::Display for AreaKind {
             AreaKind::Install => "install",
             AreaKind::Libraries => "libraries",
             AreaKind::GpuCode => "gpu code",
+            AreaKind::Image => "image",
             AreaKind::Drift => "drift",
             AreaKind::Smoke => "smoke",
             AreaKind::HostFile(file) => file,
@@ -201,6 +204,11 @@ pub fn add_notes(areas: &mut Vec<Area>, host: &Host) {
 /// What changed since the lock was made; `None` if nothing did.
 pub fn drift(target: &Target, host: &Host, native: &Native) -> Option<Area> {
     drift::check(target, host, loaded_versions(native).0.as_deref())
+}
+
+/// What changed on the machine since a target was locked, without an environment.
+pub fn machine_drift(target: &Target, host: &Host) -> Option<Area> {
+    drift::check(target, host, None)
 }
 
 /// Checks the current state of the machine; `None` if there are neither NVIDIA GPUs nor findings. `needs_gpu`:

@@ -148,6 +148,19 @@ impl Layout {
     }
 }
 
+impl Layout {
+    /// An image as `docker save` wrote it before it had OCI layouts; its layer is not packed. `digests` as of [`Layout::image`].
+    fn docker(&self, digests: &[String]) -> Vec<u8> {
+        let hex = |digest: &str| digest.strip_prefix("sha256:").unwrap().to_owned();
+        let blob = |digest: &str| std::fs::read(self.folder.join("blobs/sha256").join(hex(digest))).unwrap();
+        let (config, one) = (blob(&digests[1]), blob(&digests[2]));
+        let name = format!("{}.json", hex(&digests[1]));
+        let manifest = json!([{ "Config": name, "RepoTags": ["app:1"], "Layers": ["1.tar"] }]).to_string();
+        let manifest = Added::File("manifest.json", manifest.as_bytes());
+        layer(None, &[Added::File("1.tar", &one), Added::File(&name, &config), manifest])
+    }
+}
+
 /// The environment of the tests on ELF files, in images.
 struct Images {
     env: Environment,
@@ -223,6 +236,58 @@ fn an_image_is_judged_like_its_environment() {
         );
         std::fs::remove_dir_all(&layout.folder).unwrap();
     }
+}
+
+/// A target of a lock names an image by the digest of its manifest or configuration.
+#[test]
+fn the_image_of_a_target() {
+    let Some(images) = Images::new() else { return };
+    let context = &images.env.context;
+    let mut layout = images.layout();
+    let digests = layout.image("latest", "amd64", &[], &[(images.base(), Packing::None)]);
+    let text = |digest: &str| {
+        format!(
+            "[stack]\ntorch = \"==2.9.1\"\n[target.node]\ngpus = [\"H100\"]\ndriver = \"580.65.06\"\nimage = \"{digest}\"\n"
+        )
+    };
+    let codes = |archive: &str| -> Vec<String> {
+        let json = images.run(&[archive, "--lock", "envlock.lock", "--json"]).json();
+        let findings = json["findings"].as_array().unwrap().iter();
+        let of_image = findings.filter(|f| f["environment"] == Value::Null);
+        of_image.map(|f| f["code"].as_str().unwrap().to_owned()).collect()
+    };
+    let docker = context.write("docker.tar", "").display().to_string();
+    std::fs::write(&docker, layout.docker(&digests)).unwrap();
+    for (digest, of_layout, of_docker) in [
+        (digests[0].as_str(), &[][..], &["not-judged"][..]),
+        (&digests[1], &[], &[]),
+        (&format!("sha256:{}", "0".repeat(64)), &["wrong-image"], &["not-judged"]),
+    ] {
+        context.write("envlock.toml", &text(digest));
+        context.run(&["resolve", "--stack-only"]).expect(0);
+        assert!(context.read("envlock.lock").contains(&format!("image = \"{digest}\"")));
+        context.run(&["resolve", "--stack-only", "--locked"]).expect(0);
+        assert_eq!(codes(&layout.shown()), of_layout, "{digest}");
+        assert_eq!(codes(&docker), of_docker, "{digest}");
+    }
+    // Another image in the manifest, or in the lock alone.
+    context.write("envlock.toml", &text(&digests[1]));
+    context.run(&["resolve", "--stack-only", "--locked"]).expect(1);
+    context.write("envlock.toml", &text("sha256:00"));
+    let refused = context.run(&["resolve", "--stack-only"]).expect(2);
+    assert!(refused.flat().contains("`sha256:00` is not the digest of an image"), "{}", refused.shown());
+}
+
+/// What the image demands of the machine.
+#[test]
+fn demands_of_an_image() {
+    let Some(images) = Images::new() else { return };
+    assert_eq!(
+        images.codes(&["NVIDIA_REQUIRE_CUDA=cuda>=12.8 brand=tesla,driver>=470,driver<471"], &[]),
+        [""; 0]
+    );
+    assert_eq!(images.codes(&["CUDA_VERSION=99.1"], &[]), ["image-requirement"]);
+    assert_eq!(images.codes(&["CUDA_VERSION=99.1", "NVIDIA_DISABLE_REQUIRE=true"], &[]), [""; 0]);
 }
 
 /// Six faults that an image can have and a build of it does not show.

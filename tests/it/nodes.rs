@@ -96,6 +96,16 @@ fn a_lock_that_does_not_run_here_says_nothing_of_the_machine() {
     let told = run.flat();
     assert!(told.contains("machine ok driver 535.129.03, 2 GPUs answer"), "{told}");
     assert!(told.ends_with("the lock runs here"), "{told}");
+    // What changed since the lock was made is told, and is no fault.
+    assert!(!told.contains("535.129.03 when locked"), "{told}");
+    let lock = context.read("envlock.lock");
+    std::fs::remove_file(context.project().join("envlock.lock")).unwrap();
+    context
+        .run(&["resolve", "torch==2.9.1", "--stack-only", "--gpu", "A100", "--driver", "580.65.06"])
+        .expect(0);
+    let told = context.run(&["verify", "--host"]).expect(0).flat();
+    assert!(told.contains("driver 580.65.06 when locked, 535.129.03 now"), "{told}");
+    context.write("envlock.lock", &lock);
     // A GPU that fails matters where something uses it.
     context.set("STUB_ECC", "2");
     context.run(&["verify", "--host"]).expect(1);

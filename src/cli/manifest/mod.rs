@@ -242,6 +242,8 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
         let row = target_row(&manifest.request, target, table.into_inner(), name, source.place(start))
             .map_err(|m| source.error(start, &m))?;
         manifest.request.targets.push(row.table.line(&row.name));
+        let image = row.table.image.clone().map(|image| (row.name.clone(), image));
+        manifest.request.images.extend(image);
         manifest.targets.push(row);
     }
     Ok(manifest)

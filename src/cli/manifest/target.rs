@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::python_request;
+use crate::model::image_digest::ImageDigest;
 use crate::model::project::specifiers_allow;
 use crate::model::request::{PythonAllowed, PythonRequest, Request};
 use crate::model::text::clean;
@@ -16,6 +17,8 @@ pub(in crate::cli) struct TargetTable {
     pub glibc: Option<String>,
     pub platform: Option<String>,
     python: Option<String>,
+    /// The container image that the target is locked for.
+    pub image: Option<ImageDigest>,
 }
 
 /// A machine that the manifest describes.
@@ -81,6 +84,7 @@ impl TargetTable {
         for (key, value) in keys {
             parts.extend(value.as_ref().map(|v| format!("{key}={}", clean(v, 60))));
         }
+        parts.extend(self.image.as_ref().map(|image| format!("image={image}")));
         parts.extend(self.gpus.as_ref().map(|g| format!("gpus={}", clean(&g.join(";"), 400))));
         parts.join(" ")
     }

@@ -183,6 +183,8 @@ pub enum NotJudged {
     Libraries(String),
     /// A host file cannot be read: why.
     HostFile(String),
+    /// A container image cannot be compared with the locked one: why.
+    Image(String),
     /// Another tool's lock has something that the registry does not know: what.
     Locked(String),
 }
@@ -200,7 +202,10 @@ pub fn not_judged(what: NotJudged, required: bool) -> Finding {
         NotJudged::NoManagement(why) => format!("whether the GPUs answer is not known: {why}"),
         NotJudged::ContainerWithoutGpus => super::machine::NO_GPU_GIVEN.to_owned(),
         NotJudged::Note(note) => note.to_string(),
-        NotJudged::Libraries(why) | NotJudged::HostFile(why) | NotJudged::Locked(why) => why.clone(),
+        NotJudged::Libraries(why)
+        | NotJudged::HostFile(why)
+        | NotJudged::Image(why)
+        | NotJudged::Locked(why) => why.clone(),
     };
     let found = finding(Code::NotJudged, severity, text);
     match what {

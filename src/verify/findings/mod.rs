@@ -6,6 +6,7 @@
 mod files;
 mod gpu_code;
 mod host;
+mod image;
 mod installer;
 mod libraries;
 mod machine;
@@ -15,6 +16,7 @@ mod smoke;
 pub use files::*;
 pub use gpu_code::*;
 pub use host::*;
+pub use image::*;
 pub use libraries::*;
 pub use machine::*;
 pub use packages::*;

@@ -1,6 +1,7 @@
 //! `envlock image`: what is in a container image, and whether it runs on a machine, without running it.
 
 mod report;
+mod whole;
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use crate::inspect;
 use crate::model::finding::Severity;
 use crate::model::solution::Envelope;
 use crate::model::text::clean;
-use crate::verify::{AreaKind, Verdict, envelope_of_installed, smoke::frameworks};
+use crate::verify::{Area, AreaKind, Verdict, envelope_of_installed, smoke::frameworks};
 
 /// Variables of an image that decide which GPUs and libraries its programs see.
 const TOLD: [&str; 9] = [
@@ -84,7 +85,13 @@ pub(super) fn run(global: &GlobalArgs, args: &ImageArgs, printer: &Printer) -> R
     if judged.iter().any(|one| !frameworks(&one.judged.installed).is_empty()) && args.prefix.is_none() {
         judged.retain(|one| lock.is_some() || !frameworks(&one.judged.installed).is_empty());
     }
-    let answer = Answer { image: &image, found: &found, judged: &judged };
+    let own = match &lock {
+        Some(AnyLock::Own(lock)) => Some(lock),
+        _ => None,
+    };
+    let machine = args.host.as_deref().map(|path| whole::machine(path, &registry)).transpose()?;
+    let whole = whole::judge(&image, own, args.target.as_deref(), machine.as_ref(), &registry)?;
+    let answer = Answer { image: &image, found: &found, whole, judged: &judged, has_lock: lock.is_some() };
     match printer.json {
         true => printer.json(&answer.json()),
         false => answer.text(&args.path, printer),
@@ -110,12 +117,21 @@ struct Answer<'a> {
     image: &'a Image,
     /// The number of packages of every environment.
     found: &'a std::collections::BTreeMap<PathBuf, usize>,
+    /// What is to be said of it as a whole.
+    whole: Option<Area>,
     judged: &'a [InImage],
+    /// Whether it was compared with a lock.
+    has_lock: bool,
 }
 
 impl Answer<'_> {
+    /// Everything that was judged.
+    fn areas(&self) -> impl Iterator<Item = &Area> {
+        self.whole.iter().chain(self.judged.iter().flat_map(|one| &one.judged.areas))
+    }
+
     fn verdict(&self) -> Verdict {
-        let mut areas = self.judged.iter().flat_map(|one| &one.judged.areas);
+        let mut areas = self.areas();
         match self.judged.is_empty() {
             true => Verdict::Unknown,
             false if areas.any(|area| area.findings.iter().any(|f| f.severity == Severity::Error)) => {

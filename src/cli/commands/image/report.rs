@@ -13,7 +13,7 @@ use crate::compatibility::cuda_of_variant;
 use crate::model::finding::{Finding, Severity};
 use crate::model::solution::Envelope;
 use crate::model::text::clean;
-use crate::verify::loaded_versions;
+use crate::verify::{Area, loaded_versions};
 
 /// Maximum number of environments that are named without being judged.
 const NAMED: usize = 8;
@@ -32,7 +32,12 @@ impl Answer<'_> {
             });
             with_prefix.collect()
         };
-        let findings: Vec<Value> = self.judged.iter().flat_map(of_one).collect();
+        let of_whole = self.whole.iter().flat_map(|area| &area.findings).map(|finding| {
+            let mut value = json!(finding);
+            value["environment"] = Value::Null;
+            value
+        });
+        let findings: Vec<Value> = of_whole.chain(self.judged.iter().flat_map(of_one)).collect();
         json!({
             "manifest_digest": self.image.manifest_digest,
             "config_digest": self.image.config_digest,
@@ -82,7 +87,11 @@ impl Answer<'_> {
                 fact("variable", &format!("{name}={}", clean(value, 300)));
             }
             fact("read", &format!("{} kept in a temporary file, which is removed", size(image.spooled)));
-            self.judged.iter().for_each(|one| one.text(p));
+            if let Some(area) = &self.whole {
+                area_line(area, p);
+                findings(p, area.findings.iter());
+            }
+            self.judged.iter().for_each(|one| one.text(self.has_lock, p));
             self.others(p);
         }
         p.out("");
@@ -111,7 +120,7 @@ impl Answer<'_> {
     }
 
     fn last_line(&self, p: &Printer) -> String {
-        let all = || self.judged.iter().flat_map(|one| &one.judged.areas).flat_map(|area| &area.findings);
+        let all = || self.areas().flat_map(|area| &area.findings);
         let count = |severity: Severity| all().filter(|finding| finding.severity == severity).count();
         let plural = |count: usize, word: &str| {
             if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
@@ -128,14 +137,12 @@ impl Answer<'_> {
 }
 
 impl InImage {
-    fn text(&self, p: &Printer) {
+    /// `has_lock`: whether it was compared with a lock.
+    fn text(&self, has_lock: bool, p: &Printer) {
         let judged = &self.judged;
         let python = judged.installed.python.map(|v| format!(" (Python {v})")).unwrap_or_default();
         p.out("");
-        let against = match judged.against.starts_with("no lock") {
-            true => String::new(),
-            false => format!(", {}", judged.against),
-        };
+        let against = if has_lock { format!(", {}", judged.against) } else { String::new() };
         p.out(&format!("environment {}{python}{against}", clean(&self.prefix.display().to_string(), 200)));
         let fact = |word: &str, text: &str| p.out(&format!("  {word:<12} {}", wrap(text, COLUMN)));
         let (cudnn, cuda) = versions(judged);
@@ -157,19 +164,22 @@ impl InImage {
             // The image brings its own C library.
             fact("host needs", &runs_on(&Envelope { glibc: None, ..needs.clone() }));
         }
-        for area in &judged.areas {
-            let word = if area.has_errors() {
-                p.paint(ERROR, "differs")
-            } else if area.findings.iter().any(|f| f.severity == Severity::Warning) {
-                p.paint(WARN, "warns  ")
-            } else {
-                p.paint(GOOD, "ok     ")
-            };
-            p.out(&format!("  {:<12} {word}  {}", area.kind, wrap(&area.summary, COLUMN + 9)));
-        }
+        judged.areas.iter().for_each(|area| area_line(area, p));
         let all: Vec<&Finding> = judged.areas.iter().flat_map(|area| &area.findings).collect();
         findings(p, all.into_iter());
     }
+}
+
+/// The line of an area: its subject, the verdict, what was found.
+fn area_line(area: &Area, p: &Printer) {
+    let word = if area.has_errors() {
+        p.paint(ERROR, "differs")
+    } else if area.findings.iter().any(|f| f.severity == Severity::Warning) {
+        p.paint(WARN, "warns  ")
+    } else {
+        p.paint(GOOD, "ok     ")
+    };
+    p.out(format!("  {:<12} {word}  {}", area.kind, wrap(&area.summary, COLUMN + 9)).trim_end());
 }
 
 /// The versions of cuDNN and of CUDA that the frameworks load. Most runtimes do not say theirs: then the one that torch was

@@ -115,7 +115,10 @@ pub(super) fn run_in(
     let targets = machines
         .iter()
         .zip(&solutions)
-        .map(|(machine, solution)| Target::new(&machine.name, solution, &machine.seen, level))
+        .map(|(machine, solution)| Target {
+            image: request.images.get(&machine.name).cloned(),
+            ..Target::new(&machine.name, solution, &machine.seen, level)
+        })
         .collect();
     let lock = Lockfile::new(&request, registry.digest(), &registry.meta().date, targets);
     let written = match args.dry_run {

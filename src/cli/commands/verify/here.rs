@@ -16,6 +16,7 @@ use crate::cli::host;
 use crate::cli::lock::{self, AnyLock};
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::foreign;
+use crate::lockfile::Target;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::Host;
 use crate::registry::Registry;
@@ -51,6 +52,12 @@ pub(super) fn judge(
     }];
     if uses_gpu(&candidates, &machine, registry) {
         areas.push(verify::sound(&host::state(), &machine, false));
+    }
+    if let Candidates::Targets(targets) = &candidates
+        && let Ok(machine) = host::finish(machine.clone(), registry)
+    {
+        let runs = |target: &&&Target| !verify::check_host(target, &machine, false).has_errors();
+        areas.extend(targets.iter().find(runs).and_then(|target| verify::machine_drift(target, &machine)));
     }
     let verdict = Verdict::of(areas.iter().flat_map(|area| &area.findings), machine.has_no_gpu());
     tell(verdict, &areas, name, args, printer)
@@ -115,7 +122,12 @@ fn text(verdict: Verdict, areas: &[Area], about: &str, printer: &Printer) {
     let findings = || areas.iter().flat_map(|area| &area.findings);
     let errors = findings().filter(|f| f.severity == Severity::Error).count();
     let last = match verdict {
-        Verdict::Ok => printer.paint(GOOD, if about.is_empty() { "sound" } else { "the lock runs here" }),
+        Verdict::Ok if about.is_empty() => printer.paint(GOOD, "sound"),
+        // Without a GPU, the driver and the GPU code were not checked.
+        Verdict::Ok if findings().any(|f| f.code == Code::NotJudged) => {
+            printer.paint(GOOD, "the lock runs here, as far as it was checked")
+        }
+        Verdict::Ok => printer.paint(GOOD, "the lock runs here"),
         Verdict::Differs => format!("{errors} error{}", if errors == 1 { "" } else { "s" }),
         Verdict::Unknown => printer.paint(WARN, "not known"),
     };

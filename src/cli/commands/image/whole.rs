@@ -1,0 +1,96 @@
+//! What an image says of itself as a whole: is it the locked one, and does a machine have what its variables demand?
+
+use crate::cli::error::CliError;
+use crate::cli::host;
+use crate::cli::lock;
+use crate::containers;
+use crate::image::Image;
+use crate::lockfile::Lockfile;
+use crate::model::host::Host;
+use crate::model::version::cuda_short;
+use crate::registry::Registry;
+use crate::verify::findings::{self, NotJudged};
+use crate::verify::{Area, AreaKind};
+
+/// Judges an image by the digests that targets of a lock name, and for a machine by its `NVIDIA_REQUIRE_*` variables. `None`
+/// if there is nothing to judge.
+///
+/// # Errors
+/// When the lock has no target of that name.
+pub(super) fn judge(
+    image: &Image,
+    lock: Option<&Lockfile>,
+    target: Option<&str>,
+    machine: Option<&Host>,
+    registry: &Registry,
+) -> Result<Option<Area>, CliError> {
+    let mut area = Area::of(AreaKind::Image);
+    let mut said = Vec::new();
+    let targets = match lock {
+        Some(lock) => lock::targets(lock, target)?,
+        None => Vec::new(),
+    };
+    let pinned: Vec<_> = targets.iter().filter_map(|target| Some((target, target.image.as_ref()?))).collect();
+    let stated: Vec<&str> =
+        image.manifest_digest.as_deref().into_iter().chain([image.config_digest.as_str()]).collect();
+    let is_stated = |pin: &str| stated.contains(&pin);
+    match pinned.iter().find(|(_, pin)| is_stated(pin.as_str())).or(pinned.first()) {
+        Some((target, pin)) if is_stated(pin.as_str()) => {
+            said.push(format!("the one of target {}", target.name))
+        }
+        Some((target, pin)) if image.manifest_digest.is_some() => {
+            area.findings.push(findings::wrong_image(&target.name, pin, &stated));
+        }
+        Some((target, pin)) => {
+            let why = format!(
+                "the archive does not state the digest of a manifest, so that it cannot be compared with the image {pin} of target {}",
+                target.name
+            );
+            area.findings.push(findings::not_judged(NotJudged::Image(why), false));
+        }
+        None => {}
+    }
+    if let Some(machine) = machine {
+        let demands = containers::demands(&image.config.variables, machine, registry);
+        let shown = has(machine, registry);
+        for demand in demands {
+            match demand.is_met {
+                Some(true) => said.push(format!("the machine meets {}", demand.variable)),
+                Some(false) => {
+                    area.findings.push(findings::image_requirement(&demand.variable, &demand.value, &shown));
+                }
+                None => {
+                    let why = format!(
+                        "whether the machine has what the image demands (`{}`) is not known",
+                        demand.value
+                    );
+                    area.findings.push(findings::not_judged(NotJudged::Image(why), false));
+                }
+            }
+        }
+    }
+    area.summary = said.join("; ");
+    Ok((!said.is_empty() || !area.findings.is_empty()).then_some(area))
+}
+
+/// What a machine has of that which images demand: `driver 535.129.03 (CUDA 12.2), NVIDIA A100 (8.0)`.
+fn has(machine: &Host, registry: &Registry) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    if let Some(driver) = &machine.driver {
+        let cuda =
+            registry.cuda_of_driver(&driver.version).map(|cuda| format!(" (CUDA {})", cuda_short(cuda)));
+        parts.push(format!("driver {}{}", driver.version, cuda.unwrap_or_default()));
+    }
+    let mut gpus: Vec<String> = machine.gpus.iter().flatten().map(|gpu| gpu.label()).collect();
+    gpus.dedup();
+    parts.extend(gpus);
+    parts.join(", ")
+}
+
+/// The machine of a host file, completed.
+///
+/// # Errors
+/// When the file cannot be read, or the machine is impossible.
+pub(super) fn machine(path: &std::path::Path, registry: &Registry) -> Result<Host, CliError> {
+    host::finish(host::read_host_file(path)?, registry)
+}

@@ -48,10 +48,11 @@ impl Finding {
 mod tests {
     use crate::model::finding::Code;
 
-    const SOURCES: [&str; 7] = [
+    const SOURCES: [&str; 8] = [
         include_str!("files.rs"),
         include_str!("gpu_code.rs"),
         include_str!("host.rs"),
+        include_str!("image.rs"),
         include_str!("libraries.rs"),
         include_str!("machine.rs"),
         include_str!("packages.rs"),

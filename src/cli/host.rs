@@ -2,6 +2,7 @@
 //! probed.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::args::HostArgs;
 use super::error::CliError;
@@ -10,6 +11,7 @@ use super::manifest::TargetRow;
 use crate::compatibility::{completed, without_ignored};
 use crate::model::host::{Driver, Gpu, Host};
 use crate::model::host_note::HostNote;
+use crate::model::machine_state::{MachineState, Management};
 use crate::model::platform::{Libc, Platform};
 use crate::model::saved_host::SavedHost;
 use crate::model::text::clean;
@@ -88,6 +90,30 @@ pub(super) fn seen() -> Host {
     probe(&Surroundings { root: root(), variable: &|name| std::env::var(name).ok() })
 }
 
+/// The state and the facts of this machine, whatever variables hide from programs. NVIDIA's management library may hang with
+/// a GPU that was lost: after `ENVLOCK_DRIVER_TIMEOUT` seconds (default 40) it counts as failed.
+pub(super) fn soundness_facts() -> (MachineState, Host) {
+    /// They tell programs what to use, and nothing about the machine.
+    const HIDING: [&str; 2] = ["CUDA_VISIBLE_DEVICES", "CONDA_OVERRIDE_CUDA"];
+    let unmasked = |name: &str| match HIDING.contains(&name) {
+        true => None,
+        false => std::env::var(name).ok(),
+    };
+    let seconds =
+        std::env::var("ENVLOCK_DRIVER_TIMEOUT").ok().and_then(|text| text.parse().ok()).unwrap_or(40);
+    let (answer, answered) = std::sync::mpsc::channel();
+    // A thread that hangs ends with the process.
+    std::thread::spawn(move || {
+        let around = || Surroundings { root: root(), variable: &unmasked };
+        let _ = answer.send((crate::probe::state(&around()), probe(&around())));
+    });
+    answered.recv_timeout(Duration::from_secs(seconds)).unwrap_or_else(|_| {
+        let why = format!("it did not answer within {seconds} s");
+        let state = MachineState { management: Management::Hangs(why), ..MachineState::default() };
+        (state, bare())
+    })
+}
+
 /// This machine without driver and GPUs, as if nothing were known of them.
 pub(super) fn bare() -> Host {
     Host { driver: None, gpus: None, system: crate::probe::system(), notes: Vec::new() }
@@ -99,7 +125,7 @@ pub(super) fn modes() -> std::collections::BTreeMap<u32, crate::model::saved_hos
 }
 
 /// The current state of this machine.
-pub(super) fn state() -> crate::model::machine_state::MachineState {
+pub(super) fn state() -> MachineState {
     crate::probe::state(&Surroundings { root: root(), variable: &|name| std::env::var(name).ok() })
 }
 

@@ -92,7 +92,8 @@ impl DriverFit {
         let os = host.system.platform.os;
         let meets = |policy| {
             let required = required_driver(registry, cuda, os, policy);
-            required.is_some_and(|required| *driver.user_mode() >= required.value)
+            // A driver of which only the branch is known is open within it.
+            required.is_some_and(|required| driver.reaches(&required.value) != Some(false))
         };
         DriverFit {
             suffices: host.has_no_gpu() || (knows_gpus(registry, host, driver) && meets(policy)),

@@ -55,10 +55,11 @@ pub enum Violation<'a> {
     LibcTooOld(DottedVersion),
 }
 
-/// Whether a C library is at least glibc `need`. An unknown C library, or one other than glibc, passes.
+/// Whether a C library is at least glibc `need`; musl never is. An unknown C library and that of another system pass.
 pub fn glibc_suffices(libc: Option<&Libc>, need: &DottedVersion) -> bool {
     match libc {
         Some(Libc::Glibc(have)) => have >= need,
+        Some(Libc::Musl(_)) => false,
         _ => true,
     }
 }

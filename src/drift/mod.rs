@@ -2,12 +2,14 @@
 //!
 //! Facts that one of the two looks does not know are not compared.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod gpus;
+
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 
 use crate::model::finding::Severity;
-use crate::model::host::{Driver, Gpu, Host};
+use crate::model::host::Driver;
 use crate::model::saved_host::{EnvironmentFacts, LoaderFacts, SavedHost};
 use crate::model::version::DottedVersion;
 
@@ -16,24 +18,33 @@ use crate::model::version::DottedVersion;
 pub struct Change {
     /// What changed: `driver`, `gpus`, `variable LD_LIBRARY_PATH`, `library libcudnn.so.9`, `package torch`.
     pub fact: String,
-    /// What it was; empty if there was none.
-    pub before: String,
-    /// What it is; empty if there is none.
-    pub after: String,
+    /// What it was; `None` if there was none.
+    pub before: Option<String>,
+    /// What it is; `None` if there is none.
+    pub after: Option<String>,
     /// How much it matters.
     pub severity: Severity,
     /// What it means for programs, as one sentence without a full stop.
     pub effect: String,
 }
 
-/// The changes between two looks at a machine. `broken` says why the lock does not run on the machine as it is now, if it ran
-/// before.
-pub fn between(before: &SavedHost, after: &SavedHost, broken: Option<&str>) -> Vec<Change> {
-    let mut out = of_machine(&before.host, &after.host);
-    if let Some(why) = broken {
-        for change in &mut out {
-            change.severity = Severity::Error;
-            change.effect = format!("the lock ran before and does not run now: {why}");
+/// A fact because of which the lock no longer runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    /// The fact: `driver`, `gpus`, `libc`, `platform`.
+    pub fact: &'static str,
+    /// Why, as one sentence without a full stop.
+    pub why: String,
+}
+
+/// The changes between two looks at a machine. `broken`: the lock ran before, and does not run on the machine as it is now.
+pub fn between(before: &SavedHost, after: &SavedHost, broken: Option<&Broken>) -> Vec<Change> {
+    let mut out = of_machine(before, after);
+    if let Some(Broken { fact, why }) = broken {
+        let effect = format!("the lock ran before and does not run now: {why}");
+        match out.iter_mut().find(|change| change.fact == *fact) {
+            Some(change) => (change.severity, change.effect) = (Severity::Error, effect),
+            None => out.push(change(fact, String::new(), String::new(), Severity::Error, &effect)),
         }
     }
     of_modes(before, after, &mut out);
@@ -49,15 +60,31 @@ pub fn between(before: &SavedHost, after: &SavedHost, broken: Option<&str>) -> V
     out
 }
 
+/// The environment that was kept is no longer there.
+pub fn environment_gone(prefix: &str) -> Change {
+    let effect = "the folder is gone: what was installed in it cannot be imported";
+    change("environment", prefix.to_owned(), String::new(), Severity::Error, effect)
+}
+
 fn change(fact: &str, before: String, after: String, severity: Severity, effect: &str) -> Change {
-    Change { fact: fact.to_owned(), before, after, severity, effect: effect.to_owned() }
+    let some = |text: String| (!text.is_empty()).then_some(text);
+    Change {
+        fact: fact.to_owned(),
+        before: some(before),
+        after: some(after),
+        severity,
+        effect: effect.to_owned(),
+    }
 }
 
 /// The changes of driver, GPUs and system.
-fn of_machine(before: &Host, after: &Host) -> Vec<Change> {
+fn of_machine(before: &SavedHost, after: &SavedHost) -> Vec<Change> {
     let mut out = Vec::new();
+    let is_compat_known = !before.unstated.compat && !after.unstated.compat;
+    let is_platform_known = !before.unstated.platform && !after.unstated.platform;
+    let (before, after) = (&before.host, &after.host);
     match (&before.driver, &after.driver) {
-        (Some(then), Some(now)) => of_driver(then, now, &mut out),
+        (Some(then), Some(now)) => of_driver(then, now, is_compat_known, &mut out),
         // Without a GPU either, a missing driver is no unknown one.
         (Some(then), None) if after.has_no_gpu() => out.push(change(
             "driver",
@@ -69,9 +96,9 @@ fn of_machine(before: &Host, after: &Host) -> Vec<Change> {
         _ => {}
     }
     if let (Some(then), Some(now)) = (&before.gpus, &after.gpus) {
-        of_gpus(then, now, &mut out);
+        gpus::changes(then, now, &mut out);
     }
-    if before.system.platform != after.system.platform {
+    if is_platform_known && before.system.platform != after.system.platform {
         let text = "what was installed for the other platform does not run";
         let (then, now) = (before.system.platform.to_string(), after.system.platform.to_string());
         out.push(change("platform", then, now, Severity::Error, text));
@@ -79,19 +106,34 @@ fn of_machine(before: &Host, after: &Host) -> Vec<Change> {
     if let (Some(then), Some(now)) = (&before.system.libc, &after.system.libc)
         && then != now
     {
-        let is_older = then.key() == now.key() && now.version() < then.version();
-        let (severity, effect) = match is_older || then.key() != now.key() {
-            true => (Severity::Error, "programs that were built for the other C library do not start"),
-            false => (Severity::Info, "programs for the older one run as before"),
+        let (severity, effect) = match (then.key() == now.key(), now.version() < then.version()) {
+            (false, _) => (Severity::Error, "programs for the other C library do not start"),
+            (true, true) => (Severity::Warning, "programs that need the newer one do not start"),
+            (true, false) => (Severity::Info, "programs for the older one run as before"),
         };
-        out.push(change("libc", then.to_string(), now.to_string(), severity, effect));
+        let fact = if now.key() == "macos" { "macos" } else { "libc" };
+        out.push(change(fact, then.to_string(), now.to_string(), severity, effect));
     }
     out
 }
 
-fn of_driver(then: &Driver, now: &Driver, out: &mut Vec<Change>) {
-    if then.version != now.version {
-        let cuda = |driver: &Driver| driver.cuda.as_ref().map(|cuda| format!("CUDA {cuda}"));
+/// Whether a version is a whole one: neither a branch, which is open, nor the placeholder of a driver of which only CUDA is
+/// known.
+fn is_release(driver: &Driver) -> bool {
+    driver.version.as_str().contains('.')
+}
+
+fn of_driver(then: &Driver, now: &Driver, is_compat_known: bool, out: &mut Vec<Change>) {
+    let cuda = |driver: &Driver| driver.cuda.as_ref().map(|cuda| format!("CUDA {cuda}"));
+    let is_open = |driver: &Driver| !is_release(driver);
+    let is_placeholder = |driver: &Driver| driver.version == Driver::unknown_version();
+    let is_known = !is_placeholder(then) && !is_placeholder(now);
+    // A branch is open: within it, nothing is known to have changed.
+    let is_other = match is_open(then) || is_open(now) {
+        true => then.version.major() != now.version.major(),
+        false => then.version != now.version,
+    };
+    if is_known && is_other {
         let (severity, effect) = match (cuda(then), cuda(now), now.version < then.version) {
             (Some(then), Some(now), true) if then != now => {
                 (Severity::Warning, format!("it supports {now}; programs for {then} may not start"))
@@ -103,37 +145,21 @@ fn of_driver(then: &Driver, now: &Driver, out: &mut Vec<Change>) {
             (_, _, false) => (Severity::Info, "a newer driver".to_owned()),
         };
         out.push(change("driver", then.version.to_string(), now.version.to_string(), severity, &effect));
+    } else if let (Some(older), Some(newer)) = (&then.cuda, &now.cuda)
+        && older != newer
+    {
+        let (severity, effect) = match newer < older {
+            true => (Severity::Warning, "programs for a newer CUDA may not start"),
+            false => (Severity::Info, "programs are started with another libcuda.so.1 than before"),
+        };
+        out.push(change("cuda of the driver", older.to_string(), newer.to_string(), severity, effect));
     }
-    if then.compat != now.compat {
+    if is_compat_known && then.compat != now.compat {
         let shown =
             |compat: &Option<DottedVersion>| compat.as_ref().map(ToString::to_string).unwrap_or_default();
         let effect = "programs are started with another libcuda.so.1 than before";
         out.push(change("cuda-compat", shown(&then.compat), shown(&now.compat), Severity::Warning, effect));
     }
-}
-
-fn of_gpus(then: &[Gpu], now: &[Gpu], out: &mut Vec<Change>) {
-    let counts = |gpus: &[Gpu]| {
-        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        gpus.iter().for_each(|gpu| *counts.entry(gpu.label()).or_default() += 1);
-        counts
-    };
-    let (old, new) = (counts(then), counts(now));
-    if old == new {
-        return;
-    }
-    let shown = |counts: &BTreeMap<String, usize>| {
-        let all = counts
-            .iter()
-            .map(|(label, count)| if *count == 1 { label.clone() } else { format!("{count} x {label}") });
-        all.collect::<Vec<_>>().join(", ")
-    };
-    let (severity, effect) = match (now.len() < then.len(), new.keys().all(|label| old.contains_key(label))) {
-        (true, _) => (Severity::Error, format!("programs find {} of {} GPUs", now.len(), then.len())),
-        (false, false) => (Severity::Warning, "programs need machine code for another GPU".to_owned()),
-        (false, true) => (Severity::Info, "more GPUs".to_owned()),
-    };
-    out.push(change("gpus", shown(&old), shown(&new), severity, &effect));
 }
 
 /// Changes of how the GPUs are set, where both looks found as many.
@@ -176,13 +202,14 @@ fn of_variables(before: &LoaderFacts, after: &LoaderFacts, out: &mut Vec<Change>
             continue;
         }
         let effect = match name.as_str() {
+            "LD_LIBRARY_PATH" if now.is_none() => "the loader no longer searches these folders",
+            "LD_PRELOAD" | "LD_AUDIT" if now.is_none() => "programs no longer load these libraries",
             "LD_LIBRARY_PATH" => {
                 "the loader searches these folders before those of a library's RUNPATH and the system's"
             }
             "LD_PRELOAD" | "LD_AUDIT" => "every program loads these libraries first",
-            "CUDA_VISIBLE_DEVICES" | "CUDA_DEVICE_ORDER" | "NVIDIA_VISIBLE_DEVICES" => {
-                "programs see other GPUs, or in another order"
-            }
+            "CUDA_VISIBLE_DEVICES" | "CUDA_DEVICE_ORDER" => "programs see other GPUs, or in another order",
+            "NVIDIA_VISIBLE_DEVICES" => "in a container, programs may see other GPUs",
             "CUDA_HOME" | "CUDA_PATH" => "extensions are built with another toolkit",
             _ => "Python finds other packages",
         };
@@ -249,7 +276,10 @@ fn of_environment(before: &EnvironmentFacts, after: &EnvironmentFacts, out: &mut
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::model::host::{Gpu, Host};
     use crate::model::platform::{Libc, Platform};
     use crate::model::saved_host::GpuMode;
 
@@ -287,8 +317,21 @@ mod tests {
             let found: Vec<_> = found.iter().map(|change| (change.fact.as_str(), change.severity)).collect();
             assert_eq!(found, expected);
         }
-        let broken = between(&old(), &machine("470.1", &["A", "A"]), Some("the driver is too old"));
+        let why = Broken { fact: "driver", why: "the driver is too old".to_owned() };
+        let broken = between(&old(), &machine("470.1", &["A", "A"]), Some(&why));
         assert_eq!((broken[0].severity, broken.len()), (Severity::Error, 1));
+        // Open facts: a branch, a driver of which only CUDA is known, a compat package that was not stated.
+        for version in ["580", "0"] {
+            assert_eq!(between(&old(), &machine(version, &["A", "A"]), None), [], "{version}");
+        }
+        let mut compat = old();
+        compat.host.driver.as_mut().unwrap().compat = "595.45.04".parse().ok();
+        assert_eq!(between(&old(), &compat, None).len(), 1);
+        let unstated = SavedHost {
+            unstated: crate::model::saved_host::Unstated { compat: true, platform: true },
+            ..old()
+        };
+        assert_eq!(between(&unstated, &compat, None), []);
         // What one look does not know is no change.
         let unknown: SavedHost = Host::open(Platform::LINUX_X86_64, "test").into();
         assert_eq!(between(&old(), &unknown, None), []);

@@ -47,7 +47,7 @@ pub struct Value {
 /// Folds machines with equal facts. The largest class comes first.
 pub fn classes(nodes: Vec<(String, SavedHost)>) -> Vec<Class> {
     let mut by_facts: BTreeMap<Vec<Option<String>>, Class> = BTreeMap::new();
-    for (name, SavedHost { host, loader, environment, modes }) in nodes {
+    for (name, SavedHost { host, loader, environment, modes, .. }) in nodes {
         let one = Class { nodes: Vec::new(), host, loader, environment, modes };
         let key: Vec<Option<String>> = facts(&one).into_iter().map(|(_, value)| value).collect();
         by_facts.entry(key).or_insert(one).nodes.push(name);

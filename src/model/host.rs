@@ -99,6 +99,18 @@ impl Driver {
         self.compat.as_ref().filter(|compat| **compat > self.version).unwrap_or(&self.version)
     }
 
+    /// Whether the user-mode driver is at least `floor`. `None` if only its branch is known, and the floor is a release of that
+    /// branch.
+    pub fn reaches(&self, floor: &DottedVersion) -> Option<bool> {
+        let own = self.user_mode();
+        let is_branch = !own.as_str().contains('.');
+        match own >= floor {
+            true => Some(true),
+            false if is_branch && own.major() == floor.major() => None,
+            false => Some(false),
+        }
+    }
+
     /// The driver release in a library's file name: `libcuda.so.535.129.03`. `None` for names without a release, such as
     /// `libcuda.so.1` and WSL's `libcuda.so.1.1`: driver branches have three digits.
     pub fn release_of_library(name: &str) -> Option<DottedVersion> {

@@ -18,6 +18,9 @@ pub struct MachineState {
     pub unclaimed: Vec<String>,
     /// The device files; `None` if no driver is loaded.
     pub device_files: Option<DeviceFiles>,
+    /// Whether the first CUDA program makes missing device files: `nvidia-modprobe` is installed setuid root
+    /// (nvidia-modprobe(1)).
+    pub device_files_on_demand: bool,
     /// The state of the NVSwitch fabric; `None` without NVSwitches.
     pub fabric: Option<Fabric>,
     /// The GPU configuration of the container; `None` outside a container.
@@ -27,9 +30,11 @@ pub struct MachineState {
 }
 
 impl MachineState {
-    /// Whether the driver's device files exist, or no driver is loaded that would create them (WSL uses others).
+    /// Whether the driver's device files exist or will be made, or no driver is loaded that would create them (WSL uses
+    /// others).
     pub fn has_device_files(&self) -> bool {
-        self.device_files.is_none_or(|files| files.control && files.unified_memory && files.cards > 0)
+        self.device_files_on_demand
+            || self.device_files.is_none_or(|files| files.control && files.unified_memory && files.cards > 0)
     }
 
     /// Whether this is a container on a host with a driver, without any of the driver's device files.
@@ -51,6 +56,8 @@ pub enum Management {
     NotAsked(String),
     /// It does not start, although the driver is loaded; why.
     Fails(String),
+    /// It did not answer in time; the limit in words.
+    Hangs(String),
 }
 
 /// The driver's device files.

@@ -30,6 +30,17 @@ pub struct SavedHost {
     pub environment: Option<EnvironmentFacts>,
     /// How its GPUs are set, by NVML index.
     pub modes: BTreeMap<u32, GpuMode>,
+    /// What the host has by default, and was not stated.
+    pub unstated: Unstated,
+}
+
+/// Facts that a host file does not state, although [`Host`] has a value for them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Unstated {
+    /// Whether a cuda-compat package is active.
+    pub compat: bool,
+    /// Operating system and processor.
+    pub platform: bool,
 }
 
 /// How an administrator has set a GPU. `None` means unknown, or that the GPU does not have it.
@@ -43,7 +54,13 @@ pub struct GpuMode {
 
 impl From<Host> for SavedHost {
     fn from(host: Host) -> SavedHost {
-        SavedHost { host, loader: None, environment: None, modes: BTreeMap::new() }
+        SavedHost {
+            host,
+            loader: None,
+            environment: None,
+            modes: BTreeMap::new(),
+            unstated: Unstated::default(),
+        }
     }
 }
 

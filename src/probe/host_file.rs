@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::model::capability::ComputeCapability;
 use crate::model::host::{Driver, Gpu, Host, System};
 use crate::model::platform::{Libc, Platform};
-use crate::model::saved_host::{EnvironmentFacts, GpuMode, LoaderFacts, SavedHost};
+use crate::model::saved_host::{EnvironmentFacts, GpuMode, LoaderFacts, SavedHost, Unstated};
 use crate::model::text::clean as cleaned;
 use crate::model::text::toml_string as quote;
 use crate::model::version::DottedVersion;
@@ -47,8 +47,9 @@ struct RawDriver {
     version: Option<DottedVersion>,
     #[serde(default, deserialize_with = "version_or_nothing")]
     cuda: Option<DottedVersion>,
-    #[serde(default, deserialize_with = "version_or_nothing")]
-    compat: Option<DottedVersion>,
+    /// `None` if it is not stated, `Some(None)` if there is none.
+    #[serde(default, deserialize_with = "stated_version_or_nothing")]
+    compat: Option<Option<DottedVersion>>,
 }
 
 #[derive(Deserialize)]
@@ -83,6 +84,12 @@ fn version_or_nothing<'de, D: serde::Deserializer<'de>>(of: D) -> Result<Option<
     }
 }
 
+fn stated_version_or_nothing<'de, D: serde::Deserializer<'de>>(
+    of: D,
+) -> Result<Option<Option<DottedVersion>>, D::Error> {
+    version_or_nothing(of).map(Some)
+}
+
 fn default_os() -> String {
     "linux".to_owned()
 }
@@ -94,6 +101,8 @@ fn default_arch() -> String {
 /// The first line of a host file that envlock wrote.
 pub const MARK: &str = "# Written by `envlock probe --save`.";
 
+/// Drivers of branches before it are older than CUDA 7.5; smaller numbers are those of CUDA.
+const OLDEST_BRANCH: u32 = 100;
 /// No machine has as many GPUs.
 const MAX_GPUS: usize = 1024;
 /// Maximum number of rows of a table that are read.
@@ -102,7 +111,7 @@ const MAX_ROWS: usize = 20_000;
 /// Parses a host file. A missing key means unknown; `gpu = []` means no GPU.
 ///
 /// # Errors
-/// The message, with the line. Its last line says what is wrong.
+/// The message, in one line, with the number and the text of the line.
 pub fn parse(text: &str, name: &str) -> Result<Host, String> {
     parse_saved(text, name).map(|saved| saved.host)
 }
@@ -112,13 +121,23 @@ pub fn parse(text: &str, name: &str) -> Result<Host, String> {
 /// # Errors
 /// As [`parse`].
 pub fn parse_saved(text: &str, name: &str) -> Result<SavedHost, String> {
-    let raw: RawHost = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_owned())?;
+    let raw: RawHost = toml::from_str(text).map_err(|error| {
+        let why = cleaned(error.message(), 300);
+        let Some(span) = error.span() else { return why };
+        let number = text[..span.start.min(text.len())].matches('\n').count();
+        let line = cleaned(text.lines().nth(number).unwrap_or_default().trim(), 100);
+        if line.is_empty() { why } else { format!("line {} (`{line}`): {why}", number + 1) }
+    })?;
     if raw.schema != 1 {
         return Err(format!("unsupported schema {} (supported: 1)", raw.schema));
     }
     if raw.gpu.as_ref().is_some_and(|list| list.len() > MAX_GPUS) {
         return Err(format!("it has more than {MAX_GPUS} GPUs"));
     }
+    let unstated = Unstated {
+        compat: raw.driver.as_ref().is_some_and(|driver| driver.compat.is_none()),
+        platform: raw.system.is_none(),
+    };
     let system = raw.system.unwrap_or(RawSystem {
         os: default_os(),
         arch: default_arch(),
@@ -126,15 +145,32 @@ pub fn parse_saved(text: &str, name: &str) -> Result<SavedHost, String> {
         musl: None,
         macos: None,
     });
+    if [&system.glibc, &system.musl, &system.macos].into_iter().flatten().count() > 1 {
+        return Err("`[system]` has more than one of `glibc`, `musl` and `macos`".to_owned());
+    }
     let platform = format!("{}-{}", system.os, system.arch)
         .parse::<Platform>()
         .map_err(|e| format!("`os` and `arch` of `[system]`: {e}"))?;
     let driver = match raw.driver {
         None => None,
+        Some(d) if d.version.as_ref().is_some_and(|version| version.major() < OLDEST_BRANCH) => {
+            return Err(
+                "`version` of `[driver]` is that of a driver, such as `535.129.03`; a CUDA version is `cuda`"
+                    .to_owned(),
+            );
+        }
+        Some(RawDriver { version: None, cuda: None, compat: Some(Some(_)) }) => {
+            return Err("`[driver]` has `compat`, and neither `version` nor `cuda`".to_owned());
+        }
         Some(d) => {
             // Without a version, the caller infers it from the CUDA version and the registry.
             let version = d.version.or_else(|| d.cuda.as_ref().map(|_| Driver::unknown_version()));
-            version.map(|version| Driver { version, cuda: d.cuda, compat: d.compat, found_by: name.into() })
+            version.map(|version| Driver {
+                version,
+                cuda: d.cuda,
+                compat: d.compat.flatten(),
+                found_by: name.into(),
+            })
         }
     };
     let clean = |list: BTreeMap<String, String>| -> BTreeMap<String, String> {
@@ -181,7 +217,7 @@ pub fn parse_saved(text: &str, name: &str) -> Result<SavedHost, String> {
         },
         notes: Vec::new(),
     };
-    Ok(SavedHost { host, loader, environment, modes })
+    Ok(SavedHost { host, loader, environment, modes, unstated })
 }
 
 /// Renders a machine as a host file.
@@ -197,7 +233,9 @@ pub fn render(saved: &SavedHost) -> String {
     }
     if let Some(driver) = &host.driver {
         line("\n[driver]".to_owned());
-        line(format!("version = {}", quote(driver.version.as_str())));
+        if driver.version != Driver::unknown_version() {
+            line(format!("version = {}", quote(driver.version.as_str())));
+        }
         if let Some(cuda) = &driver.cuda {
             line(format!("cuda = {}", quote(cuda.as_str())));
         }
@@ -273,6 +311,12 @@ mod tests {
     fn written_and_read_again() {
         let host = parse(FILE, "host.toml").unwrap();
         assert_eq!(render(&host.into()), format!("{MARK}\n{FILE}"));
+        let unstated = |text: &str| parse_saved(text, "h").unwrap().unstated;
+        assert_eq!(unstated(FILE), Unstated::default());
+        assert_eq!(
+            unstated("schema = 1\n[driver]\nversion = \"580\""),
+            Unstated { compat: true, platform: true }
+        );
         let none = parse("schema = 1\ngpu = []\n", "h").unwrap();
         assert!(none.has_no_gpu());
         assert!(render(&none.clone().into()).contains("schema = 1\ngpu = []\n"));
@@ -309,17 +353,20 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_says_what_is_wrong() {
+    fn one_line_says_what_is_wrong() {
         for (bad, part) in [
             ("", "missing field `schema`"),
             ("schema = 2", "unsupported schema 2"),
             ("schema = 1\nfoo = 1", "unknown field `foo`"),
             ("schema = 1\n[driver]\nversion = \"x\"", "`x`"),
             ("schema = 1\n[system]\nos = \"beos\"", "beos"),
-            ("schema = 1\n[driver]\ncuda = \"x\"", "`x`"),
+            ("schema = 1\n[driver]\ncuda = \"x\"", "line 3 (`cuda = \"x\"`): `x`"),
+            ("schema = 1\n[driver]\nversion = \"12.2\"", "`cuda`"),
+            ("schema = 1\n[driver]\ncompat = \"580.1\"", "neither `version` nor `cuda`"),
+            ("schema = 1\n[system]\nglibc = \"2.3\"\nmusl = \"1.2\"", "more than one of"),
         ] {
             let why = parse(bad, "host.toml").unwrap_err();
-            assert!(why.lines().next_back().is_some_and(|last| last.contains(part)), "{bad}: {why}");
+            assert!(why.contains(part) && !why.contains('\n'), "{bad}: {why}");
         }
         // The message shows the line, so that the key is named.
         for (bad, key) in [

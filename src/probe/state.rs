@@ -59,6 +59,7 @@ pub fn state(around: &Surroundings<'_>) -> MachineState {
     }
     if is_loaded {
         state.device_files = Some(device_files(&around.root));
+        state.device_files_on_demand = has_modprobe(&around.root);
         state.fabric = fabric(around, state.container.is_some());
         state.docker_sees_gpus = docker(&around.root).filter(|_| state.container.is_none());
     }
@@ -211,6 +212,15 @@ fn device_files(root: &Path) -> DeviceFiles {
         unified_memory: dev.join("nvidia-uvm").exists(),
         cards: cards.count(),
     }
+}
+
+/// Whether `nvidia-modprobe` is there and may make device files: it is root's and setuid.
+fn has_modprobe(root: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let is_setuid = |file: std::fs::Metadata| file.is_file() && file.uid() == 0 && file.mode() & 0o4000 != 0;
+    ["usr/bin/nvidia-modprobe", "usr/sbin/nvidia-modprobe"]
+        .iter()
+        .any(|path| std::fs::metadata(root.join(path)).is_ok_and(is_setuid))
 }
 
 /// The state of NVSwitches, from the driver's list.

@@ -23,6 +23,8 @@ pub struct Node {
     pub name: String,
     /// The state, without the signs that Slurm appends.
     pub state: String,
+    /// A partition that it belongs to.
+    pub partition: String,
 }
 
 impl Node {
@@ -61,7 +63,7 @@ pub struct Answer {
 /// When `sinfo` cannot be started or refuses.
 pub fn nodes(partition: Option<&str>, list: Option<&str>) -> Result<Vec<Node>, SlurmError> {
     let mut command = Command::new("sinfo");
-    command.args(["--noheader", "--Node", "--format=%N|%T"]);
+    command.args(["--noheader", "--Node", "--format=%N|%T|%R"]);
     command.args(partition.map(|name| format!("--partition={name}")));
     command.args(list.map(|list| format!("--nodes={list}")));
     let (ok, out, errors) = run("sinfo", command, START)?;
@@ -74,19 +76,24 @@ pub fn nodes(partition: Option<&str>, list: Option<&str>) -> Result<Vec<Node>, S
 /// Parses `sinfo`'s lines; a node of several partitions is in several.
 fn states(text: &str) -> Vec<Node> {
     let mut out: Vec<Node> = Vec::new();
-    for (name, state) in text.lines().filter_map(|line| line.trim().split_once('|')) {
+    for line in text.lines() {
+        let mut parts = line.trim().splitn(3, '|');
+        let (Some(name), Some(state), partition) = (parts.next(), parts.next(), parts.next()) else {
+            continue;
+        };
         let is_name =
             !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
         let state = state.trim_end_matches(|c: char| !c.is_ascii_alphabetic()).to_ascii_lowercase();
         if is_name && !out.iter().any(|known| known.name == name) {
-            out.push(Node { name: name.to_owned(), state });
+            let partition = partition.unwrap_or_default().to_owned();
+            out.push(Node { name: name.to_owned(), state, partition });
         }
     }
     out
 }
 
-/// Runs a program on each of these nodes once, and returns the answers by node. `nodes` is in Slurm's notation, `count` its
-/// number. A node that does not end within `limit` after the first has no answer.
+/// Runs a program on each of these nodes of one partition once, and returns the answers by node. `nodes` is in Slurm's
+/// notation, `count` its number. A node that does not end within `limit` after the first has no answer.
 ///
 /// # Errors
 /// When `srun` cannot be started, gets no nodes, or does not end.
@@ -109,6 +116,8 @@ pub fn ask(
         "--cpus-per-task=1",
     ]);
     command.args(["--kill-on-bad-exit=0", "--input=none"]);
+    // Slurm ends what is left of it, if this program is killed.
+    command.arg(format!("--time={}", (START + limit * 2).as_secs() / 60 + 1));
     command.arg(format!("--immediate={}", START.as_secs())).arg(format!("--wait={seconds}"));
     command
         .arg(format!("--nodes={count}"))

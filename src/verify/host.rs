@@ -2,6 +2,7 @@
 
 use super::findings::{self, DriverTooNew, NotCovered, NotJudged, WrongPlatform};
 use super::{Area, AreaKind};
+use crate::compatibility::glibc_suffices;
 use crate::model::capability::ComputeCapability;
 use crate::model::finding::{Code, Finding};
 use crate::model::host::Host;
@@ -33,12 +34,15 @@ pub fn check(
     if envelope.platform != host.system.platform {
         found.push(findings::wrong_platform(WrongPlatform::Locked(envelope.platform, host.system.platform)));
     }
-    if let (Some(need), Some(Libc::Glibc(have))) = (&envelope.glibc, &host.system.libc) {
-        if have < need {
-            found.push(findings::libc_too_old(have, need));
-        } else {
-            well.push(format!("glibc {have} >= {need}"));
+    match (&envelope.glibc, &host.system.libc) {
+        (Some(need), Some(have @ (Libc::Glibc(_) | Libc::Musl(_)))) => {
+            if glibc_suffices(Some(have), need) {
+                well.push(format!("{have} >= {need}"));
+            } else {
+                found.push(findings::libc_too_old(have, need));
+            }
         }
+        _ => {}
     }
     if uses_cuda {
         gpus((envelope, code), native, host, require_gpu, &mut found, &mut well);
@@ -68,23 +72,24 @@ fn gpus(
     // The user-mode driver determines the CUDA version, the kernel module which GPUs are supported.
     let driver = host.driver.as_ref().map(crate::model::host::Driver::user_mode);
     let kernel = host.driver.as_ref().map(|d| &d.version);
+    let reaches = |floor: &DottedVersion| host.driver.as_ref().and_then(|driver| driver.reaches(floor));
     if driver.is_none() {
         found.push(findings::not_judged(NotJudged::DriverUnknown, require_gpu));
     }
     if code == GpuCode::Unknown {
-        match (driver, &envelope.driver) {
-            (Some(driver), Some(lowest)) if driver < lowest => {
-                found.push(findings::driver_too_old(driver, lowest, "CUDA"));
+        if let (Some(driver), Some(lowest)) = (driver, &envelope.driver) {
+            match reaches(lowest) {
+                Some(true) => well.insert(0, format!("driver {driver} >= {lowest}")),
+                Some(false) => found.push(findings::driver_too_old(driver, lowest, "CUDA")),
+                None => found.push(open_branch(driver, lowest, require_gpu)),
             }
-            (Some(driver), Some(lowest)) => well.insert(0, format!("driver {driver} >= {lowest}")),
-            _ => {}
         }
         return;
     }
     // Below the lowest minimum no GPU would do.
     let too_old_for_all = |found: &mut Vec<Finding>| {
         if let (Some(driver), Some(lowest)) = (driver, &envelope.driver)
-            && driver < lowest
+            && reaches(lowest) == Some(false)
             && !found.iter().any(|f| f.code == Code::DriverTooOld)
         {
             found.push(findings::driver_too_old(driver, lowest, "every GPU"));
@@ -111,8 +116,11 @@ fn gpus(
             continue;
         };
         let Some(driver) = driver else { continue };
-        if let Some(min) = row.driver_min.as_ref().filter(|min| driver < *min) {
+        let reached = row.driver_min.as_ref().map(|min| (min, reaches(min)));
+        if let Some((min, Some(false))) = reached {
             found.push(findings::driver_too_old(driver, min, &label));
+        } else if let Some((min, None)) = reached {
+            found.push(open_branch(driver, min, require_gpu));
         } else if let (Some(below), Some(kernel)) = (&row.driver_below, kernel)
             && kernel >= below
         {
@@ -128,11 +136,16 @@ fn gpus(
         }
     }
     if let (Some(driver), Some(native)) = (driver, native)
-        && driver < native
-        && !found.iter().any(|f| f.code == Code::DriverTooOld)
+        && reaches(native) == Some(false)
+        && !found.iter().any(|f| [Code::DriverTooOld, Code::NotJudged].contains(&f.code))
     {
         found.push(findings::compatibility_mode(driver, native));
     }
+}
+
+/// Only the branch of a driver is known, and a release of that branch is needed.
+fn open_branch(driver: &DottedVersion, need: &DottedVersion, require_gpu: bool) -> Finding {
+    findings::not_judged(NotJudged::DriverBranch(driver.clone(), need.clone()), require_gpu)
 }
 
 /// Findings for the probe's notes about hidden or unusable GPUs.

@@ -1,10 +1,10 @@
 //! Checks the current state of the machine: what prevents a program from running.
 
-use super::findings::{self, DeviceFilesGone, MemoryFault, Mismatch, NoDriver, NotJudged};
+use super::findings::{self, DeviceFilesGone, MemoryFault, Mismatch, NoDriver, NotAnswering, NotJudged};
 use super::{Area, AreaKind};
 use crate::model::finding::{Code, Finding};
 use crate::model::host::Host;
-use crate::model::machine_state::{CardState, ComputeMode, DeviceFiles, MachineState, Management};
+use crate::model::machine_state::{CardState, ComputeMode, MachineState, Management};
 
 /// Percentage of free GPU memory below which a warning is given.
 const LITTLE_FREE: u64 = 10;
@@ -15,7 +15,7 @@ pub(super) fn check(state: &MachineState, needs_gpu: bool, require_gpu: bool) ->
     let mut area = Area::of(AreaKind::Machine);
     let found = &mut area.findings;
     faults_of_driver(state, Asked::Environment { needs_gpu }, found);
-    let missing = state.device_files.map(|files| missing_files(&files)).unwrap_or_default();
+    let missing = missing_files(state);
     if state.container_has_no_devices() {
         // /sys and /proc show the host's driver. A container that is being built or only resolves needs no GPU.
         found.push(match require_gpu {
@@ -59,7 +59,7 @@ pub(super) fn sound(state: &MachineState, host: &Host, require_gpu: bool) -> Are
     let found = &mut area.findings;
     faults_of_driver(state, Asked::Soundness, found);
     let in_container = state.container.is_some();
-    let missing = state.device_files.map(|files| missing_files(&files)).unwrap_or_default();
+    let missing = missing_files(state);
     let given_none = state.container_has_no_devices();
     if given_none {
         found.push(findings::not_judged(NotJudged::ContainerWithoutGpus, require_gpu));
@@ -132,17 +132,22 @@ fn faults_of_driver(state: &MachineState, asked: Asked, found: &mut Vec<Finding>
         && state.device_files.is_some()
         && let Management::Fails(why) = &state.management
     {
-        found.push(findings::gpu_not_answering(&[], why));
+        found.push(findings::gpu_not_answering(NotAnswering::NotStarting(why)));
+    }
+    if let Management::Hangs(why) = &state.management {
+        found.push(findings::gpu_not_answering(NotAnswering::Hangs(why)));
     }
     if !state.silent.is_empty() {
-        found.push(findings::gpu_not_answering(&state.silent, ""));
+        found.push(findings::gpu_not_answering(NotAnswering::Gpus(&state.silent)));
     }
     if state.fabric.is_some_and(|fabric| fabric.manager_runs == Some(false)) {
         found.push(findings::fabric_manager());
     }
 }
 
-fn missing_files(files: &DeviceFiles) -> Vec<&'static str> {
+/// The driver's device files that are missing. Where the first CUDA program makes them, none is.
+fn missing_files(state: &MachineState) -> Vec<&'static str> {
+    let Some(files) = state.device_files.filter(|_| !state.device_files_on_demand) else { return Vec::new() };
     let both = [(files.control, "/dev/nvidiactl"), (files.unified_memory, "/dev/nvidia-uvm")];
     let missing = both.iter().filter(|(there, _)| !there).map(|(_, name)| *name);
     missing.chain((files.cards == 0).then_some("/dev/nvidia0")).collect()
@@ -201,7 +206,7 @@ fn use_of_card(card: &CardState, found: &mut Vec<Finding>) {
 mod tests {
     use super::*;
     use crate::model::finding::{Code, Severity};
-    use crate::model::machine_state::{Container, Fabric};
+    use crate::model::machine_state::{Container, DeviceFiles, Fabric};
     use crate::model::platform::Platform;
     use crate::verify::Verdict;
 
@@ -253,6 +258,7 @@ mod tests {
             (files(true, true, 1), &[]),
             (files(true, false, 1), &[Code::NoDeviceFiles]),
             (files(false, false, 0), &[Code::NoDeviceFiles]),
+            (MachineState { device_files_on_demand: true, ..files(false, false, 0) }, &[]),
             (fabric(Some(true)), &[]),
             (fabric(None), &[]),
             (fabric(Some(false)), &[Code::FabricManager]),

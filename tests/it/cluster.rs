@@ -81,6 +81,17 @@ fn an_unsound_node_is_drained_and_a_wrong_lock_drains_nothing() {
     set_sound(&folder, "n3", true);
     let now = wait("n3 is not undrained", &|now| idle(now, "n3"));
     assert!(idle(&now, "n1") && now.contains("n2 drained a disk"), "{now}");
+    // Nodes that somebody took out in another way stay as they are, sound or not.
+    slurm.command("scontrol", &["update", "nodename=n2", "state=resume"]);
+    slurm.command("scontrol", &["update", "nodename=n1", "state=fail", "reason=ticket"]);
+    set_sound(&folder, "n1", false);
+    std::thread::sleep(Duration::from_secs(5));
+    let now = nodes();
+    assert!(now.contains("n1 fail ticket"), "{now}");
+    set_sound(&folder, "n1", true);
+    slurm.command("scontrol", &["update", "nodename=n1", "state=resume"]);
+    wait("they do not return", &|now| idle(now, "n1") && idle(now, "n2"));
+    slurm.command("scontrol", &["update", "nodename=n2", "state=drain", "reason=a disk"]);
     // Of two unsound nodes, one is drained: more is over the share.
     set_sound(&folder, "n1", false);
     set_sound(&folder, "n3", false);
@@ -172,6 +183,11 @@ fn node_features_name_the_locks_that_run() {
         assert!(command.status().unwrap().success());
         std::fs::read_to_string(features.join("envlock")).unwrap()
     };
+    let digest = &super::wheels::hex(context.read("envlock.lock").as_bytes())[..12];
+    // A lock that uses a GPU does not run on this node, one for the CPU does.
+    assert_eq!(run(&[]), format!("envlock.dev/lock-{digest}=false\n"));
+    std::fs::remove_file(context.project().join("envlock.lock")).unwrap();
+    context.run(&["resolve", "torch==2.9.1", "--stack-only", "--gpu", "none"]).expect(0);
     let digest = &super::wheels::hex(context.read("envlock.lock").as_bytes())[..12];
     assert_eq!(run(&[]), format!("envlock.dev/lock-{digest}=true\n"));
     let left: Vec<_> = std::fs::read_dir(&features).unwrap().map(|e| e.unwrap().file_name()).collect();

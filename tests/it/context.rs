@@ -298,6 +298,10 @@ impl TestContext {
         self.variables.push((name.to_owned(), value.to_owned()));
     }
 
+    pub fn unset(&mut self, name: &str) {
+        self.variables.retain(|(own, _)| own != name);
+    }
+
     pub fn project(&self) -> PathBuf {
         self.dir.path().join("project")
     }

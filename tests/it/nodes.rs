@@ -76,6 +76,31 @@ fn gpus_that_do_not_answer_are_told_from_those_that_are_not_given() {
     std::fs::remove_file(context.dir.path().join("sysroot/dev/nvidia2")).unwrap();
     context.set("STUB_ECC", "2");
     assert!(context.run(&MACHINE).expect(1).stdout.contains("memory-errors (+1)"));
+    // A GPU that was lost can make the library hang.
+    context.set("STUB_HANGS", "1");
+    context.set("ENVLOCK_DRIVER_TIMEOUT", "1");
+    let line = context.run(&MACHINE).expect(1).stdout;
+    assert_eq!(line, "envlock: gpu-not-answering: NVML hangs: it did not answer within 1 s\n");
+    context.unset("STUB_HANGS");
+    context.unset("ENVLOCK_DRIVER_TIMEOUT");
+    // Variables that hide GPUs from programs change nothing about the machine.
+    context.set("STUB_ECC", "0");
+    context.set("CUDA_VISIBLE_DEVICES", "-1");
+    assert_eq!(context.run(&MACHINE).expect(0).stdout, "envlock: ok: driver 535.129.03, 2 GPUs answer\n");
+    context.unset("CUDA_VISIBLE_DEVICES");
+    // Device files that the first program makes are not missing.
+    std::fs::remove_file(context.dir.path().join("sysroot/dev/nvidia-uvm")).unwrap();
+    assert!(context.run(&MACHINE).expect(1).stdout.contains("no-device-files"));
+    of_root(&context, "usr/bin/nvidia-modprobe", "");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let modprobe = context.dir.path().join("sysroot/usr/bin/nvidia-modprobe");
+        std::fs::set_permissions(&modprobe, std::fs::Permissions::from_mode(0o4755)).unwrap();
+        if std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(&modprobe).unwrap()) == 0 {
+            context.run(&MACHINE).expect(0);
+        }
+    }
     // 999: an unknown error. 4: not permitted, as in a job without GPUs.
     context.set("STUB_INIT", "999");
     assert!(context.run(&MACHINE).expect(1).stdout.contains("gpu-not-answering"));

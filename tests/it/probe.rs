@@ -10,9 +10,10 @@ const STUB: &str = r#"
 #include <stdlib.h>
 #include <string.h>
 #include <stdio.h>
+#include <unistd.h>
 typedef struct { int index; } dev;
 static dev devices[8];
-int nvmlInit_v2(void) { const char *r = getenv("STUB_INIT"); return r ? atoi(r) : 0; }
+int nvmlInit_v2(void) { const char *r = getenv("STUB_INIT"); if (getenv("STUB_HANGS")) sleep(60); return r ? atoi(r) : 0; }
 int nvmlShutdown(void) { return 0; }
 int nvmlSystemGetDriverVersion(char *v, unsigned n) { strncpy(v, getenv("STUB_DRIVER"), n); return 0; }
 int nvmlSystemGetCudaDriverVersion_v2(int *v) { *v = atoi(getenv("STUB_CUDA")); return 0; }

@@ -1,6 +1,6 @@
 //! `envlock drift OLD [NEW]`: what changed on a machine since a host file was saved.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::cli::args::{DriftArgs, GlobalArgs};
 use crate::cli::error::CliError;
@@ -8,15 +8,15 @@ use crate::cli::exit;
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::settings::{self, Project};
 use crate::cli::{host, lock};
-use crate::drift::{self, Change};
+use crate::drift::{self, Broken, Change};
 use crate::inspect::{self, ThisMachine};
 use crate::lockfile::Lockfile;
-use crate::model::finding::Severity;
+use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::Host;
-use crate::model::saved_host::{LoaderFacts, SavedHost, VARIABLES};
+use crate::model::saved_host::{LoaderFacts, SavedHost, Unstated, VARIABLES};
 use crate::model::text::clean;
 use crate::registry::Registry;
-use crate::verify;
+use crate::verify::{self, Area, Verdict};
 
 pub(super) fn run(global: &GlobalArgs, args: &DriftArgs, printer: &Printer) -> Result<u8, CliError> {
     if args.new.is_some() && args.prefix.is_some() {
@@ -26,20 +26,31 @@ pub(super) fn run(global: &GlobalArgs, args: &DriftArgs, printer: &Printer) -> R
         .hint("without NEW, the machine as it is now is compared"));
     }
     let registry = settings::registry(global)?;
-    let before = host::read_saved_host(&args.old)?;
+    let mut before = host::read_saved_host(&args.old)?;
+    let mut gone = None;
     let after = match &args.new {
         Some(path) => host::read_saved_host(path)?,
         None => {
             // The environment that was kept is looked at again.
-            let kept = before.environment.as_ref().map(|environment| Path::new(&environment.prefix));
-            let is_there = |prefix: &&Path| prefix.is_dir();
-            now(host::seen(), args.prefix.as_deref().or(kept.filter(is_there)))?
+            let kept = before.environment.as_mut().map(|environment| {
+                let prefix = canonical(Path::new(&environment.prefix));
+                environment.prefix = prefix.display().to_string();
+                prefix
+            });
+            let asked = args.prefix.clone().or_else(|| kept.clone());
+            if args.prefix.is_none() {
+                gone = kept.filter(|prefix| !prefix.is_dir());
+            }
+            now(host::seen(), asked.as_deref().filter(|_| gone.is_none()))?
         }
     };
     let project = Project::find(global, true)?;
     let lock = lock::read(&project)?;
     let broken = lock.as_ref().and_then(|lock| broken(lock, &before.host, &after.host, &registry));
-    let changes = drift::between(&before, &after, broken.as_deref());
+    let mut changes = drift::between(&before, &after, broken.as_ref());
+    if let Some(prefix) = gone {
+        changes.insert(0, drift::environment_gone(&prefix.display().to_string()));
+    }
     match printer.json {
         true => printer.json(&serde_json::json!({ "changes": changes })),
         false => tell(&changes, printer),
@@ -67,34 +78,50 @@ pub(super) fn now(host: Host, prefix: Option<&Path>) -> Result<SavedHost, CliErr
         None => None,
         Some(prefix) => {
             // The same environment whatever folder the command is run in.
-            let prefix = std::path::absolute(prefix).unwrap_or_else(|_| prefix.to_path_buf());
+            let prefix = canonical(prefix);
             let installed = inspect::read(&ThisMachine, &prefix, inspect::Depth::Sizes)
                 .map_err(|error| CliError::input(error.to_string()))?;
             Some(inspect::environment_facts(&ThisMachine, &installed))
         }
     };
-    Ok(SavedHost { host, loader: Some(loader), environment, modes: host::modes() })
+    Ok(SavedHost {
+        host,
+        loader: Some(loader),
+        environment,
+        modes: host::modes(),
+        unstated: Unstated::default(),
+    })
 }
 
-/// Why the lock does not run on the machine as it is, if it ran there before.
-fn broken(lock: &Lockfile, before: &Host, after: &Host, registry: &Registry) -> Option<String> {
-    let why = |machine: &Host| -> Option<String> {
+/// The folder without links, or as it is written if it does not exist.
+fn canonical(folder: &Path) -> PathBuf {
+    let absolute = || std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
+    fs_err::canonicalize(folder).unwrap_or_else(|_| absolute())
+}
+
+/// Why the lock does not run on the machine as it is, if it certainly ran there before.
+fn broken(lock: &Lockfile, before: &Host, after: &Host, registry: &Registry) -> Option<Broken> {
+    let areas = |machine: &Host| -> Option<Vec<Area>> {
         let machine = host::finish(machine.clone(), registry).ok()?;
-        let areas = lock.targets.iter().map(|target| verify::check_host(target, &machine, false));
-        let mut errors = Vec::new();
-        for area in areas {
-            match area.findings.into_iter().find(|finding| finding.severity == Severity::Error) {
-                // A lock runs where one of its targets does.
-                None => return None,
-                Some(error) => errors.push(error.message),
-            }
-        }
-        errors.into_iter().next()
+        Some(lock.targets.iter().map(|target| verify::check_host(target, &machine, false)).collect())
     };
-    match why(before) {
-        None => why(after),
-        Some(_) => None,
+    let runs = |area: &Area| Verdict::of(&area.findings, false) == Verdict::Ok;
+    let error =
+        |area: &Area| area.findings.iter().find(|finding| finding.severity == Severity::Error).cloned();
+    if !areas(before)?.iter().any(runs) {
+        return None;
     }
+    // A lock runs where one of its targets does.
+    let errors: Option<Vec<Finding>> = areas(after)?.iter().map(error).collect();
+    let first = errors?.into_iter().next()?;
+    let fact = match first.code {
+        Code::DriverTooOld | Code::DriverTooNew => "driver",
+        Code::GpuNotCovered => "gpus",
+        Code::LibcTooOld => "libc",
+        Code::WrongPlatform => "platform",
+        _ => "machine",
+    };
+    Some(Broken { fact, why: first.message })
 }
 
 fn tell(changes: &[Change], p: &Printer) {
@@ -107,7 +134,8 @@ fn tell(changes: &[Change], p: &Printer) {
             Severity::Warning => ("warning", WARN),
             Severity::Info => ("info", GOOD),
         };
-        let shown = |text: &str| if text.is_empty() { "none".to_owned() } else { clean(text, 300) };
+        let shown =
+            |text: &Option<String>| text.as_ref().map_or_else(|| "none".to_owned(), |text| clean(text, 300));
         let head = format!("{word}:");
         let text = format!(
             "{head} {}: {} -> {}: {}",

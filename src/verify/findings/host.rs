@@ -6,7 +6,7 @@ use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::host_note::HostNote;
 use crate::model::patches::WantedPython;
-use crate::model::platform::Platform;
+use crate::model::platform::{Libc, Platform};
 use crate::model::version::DottedVersion;
 use crate::model::wheel::Python;
 
@@ -75,9 +75,12 @@ pub fn wrong_python(wrong: WrongPython) -> Finding {
         .fixed_by(Fix::advice(format!("recreate the environment with Python {python}")))
 }
 
-/// glibc is older than the version that the wheels need.
-pub fn libc_too_old(have: &DottedVersion, need: &DottedVersion) -> Finding {
-    let text = format!("glibc {have} is older than the {need} that the wheels need");
+/// glibc is older than the version that the wheels need, or the C library is musl.
+pub fn libc_too_old(have: &Libc, need: &DottedVersion) -> Finding {
+    let text = match have {
+        Libc::Glibc(have) => format!("glibc {have} is older than the {need} that the wheels need"),
+        other => format!("the wheels need glibc {need}, and the C library is {other}"),
+    };
     finding(Code::LibcTooOld, Severity::Error, text)
 }
 
@@ -183,6 +186,8 @@ pub enum NotJudged {
     Libraries(String),
     /// A host file cannot be read: why.
     HostFile(String),
+    /// Only the branch of the driver is known: the branch, and the release that is needed.
+    DriverBranch(DottedVersion, DottedVersion),
     /// A container image cannot be compared with the locked one: why.
     Image(String),
     /// Another tool's lock has something that the registry does not know: what.
@@ -198,6 +203,9 @@ pub fn not_judged(what: NotJudged, required: bool) -> Finding {
         }
         NotJudged::NoGpu => "no NVIDIA GPU found: driver and GPU code were not checked".to_owned(),
         NotJudged::DriverUnknown => "the driver version is unknown: it was not checked".to_owned(),
+        NotJudged::DriverBranch(branch, need) => {
+            format!("only the branch of driver {branch} is known, and {need} or newer is needed")
+        }
         NotJudged::CapabilityUnknown(gpu) => format!("the compute capability of {gpu} is unknown"),
         NotJudged::NoManagement(why) => format!("whether the GPUs answer is not known: {why}"),
         NotJudged::ContainerWithoutGpus => super::machine::NO_GPU_GIVEN.to_owned(),

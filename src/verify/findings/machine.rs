@@ -109,16 +109,30 @@ pub fn driver_not_loaded(gpus: &[String], what: NoDriver) -> Finding {
     finding(Code::DriverNotLoaded, severity, text).at(named).fixed_by(Fix::advice(fix))
 }
 
-/// GPUs do not answer: those that are named, or all, because NVIDIA's management library does not start.
-pub fn gpu_not_answering(gpus: &[String], why: &str) -> Finding {
-    let named: Vec<String> = gpus
-        .iter()
-        .map(|gpu| if gpu.starts_with("GPU") { gpu.clone() } else { format!("the GPU at {gpu}") })
-        .collect();
-    let text = match gpus.len() {
-        0 => format!("the driver is loaded, and NVML does not start: {why}"),
-        1 => format!("{} does not answer: the driver lists it, and cannot open it", named[0]),
-        _ => format!("{} do not answer: the driver lists them, and cannot open them", named.join(", ")),
+/// What does not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotAnswering<'a> {
+    /// These GPUs, by PCI address or index.
+    Gpus(&'a [String]),
+    /// NVIDIA's management library does not start: why.
+    NotStarting(&'a str),
+    /// NVIDIA's management library did not answer in time: the limit in words.
+    Hangs(&'a str),
+}
+
+/// GPUs do not answer: those that are named, or all, because NVIDIA's management library does not.
+pub fn gpu_not_answering(what: NotAnswering<'_>) -> Finding {
+    let named = |gpu: &String| if gpu.starts_with("GPU") { gpu.clone() } else { format!("the GPU at {gpu}") };
+    let text = match what {
+        NotAnswering::NotStarting(why) => format!("the driver is loaded, and NVML does not start: {why}"),
+        NotAnswering::Hangs(why) => format!("NVML hangs: {why}"),
+        NotAnswering::Gpus([gpu]) => {
+            format!("{} does not answer: the driver lists it, and cannot open it", named(gpu))
+        }
+        NotAnswering::Gpus(gpus) => format!(
+            "{} do not answer: the driver lists them, and cannot open them",
+            gpus.iter().map(named).collect::<Vec<_>>().join(", ")
+        ),
     };
     let fix = "`dmesg | grep -i xid` names the error; reset the GPU (`nvidia-smi -r`) or reboot; a GPU that is lost again is defective";
     finding(Code::GpuNotAnswering, Severity::Error, text).fixed_by(Fix::advice(fix))

@@ -1,9 +1,10 @@
 //! The verdict on each class of nodes, for each lock.
 
 use super::Named;
-use crate::cli::commands::verify::{Candidates, best_on};
+use crate::cli::commands::verify::{Candidates, best_on, has_other_libc, impossible};
 use crate::cli::host;
 use crate::cli::lock::AnyLock;
+use crate::compatibility::DriverSpan;
 use crate::fleet::Class;
 use crate::foreign;
 use crate::lockfile::Target;
@@ -11,7 +12,6 @@ use crate::model::finding::{Code, Finding};
 use crate::model::host::Host;
 use crate::model::version::DottedVersion;
 use crate::registry::Registry;
-use crate::verify::findings::{self, DriverTooNew};
 use crate::verify::{Area, AreaKind, Verdict};
 
 /// The verdict on one class.
@@ -20,8 +20,16 @@ pub(super) struct OfClass {
     /// One line: why, or what is well.
     pub line: String,
     pub findings: Vec<Finding>,
-    /// The driver with which the nodes would run the lock, where a newer one is all that they lack.
-    pub driver: Option<DottedVersion>,
+    /// The drivers with which the nodes would run the lock, where a newer one is all that they lack.
+    pub driver: Option<Drivers>,
+}
+
+/// The drivers that help.
+pub(super) struct Drivers {
+    /// The lowest.
+    pub min: DottedVersion,
+    /// The first that no longer supports a GPU.
+    pub below: Option<DottedVersion>,
 }
 
 /// A lock's verdicts, in the order of the classes.
@@ -63,14 +71,14 @@ fn on(candidates: &Candidates<'_>, described: &Host, registry: &Registry) -> Are
     match host::finish(described.clone(), registry) {
         Ok(machine) => best_on(&machine, candidates, registry, false),
         Err(error) => {
-            let finding = findings::driver_too_new(&DriverTooNew::Described(error.message));
+            let finding = impossible(has_other_libc(described), error);
             Area { findings: vec![finding], ..Area::of(AreaKind::Host) }
         }
     }
 }
 
 /// The lowest driver of a target with which a machine that cannot run the lock would run it.
-fn driver_that_helps(candidates: &Candidates<'_>, host: &Host, registry: &Registry) -> Option<DottedVersion> {
+fn driver_that_helps(candidates: &Candidates<'_>, host: &Host, registry: &Registry) -> Option<Drivers> {
     let foreign: Vec<Target> = match candidates {
         Candidates::Targets(_) => Vec::new(),
         Candidates::Foreign(lock, _) => {
@@ -97,12 +105,15 @@ fn driver_that_helps(candidates: &Candidates<'_>, host: &Host, registry: &Regist
     let mut drivers: Vec<DottedVersion> =
         targets.iter().filter_map(needed).filter(|driver| driver > have).collect();
     drivers.sort();
-    drivers.into_iter().find(|version| {
+    let min = drivers.into_iter().find(|version| {
         let mut updated = host.clone();
         if let Some(driver) = &mut updated.driver {
             driver.version = version.clone();
             (driver.cuda, driver.compat) = (None, None);
         }
         !on(candidates, &updated, registry).has_errors()
-    })
+    })?;
+    let capabilities = known.gpus.iter().flatten().filter_map(|gpu| gpu.capability);
+    let below = capabilities.filter_map(|capability| DriverSpan::of(registry, capability).below).min();
+    Some(Drivers { min, below })
 }

@@ -27,8 +27,13 @@ pub(super) fn run(global: &GlobalArgs, args: &FleetArgs, printer: &Printer) -> R
     };
     let (mut unanswered, environment) = (found.unanswered, found.environment);
     let mut nodes: Vec<(String, SavedHost)> = Vec::new();
+    // As the project's own `verify --host` does.
+    let ignored = Project::find(global, true)?.manifest.map(|m| m.request.ignored_gpus).unwrap_or_default();
     for (name, described) in found.nodes {
-        match host::without(described.host, &[], &registry) {
+        // Facts that the registry adds belong to the kind of a node: the driver of a CUDA version, capabilities.
+        let completed =
+            host::without(described.host, &ignored, &registry).and_then(|host| host::filled(host, &registry));
+        match completed {
             Ok(host) => nodes.push((name, SavedHost { host, ..described })),
             Err(error) => unanswered.push(Unanswered { node: name, why: error.message }),
         }

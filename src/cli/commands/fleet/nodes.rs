@@ -1,5 +1,6 @@
 //! What the nodes are: from host files, or from the nodes of a Slurm cluster.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::cli::printer::Printer;
 use crate::fleet;
 use crate::model::text::clean;
 use crate::probe::host_file;
-use crate::slurm;
+use crate::slurm::{self, Answer, SlurmError};
 
 /// The nodes that the host files of a folder describe.
 pub(super) fn of_folder(folder: &Path) -> Result<Found, CliError> {
@@ -36,7 +37,7 @@ pub(super) fn of_folder(folder: &Path) -> Result<Found, CliError> {
 
 /// Asks the nodes of a Slurm cluster that can answer now.
 pub(super) fn of_slurm(args: &FleetSlurmArgs, locks: &[Named], printer: &Printer) -> Result<Found, CliError> {
-    let failed = |error: slurm::SlurmError| CliError::host(error.to_string());
+    let failed = |error: SlurmError| CliError::host(error.to_string());
     let (partition, list) = (args.partition.as_deref(), args.nodes.as_deref());
     let all = slurm::nodes(partition, list).map_err(failed)?;
     if all.is_empty() {
@@ -51,25 +52,22 @@ pub(super) fn of_slurm(args: &FleetSlurmArgs, locks: &[Named], printer: &Printer
     if ready.is_empty() {
         return Ok(found);
     }
-    let names: Vec<String> = ready.into_iter().map(|node| node.name).collect();
     let program = std::env::current_exe()?;
     let program = args.program.as_deref().unwrap_or(&program).to_string_lossy().into_owned();
-    let folded = fleet::node_list(&names);
+    let names: Vec<String> = ready.iter().map(|node| node.name.clone()).collect();
     let (count, plural) = (names.len(), if names.len() == 1 { "" } else { "s" });
-    printer.note(&format!("asking {count} node{plural}: {folded}"));
-    let limit = Duration::from_secs(args.timeout);
+    printer.note(&format!("asking {count} node{plural}: {}", fleet::node_list(&names)));
+    let cluster = Cluster::of(&ready, Duration::from_secs(args.timeout));
     // The same folder on every node, wherever the job starts.
     let prefix = args.prefix.as_ref().map(std::path::absolute).transpose()?;
     let prefix = prefix.map(|prefix| prefix.to_string_lossy().into_owned());
-    let mut command = vec![program.as_str(), "probe", "--save", "-"];
+    let mut command = vec![program.clone(), "probe".to_owned(), "--save".to_owned(), "-".to_owned()];
     if let Some(prefix) = &prefix {
-        command.extend(["--prefix", prefix]);
+        command.extend(["--prefix".to_owned(), prefix.clone()]);
     }
-    let ask = |command: &[&str]| slurm::ask(&folded, names.len(), partition, command, limit).map_err(failed);
-    let mut answers = ask(&command)?;
+    let mut answers = cluster.ask(&command).map_err(failed)?;
     if let Some(prefix) = prefix {
-        let command = environment::question(&program, &prefix, locks)?;
-        let answers = ask(&command.iter().map(String::as_str).collect::<Vec<_>>())?;
+        let answers = cluster.ask(&environment::question(&program, &prefix, locks)?).map_err(failed)?;
         found.environment = Some(environment::fold(prefix, &names, answers, args.timeout));
     }
     for name in names {
@@ -80,12 +78,60 @@ pub(super) fn of_slurm(args: &FleetSlurmArgs, locks: &[Named], printer: &Printer
         };
         match host_file::parse_saved(&answer.text, &name) {
             Ok(host) => found.nodes.push((name, host)),
+            Err(_) if answer.text.trim().is_empty() && answer.error.is_none() => {
+                let why = format!("no answer within {} s", args.timeout);
+                found.unanswered.push(Unanswered { node: name, why });
+            }
             Err(error) => {
-                let why =
-                    answer.error.unwrap_or_else(|| clean(error.lines().next_back().unwrap_or_default(), 160));
+                let why = answer.error.unwrap_or_else(|| clean(&error, 160));
                 found.unanswered.push(Unanswered { node: name, why });
             }
         }
     }
     Ok(found)
+}
+
+/// The nodes that are asked, by partition: one `srun` takes the nodes of one.
+struct Cluster {
+    partitions: BTreeMap<String, Vec<String>>,
+    limit: Duration,
+}
+
+impl Cluster {
+    fn of(nodes: &[slurm::Node], limit: Duration) -> Cluster {
+        let mut partitions: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for node in nodes {
+            partitions.entry(node.partition.clone()).or_default().push(node.name.clone());
+        }
+        Cluster { partitions, limit }
+    }
+
+    /// Runs a command on each node, partition by partition. Nodes of a partition that is refused have the reason as their error.
+    ///
+    /// # Errors
+    /// When `srun` cannot be started, or refuses all partitions.
+    fn ask(&self, command: &[String]) -> Result<BTreeMap<String, Answer>, SlurmError> {
+        let command: Vec<&str> = command.iter().map(String::as_str).collect();
+        let mut all = BTreeMap::new();
+        let mut refused = Vec::new();
+        for (partition, names) in &self.partitions {
+            let partition = (!partition.is_empty()).then_some(partition.as_str());
+            let folded = fleet::node_list(names);
+            match slurm::ask(&folded, names.len(), partition, &command, self.limit) {
+                Ok(answers) => all.extend(answers),
+                Err(error @ SlurmError::NotThere(_)) => return Err(error),
+                // Its nodes have no answer.
+                Err(SlurmError::Late(..)) => {}
+                Err(error) => {
+                    let answer = Answer { text: String::new(), error: Some(error.to_string()) };
+                    all.extend(names.iter().map(|name| (name.clone(), answer.clone())));
+                    refused.push(error);
+                }
+            }
+        }
+        match refused.len() == self.partitions.len() {
+            true => Err(refused.swap_remove(0)),
+            false => Ok(all),
+        }
+    }
 }

@@ -26,7 +26,8 @@ pub(super) fn json(printer: &Printer, fleet: &Fleet) {
                 .map(|(verdict, class)| {
                     json!({
                         "nodes": class.nodes, "verdict": verdict.verdict, "line": verdict.line,
-                        "findings": verdict.findings, "driver": verdict.driver.as_ref().map(ToString::to_string),
+                        "findings": verdict.findings, "driver": verdict.driver.as_ref().map(|driver| driver.min.to_string()),
+                        "driver_below": verdict.driver.as_ref().and_then(|driver| Some(driver.below.as_ref()?.to_string())),
                     })
                 })
                 .collect();
@@ -82,14 +83,16 @@ pub(super) fn text(printer: &Printer, fleet: &Fleet, registry: &Registry) {
     }
     for lock in &fleet.judged {
         printer.out("");
-        printer.out(&format!("lock {}", lock.file));
+        printer.out(&wrap(&format!("lock {}", lock.file), 5));
         for (verdict, class) in lock.verdicts.iter().zip(&fleet.classes) {
             let (style, word) = shown(verdict.verdict);
             let word = printer.paint(style, &format!("{word:<INDENT$}"));
             printer.out(&format!("{word}{}", named(&class.nodes)));
             at(&verdict.line, INDENT);
             if let Some(driver) = &verdict.driver {
-                at(&format!("with driver {driver} or newer they would run it"), INDENT);
+                let below =
+                    driver.below.as_ref().map(|below| format!(", below {below},")).unwrap_or_default();
+                at(&format!("with driver {} or newer{below} they would run it", driver.min), INDENT);
             }
         }
     }
@@ -128,11 +131,26 @@ fn named(nodes: &[String]) -> String {
     /// Maximum length of a list.
     const LINE: usize = 56;
     let list = node_list(nodes);
-    if list.len() <= LINE {
+    if list.chars().count() <= LINE {
         return list;
     }
-    let cut = list[..LINE].rfind(',').unwrap_or(0);
-    format!("{},... ({} nodes)", &list[..cut], nodes.len())
+    if let [one] = nodes {
+        return one.clone();
+    }
+    // Cut between nodes, not within brackets.
+    let (mut depth, mut cut) = (0usize, 0);
+    for (at, c) in list.char_indices().take(LINE) {
+        match c {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => cut = at,
+            _ => {}
+        }
+    }
+    match cut {
+        0 => format!("{} ... ({} nodes)", nodes[0], nodes.len()),
+        cut => format!("{},... ({} nodes)", &list[..cut], nodes.len()),
+    }
 }
 
 fn shown(verdict: Verdict) -> (anstyle::Style, &'static str) {
@@ -150,21 +168,30 @@ fn matrix(printer: &Printer, fleet: &Fleet) {
         printer.out(&format!("  {:<2} {}", place + 1, lock.file));
     }
     printer.out("");
-    let numbers: String = (1..=fleet.judged.len()).map(|n| format!("{n:<9}")).collect();
-    printer.out(format!("  {:<24}{numbers}", "").trim_end());
-    for (place, class) in fleet.classes.iter().enumerate() {
-        let words = fleet.judged.iter().map(|lock| {
-            let (style, word) = shown(lock.verdicts[place].verdict);
-            printer.paint(style, &format!("{word:<9}"))
-        });
-        let words: String = words.collect();
-        let nodes = named(&class.nodes);
-        // A long list has its own line.
-        if nodes.len() > 22 {
-            printer.out(&format!("  {}", wrap(&nodes, 2)));
-            printer.out(&format!("  {:<24}{words}", ""));
-        } else {
-            printer.out(&format!("  {nodes:<24}{words}"));
+    /// Locks in a row of the table: 26 columns for the nodes, nine for each.
+    const IN_A_ROW: usize = 6;
+    for (part, locks) in fleet.judged.chunks(IN_A_ROW).enumerate() {
+        if part > 0 {
+            printer.out("");
+        }
+        let first = part * IN_A_ROW + 1;
+        let numbers: String = (first..first + locks.len()).map(|n| format!("{n:<9}")).collect();
+        printer.out(format!("  {:<24}{numbers}", "").trim_end());
+        for (place, class) in fleet.classes.iter().enumerate() {
+            let words = locks.iter().enumerate().map(|(at, lock)| {
+                let (style, word) = shown(lock.verdicts[place].verdict);
+                let width = if at + 1 == locks.len() { 0 } else { 9 };
+                printer.paint(style, &format!("{word:<width$}"))
+            });
+            let words: String = words.collect();
+            let nodes = named(&class.nodes);
+            // A long list has its own line.
+            if nodes.chars().count() > 22 {
+                printer.out(&format!("  {}", wrap(&nodes, 2)));
+                printer.out(&format!("  {:<24}{words}", ""));
+            } else {
+                printer.out(&format!("  {nodes:<24}{words}"));
+            }
         }
     }
 }

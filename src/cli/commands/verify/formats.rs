@@ -137,7 +137,7 @@ pub(super) struct Answer<'a> {
 pub(super) fn line(answer: &Answer<'_>) -> String {
     let findings: Vec<&Finding> = answer.areas.iter().flat_map(|area| &area.findings).collect();
     let count = |severity| findings.iter().filter(|f| f.severity == severity).count();
-    let node = answer.node.map(|node| format!("{node}: ")).unwrap_or_default();
+    let node = answer.node.map(|node| format!("{}: ", short_name(node))).unwrap_or_default();
     let text = match answer.verdict {
         Verdict::Differs => {
             let first = findings.iter().find(|f| f.severity == Severity::Error);
@@ -164,6 +164,16 @@ pub(super) fn line(answer: &Answer<'_>) -> String {
         }
     };
     format!("{}\n", short_ascii(&format!("envlock: {node}{text}")))
+}
+
+/// A node's name that leaves room for the verdict.
+fn short_name(node: &str) -> String {
+    /// Characters of a longer name that are shown.
+    const SHOWN: usize = 24;
+    match node.chars().count() > SHOWN + 3 {
+        true => format!("{}...", node.chars().take(SHOWN).collect::<String>()),
+        false => node.to_owned(),
+    }
 }
 
 /// The line of a question that could not be answered.

@@ -6,7 +6,7 @@
 use serde_json::json;
 
 use super::formats::{self, Answer};
-use super::hosts::{Candidates, best_on};
+use super::hosts::{Candidates, best_on, has_other_libc, impossible};
 use super::{is_for_cuda, output, report};
 use crate::cli::args::{VerifyArgs, VerifyFormat};
 use crate::cli::clock;
@@ -20,12 +20,12 @@ use crate::lockfile::Target;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::Host;
 use crate::registry::Registry;
-use crate::verify::findings::{self, DriverTooNew};
 use crate::verify::{self, Area, AreaKind, Verdict};
 
 /// `--only machine`: whether this machine is sound.
 pub(super) fn soundness(args: &VerifyArgs, printer: &Printer) -> Result<u8, CliError> {
-    let area = verify::sound(&host::state(), &host::seen(), args.require_gpu);
+    let (state, machine) = host::soundness_facts();
+    let area = verify::sound(&state, &machine, args.require_gpu);
     let verdict = Verdict::of(&area.findings, false);
     tell(verdict, &[area], "", args, printer)
 }
@@ -46,12 +46,12 @@ pub(super) fn judge(
     let mut areas = vec![match host::finish(machine.clone(), registry) {
         Ok(machine) => best_on(&machine, &candidates, registry, args.require_gpu),
         Err(error) => {
-            let finding = findings::driver_too_new(&DriverTooNew::Described(error.message));
+            let finding = impossible(has_other_libc(&machine), error);
             Area { findings: vec![finding], ..Area::of(AreaKind::Host) }
         }
     }];
     if uses_gpu(&candidates, &machine, registry) {
-        areas.push(verify::sound(&host::state(), &machine, false));
+        areas.push(verify::sound(&host::soundness_facts().0, &machine, false));
     }
     if let Candidates::Targets(targets) = &candidates
         && let Ok(machine) = host::finish(machine.clone(), registry)

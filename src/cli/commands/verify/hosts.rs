@@ -10,7 +10,7 @@ use crate::cli::clock;
 use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::host;
-use crate::cli::printer::{ERROR, GOOD, Printer};
+use crate::cli::printer::{ERROR, GOOD, Printer, WARN};
 use crate::foreign::{self, ForeignLock};
 use crate::lockfile::Target;
 use crate::model::finding::Finding;
@@ -52,28 +52,42 @@ pub(super) fn judge(
             .hint("write one on each node with `envlock probe --save NODE.toml`"));
     }
     let format = output::format(args, printer)?;
-    let (mut any_error, mut unreadable) = (false, false);
+    let (mut any_error, mut any_unknown, mut unreadable) = (false, false, false);
     let mut documents = Vec::new();
     let mut areas = Vec::new();
     let mut nodes: Vec<(String, Verdict, Area)> = Vec::new();
     for file in &paths {
         let refused = |finding: Finding| Area { findings: vec![finding], ..Area::of(AreaKind::Host) };
         let described = host::read_host_file(file).and_then(|host| host::without(host, ignored, registry));
+        let is_of_libc = described.as_ref().is_ok_and(has_other_libc);
+        let has_no_gpu = described.as_ref().is_ok_and(Host::has_no_gpu);
+        let mut is_read = true;
         let area = match described.map(|host| host::finish(host, registry)) {
             Ok(Ok(machine)) => best_on(&machine, candidates, registry, args.require_gpu),
-            Ok(Err(error)) => refused(findings::driver_too_new(&DriverTooNew::Described(error.message))),
+            Ok(Err(error)) => refused(impossible(is_of_libc, error)),
             // One file that cannot be read must not hide the verdicts on the others.
             Err(error) if paths.len() > 1 => {
-                unreadable = true;
+                (unreadable, is_read) = (true, false);
                 refused(findings::not_judged(NotJudged::HostFile(error.message), true))
             }
             Err(error) => return Err(error),
         };
         any_error |= area.has_errors();
+        let verdict = match is_read {
+            true => Verdict::of(&area.findings, has_no_gpu),
+            false => Verdict::Unknown,
+        };
+        any_unknown |= verdict == Verdict::Unknown;
         if matches!(format, VerifyFormat::Line | VerifyFormat::Prometheus) {
             let node =
                 crate::model::text::clean(&file.file_stem().unwrap_or_default().to_string_lossy(), 100);
-            nodes.push((node, Verdict::of(&area.findings, false), area));
+            // Names that are equal without what cannot be shown are told apart.
+            let same = nodes
+                .iter()
+                .filter(|(known, ..)| *known == node || known.starts_with(&format!("{node}~")))
+                .count();
+            let node = if same == 0 { node } else { format!("{node}~{}", same + 1) };
+            nodes.push((node, verdict, area));
             continue;
         }
         if matches!(format, VerifyFormat::Github | VerifyFormat::Junit | VerifyFormat::Sarif) {
@@ -90,8 +104,8 @@ pub(super) fn judge(
             areas.push(Area { kind: AreaKind::HostFile(name.clone()), findings, ..area });
             continue;
         }
-        let verdict = if area.has_errors() { "differs" } else { "ok" };
         if format == VerifyFormat::Json {
+            let verdict = if area.has_errors() { "differs" } else { "ok" };
             documents.push(
                 json!({ "file": file.display().to_string(), "verdict": verdict, "findings": area.findings }),
             );
@@ -101,8 +115,11 @@ pub(super) fn judge(
                 .iter()
                 .max_by_key(|f| f.severity)
                 .map_or(area.summary.clone(), |f| f.message.clone());
-            let word =
-                if area.has_errors() { printer.paint(ERROR, "no ") } else { printer.paint(GOOD, "yes") };
+            let word = match verdict {
+                Verdict::Ok => printer.paint(GOOD, "yes"),
+                Verdict::Differs => printer.paint(ERROR, "no "),
+                Verdict::Unknown => printer.paint(WARN, "unknown"),
+            };
             let name = crate::model::text::clean(&file.display().to_string(), 200);
             // One line for each node, not wrapped, because scripts read it.
             printer.out(&format!("{word}  {name}  {why}"));
@@ -137,8 +154,22 @@ pub(super) fn judge(
     Ok(match (unreadable, any_error) {
         (true, _) => exit::CANNOT_ANSWER,
         (_, true) => exit::NO,
+        _ if any_unknown => exit::NOT_KNOWN,
         _ => exit::YES,
     })
+}
+
+/// Whether a machine's C library is of another operating system.
+pub(in crate::cli::commands) fn has_other_libc(host: &Host) -> bool {
+    host.system.libc.as_ref().is_some_and(|libc| libc.os() != host.system.platform.os)
+}
+
+/// A machine that cannot be: its C library is of another system, or its driver is too new for a GPU.
+pub(in crate::cli::commands) fn impossible(has_other_libc: bool, error: CliError) -> Finding {
+    match has_other_libc {
+        true => findings::wrong_platform(WrongPlatform::NoFile(error.message)),
+        false => findings::driver_too_new(&DriverTooNew::Described(error.message)),
+    }
 }
 
 /// The verdict of the best target for a node: the first one without errors, else the first.

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use pep440_rs::{Version, VersionSpecifiers};
 use pep508_rs::{ExtraName, MarkerEnvironment, PackageName, Requirement, VerbatimUrl};
 
-use super::requirement::parse_requirement;
+use super::requirement::{parse_published, parse_published_specifiers};
 use super::solution::Edge;
 use super::source::{MetadataFrom, SourceFacts};
 
@@ -53,13 +53,35 @@ pub struct RequiresDist {
     /// The line as written.
     pub text: String,
     mentions_extra: bool,
-    parsed: OnceLock<Result<Requirement<VerbatimUrl>, String>>,
+    /// Its marker is a conjunction with `extra == '...'`: it never applies without an extra. Such lines need not be parsed
+    /// where no extra is asked for.
+    needs_extra: bool,
+    /// The requirement, and the text that was parsed where it had to be repaired.
+    parsed: OnceLock<Result<(Requirement<VerbatimUrl>, Option<String>), String>>,
 }
 
 impl RequiresDist {
-    fn parsed(&self) -> &Result<Requirement<VerbatimUrl>, String> {
-        self.parsed
-            .get_or_init(|| parse_requirement(&self.text).map_err(|_| super::text::clean(&self.text, 120)))
+    /// Whether its marker names an extra.
+    fn names(&self, extra: &ExtraName) -> bool {
+        let marker = self.text.split_once(';').map_or("", |(_, marker)| marker);
+        let mut words = marker.split(['"', '\'']);
+        self.mentions_extra && words.any(|word| word.parse::<ExtraName>().is_ok_and(|name| name == *extra))
+    }
+
+    /// The requirement with its text, repaired where that was necessary.
+    fn parsed(&self) -> Result<(&Requirement<VerbatimUrl>, &str), String> {
+        let parsed = self
+            .parsed
+            .get_or_init(|| parse_published(&self.text).map_err(|_| super::text::clean(&self.text, 120)));
+        match parsed {
+            Ok((requirement, repaired)) => Ok((requirement, repaired.as_deref().unwrap_or(&self.text))),
+            Err(text) => Err(text.clone()),
+        }
+    }
+
+    /// Whether it had to be repaired. `false` for a line that was never looked at.
+    fn is_repaired(&self) -> bool {
+        matches!(self.parsed.get(), Some(Ok((_, Some(_)))))
     }
 }
 
@@ -100,7 +122,7 @@ impl CoreMetadata {
             } else if key.eq_ignore_ascii_case("Provides-Extra") {
                 extras.extend(value.parse::<ExtraName>());
             } else if key.eq_ignore_ascii_case("Requires-Python") {
-                requires_python = value.parse().ok();
+                requires_python = parse_published_specifiers(value);
             } else if key.eq_ignore_ascii_case("Name") {
                 name.get_or_insert(value);
             } else if key.eq_ignore_ascii_case("Version") {
@@ -122,10 +144,17 @@ impl CoreMetadata {
             extras,
             requires: requires
                 .into_iter()
-                .map(|text| RequiresDist {
-                    mentions_extra: text.split_once(';').is_some_and(|(_, m)| m.contains("extra")),
-                    text,
-                    parsed: OnceLock::new(),
+                .map(|text| {
+                    let marker = text.split_once(';').map_or("", |(_, marker)| marker);
+                    let mentions_extra = marker.contains("extra");
+                    let may_be_without =
+                        marker.contains("!=") || marker.contains(" or ") || marker.contains(")or");
+                    RequiresDist {
+                        mentions_extra,
+                        needs_extra: mentions_extra && !may_be_without,
+                        text,
+                        parsed: OnceLock::new(),
+                    }
                 })
                 .collect(),
         })
@@ -139,13 +168,7 @@ impl CoreMetadata {
     /// Whether the release has an extra, by `Provides-Extra` or by a requirement's marker (old tools did not write the
     /// header).
     pub fn has_extra(&self, extra: &ExtraName) -> bool {
-        let in_marker = |line: &RequiresDist| {
-            let marker = line.text.split_once(';').map_or("", |(_, marker)| marker);
-            let mut words = marker.split(['"', '\'']);
-            line.mentions_extra
-                && words.any(|word| word.parse::<ExtraName>().is_ok_and(|name| name == *extra))
-        };
-        self.extras.contains(extra) || self.requires.iter().any(in_marker)
+        self.extras.contains(extra) || self.requires.iter().any(|line| line.names(extra))
     }
 
     /// The headers that [`CoreMetadata::parse`] reads, without the description. For the cache.
@@ -166,13 +189,12 @@ impl CoreMetadata {
         self.requires
             .iter()
             // Most lines of a large package belong to extras that are not requested.
-            .filter(move |line| !line.mentions_extra || !extras.is_empty())
+            .filter(move |line| !line.needs_extra || !extras.is_empty())
             .filter_map(move |line| match line.parsed() {
-                Err(text) => Some(Err(text.clone())),
-                Ok(requirement) => requirement
-                    .marker
-                    .evaluate(environment, extras)
-                    .then_some(Ok((requirement, line.text.as_str()))),
+                Err(text) => Some(Err(text)),
+                Ok((requirement, text)) => {
+                    requirement.marker.evaluate(environment, extras).then_some(Ok((requirement, text)))
+                }
             })
     }
 
@@ -189,13 +211,23 @@ impl CoreMetadata {
         let mut numbers = Vec::new();
         for (number, line) in self.requires.iter().enumerate() {
             // Most lines of a large package belong to extras that are not requested.
-            if line.mentions_extra && extra.is_none() {
+            if line.needs_extra && extra.is_none() {
                 continue;
             }
-            let marker = &line.parsed().as_ref().map_err(Clone::clone)?.marker;
             // A line that does not mention an extra applies without it too.
-            let is_meant = line.mentions_extra == extra.is_some();
-            if is_meant && environments.iter().all(|e| marker.evaluate(e, extra.as_slice())) {
+            if extra.is_some() && !line.mentions_extra {
+                continue;
+            }
+            let marker = &match line.parsed() {
+                Ok((requirement, _)) => requirement,
+                // What an extra requires that nobody asked for cannot be wrong.
+                Err(_) if line.mentions_extra && !extra.as_ref().is_some_and(|extra| line.names(extra)) => {
+                    continue;
+                }
+                Err(text) => return Err(text),
+            }
+            .marker;
+            if environments.iter().all(|e| marker.evaluate(e, extra.as_slice())) {
                 numbers.push(number);
             }
         }
@@ -204,8 +236,7 @@ impl CoreMetadata {
 
     /// A requirement by its number, with its text; `None` for a line that cannot be parsed.
     pub fn requirement(&self, number: usize) -> Option<(&Requirement<VerbatimUrl>, &str)> {
-        let line = self.requires.get(number)?;
-        Some((line.parsed().as_ref().ok()?, line.text.as_str()))
+        self.requires.get(number)?.parsed().ok()
     }
 
     /// The requirements on other packages, as a lock has them: sorted, without markers and lines that cannot be read.
@@ -244,6 +275,11 @@ impl CoreMetadata {
         CoreMetadata { source: self.source.clone(), ..self.with_requirements(&all) }
     }
 
+    /// The first requirement, of those that were read, which is not written as the standard says.
+    pub fn repaired(&self) -> Option<&str> {
+        self.requires.iter().find(|line| line.is_repaired()).map(|line| line.text.as_str())
+    }
+
     /// The `Requires-Dist` lines as written.
     pub fn lines(&self) -> impl Iterator<Item = &str> {
         self.requires.iter().map(|line| line.text.as_str())
@@ -273,6 +309,33 @@ mod tests {
         };
         assert_eq!(names("linux-x86_64", &[]), ["numpy", "triton", "folded"]);
         assert_eq!(names("windows-x86_64", &["test"]), ["numpy", "pytest", "folded"]);
+    }
+
+    #[test]
+    fn a_marker_that_names_an_extra_may_hold_without_it() {
+        let lines = [
+            "a; os_name == 'posix' or extra == 'zz'",
+            "b; extra == 'zz' or python_version < '3.13'",
+            "c; extra != 'zz'",
+            "d; (extra == 'zz' and os_name == 'nt') or os_name == 'posix'",
+            "e; extra == 'zz'",
+            "f; extra == 'other' and python_version > '3'",
+            "g (>=1.*) ; extra == 'zz' and python_version != '3.0'",
+            "h (>=one) ; extra == 'other'",
+        ];
+        let text =
+            format!("Name: x\nVersion: 1\n{}", lines.map(|line| format!("Requires-Dist: {line}\n")).concat());
+        let m = CoreMetadata::parse(&text, String::new()).unwrap();
+        let environment = marker_environment(Python::new(11), Platform::LINUX_X86_64);
+        let zz: ExtraName = "zz".parse().unwrap();
+        assert_eq!(m.applying(std::slice::from_ref(&environment), None).unwrap(), [0, 1, 2, 3]);
+        assert_eq!(
+            m.applying(std::slice::from_ref(&environment), Some(zz.clone())).unwrap(),
+            [0, 1, 3, 4, 6]
+        );
+        assert_eq!(m.requirement(6).unwrap().1, "g>=1 ; extra == 'zz' and python_version != '3.0'");
+        assert_eq!(m.repaired(), Some("g (>=1.*) ; extra == 'zz' and python_version != '3.0'"));
+        assert!(m.applying(&[environment], "other".parse().ok()).is_err());
     }
 
     #[test]

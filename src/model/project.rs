@@ -13,6 +13,7 @@ use pep440_rs::{Version, VersionSpecifiers};
 
 use super::fitting::{Fitting, Line};
 use super::platform::{Libc, Platform};
+use super::requirement::parse_published_specifiers;
 use super::text::normalized_name;
 use super::timestamp::Timestamp;
 use super::wheel::{Fit, Parts, Python, WheelName};
@@ -511,9 +512,9 @@ fn uploaded(line: &str) -> Option<Timestamp> {
     line.split('\t').nth(UPLOADED)?.parse().ok().map(Timestamp::from_seconds)
 }
 
-/// An invalid `Requires-Python` is ignored, as in pip.
+/// A `Requires-Python` that cannot be repaired is ignored, as in pip.
 fn requires_python(text: &str) -> Option<VersionSpecifiers> {
-    if text.is_empty() { None } else { text.parse().ok() }
+    if text.is_empty() { None } else { parse_published_specifiers(text) }
 }
 
 fn parse_line(number: usize, line: &str, version: &Version) -> Option<ReleaseFile> {

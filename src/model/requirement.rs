@@ -61,6 +61,67 @@ pub fn parse_requirement(text: &str) -> Result<Requirement<VerbatimUrl>, Invalid
     })
 }
 
+/// Parses a requirement that a package published, or the same with its specifiers repaired where that is how installers of
+/// the time read them: then with the text that was parsed.
+///
+/// # Errors
+/// See [`InvalidRequirement`].
+pub fn parse_published(text: &str) -> Result<(Requirement<VerbatimUrl>, Option<String>), InvalidRequirement> {
+    let error = match parse_requirement(text) {
+        Ok(requirement) => return Ok((requirement, None)),
+        Err(error @ InvalidRequirement::Syntax(_)) => error,
+        Err(error) => return Err(error),
+    };
+    let (head, marker) = match text.split_once(';') {
+        Some((head, marker)) => (head, Some(marker)),
+        None => (text, None),
+    };
+    let Some(start) = head.find(['<', '>', '=', '!', '~', '(']).filter(|_| !head.contains('@')) else {
+        return Err(error);
+    };
+    let (name, specifiers) = head.split_at(start);
+    let specifiers = specifiers.trim().trim_start_matches('(').trim_end_matches(')');
+    let marker = marker.map(|marker| format!(" ;{marker}")).unwrap_or_default();
+    let repaired = format!("{}{}{marker}", name.trim(), repaired_specifiers(specifiers));
+    match parse_requirement(&repaired) {
+        Ok(requirement) => Ok((requirement, Some(repaired))),
+        Err(_) => Err(error),
+    }
+}
+
+/// Parses the specifiers of a `Requires-Python`, or the same repaired.
+pub fn parse_published_specifiers(text: &str) -> Option<VersionSpecifiers> {
+    if text.len() > MAX_LENGTH {
+        return None;
+    }
+    text.parse().or_else(|_| repaired_specifiers(text).parse()).ok()
+}
+
+/// Specifiers as installers read them before they followed the standard strictly (setuptools before 66, pip before 24.1), and
+/// as uv does: no `.*` behind an ordering, no empty specifier, a comma between two.
+fn repaired_specifiers(text: &str) -> String {
+    let is_operator = |c: char| "<>=!~".contains(c);
+    let mut out: Vec<String> = Vec::new();
+    for piece in text.split(',').map(str::trim).filter(|piece| !piece.is_empty()) {
+        // `>=1.0 <2.0`, `>=1.0<2.0`
+        let mut rest = piece;
+        while !rest.is_empty() {
+            let version = rest.find(|c| !is_operator(c)).unwrap_or(rest.len());
+            let end = rest[version..].find(is_operator).map_or(rest.len(), |at| version + at);
+            let (one, next) = rest.split_at(end);
+            let (operator, version) = one.split_at(version);
+            let version = version.trim();
+            let version = match operator {
+                "<" | "<=" | ">" | ">=" => version.strip_suffix(".*").unwrap_or(version),
+                _ => version,
+            };
+            out.push(format!("{operator}{version}"));
+            rest = next;
+        }
+    }
+    out.join(",")
+}
+
 /// What the parser reads as names: of the package, then of its extras.
 fn names(text: &str) -> impl Iterator<Item = &str> {
     fn is_of_name(c: char) -> bool {
@@ -87,6 +148,29 @@ pub fn pins(specifiers: &VersionSpecifiers) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn published_requirements_are_repaired_as_installers_did() {
+        for (text, expected) in [
+            ("torch (>=1.9.*)", Some("torch>=1.9")),
+            ("PyYAML (>=5.1.*)", Some("PyYAML>=5.1")),
+            ("pa>=1.0,", Some("pa>=1.0")),
+            ("pa (>=1.0 <2.0)", Some("pa>=1.0,<2.0")),
+            ("pa>=1.0<2.0; python_version < '3'", Some("pa>=1.0,<2.0 ; python_version < '3'")),
+            ("pa[x] >1.*,!=1.5.*", Some("pa[x]>1,!=1.5.*")),
+            ("pa>=1", None),
+            ("pa==1.*", None),
+        ] {
+            let (requirement, repaired) = parse_published(text).unwrap_or_else(|e| panic!("{text}: {e}"));
+            assert_eq!(repaired.as_deref(), expected, "{text}");
+            assert_eq!(requirement, parse_requirement(expected.unwrap_or(text)).unwrap());
+        }
+        for text in ["pa>=one", "pa>=1 foo", "a- >=1.*", "=", "pa~=1.0.*"] {
+            assert!(parse_published(text).is_err(), "{text}");
+        }
+        assert_eq!(parse_published_specifiers(">=3.6.*"), ">=3.6".parse().ok());
+        assert_eq!(parse_published_specifiers("three"), None);
+    }
 
     #[test]
     fn limits_come_before_the_parser() {

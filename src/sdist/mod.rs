@@ -98,6 +98,40 @@ pub fn name(contents: &Contents) -> Option<String> {
     declared::of(contents, &pyproject, setup_py.as_ref()).name
 }
 
+/// What a tree requires.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stated {
+    /// The requirements, as `Requires-Dist` lines: those of extras have `extra == '...'` in their marker.
+    pub requires: Vec<String>,
+    /// The Python that it requires.
+    pub requires_python: Option<String>,
+    /// Its extras.
+    pub extras: Vec<String>,
+}
+
+/// What a tree requires by its `pyproject.toml`, `setup.cfg` and `setup.py`, whatever its version is.
+///
+/// # Errors
+/// Why it is not known.
+pub fn stated(contents: &Contents) -> Result<Stated, String> {
+    let pyproject = match contents.text("pyproject.toml") {
+        Some(text) => Pyproject::parse(text).map_err(|e| e.to_string())?,
+        None => Pyproject::default(),
+    };
+    let files = |path: &str| contents.text(path);
+    let setup_py =
+        contents.text("setup.py").map(|text| SetupPy::parse(text, &files, &|name| contents.has_module(name)));
+    match declared::of(contents, &pyproject, setup_py.as_ref()).requirements {
+        Ok(stated) => Ok(Stated {
+            requires: stated.lines,
+            requires_python: stated.requires_python,
+            extras: stated.extras,
+        }),
+        Err(_) if requires_nothing(contents, &pyproject, setup_py.as_ref()) => Ok(Stated::default()),
+        Err(why) => Err(why),
+    }
+}
+
 /// The files of a tree that it takes to know what it declares, and that were not read: a list of requirements, a module
 /// with the version. None where PKG-INFO says it.
 pub fn wanted(contents: &Contents) -> BTreeSet<String> {
@@ -174,6 +208,10 @@ pub fn read(contents: &Contents) -> Result<SourceTree, Unreadable> {
                     extras = stated.extras;
                     python = published.and_then(|p| p.requires_python).or(stated.requires_python);
                 }
+                Err(_) if requires_nothing(contents, &pyproject, setup_py.as_ref()) => {
+                    extras = Vec::new();
+                    python = published.and_then(|p| p.requires_python);
+                }
                 Err(why) => {
                     unknown = Some(why);
                     extras = Vec::new();
@@ -226,6 +264,18 @@ pub fn read(contents: &Contents) -> Result<SourceTree, Unreadable> {
         fetches: kind::fetches(&pyproject, setup_py.as_ref()),
     };
     Ok(SourceTree { headers, facts })
+}
+
+/// Whether nothing in a tree of setuptools could state a requirement. distutils wrote PKG-INFO without them, so that its
+/// archives have no list.
+fn requires_nothing(contents: &Contents, pyproject: &Pyproject, setup_py: Option<&SetupPy>) -> bool {
+    let cfg = contents.text("setup.cfg").unwrap_or_default();
+    let states = |word: &&str| cfg.contains(*word);
+    setup_py.is_some_and(|setup| setup.requires_nothing)
+        && pyproject.is_of_setuptools()
+        && !["install_requires", "extras_require", "requires-dist", "requires_dist", "[metadata]\nrequires"]
+            .iter()
+            .any(states)
 }
 
 /// Name and version: as published, else as declared.

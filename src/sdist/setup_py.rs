@@ -44,6 +44,8 @@ pub(super) struct SetupPy {
     imports: Vec<(String, bool)>,
     /// The dotted names that it certainly uses, each with its alternatives.
     pub uses: BTreeSet<Vec<String>>,
+    /// Whether it certainly passes no requirements: no word of the whole file could be one.
+    pub requires_nothing: bool,
     /// Why what it states depends on the machine.
     doubt: Option<String>,
     /// Requirements that it states for Python 2 only.
@@ -90,6 +92,24 @@ impl SetupPy {
                 out.doubt = out.doubt.or_else(|| Some(format!("`{key}` depends on {}", found?)));
             }
         }
+        // What passes requirements by another way than an argument: a dictionary, a class or command of its own, a plugin.
+        let ways = [
+            "install_requires",
+            "extras_require",
+            "**",
+            "distclass",
+            ".distribution",
+            "egg_info",
+            "dist_info",
+            "pbr",
+            "pyscaffold",
+            "d2to1",
+            "exec(",
+            "execfile",
+            "eval(",
+        ];
+        out.requires_nothing =
+            !calls.is_empty() && out.doubt.is_none() && !ways.iter().any(|word| text.contains(word));
         out.python2 =
             python2.iter().map(|text| requirement_name(text)).filter(|name| !name.is_empty()).collect();
         if let [call] = calls.as_slice() {

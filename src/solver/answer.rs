@@ -21,6 +21,7 @@ use crate::model::patches::Patches;
 use crate::model::request::PythonAllowed;
 use crate::model::solution::{ChosenFile, ChosenPackage, DriverMode, Edge, Framework, Note, Solution, Stack};
 use crate::model::source::{Source, SourceBuild};
+use crate::model::text::clean;
 use crate::model::version::{DottedVersion, public};
 use crate::registry::{COMPANIONS, CudaFrom, Effect};
 
@@ -383,6 +384,24 @@ fn other_cuda<'n>(
     })
 }
 
+/// Requirements that were read although they are not written as the standard says: pip refuses such packages from 24.1 on.
+fn repaired_requirements(problem: &Problem<'_>, selected: &Selected) -> Vec<Note> {
+    let of_package = |node: &Node| {
+        let Node::Package(name) = node else { return None };
+        let metadata = release::metadata(problem, selected, name)?;
+        let line = metadata.repaired()?;
+        let text = format!(
+            "{name} {} requires `{}`, which is not valid today: uv installs it, pip from 24.1 on refuses it",
+            metadata.version,
+            clean(line, 80)
+        );
+        Some(Note { text, source: None })
+    };
+    let mut notes: Vec<Note> = selected.keys().filter_map(of_package).collect();
+    notes.sort_by(|a, b| a.text.cmp(&b.text));
+    notes
+}
+
 /// The notes of a solution.
 fn notes(
     problem: &Problem<'_>,
@@ -411,6 +430,7 @@ fn notes(
     for gpu in problem.machine.host.gpus.iter().flatten().filter(|g| g.capability.is_none()) {
         say(format!("{} is ignored: its compute capability is unknown", gpu.label()), None);
     }
+    notes.extend(repaired_requirements(problem, selected));
     notes.extend(framework_notes(problem, selected, frameworks));
     let Some(stack) = stack else {
         return notes;

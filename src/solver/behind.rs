@@ -6,6 +6,7 @@ use std::rc::Rc;
 use pep440_rs::Version;
 use pep508_rs::VersionOrUrl;
 
+use super::closure::Unusable;
 use super::problem::{Candidate, Problem};
 use super::tables::Set;
 use crate::model::request::UserRequirement;
@@ -35,8 +36,7 @@ pub(super) fn notes(problem: &Problem<'_>, packages: &[ChosenPackage]) -> Vec<No
         let newer = newer(problem, name, &public(&package.version));
         let Some(newest) = newer.iter().max() else { continue };
         let Some(distance) = distance(&package.version, newest, &newer) else { continue };
-        let cause = cause(problem, packages, name, newest);
-        let cause = cause.unwrap_or_else(|| format!("see `envlock why --not '{name}=={newest}'`"));
+        let cause = cause(problem, packages, name, newest, &newer);
         let (own, newest) = (dated(problem, name, &package.version), dated(problem, name, newest));
         let text = format!("{name} {own} is {distance} behind {newest}: {cause}");
         notes.push(Note { text, source: None });
@@ -100,11 +100,50 @@ fn distance(chosen: &Version, newest: &Version, newer: &[Version]) -> Option<Str
     }
 }
 
-/// What excludes the newest release, as far as the answer shows it.
-fn cause(problem: &Problem<'_>, packages: &[ChosenPackage], name: &str, newest: &Version) -> Option<String> {
+/// What excludes the newest release, as far as the answer shows it; else the command that tells. `newer`: the releases that
+/// are newer than the chosen one.
+fn cause(
+    problem: &Problem<'_>,
+    packages: &[ChosenPackage],
+    name: &str,
+    newest: &Version,
+    newer: &[Version],
+) -> String {
+    if let Some(cause) = excluded_by(packages, name, newest) {
+        return cause;
+    }
+    let ask = |version: &Version| format!("see `envlock why --not '{name}=={version}'`");
+    if problem.stack.contains_key(name) {
+        return ask(newest);
+    }
+    let python = problem.pythons.series[0];
+    let candidates = problem.candidates(name).unwrap_or_default();
+    let of = |version: &Version| candidates.iter().rfind(|candidate| candidate.release.version == *version);
+    let is_here =
+        |version: &&Version| of(version).is_some_and(|candidate| problem.has_usable(candidate, python));
+    match newer.iter().filter(is_here).max() {
+        None => format!("it has no file for Python {python}"),
+        // The newest that this Python could have decides, not one for another Python.
+        Some(here) => {
+            let unknown = of(here).and_then(|candidate| match problem.metadata_of(candidate, name) {
+                Ok(Err(Unusable::UnknownMetadata(why))) => Some(why),
+                _ => None,
+            });
+            match unknown {
+                Some(why) => format!(
+                    "the requirements of {here} are not known ({why}): state them with `[[metadata]]`"
+                ),
+                None => excluded_by(packages, name, here).unwrap_or_else(|| ask(here)),
+            }
+        }
+    }
+}
+
+/// The packages of the answer whose requirements exclude a release.
+fn excluded_by(packages: &[ChosenPackage], name: &str, version: &Version) -> Option<String> {
     let excludes = |requirement: &str| match parse_requirement(requirement).ok()?.version_or_url? {
         VersionOrUrl::VersionSpecifier(specifiers) => {
-            (!specifiers.contains(newest)).then(|| specifiers.to_string())
+            (!specifiers.contains(version)).then(|| specifiers.to_string())
         }
         VersionOrUrl::Url(_) => None,
     };
@@ -113,18 +152,10 @@ fn cause(problem: &Problem<'_>, packages: &[ChosenPackage], name: &str, newest: 
         let specifiers = of_it.filter_map(|edge| excludes(&edge.requirement)).next()?;
         Some(format!("{} {} requires `{name}{specifiers}`", package.name, package.version))
     });
-    if let Some(first) = excluding.next() {
-        return Some(match excluding.count() {
-            0 => first,
-            1 => format!("{first}; 1 more package excludes it"),
-            n => format!("{first}; {n} more packages exclude it"),
-        });
-    }
-    let python = problem.pythons.series[0];
-    if problem.stack.contains_key(name) {
-        return None;
-    }
-    let candidates = problem.candidates(name).ok()?;
-    let newest = candidates.iter().rfind(|candidate| candidate.release.version == *newest)?;
-    (!problem.has_usable(newest, python)).then(|| format!("it has no file for Python {python}"))
+    let first = excluding.next()?;
+    Some(match excluding.count() {
+        0 => first,
+        1 => format!("{first}; 1 more package excludes it"),
+        n => format!("{first}; {n} more packages exclude it"),
+    })
 }

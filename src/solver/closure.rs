@@ -583,7 +583,7 @@ impl<'a> Problem<'a> {
 
 /// `contains` for a public version that has several builds: `==2.7.1+cu118` matches 2.7.1, and the build is selected
 /// elsewhere.
-fn plain_specifiers_contain(specifiers: &VersionSpecifiers, version: &Version) -> bool {
+pub(super) fn plain_specifiers_contain(specifiers: &VersionSpecifiers, version: &Version) -> bool {
     specifiers.iter().all(|s| {
         if s.version().is_local() {
             match s.operator() {

@@ -92,6 +92,8 @@ pub(super) struct Memo<'a> {
     pub listed: RefCell<HashMap<String, Rc<[Candidate<'a>]>>>,
     /// Whether a release can be built from source, by its address in its page.
     pub buildable: RefCell<HashMap<*const Release, bool>>,
+    /// See [`Problem::pythons_of_newest_torch`].
+    pub pythons_of_newest_torch: std::cell::OnceCell<Vec<Python>>,
     /// The newest release of a page that has a wheel for another allowed Python only.
     pub wheels_elsewhere: RefCell<HashMap<*const Arc<ProjectPage>, Option<usize>>>,
     /// The newest releases of minor lines, by package.
@@ -252,6 +254,12 @@ impl Problem<'_> {
 
     /// Whether a torch build is compatible with driver, GPUs, cuDNN, libc, allowed indexes and Pythons.
     pub fn machine_allows(&self, build: &BuildRow<'_>) -> bool {
+        self.machine_allows_on_some_python(build)
+            && self.pythons.series.iter().any(|p| build.pythons >> p.minor.min(63) & 1 == 1)
+    }
+
+    /// [`Problem::machine_allows`], whatever Pythons have a wheel.
+    pub fn machine_allows_on_some_python(&self, build: &BuildRow<'_>) -> bool {
         let cpu = self.variants[build.variant as usize].cuda.is_none();
         self.machine.driver_suffices(build.variant)
             && !(cpu && self.wants_gpu_build())
@@ -263,7 +271,6 @@ impl Problem<'_> {
                     && !self.driver_too_new_for_gpu(build.variant, capability)
             })
             && build.torch.and_then(|t| t.glibc.as_ref()).is_none_or(|need| self.machine.glibc_suffices(need))
-            && self.pythons.series.iter().any(|p| build.pythons >> p.minor.min(63) & 1 == 1)
     }
 
     /// The Python series (ordinals) that a torch row has wheels for.

@@ -1,11 +1,12 @@
 //! Packages that are built from source: when a source distribution is a candidate, and where it ranks.
 //!
-//! The rules: a release that any allowed Python has as a wheel is not built. A source distribution of Python files ranks
+//! The rules: a release that any allowed Python has as a wheel is not built, where that Python can have the newest torch that
+//! is requested. A source distribution of Python files ranks
 //! as a wheel. One that compiles is taken only where no release within one minor line (x.y) has a wheel.
 
 use pep440_rs::Version;
 
-use super::closure::{Missing, Unusable};
+use super::closure::{Missing, Unusable, plain_specifiers_contain};
 use super::node::{Node, Selected};
 use super::problem::{Candidate, Problem};
 use super::tables::{Set, is_stack_package, ordinals};
@@ -14,6 +15,7 @@ use crate::model::metadata::CoreMetadata;
 use crate::model::project::{Release, ReleaseFile};
 use crate::model::source::{BuildKind, MetadataFrom, SourceBuild};
 use crate::model::text::requirement_name;
+use crate::model::wheel::Python;
 use crate::registry::Removed;
 
 impl Problem<'_> {
@@ -32,7 +34,7 @@ impl Problem<'_> {
         let known = self.memo.buildable.borrow().get(&key).copied();
         let is_buildable = known.unwrap_or_else(|| {
             let platform = self.machine.platform;
-            let mut pythons = self.pythons.allowed.iter().chain(&self.pythons.series);
+            let mut pythons = self.pythons_of_newest_torch().iter().chain(&self.pythons.series);
             let has_wheel = pythons.any(|p| candidate.page.has_usable(release, *p, platform, None));
             self.memo.buildable.borrow_mut().insert(key, !has_wheel);
             !has_wheel
@@ -44,10 +46,50 @@ impl Problem<'_> {
         (is_buildable && !is_left_out).then(|| candidate.page.source(release))?
     }
 
+    /// The allowed Pythons that can have the newest torch that the request and the machine admit; all allowed ones where torch
+    /// is not requested. A wheel for another Python does not keep a release from being built: torch, which is requested, would
+    /// be sacrificed for it.
+    pub fn pythons_of_newest_torch(&self) -> &[Python] {
+        self.memo.pythons_of_newest_torch.get_or_init(|| {
+            let all = || self.pythons.allowed.clone();
+            let asked: Vec<_> = self
+                .asked
+                .request
+                .requirements
+                .iter()
+                .filter(|user| AsRef::<str>::as_ref(&user.requirement.name) == "torch")
+                .collect();
+            let Some(table) = self.stack.get("torch").filter(|_| !asked.is_empty()) else { return all() };
+            let bounds = || self.bounds_on("torch").map(|(_, specifiers)| specifiers);
+            let is_admitted = |version: &Version| {
+                asked
+                    .iter()
+                    .filter_map(|user| user.specifiers())
+                    .chain(bounds())
+                    .all(|specifiers| plain_specifiers_contain(specifiers, version))
+            };
+            for (version, span) in table.versions.iter().zip(&table.spans).rev() {
+                if version.any_prerelease() || !is_admitted(version) {
+                    continue;
+                }
+                let builds = &table.builds[span.start as usize..span.end as usize];
+                let fitting = builds.iter().filter(|build| self.machine_allows_on_some_python(build));
+                let bits = fitting.fold(0u64, |bits, build| bits | build.pythons);
+                let pythons: Vec<Python> =
+                    all().into_iter().filter(|python| bits >> python.minor.min(63) & 1 == 1).collect();
+                if !pythons.is_empty() {
+                    return pythons;
+                }
+            }
+            all()
+        })
+    }
+
     /// Whether a release would be built although a newer one has a wheel for another allowed Python, but not for this
     /// one.
     fn is_needless(&self, candidate: &Candidate<'_>) -> bool {
-        if self.pythons.allowed.iter().all(|python| self.pythons.series.contains(python)) {
+        let pythons = self.pythons_of_newest_torch();
+        if pythons.iter().all(|python| self.pythons.series.contains(python)) {
             return false;
         }
         let releases = candidate.page.releases();
@@ -58,7 +100,7 @@ impl Problem<'_> {
                 let newer = Candidate { release, ..*candidate };
                 !release.yanked
                     && !self.pythons.series.iter().any(|python| self.has_wheel(&newer, *python))
-                    && self.pythons.allowed.iter().any(|python| self.has_wheel(&newer, *python))
+                    && pythons.iter().any(|python| self.has_wheel(&newer, *python))
             };
             let last = releases.iter().rposition(is_elsewhere);
             self.memo.wheels_elsewhere.borrow_mut().insert(key, last);

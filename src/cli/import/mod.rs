@@ -6,6 +6,7 @@ pub(super) mod prefix;
 mod pyproject;
 mod reference;
 mod requirements;
+mod setup;
 
 use std::path::{Path, PathBuf};
 
@@ -120,10 +121,11 @@ pub(super) fn read(file: &Path, folder: &Path, optional: &Optional) -> Result<Im
     match (name.as_str(), extension.as_str()) {
         (_, "txt" | "in") => requirements::read(out, file),
         ("pixi.toml", _) => conda::pixi(out, &text(file)?, &name),
+        ("setup.py" | "setup.cfg", _) if file.is_file() => setup::read(out, &base, &name, optional),
         (_, "toml") => pyproject::read(out, &text(file)?, &name, &base, optional),
         (_, "yml" | "yaml") => conda::environment(out, &text(file)?, &name, &base),
         _ => Err(CliError::usage(format!("`{}` has an unsupported format", clean(&name, 80))).hint(
-            "supported are requirements.txt, pyproject.toml (PEP 621, uv, poetry), environment.yml, pixi.toml",
+            "supported are requirements.txt, pyproject.toml (PEP 621, uv, poetry), setup.py, setup.cfg, environment.yml, pixi.toml",
         )),
     }
 }

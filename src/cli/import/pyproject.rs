@@ -16,12 +16,21 @@ use crate::model::text::{clean, normalized_name, requirement_name};
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 struct Document {
-    #[serde(default)]
-    project: Project,
+    project: Option<Project>,
     #[serde(default)]
     dependency_groups: BTreeMap<String, Vec<toml::Value>>,
     #[serde(default)]
     tool: Tool,
+}
+
+impl Document {
+    /// Whether one of its tables can state requirements.
+    fn states_requirements(&self) -> bool {
+        self.project.is_some()
+            || !self.dependency_groups.is_empty()
+            || !self.tool.poetry.dependencies.is_empty()
+            || !self.tool.pdm.dev_dependencies.is_empty()
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -95,26 +104,33 @@ pub(super) fn read(
     optional: &Optional,
 ) -> Result<Imported, CliError> {
     let document: Document = toml::from_str(text).map_err(|e| unreadable(name, text, &e))?;
-    out.python.clone_from(&document.project.requires_python);
+    // Without tables that state requirements, setuptools reads those of setup.py and setup.cfg.
+    if !document.states_requirements() && super::setup::is_in(base) {
+        return super::setup::read(out, base, name, optional);
+    }
+    let project = document.project.unwrap_or_default();
+    out.python.clone_from(&project.requires_python);
     let sources = &document.tool.uv.sources;
-    for dependency in &document.project.dependencies {
+    for dependency in &project.dependencies {
         sourced(&mut out, dependency, sources, base, name)?;
     }
-    if document.project.dynamic.iter().any(|key| key == "dependencies") {
+    if project.dynamic.iter().any(|key| key == "dependencies") {
         let files = files_of_dependencies(&document.tool);
         if files.is_empty() {
-            out.leave_out_because(
-                "[project] dependencies",
-                "they are dynamic, and no file is named for them",
-            );
+            match super::setup::of_folder(base) {
+                Ok(stated) => super::setup::add(&mut out, &stated, name, &Optional::default())?,
+                Err(why) => {
+                    out.leave_out_because("[project] dependencies", &format!("they are dynamic: {why}"))
+                }
+            }
         }
         for file in files {
             super::requirements::include(&mut out, &base.join(file), false)?;
         }
     }
-    let own = document.project.name.as_deref().map(normalized_name);
+    let own = project.name.as_deref().map(normalized_name);
     let mut lists: Lists<()> = Lists::new();
-    for (extra, lines) in &document.project.optional_dependencies {
+    for (extra, lines) in &project.optional_dependencies {
         lists.insert(Part::extra(extra), lines.iter().map(|line| (Entry::Line(line.clone()), ())).collect());
     }
     for (group, values) in &document.dependency_groups {
@@ -138,7 +154,7 @@ pub(super) fn read(
     for part in &parts.unknown {
         out.leave_out_because(&part.to_string(), &format!("{name} does not have it"));
     }
-    for extra in document.project.optional_dependencies.keys() {
+    for extra in project.optional_dependencies.keys() {
         if !parts.read.contains(&Part::extra(extra)) {
             let why = format!("an extra; `--extra {extra}` imports it");
             out.leave_out_because(&format!("[project.optional-dependencies] {extra}"), &why);

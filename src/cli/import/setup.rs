@@ -1,0 +1,93 @@
+//! setup.py and setup.cfg: what they state, without running anything.
+
+use std::path::Path;
+
+use pep508_rs::ExtraName;
+
+use super::{Imported, Optional};
+use crate::cli::error::CliError;
+use crate::model::requirement::parse_requirement;
+use crate::model::text::clean;
+use crate::sdist::{self, Contents, Stated};
+
+/// Whether a folder has files of setuptools.
+pub(super) fn is_in(folder: &Path) -> bool {
+    ["setup.py", "setup.cfg"].iter().any(|name| folder.join(name).is_file())
+}
+
+/// Imports what the tree in a folder requires; `name` is the file that was asked for.
+///
+/// # Errors
+/// When its build computes the requirements, or it lacks an extra that is asked for.
+pub(super) fn read(
+    mut out: Imported,
+    folder: &Path,
+    name: &str,
+    optional: &Optional,
+) -> Result<Imported, CliError> {
+    let stated = of_folder(folder).map_err(|why| {
+        CliError::input(format!(
+            "the requirements in `{}` cannot be read: {}",
+            clean(name, 80),
+            clean(&why, 200)
+        ))
+        .hint("install the project into an environment; `envlock init --from-prefix DIR` locks what is there")
+    })?;
+    add(&mut out, &stated, name, optional)?;
+    Ok(out)
+}
+
+/// What the tree in a folder requires.
+///
+/// # Errors
+/// Why it is not known.
+pub(super) fn of_folder(folder: &Path) -> Result<Stated, String> {
+    let contents = Contents::of_folder(folder).map_err(|e| e.to_string())?;
+    sdist::stated(&contents)
+}
+
+/// Adds what a tree requires, with the extras that are asked for.
+pub(super) fn add(
+    out: &mut Imported,
+    stated: &Stated,
+    name: &str,
+    optional: &Optional,
+) -> Result<(), CliError> {
+    out.python = out.python.take().or_else(|| stated.requires_python.clone());
+    let extra = |text: &String| text.parse::<ExtraName>().ok();
+    let known: Vec<ExtraName> = stated.extras.iter().filter_map(extra).collect();
+    let asked: Vec<ExtraName> = match optional.all_extras {
+        true => known.clone(),
+        false => optional.extras.iter().filter_map(extra).collect(),
+    };
+    if let Some(unknown) = asked.iter().find(|extra| !known.contains(extra)) {
+        let list: Vec<String> = known.iter().map(ToString::to_string).collect();
+        let hint = if list.is_empty() {
+            "it has no extra at all".to_owned()
+        } else {
+            format!("it has {}", list.join(", "))
+        };
+        return Err(CliError::usage(format!("{} has no extra `{unknown}`", clean(name, 80))).hint(hint));
+    }
+    for line in &stated.requires {
+        let Ok(requirement) = parse_requirement(line) else {
+            out.leave_out(line);
+            continue;
+        };
+        // Of a requirement of an extra, the marker without the extra is left.
+        let mut plain = requirement.clone();
+        plain.marker = requirement.marker.clone().simplify_extras(&asked);
+        let of_extra = known.iter().any(|extra| {
+            !asked.contains(extra)
+                && plain.marker.try_to_string().unwrap_or_default().contains(&format!("extra == '{extra}'"))
+        });
+        if !of_extra {
+            let text = if plain.marker == requirement.marker { line.clone() } else { plain.to_string() };
+            out.push(&text, name)?;
+        }
+    }
+    for extra in known.iter().filter(|extra| !asked.contains(extra)) {
+        out.leave_out_because(&format!("extra {extra}"), &format!("`--extra {extra}` imports it"));
+    }
+    Ok(())
+}

@@ -2,11 +2,13 @@
 
 mod conda;
 pub(super) mod manifest_text;
+mod poetry;
 pub(super) mod prefix;
 mod pyproject;
 mod reference;
 mod requirements;
 mod setup;
+mod workspace;
 
 use std::path::{Path, PathBuf};
 
@@ -92,6 +94,27 @@ impl Imported {
 
     fn leave_out_because(&mut self, what: &str, why: &str) {
         self.left_out.push(format!("`{}`: {}", clean(&without_logins(what), 80), clean(why, 200)));
+    }
+
+    /// Leaves out extras (`--extra`) or groups (`--group`) that were not asked for: many of them in one line.
+    fn leave_out_parts(&mut self, table: &str, kind: &str, option: &str, names: &[&str]) {
+        /// Up to as many have a line each.
+        const FEW: usize = 3;
+        /// How many are named in one line.
+        const NAMED: usize = 8;
+        if names.len() <= FEW {
+            for name in names {
+                self.leave_out_because(
+                    &format!("{table} {name}"),
+                    &format!("{kind}; `{option} {name}` imports it"),
+                );
+            }
+            return;
+        }
+        let more = if names.len() > NAMED { ", ..." } else { "" };
+        let list = names[..names.len().min(NAMED)].join(", ");
+        let text = format!("{} of {table}: {list}{more}; `{option} NAME` imports one", names.len());
+        self.left_out.push(clean(&text, 300));
     }
 
     /// Leaves out an item that configures an index.

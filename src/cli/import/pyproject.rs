@@ -5,12 +5,13 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use super::poetry::Poetry;
+use super::workspace::Workspace;
 use super::{Imported, Optional, unreadable};
 use crate::cli::error::CliError;
 use crate::cli::parts::{self, Entry, Lists};
 use crate::model::cutoff::Cutoff;
 use crate::model::part::Part;
-use crate::model::poetry::specifier;
 use crate::model::text::{clean, normalized_name, requirement_name};
 
 #[derive(Deserialize, Default)]
@@ -77,19 +78,6 @@ struct Uv {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
-struct Poetry {
-    #[serde(default)]
-    dependencies: BTreeMap<String, toml::Value>,
-    #[serde(default)]
-    group: BTreeMap<String, toml::Value>,
-    #[serde(default)]
-    dev_dependencies: BTreeMap<String, toml::Value>,
-    #[serde(default)]
-    source: Vec<toml::Value>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "kebab-case")]
 struct Pdm {
     #[serde(default)]
     dev_dependencies: BTreeMap<String, toml::Value>,
@@ -136,11 +124,23 @@ pub(super) fn read(
     for (group, values) in &document.dependency_groups {
         lists.insert(Part::group(group), values.iter().map(|value| (Entry::of_group(value), ())).collect());
     }
+    for (group, value) in &document.tool.pdm.dev_dependencies {
+        let values = value.as_array().into_iter().flatten();
+        lists
+            .entry(Part::group(group))
+            .or_insert_with(|| values.map(|value| (Entry::of_group(value), ())).collect());
+    }
     let mut asked: Vec<Part> = optional.extras.iter().map(|extra| Part::extra(extra)).collect();
     asked.extend(optional.groups.iter().map(|group| Part::group(group)));
-    if let Some(part) = asked.iter().find(|part| !lists.contains_key(*part)) {
-        return Err(unknown(part, &lists, name));
+    // Extras and groups of poetry are in tables of its own.
+    let poetry = &document.tool.poetry;
+    let of_poetry: Vec<Part> =
+        poetry.extras().map(|extra| Part::extra(extra)).chain(poetry.groups().map(Part::group)).collect();
+    if let Some(part) = asked.iter().find(|part| !lists.contains_key(*part) && !of_poetry.contains(part)) {
+        let known = lists.keys().chain(&of_poetry);
+        return Err(unknown(part, known, name));
     }
+    asked.retain(|part| lists.contains_key(part));
     if optional.all_extras {
         asked.extend(lists.keys().filter(|part| matches!(part, Part::Extra(_))).cloned());
     }
@@ -154,18 +154,14 @@ pub(super) fn read(
     for part in &parts.unknown {
         out.leave_out_because(&part.to_string(), &format!("{name} does not have it"));
     }
-    for extra in project.optional_dependencies.keys() {
-        if !parts.read.contains(&Part::extra(extra)) {
-            let why = format!("an extra; `--extra {extra}` imports it");
-            out.leave_out_because(&format!("[project.optional-dependencies] {extra}"), &why);
-        }
-    }
-    for group in document.dependency_groups.keys() {
-        if !parts.read.contains(&Part::group(group)) {
-            let why = format!("a dependency group; `--group {group}` imports it");
-            out.leave_out_because(&format!("[dependency-groups] {group}"), &why);
-        }
-    }
+    let extras =
+        project.optional_dependencies.keys().filter(|extra| !parts.read.contains(&Part::extra(extra)));
+    let extras: Vec<&str> = extras.map(String::as_str).collect();
+    out.leave_out_parts("[project.optional-dependencies]", "an extra", "--extra", &extras);
+    let groups = document.dependency_groups.keys().chain(document.tool.pdm.dev_dependencies.keys());
+    let groups: Vec<&str> =
+        groups.filter(|group| !parts.read.contains(&Part::group(group))).map(String::as_str).collect();
+    out.leave_out_parts("[dependency-groups]", "a dependency group", "--group", &groups);
     out.constraints.extend(document.tool.uv.constraint_dependencies);
     out.overrides.extend(document.tool.uv.override_dependencies);
     match document.tool.uv.exclude_newer.as_ref().map(toml::Value::as_str) {
@@ -184,23 +180,14 @@ pub(super) fn read(
     if !document.tool.poetry.source.is_empty() {
         out.leave_out_index("[[tool.poetry.source]]");
     }
-    let poetry_groups = document.tool.poetry.group.keys().map(|group| format!("[tool.poetry.group.{group}]"));
-    let old = (!document.tool.poetry.dev_dependencies.is_empty())
-        .then(|| "[tool.poetry.dev-dependencies]".to_owned());
-    let pdm = document.tool.pdm.dev_dependencies.keys().map(|g| format!("[tool.pdm.dev-dependencies] {g}"));
-    for table in poetry_groups.chain(old).chain(pdm) {
-        out.leave_out_because(&table, "a dependency group");
-    }
-    for (package, value) in &document.tool.poetry.dependencies {
-        poetry(&mut out, package, value, name)?;
-    }
+    document.tool.poetry.add(&mut out, base, name, optional)?;
     Ok(out)
 }
 
 /// An unknown extra or group, with those that exist.
-fn unknown(part: &Part, lists: &Lists<()>, name: &str) -> CliError {
+fn unknown<'p>(part: &Part, known: impl Iterator<Item = &'p Part>, name: &str) -> CliError {
     let is_same_kind = |other: &&Part| std::mem::discriminant(*other) == std::mem::discriminant(part);
-    let known: Vec<&str> = lists.keys().filter(is_same_kind).map(Part::name).collect();
+    let known: Vec<&str> = known.filter(is_same_kind).map(Part::name).collect();
     let kind = match part {
         Part::Extra(_) => "extra",
         Part::Group(_) => "dependency group",
@@ -240,59 +227,58 @@ fn sourced(
     let package = requirement_name(line);
     let row = sources.iter().find(|(key, _)| normalized_name(key) == package).map(|(_, row)| row);
     let Some(row) = row.filter(|_| !line.contains(" @ ")) else { return out.push_line(line, base, name) };
-    let text = |key: &str| row.get(key).and_then(toml::Value::as_str);
-    let (head, marker) =
-        line.split_once(';').map_or((line, String::new()), |(h, m)| (h, format!(" ; {}", m.trim())));
+    let (head, own) = line.split_once(';').map_or((line, None), |(head, marker)| (head, Some(marker.trim())));
     let extras = head
         .split_once('[')
         .and_then(|(_, rest)| rest.split_once(']'))
         .map_or(String::new(), |(e, _)| format!("[{e}]"));
-    let reference = if let Some(repository) = text("git") {
-        let revision =
-            text("rev").or(text("tag")).or(text("branch")).map(|r| format!("@{r}")).unwrap_or_default();
-        let folder = text("subdirectory").map(|s| format!("#subdirectory={s}")).unwrap_or_default();
-        format!("git+{repository}{revision}{folder}")
-    } else if let Some(path) = text("path") {
-        if path.starts_with(['.', '/']) { path.to_owned() } else { format!("./{path}") }
-    } else if let Some(url) = text("url") {
-        url.to_owned()
-    } else {
-        // Another index, or a member of a workspace: the requirement stays.
-        if text("index").is_some() {
-            out.leave_out_index(&format!("[tool.uv.sources] {package}"));
+    let rows: Vec<&toml::Value> = match row {
+        toml::Value::Array(list) => list.iter().collect(),
+        one => vec![one],
+    };
+    let mut is_index = false;
+    for row in rows {
+        let text = |key: &str| row.get(key).and_then(toml::Value::as_str);
+        let markers: Vec<String> =
+            own.into_iter().chain(text("marker")).map(|marker| format!("({marker})")).collect();
+        let marker = match (markers.as_slice(), own) {
+            ([], _) => String::new(),
+            ([_], Some(own)) => format!(" ; {own}"),
+            _ => format!(" ; {}", markers.join(" and ")),
+        };
+        let reference = if let Some(repository) = text("git") {
+            let revision =
+                text("rev").or(text("tag")).or(text("branch")).map(|r| format!("@{r}")).unwrap_or_default();
+            let folder = text("subdirectory").map(|s| format!("#subdirectory={s}")).unwrap_or_default();
+            format!("git+{repository}{revision}{folder}")
+        } else if let Some(path) = text("path") {
+            if path.starts_with(['.', '/']) { path.to_owned() } else { format!("./{path}") }
+        } else if let Some(url) = text("url") {
+            url.to_owned()
+        } else if row.get("workspace").and_then(toml::Value::as_bool) == Some(true) {
+            match Workspace::of(base).and_then(|workspace| workspace.member(&package)) {
+                Some(folder) => {
+                    let path = crate::cli::files::path_from(&folder, base);
+                    if path.starts_with(['.', '/']) { path } else { format!("./{path}") }
+                }
+                None => {
+                    // A package of this name on an index is another one.
+                    out.leave_out_because(
+                        line,
+                        "it is a member of the workspace, and its folder is not there",
+                    );
+                    continue;
+                }
+            }
         } else {
-            out.leave_out(&format!("[tool.uv.sources] {package}"));
-        }
-        return out.push_line(line, base, name);
-    };
-    out.push_line(&format!("{package}{extras} @ {reference}{marker}"), base, name)
-}
-
-/// One of poetry's dependencies: a specifier, or a table with `version`, `extras`, `markers`.
-fn poetry(out: &mut Imported, package: &str, value: &toml::Value, name: &str) -> Result<(), CliError> {
-    let table = value.as_table();
-    let text = |key: &str| table.and_then(|t| t.get(key)).and_then(toml::Value::as_str);
-    let Some(version) = value.as_str().or_else(|| text("version")) else {
-        out.leave_out(&format!("[tool.poetry.dependencies] {package}"));
-        return Ok(());
-    };
-    let specifier = specifier(version);
-    if package == "python" {
-        out.python.get_or_insert(specifier);
-        return Ok(());
+            is_index = true;
+            out.leave_out_index(&format!("[tool.uv.sources] {package}"));
+            continue;
+        };
+        out.push_line(&format!("{package}{extras} @ {reference}{marker}"), base, name)?;
     }
-    if table.and_then(|t| t.get("optional")).and_then(toml::Value::as_bool) == Some(true) {
-        out.leave_out(&format!("[tool.poetry.dependencies] {package} (optional)"));
-        return Ok(());
-    }
-    let extras: Vec<&str> = table
-        .and_then(|t| t.get("extras"))
-        .and_then(toml::Value::as_array)
-        .map(|list| list.iter().filter_map(toml::Value::as_str).collect())
-        .unwrap_or_default();
-    let extras = if extras.is_empty() { String::new() } else { format!("[{}]", extras.join(",")) };
-    let marker = text("markers").map(|m| format!(" ; {m}")).unwrap_or_default();
-    out.push(&format!("{package}{extras}{specifier}{marker}"), name)
+    // Another index: the requirement stays.
+    if is_index { out.push_line(line, base, name) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -321,7 +307,7 @@ mine = { git = "https://x/" }
         };
         let out = read(text).unwrap();
         let written: Vec<&str> = out.requirements.iter().map(|(text, _)| text.as_str()).collect();
-        assert_eq!(written, ["torch>=2.8", "numpy", "requests[socks]>=2.30,<3"]);
+        assert_eq!(written, ["torch>=2.8", "numpy", "mine @ git+https://x/", "requests[socks]>=2.30,<3"]);
         assert_eq!(
             (out.python.as_deref(), out.constraints.as_slice()),
             (Some(">=3.11"), ["numpy<3".to_owned()].as_slice())
@@ -331,7 +317,6 @@ mine = { git = "https://x/" }
             [
                 "`[tool.uv.sources] torch` is not supported in envlock.toml",
                 "`[project.optional-dependencies] dev`: an extra; `--extra dev` imports it",
-                "`[tool.poetry.dependencies] mine` is not supported in envlock.toml"
             ]
         );
         let error = read("[project]\ndependencies = 3\n").unwrap_err();

@@ -86,8 +86,7 @@ pub(super) fn add(
             out.push(&text, name)?;
         }
     }
-    for extra in known.iter().filter(|extra| !asked.contains(extra)) {
-        out.leave_out_because(&format!("extra {extra}"), &format!("`--extra {extra}` imports it"));
-    }
+    let others: Vec<&str> = known.iter().filter(|extra| !asked.contains(extra)).map(AsRef::as_ref).collect();
+    out.leave_out_parts("extras_require", "an extra", "--extra", &others);
     Ok(())
 }

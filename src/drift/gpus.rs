@@ -60,10 +60,7 @@ fn pairs<'g>(then: &'g [Gpu], now: &'g [Gpu]) -> Option<Vec<(&'g Gpu, &'g Gpu)>>
         let fits =
             |other: &&Gpu| may_be(&gpu.name, &other.name) && may_be(&gpu.capability, &other.capability);
         let known = |other: &&Gpu| fits(other) && other.name.is_some() == gpu.name.is_some();
-        let at = left
-            .iter()
-            .position(|other| known(other))
-            .or_else(|| left.iter().position(|other| fits(other)))?;
+        let at = left.iter().position(known).or_else(|| left.iter().position(fits))?;
         out.push((left.remove(at), gpu));
     }
     Some(out)

@@ -81,7 +81,7 @@ impl Archive {
                         Kind::HardLink(target) => {
                             links.insert(name, plain(&String::from_utf8_lossy(&target)));
                         }
-                        Kind::Folder | Kind::Other => {}
+                        Kind::Folder | Kind::Sparse(_) | Kind::Other => {}
                     }
                 }
             }
@@ -92,7 +92,7 @@ impl Archive {
     /// Whether it has a file.
     pub fn has(&self, name: &str) -> bool {
         match self {
-            Archive::Folder(folder) => folder.join(name).is_file(),
+            Archive::Folder(folder) => inside(folder, name).is_some_and(|path| path.is_file()),
             Archive::Tar { files, .. } => self.target(name).is_some_and(|name| files.contains_key(name)),
         }
     }
@@ -106,7 +106,7 @@ impl Archive {
         let absent = || ImageError::File(clean(name, 200), "it is not in the archive".to_owned());
         match self {
             Archive::Folder(folder) => {
-                let path = folder.join(name);
+                let path = inside(folder, name).ok_or_else(absent)?;
                 let metadata = std::fs::metadata(&path).map_err(|why| match why.kind() {
                     std::io::ErrorKind::NotFound => absent(),
                     _ => failed(why),
@@ -157,6 +157,12 @@ impl Archive {
         }
         None
     }
+}
+
+/// A file of a folder; `None` if its name, or a link, leads out of the folder. Names stand in documents of the image.
+fn inside(folder: &Path, name: &str) -> Option<PathBuf> {
+    let real = folder.join(plain(name)).canonicalize().ok()?;
+    real.starts_with(folder.canonicalize().ok()?).then_some(real)
 }
 
 /// A path without `.` and empty parts, and with `..` resolved in the archive.

@@ -30,6 +30,10 @@ pub struct Config {
     pub variables: BTreeMap<String, String>,
     /// The folder that programs start in.
     pub working_folder: String,
+    /// The user that programs run as; empty for root.
+    pub user: String,
+    /// The program that is started, of the entry point or else the command.
+    pub program: Option<String>,
 }
 
 impl Config {
@@ -109,6 +113,12 @@ struct StartDocument {
     env: Option<Vec<String>>,
     #[serde(default)]
     working_dir: Option<String>,
+    #[serde(default)]
+    user: Option<String>,
+    #[serde(default)]
+    entrypoint: Option<Vec<String>>,
+    #[serde(default)]
+    cmd: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -320,6 +330,12 @@ fn finished(
         architecture: document.architecture,
         os: document.os,
         variables: variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        user: start.user.unwrap_or_default(),
+        program: start
+            .entrypoint
+            .filter(|words| !words.is_empty())
+            .or(start.cmd)
+            .and_then(|words| words.into_iter().next()),
         working_folder: start
             .working_dir
             .filter(|folder| folder.starts_with('/'))

@@ -45,6 +45,12 @@ pub(super) fn read(blob: Blob, mut layer: Layer<'_>, progress: &dyn Progress) ->
     let kind = match start {
         [0x1f, 0x8b, ..] => Packing::Gzip,
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Packing::Zstd,
+        // A frame that is skipped, which parallel writers put first (RFC 8878, section 3.1.2).
+        [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Packing::Zstd,
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => {
+            return Err(Error::other("it is packed by xz, which is not read"));
+        }
+        [b'B', b'Z', b'h', ..] => return Err(Error::other("it is packed by bzip2, which is not read")),
         _ => Packing::None,
     };
     let (packed, diff_id, unpacked) = match kind {

@@ -1,7 +1,7 @@
 //! The file system of an image: its layers, applied one over the other, in memory. Contents that are kept lie in one
 //! temporary file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result, Seek as _, SeekFrom, Write as _};
 use std::path::{Component, Path, PathBuf};
@@ -18,6 +18,10 @@ const MAX_SPOOLED: u64 = 64 << 30;
 const MAX_PATH: usize = 4_096;
 /// Maximum number of links in one path; Linux follows 40.
 const MAX_LINKS: usize = 40;
+/// Maximum number of parts of links that are followed to apply all members: real images have some for each of a few members.
+const MAX_FOLLOWED: usize = 5_000_000;
+/// Maximum length of the targets of all links together, in bytes.
+const MAX_LINK_BYTES: usize = 64 << 20;
 /// Where a content begins in the temporary file: at a page, so that holes and maps are whole pages.
 const PAGE: u64 = 4_096;
 /// Size of the pieces in which contents are copied, in bytes.
@@ -35,9 +39,15 @@ pub struct Merged {
     spool: File,
     /// Where the next content begins.
     end: u64,
-    /// Contents that were not kept under their first name and are under another: by layer and path the nodes.
-    again: BTreeMap<usize, BTreeMap<String, Vec<usize>>>,
+    /// Contents that were not kept under their first name and are under another: by layer and number of the member the nodes.
+    again: BTreeMap<usize, Wanted>,
+    /// How many parts of links were followed, and how many bytes their targets have.
+    followed: usize,
+    link_bytes: usize,
 }
+
+/// By the number of a member in its layer, the nodes that have its content.
+type Wanted = BTreeMap<u32, Vec<usize>>;
 
 #[derive(Debug)]
 struct Node {
@@ -53,41 +63,124 @@ struct Node {
 enum What {
     /// The nodes of its entries.
     Folder(BTreeMap<Box<str>, usize>),
-    /// Its size, and where its content lies in the temporary file if it is kept.
-    File(u64, Option<u64>),
+    /// Its size, where its content lies in the temporary file if it is kept, and where it comes from.
+    File(u64, Option<u64>, Origin),
     Link(Box<str>),
     Other,
+}
+
+/// The member that a content was read from.
+#[derive(Debug, Clone, Copy)]
+struct Origin {
+    layer: usize,
+    member: u32,
 }
 
 /// A layer that is being applied.
 pub(super) struct Layer<'m> {
     merged: &'m mut Merged,
     number: usize,
-    /// The second time: only these contents, by path the nodes that have them.
-    again: Option<BTreeMap<String, Vec<usize>>>,
+    /// How many members were applied.
+    members: u32,
+    /// The folders of which nothing is left from the layers below.
+    opaque: HashSet<usize>,
+    /// The second time: only these contents.
+    again: Option<Wanted>,
 }
 
 impl Merged {
     /// A file system without files.
     pub(super) fn new() -> Result<Merged> {
         let root = Node { what: What::Folder(BTreeMap::new()), mode: 0o755, modified: 0, layer: 0 };
-        Ok(Merged { nodes: vec![root], spool: tempfile::tempfile()?, end: 0, again: BTreeMap::new() })
+        Ok(Merged {
+            nodes: vec![root],
+            spool: tempfile::tempfile()?,
+            end: 0,
+            again: BTreeMap::new(),
+            followed: 0,
+            link_bytes: 0,
+        })
     }
 
     /// The next layer.
     pub(super) fn layer(&mut self, number: usize) -> Layer<'_> {
-        Layer { merged: self, number, again: None }
+        Layer { merged: self, number, members: 0, opaque: HashSet::new(), again: None }
     }
 
-    /// The layers that must be read again, for contents whose first name did not say that they matter.
-    pub(super) fn layers_to_read_again(&self) -> Vec<usize> {
+    /// The layers that must be read again, for contents whose first name did not say that they matter: another name or a
+    /// link does.
+    pub(super) fn layers_to_read_again(&mut self) -> Vec<usize> {
+        let mut found = Vec::new();
+        let mut queue = vec![(String::new(), 0)];
+        while let Some((folder, at)) = queue.pop() {
+            let What::Folder(entries) = &self.nodes[at].what else { continue };
+            for (name, child) in entries {
+                let path = format!("{folder}/{name}");
+                match &self.nodes[*child].what {
+                    What::Folder(_) => queue.push((path, *child)),
+                    What::Link(_) if kept::of(&path, 0) != Kept::No => {
+                        // The name of the link counts, whatever its target is called.
+                        if let Some(target) = self.target(&path)
+                            && let What::File(size, None, origin) = self.nodes[target].what
+                            && kept::of(&path, size) != Kept::No
+                        {
+                            found.push((origin, target));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        found.into_iter().for_each(|(origin, node)| self.want(origin, node));
         self.again.keys().copied().collect()
+    }
+
+    fn want(&mut self, origin: Origin, node: usize) {
+        let nodes = self.again.entry(origin.layer).or_default().entry(origin.member).or_default();
+        if !nodes.contains(&node) {
+            nodes.push(node);
+        }
+    }
+
+    /// The node that a path leads to, with its links followed.
+    fn target(&self, path: &str) -> Option<usize> {
+        let mut above = vec![0];
+        let mut left: Vec<String> = path.split('/').rev().map(str::to_owned).collect();
+        let mut links = 0;
+        while let Some(part) = left.pop() {
+            match part.as_str() {
+                "" | "." => continue,
+                ".." => {
+                    if above.len() > 1 {
+                        above.pop();
+                    }
+                    continue;
+                }
+                _ => {}
+            }
+            let What::Folder(entries) = &self.nodes[*above.last()?].what else { return None };
+            let child = *entries.get(part.as_str())?;
+            match &self.nodes[child].what {
+                What::Link(target) => {
+                    links += 1;
+                    if links > MAX_LINKS {
+                        return None;
+                    }
+                    if target.starts_with('/') {
+                        above.truncate(1);
+                    }
+                    left.extend(target.split('/').rev().map(str::to_owned));
+                }
+                _ => above.push(child),
+            }
+        }
+        above.last().copied()
     }
 
     /// A layer that is read again.
     pub(super) fn again(&mut self, number: usize) -> Layer<'_> {
         let wanted = self.again.remove(&number);
-        Layer { merged: self, number, again: wanted }
+        Layer { merged: self, number, members: 0, opaque: HashSet::new(), again: wanted }
     }
 
     /// No layer follows: the temporary file gets its full size, which may end in a hole.
@@ -140,6 +233,18 @@ impl Layer<'_> {
         if path.len().max(target) > MAX_PATH {
             return Err(Error::other(format!("a path is longer than {MAX_PATH} bytes")));
         }
+        let origin = Origin { layer: self.number, member: self.members };
+        self.members += 1;
+        if let Some(wanted) = &mut self.again {
+            let nodes = wanted.remove(&origin.member).unwrap_or_default();
+            if !nodes.is_empty() {
+                let start = self.keep(Kept::WithoutPayloads, member.size, archive)?;
+                for at in nodes {
+                    self.merged.nodes[at].what = What::File(member.size, Some(start), origin);
+                }
+            }
+            return Ok(());
+        }
         let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
         if parts.contains(&"..") {
             return Err(Error::other(format!("`{}` leaves the root", crate::model::text::clean(&path, 200))));
@@ -148,25 +253,21 @@ impl Layer<'_> {
             // The root itself.
             return Ok(());
         };
-        if let Some(wanted) = &mut self.again {
-            let nodes = wanted.remove(&[&parts[..], &[name]].concat().join("/")).unwrap_or_default();
-            if let (tarball::Kind::File, false) = (&member.kind, nodes.is_empty()) {
-                let start = self.keep(Kept::WithoutPayloads, member.size, archive)?;
-                nodes
-                    .into_iter()
-                    .for_each(|at| self.merged.nodes[at].what = What::File(member.size, Some(start)));
+        if let Some(hidden) = name.strip_prefix(WHITEOUT) {
+            // Where there is no folder, there is nothing to hide.
+            match self.folder(&parts.join("/"), false) {
+                Ok(folder) if name == OPAQUE => {
+                    if self.opaque.insert(folder) {
+                        self.hide_all(folder);
+                    }
+                }
+                Ok(folder) => self.hide(folder, hidden),
+                Err(why) if why.kind() == ErrorKind::NotFound => {}
+                Err(why) => return Err(why),
             }
             return Ok(());
         }
         let folder = self.folder(&parts.join("/"), true)?;
-        if name == OPAQUE {
-            self.hide_all(folder);
-            return Ok(());
-        }
-        if let Some(hidden) = name.strip_prefix(WHITEOUT) {
-            self.hide(folder, hidden);
-            return Ok(());
-        }
         let what = match &member.kind {
             tarball::Kind::Folder => match self.child(folder, name) {
                 Some(at) if matches!(self.merged.nodes[at].what, What::Folder(_)) => {
@@ -182,9 +283,20 @@ impl Layer<'_> {
                     Kept::No => None,
                     kept => Some(self.keep(kept, member.size, archive)?),
                 };
-                What::File(member.size, start)
+                What::File(member.size, start, origin)
             }
-            tarball::Kind::Symlink(target) => What::Link(String::from_utf8_lossy(target).into()),
+            // Its content is not put together.
+            tarball::Kind::Sparse(size) => What::File(*size, None, origin),
+            tarball::Kind::Symlink(target) => {
+                self.merged.link_bytes += target.len();
+                if self.merged.link_bytes > MAX_LINK_BYTES {
+                    return Err(Error::other(format!(
+                        "the targets of its links have more than {} MiB",
+                        MAX_LINK_BYTES >> 20
+                    )));
+                }
+                What::Link(String::from_utf8_lossy(target).into())
+            }
             tarball::Kind::HardLink(target) => {
                 let target = String::from_utf8_lossy(target).into_owned();
                 let (above, last) = target.rsplit_once('/').unwrap_or(("", &target));
@@ -197,15 +309,11 @@ impl Layer<'_> {
                         )));
                     }
                     Some(node) => {
-                        let (what, mode, modified, layer) =
-                            (node.what.clone(), node.mode, node.modified, node.layer);
-                        if let What::File(size, None) = what
+                        let (what, mode, modified) = (node.what.clone(), node.mode, node.modified);
+                        if let What::File(size, None, origin) = what
                             && kept::of(&format!("/{}/{name}", parts.join("/")), size) != Kept::No
                         {
-                            let first = target.split('/').filter(|part| !part.is_empty() && *part != ".");
-                            let first = first.collect::<Vec<_>>().join("/");
-                            let nodes = self.merged.again.entry(layer).or_default().entry(first).or_default();
-                            nodes.push(self.merged.nodes.len());
+                            self.merged.want(origin, self.merged.nodes.len());
                         }
                         return self.put(folder, name, what, mode, modified);
                     }
@@ -269,7 +377,13 @@ impl Layer<'_> {
                     if target.starts_with('/') {
                         above.truncate(1);
                     }
+                    let before = left.len();
                     left.extend(target.split('/').rev().map(str::to_owned));
+                    let count = left.len() - before;
+                    self.merged.followed += count;
+                    if self.merged.followed > MAX_FOLLOWED {
+                        return Err(Error::other("its paths lead through too many links"));
+                    }
                 }
                 _ if !make => return Err(Error::from(ErrorKind::NotFound)),
                 // A file of a layer below gives way to a folder.
@@ -368,7 +482,7 @@ impl Store for Merged {
         let about = |kind, size| About { kind, size, mode: node.mode, modified, changed };
         Ok(match &node.what {
             What::Folder(_) => about(Kind::Folder, 0),
-            What::File(size, _) => about(Kind::File, *size),
+            What::File(size, ..) => about(Kind::File, *size),
             What::Link(_) => about(Kind::Link, 0),
             What::Other => about(Kind::Other, 0),
         })
@@ -390,7 +504,7 @@ impl Store for Merged {
 
     fn open(&self, real: &Path) -> Result<Opened> {
         match &self.node(real)?.what {
-            What::File(size, Some(start)) => {
+            What::File(size, Some(start), _) => {
                 Ok(Opened { file: self.spool.try_clone()?, start: *start, size: *size })
             }
             What::File(..) => Err(Error::other("its content was not kept")),

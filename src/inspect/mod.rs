@@ -36,7 +36,7 @@ pub use environment::{Chosen, Environment, NoEnvironment};
 pub use fatbin::read as device_code;
 pub use fatbin_stream::{Part, WithoutPayloads};
 pub use fingerprint::Fingerprint;
-pub use found::{environments, interpreter_of, system_of};
+pub use found::{Environments, environments, interpreter_of, system_of};
 pub use kept::{environment_facts, libraries_of_cuda};
 pub use library::{Detail, library, library_of_bytes};
 pub use native::native;

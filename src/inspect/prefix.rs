@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::found;
 use super::tree::FileTree;
 use crate::model::wheel::Python;
 
@@ -41,9 +42,12 @@ pub(super) fn site_packages(
     for lib in ["lib", "lib64", "local/lib"] {
         let lib = prefix.join(lib);
         for name in tree.names(&lib, MAX_ENTRIES) {
-            let Some(minor) = name.strip_prefix("python3.").and_then(|m| m.parse::<u32>().ok()) else {
-                continue;
+            let of_debian = || {
+                (name == "python3" && lib == prefix.join("lib")).then(|| interpreter(tree, prefix)).flatten()
             };
+            let minor = name.strip_prefix("python3.").and_then(|m| m.parse::<u32>().ok());
+            // Debian's packages for its one Python are in `python3`.
+            let Some(minor) = minor.or_else(|| Some(of_debian()?.minor)) else { continue };
             for packages in ["site-packages", "dist-packages"] {
                 let folder = lib.join(&name).join(packages);
                 // Skips symlinks: conda links `python3.1` to the real folder, venvs link lib64 to lib.
@@ -54,11 +58,11 @@ pub(super) fn site_packages(
             }
         }
     }
-    let configured = configured_python(tree, prefix).map(|p| p.minor);
-    found.sort();
-    found
-        .iter()
-        .find(|(minor, _)| configured == Some(*minor))
+    let configured = configured_python(tree, prefix).or_else(|| interpreter(tree, prefix)).map(|p| p.minor);
+    // A folder without packages is what an installation of Debian's Python leaves.
+    found.sort_by_cached_key(|(minor, folder)| (found::has_packages(tree, folder), *minor));
+    let of_python = found.iter().rfind(|(minor, _)| configured == Some(*minor));
+    of_python
         .or(found.last())
         .map(|(minor, folder)| (folder.clone(), Some(Python::new(*minor))))
         .ok_or_else(|| PrefixError::NoSitePackages(shown()))
@@ -71,10 +75,13 @@ pub fn site_packages_of(tree: &dyn FileTree, prefix: &Path) -> Option<PathBuf> {
 
 /// The series of the interpreter that `bin/python` leads to, by its file name: `/usr/bin/python3.12`.
 pub(super) fn interpreter(tree: &dyn FileTree, prefix: &Path) -> Option<Python> {
-    let file = tree.real(&prefix.join("bin/python")).ok()?;
-    let name = file.file_name()?.to_str()?;
-    let minor: String = name.strip_prefix("python3.")?.chars().take_while(char::is_ascii_digit).collect();
-    Some(Python::new(minor.parse().ok()?))
+    ["bin/python", "bin/python3"].iter().find_map(|python| {
+        let file = tree.real(&prefix.join(python)).ok()?;
+        let name = file.file_name()?.to_str()?;
+        let name = name.strip_prefix("platform-").unwrap_or(name);
+        let minor: String = name.strip_prefix("python3.")?.chars().take_while(char::is_ascii_digit).collect();
+        Some(Python::new(minor.parse().ok()?))
+    })
 }
 
 /// The patch release that pyvenv.cfg states: 9 of `version = 3.11.9`.

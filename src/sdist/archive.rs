@@ -81,7 +81,7 @@ impl Contents {
             let is_link = match member.kind {
                 Kind::File => false,
                 Kind::Symlink(_) | Kind::HardLink(_) => true,
-                Kind::Folder | Kind::Other => continue,
+                Kind::Folder | Kind::Sparse(_) | Kind::Other => continue,
             };
             let Some(inner) = inside(&path, &mut folder)? else { continue };
             if is_link {

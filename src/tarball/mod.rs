@@ -21,7 +21,9 @@ pub enum Kind {
     Symlink(Vec<u8>),
     /// A second name of an earlier file, with that file's path.
     HardLink(Vec<u8>),
-    /// A device, a pipe, or a file in a form that is not read (sparse).
+    /// A file of which only the parts that are not zeros are in the archive, in pax form; its whole size in bytes.
+    Sparse(u64),
+    /// A device or a pipe.
     Other,
 }
 
@@ -73,12 +75,12 @@ impl<R: Read> Members<R> {
                 // Holds for all members, of which no writer of layers or packages says anything that is read here.
                 EntryType::XGlobalHeader => {}
                 _ => {
-                    let path = pax.path.take().or(long_path.take());
+                    let path = pax.sparse_path.take().or(pax.path.take()).or(long_path.take());
                     let path = path.unwrap_or_else(|| header.path_bytes().into_owned());
                     let link = pax.link.take().or(long_link.take());
                     let link = link.or_else(|| header.link_name_bytes().map(|bytes| bytes.into_owned()));
                     let kind = match kind {
-                        _ if pax.is_sparse => Kind::Other,
+                        _ if pax.is_sparse => Kind::Sparse(pax.real_size.unwrap_or(size)),
                         // Old archives mark a folder by a slash alone.
                         EntryType::Regular | EntryType::Continuous if path.ends_with(b"/") => Kind::Folder,
                         EntryType::Regular | EntryType::Continuous => Kind::File,
@@ -92,7 +94,7 @@ impl<R: Read> Members<R> {
                     };
                     // Only files have content, whatever size the header of another member states.
                     let size = match kind {
-                        Kind::File | Kind::Other => pax.size.unwrap_or(size),
+                        Kind::File | Kind::Sparse(_) | Kind::Other => pax.size.unwrap_or(size),
                         _ => 0,
                     };
                     self.enter(size);
@@ -217,6 +219,9 @@ struct Pax {
     size: Option<u64>,
     modified: Option<u64>,
     is_sparse: bool,
+    /// The name and the size of a sparse file; its member has others.
+    sparse_path: Option<Vec<u8>>,
+    real_size: Option<u64>,
 }
 
 impl Pax {
@@ -234,7 +239,16 @@ impl Pax {
                     out.size = Some(size.ok_or_else(|| damaged("a size is no number"))?);
                 }
                 b"mtime" => out.modified = text().and_then(|text| text.split('.').next()?.parse().ok()),
-                key if key.starts_with(b"GNU.sparse.") => out.is_sparse = true,
+                key if key.starts_with(b"GNU.sparse.") => {
+                    out.is_sparse = true;
+                    match key {
+                        b"GNU.sparse.name" => out.sparse_path = Some(value.to_vec()),
+                        b"GNU.sparse.realsize" | b"GNU.sparse.size" => {
+                            out.real_size = text().and_then(|text| text.parse().ok());
+                        }
+                        _ => {}
+                    }
+                }
                 _ => {}
             }
         }

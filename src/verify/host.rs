@@ -34,15 +34,13 @@ pub fn check(
     if envelope.platform != host.system.platform {
         found.push(findings::wrong_platform(WrongPlatform::Locked(envelope.platform, host.system.platform)));
     }
-    match (&envelope.glibc, &host.system.libc) {
-        (Some(need), Some(have @ (Libc::Glibc(_) | Libc::Musl(_)))) => {
-            if glibc_suffices(Some(have), need) {
-                well.push(format!("{have} >= {need}"));
-            } else {
-                found.push(findings::libc_too_old(have, need));
-            }
+    if let (Some(need), Some(have @ (Libc::Glibc(_) | Libc::Musl(_)))) = (&envelope.glibc, &host.system.libc)
+    {
+        if glibc_suffices(Some(have), need) {
+            well.push(format!("{have} >= {need}"));
+        } else {
+            found.push(findings::libc_too_old(have, need));
         }
-        _ => {}
     }
     if uses_cuda {
         gpus((envelope, code), native, host, require_gpu, &mut found, &mut well);

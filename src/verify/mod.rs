@@ -243,22 +243,18 @@ pub fn installed_target<'l>(lock: &'l Lockfile, installed: &Installed) -> Option
 /// Checks an environment against the machine, and its packages against each other, without a lock.
 pub fn without_lock(registry: &Registry, host: &Host, installed: &Installed, require_gpu: bool) -> Vec<Area> {
     let platform = host.system.platform;
-    let toolkits: Vec<_> =
-        needs_of_installed(registry, installed, platform).map(|needs| needs.cuda).collect();
+    let needs: Vec<Needs<'_>> = needs_of_installed(registry, installed, platform).collect();
+    // The libraries themselves are read where they are installed; what the registry does not know is no fault.
+    let is_unread = |needs: &Needs<'_>| needs.cuda.is_some() && needs.targets.is_none();
+    let code = if needs.iter().any(is_unread) { host::GpuCode::Unknown } else { host::GpuCode::Known };
+    let toolkits: Vec<_> = needs.iter().map(|needs| needs.cuda).collect();
     let uses_cuda = toolkits.iter().any(Option::is_some);
     let native = toolkits.into_iter().flatten();
     let native = native.filter_map(|cuda| required_driver(registry, cuda, platform.os, Policy::Native));
     let native = native.map(|driver| driver.value).max();
     let mut areas = Vec::new();
     if let Some(envelope) = envelope_of_installed(registry, installed, platform) {
-        areas.push(host::check(
-            &envelope,
-            uses_cuda,
-            native.as_ref(),
-            host::GpuCode::Known,
-            host,
-            require_gpu,
-        ));
+        areas.push(host::check(&envelope, uses_cuda, native.as_ref(), code, host, require_gpu));
     }
     areas.push(without_lock::check(registry, installed, platform));
     areas.push(files::check(installed, &|_| true));

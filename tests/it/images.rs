@@ -551,3 +551,91 @@ fn images_of_other_tools() {
         assert_eq!(json["variables"]["LD_LIBRARY_PATH"], "/usr/local/cuda/lib64", "{name}");
     }
 }
+
+/// Which environments an image has, and which is the one of its programs.
+#[test]
+fn environments_of_an_image() {
+    let Some(images) = Images::new() else { return };
+    let six = |prefix: &str, version: &str| {
+        let info = format!("{prefix}/lib/python3.12/site-packages/six-{version}.dist-info");
+        let metadata = format!("Metadata-Version: 2.1\nName: six\nVersion: {version}\n");
+        (format!("{info}/METADATA"), metadata, format!("{info}/RECORD"))
+    };
+    let prefixes = |env: &[&str], more: &[Added<'_>], rest: &[&str]| -> Vec<String> {
+        let mut layout = images.layout();
+        layout.image(
+            "latest",
+            "amd64",
+            env,
+            &[(images.base(), Packing::None), (layer(None, more), Packing::Gzip)],
+        );
+        let run = images.run(&[&[&layout.shown(), "--json"], rest].concat());
+        std::fs::remove_dir_all(&layout.folder).unwrap();
+        let json = run.json();
+        let all = json["environments"].as_array().unwrap_or_else(|| panic!("{}", run.shown())).iter();
+        all.map(|one| one["prefix"].as_str().unwrap().to_owned()).collect()
+    };
+    let (tool, cache) = (six("opt/tool", "1.17.0"), six("opt/conda/pkgs/six-1.17.0", "1.17.0"));
+    let others = [
+        Added::File(&tool.0, tool.1.as_bytes()),
+        Added::File(&tool.2, b""),
+        Added::File("opt/tool/pyvenv.cfg", b"version = 3.12.1\n"),
+        Added::File("opt/tool/bin/python", b"#!"),
+        // conda's package cache is no environment, and neither is an empty folder of Debian's Python.
+        Added::File("opt/conda/conda-meta/history", b""),
+        Added::File(&cache.0, cache.1.as_bytes()),
+        Added::File(&cache.2, b""),
+        Added::File("opt/venv/lib/python3.13/dist-packages/.keep", b""),
+    ];
+    assert_eq!(prefixes(&["PATH=/opt/venv/bin"], &others, &[]), ["/opt/venv"]);
+    assert_eq!(prefixes(&["PATH=/opt/tool/bin"], &others, &[]), ["/opt/venv"], "the one with a framework");
+    let lock = images.env.context.write("requirements.txt", "six==1.17.0\n").display().to_string();
+    for (variable, expected) in [
+        ("PATH=/opt/tool/bin:/opt/venv/bin", "/opt/tool"),
+        ("PATH=/opt/venv/bin:/opt/tool/bin", "/opt/venv"),
+        ("VIRTUAL_ENV=/opt/tool", "/opt/tool"),
+        ("A=b", "/opt/venv"),
+    ] {
+        assert_eq!(prefixes(&[variable], &others, &["--lock", &lock]), [expected], "{variable}");
+    }
+}
+
+/// Contents whose own name does not say that they matter: a link does, or another name.
+#[test]
+fn contents_under_other_names() {
+    let Some(images) = Images::new() else { return };
+    let library =
+        images.env.context.dir.path().join("env/lib/python3.12/site-packages/torch/lib/libtorch_python.so");
+    let bytes = std::fs::read(&library).unwrap();
+    let place = format!("{SITE}/torch/lib/libtorch_python.so");
+    let linked = [Added::File("cas/0123", &bytes), Added::Symlink(&place, "/cas/0123")];
+    assert_eq!(images.codes(&[], &[&linked]), [""; 0]);
+    let chain = [
+        Added::File("cas/0123", &bytes),
+        Added::HardLink("cas/4567", "cas/0123"),
+        Added::HardLink(&place, "cas/4567"),
+    ];
+    assert_eq!(images.codes(&[], &[&chain]), [""; 0]);
+    // A whiteout below what is a file now.
+    let module = format!("{SITE}/torch/lib");
+    let below = format!("{module}/.wh.libtorch_python.so");
+    let codes = images.codes(&[], &[&[Added::File(&module, b"a file")], &[Added::File(&below, b"")]]);
+    assert!(codes.contains(&"missing-file".to_owned()), "{codes:?}");
+}
+
+/// Documents of an image in a folder do not name files outside it.
+#[test]
+fn documents_stay_in_their_folder() {
+    let Some(images) = Images::new() else { return };
+    let secret = images.env.context.write("secret", "text").display().to_string();
+    for name in [secret.as_str(), "../secret", "link"] {
+        let folder = images.env.context.dir.path().join("docker");
+        std::fs::create_dir_all(&folder).unwrap();
+        let _ = std::os::unix::fs::symlink(&secret, folder.join("link"));
+        let manifest = json!([{ "Config": name, "RepoTags": ["a:1"], "Layers": [] }]);
+        std::fs::write(folder.join("manifest.json"), manifest.to_string()).unwrap();
+        let run = images.run(&[&folder.display().to_string()]).expect(2);
+        assert!(run.flat().contains("is not in the archive"), "{}", run.shown());
+        assert!(!run.shown().contains("982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1"));
+    }
+}

@@ -137,6 +137,9 @@ fn what_contradicts_another_root() {
         env.context.dir.path().join("opt/lib/python3.11/site-packages/six-1.0.dist-info"),
     )
     .unwrap();
+    // Packages without an interpreter are no environment beside one that has it.
+    verify(&env, &[]).expect(0);
+    std::fs::write(env.context.dir.path().join("opt/pyvenv.cfg"), "version = 3.11.9\n").unwrap();
     let run = verify(&env, &[]).expect(3);
     assert!(
         run.flat().contains("contains 2 Python environments: `/env` (5 packages), `/opt` (1 package)"),

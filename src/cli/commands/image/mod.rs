@@ -4,6 +4,7 @@ mod report;
 mod whole;
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
@@ -16,7 +17,7 @@ use crate::cli::lock::{self, AnyLock};
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::image::{self, Choice, Image, ImageError};
-use crate::inspect;
+use crate::inspect::{self, Environments};
 use crate::model::finding::Severity;
 use crate::model::solution::Envelope;
 use crate::model::text::clean;
@@ -41,18 +42,22 @@ pub(super) fn run(global: &GlobalArgs, args: &ImageArgs, printer: &Printer) -> R
     let registry = settings::registry(global)?;
     let lock = args.lock.as_deref().map(lock::read_any).transpose()?;
     let image = read(args, printer)?;
-    let place = Place::rooted(
-        &image.tree,
-        image.config.variables.clone(),
-        PathBuf::from(&image.config.working_folder),
-    );
+    let place =
+        Place::rooted(&image.tree, with_defaults(&image.config), PathBuf::from(&image.config.working_folder));
+    let program = image.config.program.as_deref();
     let found = inspect::environments(&image.tree);
     let mut judged = Vec::new();
     let chosen: Vec<PathBuf> = match &args.prefix {
         Some(prefix) => vec![Path::new("/").join(prefix)],
         // A lock describes one environment: the one that the image's programs run in.
-        None if lock.is_some() => main_environment(&place, &found).into_iter().collect(),
-        None => found.keys().take(MAX_JUDGED).cloned().collect(),
+        None if lock.is_some() => main_environment(&place, program, &found).into_iter().collect(),
+        None => {
+            // First the one of the image's `python`, then those with a framework.
+            let main = main_environment(&place, program, &found);
+            let mut all: Vec<&PathBuf> = found.found.keys().collect();
+            all.sort_by_key(|prefix| (Some(*prefix) != main.as_ref(), !found.found[*prefix].has_framework));
+            all.into_iter().take(MAX_JUDGED).cloned().collect()
+        }
     };
     let project = Project {
         folder: args.lock.as_deref().and_then(Path::parent).unwrap_or(Path::new(".")).to_path_buf(),
@@ -103,6 +108,18 @@ pub(super) fn run(global: &GlobalArgs, args: &ImageArgs, printer: &Printer) -> R
     })
 }
 
+/// The variables of an image's programs, with those that a runtime sets where the image does not.
+fn with_defaults(config: &image::Config) -> BTreeMap<String, String> {
+    let mut variables = config.variables.clone();
+    let path = || "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned();
+    variables.entry("PATH".to_owned()).or_insert_with(path);
+    let user = config.user.split(':').next().unwrap_or_default();
+    if ["", "root", "0"].contains(&user) {
+        variables.entry("HOME".to_owned()).or_insert_with(|| "/root".to_owned());
+    }
+    variables
+}
+
 /// An environment of an image.
 struct InImage {
     /// Its folder, as the image's programs see it.
@@ -115,8 +132,8 @@ struct InImage {
 /// What was found in an image.
 struct Answer<'a> {
     image: &'a Image,
-    /// The number of packages of every environment.
-    found: &'a std::collections::BTreeMap<PathBuf, usize>,
+    /// Every environment.
+    found: &'a Environments,
     /// What is to be said of it as a whole.
     whole: Option<Area>,
     judged: &'a [InImage],
@@ -142,20 +159,51 @@ impl Answer<'_> {
     }
 }
 
-/// The environment that the image's `python` runs in, else the one with most packages.
-fn main_environment(
-    place: &Place<'_>,
-    found: &std::collections::BTreeMap<PathBuf, usize>,
-) -> Option<PathBuf> {
-    let active = place.variable("VIRTUAL_ENV").map(PathBuf::from);
+/// The environment that the image's `python` runs in: its program's, the active one, or that of the first Python on its PATH.
+/// Where none is, the one with most packages.
+fn main_environment(place: &Place<'_>, program: Option<&str>, found: &Environments) -> Option<PathBuf> {
+    let program = program.map(Path::new).filter(|program| {
+        let name = program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        program.is_absolute() && name.starts_with("python")
+    });
+    let active = place.variable("VIRTUAL_ENV").map(|folder| Path::new(&folder).join("bin/python"));
     let path = place.variable("PATH").unwrap_or_default();
-    let on_path = path
-        .split(':')
-        .map(Path::new)
-        .find(|folder| ["python", "python3"].iter().any(|name| place.tree.exists(&folder.join(name))));
-    let on_path = on_path.and_then(Path::parent).map(Path::to_path_buf);
-    let named = active.into_iter().chain(on_path).find(|prefix| found.contains_key(prefix));
-    named.or_else(|| found.iter().max_by_key(|(_, count)| **count).map(|(prefix, _)| prefix.clone()))
+    let on_path = path.split(':').map(Path::new).flat_map(|folder| {
+        ["python", "python3"]
+            .map(|name| folder.join(name))
+            .into_iter()
+            .find(|python| place.tree.exists(python))
+    });
+    let pythons = program.map(Path::to_path_buf).into_iter().chain(active).chain(on_path);
+    for python in pythons {
+        if let Some(prefix) =
+            prefixes_of(place, &python).into_iter().find(|prefix| found.found.contains_key(prefix))
+        {
+            return Some(prefix);
+        }
+    }
+    found
+        .found
+        .iter()
+        .max_by_key(|(_, one)| (one.has_framework, one.packages))
+        .map(|(prefix, _)| prefix.clone())
+}
+
+/// The folders whose packages an interpreter may have: of a venv its own, else those of the file that it leads to, and what
+/// Debian's Python has in `/usr/local`.
+fn prefixes_of(place: &Place<'_>, python: &Path) -> Vec<PathBuf> {
+    let above = |file: &Path| file.parent().and_then(Path::parent).map(Path::to_path_buf);
+    let mut out = Vec::new();
+    let Some(own) = above(python) else { return out };
+    let is_venv = place.tree.exists(&own.join("pyvenv.cfg"));
+    let real_folder = python.parent().and_then(|folder| place.tree.real(folder).ok());
+    out.extend(real_folder.and_then(|folder| folder.parent().map(Path::to_path_buf)));
+    out.push(own);
+    if !is_venv && let Some(real) = place.tree.real(python).ok().and_then(|file| above(&file)) {
+        out.push(real.join("local"));
+        out.push(real);
+    }
+    out
 }
 
 /// Reads the image, with a progress bar.

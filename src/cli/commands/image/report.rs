@@ -10,7 +10,7 @@ use crate::cli::commands::verify::{Judged, findings};
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::report::runs_on;
 use crate::compatibility::cuda_of_variant;
-use crate::model::finding::{Finding, Severity};
+use crate::model::finding::{Code, Finding, Severity};
 use crate::model::solution::Envelope;
 use crate::model::text::clean;
 use crate::verify::{Area, loaded_versions};
@@ -101,12 +101,16 @@ impl Answer<'_> {
     /// The environments that were found and not judged.
     fn others(&self, p: &Printer) {
         let is_judged = |prefix: &Path| self.judged.iter().any(|one| one.prefix == *prefix);
-        let others: Vec<String> = self
-            .found
-            .iter()
-            .filter(|(prefix, _)| !is_judged(prefix))
-            .map(|(prefix, count)| format!("{} ({count})", clean(&prefix.display().to_string(), 200)))
+        let mut others: Vec<_> = self.found.found.iter().filter(|(prefix, _)| !is_judged(prefix)).collect();
+        others.sort_by_key(|(_, one)| !one.has_framework);
+        let others: Vec<String> = others
+            .into_iter()
+            .map(|(prefix, one)| format!("{} ({})", clean(&prefix.display().to_string(), 200), one.packages))
             .collect();
+        if !self.found.is_complete {
+            p.out("");
+            p.out(&wrap("the image has more folders than are searched: there may be other environments", 2));
+        }
         if others.is_empty() {
             return;
         }
@@ -129,6 +133,9 @@ impl Answer<'_> {
             return p.paint(WARN, "no Python environment with packages was found");
         }
         match (count(Severity::Error), count(Severity::Warning)) {
+            (0, 0) if all().any(|finding| finding.code == Code::NotJudged) => {
+                p.paint(GOOD, "clean, as far as it was checked")
+            }
             (0, 0) => p.paint(GOOD, "clean"),
             (0, warnings) => p.paint(WARN, &format!("passed with {}", plural(warnings, "warning"))),
             (errors, _) => p.paint(ERROR, &plural(errors, "error")),

@@ -41,9 +41,17 @@ impl<'p> Place<'p> {
     /// A root file system whose programs are started with these variables in this folder.
     pub fn rooted(
         tree: &'p dyn FileTree,
-        variables: BTreeMap<String, String>,
+        mut variables: BTreeMap<String, String>,
         working_folder: PathBuf,
     ) -> Place<'p> {
+        // Python takes relative folders from where it is started.
+        if let Some(path) = variables.get_mut("PYTHONPATH") {
+            let absolute = |entry: &str| match entry.is_empty() || entry.starts_with('/') {
+                true => entry.to_owned(),
+                false => working_folder.join(entry).display().to_string(),
+            };
+            *path = path.split(':').map(absolute).collect::<Vec<_>>().join(":");
+        }
         Place {
             tree,
             root: PathBuf::from("/"),
@@ -93,23 +101,29 @@ impl<'p> Place<'p> {
         if let Some(named) = named {
             return Ok(Environment { prefix: Path::new("/").join(named), chosen: Chosen::Named });
         }
-        let found = inspect::environments(self.tree);
+        let inspect::Environments { found, is_complete } = inspect::environments(self.tree);
         let mut prefixes = found.keys();
         match (prefixes.next(), found.len()) {
             (Some(only), 1) => Ok(Environment { prefix: only.clone(), chosen: Chosen::Found }),
             (None, _) => Err(CliError::new(
                 Failure::Environment,
-                format!("`{shown}` contains no Python environment with packages"),
+                match is_complete {
+                    true => format!("`{shown}` contains no Python environment with packages"),
+                    false => {
+                        format!("`{shown}` has too many folders to search all of it for a Python environment")
+                    }
+                },
             )
             .hint("`--prefix DIR` names one, as a path in that root")),
             (Some(first), _) => {
                 let all = found.iter().take(NAMED);
                 let all: Vec<String> = all
-                    .map(|(prefix, count)| {
+                    .map(|(prefix, one)| {
                         format!(
-                            "`{}` ({count} package{})",
+                            "`{}` ({} package{})",
                             clean(&prefix.display().to_string(), 200),
-                            if *count == 1 { "" } else { "s" }
+                            one.packages,
+                            if one.packages == 1 { "" } else { "s" }
                         )
                     })
                     .collect();

@@ -19,6 +19,7 @@ pub(super) fn causes(situation: &Situation<'_>) -> Vec<Cause> {
         cudnn_below_gpu,
         cpu_build,
         driver_not_working,
+        not_available,
         not_importable,
         wrong_pair,
         plugin_pair,
@@ -132,10 +133,21 @@ fn cpu_build(s: &Situation<'_>) -> Option<Cause> {
         return None;
     }
     let has_gpu = !s.facts.gpus.is_empty() || s.facts.driver.is_some();
-    if !has_gpu && !s.facts.is_in(Surrounding::Jetson) {
-        return None;
-    }
     let torch = s.facts.torch.as_deref().unwrap_or_default();
+    if !has_gpu && !s.facts.is_in(Surrounding::Jetson) {
+        // Whether there is a GPU is not said, and that CUDA is not available is.
+        if s.facts.available != Some(false) || s.facts.no_driver_seen {
+            return None;
+        }
+        let text = format!(
+            "torch {torch} is a build without CUDA: it uses no GPU, whether the machine has one or not"
+        );
+        let rests_on = [Fact::Torch, Fact::TorchCuda, Fact::Available];
+        let mut cause = cause(s, ("cpu-build", Component::TorchBuild), 0.5, text, &rests_on);
+        cause.check = Some("nvidia-smi".to_owned());
+        cause.fix.extend(fix::install(s));
+        return Some(cause);
+    }
     let text = format!("torch {torch} is a CPU build, but the machine has a GPU");
     let rests_on = [Fact::Torch, Fact::TorchCuda, Fact::Gpu, Fact::Driver];
     let mut cause = cause(s, ("cpu-build", Component::TorchBuild), 0.86, text, &rests_on);
@@ -185,6 +197,26 @@ fn driver_not_working(s: &Situation<'_>) -> Option<Cause> {
         cause(s, ("driver-not-working", Component::Driver), confidence, text.to_owned(), &rests_on);
     let then = "then check dmesg and CUDA_VISIBLE_DEVICES, and reboot";
     cause.fix.push(Fix::command_that("nvidia-smi", then));
+    Some(cause)
+}
+
+/// An answer of `torch.cuda.is_available()` alone: a CPU build and a driver that does not work say the same.
+fn not_available(s: &Situation<'_>) -> Option<Cause> {
+    let f = s.facts;
+    let is_alone = f.torch.is_none() && f.driver.is_none() && f.gpus.is_empty() && !f.no_driver_seen;
+    let is_asked = f.available == Some(false) && is_alone && f.build_cuda().is_none();
+    if !is_asked || f.is_in(Surrounding::Macos) || f.is_in(Surrounding::Jetson) || f.is_in(Surrounding::Rocm)
+    {
+        return None;
+    }
+    let text = "torch finds no GPU: it is a build without CUDA, or the driver does not work".to_owned();
+    let mut cause = cause(s, ("cuda-not-available", Component::TorchBuild), 0.4, text, &[Fact::Available]);
+    let command = "python -c 'import torch; print(torch.__version__, torch.version.cuda)'; nvidia-smi";
+    cause.check = Some(command.to_owned());
+    cause.fix.push(Fix::command_that(
+        command,
+        "`None` is a build without CUDA; an error of nvidia-smi is the driver's",
+    ));
     Some(cause)
 }
 

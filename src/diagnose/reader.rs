@@ -123,7 +123,8 @@ impl<'r> Reader<'r> {
         let text = String::from_utf8_lossy(raw.trim_ascii()).trim_matches(['\'', '"']).to_owned();
         let (fact, is_new) = match question {
             Question::Available if self.facts.available.is_none() => {
-                self.facts.available = match text.as_str() {
+                // A comment may follow: `False  # why?`
+                self.facts.available = match text.split(' ').next().unwrap_or_default() {
                     "True" => Some(true),
                     "False" => Some(false),
                     _ => None,

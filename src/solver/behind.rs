@@ -87,8 +87,14 @@ fn dated(problem: &Problem<'_>, name: &str, version: &Version) -> String {
 /// How far a version is behind, if that is worth a word: `a major version`, `12 minor lines`.
 fn distance(chosen: &Version, newest: &Version, newer: &[Version]) -> Option<String> {
     let major = |version: &Version| version.release().first().copied().unwrap_or(0);
-    let own = minor_line(chosen);
-    let lines: BTreeSet<Vec<u64>> = newer.iter().map(minor_line).filter(|line| *line != own).collect();
+    // Of a project that counts in the last part alone, each release is a line of its own: 0.0.3, 0.0.35.
+    let is_early = newest.release().iter().take(2).all(|part| *part == 0);
+    let line = |version: &Version| match is_early {
+        true => version.release().iter().take(3).copied().collect(),
+        false => minor_line(version),
+    };
+    let own = line(chosen);
+    let lines: BTreeSet<Vec<u64>> = newer.iter().map(line).filter(|line| *line != own).collect();
     let is_dated = major(chosen) >= FIRST_YEAR;
     match major(newest).saturating_sub(major(chosen)) {
         1 if !is_dated => Some("a major version".to_owned()),

@@ -79,8 +79,24 @@ pub(super) fn with_all_newest<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>) 
 pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) -> Outcome {
     let other_cuda = Doubtful { other_cuda: true, ..Doubtful::default() };
     let mut outcome = attempt_with(inputs, tables, depth, Doubtful::default());
-    if matches!(outcome, Outcome::Impossible) && inputs.memory.left_out().other_cuda {
-        outcome = attempt_with(inputs, tables, depth, other_cuda);
+    // How many requested packages are far behind; none of an answer that there is not.
+    let far_behind = |outcome: &Outcome| match outcome {
+        Outcome::Solved(solution) => Some(solution.behind.len()),
+        _ => None,
+    };
+    let is_doubtful =
+        matches!(outcome, Outcome::Impossible) || far_behind(&outcome).is_some_and(|count| count > 0);
+    if is_doubtful && inputs.memory.left_out().other_cuda {
+        // A package whose GPU library is not loaded is told; one of years ago helps nobody.
+        let other = attempt_with(inputs, tables, depth, other_cuda);
+        let is_better = match (far_behind(&outcome), far_behind(&other)) {
+            (Some(strict), Some(lax)) => lax < strict,
+            (Some(_), None) => matches!(other, Outcome::Need(_)),
+            (None, _) => true,
+        };
+        if is_better {
+            outcome = other;
+        }
     }
     if matches!(outcome, Outcome::Impossible) && inputs.memory.left_out().needless_builds {
         outcome = attempt_with(inputs, tables, depth, Doubtful::ALL);

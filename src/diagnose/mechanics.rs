@@ -136,7 +136,8 @@ fn cpu_build(s: &Situation<'_>) -> Option<Cause> {
     let torch = s.facts.torch.as_deref().unwrap_or_default();
     if !has_gpu && !s.facts.is_in(Surrounding::Jetson) {
         // Whether there is a GPU is not said, and that CUDA is not available is.
-        if s.facts.available != Some(false) || s.facts.no_driver_seen {
+        let is_asked = s.facts.said.get(&Fact::Available).is_some_and(|said| said.text.starts_with("False"));
+        if s.facts.available != Some(false) || s.facts.no_driver_seen || !is_asked {
             return None;
         }
         let text = format!(
@@ -210,7 +211,14 @@ fn not_available(s: &Situation<'_>) -> Option<Cause> {
         return None;
     }
     let text = "torch finds no GPU: it is a build without CUDA, or the driver does not work".to_owned();
-    let mut cause = cause(s, ("cuda-not-available", Component::TorchBuild), 0.4, text, &[Fact::Available]);
+    let (component, text) = match f.is_in(Surrounding::Container) {
+        true => (
+            Component::Container,
+            "torch finds no GPU: the container was given none, or torch is a build without CUDA".to_owned(),
+        ),
+        false => (Component::TorchBuild, text),
+    };
+    let mut cause = cause(s, ("cuda-not-available", component), 0.4, text, &[Fact::Available]);
     let command = "python -c 'import torch; print(torch.__version__, torch.version.cuda)'; nvidia-smi";
     cause.check = Some(command.to_owned());
     cause.fix.push(Fix::command_that(

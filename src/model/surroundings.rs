@@ -54,6 +54,8 @@ surroundings! {
     Jax = "jax",
     /// A package of the user site (`~/.local`) is used.
     UserSite = "user-site",
+    /// A file of torchvision or torchaudio is in a traceback.
+    Companion = "companion",
     /// `CUDA_VISIBLE_DEVICES` is set.
     VisibleDevices = "visible-devices",
 }

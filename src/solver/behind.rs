@@ -132,7 +132,7 @@ fn cause(
         // The newest that this Python could have decides, not one for another Python.
         Some(here) => {
             let unknown = of(here).and_then(|candidate| match problem.metadata_of(candidate, name) {
-                Ok(Err(Unusable::UnknownMetadata(why))) => Some(why),
+                Ok(Err(Unusable::UnknownMetadata(why) | Unusable::UnknownHere(why))) => Some(why),
                 _ => None,
             });
             match unknown {

@@ -42,6 +42,8 @@ pub(super) enum Unusable {
     Undated(String),
     /// It exists only as source, and its requirements cannot be known without running it.
     UnknownMetadata(String),
+    /// It has wheels, for other Pythons or platforms alone, and the requirements of its source cannot be known.
+    UnknownHere(String),
     /// It exists only as a stub, which fetches this when it is built.
     Stub(String),
     /// It exists only as source that never builds, and why.
@@ -71,6 +73,12 @@ impl Unusable {
             Unusable::UnknownMetadata(why) => {
                 let exists = verb("exists only as source, and its", "exist only as source, and their");
                 format!("{exists} requirements are not known: {why}")
+            }
+            Unusable::UnknownHere(why) => {
+                let its = verb("its", "their");
+                format!(
+                    "{has} no wheel for this Python and platform, and the requirements of {its} source are not known: {why}"
+                )
             }
             Unusable::Stub(what) => {
                 let exists = verb("exists only as a stub", "exist only as stubs");
@@ -324,7 +332,12 @@ impl<'a> Problem<'a> {
                         file.filename, metadata.version
                     ))));
                 }
-                Ok(self.accepted(metadata).map(|()| metadata))
+                Ok(self.accepted(metadata).map(|()| metadata).map_err(|unusable| match unusable {
+                    Unusable::UnknownMetadata(why) if candidate.release.has_wheel => {
+                        Unusable::UnknownHere(why)
+                    }
+                    other => other,
+                }))
             }
         }
     }

@@ -274,7 +274,7 @@ impl Telling<'_, '_> {
                 let text =
                     format!("{} {}", p.name_versions(&node, set), why.of(p.versions(&node, set).len() > 1));
                 let kind = match (why, node.package_name()) {
-                    (Unusable::UnknownMetadata(_), Some(name)) => {
+                    (Unusable::UnknownMetadata(_) | Unusable::UnknownHere(_), Some(name)) => {
                         ReasonKind::UnknownMetadata { package: name.to_string() }
                     }
                     _ => ReasonKind::Fact,

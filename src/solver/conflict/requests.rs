@@ -23,13 +23,24 @@ impl Telling<'_, '_> {
         for node in asked {
             match &node {
                 Node::Package(name) | Node::Build(name) | Node::Extra(name, _) => {
-                    if let Some(user) = p.asked.request.find(name) {
+                    // All lines about it: the proof has them as one.
+                    let of_name = |user: &&UserRequirement| user.requirement.name.as_ref() as &str == &**name;
+                    let users: Vec<&UserRequirement> =
+                        p.asked.request.requirements.iter().filter(of_name).collect();
+                    let says_nothing =
+                        |user: &UserRequirement| user.specifiers().is_none_or(|s| s.is_empty());
+                    let is_plain = users.iter().all(|user| says_nothing(user));
+                    let shown = users.into_iter().enumerate().filter(|(place, user)| match is_plain {
+                        true => *place == 0,
+                        false => !says_nothing(user),
+                    });
+                    for (_, user) in shown {
                         let text = crate::model::text::clean(&user.line().replace(" @ path:", " @ "), 100);
                         let text = format!("you require {text}");
                         let party = Party::package(&**name);
                         self.asked(Order::Requests, text, party, &user.origin, user.bounds_above());
-                        self.unsatisfiable_request(name);
                     }
+                    self.unsatisfiable_request(name);
                     if matches!(node, Node::Build(_))
                         && let Some(limit) = &p.asked.request.nccl
                     {
@@ -122,8 +133,14 @@ impl Telling<'_, '_> {
 
     /// For a request that no version satisfies, adds the available versions or variants.
     pub(super) fn unsatisfiable_request(&mut self, name: &str) {
+        let of_name = |user: &&UserRequirement| user.requirement.name.as_ref() as &str == name;
+        let users: Vec<UserRequirement> =
+            self.problem.asked.request.requirements.iter().filter(of_name).cloned().collect();
+        users.iter().for_each(|user| self.unsatisfiable(user, name));
+    }
+
+    fn unsatisfiable(&mut self, user: &UserRequirement, name: &str) {
         let p = self.problem;
-        let Some(user) = p.asked.request.find(name) else { return };
         let Ok(Ok(list)) = p.requirement(&user.requirement) else { return };
         if list.iter().any(|(n, s)| *n == Node::package(name) && s.is_empty()) {
             match self.cut_off(user).or_else(|| self.only_yanked(user)) {

@@ -25,6 +25,31 @@ fn requires(tree: &SourceTree) -> Vec<&str> {
     tree.headers.lines().filter_map(|line| line.strip_prefix("Requires-Dist: ")).collect()
 }
 
+/// distutils wrote no list of requirements into archives: where nothing could state one, there is none.
+#[test]
+fn a_setup_that_can_state_no_requirement_has_none() {
+    let call = "setup(name='demo', ext_modules=[Extension('x', ['x.c'])] if '--c' in sys.argv else [])\n";
+    let splat = "setup(name='demo', **json.load(open('x')))\n";
+    for (setup, cfg, known) in [
+        (call.to_owned(), "", Some(0)),
+        (format!("options = {{}}\nlicense = 'distribution'\n{call}"), "", Some(0)),
+        (splat.to_owned(), "", None),
+        (format!("exec(open('more.py').read())\n{call}"), "", None),
+        (format!("class D: distclass = 1\n{call}"), "", None),
+        (format!("options = {{}}\n{call}"), "[metadata]\nrequires-dist = a\n", None),
+    ] {
+        let setup = format!("from distutils.core import setup, Extension\nimport sys, json\n{setup}");
+        let files = [
+            ("PKG-INFO", "Metadata-Version: 1.1\nName: demo\nVersion: 1.0\n"),
+            ("setup.py", &setup),
+            ("setup.cfg", cfg),
+        ];
+        let tree = tree(&files).unwrap();
+        let found = tree.facts.unknown.is_none().then(|| requires(&tree).len());
+        assert_eq!(found, known, "{setup} {cfg}: {:?}", tree.facts);
+    }
+}
+
 #[test]
 fn what_is_static_is_exact() {
     let dynamic =

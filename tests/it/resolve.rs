@@ -608,6 +608,24 @@ fn init_writes_what_can_be_read() {
     other.run(&["init", "--from", "pyproject.toml"]).expect(0);
     assert!(!other.read("envlock.toml").contains("torch"), "what was not asked for is not added");
     other.run(&["init", "--from", "setup.py", "--force"]).expect(2);
+    // A setup.py is read, not run; also where pyproject.toml states no requirements.
+    let setup = TestContext::new();
+    setup.write("setup.py", "from setuptools import setup\nreqs = ['idna>=3', 'requests']\nsetup(name='x', version='1', python_requires='>=3.10', install_requires=reqs, extras_require={'dev': ['pytest']})\n");
+    setup.write("pyproject.toml", "[build-system]\nrequires = [\"setuptools\"]\n");
+    for (file, rest) in [("setup.py", &[][..]), ("pyproject.toml", &[]), ("setup.py", &["--extra", "dev"])] {
+        let run = setup.run(&[&["init", "--force", "--from", file], rest].concat()).expect(0);
+        let manifest = setup.read("envlock.toml");
+        assert!(manifest.contains("\"idna>=3\"") && manifest.contains("python = \">=3.10\""), "{manifest}");
+        assert_eq!(manifest.contains("pytest"), !rest.is_empty(), "{manifest}");
+        assert_eq!(run.stderr.contains("`--extra dev` imports it"), rest.is_empty(), "{}", run.shown());
+    }
+    setup.run(&["init", "--force", "--from", "setup.py", "--extra", "nope"]).expect(2);
+    setup.write(
+        "setup.py",
+        "import os\nfrom setuptools import setup\nsetup(install_requires=[os.environ['X']])\n",
+    );
+    let run = setup.run(&["init", "--force", "--from", "setup.py"]).expect(2);
+    assert!(run.flat().contains("`install_requires` depends on `os.environ`"), "{}", run.shown());
     let fresh = TestContext::new();
     fresh.run(&["init", "--torch", ">=2.8"]).expect(0);
     assert!(fresh.read("envlock.toml").contains("torch = \">=2.8\""));

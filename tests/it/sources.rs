@@ -98,6 +98,69 @@ fn what_a_release_has_as_a_wheel_is_not_built() {
     assert!(run.flat().contains("from source demo 2.0 (compiled)"), "{}", run.shown());
 }
 
+/// A wheel for a Python that the newest requested torch does not have keeps no release from being built: torch would be
+/// sacrificed for it.
+#[test]
+fn a_wheel_for_a_python_without_the_newest_torch_does_not_count() {
+    let wheel_of_38 = wheel("demo", "2.0").tags("cp38-cp38-manylinux_2_17_x86_64");
+    let source = wheel("demo", "2.0").source(&plain("ext_modules=[1]"));
+    let mut all = little_pypi();
+    all.extend([
+        ("pypi", wheel("setuptools", "80.0")),
+        ("pypi", wheel("wheel", "0.45")),
+        ("pypi", wheel_of_38),
+    ]);
+    all.push(("pypi", source));
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    let machine = ["--gpu", "H200", "--driver", "580.159.04", "--only-index", "pypi"];
+    let run = context.run(&[&["resolve", "torch", "demo"], &machine[..]].concat()).expect(0);
+    assert!(run.flat().contains("from source demo 2.0 (compiled)"), "{}", run.shown());
+    // Without torch, the Python that has the wheel is taken.
+    let run = context.run(&[&["resolve", "demo", "--force"], &machine[..]].concat()).expect(0);
+    assert!(run.flat().contains("python 3.8"), "{}", run.shown());
+}
+
+/// What installers read before they followed the standard strictly, and markers that name an extra and hold without it.
+#[test]
+fn requirements_as_they_were_published() {
+    let wheels = vec![
+        wheel("lenient", "1.0").needs("idna (>=3.*)").needs("pysocks>=1,"),
+        wheel("marked", "1.0")
+            .needs("idna; os_name == 'posix' or extra == 'zz'")
+            .needs("pysocks; extra != 'zz'"),
+        wheel("unasked", "1.0").needs("idna").needs("broken >= one; extra == 'all'"),
+    ];
+    let (_server, context) = index(wheels);
+    let run = context.run(&resolve(&["lenient"], &[])).expect(0);
+    assert!(
+        run.flat().contains(
+            "warning: lenient 1.0 requires `idna (>=3.*)`, which is not valid today: uv installs it"
+        ),
+        "{}",
+        run.shown()
+    );
+    context.run(&["resolve", "--locked"]).expect(0);
+    for package in ["marked", "unasked"] {
+        std::fs::remove_file(context.project().join("envlock.lock")).unwrap();
+        context.run(&resolve(&[package], &[])).expect(0);
+        let lock = context.read("envlock.lock");
+        assert!(
+            lock.contains("name = \"idna\"") && lock.contains("pysocks") == (package == "marked"),
+            "{lock}"
+        );
+        context.run(&["resolve", "--locked"]).expect(0);
+    }
+    // Every line of the request about a package is told.
+    std::fs::remove_file(context.project().join("envlock.lock")).unwrap();
+    let run = context.run(&resolve(&["idna==3.11", "idna==3.12"], &[])).expect(1);
+    assert!(
+        run.flat().contains("you require idna==3.11") && run.flat().contains("you require idna==3.12"),
+        "{}",
+        run.shown()
+    );
+}
+
 #[test]
 fn a_wheel_of_the_previous_minor_line_is_preferred_to_compiling() {
     let source = |version: &str, setup: &str| wheel("demo", version).source(&plain(setup));

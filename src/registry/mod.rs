@@ -6,6 +6,7 @@
 //! Each part is parsed on first use, because a command that only compares versions should not parse a thousand GPUs.
 //! External data is checked completely before use ([`Registry::from_files`]).
 
+pub mod conda_names;
 mod embedded;
 mod gpus;
 pub mod lint;

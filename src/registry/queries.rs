@@ -295,7 +295,7 @@ impl Registry {
         self.packages().sources.iter().find(|row| row.is_about(package, version))
     }
 
-    /// What a package of conda-forge is on PyPI, if that is not the package of the same name.
+    /// What a package of conda-forge is on PyPI, if that is not what [`super::conda_names`] says.
     pub fn conda_name(&self, name: &str) -> Option<&CondaName> {
         self.packages().conda.iter().find(|row| row.name == name)
     }
@@ -308,11 +308,10 @@ impl Registry {
     /// The package of the registry whose name is nearest to an unknown one, if it differs by a slip of the fingers.
     pub fn nearest_package(&self, name: &str) -> Option<String> {
         let sources = self.packages().sources.iter().map(|row| row.package.as_str());
-        let conda = self.packages().conda.iter().map(|row| row.name.as_str());
         let stack = super::STACK_PACKAGES.into_iter();
         let companions = self.companions().iter().map(|row| row.package.as_str());
         let frameworks = self.frameworks().iter().map(|row| row.package.as_str());
-        let names = stack.chain(companions).chain(frameworks).chain(sources).chain(conda);
+        let names = stack.chain(companions).chain(frameworks).chain(sources);
         // Short names differ by one letter from many.
         let most = if name.len() < 6 { 1 } else { 2 };
         let near = names.map(|known| (strsim::damerau_levenshtein(known, name), known));

@@ -9,10 +9,13 @@ use super::{Imported, unreadable};
 use crate::cli::error::CliError;
 use crate::model::request::UserRequirement;
 use crate::model::text::clean;
+use crate::registry::conda_names::{OnPypi, on_pypi};
 use crate::registry::{CondaName, Registry};
 
 #[derive(Deserialize)]
 struct Environment {
+    #[serde(default)]
+    channels: Option<Vec<serde_json::Value>>,
     #[serde(default)]
     dependencies: Option<Vec<serde_json::Value>>,
 }
@@ -28,12 +31,12 @@ pub(super) fn environment(
         let message = e.to_string();
         CliError::input(format!("{}: {}", clean(name, 80), clean(message.lines().next().unwrap_or(""), 200)))
     })?;
-    let registry = Registry::embedded();
+    let channels = document.channels.iter().flatten().filter_map(serde_json::Value::as_str);
+    let mut names = Names::of_channels(channels);
     for dependency in document.dependencies.unwrap_or_default() {
         match dependency {
             serde_json::Value::String(spec) => {
-                let (package, version) = split(&spec);
-                conda(&mut out, &registry, package, version, name)?;
+                conda(&mut out, &mut names, &spec, name)?;
             }
             // `- pip:` and its list, which may be empty.
             serde_json::Value::Object(map) => {
@@ -57,6 +60,7 @@ pub(super) fn environment(
             other => out.leave_out(&other.to_string()),
         }
     }
+    names.leave_out_without_python(&mut out);
     Ok(out)
 }
 
@@ -81,6 +85,10 @@ fn pip_line(out: &mut Imported, item: &str, name: &str, base: &Path) -> Result<(
 #[serde(rename_all = "kebab-case")]
 struct Pixi {
     #[serde(default)]
+    workspace: Option<toml::Table>,
+    #[serde(default)]
+    project: Option<toml::Table>,
+    #[serde(default)]
     dependencies: BTreeMap<String, toml::Value>,
     #[serde(default)]
     pypi_dependencies: BTreeMap<String, toml::Value>,
@@ -93,16 +101,26 @@ struct Pixi {
 /// Reads a pixi.toml.
 pub(super) fn pixi(mut out: Imported, text: &str, name: &str) -> Result<Imported, CliError> {
     let document: Pixi = toml::from_str(text).map_err(|e| unreadable(name, text, &e))?;
-    let registry = Registry::embedded();
+    let project = document.workspace.as_ref().or(document.project.as_ref());
+    let channels = project.and_then(|table| table.get("channels")).and_then(toml::Value::as_array);
+    let channels = channels.into_iter().flatten();
+    let channels =
+        channels.filter_map(|channel| channel.as_str().or_else(|| channel.get("channel")?.as_str()));
+    let mut names = Names::of_channels(channels);
     let version = |value: &toml::Value| -> Option<String> {
         value.as_str().or_else(|| value.get("version")?.as_str()).map(str::to_owned)
     };
     for (package, value) in &document.dependencies {
         match version(value) {
-            Some(version) => conda(&mut out, &registry, package, &version, name)?,
+            Some(version) => {
+                let channel = value.get("channel").and_then(toml::Value::as_str);
+                let channel = channel.map(|channel| format!("{channel}::")).unwrap_or_default();
+                conda(&mut out, &mut names, &format!("{channel}{package} {version}"), name)?;
+            }
             None => out.leave_out(&format!("[dependencies] {package}")),
         }
     }
+    names.leave_out_without_python(&mut out);
     for (package, value) in &document.pypi_dependencies {
         let Some(version) = version(value) else {
             out.leave_out(&format!("[pypi-dependencies] {package}"));
@@ -125,49 +143,121 @@ pub(super) fn pixi(mut out: Imported, text: &str, name: &str) -> Result<Imported
     Ok(out)
 }
 
-/// Splits a match specification into name and version. Channel and build string have no counterpart on PyPI.
-fn split(spec: &str) -> (&str, &str) {
-    let spec = spec.rsplit_once("::").map_or(spec, |(_, rest)| rest).trim();
-    let spec = spec.split('[').next().unwrap_or(spec);
-    let end = spec.find([' ', '=', '<', '>', '!', '~']).unwrap_or(spec.len());
-    (spec[..end].trim(), spec[end..].trim())
+/// A match specification: `channel::name version build`. The build string has no counterpart on PyPI.
+struct Spec<'t> {
+    channel: Option<&'t str>,
+    package: &'t str,
+    version: &'t str,
+}
+
+impl<'t> Spec<'t> {
+    fn of(spec: &'t str) -> Spec<'t> {
+        let (channel, rest) = match spec.rsplit_once("::") {
+            Some((channel, rest)) => (Some(last_part(channel)), rest),
+            None => (None, spec),
+        };
+        let rest = rest.trim();
+        let rest = rest.split('[').next().unwrap_or(rest);
+        let end = rest.find([' ', '=', '<', '>', '!', '~']).unwrap_or(rest.len());
+        Spec { channel, package: rest[..end].trim(), version: rest[end..].trim() }
+    }
+}
+
+/// The channel's name, without its address and platform: `https://host/bioconda/linux-64` and `bioconda`.
+fn last_part(channel: &str) -> &str {
+    let is_platform = |part: &str| part == "noarch" || part.starts_with("linux-") || part.starts_with("osx-");
+    channel.trim().split('/').rev().find(|part| !part.is_empty() && !is_platform(part)).unwrap_or("")
+}
+
+/// What names of conda mean: the registry's rows, then the list of the package's channel, else of the file's channels.
+struct Names {
+    registry: Registry,
+    channels: Vec<String>,
+    /// What was met so far that holds no Python package.
+    without_python: Vec<String>,
+}
+
+impl Names {
+    /// For the channels of a file.
+    fn of_channels<'t>(channels: impl Iterator<Item = &'t str>) -> Names {
+        Names {
+            registry: Registry::embedded(),
+            channels: channels.map(|channel| last_part(channel).to_owned()).collect(),
+            without_python: Vec::new(),
+        }
+    }
+
+    /// Leaves out what holds no Python package, in one line.
+    fn leave_out_without_python(self, out: &mut Imported) {
+        const WHY: &str = "to install with conda or the system";
+        match self.without_python.as_slice() {
+            [] => {}
+            [one] => out.leave_out_because(one, &format!("conda's package holds no Python package: {WHY}")),
+            list => out.left_out.push(clean(
+                &format!(
+                    "{} conda packages that hold no Python package, {WHY}: {}",
+                    list.len(),
+                    list.join(", ")
+                ),
+                600,
+            )),
+        }
+    }
+
+    fn on_pypi<'a>(&'a self, channel: Option<&str>, package: &'a str) -> Option<&'a str> {
+        match self.registry.conda_name(package) {
+            Some(CondaName { pypi, .. }) => pypi.as_deref(),
+            None => {
+                let said = match channel {
+                    Some(channel) => on_pypi(channel, package),
+                    None => match on_pypi("conda-forge", package) {
+                        OnPypi::SameName if self.channels.iter().any(|channel| channel == "bioconda") => {
+                            on_pypi("bioconda", package)
+                        }
+                        said => said,
+                    },
+                };
+                match said {
+                    OnPypi::Named(pypi) => Some(pypi),
+                    OnPypi::Nothing => None,
+                    OnPypi::SameName => Some(package),
+                }
+            }
+        }
+    }
 }
 
 /// Imports one conda package. CUDA and cuDNN packages become limits of the stack, because torch's wheels need them.
-fn conda(
-    out: &mut Imported,
-    registry: &Registry,
-    package: &str,
-    version: &str,
-    name: &str,
-) -> Result<(), CliError> {
+fn conda(out: &mut Imported, names: &mut Names, spec: &str, name: &str) -> Result<(), CliError> {
+    let Spec { channel, package, version } = Spec::of(spec);
     let Some(specifier) = specifier(version) else {
         out.leave_out(&format!("{package} {version}"));
         return Ok(());
     };
     let bare = |specifier: &str| specifier.trim_start_matches("==").trim_end_matches(".*").to_owned();
     match package {
-        "pip" | "setuptools" | "wheel" | "cpuonly" => {}
+        "pip" | "setuptools" | "wheel" => {}
         "python" => out.python = Some(bare(&specifier)).filter(|p| !p.is_empty()),
-        "pytorch-cuda" | "cudatoolkit" | "cuda-version" | "cuda-toolkit" if !specifier.is_empty() => {
+        "pytorch-cuda" | "cudatoolkit" | "cuda-version" | "cuda-toolkit" | "cuda"
+            if !specifier.is_empty() =>
+        {
             out.limits.push(("cuda", bare(&specifier)));
         }
-        "pytorch-cuda" | "cudatoolkit" | "cuda-version" | "cuda-toolkit" => {}
+        "pytorch-cuda" | "cudatoolkit" | "cuda-version" | "cuda-toolkit" | "cuda" => {}
         "cudnn" if !specifier.is_empty() => out.limits.push(("cudnn", bare(&specifier))),
         "cudnn" => {}
+        "cpuonly" => out.limits.push(("variant", "cpu".to_owned())),
         "pytorch" | "pytorch-gpu" => out.push(&format!("torch{specifier}"), name)?,
-        other => match registry.conda_name(other) {
-            None if UserRequirement::parse(&format!("{other}{specifier}"), name.into()).is_err() => {
-                out.leave_out_because(
-                    &format!("{package} {version}"),
-                    "it is no requirement of a package on PyPI",
-                );
+        "pytorch-cpu" => {
+            out.limits.push(("variant", "cpu".to_owned()));
+            out.push(&format!("torch{specifier}"), name)?;
+        }
+        other => match names.on_pypi(channel, other) {
+            None => names.without_python.push(other.to_owned()),
+            Some(pypi) if UserRequirement::parse(&format!("{pypi}{specifier}"), name.into()).is_err() => {
+                out.leave_out_because(&format!("{package} {version}"), "PyPI has no such name and version");
             }
-            None => out.push(&format!("{other}{specifier}"), name)?,
-            Some(CondaName { pypi: Some(pypi), .. }) => out.push(&format!("{pypi}{specifier}"), name)?,
-            Some(CondaName { pypi: None, .. }) => {
-                out.leave_out_because(other, "it is no Python package: install it with conda or the system");
-            }
+            Some(pypi) => out.push(&format!("{pypi}{specifier}"), name)?,
         },
     }
     Ok(())
@@ -186,7 +276,10 @@ fn specifier(text: &str) -> Option<String> {
     } else if let Some(rest) = text.strip_prefix("==") {
         format!("=={}", version(rest))
     } else if let Some(rest) = text.strip_prefix('=') {
-        format!("=={}.*", version(rest))
+        // With a build the version is exact, and PEP 440 has no prefix of a post-release.
+        let is_exact =
+            rest.trim().contains(['=', ' ']) || version(rest).contains(|c: char| c.is_alphabetic());
+        format!("=={}{}", version(rest), if is_exact { "" } else { ".*" })
     } else if text.starts_with(|c: char| c.is_ascii_digit()) {
         let wild = text.split(' ').next().is_some_and(|v| v.ends_with('*'));
         format!("=={}{}", version(text), if wild { ".*" } else { "" })
@@ -204,7 +297,9 @@ mod tests {
         for (theirs, package, ours) in [
             ("numpy", "numpy", Some("")),
             ("numpy=1.26", "numpy", Some("==1.26.*")),
-            ("numpy=1.26.4=py311_0", "numpy", Some("==1.26.4.*")),
+            ("numpy=1.26.4=py311_0", "numpy", Some("==1.26.4")),
+            ("pytz=2023.3.post1=pyhd8ed1ab_0", "pytz", Some("==2023.3.post1")),
+            ("pytz=2023.3.post1", "pytz", Some("==2023.3.post1")),
             ("numpy==1.26.4", "numpy", Some("==1.26.4")),
             ("conda-forge::numpy >=1.26,<2", "numpy", Some(">=1.26,<2")),
             ("numpy 1.26.*", "numpy", Some("==1.26.*")),
@@ -212,8 +307,28 @@ mod tests {
             ("numpy>=1.26|<1", "numpy", None),
             ("pytorch[version='>=2']", "pytorch", Some("")),
         ] {
-            let (name, version) = split(theirs);
-            assert_eq!((name, specifier(version).as_deref()), (package, ours), "{theirs}");
+            let spec = Spec::of(theirs);
+            assert_eq!((spec.package, specifier(spec.version).as_deref()), (package, ours), "{theirs}");
+        }
+    }
+
+    #[test]
+    fn names_by_channel() {
+        let text = "channels: [conda-forge, https://host/bioconda/linux-64]\ndependencies:\n  - xz\n  - samtools\n  - bioconda::hmmer\n  - conda-forge::samtools\n  - matplotlib-base\n  - pytorch::pytorch-cpu=2.5\n  - cuda\n";
+        let out = environment(Imported::default(), text, "environment.yml", Path::new(".")).unwrap();
+        let written: Vec<&str> = out.requirements.iter().map(|(text, _)| text.as_str()).collect();
+        assert_eq!(written, ["samtools", "matplotlib", "torch==2.5.*"]);
+        assert_eq!(out.limits, [("variant", "cpu".to_owned())]);
+        assert_eq!(
+            out.left_out,
+            [
+                "3 conda packages that hold no Python package, to install with conda or the system: xz, samtools, hmmer"
+            ]
+        );
+        for (channel, name) in
+            [("bioconda", "bioconda"), ("https://h/bioconda/linux-64/", "bioconda"), ("", "")]
+        {
+            assert_eq!(last_part(channel), name);
         }
     }
 
@@ -228,8 +343,8 @@ mod tests {
             out.left_out,
             [
                 "`numpy >=1.26|<1` is not supported in envlock.toml",
-                "`ffmpeg`: it is no Python package: install it with conda or the system",
-                "`--extra-index-url` is not supported in envlock.toml"
+                "`--extra-index-url` is not supported in envlock.toml",
+                "`ffmpeg`: conda's package holds no Python package: to install with conda or the system"
             ]
         );
         for bad in ["dependencies: 3", "a: [", "dependencies:\n  - {pip: 3}", "\u{0}"] {

@@ -1,0 +1,91 @@
+//! What packages of conda channels are on PyPI: `registry/conda/*.txt`, from prefix-dev/parselmouth.
+//!
+//! A conda package and PyPI's package of the same name can be different programs: conda-forge's `xz` is the compressor.
+//! The lists hold only the names that differ, in ascending order, so a look-up parses nothing.
+
+/// What a package of a conda channel is on PyPI.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnPypi {
+    /// A package of this name.
+    Named(&'static str),
+    /// Nothing: the conda package holds no Python package.
+    Nothing,
+    /// The lists know no other name, so the package of the same name.
+    SameName,
+}
+
+const CONDA_FORGE: &str = include_str!("../../registry/conda/conda-forge.txt");
+const BIOCONDA: &str = include_str!("../../registry/conda/bioconda.txt");
+
+/// Looks a package up in the list of a channel; channels without one are taken for conda-forge, whose names they share.
+pub fn on_pypi(channel: &str, package: &str) -> OnPypi {
+    let list = if channel == "bioconda" { BIOCONDA } else { CONDA_FORGE };
+    let Some((_, pypi)) = find(list, package) else { return OnPypi::SameName };
+    match pypi {
+        "" => OnPypi::Nothing,
+        name => OnPypi::Named(name),
+    }
+}
+
+/// The line of a name: binary search over the text, whose lines are in ascending order below the comment.
+fn find<'t>(list: &'t str, package: &str) -> Option<(&'t str, &'t str)> {
+    let (mut from, mut to) = (0, list.len());
+    while from < to {
+        let middle = list.as_bytes()[from..from + (to - from) / 2].iter().rposition(|b| *b == b'\n');
+        let start = middle.map_or(from, |at| from + at + 1);
+        let end = list[start..].find('\n').map_or(list.len(), |at| start + at);
+        let line = &list[start..end];
+        let (name, pypi) = line.split_once(' ').unwrap_or((line, ""));
+        let order = if line.starts_with('#') { std::cmp::Ordering::Less } else { name.cmp(package) };
+        match order {
+            std::cmp::Ordering::Equal => return Some((name, pypi)),
+            std::cmp::Ordering::Less => from = (end + 1).min(to),
+            std::cmp::Ordering::Greater => to = start,
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_found() {
+        for (channel, list) in [("conda-forge", CONDA_FORGE), ("bioconda", BIOCONDA)] {
+            let lines: Vec<&str> = list.lines().filter(|line| !line.starts_with('#')).collect();
+            assert!(lines.len() > 5000 && list.is_ascii());
+            for pair in lines.windows(2) {
+                let name = |line: &'static str| line.split(' ').next();
+                assert!(name(pair[0]) < name(pair[1]), "{pair:?}");
+            }
+            for line in lines {
+                let (name, expected) = match line.split_once(' ') {
+                    Some((name, pypi)) => (name, OnPypi::Named(pypi)),
+                    None => (line, OnPypi::Nothing),
+                };
+                assert_eq!(on_pypi(channel, name), expected, "{channel}: {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn names() {
+        for (channel, package, expected) in [
+            ("conda-forge", "matplotlib-base", OnPypi::Named("matplotlib")),
+            ("pytorch", "pytorch", OnPypi::Named("torch")),
+            ("conda-forge", "openmpi", OnPypi::Nothing),
+            ("bioconda", "samtools", OnPypi::Nothing),
+            ("conda-forge", "samtools", OnPypi::SameName),
+            ("conda-forge", "numpy", OnPypi::SameName),
+            // A metapackage whose content another spelling holds.
+            ("conda-forge", "typing-extensions", OnPypi::SameName),
+            ("conda-forge", "", OnPypi::SameName),
+            ("conda-forge", "#", OnPypi::SameName),
+            ("conda-forge", "zzzzzz", OnPypi::SameName),
+            ("conda-forge", "\u{e9}", OnPypi::SameName),
+        ] {
+            assert_eq!(on_pypi(channel, package), expected, "{channel}::{package}");
+        }
+    }
+}

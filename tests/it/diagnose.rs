@@ -373,6 +373,27 @@ fn long_and_binary_input() {
     context.run(&["diagnose", "."]).expect(2);
 }
 
+/// What people say of a run that gives no error.
+#[test]
+fn complaints_without_an_error() {
+    let context = TestContext::new().with_shipped_registry();
+    for (text, id, component) in [
+        ("PyTorch version: 1.7.1+cpu\n\n(CUDA is not available)", "cuda-not-available-said", "torch-build"),
+        ("docker run img\n\ntraining is not using the GPU", "cuda-not-available-said", "container"),
+        ("macOS 14, M2\n\nWarning: CUDA is not available", "cuda-not-available-said", "other"),
+        ("RTX 2080\n\nmodel.cuda() takes 5 minutes, the first CUDA operation", "first-use-slow", "gpu-arch"),
+        ("The GPU utilization is very low, mostly 1%", "gpu-waits", "other"),
+    ] {
+        let json = diagnose(&context, text, &["--json"]).json();
+        assert_eq!(json["causes"][0]["code"], id, "{text}: {json:#}");
+        assert_eq!(json["causes"][0]["component"], component, "{text}: {json:#}");
+    }
+    // A line of a package that does without a GPU is no complaint where an error follows.
+    let text = "CUDA is not available, falling back to CPU\nRuntimeError: CUDA error: no kernel image is available";
+    let json = diagnose(&context, text, &["--json"]).json();
+    assert_eq!(json["causes"][0]["component"], "gpu-arch", "{json:#}");
+}
+
 #[test]
 fn every_cause_is_explained() {
     let page = include_str!("../../docs/diagnostics.md");

@@ -40,6 +40,8 @@ pub struct Facts {
     pub surroundings: BTreeSet<Surrounding>,
     /// CUDA variants in index URLs: `cu114`.
     pub index_variants: Vec<String>,
+    /// The CUDA releases (major, minor) that commands of installers asked for: `pytorch-cuda=11.8`, an index's `cu118`.
+    pub asked_cuda: Vec<(u32, u32)>,
     /// Shared libraries with an absolute path in the text, which therefore exist.
     pub libraries: Vec<String>,
     /// Lines that match a rule.
@@ -114,11 +116,13 @@ pub enum Fact {
     NvidiaPackage,
     /// A CUDA variant in an index URL.
     IndexVariant,
+    /// The CUDA that an installer was asked for.
+    AskedCuda,
 }
 
 impl Fact {
     /// All of them.
-    pub(super) const ALL: [Fact; 16] = [
+    pub(super) const ALL: [Fact; 17] = [
         Fact::Torch,
         Fact::TorchCuda,
         Fact::NotImportable,
@@ -135,6 +139,7 @@ impl Fact {
         Fact::JaxPlugin,
         Fact::NvidiaPackage,
         Fact::IndexVariant,
+        Fact::AskedCuda,
     ];
 }
 
@@ -198,6 +203,7 @@ impl Facts {
             (Fact::JaxPlugin, has("jax-cuda12-plugin") || has("jax-cuda13-plugin")),
             (Fact::NvidiaPackage, starts("nvidia-cudnn-") || starts("nvidia-nccl-")),
             (Fact::IndexVariant, !self.index_variants.is_empty()),
+            (Fact::AskedCuda, !self.asked_cuda.is_empty()),
         ];
         all.into_iter().filter(|(_, known)| *known).fold(0, |bits, (fact, _)| bits | 1 << fact as u32)
     }

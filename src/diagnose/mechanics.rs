@@ -27,6 +27,7 @@ pub(super) fn causes(situation: &Situation<'_>) -> Vec<Cause> {
         two_majors,
         unknown_variant,
         unknown_build,
+        other_than_asked,
     ];
     judges.iter().filter_map(|judge| judge(situation)).collect()
 }
@@ -354,6 +355,33 @@ fn unknown_variant(s: &Situation<'_>) -> Option<Cause> {
     let variant = s.facts.index_variants.iter().find(|variant| !known(variant))?;
     let text = format!("torch has no `{variant}` build: the installer chose another build, or none");
     let mut cause = cause(s, ("no-such-flavour", Component::TorchBuild), 0.86, text, &[Fact::IndexVariant]);
+    cause.fix.extend(fix::install(s));
+    Some(cause)
+}
+
+/// The torch in place was built with another CUDA than the one that the installer's command asks for.
+fn other_than_asked(s: &Situation<'_>) -> Option<Cause> {
+    // Of several commands, none says which one was meant.
+    let [(major, minor)] = s.facts.asked_cuda.as_slice() else { return None };
+    let torch = s.facts.plain_torch()?;
+    let built = match s.facts.variant().as_deref() {
+        Some(CPU) => "without CUDA".to_owned(),
+        _ => {
+            let cuda: DottedVersion = s.facts.build_cuda()?.parse().ok()?;
+            let parts: Vec<u32> = cuda.to_string().split('.').filter_map(|part| part.parse().ok()).collect();
+            if parts.starts_with(&[*major, *minor]) || parts.len() < 2 {
+                return None;
+            }
+            format!("with CUDA {}.{}", parts[0], parts[1])
+        }
+    };
+    let text = format!(
+        "the command asks for CUDA {major}.{minor}, and torch {torch} is a build {built}: the installer chose \
+         another build, or this is another environment"
+    );
+    let rests_on = [Fact::AskedCuda, Fact::Torch, Fact::TorchCuda];
+    let mut cause = cause(s, ("other-than-asked", Component::TorchBuild), 0.45, text, &rests_on);
+    cause.check = Some("python -c 'import torch; print(torch.__file__, torch.version.cuda)'".to_owned());
     cause.fix.extend(fix::install(s));
     Some(cause)
 }

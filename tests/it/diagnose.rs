@@ -202,6 +202,10 @@ const MECHANICS: &[(&str, &str)] = &[
     ),
     ("no-such-build", "ERROR: No matching distribution found for torch==2.6.0+cu121"),
     ("no-such-flavour", "pip install torch --index-url https://download.pytorch.org/whl/cu114"),
+    (
+        "other-than-asked",
+        "conda install pytorch cudatoolkit=10.1 -c pytorch\nPyTorch version: 1.0.0\nCUDA used to build PyTorch: 9.0\nIs CUDA available: Yes",
+    ),
 ];
 
 #[test]
@@ -214,6 +218,15 @@ fn each_rule_knows_its_line_and_mechanics_need_none() {
         for cause in causes {
             assert!(!cause["evidence"].as_array().unwrap().is_empty(), "no evidence: {text}: {json:#}");
         }
+    }
+    // The build that was asked for, and two commands of which one installed it.
+    for text in [
+        "conda install pytorch pytorch-cuda=12.1\ntorch==2.4.1+cu121",
+        "pip install torch --index-url https://download.pytorch.org/whl/cu118\n\
+         pip install torch --index-url https://download.pytorch.org/whl/cu121\ntorch==2.4.1+cu124",
+    ] {
+        let json = diagnose(&context, text, &["--json"]).json();
+        assert!(!json.to_string().contains("other-than-asked"), "{json:#}");
     }
     // Those of the other files are matched one by one in `diagnose/matcher.rs`.
     let registry = envlock::registry::Registry::embedded();
@@ -389,7 +402,8 @@ fn complaints_without_an_error() {
         assert_eq!(json["causes"][0]["component"], component, "{text}: {json:#}");
     }
     // A line of a package that does without a GPU is no complaint where an error follows.
-    let text = "CUDA is not available, falling back to CPU\nRuntimeError: CUDA error: no kernel image is available";
+    let text =
+        "CUDA is not available, falling back to CPU\nRuntimeError: CUDA error: no kernel image is available";
     let json = diagnose(&context, text, &["--json"]).json();
     assert_eq!(json["causes"][0]["component"], "gpu-arch", "{json:#}");
 }

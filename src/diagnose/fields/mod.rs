@@ -6,12 +6,13 @@ mod gpus;
 mod packages;
 
 use super::facts::Facts;
-use crate::compatibility::{CPU, is_cuda};
+use crate::compatibility::{CPU, cuda_of_variant, is_cuda};
 use crate::model::text::clean;
 
 /// Reads the facts in one line.
 pub(super) fn read(text: &str, lower: &str, facts: &mut Facts) {
     named(text, lower, facts);
+    asked(lower, facts);
     keyed(text, lower, facts);
     gpus::read(text, lower, facts);
     driver::read(text, lower, facts);
@@ -46,6 +47,36 @@ fn named(text: &str, lower: &str, facts: &mut Facts) {
             && facts.libraries.len() < 64
         {
             facts.libraries.push(clean(name, 80));
+        }
+    }
+}
+
+/// Reads the CUDA release that an installer's command asks for.
+fn asked(lower: &str, facts: &mut Facts) {
+    if !lower.contains("install ") {
+        return;
+    }
+    for word in lower.split([' ', '\'', '"', ',', '\t']) {
+        let release = match word.split_once("/whl/") {
+            Some((_, tail)) => {
+                let end = tail.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(tail.len());
+                cuda_of_variant(&tail[..end]).filter(|_| is_cuda(&tail[..end]))
+            }
+            None => {
+                let conda = ["cudatoolkit=", "pytorch-cuda=", "cuda-version="];
+                let version = conda.iter().find_map(|name| word.strip_prefix(name));
+                let parts = version.and_then(|version| version.trim_start_matches('=').split_once('.'));
+                parts.and_then(|(major, minor)| {
+                    let end = minor.find(|c: char| !c.is_ascii_digit()).unwrap_or(minor.len());
+                    Some((major.parse().ok()?, minor[..end].parse().ok()?))
+                })
+            }
+        };
+        if let Some(release) = release
+            && !facts.asked_cuda.contains(&release)
+            && facts.asked_cuda.len() < 16
+        {
+            facts.asked_cuda.push(release);
         }
     }
 }

@@ -156,10 +156,20 @@ impl<'t> Spec<'t> {
             Some((channel, rest)) => (Some(last_part(channel)), rest),
             None => (None, spec),
         };
+        let (rest, keys) = rest.trim().split_once('[').unwrap_or((rest, ""));
         let rest = rest.trim();
-        let rest = rest.split('[').next().unwrap_or(rest);
         let end = rest.find([' ', '=', '<', '>', '!', '~']).unwrap_or(rest.len());
-        Spec { channel, package: rest[..end].trim(), version: rest[end..].trim() }
+        let version = match keys.split_once("version=") {
+            // `numpy[version='>=1.26,<2', build=...]`: quoted, since a version has commas.
+            Some((_, stated)) => {
+                let quote = stated.starts_with(['\'', '"']).then(|| &stated[..1]);
+                let bare = || stated.split([',', ']']).next().unwrap_or(stated);
+                let quoted = quote.map(|quote| stated[1..].split(quote).next().unwrap_or(""));
+                quoted.unwrap_or_else(bare)
+            }
+            None => &rest[end..],
+        };
+        Spec { channel, package: rest[..end].trim(), version: version.trim() }
     }
 }
 
@@ -230,6 +240,8 @@ impl Names {
 /// Imports one conda package. CUDA and cuDNN packages become limits of the stack, because torch's wheels need them.
 fn conda(out: &mut Imported, names: &mut Names, spec: &str, name: &str) -> Result<(), CliError> {
     let Spec { channel, package, version } = Spec::of(spec);
+    // conda's names are in lower case, and it takes them in any.
+    let package = &*package.to_ascii_lowercase();
     let Some(specifier) = specifier(version) else {
         out.leave_out(&format!("{package} {version}"));
         return Ok(());
@@ -305,7 +317,11 @@ mod tests {
             ("numpy 1.26.*", "numpy", Some("==1.26.*")),
             ("numpy 1.26 py311_0", "numpy", Some("==1.26")),
             ("numpy>=1.26|<1", "numpy", None),
-            ("pytorch[version='>=2']", "pytorch", Some("")),
+            ("pytorch[version='>=2,<3', build=cuda*]", "pytorch", Some(">=2,<3")),
+            ("numpy [version=\"1.26.*\"]", "numpy", Some("==1.26.*")),
+            ("numpy[version=1.26,build=py311_0]", "numpy", Some("==1.26")),
+            ("numpy[version='", "numpy", Some("")),
+            ("numpy[build=py311_0]", "numpy", Some("")),
         ] {
             let spec = Spec::of(theirs);
             assert_eq!((spec.package, specifier(spec.version).as_deref()), (package, ours), "{theirs}");
@@ -314,7 +330,7 @@ mod tests {
 
     #[test]
     fn names_by_channel() {
-        let text = "channels: [conda-forge, https://host/bioconda/linux-64]\ndependencies:\n  - xz\n  - samtools\n  - bioconda::hmmer\n  - conda-forge::samtools\n  - matplotlib-base\n  - pytorch::pytorch-cpu=2.5\n  - cuda\n";
+        let text = "channels: [conda-forge, https://host/bioconda/linux-64]\ndependencies:\n  - xz\n  - samtools\n  - bioconda::hmmer\n  - conda-forge::samtools\n  - Matplotlib-Base\n  - pytorch::pytorch-cpu=2.5\n  - cuda\n";
         let out = environment(Imported::default(), text, "environment.yml", Path::new(".")).unwrap();
         let written: Vec<&str> = out.requirements.iter().map(|(text, _)| text.as_str()).collect();
         assert_eq!(written, ["samtools", "matplotlib", "torch==2.5.*"]);

@@ -7,7 +7,7 @@ use std::io::{Error, ErrorKind, Read, Result, Seek as _, SeekFrom, Write as _};
 use std::path::{Component, Path, PathBuf};
 
 use super::kept::{self, Kept};
-use crate::inspect::{About, Entry, Kind, Opened, Part, Store, WithoutPayloads};
+use crate::inspect::{About, Entry, Kind, Opened, Part, Store, WithoutPayloads, resolve};
 use crate::tarball::{self, Member};
 
 /// Maximum number of files of all layers together.
@@ -18,7 +18,7 @@ const MAX_SPOOLED: u64 = 64 << 30;
 const MAX_PATH: usize = 4_096;
 /// Maximum number of links in one path; Linux follows 40.
 const MAX_LINKS: usize = 40;
-/// Maximum number of parts of links that are followed to apply all members: real images have some for each of a few members.
+/// Maximum number of path components that links may add while all members are applied; real images stay far below it.
 const MAX_FOLLOWED: usize = 5_000_000;
 /// Maximum length of the targets of all links together, in bytes.
 const MAX_LINK_BYTES: usize = 64 << 20;
@@ -120,7 +120,8 @@ impl Merged {
                     What::Folder(_) => queue.push((path, *child)),
                     What::Link(_) if kept::of(&path, 0) != Kept::No => {
                         // The name of the link counts, whatever its target is called.
-                        if let Some(target) = self.target(&path)
+                        if let Ok(real) = resolve(Path::new(&path), &|real| self.link(real))
+                            && let Some(target) = self.at(&real)
                             && let What::File(size, None, origin) = self.nodes[target].what
                             && kept::of(&path, size) != Kept::No
                         {
@@ -140,41 +141,6 @@ impl Merged {
         if !nodes.contains(&node) {
             nodes.push(node);
         }
-    }
-
-    /// The node that a path leads to, with its links followed.
-    fn target(&self, path: &str) -> Option<usize> {
-        let mut above = vec![0];
-        let mut left: Vec<String> = path.split('/').rev().map(str::to_owned).collect();
-        let mut links = 0;
-        while let Some(part) = left.pop() {
-            match part.as_str() {
-                "" | "." => continue,
-                ".." => {
-                    if above.len() > 1 {
-                        above.pop();
-                    }
-                    continue;
-                }
-                _ => {}
-            }
-            let What::Folder(entries) = &self.nodes[*above.last()?].what else { return None };
-            let child = *entries.get(part.as_str())?;
-            match &self.nodes[child].what {
-                What::Link(target) => {
-                    links += 1;
-                    if links > MAX_LINKS {
-                        return None;
-                    }
-                    if target.starts_with('/') {
-                        above.truncate(1);
-                    }
-                    left.extend(target.split('/').rev().map(str::to_owned));
-                }
-                _ => above.push(child),
-            }
-        }
-        above.last().copied()
     }
 
     /// A layer that is read again.

@@ -30,7 +30,7 @@ pub struct SavedHost {
     pub environment: Option<EnvironmentFacts>,
     /// How its GPUs are set, by NVML index.
     pub modes: BTreeMap<u32, GpuMode>,
-    /// What the host has by default, and was not stated.
+    /// Which facts of the host are defaults that nobody stated.
     pub unstated: Unstated,
 }
 

@@ -1,8 +1,8 @@
 //! Packages that are built from source: when a source distribution is a candidate, and where it ranks.
 //!
-//! The rules: a release that any allowed Python has as a wheel is not built, where that Python can have the newest torch that
-//! is requested. A source distribution of Python files ranks
-//! as a wheel. One that compiles is taken only where no release within one minor line (x.y) has a wheel.
+//! The rules: a release that any allowed Python has as a wheel is not built, where that Python can have the newest torch
+//! that is requested. A source distribution of Python files ranks as a wheel. One that compiles is taken only where no
+//! release within one minor line (x.y) has a wheel.
 
 use pep440_rs::Version;
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use super::reference::extras_of;
 use super::{Imported, unreadable};
 use crate::cli::error::CliError;
 use crate::model::request::UserRequirement;
@@ -126,12 +127,7 @@ pub(super) fn pixi(mut out: Imported, text: &str, name: &str) -> Result<Imported
             out.leave_out(&format!("[pypi-dependencies] {package}"));
             continue;
         };
-        let extras: Vec<&str> = value
-            .get("extras")
-            .and_then(toml::Value::as_array)
-            .map(|list| list.iter().filter_map(toml::Value::as_str).collect())
-            .unwrap_or_default();
-        let extras = if extras.is_empty() { String::new() } else { format!("[{}]", extras.join(",")) };
+        let extras = extras_of(value);
         let specifier = if version.trim() == "*" { "" } else { version.trim() };
         out.push(&format!("{package}{extras}{specifier}"), name)?;
     }

@@ -98,7 +98,7 @@ impl Imported {
 
     /// Leaves out extras (`--extra`) or groups (`--group`) that were not asked for: many of them in one line.
     fn leave_out_parts(&mut self, table: &str, kind: &str, option: &str, names: &[&str]) {
-        /// Up to as many have a line each.
+        /// Up to this many have a line each.
         const FEW: usize = 3;
         /// How many are named in one line.
         const NAMED: usize = 8;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{Imported, Optional};
+use super::{Imported, Optional, reference};
 use crate::cli::error::CliError;
 use crate::model::poetry::specifier;
 use crate::model::text::{clean, normalized_name};
@@ -117,12 +117,7 @@ fn dependency(
         }
         return Ok(());
     }
-    let extras: Vec<&str> = value
-        .get("extras")
-        .and_then(toml::Value::as_array)
-        .map(|list| list.iter().filter_map(toml::Value::as_str).collect())
-        .unwrap_or_default();
-    let extras = if extras.is_empty() { String::new() } else { format!("[{}]", extras.join(",")) };
+    let extras = reference::extras_of(value);
     let markers: Vec<String> = text("markers")
         .map(|marker| format!("({marker})"))
         .into_iter()
@@ -130,17 +125,7 @@ fn dependency(
         .chain(text("platform").map(|platform| format!("sys_platform == '{}'", clean(platform, 40))))
         .collect();
     let marker = if markers.is_empty() { String::new() } else { format!(" ; {}", markers.join(" and ")) };
-    let reference = if let Some(repository) = text("git") {
-        let revision = text("rev").or(text("tag")).or(text("branch"));
-        let revision = revision.map(|revision| format!("@{revision}")).unwrap_or_default();
-        let folder = text("subdirectory").map(|folder| format!("#subdirectory={folder}")).unwrap_or_default();
-        Some(format!("git+{repository}{revision}{folder}"))
-    } else if let Some(path) = text("path").or(text("file")) {
-        Some(if path.starts_with(['.', '/']) { path.to_owned() } else { format!("./{path}") })
-    } else {
-        text("url").map(str::to_owned)
-    };
-    match (reference, version) {
+    match (reference::of_table(value), version) {
         (Some(reference), _) => {
             out.push_line(&format!("{package}{extras} @ {reference}{marker}"), base, name)
         }

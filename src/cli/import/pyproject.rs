@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::poetry::Poetry;
 use super::workspace::Workspace;
-use super::{Imported, Optional, unreadable};
+use super::{Imported, Optional, reference, unreadable};
 use crate::cli::error::CliError;
 use crate::cli::parts::{self, Entry, Lists};
 use crate::model::cutoff::Cutoff;
@@ -246,21 +246,11 @@ fn sourced(
             ([_], Some(own)) => format!(" ; {own}"),
             _ => format!(" ; {}", markers.join(" and ")),
         };
-        let reference = if let Some(repository) = text("git") {
-            let revision =
-                text("rev").or(text("tag")).or(text("branch")).map(|r| format!("@{r}")).unwrap_or_default();
-            let folder = text("subdirectory").map(|s| format!("#subdirectory={s}")).unwrap_or_default();
-            format!("git+{repository}{revision}{folder}")
-        } else if let Some(path) = text("path") {
-            if path.starts_with(['.', '/']) { path.to_owned() } else { format!("./{path}") }
-        } else if let Some(url) = text("url") {
-            url.to_owned()
+        let reference = if let Some(reference) = reference::of_table(row) {
+            reference
         } else if row.get("workspace").and_then(toml::Value::as_bool) == Some(true) {
             match Workspace::of(base).and_then(|workspace| workspace.member(&package)) {
-                Some(folder) => {
-                    let path = crate::cli::files::path_from(&folder, base);
-                    if path.starts_with(['.', '/']) { path } else { format!("./{path}") }
-                }
+                Some(folder) => reference::relative(crate::cli::files::path_from(&folder, base)),
                 None => {
                     // A package of this name on an index is another one.
                     out.leave_out_because(

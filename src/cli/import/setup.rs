@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pep508_rs::ExtraName;
+use pep508_rs::{ExtraName, Requirement};
 
 use super::{Imported, Optional};
 use crate::cli::error::CliError;
@@ -74,19 +74,54 @@ pub(super) fn add(
             out.leave_out(line);
             continue;
         };
-        // Of a requirement of an extra, the marker without the extra is left.
-        let mut plain = requirement.clone();
-        plain.marker = requirement.marker.clone().simplify_extras(&asked);
-        let of_extra = known.iter().any(|extra| {
-            !asked.contains(extra)
-                && plain.marker.try_to_string().unwrap_or_default().contains(&format!("extra == '{extra}'"))
-        });
-        if !of_extra {
-            let text = if plain.marker == requirement.marker { line.clone() } else { plain.to_string() };
-            out.push(&text, name)?;
+        // Not for an extra alone that was not asked for.
+        if !requirement.marker.evaluate_extras(&asked) {
+            continue;
         }
+        // Of a requirement of an extra, the marker without the extra is left.
+        let plain =
+            Requirement { marker: requirement.marker.clone().simplify_extras(&asked), ..requirement.clone() };
+        let text = if plain.marker == requirement.marker { line.clone() } else { plain.to_string() };
+        out.push(&text, name)?;
     }
     let others: Vec<&str> = known.iter().filter(|extra| !asked.contains(extra)).map(AsRef::as_ref).collect();
     out.leave_out_parts("extras_require", "an extra", "--extra", &others);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requirements_of_extras_by_their_markers() {
+        let stated = Stated {
+            requires: [
+                "a",
+                "b; extra == 'x'",
+                "c; extra == 'y' and python_version < '3.13'",
+                "d; os_name == 'posix' or extra == 'y'",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
+            extras: vec!["x".into(), "y".into()],
+            requires_python: Some(">=3.9".into()),
+        };
+        let imported = |extras: &[&str]| {
+            let optional = Optional {
+                extras: extras.iter().map(|extra| (*extra).to_owned()).collect(),
+                ..Optional::default()
+            };
+            let mut out = Imported::default();
+            add(&mut out, &stated, "setup.py", &optional).map(|()| out)
+        };
+        let names = |extras: &[&str]| -> Vec<String> {
+            let out = imported(extras).unwrap();
+            out.requirements.into_iter().map(|(text, _)| text).collect()
+        };
+        assert_eq!(names(&[]), ["a", "d; os_name == 'posix' or extra == 'y'"]);
+        assert_eq!(names(&["y"]), ["a", "c ; python_full_version < '3.13'", "d"]);
+        assert_eq!(names(&["x"])[1], "b");
+        assert!(imported(&["z"]).is_err());
+    }
 }

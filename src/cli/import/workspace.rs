@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use crate::cli::files;
 use crate::model::text::normalized_name;
 
-/// How many folders above a project its workspace is looked for in.
+/// Maximum number of folders, from the project's own upwards, that are searched for its workspace.
 const MAX_ABOVE: usize = 8;
-/// Maximum number of folders of a pattern.
+/// Maximum number of folders that one pattern may match.
 const MAX_MEMBERS: usize = 10_000;
 
 /// The root of a workspace and its patterns of members: `packages/*`.

@@ -134,7 +134,7 @@ struct Answer<'a> {
     image: &'a Image,
     /// Every environment.
     found: &'a Environments,
-    /// What is to be said of it as a whole.
+    /// The verdict on the image as a whole.
     whole: Option<Area>,
     judged: &'a [InImage],
     /// Whether it was compared with a lock.

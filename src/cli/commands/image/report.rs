@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{Answer, InImage, TOLD};
-use crate::cli::commands::verify::{Judged, findings};
+use crate::cli::commands::verify::{Judged, findings, verdict_word};
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::report::runs_on;
 use crate::compatibility::cuda_of_variant;
@@ -179,13 +179,7 @@ impl InImage {
 
 /// The line of an area: its subject, the verdict, what was found.
 fn area_line(area: &Area, p: &Printer) {
-    let word = if area.has_errors() {
-        p.paint(ERROR, "differs")
-    } else if area.findings.iter().any(|f| f.severity == Severity::Warning) {
-        p.paint(WARN, "warns  ")
-    } else {
-        p.paint(GOOD, "ok     ")
-    };
+    let word = verdict_word(area, p);
     p.out(format!("  {:<12} {word}  {}", area.kind, wrap(&area.summary, COLUMN + 9)).trim_end());
 }
 

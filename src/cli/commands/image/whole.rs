@@ -73,7 +73,7 @@ pub(super) fn judge(
     Ok((!said.is_empty() || !area.findings.is_empty()).then_some(area))
 }
 
-/// What a machine has of that which images demand: `driver 535.129.03 (CUDA 12.2), NVIDIA A100 (8.0)`.
+/// The facts of a machine that an image can demand: `driver 535.129.03 (CUDA 12.2), NVIDIA A100 (8.0)`.
 fn has(machine: &Host, registry: &Registry) -> String {
     let mut parts: Vec<String> = Vec::new();
     if let Some(driver) = &machine.driver {

@@ -81,7 +81,7 @@ pub(super) fn judge(
         if matches!(format, VerifyFormat::Line | VerifyFormat::Prometheus) {
             let node =
                 crate::model::text::clean(&file.file_stem().unwrap_or_default().to_string_lossy(), 100);
-            // Names that are equal without what cannot be shown are told apart.
+            // Two names that are equal once cleaned are told apart by a number.
             let same = nodes
                 .iter()
                 .filter(|(known, ..)| *known == node || known.starts_with(&format!("{node}~")))

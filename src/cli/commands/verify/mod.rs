@@ -38,7 +38,7 @@ use crate::verify::{self, Area, AreaKind};
 
 pub(super) use hosts::{Candidates, best_on, has_other_libc, impossible};
 pub(super) use place::Place;
-pub(super) use report::findings;
+pub(super) use report::{findings, verdict_word};
 
 pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8, CliError> {
     let result = check(global, args, printer);

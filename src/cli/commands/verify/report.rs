@@ -11,6 +11,7 @@ use crate::inspect::{Chosen, Environment};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::smoke::{End, SmokeOutcome};
+use crate::verify::Area;
 
 /// The result of `verify` and how to print it.
 pub(super) struct Report<'r> {
@@ -63,13 +64,7 @@ impl Report<'_> {
         };
         p.out(&format!("environment {}{python}{chosen}, {against}", environment.prefix.display()));
         for area in &self.judged.areas {
-            let word = if area.has_errors() {
-                p.paint(ERROR, "differs")
-            } else if area.findings.iter().any(|f| f.severity == Severity::Warning) {
-                p.paint(WARN, "warns  ")
-            } else {
-                p.paint(GOOD, "ok     ")
-            };
+            let word = verdict_word(area, p);
             p.out(&format!("  {:<10}  {word}  {}", area.kind, wrap(&area.summary, 23)));
         }
         let foreign = self
@@ -140,6 +135,17 @@ impl Report<'_> {
 const ROW: usize = 4;
 /// Limit of the packages listed for a longer row, and of the findings printed for other codes.
 const NAMED: usize = 20;
+
+/// The verdict on an area, in a column of its own.
+pub(in crate::cli::commands) fn verdict_word(area: &Area, p: &Printer) -> String {
+    if area.has_errors() {
+        p.paint(ERROR, "differs")
+    } else if area.findings.iter().any(|f| f.severity == Severity::Warning) {
+        p.paint(WARN, "warns  ")
+    } else {
+        p.paint(GOOD, "ok     ")
+    }
+}
 
 /// Prints the findings, the most severe first, each with its fix.
 pub(in crate::cli::commands) fn findings<'f>(p: &Printer, all: impl Iterator<Item = &'f Finding>) {

@@ -30,7 +30,8 @@ pub(super) fn environment(
 ) -> Result<Imported, CliError> {
     let document: Environment = serde_saphyr::from_str(text).map_err(|e| {
         let message = e.to_string();
-        CliError::input(format!("{}: {}", clean(name, 80), clean(message.lines().next().unwrap_or(""), 200)))
+        let first = message.lines().next().unwrap_or("").trim_start_matches("error: ");
+        CliError::input(format!("{}: {}", clean(name, 80), clean(first, 200)))
     })?;
     let channels = document.channels.iter().flatten().filter_map(serde_json::Value::as_str);
     let mut names = Names::of_channels(channels);
@@ -361,7 +362,8 @@ mod tests {
         );
         for bad in ["dependencies: 3", "a: [", "dependencies:\n  - {pip: 3}", "\u{0}"] {
             assert!(
-                environment(Imported::default(), bad, "environment.yml", Path::new(".")).is_err(),
+                environment(Imported::default(), bad, "environment.yml", Path::new("."))
+                    .is_err_and(|e| !e.message.contains("error:")),
                 "{bad:?}"
             );
         }

@@ -37,7 +37,8 @@ pub(super) fn of(path: &str, size: u64) -> Kept {
                 || folder.ends_with("/EGG-INFO")
                 || name.ends_with(".egg-info")
                 || name == "pyvenv.cfg"
-                || (folder == "/etc" && name.starts_with("ld.so."))
+                || (folder == "/etc" && (name.starts_with("ld.so.") || ["environment", "rc"].contains(&name)))
+                || folder == "/.singularity.d/env"
                 || (name == "cuda.h" && folder.ends_with("/include"))
         }
     };
@@ -61,6 +62,8 @@ mod tests {
             ("/root/.cache/uv/archive-v0/x/six.py", Kept::Whole),
             ("/opt/conda/conda-meta/pytorch-2.5.json", Kept::Whole),
             ("/etc/ld.so.cache", Kept::Whole),
+            ("/.singularity.d/env/90-environment.sh", Kept::Whole),
+            ("/etc/environment", Kept::Whole),
             ("/data/weights.safetensors", Kept::No),
         ] {
             assert_eq!(of(path, 100), expected, "{path}");

@@ -91,7 +91,7 @@ enum Packing {
 
 /// Applies the members of an unpacked layer, and reads it to its end. `packed` is its packed size.
 fn apply<R: Read>(unpacked: R, packed: u64, layer: &mut Layer<'_>) -> Result<(R, u64)> {
-    let limit = GRACE.max(packed.saturating_mul(MAX_RATIO)).min(MAX_UNPACKED);
+    let limit = unpacked_limit(packed);
     let limited = Limited { inner: unpacked, left: limit };
     let mut members = Members::new(std::io::BufReader::with_capacity(PIECE, limited));
     while let Some(member) = members.member()? {
@@ -103,6 +103,16 @@ fn apply<R: Read>(unpacked: R, packed: u64, layer: &mut Layer<'_>) -> Result<(R,
     Ok((limited.inner, limit - limited.left))
 }
 
+/// How many bytes may be unpacked from so many packed ones.
+pub(super) fn unpacked_limit(packed: u64) -> u64 {
+    GRACE.max(packed.saturating_mul(MAX_RATIO)).min(MAX_UNPACKED)
+}
+
+/// The error of what is unpacked beyond [`unpacked_limit`].
+pub(super) fn bomb() -> Error {
+    Error::other("it unpacks to far more than its size: not read further")
+}
+
 /// A reader that fails after a number of bytes.
 struct Limited<R> {
     inner: R,
@@ -112,10 +122,7 @@ struct Limited<R> {
 impl<R: Read> Read for Limited<R> {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let count = self.inner.read(buffer)?;
-        self.left = self
-            .left
-            .checked_sub(count as u64)
-            .ok_or_else(|| Error::other("it unpacks to far more than its size: not read further"))?;
+        self.left = self.left.checked_sub(count as u64).ok_or_else(bomb)?;
         Ok(count)
     }
 }

@@ -1,6 +1,6 @@
-//! Container images as files: archives of `docker save` and OCI layouts. Their layers are read as one file system, without
-//! extracting or running anything: the tree is in memory, and the contents that are read later lie in one private temporary
-//! file.
+//! Container images as files: archives of `docker save`, OCI layouts, SIF and SquashFS files. Their layers are read as one
+//! file system, without extracting or running anything: the tree is in memory, and the contents that are read later lie in
+//! one private temporary file.
 //!
 //! Sources: the OCI image and distribution specifications (layout, index, manifest, configuration, layers with whiteouts), and
 //! Docker's image specification 1.2 for `manifest.json`.
@@ -10,25 +10,46 @@ mod documents;
 mod kept;
 mod layer;
 mod merged;
+mod sif;
+mod squashfs;
+mod startup;
+mod unpack;
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 
-use crate::inspect::Linked;
+use crate::inspect::{Linked, Opened};
 use crate::model::platform::Platform;
+use crate::model::text::clean;
 
 pub use documents::Config;
 pub use merged::Merged;
 
 use archive::Archive;
 use documents::Described;
+use squashfs::SquashFs;
+
+/// What kind of file an image is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// An archive of `docker save` or an OCI layout: layers, with documents that describe them.
+    Layers,
+    /// Apptainer's and Singularity's.
+    Sif,
+    /// A file system alone: Enroot's.
+    SquashFs,
+}
 
 /// An image that was read.
 #[derive(Debug)]
 pub struct Image {
+    /// What kind of file it is.
+    pub format: Format,
     /// The digest of its manifest, `sha256:...`; `None` for an archive that has none.
     pub manifest_digest: Option<String>,
-    /// The digest of its configuration, which is Docker's image ID.
-    pub config_digest: String,
+    /// The digest of its configuration, which is Docker's image ID; `None` for one that has none.
+    pub config_digest: Option<String>,
     /// What its programs are started with.
     pub config: Config,
     /// Its files.
@@ -53,8 +74,8 @@ pub struct Choice {
 /// Why an image could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
-    /// It is neither an archive of `docker save` nor an OCI layout.
-    #[error("`{0}` is neither an archive of `docker save` nor an OCI layout: {1}")]
+    /// It is no image of a kind that is read.
+    #[error("`{0}` is neither an archive of `docker save`, an OCI layout nor a SIF or SquashFS file: {1}")]
     NotAnImage(String, String),
     /// It contains several images, with their names.
     #[error("it contains {} images: {}", .0.len(), .0.join(", "))]
@@ -86,6 +107,95 @@ pub trait Progress {
 /// # Errors
 /// When it is no image, damaged, or exceeds a limit.
 pub fn read(path: &Path, choice: &Choice, progress: &dyn Progress) -> Result<Image, ImageError> {
+    match format_of(path) {
+        Format::Layers => read_layers(path, choice, progress),
+        format => {
+            let shown = || clean(&path.display().to_string(), 200);
+            read_file_system(path, format, choice, progress).map_err(|why| match why {
+                Unread::Image(error) => error,
+                Unread::File(why) => ImageError::File(shown(), why.to_string()),
+            })
+        }
+    }
+}
+
+/// The kind of file that an image is, by its first bytes. What cannot be read counts as layers, which are read next.
+fn format_of(path: &Path) -> Format {
+    let mut start = Vec::new();
+    if std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
+        && let Ok(file) = File::open(path)
+    {
+        let _ = file.take(64).read_to_end(&mut start);
+    }
+    match start {
+        start if start.starts_with(&squashfs::MAGIC) => Format::SquashFs,
+        start if start.get(sif::MAGIC_AT..).is_some_and(|rest| rest.starts_with(&sif::MAGIC)) => Format::Sif,
+        _ => Format::Layers,
+    }
+}
+
+/// Why a file system could not be read.
+enum Unread {
+    Image(ImageError),
+    File(std::io::Error),
+}
+
+impl From<std::io::Error> for Unread {
+    fn from(error: std::io::Error) -> Unread {
+        Unread::File(error)
+    }
+}
+
+/// Reads a SIF or SquashFS file.
+fn read_file_system(
+    path: &Path,
+    format: Format,
+    choice: &Choice,
+    progress: &dyn Progress,
+) -> Result<Image, Unread> {
+    let file = File::open(path)?;
+    let (part, architecture) = match format {
+        Format::Sif => {
+            let sif = sif::read(file)?;
+            (sif.system, sif.architecture)
+        }
+        _ => (Opened::whole(file)?, String::new()),
+    };
+    let named = choice.tag.as_ref().map(|tag| format!("named `{}`", clean(tag, 100)));
+    let stated = Config { architecture: architecture.clone(), os: "linux".to_owned(), ..Config::default() };
+    let other =
+        choice.platform.filter(|wanted| stated.platform().is_some_and(|platform| platform != *wanted));
+    if let Some(wanted) = named.or(other.map(|wanted| format!("for {wanted}"))) {
+        let has = stated
+            .platform()
+            .map_or("one without a name".to_owned(), |platform| format!("one for {platform}"));
+        return Err(Unread::Image(ImageError::NoSuch(wanted, has)));
+    }
+    let system = SquashFs::new(part, progress)?;
+    progress.layer(1, 1, system.size());
+    let mut merged = Merged::new()?;
+    let unpacked = system.apply(&mut merged.layer(0))?;
+    for at in merged.layers_to_read_again() {
+        system.apply(&mut merged.again(at))?;
+    }
+    merged.finish()?;
+    let spooled = merged.spooled();
+    let tree = Linked::of(merged);
+    let config = startup::config(&tree, architecture);
+    Ok(Image {
+        format,
+        manifest_digest: None,
+        config_digest: None,
+        config,
+        tree,
+        layers: 1,
+        unpacked,
+        spooled,
+    })
+}
+
+/// Reads an archive or a layout.
+fn read_layers(path: &Path, choice: &Choice, progress: &dyn Progress) -> Result<Image, ImageError> {
     let archive = Archive::open(path)?;
     let Described { manifest_digest, config_digest, config, diff_ids, layers } =
         documents::describe(&archive, choice)?;
@@ -115,5 +225,15 @@ pub fn read(path: &Path, choice: &Choice, progress: &dyn Progress) -> Result<Ima
     merged.finish().map_err(|why| ImageError::File("the temporary file".to_owned(), why.to_string()))?;
     let spooled = merged.spooled();
     let layers = layers.len();
-    Ok(Image { manifest_digest, config_digest, config, tree: Linked::of(merged), layers, unpacked, spooled })
+    let (format, config_digest) = (Format::Layers, Some(config_digest));
+    Ok(Image {
+        format,
+        manifest_digest,
+        config_digest,
+        config,
+        tree: Linked::of(merged),
+        layers,
+        unpacked,
+        spooled,
+    })
 }

@@ -87,8 +87,8 @@ fn digest(bytes: &[u8]) -> String {
 }
 
 /// An OCI layout that is being written.
-struct Layout {
-    folder: PathBuf,
+pub(super) struct Layout {
+    pub folder: PathBuf,
     manifests: Vec<Value>,
 }
 
@@ -162,13 +162,13 @@ impl Layout {
 }
 
 /// The environment of the tests on ELF files, in images.
-struct Images {
-    env: Environment,
-    host: String,
+pub(super) struct Images {
+    pub env: Environment,
+    pub host: String,
 }
 
 impl Images {
-    fn new() -> Option<Images> {
+    pub fn new() -> Option<Images> {
         let env = Environment::new()?;
         let host = env.host("9.0", "580.159.04");
         Some(Images { env, host })
@@ -183,7 +183,7 @@ impl Images {
         Layout::new(self.env.context.dir.path().join("image"))
     }
 
-    fn run(&self, rest: &[&str]) -> Run {
+    pub fn run(&self, rest: &[&str]) -> Run {
         self.env.context.run(&[&["image"], rest].concat())
     }
 

@@ -10,6 +10,7 @@ mod diagnose;
 mod direct;
 mod drift;
 mod export;
+mod file_systems;
 #[path = "../hostile/files.rs"]
 mod files;
 mod fixes;

@@ -67,7 +67,7 @@ impl VerifyArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(in crate::cli) struct ImageArgs {
-    /// Archive of `docker save`, archive or folder with an OCI layout
+    /// Archive of `docker save`, archive or folder with an OCI layout, SIF or SquashFS file
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
     /// Lock to compare the image's environment with: also uv.lock, pylock.toml, pixi.lock, conda-lock.yml, requirements

@@ -10,6 +10,7 @@ use crate::cli::commands::verify::{Judged, findings, verdict_word};
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::report::runs_on;
 use crate::compatibility::cuda_of_variant;
+use crate::image::Format;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::solution::Envelope;
 use crate::model::text::clean;
@@ -69,20 +70,29 @@ impl Answer<'_> {
     pub fn text(&self, path: &Path, p: &Printer) {
         let image = self.image;
         if !p.quiet {
-            let layers =
-                if image.layers == 1 { "1 layer".to_owned() } else { format!("{} layers", image.layers) };
+            let kind = match (image.format, image.layers) {
+                (Format::Layers, 1) => "1 layer".to_owned(),
+                (Format::Layers, layers) => format!("{layers} layers"),
+                (Format::Sif, _) => "SIF".to_owned(),
+                (Format::SquashFs, _) => "SquashFS".to_owned(),
+            };
+            let platform = match clean(&image.config.architecture, 20) {
+                // A file system alone does not say.
+                arch if arch.is_empty() => String::new(),
+                arch => format!("{}/{arch}, ", clean(&image.config.os, 20)),
+            };
             p.out(&format!(
-                "image {}: {}/{}, {layers}, {} unpacked",
+                "image {}: {platform}{kind}, {} unpacked",
                 clean(&path.display().to_string(), 200),
-                clean(&image.config.os, 20),
-                clean(&image.config.architecture, 20),
                 size(image.unpacked)
             ));
             let fact = |word: &str, text: &str| p.out(&format!("  {word:<12} {}", wrap(text, COLUMN)));
             if let Some(digest) = &image.manifest_digest {
                 fact("manifest", digest);
             }
-            fact("config", &image.config_digest);
+            if let Some(digest) = &image.config_digest {
+                fact("config", digest);
+            }
             for (name, value) in self.variables() {
                 fact("variable", &format!("{name}={}", clean(value, 300)));
             }

@@ -4,7 +4,7 @@ use crate::cli::error::CliError;
 use crate::cli::host;
 use crate::cli::lock;
 use crate::containers;
-use crate::image::Image;
+use crate::image::{Format, Image};
 use crate::lockfile::Lockfile;
 use crate::model::host::Host;
 use crate::model::version::cuda_short;
@@ -32,7 +32,7 @@ pub(super) fn judge(
     };
     let pinned: Vec<_> = targets.iter().filter_map(|target| Some((target, target.image.as_ref()?))).collect();
     let stated: Vec<&str> =
-        image.manifest_digest.as_deref().into_iter().chain([image.config_digest.as_str()]).collect();
+        [&image.manifest_digest, &image.config_digest].into_iter().flatten().map(String::as_str).collect();
     let is_stated = |pin: &str| stated.contains(&pin);
     match pinned.iter().find(|(_, pin)| is_stated(pin.as_str())).or(pinned.first()) {
         Some((target, pin)) if is_stated(pin.as_str()) => {
@@ -42,8 +42,13 @@ pub(super) fn judge(
             area.findings.push(findings::wrong_image(&target.name, pin, &stated));
         }
         Some((target, pin)) => {
+            let file = match image.format {
+                Format::Layers => "the archive",
+                Format::Sif => "a SIF file",
+                Format::SquashFs => "a SquashFS file",
+            };
             let why = format!(
-                "the archive does not state the digest of a manifest, so that it cannot be compared with the image {pin} of target {}",
+                "{file} does not state the digest of a manifest, so that it cannot be compared with the image {pin} of target {}",
                 target.name
             );
             area.findings.push(findings::not_judged(NotJudged::Image(why), false));

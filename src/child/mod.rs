@@ -57,8 +57,8 @@ impl Answer {
 pub enum Silent {
     /// It cannot be started.
     NotStarted(std::io::Error),
-    /// It did not end in time.
-    Late,
+    /// It did not end in time; what it wrote until then.
+    Late(Answer),
 }
 
 /// Runs a program, without standard input, and reads what it writes.
@@ -71,13 +71,14 @@ pub fn answer(mut command: Command, limits: Limits) -> Result<Answer, Silent> {
     let mut child = command.spawn().map_err(Silent::NotStarted)?;
     let out = child.stdout.take().map(|stream| Reader::start(stream, limits.out));
     let errors = child.stderr.take().map(|stream| Reader::start(stream, limits.errors));
-    let Some(is_success) = wait(&mut child, limits.time) else {
+    let success = wait(&mut child, limits.time);
+    if success.is_none() {
         end(&mut child);
-        return Err(Silent::Late);
-    };
+    }
     let until = Instant::now() + REST;
     let text = |reader: Option<Reader>| reader.map(|reader| reader.text(until)).unwrap_or_default();
-    Ok(Answer { is_success, out: text(out), errors: text(errors) })
+    let answer = Answer { is_success: success.unwrap_or(false), out: text(out), errors: text(errors) };
+    if success.is_some() { Ok(answer) } else { Err(Silent::Late(answer)) }
 }
 
 /// Waits until it ended: whether it succeeded. `None` when it still runs.
@@ -178,8 +179,9 @@ mod tests {
     #[test]
     fn one_that_does_not_end_is_ended() {
         let start = Instant::now();
-        let limits = Limits { time: Duration::from_millis(100), ..SHORT };
-        assert!(matches!(sh("trap '' TERM; while :; do sleep 1; done", limits), Err(Silent::Late)));
+        let limits = Limits { time: Duration::from_millis(500), ..SHORT };
+        let late = sh("trap '' TERM; echo so far; while :; do sleep 1; done", limits);
+        assert!(matches!(&late, Err(Silent::Late(answer)) if answer.text() == "so far\n"), "{late:?}");
         assert!(start.elapsed() < Duration::from_secs(30));
         assert!(matches!(answer(Command::new("/nowhere/x"), limits), Err(Silent::NotStarted(_))));
     }

@@ -44,7 +44,7 @@ pub(super) fn changes(then: &[Gpu], now: &[Gpu], out: &mut Vec<Change>) {
 }
 
 /// Pairs each GPU with one that it may be, as far as both are known; `None` if there is no such pairing.
-fn pairs<'g>(then: &'g [Gpu], now: &'g [Gpu]) -> Option<Vec<(&'g Gpu, &'g Gpu)>> {
+pub(super) fn pairs<'g>(then: &'g [Gpu], now: &'g [Gpu]) -> Option<Vec<(&'g Gpu, &'g Gpu)>> {
     if then.len() != now.len() {
         return None;
     }
@@ -92,7 +92,7 @@ fn effect(then: &[Gpu], now: &[Gpu]) -> (Severity, String) {
 }
 
 /// `2 x NVIDIA A100 (8.0), NVIDIA H100 (9.0)`.
-fn shown(gpus: &[Gpu]) -> String {
+pub(super) fn shown(gpus: &[Gpu]) -> String {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     gpus.iter().for_each(|gpu| *counts.entry(gpu.label()).or_default() += 1);
     let all = counts

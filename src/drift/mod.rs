@@ -41,23 +41,50 @@ pub struct Broken {
 pub fn between(before: &SavedHost, after: &SavedHost, broken: Option<&Broken>) -> Vec<Change> {
     let mut out = of_machine(before, after);
     if let Some(Broken { fact, why }) = broken {
-        let effect = format!("the lock ran before and does not run now: {why}");
         match out.iter_mut().find(|change| change.fact == *fact) {
-            Some(change) => (change.severity, change.effect) = (Severity::Error, effect),
-            None => out.push(change(fact, String::new(), String::new(), Severity::Error, &effect)),
+            Some(change) => {
+                change.severity = Severity::Error;
+                change.effect = format!("the lock ran before and does not run now: {why}");
+            }
+            // The fact was not stated before, or is none of those that are compared.
+            None => {
+                let effect = format!("the lock does not run: {why}");
+                let (then, now) = (stated(fact, before), stated(fact, after));
+                out.push(change(fact, then, now, Severity::Error, &effect));
+            }
         }
     }
     of_modes(before, after, &mut out);
+    let machines = (&before.host, &after.host);
     if let (Some(before), Some(after)) = (&before.loader, &after.loader) {
         of_variables(before, after, &mut out);
-        let has_other_driver = out.iter().any(|change| change.fact == "driver");
-        of_libraries(before, after, has_other_driver, &mut out);
+        let drivers = (release(&machines.0.driver), release(&machines.1.driver));
+        of_libraries((before, after), drivers, &mut out);
     }
     if let (Some(before), Some(after)) = (&before.environment, &after.environment) {
         of_environment(before, after, &mut out);
     }
     out.sort_by_key(|change| std::cmp::Reverse(change.severity));
     out
+}
+
+/// A fact of a machine as text; `unknown` where nobody stated it.
+fn stated(fact: &str, saved: &SavedHost) -> String {
+    let unknown = || "unknown".to_owned();
+    let host = &saved.host;
+    match fact {
+        "driver" => host.driver.as_ref().map_or_else(unknown, |driver| driver.version.to_string()),
+        "libc" => host.system.libc.as_ref().map_or_else(unknown, ToString::to_string),
+        "platform" if saved.unstated.platform => unknown(),
+        "platform" => host.system.platform.to_string(),
+        "gpus" => host.gpus.as_deref().map_or_else(unknown, gpus::shown),
+        _ => String::new(),
+    }
+}
+
+/// The version of a driver, if it is a whole one.
+fn release(driver: &Option<Driver>) -> Option<&DottedVersion> {
+    driver.as_ref().filter(|driver| is_release(driver)).map(|driver| &driver.version)
 }
 
 /// The environment that was kept is no longer there.
@@ -162,15 +189,19 @@ fn of_driver(then: &Driver, now: &Driver, is_compat_known: bool, out: &mut Vec<C
     }
 }
 
-/// Changes of how the GPUs are set, where both looks found as many.
+/// Changes of how the GPUs are set, where both looks found the same ones, in any order.
 fn of_modes(before: &SavedHost, after: &SavedHost, out: &mut Vec<Change>) {
-    let count = |saved: &SavedHost| saved.host.gpus.as_ref().map(Vec::len);
-    if count(before) != count(after) {
-        return;
-    }
+    let pairs: Vec<(u32, u32)> = match (&before.host.gpus, &after.host.gpus) {
+        (Some(then), Some(now)) => {
+            let pairs = gpus::pairs(then, now).unwrap_or_default();
+            pairs.into_iter().map(|(then, now)| (then.index, now.index)).collect()
+        }
+        (None, None) => before.modes.keys().map(|index| (*index, *index)).collect(),
+        _ => return,
+    };
     let word = |is_on: bool| if is_on { "on" } else { "off" };
-    for (index, then) in &before.modes {
-        let Some(now) = after.modes.get(index) else { continue };
+    for (then, index) in &pairs {
+        let (Some(then), Some(now)) = (before.modes.get(then), after.modes.get(index)) else { continue };
         let ecc = "memory errors are no longer corrected";
         let no_ecc = "memory errors are corrected";
         let mig = "programs see MIG instances instead of the GPU";
@@ -208,22 +239,45 @@ fn of_variables(before: &LoaderFacts, after: &LoaderFacts, out: &mut Vec<Change>
                 "the loader searches these folders before those of a library's RUNPATH and the system's"
             }
             "LD_PRELOAD" | "LD_AUDIT" => "every program loads these libraries first",
+            "CUDA_VISIBLE_DEVICES" if now.is_some_and(String::is_empty) => "programs see no GPU",
             "CUDA_VISIBLE_DEVICES" | "CUDA_DEVICE_ORDER" => "programs see other GPUs, or in another order",
             "NVIDIA_VISIBLE_DEVICES" => "in a container, programs may see other GPUs",
             "CUDA_HOME" | "CUDA_PATH" => "extensions are built with another toolkit",
             _ => "Python finds other packages",
         };
-        let text = |value: Option<&String>| value.cloned().unwrap_or_default();
+        let text = |value: Option<&String>| match value.map(String::as_str) {
+            Some("") => "(empty)".to_owned(),
+            value => value.unwrap_or_default().to_owned(),
+        };
         out.push(change(&format!("variable {name}"), text(then), text(now), Severity::Warning, effect));
     }
 }
 
-/// `has_other_driver`: the driver's own libraries changed with it, which is one change.
-fn of_libraries(before: &LoaderFacts, after: &LoaderFacts, has_other_driver: bool, out: &mut Vec<Change>) {
+/// `drivers`: the versions of the driver then and now, where they are known. Its own libraries change with it, which is one
+/// change; those of another version than it are a change of their own, whether they changed or were left behind.
+fn of_libraries(
+    (before, after): (&LoaderFacts, &LoaderFacts),
+    drivers: (Option<&DottedVersion>, Option<&DottedVersion>),
+    out: &mut Vec<Change>,
+) {
     let names: BTreeSet<&String> = before.libraries.keys().chain(after.libraries.keys()).collect();
+    let has_other_driver = drivers.0 != drivers.1;
+    // A library of cuda-compat is meant to be of another version.
+    let is_foreign = |file: &String, driver: Option<&DottedVersion>| {
+        driver.is_some_and(|driver| {
+            !file.contains("compat") && driver_of_file(file).is_some_and(|version| version != *driver)
+        })
+    };
     for name in names {
         let (then, now) = (before.libraries.get(name), after.libraries.get(name));
         let (severity, effect) = match (then, now) {
+            (Some(then), Some(now))
+                if is_of_driver(name) && is_foreign(now, drivers.1) && !is_foreign(then, drivers.0) =>
+            {
+                let text =
+                    "its version is not that of the driver: programs that load it do not start (error 803)";
+                (Severity::Error, text)
+            }
             _ if then == now => continue,
             (Some(_), Some(_)) if has_other_driver && is_of_driver(name) => continue,
             (Some(_), None) if name.starts_with("libcuda.so") => {
@@ -238,6 +292,12 @@ fn of_libraries(before: &LoaderFacts, after: &LoaderFacts, has_other_driver: boo
         let text = |value: Option<&String>| value.cloned().unwrap_or_default();
         out.push(change(&format!("library {name}"), text(then), text(now), severity, effect));
     }
+}
+
+/// The version in the name of a file of the driver: `libcuda.so.580.65.06`.
+fn driver_of_file(file: &str) -> Option<DottedVersion> {
+    let (_, version) = file.rsplit_once(".so.")?;
+    version.contains('.').then(|| version.parse().ok()).flatten()
 }
 
 /// Whether a library belongs to the driver.

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::model::host::Host;
-use crate::model::saved_host::{EnvironmentFacts, GpuMode, LoaderFacts, SavedHost};
+use crate::model::host_note::HostNote;
+use crate::model::saved_host::{EnvironmentFacts, GpuMode, LoaderFacts, SavedHost, Unstated};
 
 pub use node_list::{natural, node_list};
 
@@ -24,6 +25,8 @@ pub struct Class {
     pub environment: Option<EnvironmentFacts>,
     /// How the GPUs are set, by NVML index.
     pub modes: BTreeMap<u32, GpuMode>,
+    /// Which facts nobody stated.
+    pub unstated: Unstated,
 }
 
 /// A fact that is not the same on all machines.
@@ -47,8 +50,8 @@ pub struct Value {
 /// Folds machines with equal facts. The largest class comes first.
 pub fn classes(nodes: Vec<(String, SavedHost)>) -> Vec<Class> {
     let mut by_facts: BTreeMap<Vec<Option<String>>, Class> = BTreeMap::new();
-    for (name, SavedHost { host, loader, environment, modes, .. }) in nodes {
-        let one = Class { nodes: Vec::new(), host, loader, environment, modes };
+    for (name, SavedHost { host, loader, environment, modes, unstated }) in nodes {
+        let one = Class { nodes: Vec::new(), host, loader, environment, modes, unstated };
         let key: Vec<Option<String>> = facts(&one).into_iter().map(|(_, value)| value).collect();
         by_facts.entry(key).or_insert(one).nodes.push(name);
     }
@@ -120,16 +123,26 @@ fn facts(class: &Class) -> [(&'static str, Option<String>); 9] {
         }
     };
     let libc = host.system.libc.as_ref().map_or_else(|| "unknown".to_owned(), ToString::to_string);
-    let compat = match (&host.driver, compat) {
-        (_, Some(compat)) => compat.to_string(),
-        (None, None) if !host.has_no_gpu() => "unknown".to_owned(),
+    let unsupported = host.notes.iter().find_map(|note| match note {
+        HostNote::CompatUnsupported { release, .. } => Some(format!("{release}, which does not work there")),
+        _ => None,
+    });
+    let is_compat_unknown = (host.driver.is_none() && !host.has_no_gpu()) || class.unstated.compat;
+    let compat = match (compat, unsupported) {
+        (Some(compat), _) => compat.to_string(),
+        (None, Some(unsupported)) => unsupported,
+        (None, None) if is_compat_unknown => "unknown".to_owned(),
         _ => "none".to_owned(),
+    };
+    let platform = match class.unstated.platform {
+        true => "unknown".to_owned(),
+        false => host.system.platform.to_string(),
     };
     [
         ("driver", Some(driver)),
         ("cuda-compat", Some(compat)),
         ("gpus", Some(gpus)),
-        ("platform", Some(host.system.platform.to_string())),
+        ("platform", Some(platform)),
         ("libc", Some(libc)),
         ("ecc", mode(class, |mode| mode.ecc)),
         ("mig", mode(class, |mode| mode.mig)),
@@ -141,12 +154,17 @@ fn facts(class: &Class) -> [(&'static str, Option<String>); 9] {
 /// A mode of the GPUs: `on`, `off`, `on for 2 of 4`.
 fn mode(class: &Class, of: impl Fn(&GpuMode) -> Option<bool>) -> Option<String> {
     let known: Vec<bool> = class.modes.values().filter_map(of).collect();
+    let all = class.host.gpus.as_ref().map_or(0, Vec::len).max(known.len());
+    let unknown = match all - known.len() {
+        0 => String::new(),
+        count => format!(", {count} unknown"),
+    };
     match (known.len(), known.iter().filter(|is_on| **is_on).count()) {
         (0, _) if class.host.has_no_gpu() => None,
         (0, _) => Some("unknown".to_owned()),
-        (_, 0) => Some("off".to_owned()),
-        (all, on) if all == on => Some("on".to_owned()),
-        (all, on) => Some(format!("on for {on} of {all}")),
+        (known, 0) if known == all => Some("off".to_owned()),
+        (known, on) if known == on && known == all => Some("on".to_owned()),
+        (_, on) => Some(format!("on for {on} of {all}{unknown}")),
     }
 }
 

@@ -170,7 +170,7 @@ fn run(folder: &Path, repository: &str, arguments: &[&str], limit: u64) -> Resul
     let answer = child::answer(command, limits).map_err(|silent| match silent {
         Silent::NotStarted(e) if e.kind() == std::io::ErrorKind::NotFound => Failure::NoGit,
         Silent::NotStarted(e) => Failure::Other(e.to_string()),
-        Silent::Late => Failure::Other(format!("git took longer than {} s", LIMIT.as_secs())),
+        Silent::Late(_) => Failure::Other(format!("git took longer than {} s", LIMIT.as_secs())),
     })?;
     if answer.is_success {
         return Ok(answer.out);

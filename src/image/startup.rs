@@ -61,7 +61,8 @@ fn source(script: &str, variables: &mut BTreeMap<String, String>) {
 fn expanded(text: &str, variables: &BTreeMap<String, String>) -> Option<String> {
     let mut scan = Scan { rest: text, variables };
     let value = scan.word(None)?;
-    scan.rest.trim_start().is_empty().then_some(value).filter(|_| !text.trim_end().ends_with('&'))
+    let rest = scan.rest.trim_start();
+    (rest.is_empty() || rest.starts_with('#')).then_some(value)
 }
 
 /// Reads a word of a shell script.
@@ -76,7 +77,7 @@ impl Scan<'_> {
         let mut out = String::new();
         let mut is_quoted = false;
         while let Some(char) = self.rest.chars().next() {
-            if !is_quoted && (Some(char) == end || (end.is_none() && (char.is_whitespace() || char == '#'))) {
+            if !is_quoted && (Some(char) == end || (end.is_none() && char.is_whitespace())) {
                 break;
             }
             self.rest = &self.rest[char.len_utf8()..];

@@ -239,7 +239,9 @@ pub fn render(saved: &SavedHost) -> String {
         if let Some(cuda) = &driver.cuda {
             line(format!("cuda = {}", quote(cuda.as_str())));
         }
-        line(format!("compat = {}", quote(driver.compat.as_ref().map_or("", |c| c.as_str()))));
+        if !saved.unstated.compat {
+            line(format!("compat = {}", quote(driver.compat.as_ref().map_or("", |c| c.as_str()))));
+        }
     }
     for gpu in host.gpus.iter().flatten() {
         line("\n[[gpu]]".to_owned());
@@ -262,11 +264,13 @@ pub fn render(saved: &SavedHost) -> String {
             }
         }
     }
-    line("\n[system]".to_owned());
-    line(format!("os = {}", quote(host.system.platform.os_name())));
-    line(format!("arch = {}", quote(host.system.platform.arch_name())));
-    if let Some(libc) = &host.system.libc {
-        line(format!("{} = {}", libc.key(), quote(libc.version().as_str())));
+    if !saved.unstated.platform {
+        line("\n[system]".to_owned());
+        line(format!("os = {}", quote(host.system.platform.os_name())));
+        line(format!("arch = {}", quote(host.system.platform.arch_name())));
+        if let Some(libc) = &host.system.libc {
+            line(format!("{} = {}", libc.key(), quote(libc.version().as_str())));
+        }
     }
     let mut table = |name: &str, list: &BTreeMap<String, String>| {
         if !list.is_empty() {

@@ -40,7 +40,7 @@ fn run(program: &Path, arguments: &[&str]) -> Result<(bool, String), String> {
     ask(command).map_err(|silent| match silent {
         Silent::NotStarted(_) => String::new(),
         // With a broken driver it hangs.
-        Silent::Late => format!("nvidia-smi did not answer in {} seconds", SHORT.time.as_secs()),
+        Silent::Late(_) => format!("nvidia-smi did not answer in {} seconds", SHORT.time.as_secs()),
     })
 }
 

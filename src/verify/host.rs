@@ -34,6 +34,9 @@ pub fn check(
     if envelope.platform != host.system.platform {
         found.push(findings::wrong_platform(WrongPlatform::Locked(envelope.platform, host.system.platform)));
     }
+    if let (Some(need), None) = (&envelope.glibc, &host.system.libc) {
+        well.push(format!("glibc unknown, >= {need} is needed"));
+    }
     if let (Some(need), Some(have @ (Libc::Glibc(_) | Libc::Musl(_)))) = (&envelope.glibc, &host.system.libc)
     {
         if glibc_suffices(Some(have), need) {
@@ -44,6 +47,7 @@ pub fn check(
     }
     if uses_cuda {
         gpus((envelope, code), native, host, require_gpu, &mut found, &mut well);
+        found.extend(compat(host));
     }
     Area { kind: AreaKind::Host, findings: found, summary: well.join(", "), as_locked: None }
 }
@@ -146,14 +150,18 @@ fn open_branch(driver: &DottedVersion, need: &DottedVersion, require_gpu: bool) 
     findings::not_judged(NotJudged::DriverBranch(driver.clone(), need.clone()), require_gpu)
 }
 
+/// A cuda-compat that is installed and does not work there: whether programs load it is not known of a described machine.
+fn compat(host: &Host) -> impl Iterator<Item = Finding> {
+    let notes = host.notes.iter().filter(|note| matches!(note, HostNote::CompatUnsupported { .. }));
+    notes.map(|note| findings::not_judged(NotJudged::Note(note.clone()), false))
+}
+
 /// Findings for the probe's notes about hidden or unusable GPUs.
 pub(super) fn notes(host: &Host) -> Vec<Finding> {
     let of = |note: &HostNote| match note {
         HostNote::VisibleDevices { .. } => Some(findings::hidden_gpus(note, host.has_no_gpu())),
         HostNote::NoAccess { .. } => Some(findings::hidden_gpus(note, true)),
-        HostNote::DriverNotLoaded | HostNote::CompatUnsupported { .. } => {
-            Some(findings::not_judged(NotJudged::Note(note.clone()), false))
-        }
+        HostNote::DriverNotLoaded => Some(findings::not_judged(NotJudged::Note(note.clone()), false)),
         _ => None,
     };
     host.notes.iter().filter_map(of).collect()

@@ -64,8 +64,10 @@ fn this_machine_now() {
 fn what_breaks_the_lock() {
     let context = TestContext::new().with_shipped_registry();
     context.write("old.toml", OLD);
-    context
-        .write("new.toml", &OLD.replace("\"580.65.06\"\ncuda = \"13.0\"", "\"470.57.02\"\ncuda = \"11.4\""));
+    context.write(
+        "new.toml",
+        &OLD.replace("580.65.06", "470.57.02").replace("cuda = \"13.0\"", "cuda = \"11.4\""),
+    );
     context.run(&["drift", "old.toml", "new.toml"]).expect(0);
     context
         .run(&["resolve", "torch==2.9.1", "--stack-only", "--host", "old.toml", "--only-index", "pypi"])
@@ -73,4 +75,23 @@ fn what_breaks_the_lock() {
     let run = context.run(&["drift", "old.toml", "new.toml"]).expect(1);
     assert!(run.flat().contains("error: driver: 580.65.06 -> 470.57.02: the lock ran before and does not run now: driver 470.57.02"), "{}", run.shown());
     context.run(&["drift", "new.toml", "old.toml"]).expect(0);
+    // A driver whose library was left behind, or that supports the GPU no more.
+    context.write("half.toml", &OLD.replacen("580.65.06", "590.48.01", 1));
+    let half = context.run(&["drift", "old.toml", "half.toml"]).expect(1);
+    assert!(half.flat().contains("its version is not that of the driver"), "{}", half.shown());
+}
+
+#[test]
+fn a_driver_that_is_too_new_breaks_the_lock() {
+    let context = TestContext::new().with_shipped_registry();
+    let volta = |driver: &str| {
+        format!("schema = 1\n[driver]\nversion = \"{driver}\"\n[[gpu]]\nname = \"Tesla V100-SXM2-16GB\"\n")
+    };
+    context.write("old.toml", &volta("580.65.06"));
+    context.write("new.toml", &volta("590.48.01"));
+    context
+        .run(&["resolve", "torch==2.7.1", "--stack-only", "--host", "old.toml", "--only-index", "pypi"])
+        .expect(0);
+    let run = context.run(&["drift", "old.toml", "new.toml"]).expect(1);
+    assert!(run.flat().contains("driver 590.48.01 does not support Tesla V100"), "{}", run.shown());
 }

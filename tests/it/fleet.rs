@@ -50,6 +50,34 @@ fn equal_nodes_are_one_line() {
     context.run(&["fleet", "hosts", "."]).expect(2);
 }
 
+/// The first name of a long list does not stand for all; a file that cannot be read is no `differs`.
+#[test]
+fn many_nodes_that_say_no() {
+    let (_server, context) = locked();
+    for n in (1..200).step_by(7) {
+        host(&context, &format!("gpu-{n}"), "NVIDIA A100-SXM4-80GB", 1, "470.57.02");
+    }
+    host(&context, "ok", "NVIDIA A100-SXM4-80GB", 1, "580.65.06");
+    let run = context.run(&["fleet", "hosts", "nodes"]).expect(1);
+    assert!(run.stdout.contains("no       gpu-[1,8,15,"), "{}", run.shown());
+    assert!(run.stdout.contains(",...] (29 nodes)"), "{}", run.shown());
+    let all = context.run(&["fleet", "hosts", "nodes", "-v"]).expect(1);
+    assert!(all.stdout.contains(",190,197]"), "{}", all.shown());
+    context.write("nodes/bad.toml", "schema = 7\n");
+    context.write("nodes/empty.toml", "schema = 1\n");
+    let json = context.run(&["verify", "--host", "nodes", "--json"]).json();
+    let verdict = |name: &str| {
+        let hosts = json["hosts"].as_array().unwrap().iter();
+        hosts
+            .filter(|h| h["file"].as_str().unwrap().ends_with(name))
+            .map(|h| h["verdict"].clone())
+            .next()
+            .unwrap()
+    };
+    let verdicts = ["bad.toml", "empty.toml", "gpu-1.toml", "ok.toml"].map(verdict);
+    assert_eq!(verdicts, ["unknown", "unknown", "differs", "ok"]);
+}
+
 #[test]
 fn several_locks_are_a_table() {
     let (_server, context) = locked();

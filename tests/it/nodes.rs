@@ -211,7 +211,7 @@ fn nodes_in_files_as_lines_and_metrics() {
     let lines = context.run(&["verify", "--host", "nodes", "--format", "line"]).expect(1).stdout;
     assert_eq!(
         lines,
-        "envlock: n1: ok: NVIDIA A100-SXM4-80GB (8.0), driver 580.65.06 >= 525.60.13\n\
+        "envlock: n1: ok: NVIDIA A100-SXM4-80GB (8.0), driver 580.65.06 >= 525.60.13...\n\
          envlock: n2: driver-too-old: driver 470.57.02 is below 525.60.13, which...\n"
     );
     let metrics = context.run(&["verify", "--host", "nodes", "--format", "prometheus"]).expect(1).stdout;

@@ -68,7 +68,9 @@ pub(super) fn now(host: Host, prefix: Option<&Path>) -> Result<SavedHost, CliErr
     let machine = host.system.platform.arch_name();
     let variables = VARIABLES.iter().filter_map(|name| {
         let value = std::env::var_os(name)?.to_string_lossy().into_owned();
-        (!value.is_empty()).then(|| ((*name).to_owned(), clean(&value, 8_192)))
+        // Empty lists of folders are none; an empty list of GPUs hides all.
+        (!value.is_empty() || name.ends_with("_VISIBLE_DEVICES"))
+            .then(|| ((*name).to_owned(), clean(&value, 8_192)))
     });
     let loader = LoaderFacts {
         variables: variables.collect(),
@@ -110,6 +112,10 @@ fn broken(lock: &Lockfile, before: &Host, after: &Host, registry: &Registry) -> 
         |area: &Area| area.findings.iter().find(|finding| finding.severity == Severity::Error).cloned();
     if !areas(before)?.iter().any(runs) {
         return None;
+    }
+    if let Err(why) = host::finish(after.clone(), registry) {
+        let fact = if after.system.libc != before.system.libc { "libc" } else { "driver" };
+        return Some(Broken { fact, why: why.message });
     }
     // A lock runs where one of its targets does.
     let errors: Option<Vec<Finding>> = areas(after)?.iter().map(error).collect();

@@ -3,13 +3,37 @@
 use std::path::Path;
 
 use super::drift;
-use crate::cli::args::{GlobalArgs, ProbeArgs};
+use crate::cli::args::{GlobalArgs, HostArgs, ProbeArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::printer::{DIM, Printer};
 use crate::cli::{files, host, settings, write};
-use crate::model::host::HostJson;
+use crate::model::host::{Host, HostJson};
+use crate::model::saved_host::{SavedHost, Unstated};
 use crate::probe::host_file;
+
+/// What is saved of a described machine: what the file states, with what options change. Facts that nobody stated are left
+/// out.
+fn described(args: &HostArgs, host: &Host) -> Result<SavedHost, CliError> {
+    let unstated = Unstated { compat: true, platform: args.platform.is_none() && args.glibc.is_none() };
+    let mut saved = match &args.host {
+        Some(path) => host::read_saved_host(path)?,
+        None => SavedHost { unstated, ..host.clone().into() },
+    };
+    if args.driver.is_some() {
+        saved.host.driver.clone_from(&host.driver);
+        saved.unstated.compat = true;
+    }
+    if !args.gpu.is_empty() {
+        saved.host.gpus.clone_from(&host.gpus);
+        saved.modes.clear();
+    }
+    if args.platform.is_some() || args.glibc.is_some() {
+        saved.host.system.clone_from(&host.system);
+        saved.unstated.platform = false;
+    }
+    Ok(saved)
+}
 
 pub(super) fn run(global: &GlobalArgs, args: &ProbeArgs, printer: &Printer) -> Result<u8, CliError> {
     let registry = settings::registry(global)?;
@@ -24,7 +48,7 @@ pub(super) fn run(global: &GlobalArgs, args: &ProbeArgs, printer: &Printer) -> R
         false => host::probed(&registry, &[])?,
     };
     let saved = match is_described {
-        true => host.clone().into(),
+        true => described(&args.host, &host)?,
         false => drift::now(host.clone(), args.prefix.as_deref())?,
     };
     if args.save.as_deref() == Some(Path::new("-")) {

@@ -1,7 +1,7 @@
 //! The verdict on each class of nodes, for each lock.
 
 use super::Named;
-use crate::cli::commands::verify::{Candidates, best_on, has_other_libc, impossible};
+use crate::cli::commands::verify::{Candidates, best_on, has_other_libc, impossible, needed_driver};
 use crate::cli::host;
 use crate::cli::lock::AnyLock;
 use crate::compatibility::DriverSpan;
@@ -94,16 +94,11 @@ fn driver_that_helps(candidates: &Candidates<'_>, host: &Host, registry: &Regist
     // A host file may name a GPU without its capability.
     let known = host::filled(host.clone(), registry).ok()?;
     let have = &known.driver.as_ref()?.version;
-    let needed = |target: &&Target| -> Option<DottedVersion> {
-        let rows = known.gpus.iter().flatten().map(|gpu| {
-            let row =
-                target.envelope.coverage.iter().find(|row| Some(row.compute_capability) == gpu.capability)?;
-            row.driver_min.clone()
-        });
-        rows.collect::<Option<Vec<_>>>()?.into_iter().max()
-    };
-    let mut drivers: Vec<DottedVersion> =
-        targets.iter().filter_map(needed).filter(|driver| driver > have).collect();
+    let mut drivers: Vec<DottedVersion> = targets
+        .iter()
+        .filter_map(|target| needed_driver(target, &known))
+        .filter(|driver| driver > have)
+        .collect();
     drivers.sort();
     let min = drivers.into_iter().find(|version| {
         let mut updated = host.clone();
@@ -111,7 +106,9 @@ fn driver_that_helps(candidates: &Candidates<'_>, host: &Host, registry: &Regist
             driver.version = version.clone();
             (driver.cuda, driver.compat) = (None, None);
         }
-        !on(candidates, &updated, registry).has_errors()
+        // What stays unknown with it is no promise.
+        let findings = on(candidates, &updated, registry).findings;
+        Verdict::of(&findings, updated.has_no_gpu()) == Verdict::Ok
     })?;
     let capabilities = known.gpus.iter().flatten().filter_map(|gpu| gpu.capability);
     let below = capabilities.filter_map(|capability| DriverSpan::of(registry, capability).below).min();

@@ -46,7 +46,7 @@ pub(super) fn of_slurm(args: &FleetSlurmArgs, locks: &[Named], printer: &Printer
     let (ready, busy): (Vec<_>, Vec<_>) = all.into_iter().partition(slurm::Node::can_answer);
     let not_asked = |node: slurm::Node| Unanswered {
         node: node.name,
-        why: format!("not asked: {}", clean(&node.state, 40)),
+        why: format!("not asked: {}", clean(&node.state, 100)),
     };
     let mut found = Found { unanswered: busy.into_iter().map(not_asked).collect(), ..Found::default() };
     if ready.is_empty() {
@@ -57,7 +57,7 @@ pub(super) fn of_slurm(args: &FleetSlurmArgs, locks: &[Named], printer: &Printer
     let names: Vec<String> = ready.iter().map(|node| node.name.clone()).collect();
     let (count, plural) = (names.len(), if names.len() == 1 { "" } else { "s" });
     printer.note(&format!("asking {count} node{plural}: {}", fleet::node_list(&names)));
-    let cluster = Cluster::of(&ready, Duration::from_secs(args.timeout));
+    let cluster = Cluster { nodes: &ready, limit: Duration::from_secs(args.timeout) };
     // The same folder on every node, wherever the job starts.
     let prefix = args.prefix.as_ref().map(std::path::absolute).transpose()?;
     let prefix = prefix.map(|prefix| prefix.to_string_lossy().into_owned());
@@ -71,15 +71,11 @@ pub(super) fn of_slurm(args: &FleetSlurmArgs, locks: &[Named], printer: &Printer
         found.environment = Some(environment::fold(prefix, &names, answers, args.timeout));
     }
     for name in names {
-        let Some(answer) = answers.remove(&name) else {
-            let why = format!("no answer within {} s", args.timeout);
-            found.unanswered.push(Unanswered { node: name, why });
-            continue;
-        };
+        let answer = answers.remove(&name).unwrap_or_else(|| cluster.silence());
         match host_file::parse_saved(&answer.text, &name) {
             Ok(host) => found.nodes.push((name, host)),
             Err(_) if answer.text.trim().is_empty() && answer.error.is_none() => {
-                let why = format!("no answer within {} s", args.timeout);
+                let why = "the program ended without an answer".to_owned();
                 found.unanswered.push(Unanswered { node: name, why });
             }
             Err(error) => {
@@ -91,47 +87,78 @@ pub(super) fn of_slurm(args: &FleetSlurmArgs, locks: &[Named], printer: &Printer
     Ok(found)
 }
 
-/// The nodes that are asked, by partition: one `srun` takes the nodes of one.
-struct Cluster {
-    partitions: BTreeMap<String, Vec<String>>,
+/// The nodes that are asked. One `srun` takes the nodes of one partition.
+struct Cluster<'n> {
+    nodes: &'n [slurm::Node],
     limit: Duration,
 }
 
-impl Cluster {
-    fn of(nodes: &[slurm::Node], limit: Duration) -> Cluster {
-        let mut partitions: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for node in nodes {
-            partitions.entry(node.partition.clone()).or_default().push(node.name.clone());
-        }
-        Cluster { partitions, limit }
-    }
+impl Cluster<'_> {
+    /// Maximum number of times that `srun` is started for one question, besides once for each partition.
+    const MAX_AGAIN: usize = 6;
 
-    /// Runs a command on each node, partition by partition. Nodes of a partition that is refused have the reason as their error.
+    /// Runs a command on each node. Nodes that Slurm refuses in one partition are asked in the next that they belong to, and
+    /// then in halves, so that one node does not hide the others. What is refused in the end has the reason as its error.
     ///
     /// # Errors
-    /// When `srun` cannot be started, or refuses all partitions.
+    /// When `srun` cannot be started, or refuses all nodes.
     fn ask(&self, command: &[String]) -> Result<BTreeMap<String, Answer>, SlurmError> {
         let command: Vec<&str> = command.iter().map(String::as_str).collect();
+        let task = slurm::Task { program: &command, limit: self.limit };
         let mut all = BTreeMap::new();
-        let mut refused = Vec::new();
-        for (partition, names) in &self.partitions {
-            let partition = (!partition.is_empty()).then_some(partition.as_str());
-            let folded = fleet::node_list(names);
-            match slurm::ask(&folded, names.len(), partition, &command, self.limit) {
+        let mut refused = None;
+        let mut again = 0;
+        let mut queue: Vec<(usize, Vec<&slurm::Node>)> =
+            by_partition(0, &self.nodes.iter().collect::<Vec<_>>());
+        while let Some((place, nodes)) = queue.pop() {
+            let names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
+            let partition = &nodes[0].partitions[place];
+            match slurm::ask(&fleet::node_list(&names), &nodes, partition, task) {
                 Ok(answers) => all.extend(answers),
                 Err(error @ SlurmError::NotThere(_)) => return Err(error),
                 // Its nodes have no answer.
                 Err(SlurmError::Late(..)) => {}
                 Err(error) => {
+                    let (others, rest): (Vec<_>, Vec<_>) =
+                        nodes.iter().partition(|node| node.partitions.len() > place + 1);
+                    if !others.is_empty() && again < Self::MAX_AGAIN {
+                        again += 1;
+                        queue.extend(by_partition(place + 1, &others));
+                        if !rest.is_empty() {
+                            queue.push((place, rest));
+                        }
+                        continue;
+                    }
+                    if nodes.len() > 1 && again + 2 <= Self::MAX_AGAIN {
+                        again += 2;
+                        let (first, second) = nodes.split_at(nodes.len() / 2);
+                        queue.extend([(place, first.to_vec()), (place, second.to_vec())]);
+                        continue;
+                    }
                     let answer = Answer { text: String::new(), error: Some(error.to_string()) };
                     all.extend(names.iter().map(|name| (name.clone(), answer.clone())));
-                    refused.push(error);
+                    refused = Some((refused.map_or(0, |(count, _)| count) + names.len(), error));
                 }
             }
         }
-        match refused.len() == self.partitions.len() {
-            true => Err(refused.swap_remove(0)),
-            false => Ok(all),
+        match refused {
+            Some((count, error)) if count == self.nodes.len() => Err(error),
+            _ => Ok(all),
         }
     }
+
+    /// The answer of a node that gave none.
+    fn silence(&self) -> Answer {
+        let error = Some(format!("no answer within {} s", self.limit.as_secs()));
+        Answer { text: String::new(), error }
+    }
+}
+
+/// Nodes by their partition of this place.
+fn by_partition<'n>(place: usize, nodes: &[&'n slurm::Node]) -> Vec<(usize, Vec<&'n slurm::Node>)> {
+    let mut found: BTreeMap<&slurm::Partition, Vec<&slurm::Node>> = BTreeMap::new();
+    for node in nodes {
+        found.entry(&node.partitions[place]).or_default().push(node);
+    }
+    found.into_values().map(|nodes| (place, nodes)).collect()
 }

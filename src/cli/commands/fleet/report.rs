@@ -74,7 +74,7 @@ pub(super) fn text(printer: &Printer, fleet: &Fleet, registry: &Registry) {
     if fleet.judged.is_empty() {
         for class in &fleet.classes {
             printer.out("");
-            at(&named(&class.nodes), 0);
+            at(&named(&class.nodes, printer), 0);
             at(&report::host_line(&class.host, registry), INDENT);
         }
     }
@@ -87,7 +87,7 @@ pub(super) fn text(printer: &Printer, fleet: &Fleet, registry: &Registry) {
         for (verdict, class) in lock.verdicts.iter().zip(&fleet.classes) {
             let (style, word) = shown(verdict.verdict);
             let word = printer.paint(style, &format!("{word:<INDENT$}"));
-            printer.out(&format!("{word}{}", named(&class.nodes)));
+            printer.out(&format!("{word}{}", named(&class.nodes, printer)));
             at(&verdict.line, INDENT);
             if let Some(driver) = &verdict.driver {
                 let below =
@@ -102,7 +102,7 @@ pub(super) fn text(printer: &Printer, fleet: &Fleet, registry: &Registry) {
         for class in &own.classes {
             let (style, word) = shown(class.verdict);
             let word = printer.paint(style, &format!("{word:<INDENT$}"));
-            printer.out(&format!("{word}{}", named(&class.nodes)));
+            printer.out(&format!("{word}{}", named(&class.nodes, printer)));
             at(&class.line, INDENT);
         }
     }
@@ -113,7 +113,7 @@ pub(super) fn text(printer: &Printer, fleet: &Fleet, registry: &Registry) {
     for difference in &fleet.differences {
         for (place, value) in difference.values.iter().enumerate() {
             let label = if place == 0 { difference.fact } else { "" };
-            let text = format!("{}: {}", value.value, named(&value.nodes));
+            let text = format!("{}: {}", value.value, named(&value.nodes, printer));
             printer.out(&format!("  {label:<13}{}", wrap(&text, 15)));
         }
     }
@@ -121,35 +121,30 @@ pub(super) fn text(printer: &Printer, fleet: &Fleet, registry: &Registry) {
         printer.out("");
         printer.out("without an answer");
         for (why, nodes) in by_reason(fleet) {
-            at(&format!("{}: {why}", named(&nodes)), 2);
+            at(&format!("{}: {why}", named(&nodes, printer)), 2);
         }
     }
 }
 
-/// Nodes as a list that fits into a line; `--json` has all of them.
-fn named(nodes: &[String]) -> String {
+/// Nodes as a list that fits into a line; `-v` and `--json` have all of them.
+fn named(nodes: &[String], p: &Printer) -> String {
     /// Maximum length of a list.
     const LINE: usize = 56;
     let list = node_list(nodes);
-    if list.chars().count() <= LINE {
+    if p.verbose || list.chars().count() <= LINE {
         return list;
     }
     if let [one] = nodes {
         return one.clone();
     }
-    // Cut between nodes, not within brackets.
-    let (mut depth, mut cut) = (0usize, 0);
-    for (at, c) in list.char_indices().take(LINE) {
-        match c {
-            '[' => depth += 1,
-            ']' => depth = depth.saturating_sub(1),
-            ',' if depth == 0 => cut = at,
-            _ => {}
+    // Cut behind a number or a name; an open bracket stays open, so that nobody reads the start of a list as a node.
+    match list.char_indices().take(LINE).filter(|(_, c)| *c == ',').last() {
+        Some((cut, _)) => {
+            let start = &list[..cut];
+            let is_open = start.matches('[').count() > start.matches(']').count();
+            format!("{start},...{} ({} nodes)", if is_open { "]" } else { "" }, nodes.len())
         }
-    }
-    match cut {
-        0 => format!("{} ... ({} nodes)", nodes[0], nodes.len()),
-        cut => format!("{},... ({} nodes)", &list[..cut], nodes.len()),
+        None => format!("{},... ({} nodes)", nodes[0], nodes.len()),
     }
 }
 
@@ -184,7 +179,7 @@ fn matrix(printer: &Printer, fleet: &Fleet) {
                 printer.paint(style, &format!("{word:<width$}"))
             });
             let words: String = words.collect();
-            let nodes = named(&class.nodes);
+            let nodes = named(&class.nodes, printer);
             // A long list has its own line.
             if nodes.chars().count() > 22 {
                 printer.out(&format!("  {}", wrap(&nodes, 2)));

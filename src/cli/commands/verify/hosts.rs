@@ -13,8 +13,9 @@ use crate::cli::host;
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN};
 use crate::foreign::{self, ForeignLock};
 use crate::lockfile::Target;
-use crate::model::finding::Finding;
-use crate::model::host::Host;
+use crate::model::finding::{Code, Finding, Severity};
+use crate::model::host::{Gpu, Host};
+use crate::model::version::DottedVersion;
 use crate::registry::Registry;
 use crate::verify::findings::{self, DriverTooNew, NotJudged, WrongPlatform};
 use crate::verify::{self, Area, AreaKind, Verdict};
@@ -105,7 +106,6 @@ pub(super) fn judge(
             continue;
         }
         if format == VerifyFormat::Json {
-            let verdict = if area.has_errors() { "differs" } else { "ok" };
             documents.push(
                 json!({ "file": file.display().to_string(), "verdict": verdict, "findings": area.findings }),
             );
@@ -138,7 +138,11 @@ pub(super) fn judge(
         VerifyFormat::Text => {}
         VerifyFormat::Json => {
             let document = json!({
-                "verdict": if any_error { "differs" } else { "ok" },
+                "verdict": match (any_error, any_unknown) {
+                    (true, _) => Verdict::Differs,
+                    (_, true) => Verdict::Unknown,
+                    _ => Verdict::Ok,
+                },
                 "findings": [], "smoke": null, "hosts": documents,
             });
             output::put_json(&document, args, printer)?;
@@ -172,40 +176,87 @@ pub(in crate::cli::commands) fn impossible(has_other_libc: bool, error: CliError
     }
 }
 
-/// The verdict of the best target for a node: the first one without errors, else the first.
+/// The verdict of the best target for a node: the first one without errors, else the one that lacks least.
 pub(in crate::cli::commands) fn best_on(
     machine: &Host,
     candidates: &Candidates<'_>,
     registry: &Registry,
     require_gpu: bool,
 ) -> Area {
-    let named: Vec<(String, Area)> = match candidates {
+    let checked = |name: &str, target: &Target, area: Area| Checked {
+        name: name.to_owned(),
+        driver: needed_driver(target, machine),
+        area,
+    };
+    let mut all: Vec<Checked> = match candidates {
         Candidates::Targets(targets) => {
-            let check = |target: &&Target| verify::check_host(target, machine, require_gpu);
-            targets.iter().map(|target| (target.name.clone(), check(target))).collect()
+            let check = |target: &&Target| {
+                checked(&target.name, target, verify::check_host(target, machine, require_gpu))
+            };
+            targets.iter().map(check).collect()
         }
         Candidates::Foreign(lock, name) => {
             let platform = machine.system.platform;
             let mut all = lock.environments(platform, None);
             all.retain(|environment| name.is_none_or(|name| environment.name == name));
             let check = |environment: &foreign::Environment| {
-                verify::foreign_host(&foreign::judge(environment, platform, registry), machine, require_gpu)
+                let judged = foreign::judge(environment, platform, registry);
+                checked(
+                    &environment.name,
+                    &judged.target,
+                    verify::foreign_host(&judged, machine, require_gpu),
+                )
             };
-            all.iter().map(|environment| (environment.name.clone(), check(environment))).collect()
+            all.iter().map(check).collect()
         }
     };
-    let several = named.len() > 1;
-    let with_name = |(name, area): (String, Area)| match several {
-        true if area.summary.is_empty() => Area { summary: name, ..area },
-        true => Area { summary: format!("{name}: {}", area.summary), ..area },
-        false => area,
-    };
-    let mut areas: Vec<Area> = named.into_iter().map(with_name).collect();
-    if areas.is_empty() {
+    let several = all.len() > 1;
+    if all.is_empty() {
         let text = format!("the lock has no environment for {}", machine.system.platform);
         let finding = findings::wrong_platform(WrongPlatform::NoFile(text));
         return Area { findings: vec![finding], ..Area::of(AreaKind::Host) };
     }
-    let best = areas.iter().position(|area| !area.has_errors()).unwrap_or(0);
-    areas.swap_remove(best)
+    // A driver is easier to change than a GPU or a system, and an older one than a newer.
+    let lacks = |one: &Checked| {
+        let errors = || one.area.findings.iter().filter(|finding| finding.severity == Severity::Error);
+        let other = errors().filter(|finding| finding.code != Code::DriverTooOld).count();
+        (errors().count() > 0, other, one.driver.is_none(), one.driver.clone())
+    };
+    all.sort_by_cached_key(lacks);
+    let Checked { name, area, .. } = all.swap_remove(0);
+    if !several {
+        return area;
+    }
+    let summary = match area.summary.is_empty() {
+        true => name.clone(),
+        false => format!("{name}: {}", area.summary),
+    };
+    let named = |finding: Finding| match finding.severity {
+        Severity::Error => Finding { message: format!("target {name}: {}", finding.message), ..finding },
+        _ => finding,
+    };
+    let findings = area.findings.into_iter().map(named).collect();
+    Area { summary, findings, ..area }
+}
+
+/// A target, held against a machine.
+struct Checked {
+    name: String,
+    area: Area,
+    /// The driver that it needs there.
+    driver: Option<DottedVersion>,
+}
+
+/// The lowest driver with which a target would run on a machine's GPUs: of those whose capability is not known, the lowest
+/// with which it runs on any. `None` if no driver would do, or none is needed.
+pub(in crate::cli::commands) fn needed_driver(target: &Target, machine: &Host) -> Option<DottedVersion> {
+    let of_gpu = |gpu: &Gpu| match gpu.capability {
+        None => target.envelope.driver.clone(),
+        Some(capability) => {
+            let row = target.envelope.coverage.iter().find(|row| row.compute_capability == capability)?;
+            row.driver_min.clone()
+        }
+    };
+    let rows = machine.gpus.iter().flatten().map(of_gpu);
+    rows.collect::<Option<Vec<_>>>()?.into_iter().max()
 }

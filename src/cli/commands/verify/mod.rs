@@ -36,7 +36,7 @@ use crate::registry::Registry;
 use crate::verify::findings::{self, WrongPlatform};
 use crate::verify::{self, Area, AreaKind};
 
-pub(super) use hosts::{Candidates, best_on, has_other_libc, impossible};
+pub(super) use hosts::{Candidates, best_on, has_other_libc, impossible, needed_driver};
 pub(super) use place::Place;
 pub(super) use report::{findings, verdict_word};
 

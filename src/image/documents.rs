@@ -32,8 +32,8 @@ pub struct Config {
     pub working_folder: String,
     /// The user that programs run as; empty for root.
     pub user: String,
-    /// The program that is started, of the entry point or else the command.
-    pub program: Option<String>,
+    /// The program that is started with its arguments: the entry point and the command.
+    pub command: Vec<String>,
 }
 
 impl Config {
@@ -146,6 +146,14 @@ pub(super) fn describe(archive: &Archive, choice: &Choice) -> Result<Described, 
         return of_layout(archive, choice);
     }
     if archive.has("manifest.json") {
+        // skopeo's folders have a manifest of that name, which is an object.
+        let bytes = archive.bytes("manifest.json", MAX_DOCUMENT)?;
+        if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') {
+            return Err(ImageError::NotAnImage(
+                "the folder".to_owned(),
+                "it is of skopeo's format `dir:`; copy it to `oci:FOLDER` instead".to_owned(),
+            ));
+        }
         return of_docker(archive, choice);
     }
     Err(ImageError::NotAnImage(
@@ -331,11 +339,7 @@ fn finished(
         os: document.os,
         variables: variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
         user: start.user.unwrap_or_default(),
-        program: start
-            .entrypoint
-            .filter(|words| !words.is_empty())
-            .or(start.cmd)
-            .and_then(|words| words.into_iter().next()),
+        command: [start.entrypoint, start.cmd].into_iter().flatten().flatten().collect(),
         working_folder: start
             .working_dir
             .filter(|folder| folder.starts_with('/'))

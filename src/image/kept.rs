@@ -37,7 +37,8 @@ pub(super) fn of(path: &str, size: u64) -> Kept {
                 || folder.ends_with("/EGG-INFO")
                 || name.ends_with(".egg-info")
                 || name == "pyvenv.cfg"
-                || (folder == "/etc" && (name.starts_with("ld.so.") || ["environment", "rc"].contains(&name)))
+                || (folder == "/etc"
+                    && (name.starts_with("ld.so.") || ["environment", "passwd", "rc"].contains(&name)))
                 || folder == "/.singularity.d/env"
                 || (name == "cuda.h" && folder.ends_with("/include"))
         }

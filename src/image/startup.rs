@@ -37,7 +37,7 @@ pub(super) fn config(tree: &dyn FileTree, architecture: String) -> Config {
     };
     // Both start programs as the user who asks for it.
     let user = "$USER".to_owned();
-    Config { architecture, os: "linux".to_owned(), variables, working_folder, user, program: None }
+    Config { architecture, os: "linux".to_owned(), variables, working_folder, user, command: Vec::new() }
 }
 
 /// The variables that a script sets. What only a shell can tell (a command's output, a branch) leaves a variable unset.

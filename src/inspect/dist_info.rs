@@ -1,6 +1,6 @@
 //! Reads installed distributions: metadata, installer, and differences between RECORD and the files on disk.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use sha2::{Digest, Sha256};
 
-use super::prefix::{PrefixError, interpreter, patch, site_packages};
+use super::prefix::{PrefixError, Sites, interpreter, patch, sites};
 use super::record::{MAX_RECORD, encode, entries};
 use super::tree::{About, FileTree, Kind};
 use crate::model::installed::{DirectOrigin, Distribution, FileFault, Installed, InstalledVersion};
@@ -28,6 +28,8 @@ pub enum Depth {
     Hashes,
 }
 
+/// Maximum number of files of a package that are looked at; torch has 13,000.
+const MAX_FILES: usize = 200_000;
 /// Maximum number of packages of an environment. The largest real ones have some thousand; packages are compared with each
 /// other.
 const MAX_DISTRIBUTIONS: usize = 10_000;
@@ -37,58 +39,61 @@ const MAX_DISTRIBUTIONS: usize = 10_000;
 /// # Errors
 /// When the folder is not a Python environment, or has too many packages.
 pub fn read(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
-    let (site, python) = site_packages(tree, prefix)?;
-    let entries = tree.list(&site, MAX_ENTRIES).unwrap_or_default();
-    // pip renames what it fails to remove to `~name` and ignores it from then on.
-    let kept = entries.into_iter().filter(|entry| !entry.name.to_string_lossy().starts_with('~'));
-    let mut folders: Vec<PathBuf> = kept
-        .map(|entry| site.join(entry.name))
-        .filter(|path| path.extension().is_some_and(|e| e == "dist-info"))
-        .collect();
+    let Sites { main: site, others, python } = sites(tree, prefix)?;
+    let mut folders = Vec::new();
+    for site in std::iter::once(&site).chain(&others) {
+        // A folder that may not be listed is not empty.
+        let entries = tree
+            .list(site, MAX_ENTRIES)
+            .map_err(|why| PrefixError::Unreadable(site.display().to_string(), why.kind().to_string()))?;
+        // pip renames what it fails to remove to `~name` and ignores it from then on.
+        let kept = entries.into_iter().filter(|entry| !entry.name.to_string_lossy().starts_with('~'));
+        let mut of_site: Vec<PathBuf> = kept
+            .map(|entry| site.join(entry.name))
+            .filter(|path| path.extension().is_some_and(|e| e == "dist-info"))
+            .collect();
+        of_site.sort();
+        folders.extend(of_site);
+    }
     if folders.len() > MAX_DISTRIBUTIONS {
         return Err(PrefixError::TooMany(prefix.display().to_string(), MAX_DISTRIBUTIONS));
     }
-    folders.sort();
-    // Largest first, so that the threads finish at about the same time.
-    let mut order: Vec<(u64, usize)> =
-        folders.iter().enumerate().map(|(i, f)| (tree.size(&f.join("RECORD")).unwrap_or(0), i)).collect();
-    order.sort_unstable_by(|a, b| b.cmp(a));
-    let queue = Mutex::new(order.into_iter());
-    let done: Mutex<Vec<(usize, Distribution, usize, Vec<Owned>)>> = Mutex::default();
-    let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(1, 8);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let Some((_, i)) = queue.lock().ok().and_then(|mut q| q.next()) else { return };
-                    let mut distribution = header(tree, &folders[i], &site);
-                    let (seen, owned) = files(tree, &mut distribution, &folders[i], &site, prefix, depth);
-                    if let Ok(mut done) = done.lock() {
-                        done.push((i, distribution, seen, owned));
-                    }
-                }
-            });
-        }
-    });
-    let mut done = done.into_inner().unwrap_or_default();
-    done.sort_by_key(|(i, ..)| *i);
-    let names: Vec<String> = done.iter().map(|(_, d, ..)| d.name.clone()).collect();
+    let mut done = read_all(tree, &folders, prefix, depth);
+    let names: Vec<String> = done.iter().map(|(d, ..)| d.name.clone()).collect();
     // In the order of the folders, whatever order the threads had: a file belongs to all earlier packages that record
     // another content. Equal content is harmless (nvidia/__init__.py).
     let mut owners: HashMap<u64, Vec<(u64, usize)>> = HashMap::new();
-    for (at, (_, distribution, _, owned)) in done.iter_mut().enumerate() {
-        for (path_key, hash_key, path) in std::mem::take(owned) {
+    let mut twice: Vec<(u32, String)> = Vec::new();
+    for (at, (distribution, _, owned)) in done.iter_mut().enumerate() {
+        for (path_key, hash_key, number) in std::mem::take(owned) {
             let known = owners.entry(path_key).or_default();
             for (other_hash, other) in known.iter().filter(|(_, other)| names[*other] != names[at]) {
                 if *other_hash != hash_key {
-                    distribution.faults.push(FileFault::OwnedTwice(path.clone(), names[*other].clone()));
+                    twice.push((number, names[*other].clone()));
                 }
             }
             known.push((hash_key, at));
         }
+        // The paths are read again: few files have two owners, and all paths together are large.
+        if !twice.is_empty() {
+            let record = distribution.site.join(&distribution.dist_info).join("RECORD");
+            let text = tree.text(&record, MAX_RECORD).unwrap_or_default();
+            let wanted: HashSet<u32> = twice.iter().map(|(number, _)| *number).collect();
+            let lines = (0..).zip(entries(&text)).filter(|(number, _)| wanted.contains(number));
+            let paths: HashMap<u32, String> =
+                lines.map(|(number, entry)| (number, entry.path.into_owned())).collect();
+            for (number, other) in twice.drain(..) {
+                let path = paths.get(&number).cloned();
+                distribution.faults.extend(path.map(|path| FileFault::OwnedTwice(path, other)));
+            }
+        }
     }
-    let files_seen = done.iter().map(|(_, _, seen, _)| seen).sum();
-    let mut distributions: Vec<Distribution> = done.into_iter().map(|(_, d, ..)| d).collect();
+    // Of a package in two folders Python imports the one of the first.
+    let of_main: HashSet<String> =
+        done.iter().filter(|(d, ..)| d.site == site).map(|(d, ..)| d.name.clone()).collect();
+    done.retain(|(d, ..)| d.site == site || !of_main.contains(&d.name));
+    let files_seen = done.iter().map(|(_, seen, _)| seen).sum();
+    let mut distributions: Vec<Distribution> = done.into_iter().map(|(d, ..)| d).collect();
     distributions.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(Installed {
         prefix: prefix.display().to_string(),
@@ -106,6 +111,88 @@ pub fn read(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> Result<Installe
     })
 }
 
+/// Adds packages that Python imports from other folders ([`Installed::visible`]), with their files: the frameworks among
+/// them, and what the frameworks require. Their metadata folders are those of these names.
+pub fn add_visible(
+    tree: &dyn FileTree,
+    installed: &mut Installed,
+    is_framework: &dyn Fn(&str) -> bool,
+    depth: Depth,
+) {
+    let mut wanted: Vec<String> = Vec::new();
+    let required = |lines: &[String]| -> Vec<String> {
+        lines.iter().map(|line| crate::model::text::requirement_name(line)).collect()
+    };
+    for own in installed.distributions.iter().filter(|own| is_framework(&own.name)) {
+        wanted.extend(required(&own.requires));
+    }
+    wanted.extend(installed.visible.iter().map(|one| one.name.clone()).filter(|name| is_framework(name)));
+    let mut at = 0;
+    while let Some(name) = wanted.get(at).cloned() {
+        at += 1;
+        let Some(place) =
+            installed.visible.iter().position(|one| one.name == name && one.dist_info.is_some())
+        else {
+            continue;
+        };
+        let one = installed.visible.remove(place);
+        let folder = one.folder.join(one.dist_info.unwrap_or_default());
+        // Recorded scripts lie in `bin`, beside `lib`.
+        let prefix = one.folder.ancestors().nth(3).filter(|_| one.folder.parent().is_some_and(is_of_series));
+        let prefix = prefix.unwrap_or(&one.folder).to_path_buf();
+        for (distribution, seen, _) in read_all(tree, &[folder], &prefix, depth) {
+            installed.files_seen += seen;
+            for name in required(&distribution.requires) {
+                if !wanted.contains(&name) {
+                    wanted.push(name);
+                }
+            }
+            installed.distributions.push(distribution);
+        }
+    }
+    installed.distributions.sort_by(|a, b| a.name.cmp(&b.name));
+}
+
+/// Whether a folder is `lib/python3.12`.
+fn is_of_series(folder: &Path) -> bool {
+    folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python3"))
+}
+
+/// Reads packages by their metadata folders, in the order of these: each with the number of its checked files, and those
+/// that it records with a hash.
+fn read_all(
+    tree: &dyn FileTree,
+    folders: &[PathBuf],
+    prefix: &Path,
+    depth: Depth,
+) -> Vec<(Distribution, usize, Vec<Owned>)> {
+    // Largest first, so that the threads finish at about the same time.
+    let mut order: Vec<(u64, usize)> =
+        folders.iter().enumerate().map(|(i, f)| (tree.size(&f.join("RECORD")).unwrap_or(0), i)).collect();
+    order.sort_unstable_by(|a, b| b.cmp(a));
+    let queue = Mutex::new(order.into_iter());
+    let done: Mutex<Vec<(usize, Distribution, usize, Vec<Owned>)>> = Mutex::default();
+    let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(1, 8);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let Some((_, i)) = queue.lock().ok().and_then(|mut q| q.next()) else { return };
+                    let site = folders[i].parent().unwrap_or(&folders[i]);
+                    let mut distribution = header(tree, &folders[i], site);
+                    let (seen, owned) = files(tree, &mut distribution, &folders[i], site, prefix, depth);
+                    if let Ok(mut done) = done.lock() {
+                        done.push((i, distribution, seen, owned));
+                    }
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_default();
+    done.sort_by_key(|(i, ..)| *i);
+    done.into_iter().map(|(_, distribution, seen, owned)| (distribution, seen, owned)).collect()
+}
+
 fn header(tree: &dyn FileTree, folder: &Path, site: &Path) -> Distribution {
     let dist_info =
         folder.file_name().map(|n| crate::model::text::clean(&n.to_string_lossy(), 200)).unwrap_or_default();
@@ -115,6 +202,7 @@ fn header(tree: &dyn FileTree, folder: &Path, site: &Path) -> Distribution {
         name: crate::model::text::normalized_name(name),
         version: version.into(),
         dist_info: dist_info.clone(),
+        site: site.to_path_buf(),
         installer: tree
             .start(&folder.join("INSTALLER"), 200)
             .map(|b| crate::model::text::clean(String::from_utf8_lossy(&b).trim(), 40)),
@@ -185,8 +273,8 @@ fn variant(tree: &dyn FileTree, path: &Path) -> Option<String> {
     value.split_once('+').map(|(_, local)| crate::model::text::clean(local, 40))
 }
 
-/// Path key, hash key and path of a recorded file.
-type Owned = (u64, u64, String);
+/// Path key and hash key of a recorded file, and the number of its line in RECORD.
+type Owned = (u64, u64, u32);
 
 /// Compares the files on disk with RECORD. Returns the number of checked files, and the files that the
 /// distribution records with a hash.
@@ -207,7 +295,7 @@ fn files(
     let mut seen = 0;
     let mut owned = Vec::new();
     let mut path = PathBuf::new();
-    for entry in entries(&text) {
+    for (entry, number) in entries(&text).take(MAX_FILES).zip(0..) {
         let relative = Path::new(entry.path.as_ref());
         // RECORD is untrusted: paths outside the environment are ignored.
         if relative.is_absolute() || leaves(relative, site, prefix) {
@@ -220,7 +308,17 @@ fn files(
         path.push(site);
         path.push(relative);
         seen += 1;
-        let Ok(found) = tree.about(&path) else {
+        let found = match tree.about(&path) {
+            Ok(found) => Some(found),
+            // A folder that may not be entered hides its files: they are not missing.
+            Err(why) if why.kind() == std::io::ErrorKind::PermissionDenied => {
+                let why = "permission denied".to_owned();
+                distribution.faults.push(FileFault::Unreadable(entry.path.into_owned(), why));
+                continue;
+            }
+            Err(_) => None,
+        };
+        let Some(found) = found else {
             // Python may delete and recreate .pyc files; RECORD has no hash for them. Without an empty `__init__.py`, its
             // folder is a namespace package, and the modules in it are imported as before.
             let is_empty_init = entry.size == Some(0)
@@ -255,7 +353,7 @@ fn files(
             }
         }
         if !entry.hash.is_empty() {
-            owned.push((key(entry.path.as_ref()), key(entry.hash), entry.path.into_owned()));
+            owned.push((key(entry.path.as_ref()), key(entry.hash), number));
         }
     }
     (seen, owned)

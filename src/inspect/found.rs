@@ -12,9 +12,9 @@ use crate::model::platform::{Arch, Libc, Os, Platform};
 const MAX_FOLDERS: usize = 1_000_000;
 const MAX_ENTRIES: usize = 100_000;
 /// Maximum depth of an environment below the root.
-const MAX_DEPTH: usize = 12;
-/// Folders whose content the kernel or a program generates, and folders that are large and hold no environment.
-const NOT_SEARCHED: [&str; 5] = ["/proc", "/sys", "/dev", "/run", "/usr/share"];
+const MAX_DEPTH: usize = 40;
+/// Folders whose content the kernel or a program generates.
+const NOT_SEARCHED: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
 /// The banner of glibc, which running `libc.so.6` prints.
 const BANNER: &[u8] = b"GNU C Library";
 const RELEASE: &[u8] = b"release version ";
@@ -35,6 +35,8 @@ pub struct Environments {
     pub found: BTreeMap<PathBuf, Found>,
     /// Whether the whole file system was searched.
     pub is_complete: bool,
+    /// A folder that may not be listed, if there is one.
+    pub unreadable: Option<PathBuf>,
 }
 
 /// Distributions of frameworks, as their folders of metadata begin.
@@ -47,6 +49,8 @@ pub fn environments(tree: &dyn FileTree) -> Environments {
     let mut out: BTreeMap<PathBuf, Found> = BTreeMap::new();
     let mut queue = VecDeque::from([(PathBuf::from("/"), 0)]);
     let mut left = MAX_FOLDERS;
+    let mut unreadable = None;
+    let mut is_deeper = false;
     while let Some((folder, depth)) = queue.pop_front() {
         if left == 0 {
             break;
@@ -60,7 +64,15 @@ pub fn environments(tree: &dyn FileTree) -> Environments {
         if NOT_SEARCHED.iter().any(|skipped| folder == Path::new(skipped)) {
             continue;
         }
-        let entries = tree.list(&folder, MAX_ENTRIES).unwrap_or_default();
+        let entries = match tree.list(&folder, MAX_ENTRIES) {
+            Ok(entries) => entries,
+            Err(why) => {
+                if why.kind() == std::io::ErrorKind::PermissionDenied {
+                    unreadable.get_or_insert(folder);
+                }
+                continue;
+            }
+        };
         for entry in entries {
             let name = entry.name.to_string_lossy();
             if name == "site-packages" || name == "dist-packages" {
@@ -73,7 +85,9 @@ pub fn environments(tree: &dyn FileTree) -> Environments {
                 }
             } else if entry.kind != Kind::Folder {
                 continue;
-            } else if depth < MAX_DEPTH && name != "node_modules" && name != "__pycache__" {
+            } else if depth >= MAX_DEPTH {
+                is_deeper = true;
+            } else if name != "node_modules" && name != "__pycache__" {
                 queue.push_back((folder.join(&entry.name), depth + 1));
             }
         }
@@ -81,7 +95,8 @@ pub fn environments(tree: &dyn FileTree) -> Environments {
     out.retain(|_, found| found.packages > 0);
     let mut own = out.clone();
     own.retain(|prefix, _| is_environment(tree, prefix));
-    Environments { found: if own.is_empty() { out } else { own }, is_complete: left > 0 }
+    let is_complete = left > 0 && !is_deeper && unreadable.is_none();
+    Environments { found: if own.is_empty() { out } else { own }, is_complete, unreadable }
 }
 
 /// Whether Python runs in a folder: it has an interpreter, or is `/usr/local`, whose packages belong to that of `/usr`.

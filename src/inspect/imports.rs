@@ -21,7 +21,8 @@ const MAX_MODULES: usize = 5_000;
 /// What importing packages loads; each package is read once.
 pub(super) struct Imports<'s> {
     tree: &'s dyn FileTree,
-    site: &'s Path,
+    /// The folders on Python's path.
+    sites: Vec<&'s Path>,
     python: Option<Python>,
     reached: BTreeMap<String, Reached>,
 }
@@ -36,33 +37,39 @@ struct Reached {
 }
 
 impl<'s> Imports<'s> {
-    /// The imports of packages in site-packages, by a Python.
-    pub fn new(tree: &'s dyn FileTree, site: &'s Path, python: Option<Python>) -> Imports<'s> {
-        Imports { tree, site, python, reached: BTreeMap::new() }
+    /// The imports of packages in the folders on Python's path.
+    pub fn new(tree: &'s dyn FileTree, sites: &[&'s Path], python: Option<Python>) -> Imports<'s> {
+        Imports { tree, sites: sites.to_vec(), python, reached: BTreeMap::new() }
     }
 
     /// Whether importing the package that a module is in loads the module. `module` is relative to site-packages.
     pub fn load(&mut self, module: &str) -> bool {
-        let (tree, site, python) = (self.tree, self.site, self.python);
+        let (tree, sites, python) = (self.tree, &self.sites, self.python);
         // A public module beside the packages is imported by its name.
         let Some((root, _)) = module.split_once('/') else {
-            return !module.starts_with('_') && is_module(tree, &site.join(module));
+            return !module.starts_with('_') && is_module(tree, &place(tree, sites, Path::new(module)));
         };
         let reached =
-            self.reached.entry(root.to_owned()).or_insert_with(|| reached(tree, site, root, python));
+            self.reached.entry(root.to_owned()).or_insert_with(|| reached(tree, sites, root, python));
         reached.files.contains(Path::new(module))
     }
 
     /// Whether importing the package imports the module that a file would be if it were for this Python.
     pub fn want(&mut self, module: &str) -> bool {
-        let (tree, site, python) = (self.tree, self.site, self.python);
+        let (tree, sites, python) = (self.tree, &self.sites, self.python);
         let Some((root, _)) = module.split_once('/') else { return !module.starts_with('_') };
         let (folder, file) = module.rsplit_once('/').unwrap_or_default();
         let name = format!("{}.{}", folder.replace('/', "."), file.split('.').next().unwrap_or_default());
         let reached =
-            self.reached.entry(root.to_owned()).or_insert_with(|| reached(tree, site, root, python));
+            self.reached.entry(root.to_owned()).or_insert_with(|| reached(tree, sites, root, python));
         reached.absent.contains(&name)
     }
+}
+
+/// Where a file is: in the first folder on Python's path that has it.
+fn place(tree: &dyn FileTree, sites: &[&Path], file: &Path) -> PathBuf {
+    let site = sites.iter().find(|site| tree.exists(&site.join(file))).or(sites.first());
+    site.map_or_else(|| file.to_path_buf(), |site| site.join(file))
 }
 
 /// Whether a library is a Python module: it has the function that initializes the module of its name.
@@ -79,10 +86,10 @@ const LOADS_ITSELF: [&str; 6] =
 
 /// The files that importing `root` certainly loads, relative to site-packages: source files and extension modules. Empty if
 /// one of the source files loads libraries itself.
-fn reached(tree: &dyn FileTree, site: &Path, root: &str, python: Option<Python>) -> Reached {
+fn reached(tree: &dyn FileTree, sites: &[&Path], root: &str, python: Option<Python>) -> Reached {
     let mut walk = Walk {
         tree,
-        site,
+        sites,
         python,
         reached: Reached::default(),
         queue: Vec::new(),
@@ -95,7 +102,7 @@ fn reached(tree: &dyn FileTree, site: &Path, root: &str, python: Option<Python>)
         if walk.reached.files.len() > MAX_MODULES {
             break;
         }
-        let Some(text) = source(tree, &site.join(&file)) else { continue };
+        let Some(text) = source(tree, &place(tree, sites, &file)) else { continue };
         if LOADS_ITSELF.iter().any(|word| text.contains(word)) {
             return Reached::default();
         }
@@ -121,7 +128,7 @@ fn reached(tree: &dyn FileTree, site: &Path, root: &str, python: Option<Python>)
 
 struct Walk<'s> {
     tree: &'s dyn FileTree,
-    site: &'s Path,
+    sites: &'s [&'s Path],
     python: Option<Python>,
     reached: Reached,
     /// Modules to read, with their files.
@@ -156,10 +163,10 @@ impl Walk<'_> {
 
     /// Whether a package's `__init__.py` has the last part of a member's name as a word.
     fn mentions(&mut self, package: &str, member: &str) -> bool {
-        let (tree, site) = (self.tree, self.site);
+        let (tree, sites) = (self.tree, self.sites);
         let words = self.words.entry(package.to_owned()).or_insert_with(|| {
             let file = package.split('.').collect::<PathBuf>().join("__init__.py");
-            let text = source(tree, &site.join(file)).unwrap_or_default();
+            let text = source(tree, &place(tree, sites, &file)).unwrap_or_default();
             text.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_owned).collect()
         });
         words.contains(member.rsplit('.').next().unwrap_or(member))
@@ -169,21 +176,30 @@ impl Walk<'_> {
     fn find(&mut self, dotted: &str) -> Option<PathBuf> {
         let path: PathBuf = dotted.split('.').collect();
         let package = path.join("__init__.py");
-        if self.tree.is_file(&self.site.join(&package)) {
+        if self.has(&package) {
             return Some(package);
         }
         let stem = path.file_name()?.to_str()?.to_owned();
         let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
-        let (tree, site, python) = (self.tree, self.site, self.python);
-        let modules = self
-            .folders
-            .entry(folder.clone())
-            .or_insert_with(|| extension_modules(tree, &site.join(&folder), python));
+        let (tree, sites, python) = (self.tree, self.sites, self.python);
+        let modules = self.folders.entry(folder.clone()).or_insert_with(|| {
+            let mut out = BTreeMap::new();
+            // The first folder of the path wins.
+            for site in sites.iter().rev() {
+                out.extend(extension_modules(tree, &site.join(&folder), python));
+            }
+            out
+        });
         if let Some(name) = modules.get(&stem) {
             return Some(folder.join(name));
         }
         let source = path.with_extension("py");
-        self.tree.is_file(&self.site.join(&source)).then_some(source)
+        self.has(&source).then_some(source)
+    }
+
+    /// Whether a file is in one of the folders on Python's path.
+    fn has(&self, file: &Path) -> bool {
+        self.sites.iter().any(|site| self.tree.is_file(&site.join(file)))
     }
 }
 
@@ -440,7 +456,7 @@ mod tests {
         write("p/_late.so", "");
         write("q/__init__.py", "");
         write("q/deep.so", "");
-        let files: Vec<String> = reached(&ThisMachine, site.path(), "p", Some(Python::new(12)))
+        let files: Vec<String> = reached(&ThisMachine, &[site.path()], "p", Some(Python::new(12)))
             .files
             .iter()
             .map(|path| path.display().to_string())
@@ -490,7 +506,7 @@ mod tests {
                 std::fs::write(site.path().join(format!("p/_C.cpython-{tag}-x86_64-linux-gnu.so")), "")
                     .unwrap();
             }
-            let mut imports = Imports::new(&ThisMachine, site.path(), Some(Python::new(12)));
+            let mut imports = Imports::new(&ThisMachine, &[site.path()], Some(Python::new(12)));
             assert_eq!(imports.load("p/_C.cpython-312-x86_64-linux-gnu.so"), is_reached, "{about}");
             assert!(!imports.load("p/_C.cpython-310-x86_64-linux-gnu.so"), "{about}");
         }
@@ -500,8 +516,8 @@ mod tests {
     fn a_library_beside_the_packages_is_no_module() {
         let site = tempfile::tempdir().unwrap();
         std::fs::write(site.path().join("plugin.so"), "text").unwrap();
-        assert!(!Imports::new(&ThisMachine, site.path(), None).load("plugin.so"));
-        assert!(!Imports::new(&ThisMachine, site.path(), None).load("_module.abi3.so"));
+        assert!(!Imports::new(&ThisMachine, &[site.path()], None).load("plugin.so"));
+        assert!(!Imports::new(&ThisMachine, &[site.path()], None).load("_module.abi3.so"));
     }
 
     /// Many names in one statement are not as many look-ups.
@@ -515,7 +531,7 @@ mod tests {
         for file in ["core.py", "_late.so"] {
             std::fs::write(site.path().join("p").join(file), "").unwrap();
         }
-        let files = reached(&ThisMachine, site.path(), "p", None).files;
+        let files = reached(&ThisMachine, &[site.path()], "p", None).files;
         assert!(files.contains(Path::new("p/__init__.py")) && !files.contains(Path::new("p/_late.so")));
     }
 }

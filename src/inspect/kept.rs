@@ -51,7 +51,7 @@ pub fn environment_facts(tree: &dyn FileTree, installed: &Installed) -> Environm
     for own in &installed.distributions {
         let faults: Vec<String> = own.faults.iter().map(|fault| format!("{fault:?}")).collect();
         hasher.update(format!("{} {} {faults:?}\n", own.name, own.version).as_bytes());
-        let record = installed.site_packages.join(&own.dist_info).join("RECORD");
+        let record = installed.site_of(own).join(&own.dist_info).join("RECORD");
         let text = tree.text(&record, MAX_RECORD).unwrap_or_default();
         let of_installer = |path: &str| {
             let name = path.rsplit('/').next().unwrap_or(path);

@@ -30,7 +30,7 @@ mod tree;
 mod visible;
 mod wheel;
 
-pub use dist_info::{Depth, read};
+pub use dist_info::{Depth, add_visible, read};
 pub use elf::ElfError;
 pub use environment::{Chosen, Environment, NoEnvironment};
 pub use fatbin::read as device_code;

@@ -31,6 +31,18 @@ pub(super) fn foreign(
     let Some(python) = installed.python else { return Vec::new() };
     let mut out = Vec::new();
     for distribution in &installed.distributions {
+        // The wheel says what it is for: no installer takes it on this machine.
+        if let (Some(tag), Some(path)) =
+            (other_platform(&distribution.tags, machine), distribution.libraries.first())
+        {
+            out.push(ForeignModules {
+                package: distribution.name.clone(),
+                path: path.clone(),
+                tag: tag.to_owned(),
+                imported: true,
+            });
+            continue;
+        }
         let tagged: Vec<(&str, &str)> =
             distribution.libraries.iter().filter_map(|path| Some((path.as_str(), tag(path)?))).collect();
         let tags: BTreeSet<&str> = tagged.iter().map(|(_, tag)| *tag).collect();
@@ -48,6 +60,19 @@ pub(super) fn foreign(
         });
     }
     out
+}
+
+/// The platform that an installed wheel is for, if it is for Linux on another processor alone: of
+/// `cp311-cp311-manylinux2014_aarch64` the last part.
+fn other_platform<'t>(tags: &'t [String], machine: &str) -> Option<&'t str> {
+    let platforms: Vec<&str> = tags.iter().filter_map(|tag| tag.rsplit('-').next()).collect();
+    let is_other = |platform: &&str| {
+        (platform.starts_with("manylinux")
+            || platform.starts_with("linux")
+            || platform.starts_with("musllinux"))
+            && !platform.ends_with(machine)
+    };
+    platforms.iter().all(is_other).then(|| platforms.first().copied()).flatten()
 }
 
 /// The part of a module's name that says what it is for: `cpython-312-x86_64-linux-gnu`.
@@ -112,13 +137,14 @@ pub(super) fn built_for_numpy1(
 /// against one.
 fn of_numpy1(tree: &dyn FileTree, distribution: &Distribution, installed: &Installed) -> Option<String> {
     let modules = alternatives::modules(&distribution.libraries, installed.python);
-    let size = |path: &str| tree.size(&installed.site_packages.join(path)).unwrap_or(u64::MAX);
+    let site = installed.site_of(distribution);
+    let size = |path: &str| tree.size(&site.join(path)).unwrap_or(u64::MAX);
     let mut by_size: Vec<(u64, &String)> = modules.into_iter().map(|path| (size(path), path)).collect();
     by_size.sort();
     let mut left = MAX_BYTES;
     for (size, path) in by_size.into_iter().take(MAX_FILES) {
         left = left.checked_sub(size)?;
-        let Ok(mapped) = Mapped::open(tree, &installed.site_packages.join(path)) else { continue };
+        let Ok(mapped) = Mapped::open(tree, &site.join(path)) else { continue };
         let bytes = mapped.bytes();
         mapped.read_ahead((0, bytes.len()));
         if memmem::find(bytes, OF_NUMPY_2).is_some() {
@@ -172,7 +198,7 @@ mod tests {
                 ],
                 ..Installed::default()
             };
-            let mut imports = Imports::new(&ThisMachine, &site, installed.python);
+            let mut imports = Imports::new(&ThisMachine, &[site.as_path()], installed.python);
             let found = built_for_numpy1(&ThisMachine, &installed, &mut imports);
             found.into_iter().map(|found| (found.package, found.imported)).collect::<Vec<_>>()
         };

@@ -48,11 +48,11 @@ pub fn native(installed: &Installed, around: &loader::Surroundings<'_>, loads: &
                 native.process = Some(loader.process().clone());
             }
             open_other_modules(&mut loader, installed, &native.own);
-            let mut imports = Imports::new(tree, &installed.site_packages, installed.python);
+            let mut imports = Imports::new(tree, &installed.sites(), installed.python);
             native.other_machine = other_machine(&loader, installed, &native.own, &mut imports);
             native.foreign_modules = super::modules::foreign(installed, loader.machine(), &mut imports);
             native.built_for_numpy1 = super::modules::built_for_numpy1(tree, installed, &mut imports);
-            native.providers = unusable_providers(&mut loader, installed, &native.own, loads.providers);
+            native.providers = unusable_providers(&mut loader, &native.own, loads.providers);
             // What packages outside site-packages load is unknown.
             if installed.visible.is_empty() {
                 native.unimportable = unimportable(tree, &loader, installed, &native.own, &mut imports);
@@ -69,6 +69,12 @@ pub fn native(installed: &Installed, around: &loader::Surroundings<'_>, loads: &
 fn interpreter(tree: &dyn FileTree, prefix: &Path, python: &Path) -> Option<InterpreterFault> {
     if tree.is_link(python) && !tree.exists(python) {
         return Some(InterpreterFault::Missing);
+    }
+    let is_environment = ["pyvenv.cfg", "conda-meta"].iter().any(|name| tree.exists(&prefix.join(name)));
+    let is_windows = tree.is_folder(&prefix.join("Lib"));
+    let is_python = |name: &String| name == "python" || name.starts_with("python3");
+    if is_environment && !is_windows && !tree.names(&prefix.join("bin"), 100_000).iter().any(is_python) {
+        return Some(InterpreterFault::Absent);
     }
     if tree.about(python).ok()?.mode & 0o111 == 0 {
         return Some(InterpreterFault::NotExecutable);
@@ -104,9 +110,10 @@ fn undefined(
             || imports.load(&found.path);
     }
     // A file in a folder that is no package, such as the parts of an application that a package can build, is no module.
+    let sites = installed.sites();
     let is_in_package = |path: &str| {
         let folder = Path::new(path).parent().unwrap_or(Path::new(""));
-        tree.is_file(&installed.site_packages.join(folder).join("__init__.py"))
+        sites.iter().any(|site| tree.is_file(&site.join(folder).join("__init__.py")))
     };
     out.retain(|found| found.imported || is_in_package(&found.path));
     out
@@ -154,7 +161,6 @@ fn unimportable(
 /// any CUDA library, the package may be meant for the CPU, or a program may provide them.
 fn unusable_providers(
     loader: &mut Loader<'_>,
-    installed: &Installed,
     own: &[OwnLibrary],
     providers: &[Provider],
 ) -> Vec<UnusableProvider> {
@@ -167,10 +173,8 @@ fn unusable_providers(
     for row in providers {
         let is_it =
             |library: &&OwnLibrary| library.package == row.package && library.library.path == row.library;
-        if !own.iter().any(|library| is_it(&library)) {
-            continue;
-        }
-        let Ok(at) = loader.open_file(&installed.site_packages.join(&row.library)) else { continue };
+        let Some(library) = own.iter().find(is_it) else { continue };
+        let Ok(at) = loader.open_file(&library.file) else { continue };
         let other_number = |name: &str| {
             let stem = &name[..name.find(".so.")? + ".so.".len()];
             there.iter().find(|other| other.starts_with(stem) && *other != name).cloned()
@@ -220,13 +224,14 @@ fn threads() -> usize {
 }
 
 fn own_libraries(tree: &dyn FileTree, installed: &Installed) -> (Vec<OwnLibrary>, Vec<UnreadableLibrary>) {
-    let mut all: Vec<(&str, &str)> = Vec::new();
+    let mut all: Vec<(&str, &str, &Path)> = Vec::new();
     for distribution in &installed.distributions {
-        all.extend(distribution.libraries.iter().map(|path| (distribution.name.as_str(), path.as_str())));
+        let site = installed.site_of(distribution);
+        let libraries = distribution.libraries.iter();
+        all.extend(libraries.map(|path| (distribution.name.as_str(), path.as_str(), site)));
     }
     // Largest first, so that the threads finish at about the same time.
-    let size = |path: &str| tree.size(&installed.site_packages.join(path)).unwrap_or(0);
-    all.sort_by_cached_key(|(_, path)| std::cmp::Reverse(size(path)));
+    all.sort_by_cached_key(|(_, path, site)| std::cmp::Reverse(tree.size(&site.join(path)).unwrap_or(0)));
     let queue = Mutex::new(all.iter());
     let done: Mutex<Vec<OwnLibrary>> = Mutex::default();
     let broken: Mutex<Vec<UnreadableLibrary>> = Mutex::default();
@@ -234,8 +239,10 @@ fn own_libraries(tree: &dyn FileTree, installed: &Installed) -> (Vec<OwnLibrary>
         for _ in 0..threads() {
             scope.spawn(|| {
                 loop {
-                    let Some((package, path)) = queue.lock().ok().and_then(|mut q| q.next()) else { return };
-                    let file = installed.site_packages.join(path);
+                    let Some((package, path, site)) = queue.lock().ok().and_then(|mut q| q.next()) else {
+                        return;
+                    };
+                    let file = site.join(path);
                     let found = match library(tree, &file, Detail::Code) {
                         Ok(found) => found,
                         // A missing file is reported as missing, not as unreadable.

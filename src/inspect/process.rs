@@ -59,7 +59,7 @@ pub(super) fn process<'t>(
             for beside in needed_from(own, distribution, file) {
                 let _ = loader.open_file(&beside);
             }
-            let _ = loader.open_file(&site.join(file));
+            let _ = loader.open_file(&installed.site_of(distribution).join(file));
         }
     }
     Ok((loader, of_framework))
@@ -117,12 +117,19 @@ fn import(loader: &mut Loader<'_>, installed: &Installed, own: &[OwnLibrary], ro
             let _ = loader.open_file(&library.file);
         }
     }
+    let site = installed.site_of(distribution);
+    let is_apart = |own: &Distribution| own.name.starts_with("nvidia-") && installed.site_of(own) != site;
+    if installed.distributions.iter().any(is_apart) {
+        for library in row.preloads.iter().flat_map(|start| of_nvidia(start)) {
+            let _ = loader.open_file(&library.file);
+        }
+    }
     let mut starts: Vec<(usize, &String)> =
         distribution.libraries.iter().filter_map(|path| Some((row.place(path)?, path))).collect();
     starts.sort();
     for (_, path) in starts {
         // The file check reports a missing or damaged file.
-        let _ = loader.open_file(&installed.site_packages.join(path));
+        let _ = loader.open_file(&installed.site_of(distribution).join(path));
     }
     if row.by_path {
         return;
@@ -187,8 +194,8 @@ fn names(tree: &dyn FileTree, row: &Opened, opener: &Path) -> Vec<String> {
 /// Loads the modules of the packages that do not use torch, and the libraries that packages register with torch. They
 /// are no part of the process that is judged, but their symbols must be defined.
 pub(super) fn open_other_modules(loader: &mut Loader<'_>, installed: &Installed, own: &[OwnLibrary]) {
-    let site = &installed.site_packages;
     for distribution in &installed.distributions {
+        let site = installed.site_of(distribution);
         let modules = alternatives::modules(&distribution.libraries, installed.python);
         let on_torch = own.iter().filter(|l| l.package == distribution.name && needs_torch(l));
         let registered = on_torch.map(|library| &library.library.path);

@@ -2,7 +2,7 @@
 //! base Python of a venv with system packages, of the user's site-packages, of folders in `.pth` files and `PYTHONPATH`, and
 //! `.egg-info` and `.egg-link` installations. Only their names and versions are read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::prefix::{setting, with_system_packages};
@@ -26,18 +26,19 @@ pub fn visible(
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Vec<Visible> {
     let mut out: BTreeMap<String, Visible> = BTreeMap::new();
-    let mut add = |(name, version): (String, String), folder: &Path| {
-        let known = installed.distributions.iter().any(|d| d.name == name);
-        if !known && !name.is_empty() {
+    let own: HashSet<&str> = installed.distributions.iter().map(|d| d.name.as_str()).collect();
+    let mut add = |(name, version): (String, String), folder: &Path, dist_info: Option<String>| {
+        if !own.contains(name.as_str()) && !name.is_empty() {
             let (version, folder) = (version.as_str().into(), folder.to_path_buf());
-            out.entry(name.clone()).or_insert(Visible { name, version, folder });
+            out.entry(name.clone()).or_insert(Visible { name, version, folder, dist_info });
         }
     };
+    let sites = installed.sites();
     for folder in folders(tree, installed, root, variable).into_iter().take(MAX_FOLDERS) {
-        let is_own = folder == installed.site_packages;
+        let is_own = sites.contains(&folder.as_path());
         // An `.egg` folder is on Python's path itself.
         if let Some(found) = egg_info(tree, &folder.join("EGG-INFO"), "") {
-            add(found, &folder);
+            add(found, &folder, None);
         }
         for name in tree.names(&folder, MAX_ENTRIES) {
             let found = match name.rsplit_once('.') {
@@ -46,7 +47,8 @@ pub fn visible(
                 _ => None,
             };
             if let Some(found) = found {
-                add(found, &folder);
+                let dist_info = name.ends_with(".dist-info").then(|| name.clone());
+                add(found, &folder, dist_info);
             }
         }
     }

@@ -15,7 +15,7 @@ use super::wheel::Python;
 pub struct Installed {
     /// The environment's directory.
     pub prefix: String,
-    /// Its site-packages.
+    /// Its site-packages, or the first of them: where an installer puts packages.
     pub site_packages: std::path::PathBuf,
     /// Its Python series, if it can be determined without running it.
     pub python: Option<Python>,
@@ -48,9 +48,28 @@ pub struct Visible {
     pub version: InstalledVersion,
     /// The folder on Python's path that it is in.
     pub folder: std::path::PathBuf,
+    /// The name of its `.dist-info` directory, if it has one.
+    pub dist_info: Option<String>,
 }
 
 impl Installed {
+    /// The folder on Python's path that a distribution lies in.
+    pub fn site_of<'i>(&'i self, distribution: &'i Distribution) -> &'i std::path::Path {
+        if distribution.site.as_os_str().is_empty() { &self.site_packages } else { &distribution.site }
+    }
+
+    /// The folders on Python's path that its distributions lie in: [`Installed::site_packages`] first.
+    pub fn sites(&self) -> Vec<&std::path::Path> {
+        let mut out = vec![self.site_packages.as_path()];
+        for distribution in &self.distributions {
+            let site = self.site_of(distribution);
+            if !out.contains(&site) {
+                out.push(site);
+            }
+        }
+        out
+    }
+
     /// The Python for markers: the patch release included where it is known, 3.12 where nothing is.
     pub fn marker_python(&self) -> Python {
         let python = self.python.unwrap_or(Python::new(12));
@@ -85,6 +104,8 @@ pub struct Distribution {
     pub faults: Vec<FileFault>,
     /// Whether RECORD exists and is readable.
     pub record_readable: bool,
+    /// The folder on Python's path that it lies in; empty means [`Installed::site_packages`].
+    pub site: std::path::PathBuf,
 }
 
 /// A URL, a repository or a folder that a package was installed from: its `direct_url.json`.

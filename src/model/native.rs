@@ -218,6 +218,10 @@ pub struct FrameworkLoads {
     /// Whether it opens the files in NVIDIA's wheels by path; otherwise the loader searches for them by name.
     #[serde(rename = "by", deserialize_with = "is_path")]
     pub by_path: bool,
+    /// Name prefixes of the CUDA libraries that it opens by path, in order, where NVIDIA's wheels lie in another folder of
+    /// Python's path than its own.
+    #[serde(default)]
+    pub preloads: Vec<String>,
     /// Name prefixes of its libraries that open CUDA libraries by name.
     #[serde(default)]
     pub from: Vec<String>,
@@ -253,6 +257,8 @@ impl FrameworkLoads {
 pub enum InterpreterFault {
     /// It is a link to a file that does not exist.
     Missing,
+    /// There is none.
+    Absent,
     /// It may not be executed.
     NotExecutable,
     /// `pyvenv.cfg` is gone, so that the Python it leads to does not know of this environment.

@@ -176,6 +176,7 @@ fn environment(context: &TestContext, torch: &str) -> PathBuf {
     let site = context.dir.path().join("env/lib/python3.12/site-packages");
     std::fs::create_dir_all(&site).unwrap();
     std::fs::write(context.dir.path().join("env/pyvenv.cfg"), "version = 3.12\n").unwrap();
+    super::verify::interpreter(&context.dir.path().join("env"));
     let torch =
         wheel("torch", torch).tags("cp312-cp312-manylinux_2_28_x86_64").file("torch/__init__.py", "x = 1\n");
     for one in [wheel("six", "1.17.0").file("six.py", "x = 1\n"), torch] {

@@ -501,7 +501,7 @@ fn hostile_images() {
     let text = images.env.context.write("note.txt", "hello").display().to_string();
     let run = images.run(&[&text]).expect(2);
     assert!(
-        run.flat().contains("is neither an archive of `docker save` nor an OCI layout"),
+        run.flat().contains("is neither an archive of `docker save`, an OCI layout nor a SIF"),
         "{}",
         run.shown()
     );
@@ -593,7 +593,8 @@ fn environments_of_an_image() {
     for (variable, expected) in [
         ("PATH=/opt/tool/bin:/opt/venv/bin", "/opt/tool"),
         ("PATH=/opt/venv/bin:/opt/tool/bin", "/opt/venv"),
-        ("VIRTUAL_ENV=/opt/tool", "/opt/tool"),
+        // It does not change what `python` is.
+        ("VIRTUAL_ENV=/opt/tool", "/opt/venv"),
         ("A=b", "/opt/venv"),
     ] {
         assert_eq!(prefixes(&[variable], &others, &["--lock", &lock]), [expected], "{variable}");

@@ -35,6 +35,8 @@ mod options;
 #[path = "../hostile/outside.rs"]
 mod outside;
 mod parts;
+#[cfg(unix)]
+mod paths;
 mod probe;
 mod questions;
 mod resolve;

@@ -921,6 +921,7 @@ fn patch_releases_of_python_that_the_request_and_the_packages_allow() {
     let prefix = context.dir.path().join("env");
     let site = prefix.join("lib/python3.12/site-packages");
     std::fs::create_dir_all(&site).unwrap();
+    super::verify::interpreter(&prefix);
     super::verify::install(&site, &wheel("early", "1.0").python(">=3.12.3"));
     super::verify::install(&site, &wheel("late", "1.0").python("<3.12.9"));
     let named = prefix.display().to_string();

@@ -7,6 +7,18 @@ use sha2::Digest;
 use super::context::{IndexServer, Shape, TestContext};
 use super::wheels::{Wheel, wheel};
 
+/// Gives an environment an interpreter, which is not run.
+pub fn interpreter(prefix: &Path) {
+    let python = prefix.join("bin/python");
+    std::fs::create_dir_all(python.parent().unwrap()).unwrap();
+    std::fs::write(&python, "#!/bin/sh\nexit 9\n").unwrap();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+}
+
 /// Lays a wheel out in a site-packages folder, as an installer does.
 pub fn install(site: &Path, wheel: &Wheel) {
     let stem = format!("{}-{}", wheel.name.replace('-', "_"), wheel.version);
@@ -210,6 +222,7 @@ fn what_comes_first_in_pythonpath() {
     .unwrap();
     std::fs::write(Path::new(&laid.prefix).join("pyvenv.cfg"), "include-system-site-packages = false\n")
         .unwrap();
+    interpreter(Path::new(&laid.prefix));
     laid.verify(&[]).expect(0);
 }
 

@@ -25,7 +25,9 @@ pub fn unreadable_record(name: &str, dist_info: &str, installed: &Installed) -> 
         .any(|other| other.name == name && other.dist_info != dist_info && other.record_readable);
     // A leftover of a release that another one has replaced.
     if is_second {
-        let path = installed.site_packages.join(dist_info);
+        let own = installed.distributions.iter().find(|own| own.name == name && own.dist_info == dist_info);
+        let site = own.map_or(installed.site_packages.as_path(), |own| installed.site_of(own));
+        let path = site.join(dist_info);
         return finding(Code::UnreadableRecord, Severity::Warning, text)
             .at(dist_info)
             .fixed_by(Fix::command(format!("rm -r {}", shell_word(&path.to_string_lossy()))));

@@ -60,7 +60,7 @@ fn index_option(installed: &Installed, of: &Distribution) -> Option<String> {
 pub(in crate::verify) fn install_over(installed: &Installed, name: &str) -> String {
     let found = installed.distributions.iter().find(|d| d.name == name);
     let version = found.map(|d| format!("=={}", d.version)).unwrap_or_default();
-    let dist_info = found.map(|d| installed.site_packages.join(&d.dist_info)).unwrap_or_default();
+    let dist_info = found.map(|d| installed.site_of(d).join(&d.dist_info)).unwrap_or_default();
     let (command, is_uv) = install_into(installed);
     let package = shell_word(&format!("{name}{version}"));
     match is_uv {

@@ -25,6 +25,10 @@ pub fn missing_interpreter(fault: &InterpreterFault) -> Finding {
             "bin/python is a broken symlink",
             Fix::advice("recreate the environment: its interpreter was removed or moved"),
         ),
+        InterpreterFault::Absent => (
+            "the environment has no interpreter in bin",
+            Fix::advice("recreate the environment: nothing runs in it"),
+        ),
         InterpreterFault::NotExecutable => {
             ("bin/python may not be executed", Fix::advice("make it executable, or recreate the environment"))
         }

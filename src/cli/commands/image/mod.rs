@@ -1,5 +1,6 @@
 //! `envlock image`: what is in a container image, and whether it runs on a machine, without running it.
 
+mod program;
 mod report;
 mod whole;
 
@@ -16,8 +17,8 @@ use crate::cli::exit;
 use crate::cli::lock::{self, AnyLock};
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
-use crate::image::{self, Choice, Image, ImageError};
-use crate::inspect::{self, Environments};
+use crate::image::{self, Choice, Format, Image, ImageError};
+use crate::inspect::{self, Environments, FileTree as _};
 use crate::model::finding::Severity;
 use crate::model::solution::Envelope;
 use crate::model::text::clean;
@@ -43,20 +44,21 @@ pub(super) fn run(global: &GlobalArgs, args: &ImageArgs, printer: &Printer) -> R
     let lock = args.lock.as_deref().map(lock::read_any).transpose()?;
     let image = read(args, printer)?;
     let place =
-        Place::rooted(&image.tree, with_defaults(&image.config), PathBuf::from(&image.config.working_folder));
-    let program = image.config.program.as_deref();
+        Place::rooted(&image.tree, with_defaults(&image), PathBuf::from(&image.config.working_folder));
+    let command = &image.config.command;
     let found = inspect::environments(&image.tree);
     let mut judged = Vec::new();
     let chosen: Vec<PathBuf> = match &args.prefix {
         Some(prefix) => vec![Path::new("/").join(prefix)],
         // A lock describes one environment: the one that the image's programs run in.
-        None if lock.is_some() => main_environment(&place, program, &found).into_iter().collect(),
+        None if lock.is_some() => main_environment(&place, command, &found).into_iter().collect(),
         None => {
             // First the one of the image's `python`, then those with a framework.
-            let main = main_environment(&place, program, &found);
-            let mut all: Vec<&PathBuf> = found.found.keys().collect();
-            all.sort_by_key(|prefix| (Some(*prefix) != main.as_ref(), !found.found[*prefix].has_framework));
-            all.into_iter().take(MAX_JUDGED).cloned().collect()
+            let main = main_environment(&place, command, &found);
+            let mut all: Vec<&PathBuf> =
+                found.found.keys().filter(|prefix| Some(*prefix) != main.as_ref()).collect();
+            all.sort_by_key(|prefix| !found.found[*prefix].has_framework);
+            main.iter().chain(all).take(MAX_JUDGED).cloned().collect()
         }
     };
     let project = Project {
@@ -109,13 +111,24 @@ pub(super) fn run(global: &GlobalArgs, args: &ImageArgs, printer: &Printer) -> R
 }
 
 /// The variables of an image's programs, with those that a runtime sets where the image does not.
-fn with_defaults(config: &image::Config) -> BTreeMap<String, String> {
+fn with_defaults(image: &Image) -> BTreeMap<String, String> {
+    let config = &image.config;
     let mut variables = config.variables.clone();
     let path = || "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned();
     variables.entry("PATH".to_owned()).or_insert_with(path);
-    let user = config.user.split(':').next().unwrap_or_default();
-    if ["", "root", "0"].contains(&user) {
-        variables.entry("HOME".to_owned()).or_insert_with(|| "/root".to_owned());
+    let user = match config.user.split(':').next().unwrap_or_default() {
+        "" => "0",
+        user => user,
+    };
+    // `name:x:uid:gid:comment:home:shell`, passwd(5); runtimes take the home from it.
+    let users = image.tree.text(Path::new("/etc/passwd"), 1 << 20).unwrap_or_default();
+    let home = users.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        (fields.len() >= 6 && [fields[0], fields[2]].contains(&user)).then(|| fields[5].to_owned())
+    });
+    let home = home.or_else(|| ["root", "0"].contains(&user).then(|| "/root".to_owned()));
+    if let Some(home) = home.filter(|_| image.format == Format::Layers) {
+        variables.entry("HOME".to_owned()).or_insert(home);
     }
     variables
 }
@@ -159,28 +172,24 @@ impl Answer<'_> {
     }
 }
 
-/// The environment that the image's `python` runs in: its program's, the active one, or that of the first Python on its PATH.
-/// Where none is, the one with most packages.
-fn main_environment(place: &Place<'_>, program: Option<&str>, found: &Environments) -> Option<PathBuf> {
-    let program = program.map(Path::new).filter(|program| {
-        let name = program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        program.is_absolute() && name.starts_with("python")
-    });
-    let active = place.variable("VIRTUAL_ENV").map(|folder| Path::new(&folder).join("bin/python"));
-    let path = place.variable("PATH").unwrap_or_default();
-    let on_path = path.split(':').map(Path::new).flat_map(|folder| {
-        ["python", "python3"]
-            .map(|name| folder.join(name))
-            .into_iter()
-            .find(|python| place.tree.exists(python))
-    });
-    let pythons = program.map(Path::to_path_buf).into_iter().chain(active).chain(on_path);
-    for python in pythons {
-        if let Some(prefix) =
-            prefixes_of(place, &python).into_iter().find(|prefix| found.found.contains_key(prefix))
-        {
-            return Some(prefix);
-        }
+/// The environment that the image's program runs in. Where it runs in none, the one with most packages.
+fn main_environment(place: &Place<'_>, command: &[String], found: &Environments) -> Option<PathBuf> {
+    let python = program::python_of(place, command);
+    let own = |python: &PathBuf| {
+        prefixes_of(place, python).into_iter().find(|prefix| found.found.contains_key(prefix))
+    };
+    if let Some(prefix) = python.as_ref().and_then(own) {
+        return Some(prefix);
+    }
+    // A Python without packages of its own may have those of PYTHONPATH or of the user.
+    let sees_others = |prefix: &PathBuf| {
+        let installed = inspect::read(place.tree, prefix, inspect::Depth::Sizes).ok();
+        let variable = |name: &str| place.variable(name);
+        installed.is_some_and(|own| !inspect::visible(place.tree, &own, &place.root, &variable).is_empty())
+    };
+    if let Some(prefix) = python.and_then(|python| prefixes_of(place, &python).into_iter().find(sees_others))
+    {
+        return Some(prefix);
     }
     found
         .found

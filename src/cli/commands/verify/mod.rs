@@ -337,6 +337,10 @@ pub(super) fn judge(
         (Against::Lock(lock), Some(name)) => Some(lock::target(lock, Some(name))?),
         (Against::Lock(lock), None) => verify::installed_target(lock, &installed),
     };
+    // Python imports from every folder of its path: a framework is judged wherever it lies.
+    let is_framework =
+        |name: &str| registry.framework_loads().iter().any(|row| row.package == name) || name == "jax";
+    inspect::add_visible(place.tree, &mut installed, &is_framework, depth);
     let loads = inspect::Loads {
         frameworks: registry.framework_loads(),
         opened: registry.opened_by_name(),
@@ -368,6 +372,19 @@ pub(super) fn judge(
         (None, Some(target)) => verify::against_lock(target, &machine, &installed, question.require_gpu),
         (None, None) => verify::without_lock(registry, &machine, &installed, question.require_gpu),
     };
+    if let Some(packages) = areas.iter_mut().find(|area| area.kind == AreaKind::Packages) {
+        let of_environment =
+            place.tree.real(question.prefix).unwrap_or_else(|_| question.prefix.to_path_buf());
+        for own in installed.distributions.iter().filter(|own| is_framework(&own.name)) {
+            let folder = installed.site_of(own);
+            if !place.tree.real(folder).is_ok_and(|real| real.starts_with(&of_environment))
+                && !folder.starts_with(question.prefix)
+            {
+                let folder = crate::model::text::clean(&folder.display().to_string(), 200);
+                packages.summary.push_str(&format!("; {} is imported from {folder}", own.name));
+            }
+        }
+    }
     if !question.without_machine && machine.system.platform != platform {
         let wrong = WrongPlatform::Root(machine.system.platform, platform);
         let found = findings::wrong_platform(wrong);

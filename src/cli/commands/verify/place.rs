@@ -101,15 +101,19 @@ impl<'p> Place<'p> {
         if let Some(named) = named {
             return Ok(Environment { prefix: Path::new("/").join(named), chosen: Chosen::Named });
         }
-        let inspect::Environments { found, is_complete } = inspect::environments(self.tree);
+        let inspect::Environments { found, is_complete, unreadable } = inspect::environments(self.tree);
         let mut prefixes = found.keys();
         match (prefixes.next(), found.len()) {
             (Some(only), 1) => Ok(Environment { prefix: only.clone(), chosen: Chosen::Found }),
             (None, _) => Err(CliError::new(
                 Failure::Environment,
-                match is_complete {
-                    true => format!("`{shown}` contains no Python environment with packages"),
-                    false => {
+                match (is_complete, unreadable) {
+                    (true, _) => format!("`{shown}` contains no Python environment with packages"),
+                    (_, Some(folder)) => format!(
+                        "no Python environment was found in `{shown}`, and {} of it cannot be read: permission denied",
+                        clean(&folder.display().to_string(), 200)
+                    ),
+                    _ => {
                         format!("`{shown}` has too many folders to search all of it for a Python environment")
                     }
                 },

@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sha2::{Digest, Sha256};
 
@@ -28,8 +29,8 @@ pub enum Depth {
     Hashes,
 }
 
-/// Maximum number of files of a package that are looked at; torch has 13,000.
-const MAX_FILES: usize = 200_000;
+/// Maximum number of recorded files that are looked at, of all packages together. A large environment has 300,000.
+const MAX_FILES: usize = 2_000_000;
 /// Maximum number of packages of an environment. The largest real ones have some thousand; packages are compared with each
 /// other.
 const MAX_DISTRIBUTIONS: usize = 10_000;
@@ -170,6 +171,7 @@ fn read_all(
     let mut order: Vec<(u64, usize)> =
         folders.iter().enumerate().map(|(i, f)| (tree.size(&f.join("RECORD")).unwrap_or(0), i)).collect();
     order.sort_unstable_by(|a, b| b.cmp(a));
+    let left = AtomicUsize::new(MAX_FILES);
     let queue = Mutex::new(order.into_iter());
     let done: Mutex<Vec<(usize, Distribution, usize, Vec<Owned>)>> = Mutex::default();
     let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(1, 8);
@@ -180,7 +182,8 @@ fn read_all(
                     let Some((_, i)) = queue.lock().ok().and_then(|mut q| q.next()) else { return };
                     let site = folders[i].parent().unwrap_or(&folders[i]);
                     let mut distribution = header(tree, &folders[i], site);
-                    let (seen, owned) = files(tree, &mut distribution, &folders[i], site, prefix, depth);
+                    let (seen, owned) =
+                        files(tree, &mut distribution, &folders[i], site, (prefix, depth), &left);
                     if let Ok(mut done) = done.lock() {
                         done.push((i, distribution, seen, owned));
                     }
@@ -283,8 +286,8 @@ fn files(
     distribution: &mut Distribution,
     folder: &Path,
     site: &Path,
-    prefix: &Path,
-    depth: Depth,
+    (prefix, depth): (&Path, Depth),
+    left: &AtomicUsize,
 ) -> (usize, Vec<Owned>) {
     let Some(bytes) = tree.start(&folder.join("RECORD"), MAX_RECORD) else {
         return (0, Vec::new());
@@ -295,7 +298,13 @@ fn files(
     let mut seen = 0;
     let mut owned = Vec::new();
     let mut path = PathBuf::new();
-    for (entry, number) in entries(&text).take(MAX_FILES).zip(0..) {
+    for (entry, number) in entries(&text).zip(0..) {
+        if left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err() {
+            let why =
+                format!("the environment records more than {MAX_FILES} files: the rest is not looked at");
+            distribution.faults.push(FileFault::Unreadable("RECORD".to_owned(), why));
+            break;
+        }
         let relative = Path::new(entry.path.as_ref());
         // RECORD is untrusted: paths outside the environment are ignored.
         if relative.is_absolute() || leaves(relative, site, prefix) {

@@ -532,6 +532,8 @@ fn images_of_other_tools() {
         skipped("no umoci or skopeo here");
         return;
     }
+    let bin = root.join("env/bin");
+    std::fs::set_permissions(&bin, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     std::fs::write(root.join("layer.tar"), images.base()).unwrap();
     tool("umoci", &["init", "--layout", "oci"]);
     tool("umoci", &["new", "--image", "oci:latest"]);
@@ -540,6 +542,8 @@ fn images_of_other_tools() {
         "umoci",
         &["config", "--image", "oci:latest", "--config.env", "LD_LIBRARY_PATH=/usr/local/cuda/lib64"],
     );
+    // A user who may not enter the folder of the interpreter.
+    tool("umoci", &["config", "--image", "oci:latest", "--config.user", "1000"]);
     let copy = |from: &str, to: &str| tool("skopeo", &["--insecure-policy", "copy", "-q", from, to]);
     copy("oci:oci:latest", "docker-archive:docker.tar:app:1");
     copy("oci:oci:latest", "oci-archive:oci.tar:app:1");
@@ -549,6 +553,7 @@ fn images_of_other_tools() {
         assert_eq!(json["manifest_digest"].is_string(), has_manifest, "{name}");
         assert_eq!(json["environments"][0]["cudnn"], "9.10.2", "{name}");
         assert_eq!(json["variables"]["LD_LIBRARY_PATH"], "/usr/local/cuda/lib64", "{name}");
+        assert!(json["findings"].to_string().contains("not everybody may enter /opt/venv/bin"), "{name}");
     }
 }
 

@@ -97,7 +97,8 @@ pub(super) fn run(global: &GlobalArgs, args: &ImageArgs, printer: &Printer) -> R
         _ => None,
     };
     let machine = args.host.as_deref().map(|path| whole::machine(path, &registry)).transpose()?;
-    let whole = whole::judge(&image, own, args.target.as_deref(), machine.as_ref(), &registry)?;
+    let closed = chosen.first().and_then(|prefix| closed_to_user(&place, &image, prefix));
+    let whole = whole::judge(&image, own, args.target.as_deref(), machine.as_ref(), closed, &registry)?;
     let answer = Answer { image: &image, found: &found, whole, judged: &judged, has_lock: lock.is_some() };
     match printer.json {
         true => printer.json(&answer.json()),
@@ -131,6 +132,25 @@ fn with_defaults(image: &Image) -> BTreeMap<String, String> {
         variables.entry("HOME".to_owned()).or_insert(home);
     }
     variables
+}
+
+/// A folder on the way to an environment's interpreter that only its owner may enter, where programs run as a user whose
+/// folders are not known: the owners of an image's files are not kept.
+fn closed_to_user(place: &Place<'_>, image: &Image, prefix: &Path) -> Option<PathBuf> {
+    let user = image.config.user.split(':').next().unwrap_or_default();
+    if image.format != Format::Layers || ["", "0", "root"].contains(&user) {
+        return None;
+    }
+    let home = place.variable("HOME").filter(|home| home != "/").map(PathBuf::from);
+    let python = ["bin/python", "bin/python3"].map(|name| prefix.join(name));
+    let real = python.iter().find_map(|python| place.tree.real(python).ok())?;
+    let mut folders: Vec<&Path> = python[0].ancestors().skip(1).chain(real.ancestors().skip(1)).collect();
+    folders.sort();
+    let is_closed = |folder: &&&Path| {
+        let is_own = home.as_ref().is_some_and(|home| folder.starts_with(home));
+        !is_own && place.tree.about(folder).is_ok_and(|about| about.mode & 0o001 == 0)
+    };
+    folders.iter().find(is_closed).map(|folder| folder.to_path_buf())
 }
 
 /// An environment of an image.

@@ -1,5 +1,7 @@
 //! What an image says of itself as a whole: is it the locked one, and does a machine have what its variables demand?
 
+use std::path::PathBuf;
+
 use crate::cli::error::CliError;
 use crate::cli::host;
 use crate::cli::lock;
@@ -7,13 +9,14 @@ use crate::containers;
 use crate::image::{Format, Image};
 use crate::lockfile::Lockfile;
 use crate::model::host::Host;
+use crate::model::text::clean;
 use crate::model::version::cuda_short;
 use crate::registry::Registry;
 use crate::verify::findings::{self, NotJudged};
 use crate::verify::{Area, AreaKind};
 
 /// Judges an image by the digests that targets of a lock name, and for a machine by its `NVIDIA_REQUIRE_*` variables. `None`
-/// if there is nothing to judge.
+/// if there is nothing to judge. `closed` is a folder that the user of the image's programs may not be able to enter.
 ///
 /// # Errors
 /// When the lock has no target of that name.
@@ -22,9 +25,17 @@ pub(super) fn judge(
     lock: Option<&Lockfile>,
     target: Option<&str>,
     machine: Option<&Host>,
+    closed: Option<PathBuf>,
     registry: &Registry,
 ) -> Result<Option<Area>, CliError> {
     let mut area = Area::of(AreaKind::Image);
+    if let Some(folder) = closed {
+        let (user, folder) = (clean(&image.config.user, 60), clean(&folder.display().to_string(), 200));
+        let why = format!(
+            "programs run as user {user}, and not everybody may enter {folder}, which the interpreter is in"
+        );
+        area.findings.push(findings::not_judged(NotJudged::Image(why), false));
+    }
     let mut said = Vec::new();
     let targets = match lock {
         Some(lock) => lock::targets(lock, target)?,

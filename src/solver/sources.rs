@@ -123,7 +123,7 @@ impl Problem<'_> {
         if facts.metadata_from == MetadataFrom::Manifest {
             return Ok(());
         }
-        let is_reviewed = row.is_some_and(|row| row.is_reviewed);
+        let is_reviewed = row.is_some_and(|row| row.is_reviewed_on(self.machine.platform));
         match &facts.unknown {
             Some(why) if !is_reviewed => Err(Unusable::UnknownMetadata(why.clone())),
             _ if facts.metadata_from == MetadataFrom::AsPublished

@@ -203,6 +203,18 @@ fn what_cannot_be_known_is_refused_and_can_be_stated() {
     context.run(&["resolve", "--locked"]).expect(0);
 }
 
+/// A person read what a `setup.py` computes, and for which platforms that is what was published.
+#[test]
+fn a_reviewed_package_is_taken_where_it_was_reviewed() {
+    let setup = "import sys\nfrom setuptools import setup\nr = ['idna']\nif sys.platform == 'linux':\n    r.append('pysocks')\nsetup(install_requires=r)\n";
+    let demo = wheel("openai-whisper", "20231117").needs("idna").needs("pysocks").source(setup);
+    let (_server, context) = index(vec![demo]);
+    context.run(&resolve(&["openai-whisper"], &[])).expect(0);
+    let other =
+        context.run(&resolve(&["openai-whisper"], &["--platform", "linux-aarch64", "--force"])).expect(1);
+    assert!(other.flat().contains("depends on `sys.platform`"), "{}", other.shown());
+}
+
 #[test]
 fn sources_can_be_refused() {
     let demo = || wheel("demo", "1.2").source(&plain(""));

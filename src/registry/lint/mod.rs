@@ -464,7 +464,7 @@ impl Linter {
         // A registry of an older program has no such file.
         if let Some(file) = registry.files().iter().find(|file| file.path == "packages.toml") {
             let sources: Vec<Placed<SourcePackage>> = self.rows(file, "source_package");
-            self.ordered(&sources, |r| r.package.clone());
+            self.ordered(&sources, |r| (r.package.clone(), r.versions.to_string()));
             let modules: Vec<Placed<BuildModule>> = self.rows(file, "build_module");
             self.ordered(&modules, |r| r.module.clone());
             let backports: Vec<Placed<Backport>> = self.rows(file, "backport");

@@ -21,6 +21,9 @@ pub struct SourcePackage {
     /// Whether `setup.py` was read by a person: what it computes does not change the requirements on another machine.
     #[serde(default, rename = "reviewed")]
     pub is_reviewed: bool,
+    /// The platforms that this holds for; all of them if there are none.
+    #[serde(default)]
+    pub platforms: Vec<Platform>,
     /// Why the build always fails, one phrase: a placeholder.
     pub never_builds: Option<String>,
     /// What the build makes, if the archive's files suggest something else.
@@ -40,6 +43,11 @@ impl SourcePackage {
     /// Whether the row is about a release.
     pub fn is_about(&self, package: &str, version: &Version) -> bool {
         self.package == package && self.versions.contains(version)
+    }
+
+    /// Whether the published requirements are those of a build on a platform, whatever `setup.py` computes.
+    pub fn is_reviewed_on(&self, platform: Platform) -> bool {
+        self.is_reviewed && (self.platforms.is_empty() || self.platforms.contains(&platform))
     }
 }
 

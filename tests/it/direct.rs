@@ -261,7 +261,7 @@ fn imported_files_keep_their_references() {
     context.write("libs/mine/pyproject.toml", "[project]\nname = \"mine\"\nversion = \"1\"\n");
     context.write(
         "req/all.txt",
-        "-r base.txt\n-e ../libs/mine\nmissing @ ../libs/gone\n./nowhere\n\
+        "-r base.txt\n-e ../libs/mine\nmissing @ ../libs/gone\n./nowhere\nsubmodules/not-fetched\n\
          git+https://h.example/o/thing.git@v2#egg=Thing\nhttps://h.example/demo-1.5-py3-none-any.whl\n\
          torch @ https://h.example/whl/cu118/torch-2.0.1%2Bcu118-cp310-cp310-linux_x86_64.whl\n\
          torch>=2\n--extra-index-url https://x.example/simple\n",
@@ -278,7 +278,10 @@ fn imported_files_keep_their_references() {
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }
-    assert!(run.flat().contains("left out: `./nowhere`: there is no such folder"), "{}", run.shown());
+    for left_out in ["./nowhere", "submodules/not-fetched"] {
+        let told = format!("left out: `{left_out}`: there is no such folder");
+        assert!(run.flat().contains(&told), "{}", run.shown());
+    }
     assert!(run.flat().contains("left out: `--extra-index-url`"), "{}", run.shown());
 }
 

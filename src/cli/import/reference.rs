@@ -62,7 +62,9 @@ pub(super) fn push(out: &mut Imported, line: &str, base: &Path, origin: &str) ->
         Some((path, extras)) if reference.ends_with(']') => (path, format!("[{extras}")),
         _ => (reference, String::new()),
     };
-    let is_folder = || path.contains('/') && base.join(path).exists();
+    // No name has a slash: it is a path, whether or not the folder is there (a submodule that was not fetched).
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "-_./+".contains(c);
+    let is_folder = || path.contains('/') && (path.chars().all(is_part) || base.join(path).exists());
     if !(is_option || Direct::is_one(reference) || is_folder()) {
         return Ok(false);
     }
@@ -106,7 +108,10 @@ fn project_name(place: &Path) -> Result<String, String> {
         return stem.map(str::to_owned).ok_or_else(|| "its name is not stated".to_owned());
     }
     if !place.is_dir() {
-        return Err("there is no such folder".to_owned());
+        return Err(
+            "there is no such folder; a submodule of git is fetched by `git submodule update --init`"
+                .to_owned(),
+        );
     }
     let contents = Contents::of_folder(place).map_err(|e| e.to_string())?;
     sdist::name(&contents).ok_or_else(|| "its name is not stated".to_owned())

@@ -1,19 +1,25 @@
 //! A lock in the formats that installers read, one format per file.
 
 mod builds;
+mod ci;
 mod conda_env;
 mod dockerfile;
 pub mod graph;
 mod guard;
 mod pylock;
 mod requirements;
+mod uv;
 
 pub use builds::{build_constraints, build_requirements, requirements_to_build};
+pub use ci::{
+    DEVCONTAINER_MARK, GITHUB_MARK, PRE_COMMIT_MARK, devcontainer, for_a_runner, github, pre_commit,
+};
 pub use conda_env::{conda_environment, environment_name, same_environment};
 pub use dockerfile::dockerfile;
 pub use guard::guard;
 pub use pylock::pylock;
 pub use requirements::{packages, requirements};
+pub use uv::{UV_MARK, uv};
 
 use crate::lockfile::Target;
 use crate::model::level::Level;

@@ -167,3 +167,90 @@ fn pip_and_uv_install_the_same_from_requirements() {
     run(command);
     assert_eq!(installed(&by_uv), with_pip);
 }
+
+/// uv, with the exported tables, resolves to what is locked: the build of torch from its own index, and not the decoys there.
+#[test]
+#[cfg(unix)]
+fn uv_resolves_to_the_lock() {
+    use std::process::Command;
+    let uv = std::env::var_os("ENVLOCK_TEST_UV").unwrap_or_else(|| "uv".into());
+    if Command::new(&uv).arg("--version").output().is_err() {
+        return skipped("no uv here (ENVLOCK_TEST_UV)");
+    }
+    let mut all: Vec<(&str, super::wheels::Wheel)> = vec![
+        (
+            "whl/cu126",
+            wheel("torch", "2.14.1+cu126").tags("cp312-cp312-manylinux_2_28_x86_64").needs("filelock"),
+        ),
+        ("whl/cu126", wheel("filelock", "3.13.1")),
+        ("pypi", wheel("requests", "2.32.0").needs("idna>=3")),
+    ];
+    all.extend(["3.19.0", "3.20.0"].map(|version| ("pypi", wheel("filelock", version))));
+    all.extend(["3.10", "3.11"].map(|version| ("pypi", wheel("idna", version))));
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    let project = "[project]\nname = \"demo\"\nversion = \"1\"\nrequires-python = \">=3.10\"\ndependencies = [\"torch\", \"requests\", \"idna<3.11\"]\n\n[tool.envlock]\n";
+    context.write("pyproject.toml", project);
+    context.run(&["resolve", "--gpu", "V100", "--driver", "580.65.06", "--python", "3.12"]).expect(0);
+    let tables = context.run(&["export", "uv"]).expect(0).stdout;
+    context.write("pyproject.toml", &format!("{project}\n{tables}"));
+    // The tables change nothing for envlock.
+    context.run(&["resolve", "--locked", "--python", "3.12"]).expect(0);
+    let mut command = Command::new(&uv);
+    command.args(["lock", "--index-url", &format!("{}/pypi", server.address)]).current_dir(context.project());
+    command.env("UV_CACHE_DIR", context.dir.path().join("uv")).env("UV_PYTHON_DOWNLOADS", "never");
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{tables}\n{}", String::from_utf8_lossy(&output.stderr));
+    let lock: toml::Table = context.read("uv.lock").parse().unwrap();
+    let packages = lock["package"].as_array().unwrap().iter();
+    let mut versions: Vec<String> = packages
+        .filter(|package| package["name"].as_str() != Some("demo"))
+        .map(|package| {
+            format!("{} {}", package["name"].as_str().unwrap(), package["version"].as_str().unwrap())
+        })
+        .collect();
+    versions.sort();
+    assert_eq!(
+        versions,
+        ["filelock 3.20.0", "idna 3.10", "requests 2.32.0", "torch 2.14.1+cu126"],
+        "{tables}"
+    );
+}
+
+/// What services read: by their own schemas and tools, where these can be had.
+#[test]
+fn files_of_services() {
+    let (_server, context) = locked();
+    context.run(&["export", "github", "-o", ".github/workflows/envlock.yml"]).expect(0);
+    context.run(&["export", "pre-commit", "-o", "hooks.yaml"]).expect(0);
+    let workflow = context.read(".github/workflows/envlock.yml");
+    for line in
+        ["- run: envlock resolve --locked", "- run: envlock sync --smoke cpu", "python-version: \"3.14\""]
+    {
+        assert!(workflow.contains(line), "{line}: {workflow}");
+    }
+    let devcontainer = context.run(&["export", "devcontainer"]).expect(0).stdout;
+    let (mark, document) = devcontainer.split_once('\n').unwrap();
+    assert!(mark.starts_with("// Written by envlock as devcontainer.json"), "{mark}");
+    let document: serde_json::Value = serde_json::from_str(document).unwrap();
+    assert_eq!(document["hostRequirements"]["gpu"], "optional");
+    let Some(program) = std::env::var_os("ENVLOCK_TEST_JSONSCHEMA") else {
+        return skipped("no check-jsonschema is named (ENVLOCK_TEST_JSONSCHEMA)");
+    };
+    let program = std::path::PathBuf::from(program);
+    let repository = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let workflow = context.project().join(".github/workflows/envlock.yml");
+    let action = repository.join("action.yml");
+    let pre_commit = program.with_file_name("pre-commit");
+    let run = |program: &std::path::Path, arguments: &[&str], file: &std::path::Path| {
+        let done = std::process::Command::new(program).args(arguments).arg(file).output().unwrap();
+        assert!(done.status.success(), "{}: {}", file.display(), String::from_utf8_lossy(&done.stdout));
+    };
+    run(&program, &["--builtin-schema", "vendor.github-workflows"], &workflow);
+    run(&program, &["--builtin-schema", "vendor.github-actions"], &action);
+    if !pre_commit.exists() {
+        return skipped("no pre-commit beside check-jsonschema");
+    }
+    run(&pre_commit, &["validate-config"], &context.project().join("hooks.yaml"));
+    run(&pre_commit, &["validate-manifest"], &repository.join(".pre-commit-hooks.yaml"));
+}

@@ -528,6 +528,18 @@ pub(super) enum ExportFormat {
     Pylock,
     #[value(name = "Dockerfile")]
     Dockerfile,
+    /// Tables of pyproject.toml, by which uv resolves to what is locked
+    #[value(name = "uv")]
+    Uv,
+    /// GitHub Actions workflow
+    #[value(name = "github")]
+    Github,
+    /// Configuration of pre-commit
+    #[value(name = "pre-commit")]
+    PreCommit,
+    /// devcontainer.json
+    #[value(name = "devcontainer")]
+    Devcontainer,
 }
 
 #[derive(Debug, ClapArgs)]

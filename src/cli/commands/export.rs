@@ -88,6 +88,15 @@ fn rendered(
             warn_about_base_image(base, target, printer);
             export::dockerfile(target, base)?
         }
+        ExportFormat::Uv => export::uv(target, &addresses())?,
+        ExportFormat::Github => {
+            let named = args.target.is_some().then_some(target);
+            export::github(lock, export::for_a_runner(lock, named).unwrap_or(target))
+        }
+        ExportFormat::PreCommit => export::pre_commit(),
+        ExportFormat::Devcontainer => {
+            export::devcontainer(lock, target, &lock::environment_name(project, lock, target))
+        }
     })
 }
 
@@ -99,8 +108,16 @@ fn save(path: &Path, text: &str, args: &ExportArgs, printer: &Printer) -> Result
         ExportFormat::BuildConstraints => export::BUILD_CONSTRAINTS_MARK,
         ExportFormat::Pylock => export::PYLOCK_MARK,
         ExportFormat::Dockerfile => export::DOCKERFILE_MARK,
+        ExportFormat::Uv => export::UV_MARK,
+        ExportFormat::Github => export::GITHUB_MARK,
+        ExportFormat::PreCommit => export::PRE_COMMIT_MARK,
+        ExportFormat::Devcontainer => export::DEVCONTAINER_MARK,
     };
     files::refuse_foreign(path, mark, args.force)?;
+    // `.github/workflows`, `.devcontainer`: a project without one gets it.
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        fs_err::create_dir_all(folder)?;
+    }
     write::write(path, text)?;
     printer.note(&format!("wrote {}", path.display()));
     Ok(())

@@ -1,0 +1,121 @@
+//! The files of services that check or open a project: a GitHub Actions workflow, a pre-commit configuration, a devcontainer.
+
+use serde_json::json;
+
+use crate::lockfile::{Lockfile, Target};
+use crate::model::platform::{Arch, Os};
+
+/// The start of every workflow that envlock writes.
+pub const GITHUB_MARK: &str = "# Written by envlock as a GitHub Actions workflow";
+/// The start of every pre-commit configuration that envlock writes.
+pub const PRE_COMMIT_MARK: &str = "# Written by envlock as a pre-commit configuration";
+/// The start of every devcontainer.json that envlock writes.
+pub const DEVCONTAINER_MARK: &str = "// Written by envlock as devcontainer.json";
+
+/// The requirement that installs this envlock: a lock may have what an older one does not read.
+fn envlock() -> String {
+    format!("envlock=={}", env!("CARGO_PKG_VERSION"))
+}
+
+/// A target that a runner without a GPU can install: the named one, else one for a machine without a GPU, else the first.
+pub fn for_a_runner<'l>(lock: &'l Lockfile, named: Option<&'l Target>) -> Option<&'l Target> {
+    named.or_else(|| lock.targets.iter().find(|target| target.host.has_no_gpu())).or(lock.targets.first())
+}
+
+/// ` --target NAME`, where the lock has several.
+fn option(lock: &Lockfile, target: &Target) -> String {
+    match lock.targets.len() {
+        0 | 1 => String::new(),
+        _ => format!(" --target {}", crate::model::text::shell_word(&target.name)),
+    }
+}
+
+/// A workflow for `.github/workflows/envlock.yml`: the lock is current, and what it says installs and computes on a CPU.
+pub fn github(lock: &Lockfile, target: &Target) -> String {
+    let runner = match (target.platform.os, target.platform.arch) {
+        (Os::Linux, Arch::Aarch64) => "ubuntu-24.04-arm",
+        (Os::Linux, _) => "ubuntu-24.04",
+        (Os::Macos, _) => "macos-15",
+        (Os::Windows, _) => "windows-2025",
+    };
+    let (option, python, envlock) = (option(lock, target), target.python, envlock());
+    format!(
+        r#"{GITHUB_MARK}: .github/workflows/envlock.yml
+name: envlock
+on: [push, pull_request]
+permissions:
+  contents: read
+jobs:
+  lock:
+    name: the lock is current
+    runs-on: ubuntu-24.04
+    timeout-minutes: 5
+    steps:
+      - uses: actions/checkout@v4
+      - run: pipx install {envlock}
+      - run: envlock resolve --locked
+  environment:
+    name: the lock installs and computes
+    runs-on: {runner}
+    timeout-minutes: 60
+    steps:
+      - uses: actions/checkout@v4
+      - uses: actions/setup-python@v5
+        with:
+          python-version: "{python}"
+      - run: pipx install {envlock}
+      # Runners have no GPU: driver and GPU code are not checked, and a convolution runs on the CPU.
+      - run: envlock sync{option} --smoke cpu
+      - run: envlock verify{option} --prefix .venv --smoke off --format github
+        if: always()
+      - run: envlock verify{option} --prefix .venv --smoke off --format junit -o envlock.xml
+        if: always()
+      - uses: actions/upload-artifact@v4
+        if: always()
+        with:
+          name: envlock
+          path: envlock.xml
+"#
+    )
+}
+
+/// A configuration for `.pre-commit-config.yaml`: no commit leaves the lock behind the manifest.
+pub fn pre_commit() -> String {
+    let envlock = envlock();
+    format!(
+        r#"{PRE_COMMIT_MARK}: .pre-commit-config.yaml
+repos:
+  - repo: local
+    hooks:
+      - id: envlock
+        name: envlock.lock is current
+        entry: envlock resolve --locked
+        language: python
+        additional_dependencies: ["{envlock}"]
+        files: ^(envlock\.toml|envlock\.lock|pyproject\.toml)$
+        pass_filenames: false
+"#
+    )
+}
+
+/// A `.devcontainer/devcontainer.json`: the locked environment on Python's own image, with the GPU where there is one.
+/// `name` is the project's.
+pub fn devcontainer(lock: &Lockfile, target: &Target, name: &str) -> String {
+    let (option, envlock) = (option(lock, target), envlock());
+    let uses_gpu = target.envelope.driver.is_some() && !target.host.has_no_gpu();
+    let mut document = json!({
+        "name": name,
+        // The wheels contain CUDA and cuDNN, so the image needs none.
+        "image": format!("mcr.microsoft.com/devcontainers/python:{}", target.python),
+        "postCreateCommand": format!("pipx install {envlock} && envlock sync{option}"),
+        "customizations": {
+            "vscode": {
+                "settings": { "python.defaultInterpreterPath": "${containerWorkspaceFolder}/.venv/bin/python" },
+            },
+        },
+    });
+    if uses_gpu {
+        document["hostRequirements"] = json!({ "gpu": "optional" });
+    }
+    format!("{DEVCONTAINER_MARK}: .devcontainer/devcontainer.json\n{document:#}\n")
+}

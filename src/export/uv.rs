@@ -1,0 +1,98 @@
+//! The tables of `pyproject.toml` by which uv resolves to what is locked: where the stack comes from, and which versions.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::{ExportError, address, extra_indexes, installable, is_from_pytorch};
+use crate::lockfile::Target;
+use crate::model::platform::{Arch, Os};
+use crate::model::source::Source;
+use crate::model::text::toml_string;
+
+/// The start of what envlock writes for uv.
+pub const UV_MARK: &str = "# Written by envlock for uv";
+
+/// The tables of a target: `[tool.uv]` with the platform and a constraint for every package of an index, the indexes as
+/// explicit ones, and `[tool.uv.sources]` for what comes from them, from git, an address or a folder.
+///
+/// # Errors
+/// See [`ExportError`].
+pub fn uv(target: &Target, addresses: &[(String, String)]) -> Result<String, ExportError> {
+    let packages = installable(target)?;
+    let marker = marker(target);
+    // uv solves for every Python of `requires-python` at once, unless it is told which.
+    let environment = format!("{marker} and python_version == '{}'", target.python);
+    let mut out = format!(
+        "{UV_MARK}, from envlock.lock: Python {}, {}. Append it to pyproject.toml, then run `uv sync`.\n\
+         # uv takes sources for what the project itself requires: its `dependencies` must name those below.\n\n",
+        target.python, target.platform
+    );
+    let _ = writeln!(
+        out,
+        "[tool.uv]\nenvironments = [{}]\nconstraint-dependencies = [",
+        toml_string(&environment)
+    );
+    for package in packages.iter().filter(|package| package.source.index().is_some()) {
+        let _ = writeln!(out, "    {},", toml_string(&format!("{}=={}", package.name, package.version)));
+    }
+    out.push_str("]\n");
+    // By name: those of pytorch first, in the order of the lock.
+    let mut indexes: BTreeMap<&str, String> = BTreeMap::new();
+    for package in packages.iter().filter(|package| is_from_pytorch(package)) {
+        if let Some(index) = package.source.index() {
+            indexes.insert(index, address(addresses, index, &package.name)?);
+        }
+    }
+    for (index, package) in extra_indexes(&packages) {
+        indexes.insert(index, address(addresses, index, package)?);
+    }
+    for (index, url) in &indexes {
+        let name = toml_string(&index.replace('/', "-"));
+        let _ =
+            writeln!(out, "\n[[tool.uv.index]]\nname = {name}\nurl = {}\nexplicit = true", toml_string(url));
+    }
+    let sources: Vec<String> = packages
+        .iter()
+        .filter_map(|package| {
+            let value = match &package.source {
+                Source::Index(index) if indexes.contains_key(index.as_str()) => {
+                    format!("index = {}", toml_string(&index.replace('/', "-")))
+                }
+                Source::Index(_) => return None,
+                Source::Url(url) => format!("url = {}", toml_string(url)),
+                Source::Git { repository, commit, subdirectory } => {
+                    let folder = subdirectory.as_ref();
+                    let folder = folder.map(|folder| format!(", subdirectory = {}", toml_string(folder)));
+                    format!(
+                        "git = {}, rev = {}{}",
+                        toml_string(repository),
+                        toml_string(commit),
+                        folder.unwrap_or_default()
+                    )
+                }
+                Source::Path(path) => format!("path = {}", toml_string(path)),
+            };
+            Some(format!("{} = {{ {value}, marker = {} }}", package.name, toml_string(&marker)))
+        })
+        .collect();
+    if !sources.is_empty() {
+        let _ = writeln!(out, "\n[tool.uv.sources]\n{}", sources.join("\n"));
+    }
+    Ok(out)
+}
+
+/// The marker of a target's platform.
+fn marker(target: &Target) -> String {
+    let system = match target.platform.os {
+        Os::Linux => "linux",
+        Os::Macos => "darwin",
+        Os::Windows => "win32",
+    };
+    let machine = match (target.platform.os, target.platform.arch) {
+        (Os::Windows, Arch::X86_64) => "AMD64",
+        (Os::Macos, Arch::Aarch64) => "arm64",
+        (_, Arch::X86_64) => "x86_64",
+        (_, Arch::Aarch64) => "aarch64",
+    };
+    format!("sys_platform == '{system}' and platform_machine == '{machine}'")
+}

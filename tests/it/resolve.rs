@@ -991,3 +991,53 @@ fn every_independent_cause_is_named() {
     assert!(run.flat().contains("solved for the stack: torchvision"), "{}", run.shown());
     assert!(run.flat().contains("without an answer of the index pypi"), "{}", run.shown());
 }
+
+/// The locks of uv and poetry bound the versions of what the pyproject.toml beside them requires.
+#[test]
+fn init_from_the_locks_of_uv_and_poetry() {
+    let all = ["2.31.0", "2.32.0"].map(|version| ("pypi", wheel("requests", version).needs("idna>=3")));
+    let mut all = all.to_vec();
+    all.extend(["3.10", "3.11"].map(|version| ("pypi", wheel("idna", version))));
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let project = "[project]\nname = \"demo\"\nversion = \"1\"\nrequires-python = \">=3.11\"\ndependencies = [\"requests>=2\"]\n";
+    let package = |name: &str, version: &str, source: &str| {
+        format!("[[package]]\nname = \"{name}\"\nversion = \"{version}\"\n{source}\n")
+    };
+    let of_uv = "source = { registry = \"https://i.example/simple\" }";
+    let of_git = "source = { type = \"git\", url = \"https://h.example/o/tool.git\" }";
+    let lock = |source: &str| {
+        let packages = [
+            package("Requests", "2.31.0", source),
+            package("idna", "3.10", source),
+            package("torch", "2.9.1+cu128", source),
+            package("nvidia-cublas-cu12", "12.8.4.1", source),
+            package("tool", "1.0", of_git),
+            package("numpy", "2.2.6", source),
+            package("numpy", "2.3.0", source),
+            package("odd", "no version", source),
+        ];
+        packages.concat()
+    };
+    for (file, source) in [("uv.lock", of_uv), ("poetry.lock", "")] {
+        let context = TestContext::with_index(&server);
+        context.write("pyproject.toml", project);
+        context.write(file, &lock(source));
+        let run = context.run(&["init", "--from", file]).expect(0);
+        let text = context.read("envlock.toml");
+        assert!(text.contains("\"requests>=2\"") && text.contains("python = \">=3.11\""), "{text}");
+        let bounds: Vec<&str> = text.lines().filter(|line| line.contains("==")).map(str::trim).collect();
+        assert_eq!(bounds, ["\"idna==3.10\",", "\"requests==2.31.0\",", "\"torch==2.9.1\","], "{text}");
+        assert!(run.flat().contains("the version of numpy"), "{}", run.shown());
+        context.run(&["resolve", "--gpu", "none", "--only-index", "pypi"]).expect(0);
+        let lock = context.read("envlock.lock");
+        assert!(lock.contains("version = \"2.31.0\"") && lock.contains("version = \"3.10\""), "{lock}");
+    }
+    let context = TestContext::new();
+    context.write("uv.lock", &lock(of_uv));
+    let run = context.run(&["init", "--from", "uv.lock"]).expect(2);
+    assert!(run.flat().contains("`uv.lock` does not say what the project requires"), "{}", run.shown());
+    context.write("pyproject.toml", project);
+    context.write("uv.lock", "[[package]]\nname = 1\n");
+    let run = context.run(&["init", "--from", "uv.lock"]).expect(2);
+    assert!(run.flat().contains("uv.lock:2: "), "{}", run.shown());
+}

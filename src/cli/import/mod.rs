@@ -1,6 +1,7 @@
 //! Imports requirements from other tools' files and from environments, for `init --from` and `--from-prefix`.
 
 mod conda;
+mod lock;
 pub(super) mod manifest_text;
 mod poetry;
 pub(super) mod prefix;
@@ -143,12 +144,13 @@ pub(super) fn read(file: &Path, folder: &Path, optional: &Optional) -> Result<Im
     let extension = file.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default();
     match (name.as_str(), extension.as_str()) {
         (_, "txt" | "in") => requirements::read(out, file),
+        (name, "lock") if lock::NAMES.contains(&name) => lock::read(out, file, name, &base, optional),
         ("pixi.toml", _) => conda::pixi(out, &text(file)?, &name),
         ("setup.py" | "setup.cfg", _) if file.is_file() => setup::read(out, &base, &name, optional),
         (_, "toml") => pyproject::read(out, &text(file)?, &name, &base, optional),
         (_, "yml" | "yaml") => conda::environment(out, &text(file)?, &name, &base),
         _ => Err(CliError::usage(format!("`{}` has an unsupported format", clean(&name, 80))).hint(
-            "supported are requirements.txt, pyproject.toml (PEP 621, uv, poetry), setup.py, setup.cfg, environment.yml, pixi.toml",
+            "supported are requirements.txt, pyproject.toml (PEP 621, uv, poetry), uv.lock, poetry.lock, setup.py, setup.cfg, environment.yml, pixi.toml",
         )),
     }
 }

@@ -238,6 +238,21 @@ fn an_image_is_judged_like_its_environment() {
     }
 }
 
+/// What an image says of itself need not be true.
+#[test]
+fn an_image_that_states_another_processor() {
+    let Some(images) = Images::new() else { return };
+    let mut layout = images.layout();
+    let other = if cfg!(target_arch = "x86_64") { "arm64" } else { "amd64" };
+    layout.image("latest", other, &[], &[(images.base(), Packing::None)]);
+    let run = images.run(&[&layout.shown()]).expect(1);
+    assert!(
+        run.flat().contains("error[wrong-platform]: the image says that it is for linux-"),
+        "{}",
+        run.shown()
+    );
+}
+
 /// A target of a lock names an image by the digest of its manifest or configuration.
 #[test]
 fn the_image_of_a_target() {

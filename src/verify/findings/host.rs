@@ -17,6 +17,8 @@ pub enum WrongPlatform {
     Locked(Platform, Platform),
     /// The platform of an image's or another root's programs, and the machine's.
     Root(Platform, Platform),
+    /// The platform of an image's programs, and the one that the image states.
+    Stated(Platform, Platform),
     /// It has no file for the platform: the sentence that says of what.
     NoFile(String),
     /// A conda package asks for a driver (`__cuda`), and the machine has none: the package, or `None` for the lock's platform.
@@ -29,6 +31,11 @@ pub fn wrong_platform(wrong: WrongPlatform) -> Finding {
         WrongPlatform::Locked(locked, here) => format!("the lock is for {locked}, this machine is {here}"),
         WrongPlatform::Root(programs, here) => {
             format!("the programs in it are for {programs}, the machine is {here}")
+        }
+        WrongPlatform::Stated(programs, stated) => {
+            format!(
+                "the image says that it is for {stated}, and its Python is for {programs}: nothing runs in it"
+            )
         }
         WrongPlatform::NoFile(text) => text,
         WrongPlatform::NoDriver(package) => format!(

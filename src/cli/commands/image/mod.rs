@@ -98,7 +98,9 @@ pub(super) fn run(global: &GlobalArgs, args: &ImageArgs, printer: &Printer) -> R
     };
     let machine = args.host.as_deref().map(|path| whole::machine(path, &registry)).transpose()?;
     let closed = chosen.first().and_then(|prefix| closed_to_user(&place, &image, prefix));
-    let whole = whole::judge(&image, own, args.target.as_deref(), machine.as_ref(), closed, &registry)?;
+    let python = chosen.first().and_then(|prefix| place.system(prefix)).map(|system| system.platform);
+    let doubts = whole::Doubts { closed, python };
+    let whole = whole::judge(&image, own, args.target.as_deref(), machine.as_ref(), doubts, &registry)?;
     let answer = Answer { image: &image, found: &found, whole, judged: &judged, has_lock: lock.is_some() };
     match printer.json {
         true => printer.json(&answer.json()),

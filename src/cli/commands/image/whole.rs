@@ -9,14 +9,23 @@ use crate::containers;
 use crate::image::{Format, Image};
 use crate::lockfile::Lockfile;
 use crate::model::host::Host;
+use crate::model::platform::Platform;
 use crate::model::text::clean;
 use crate::model::version::cuda_short;
 use crate::registry::Registry;
-use crate::verify::findings::{self, NotJudged};
+use crate::verify::findings::{self, NotJudged, WrongPlatform};
 use crate::verify::{Area, AreaKind};
 
+/// What may keep the programs of an image from running at all.
+pub(super) struct Doubts {
+    /// A folder that the user of the image's programs may not be able to enter.
+    pub closed: Option<PathBuf>,
+    /// The platform of its interpreter, if that can be read.
+    pub python: Option<Platform>,
+}
+
 /// Judges an image by the digests that targets of a lock name, and for a machine by its `NVIDIA_REQUIRE_*` variables. `None`
-/// if there is nothing to judge. `closed` is a folder that the user of the image's programs may not be able to enter.
+/// if there is nothing to judge.
 ///
 /// # Errors
 /// When the lock has no target of that name.
@@ -25,11 +34,16 @@ pub(super) fn judge(
     lock: Option<&Lockfile>,
     target: Option<&str>,
     machine: Option<&Host>,
-    closed: Option<PathBuf>,
+    doubts: Doubts,
     registry: &Registry,
 ) -> Result<Option<Area>, CliError> {
     let mut area = Area::of(AreaKind::Image);
-    if let Some(folder) = closed {
+    if let (Some(python), Some(stated)) = (doubts.python, image.config.platform())
+        && python != stated
+    {
+        area.findings.push(findings::wrong_platform(WrongPlatform::Stated(python, stated)));
+    }
+    if let Some(folder) = doubts.closed {
         let (user, folder) = (clean(&image.config.user, 60), clean(&folder.display().to_string(), 200));
         let why = format!(
             "programs run as user {user}, and not everybody may enter {folder}, which the interpreter is in"

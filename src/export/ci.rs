@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::ExportError;
 use crate::lockfile::{Lockfile, Target};
 use crate::model::platform::{Arch, Os};
 
@@ -38,7 +39,7 @@ pub fn github(lock: &Lockfile, target: &Target) -> String {
         (Os::Macos, _) => "macos-15",
         (Os::Windows, _) => "windows-2025",
     };
-    let (option, python, envlock) = (option(lock, target), target.python, envlock());
+    let (option, minor, envlock) = (option(lock, target), target.python.minor, envlock());
     format!(
         r#"{GITHUB_MARK}: .github/workflows/envlock.yml
 name: envlock
@@ -62,7 +63,7 @@ jobs:
       - uses: actions/checkout@v4
       - uses: actions/setup-python@v5
         with:
-          python-version: "{python}"
+          python-version: "3.{minor}"
       - run: pipx install {envlock}
       # Runners have no GPU: driver and GPU code are not checked, and a convolution runs on the CPU.
       - run: envlock sync{option} --smoke cpu
@@ -100,13 +101,19 @@ repos:
 
 /// A `.devcontainer/devcontainer.json`: the locked environment on Python's own image, with the GPU where there is one.
 /// `name` is the project's.
-pub fn devcontainer(lock: &Lockfile, target: &Target, name: &str) -> String {
+///
+/// # Errors
+/// When the target is not for Linux.
+pub fn devcontainer(lock: &Lockfile, target: &Target, name: &str) -> Result<String, ExportError> {
+    if target.platform.os != Os::Linux {
+        return Err(ExportError::NotLinux(target.platform.to_string()));
+    }
     let (option, envlock) = (option(lock, target), envlock());
     let uses_gpu = target.envelope.driver.is_some() && !target.host.has_no_gpu();
     let mut document = json!({
         "name": name,
         // The wheels contain CUDA and cuDNN, so the image needs none.
-        "image": format!("mcr.microsoft.com/devcontainers/python:{}", target.python),
+        "image": format!("mcr.microsoft.com/devcontainers/python:3.{}", target.python.minor),
         "postCreateCommand": format!("pipx install {envlock} && envlock sync{option}"),
         "customizations": {
             "vscode": {
@@ -117,5 +124,5 @@ pub fn devcontainer(lock: &Lockfile, target: &Target, name: &str) -> String {
     if uses_gpu {
         document["hostRequirements"] = json!({ "gpu": "optional" });
     }
-    format!("{DEVCONTAINER_MARK}: .devcontainer/devcontainer.json\n{document:#}\n")
+    Ok(format!("{DEVCONTAINER_MARK}: .devcontainer/devcontainer.json\n{document:#}\n"))
 }

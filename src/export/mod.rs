@@ -71,8 +71,8 @@ pub enum ExportError {
         /// What it opens.
         needs: String,
     },
-    /// A target that is not for Linux cannot be exported as a Dockerfile.
-    #[error("the target is for {0}, but a Dockerfile needs a Linux target")]
+    /// A target that is not for Linux cannot be exported for a container.
+    #[error("the target is for {0}, but a container needs a Linux target")]
     NotLinux(String),
     /// An invalid name of a base image.
     #[error("`{0}` is not an image name")]

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{ExportError, address, extra_indexes, installable, is_from_pytorch};
+use super::{ExportError, address, extra_indexes, is_from_pytorch};
 use crate::lockfile::Target;
 use crate::model::platform::{Arch, Os};
+use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
 use crate::model::text::toml_string;
 
@@ -15,13 +16,21 @@ pub const UV_MARK: &str = "# Written by envlock for uv";
 /// The tables of a target: `[tool.uv]` with the platform and a constraint for every package of an index, the indexes as
 /// explicit ones, and `[tool.uv.sources]` for what comes from them, from git, an address or a folder.
 ///
+/// `overrides` are those of the manifest.
+///
 /// # Errors
 /// See [`ExportError`].
-pub fn uv(target: &Target, addresses: &[(String, String)]) -> Result<String, ExportError> {
-    let packages = installable(target)?;
+pub fn uv(
+    target: &Target,
+    addresses: &[(String, String)],
+    overrides: &[String],
+) -> Result<String, ExportError> {
+    super::check(target)?;
+    // uv locks all extras and groups.
+    let packages: Vec<&ChosenPackage> = target.packages.iter().collect();
     let marker = marker(target);
     // uv solves for every Python of `requires-python` at once, unless it is told which.
-    let environment = format!("{marker} and python_version == '{}'", target.python);
+    let environment = format!("{marker} and python_version == '3.{}'", target.python.minor);
     let mut out = format!(
         "{UV_MARK}, from envlock.lock: Python {}, {}. Append it to pyproject.toml, then run `uv sync`.\n\
          # uv takes sources for what the project itself requires: its `dependencies` must name those below.\n\n",
@@ -36,6 +45,10 @@ pub fn uv(target: &Target, addresses: &[(String, String)]) -> Result<String, Exp
         let _ = writeln!(out, "    {},", toml_string(&format!("{}=={}", package.name, package.version)));
     }
     out.push_str("]\n");
+    if !overrides.is_empty() {
+        let overrides: Vec<String> = overrides.iter().map(|line| toml_string(line)).collect();
+        let _ = writeln!(out, "override-dependencies = [{}]", overrides.join(", "));
+    }
     // By name: those of pytorch first, in the order of the lock.
     let mut indexes: BTreeMap<&str, String> = BTreeMap::new();
     for package in packages.iter().filter(|package| is_from_pytorch(package)) {

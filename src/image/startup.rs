@@ -3,7 +3,7 @@
 //! Sources: apptainer/apptainer, `conveyorPacker_oci.go` (`/.singularity.d/env/*.sh` are sourced in the order of their names);
 //! NVIDIA/enroot, `doc/image-format.md` (`/etc/environment`) and `src/docker.sh` (`/etc/rc` begins with a change of folder).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::Config;
@@ -29,9 +29,9 @@ pub(super) fn config(tree: &dyn FileTree, architecture: String) -> Config {
             let mut scripts = tree.names(Path::new(SCRIPTS), MAX_SCRIPTS);
             scripts.retain(|name| name.ends_with(".sh"));
             scripts.sort();
-            let mut variables = BTreeMap::new();
-            scripts.iter().for_each(|name| source(&text(&format!("{SCRIPTS}/{name}")), &mut variables));
-            (variables, "/".to_owned())
+            let mut shell = Shell::new();
+            scripts.iter().for_each(|name| shell.source(&text(&format!("{SCRIPTS}/{name}"))));
+            (shell.variables(), "/".to_owned())
         }
         false => (listed(&text(ENROOT_VARIABLES)), folder_of(&text(ENROOT_START)).unwrap_or("/".to_owned())),
     };
@@ -40,38 +40,166 @@ pub(super) fn config(tree: &dyn FileTree, architecture: String) -> Config {
     Config { architecture, os: "linux".to_owned(), variables, working_folder, user, command: Vec::new() }
 }
 
-/// The variables that a script sets. What only a shell can tell (a command's output, a branch) leaves a variable unset.
-fn source(script: &str, variables: &mut BTreeMap<String, String>) {
-    for line in script.lines() {
-        // Indented lines belong to a branch or a function.
-        let line = line.trim_end();
-        let assignment = line.strip_prefix("export ").unwrap_or(line);
-        let Some((name, value)) = assignment.split_once('=') else { continue };
-        if !is_name(name) {
-            continue;
+/// The variables of a shell: those that it exports are its programs'.
+#[derive(Default)]
+struct Shell {
+    values: BTreeMap<String, String>,
+    exported: BTreeSet<String>,
+}
+
+/// Words that begin a block, and those that end one.
+const BLOCKS: [&str; 6] = ["if", "case", "for", "while", "until", "select"];
+const ENDS: [&str; 5] = ["fi", "esac", "done", "}", ")"];
+
+impl Shell {
+    fn new() -> Shell {
+        // It is a variable of the process before any script runs.
+        Shell { exported: BTreeSet::from(["PATH".to_owned()]), ..Shell::default() }
+    }
+
+    /// Runs a script, as far as it consists of assignments. What only a shell can tell (a command's output, a branch) leaves
+    /// the variables that it may set unset.
+    fn source(&mut self, script: &str) {
+        let script = script.replace("\\\n", "");
+        let mut depth = 0_usize;
+        let mut heredoc: Option<String> = None;
+        for line in script.lines() {
+            let line = line.trim();
+            if let Some(end) = &heredoc {
+                if line == end {
+                    heredoc = None;
+                }
+                continue;
+            }
+            if line.starts_with('#') {
+                continue;
+            }
+            heredoc = end_of_heredoc(line);
+            let Some(statements) = statements(line).filter(|_| heredoc.is_none()) else {
+                self.forget(line);
+                continue;
+            };
+            for statement in statements {
+                let words = ["then ", "else ", "do "];
+                let inner =
+                    words.iter().find_map(|word| statement.strip_prefix(word)).unwrap_or(statement).trim();
+                let first = inner.split_whitespace().next().unwrap_or_default();
+                let opens = BLOCKS.contains(&first) || inner.ends_with('{') || inner.ends_with('(');
+                if depth > 0 || opens || !self.assign(inner) {
+                    self.forget(inner);
+                }
+                if opens {
+                    depth += 1;
+                } else if ENDS.contains(&first) {
+                    depth = depth.saturating_sub(1);
+                }
+            }
         }
-        match expanded(value, variables).filter(|value| value.len() <= MAX_VALUE) {
-            Some(value) => drop(variables.insert(name.to_owned(), value)),
-            None => drop(variables.remove(name)),
+    }
+
+    /// Runs a statement: assignments, `export`, `unset`. `false` if it is another one, or cannot be read.
+    fn assign(&mut self, statement: &str) -> bool {
+        if let Some(names) = statement.strip_prefix("unset ") {
+            for name in names.split_whitespace() {
+                self.values.remove(name);
+            }
+            return true;
         }
+        let (is_export, mut rest) = match statement.strip_prefix("export ") {
+            Some(rest) => (true, rest.trim_start()),
+            None => (false, statement),
+        };
+        let mut names = Vec::new();
+        while !rest.is_empty() && !rest.starts_with('#') {
+            let end = rest.find(|c: char| c == '=' || c.is_whitespace()).unwrap_or(rest.len());
+            let (name, behind) = rest.split_at(end);
+            if !is_name(name) {
+                return false;
+            }
+            rest = match behind.strip_prefix('=') {
+                Some(value) => {
+                    let mut scan = Scan { rest: value, variables: &self.values };
+                    let Some(value) = scan.word(None).filter(|value| value.len() <= MAX_VALUE) else {
+                        return false;
+                    };
+                    let left = scan.rest.trim_start();
+                    self.values.insert(name.to_owned(), value);
+                    left
+                }
+                // `export NAME`; without `export` it is a command.
+                None if is_export => behind.trim_start(),
+                None => return false,
+            };
+            names.push(name.to_owned());
+        }
+        if is_export {
+            self.exported.extend(names);
+        }
+        true
+    }
+
+    /// What a statement that is not run may set is no longer known.
+    fn forget(&mut self, statement: &str) {
+        for (at, _) in statement.match_indices('=') {
+            let before = &statement[..at];
+            let start = before.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |at| at + 1);
+            self.values.remove(&before[start..]);
+        }
+        if let Some((_, names)) = statement.split_once("unset ") {
+            names.split_whitespace().for_each(|name| drop(self.values.remove(name)));
+        }
+    }
+
+    /// The variables of its programs.
+    fn variables(mut self) -> BTreeMap<String, String> {
+        self.values.retain(|name, _| self.exported.contains(name));
+        self.values
     }
 }
 
-/// The value of an assignment: quotes removed, references to variables replaced. `None` if it is more than that.
-fn expanded(text: &str, variables: &BTreeMap<String, String>) -> Option<String> {
-    let mut scan = Scan { rest: text, variables };
-    let value = scan.word(None)?;
-    let rest = scan.rest.trim_start();
-    (rest.is_empty() || rest.starts_with('#')).then_some(value)
+/// The statements of a line, at `;`. `None` for one whose statements depend on each other or run in a shell of their own.
+fn statements(line: &str) -> Option<Vec<&str>> {
+    let mut out = Vec::new();
+    let (mut start, mut quote) = (0, None);
+    let mut chars = line.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        match (c, quote) {
+            ('\\', None | Some('"')) => drop(chars.next()),
+            ('\'' | '"', None) => quote = Some(c),
+            (c, Some(open)) if c == open => quote = None,
+            (_, Some(_)) => {}
+            (';', None) => {
+                out.push(line[start..at].trim());
+                start = at + 1;
+            }
+            ('&' | '|', None) => return None,
+            _ => {}
+        }
+    }
+    out.push(line[start..].trim());
+    out.retain(|statement| !statement.is_empty());
+    Some(out)
+}
+
+/// The word that ends the here-document which a line begins.
+fn end_of_heredoc(line: &str) -> Option<String> {
+    let (_, rest) = line.split_once("<<")?;
+    let word = rest.trim_start_matches('-').trim_start();
+    let end: String = word
+        .trim_start_matches(['"', '\''])
+        .chars()
+        .take_while(|c| c.is_alphanumeric() || *c == '_')
+        .collect();
+    (!end.is_empty()).then_some(end)
 }
 
 /// Reads a word of a shell script.
-struct Scan<'t> {
+struct Scan<'t, 'v> {
     rest: &'t str,
-    variables: &'t BTreeMap<String, String>,
+    variables: &'v BTreeMap<String, String>,
 }
 
-impl Scan<'_> {
+impl Scan<'_, '_> {
     /// A word up to white space or a character that ends it, which stays.
     fn word(&mut self, end: Option<char>) -> Option<String> {
         let mut out = String::new();
@@ -176,16 +304,27 @@ mod tests {
             // What only a shell can tell.
             ("export A=$(date)", None),
             ("export A=`date`", None),
-            ("A=1\nexport A=\"$(cat x)\"", None),
+            ("export A=1\nexport A=\"$(cat x)\"", None),
             ("export A=${A%%:*}", None),
             ("if test -d /x; then\n    export A=1\nfi", None),
+            ("if test -d /x; then\nexport A=1\nfi", None),
+            ("export A=0\nif test -d /x; then export A=1; fi\nexport B=2", Some("B=2")),
+            ("f() {\nexport A=1\n}", None),
+            ("export A=1\nunset A", None),
+            ("cat <<EOF\nexport A=1\nEOF\nexport B=2", Some("B=2")),
+            ("A=1", None),
+            ("A=1; export A", Some("A=1")),
+            ("export A=1\n[ -d /x ] && export A=2", None),
+            ("    export A=1", Some("A=1")),
+            ("export B=1 A=2", Some("B=1")),
+            ("export A=1\\\n2", Some("A=12")),
             ("export A=\"unfinished", None),
             ("A=1 python x.py", None),
             ("export 1A=2", None),
         ] {
-            let mut variables = BTreeMap::new();
-            source(script, &mut variables);
-            let last = variables.iter().map(|(name, value)| format!("{name}={value}")).next_back();
+            let mut shell = Shell::new();
+            shell.source(script);
+            let last = shell.variables().iter().map(|(name, value)| format!("{name}={value}")).next_back();
             assert_eq!(last.as_deref(), expected, "{script}");
         }
     }

@@ -187,14 +187,19 @@ fn uv_resolves_to_the_lock() {
     ];
     all.extend(["3.19.0", "3.20.0"].map(|version| ("pypi", wheel("filelock", version))));
     all.extend(["3.10", "3.11"].map(|version| ("pypi", wheel("idna", version))));
+    all.push(("pypi", wheel("colors", "1.0")));
     let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
     let context = TestContext::with_index(&server);
-    let project = "[project]\nname = \"demo\"\nversion = \"1\"\nrequires-python = \">=3.10\"\ndependencies = [\"torch\", \"requests\", \"idna<3.11\"]\n\n[tool.envlock]\n";
+    let project = "[project]\nname = \"demo\"\nversion = \"1\"\nrequires-python = \">=3.10\"\ndependencies = [\"torch\", \"requests\", \"idna<3.11\"]\n[project.optional-dependencies]\nviz = [\"colors\"]\n\n[tool.envlock]\n";
     context.write("pyproject.toml", project);
     context.run(&["resolve", "--gpu", "V100", "--driver", "580.65.06", "--python", "3.12"]).expect(0);
     let tables = context.run(&["export", "uv"]).expect(0).stdout;
     context.write("pyproject.toml", &format!("{project}\n{tables}"));
-    // The tables change nothing for envlock.
+    // The tables change nothing for envlock, and are not defined twice.
+    let twice = context.run(&["export", "uv"]).expect(2);
+    assert!(twice.flat().contains("a second time"), "{}", twice.shown());
+    context.run(&["export", "uv", "-o", "pyproject.toml", "--force"]).expect(2);
+    assert!(tables.contains("\"colors==1.0\""), "uv locks extras: {tables}");
     context.run(&["resolve", "--locked", "--python", "3.12"]).expect(0);
     let mut command = Command::new(&uv);
     command.args(["lock", "--index-url", &format!("{}/pypi", server.address)]).current_dir(context.project());
@@ -212,7 +217,7 @@ fn uv_resolves_to_the_lock() {
     versions.sort();
     assert_eq!(
         versions,
-        ["filelock 3.20.0", "idna 3.10", "requests 2.32.0", "torch 2.14.1+cu126"],
+        ["colors 1.0", "filelock 3.20.0", "idna 3.10", "requests 2.32.0", "torch 2.14.1+cu126"],
         "{tables}"
     );
 }
@@ -234,6 +239,9 @@ fn files_of_services() {
     assert!(mark.starts_with("// Written by envlock as devcontainer.json"), "{mark}");
     let document: serde_json::Value = serde_json::from_str(document).unwrap();
     assert_eq!(document["hostRequirements"]["gpu"], "optional");
+    context.run(&["resolve", "requests", "--platform", "macos-arm64", "--force"]).expect(0);
+    let mac = context.run(&["export", "devcontainer"]).expect(2);
+    assert!(mac.flat().contains("a container needs a Linux target"), "{}", mac.shown());
     let Some(program) = std::env::var_os("ENVLOCK_TEST_JSONSCHEMA") else {
         return skipped("no check-jsonschema is named (ENVLOCK_TEST_JSONSCHEMA)");
     };

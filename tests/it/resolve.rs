@@ -1006,11 +1006,17 @@ fn init_from_the_locks_of_uv_and_poetry() {
     let of_uv = "source = { registry = \"https://i.example/simple\" }";
     let of_git = "source = { type = \"git\", url = \"https://h.example/o/tool.git\" }";
     let lock = |source: &str| {
+        let torch = match source.is_empty() {
+            true => "[package.dependencies]\nnvidia-cublas-cu12 = \"12.8.4.1\"\n",
+            false => "dependencies = [{ name = \"nvidia-cublas-cu12\" }]\n",
+        };
         let packages = [
             package("Requests", "2.31.0", source),
             package("idna", "3.10", source),
-            package("torch", "2.9.1+cu128", source),
+            package("torch", "2.9.1+cu128", &format!("{source}\n{torch}")),
             package("nvidia-cublas-cu12", "12.8.4.1", source),
+            package("nvidia-ml-py", "13.0", source),
+            package("", "1.0", source),
             package("tool", "1.0", of_git),
             package("numpy", "2.2.6", source),
             package("numpy", "2.3.0", source),
@@ -1026,8 +1032,14 @@ fn init_from_the_locks_of_uv_and_poetry() {
         let text = context.read("envlock.toml");
         assert!(text.contains("\"requests>=2\"") && text.contains("python = \">=3.11\""), "{text}");
         let bounds: Vec<&str> = text.lines().filter(|line| line.contains("==")).map(str::trim).collect();
-        assert_eq!(bounds, ["\"idna==3.10\",", "\"requests==2.31.0\",", "\"torch==2.9.1\","], "{text}");
-        assert!(run.flat().contains("the version of numpy"), "{}", run.shown());
+        assert_eq!(
+            bounds,
+            ["\"idna==3.10\",", "\"nvidia-ml-py==13.0\",", "\"requests==2.31.0\",", "\"torch==2.9.1\","],
+            "{text}"
+        );
+        for left_out in ["the version of numpy", "the commit of tool"] {
+            assert!(run.flat().contains(left_out), "{}", run.shown());
+        }
         context.run(&["resolve", "--gpu", "none", "--only-index", "pypi"]).expect(0);
         let lock = context.read("envlock.lock");
         assert!(lock.contains("version = \"2.31.0\"") && lock.contains("version = \"3.10\""), "{lock}");

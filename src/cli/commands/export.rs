@@ -29,6 +29,8 @@ pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> 
                 "name them where it is installed: `uv pip sync --extra NAME --group NAME pylock.toml`",
             ));
         }
+        // uv locks all extras and groups, whatever is installed.
+        ExportFormat::Uv => lock,
         _ => lock::with_parts(lock, &args.parts)?,
     };
     if let (true, Some(folder)) = (args.all_targets, &args.output) {
@@ -88,16 +90,50 @@ fn rendered(
             warn_about_base_image(base, target, printer);
             export::dockerfile(target, base)?
         }
-        ExportFormat::Uv => export::uv(target, &addresses())?,
+        ExportFormat::Uv => uv(args, project, target, &addresses(), printer)?,
         ExportFormat::Github => {
             let named = args.target.is_some().then_some(target);
             export::github(lock, export::for_a_runner(lock, named).unwrap_or(target))
         }
         ExportFormat::PreCommit => export::pre_commit(),
         ExportFormat::Devcontainer => {
-            export::devcontainer(lock, target, &lock::environment_name(project, lock, target))
+            export::devcontainer(lock, target, &lock::environment_name(project, lock, target))?
         }
     })
+}
+
+/// The tables for uv, where they can be appended to the project's pyproject.toml.
+fn uv(
+    args: &ExportArgs,
+    project: &Project,
+    target: &Target,
+    addresses: &[(String, String)],
+    printer: &Printer,
+) -> Result<String, CliError> {
+    let append = "`envlock export uv >> pyproject.toml` appends the tables";
+    if args.output.as_ref().and_then(|path| path.file_name()).is_some_and(|name| name == "pyproject.toml") {
+        return Err(
+            CliError::usage("the tables for uv are a part of pyproject.toml, not all of it").hint(append)
+        );
+    }
+    let request = project.manifest.as_ref().map(|manifest| &manifest.request);
+    let overrides: Vec<String> = request
+        .into_iter()
+        .flat_map(|request| &request.overrides)
+        .map(|one| one.requirement.to_string())
+        .collect();
+    let tables = export::uv(target, addresses, &overrides)?;
+    if request.is_some_and(|request| !request.metadata.is_empty()) {
+        printer.warning("uv does not know what `[[metadata]]` of the manifest states");
+        printer.hint("state it in `[[tool.uv.dependency-metadata]]` too");
+    }
+    let there = files::read(&project.folder.join("pyproject.toml"))?.unwrap_or_default();
+    let parses = |text: &str| text.parse::<toml::Table>().is_ok();
+    if parses(&there) && !parses(&format!("{there}\n{tables}")) {
+        return Err(CliError::input("pyproject.toml has tables of uv that these would define a second time")
+            .hint("write them to another file with `--project` of an empty folder, or remove `[tool.uv]`, `[tool.uv.sources]` and what was appended before"));
+    }
+    Ok(tables)
 }
 
 fn save(path: &Path, text: &str, args: &ExportArgs, printer: &Printer) -> Result<(), CliError> {

@@ -14,8 +14,10 @@ use crate::model::text::{clean, normalized_name};
 /// Names of files with such a lock.
 pub(super) const NAMES: [&str; 2] = ["uv.lock", "poetry.lock"];
 
-/// What the build of torch brings with it: their versions follow from the build, which the hardware decides.
-const OF_THE_BUILD: [&str; 3] = ["nvidia-", "cuda-", "triton"];
+/// Packages that the build of torch brings with it: their versions follow from the build, which the hardware decides.
+fn is_of_a_build(name: &str) -> bool {
+    name.starts_with("nvidia-") || name.starts_with("cuda-") || ["triton", "pytorch-triton"].contains(&name)
+}
 
 #[derive(Deserialize)]
 struct Lock {
@@ -28,9 +30,31 @@ struct Package {
     name: String,
     version: Option<String>,
     source: Option<toml::Value>,
+    /// uv: a list of tables with a name; poetry: a table by name.
+    dependencies: Option<toml::Value>,
 }
 
 impl Package {
+    /// The packages that it requires.
+    fn requires(&self) -> Vec<String> {
+        let names: Vec<&str> = match &self.dependencies {
+            Some(toml::Value::Array(rows)) => {
+                rows.iter().filter_map(|row| row.get("name")?.as_str()).collect()
+            }
+            Some(toml::Value::Table(rows)) => rows.keys().map(String::as_str).collect(),
+            _ => Vec::new(),
+        };
+        names.into_iter().map(normalized_name).collect()
+    }
+
+    /// Whether it comes from a repository.
+    fn is_of_git(&self) -> bool {
+        let source = self.source.as_ref();
+        source.is_some_and(|source| {
+            source.get("git").is_some() || source.get("type").and_then(toml::Value::as_str) == Some("git")
+        })
+    }
+
     /// Whether it comes from an index: not from git, an address or a folder, and not the project itself.
     fn is_of_index(&self) -> bool {
         let Some(source) = &self.source else { return true };
@@ -57,15 +81,22 @@ pub(super) fn read(
     }
     let document = text(file)?;
     let lock: Lock = toml::from_str(&document).map_err(|error| unreadable(name, &document, &error))?;
-    let mut out = pyproject::read(out, &text(&project)?, "pyproject.toml", base, optional)?;
+    let stated = text(&project)?;
+    let mut out = pyproject::read(out, &stated, "pyproject.toml", base, optional)?;
+    if out.requirements.is_empty() && stated.contains("[tool.uv.workspace]") {
+        return Err(CliError::input("pyproject.toml is that of a workspace and requires nothing itself")
+            .hint("`envlock init --from MEMBER/pyproject.toml` imports a member"));
+    }
+    let direct: BTreeSet<String> =
+        out.requirements.iter().map(|(_, one)| one.requirement.name.to_string()).collect();
+    let of_build = of_the_build(&lock.package, &direct);
     let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for package in lock.package.iter().filter(|package| package.is_of_index()) {
         let name = normalized_name(&package.name);
         // What is no version or name bounds nothing.
         let version = package.version.as_ref().and_then(|version| version.parse::<Version>().ok());
-        let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-        let is_of_build = OF_THE_BUILD.iter().any(|start| name.starts_with(start));
-        if let Some(version) = version.filter(|_| is_name && !is_of_build) {
+        let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+        if let Some(version) = version.filter(|_| is_name && !of_build.contains(&name)) {
             // `+cu128` is chosen for the hardware.
             let public = version.without_local().to_string();
             versions.entry(name).or_default().insert(public);
@@ -78,9 +109,30 @@ pub(super) fn read(
             _ => several.push(name),
         }
     }
+    let of_git = lock.package.iter().filter(|package| package.is_of_git());
+    let of_git: Vec<String> = of_git.map(|package| normalized_name(&package.name)).collect();
+    if !of_git.is_empty() {
+        let why = "`resolve` takes what its branch or tag is now; name the commit in envlock.toml to keep it";
+        out.leave_out_because(&format!("the commit of {}", of_git.join(", ")), why);
+    }
     if !several.is_empty() {
         let why = format!("{} has several of each, for different machines", clean(name, 80));
         out.leave_out_because(&format!("the version of {}", several.join(", ")), &why);
     }
     Ok(out)
+}
+
+/// The packages that torch requires, directly or through each other, and that follow from its build. What the project
+/// requires itself is its own.
+fn of_the_build(packages: &[Package], direct: &BTreeSet<String>) -> BTreeSet<String> {
+    let mut out = BTreeSet::new();
+    let mut queue = vec!["torch".to_owned()];
+    while let Some(name) = queue.pop() {
+        for package in packages.iter().filter(|package| normalized_name(&package.name) == name) {
+            let mut wanted = package.requires();
+            wanted.retain(|name| is_of_a_build(name) && !direct.contains(name));
+            queue.extend(wanted.into_iter().filter(|name| out.insert(name.clone())));
+        }
+    }
+    out
 }

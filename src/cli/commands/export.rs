@@ -131,7 +131,7 @@ fn uv(
     let parses = |text: &str| text.parse::<toml::Table>().is_ok();
     if parses(&there) && !parses(&format!("{there}\n{tables}")) {
         return Err(CliError::input("pyproject.toml has tables of uv that these would define a second time")
-            .hint("write them to another file with `--project` of an empty folder, or remove `[tool.uv]`, `[tool.uv.sources]` and what was appended before"));
+            .hint("remove what was appended before, or `[tool.uv]` and `[tool.uv.sources]`, whose other keys go into the new tables"));
     }
     Ok(tables)
 }

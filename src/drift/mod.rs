@@ -272,7 +272,7 @@ fn of_libraries(
         let (then, now) = (before.libraries.get(name), after.libraries.get(name));
         let (severity, effect) = match (then, now) {
             (Some(then), Some(now))
-                if is_of_driver(name) && is_foreign(now, drivers.1) && !is_foreign(then, drivers.0) =>
+                if is_half(name) && is_foreign(now, drivers.1) && !is_foreign(then, drivers.0) =>
             {
                 let text =
                     "its version is not that of the driver: programs that load it do not start (error 803)";
@@ -298,6 +298,12 @@ fn of_libraries(
 fn driver_of_file(file: &str) -> Option<DottedVersion> {
     let (_, version) = file.rsplit_once(".so.")?;
     version.contains('.').then(|| version.parse().ok()).flatten()
+}
+
+/// Whether a library is one of those that must be of the kernel module's version. Others of NVIDIA's have numbers of their
+/// own: libnvidia-container.
+fn is_half(name: &str) -> bool {
+    name.starts_with("libcuda.so") || name.starts_with("libnvidia-ml.so")
 }
 
 /// Whether a library belongs to the driver.
@@ -445,5 +451,40 @@ mod tests {
             let found: Vec<_> = found.iter().map(|change| (change.fact.as_str(), change.severity)).collect();
             assert_eq!(found, expected);
         }
+    }
+
+    #[test]
+    fn libraries_of_another_version_than_the_driver() {
+        let with = |driver: &str, name: &str, file: &str| SavedHost {
+            loader: Some(LoaderFacts {
+                variables: BTreeMap::new(),
+                libraries: BTreeMap::from([(name.to_owned(), file.to_owned())]),
+            }),
+            ..machine(driver, &["A"])
+        };
+        for (name, before, after, is_error) in [
+            // With the driver, left behind, led elsewhere.
+            ("libcuda.so.1", "/l/libcuda.so.580.65.06", "/l/libcuda.so.590.48.01", false),
+            ("libcuda.so.1", "/l/libcuda.so.580.65.06", "/l/libcuda.so.580.65.06", true),
+            ("libnvidia-ml.so.1", "/l/libnvidia-ml.so.580.65.06", "/l/libnvidia-ml.so.470.57.02", true),
+            // cuda-compat is meant to be newer, and the container toolkit has numbers of its own.
+            ("libcuda.so.1", "/l/libcuda.so.580.65.06", "/usr/local/cuda/compat/libcuda.so.595.45.04", false),
+            (
+                "libnvidia-container.so.1",
+                "/l/libnvidia-container.so.1.17.8",
+                "/l/libnvidia-container.so.1.18.0",
+                false,
+            ),
+        ] {
+            let found = between(&with("580.65.06", name, before), &with("590.48.01", name, after), None);
+            let errors = found.iter().filter(|change| change.severity == Severity::Error).count();
+            assert_eq!(errors, usize::from(is_error), "{before} -> {after}: {found:?}");
+        }
+        // Of the driver before only the branch is known.
+        let name = "libnvidia-container.so.1";
+        let toolkit =
+            |driver: &str, version: &str| with(driver, name, &format!("/l/libnvidia-container.so.{version}"));
+        let found = between(&toolkit("580", "1.17.8"), &toolkit("590.48.01", "1.18.0"), None);
+        assert!(found.iter().all(|change| change.severity != Severity::Error), "{found:?}");
     }
 }

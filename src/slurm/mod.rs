@@ -210,18 +210,16 @@ pub fn ask(
     }
     command.args(["sh", "-c", SCRIPT, "envlock-fleet"]).args(program);
     let time = START + limit * 2 + Duration::from_secs(10);
-    let (end, out, errors) = match answer("srun", command, time)? {
-        Ended::InTime(answer) => {
-            (answer.is_success.then_some(()).ok_or(false), answer.text(), answer.error_text())
-        }
-        Ended::Late(answer) => (Err(true), answer.text(), answer.error_text()),
-    };
-    let answers = answers(&out, &errors, &names);
+    let ended = answer("srun", command, time)?;
+    let (Ended::InTime(said) | Ended::Late(said)) = &ended;
+    let errors = said.error_text();
+    let answers = answers(&said.text(), &errors, &names);
     // A task that fails makes srun fail; without any answer, it is srun that refused.
-    match end {
-        Err(false) if answers.is_empty() => Err(SlurmError::Refused("srun", last_line(&errors))),
-        Err(true) if answers.is_empty() => Err(SlurmError::Late("srun", time.as_secs())),
-        _ => Ok(answers),
+    match ended {
+        _ if !answers.is_empty() => Ok(answers),
+        Ended::Late(_) => Err(SlurmError::Late("srun", time.as_secs())),
+        Ended::InTime(said) if !said.is_success => Err(SlurmError::Refused("srun", last_line(&errors))),
+        Ended::InTime(_) => Ok(answers),
     }
 }
 

@@ -35,6 +35,11 @@ pub fn plan(
     devices(&built, wanted, has_gpus)
 }
 
+/// Whether a package is a framework that the smoke test imports: torch, TensorFlow, JAX.
+pub fn is_framework(package: &str) -> bool {
+    Framework::ALL.iter().any(|(name, _)| *name == package)
+}
+
 /// The installed frameworks, without duplicates.
 pub fn frameworks(installed: &Installed) -> Vec<Framework> {
     let mut found = Vec::new();

@@ -199,6 +199,7 @@ fn uv_resolves_to_the_lock() {
     let twice = context.run(&["export", "uv"]).expect(2);
     assert!(twice.flat().contains("a second time"), "{}", twice.shown());
     context.run(&["export", "uv", "-o", "pyproject.toml", "--force"]).expect(2);
+    context.run(&["export", "uv", "--extra", "viz"]).expect(2);
     assert!(tables.contains("\"colors==1.0\""), "uv locks extras: {tables}");
     context.run(&["resolve", "--locked", "--python", "3.12"]).expect(0);
     let mut command = Command::new(&uv);

@@ -1048,6 +1048,9 @@ fn init_from_the_locks_of_uv_and_poetry() {
     context.write("uv.lock", &lock(of_uv));
     let run = context.run(&["init", "--from", "uv.lock"]).expect(2);
     assert!(run.flat().contains("`uv.lock` does not say what the project requires"), "{}", run.shown());
+    context.write("pyproject.toml", "[tool.uv.workspace]\nmembers = [\"pkgs/*\"]\n");
+    let run = context.run(&["init", "--from", "uv.lock"]).expect(2);
+    assert!(run.flat().contains("that of a workspace"), "{}", run.shown());
     context.write("pyproject.toml", project);
     context.write("uv.lock", "[[package]]\nname = 1\n");
     let run = context.run(&["init", "--from", "uv.lock"]).expect(2);

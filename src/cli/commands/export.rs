@@ -29,8 +29,11 @@ pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> 
                 "name them where it is installed: `uv pip sync --extra NAME --group NAME pylock.toml`",
             ));
         }
-        // uv locks all extras and groups, whatever is installed.
-        ExportFormat::Uv => lock,
+        ExportFormat::Uv if args.parts.is_empty() => lock,
+        ExportFormat::Uv => {
+            return Err(CliError::usage("uv locks all extras and groups, whatever is installed")
+                .hint("name them where they are installed: `uv sync --extra NAME --group NAME`"));
+        }
         _ => lock::with_parts(lock, &args.parts)?,
     };
     if let (true, Some(folder)) = (args.all_targets, &args.output) {

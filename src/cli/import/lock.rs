@@ -83,7 +83,7 @@ pub(super) fn read(
     let lock: Lock = toml::from_str(&document).map_err(|error| unreadable(name, &document, &error))?;
     let stated = text(&project)?;
     let mut out = pyproject::read(out, &stated, "pyproject.toml", base, optional)?;
-    if out.requirements.is_empty() && stated.contains("[tool.uv.workspace]") {
+    if out.requirements.is_empty() && is_of_workspace(&stated) {
         return Err(CliError::input("pyproject.toml is that of a workspace and requires nothing itself")
             .hint("`envlock init --from MEMBER/pyproject.toml` imports a member"));
     }
@@ -120,6 +120,13 @@ pub(super) fn read(
         out.leave_out_because(&format!("the version of {}", several.join(", ")), &why);
     }
     Ok(out)
+}
+
+/// Whether a pyproject.toml is that of a workspace of uv.
+fn is_of_workspace(pyproject: &str) -> bool {
+    let table = pyproject.parse::<toml::Table>().ok();
+    let workspace = table.as_ref().and_then(|table| table.get("tool")?.get("uv")?.get("workspace"));
+    workspace.is_some()
 }
 
 /// The packages that torch requires, directly or through each other, and that follow from its build. What the project

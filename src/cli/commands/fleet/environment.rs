@@ -11,6 +11,9 @@ use crate::model::text::clean;
 use crate::slurm::Answer;
 use crate::verify::Verdict;
 
+/// Why nothing is known of a node: Slurm started nothing there, or it was still running at the limit.
+pub(super) const NO_ANSWER: &str = "it gave no answer";
+
 /// The environment on all nodes that were asked.
 pub(super) struct OnNodes {
     pub prefix: String,
@@ -72,16 +75,11 @@ pub(super) fn question(program: &str, prefix: &str, locks: &[Named]) -> Result<V
 }
 
 /// Folds the answers of the nodes. The largest class of a verdict comes first, errors before the rest.
-pub(super) fn fold(
-    prefix: String,
-    names: &[String],
-    mut answers: BTreeMap<String, Answer>,
-    timeout: u64,
-) -> OnNodes {
+pub(super) fn fold(prefix: String, names: &[String], mut answers: BTreeMap<String, Answer>) -> OnNodes {
     let mut by_answer: BTreeMap<(bool, String, Vec<Told>), Class> = BTreeMap::new();
     for name in names {
         let (verdict, line, findings) = match answers.remove(name) {
-            None => (Verdict::Unknown, format!("no answer within {timeout} s"), Vec::new()),
+            None => (Verdict::Unknown, NO_ANSWER.to_owned(), Vec::new()),
             Some(answer) => read(&answer),
         };
         let key = (verdict != Verdict::Differs, line.clone(), findings.clone());
@@ -161,7 +159,7 @@ mod tests {
         let names: Vec<String> =
             table.iter().map(|(name, _)| (*name).to_owned()).chain(["n7".to_owned()]).collect();
         let answers = table.iter().map(|(name, text)| ((*name).to_owned(), answer(text))).collect();
-        let folded = fold("/v".to_owned(), &names, answers, 30);
+        let folded = fold("/v".to_owned(), &names, answers);
         let shown: Vec<String> = folded
             .classes
             .iter()
@@ -170,7 +168,7 @@ mod tests {
         assert_eq!(shown[0], "n2 Differs torch: a file is missing; 1 more");
         assert_eq!(shown[1], "n1,n10 Ok clean");
         assert!(shown.contains(&"n4 Unknown `/v` is not an environment".to_owned()), "{shown:?}");
-        assert!(shown.contains(&"n7 Unknown no answer within 30 s".to_owned()), "{shown:?}");
+        assert!(shown.contains(&"n7 Unknown it gave no answer".to_owned()), "{shown:?}");
         assert_eq!(shown.len(), 6);
     }
 }

@@ -68,10 +68,10 @@ pub(super) fn of_slurm(args: &FleetSlurmArgs, locks: &[Named], printer: &Printer
     let mut answers = cluster.ask(&command).map_err(failed)?;
     if let Some(prefix) = prefix {
         let answers = cluster.ask(&environment::question(&program, &prefix, locks)?).map_err(failed)?;
-        found.environment = Some(environment::fold(prefix, &names, answers, args.timeout));
+        found.environment = Some(environment::fold(prefix, &names, answers));
     }
     for name in names {
-        let answer = answers.remove(&name).unwrap_or_else(|| cluster.silence());
+        let answer = answers.remove(&name).unwrap_or_else(Cluster::silence);
         match host_file::parse_saved(&answer.text, &name) {
             Ok(host) => found.nodes.push((name, host)),
             Err(_) if answer.text.trim().is_empty() && answer.error.is_none() => {
@@ -148,9 +148,8 @@ impl Cluster<'_> {
     }
 
     /// The answer of a node that gave none.
-    fn silence(&self) -> Answer {
-        let error = Some(format!("no answer within {} s", self.limit.as_secs()));
-        Answer { text: String::new(), error }
+    fn silence() -> Answer {
+        Answer { text: String::new(), error: Some(environment::NO_ANSWER.to_owned()) }
     }
 }
 

@@ -126,7 +126,7 @@ mod tests {
             ("opt/venv/bin/uvicorn", "#!/opt/venv/bin/python\nimport x\n"),
             ("opt/venv/bin/other", "#!/usr/bin/env python3\n"),
             ("usr/bin/start.sh", "#!/bin/sh\nexec \"$@\"\n"),
-            ("root/.pyenv/shims/python", "#!/usr/bin/env bash\n"),
+            ("srv/shims/python", "#!/usr/bin/env bash\n"),
             ("srv/bin/server", "ELF"),
         ] {
             let path = dir.path().join(file);
@@ -136,7 +136,7 @@ mod tests {
         fs_err::create_dir_all(dir.path().join("app")).unwrap();
         std::os::unix::fs::symlink("/opt/venv", dir.path().join("app/.venv")).unwrap();
         let tree = Rooted::new(dir.path()).unwrap();
-        let variables = BTreeMap::from([("PATH".to_owned(), "/root/.pyenv/shims:/usr/bin".to_owned())]);
+        let variables = BTreeMap::from([("PATH".to_owned(), "/srv/shims:/usr/bin".to_owned())]);
         let place = Place::rooted(&tree, variables, PathBuf::from("/app"));
         let (system, venv) = ("/usr/bin/python3", "/opt/venv/bin/python");
         for (command, expected) in [

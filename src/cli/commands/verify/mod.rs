@@ -338,8 +338,9 @@ pub(super) fn judge(
         (Against::Lock(lock), None) => verify::installed_target(lock, &installed),
     };
     // Python imports from every folder of its path: a framework is judged wherever it lies.
-    let is_framework =
-        |name: &str| registry.framework_loads().iter().any(|row| row.package == name) || name == "jax";
+    let is_framework = |name: &str| {
+        verify::smoke::is_framework(name) || registry.framework_loads().iter().any(|row| row.package == name)
+    };
     inspect::add_visible(place.tree, &mut installed, &is_framework, depth);
     let loads = inspect::Loads {
         frameworks: registry.framework_loads(),

@@ -6,7 +6,9 @@
 use std::fs::File;
 use std::io::{Error, Result};
 
-use super::squashfs::{Fields, read_at};
+use bytes::Buf as _;
+
+use super::squashfs::read_at;
 use crate::inspect::Opened;
 
 /// What stands behind the 32 bytes of the launch script.
@@ -15,10 +17,13 @@ pub(super) const MAGIC: [u8; 10] = *b"SIF_MAGIC\0";
 pub(super) const MAGIC_AT: usize = 32;
 /// Length of the header, in bytes.
 const HEADER: usize = 128;
+/// Where the code of the processor stands in it, behind magic and version, and the number of descriptors.
+const ARCH_AT: usize = 45;
+const TOTAL_AT: usize = 88;
 /// Length of a descriptor, in bytes.
 const DESCRIPTOR: usize = 585;
 /// Maximum number of descriptors; Apptainer makes 48.
-const MAX_DESCRIPTORS: i64 = 4_096;
+const MAX_DESCRIPTORS: u64 = 4_096;
 /// Kinds of data: a partition, the index of an OCI image.
 const PARTITION: i32 = 0x4004;
 const OCI_INDEX: i32 = 0x400a;
@@ -39,27 +44,26 @@ pub(super) fn read(file: File) -> Result<Sif> {
     let size = file.metadata()?.len();
     let mut header = [0; HEADER];
     read_at(&file, &mut header, 0).map_err(|_| damaged("it is cut off"))?;
-    let mut fields = Fields(&header[MAGIC_AT + MAGIC.len()..]);
-    let (_version, arch) = (fields.take::<3>()?, fields.take::<3>()?);
-    let (_id, _created, _modified, _free) =
-        (fields.take::<16>()?, fields.u64()?, fields.u64()?, fields.u64()?);
-    let (total, at) = (fields.u64()? as i64, fields.u64()?);
-    if !(0..=MAX_DESCRIPTORS).contains(&total) {
+    let arch = &header[ARCH_AT..ARCH_AT + 3];
+    let mut fields = &header[TOTAL_AT..];
+    let (total, at) = (fields.try_get_u64_le()?, fields.try_get_u64_le()?);
+    if total > MAX_DESCRIPTORS {
         return Err(damaged("the number of its descriptors is impossible"));
     }
     let mut system = None;
-    for number in 0..total as u64 {
+    for number in 0..total {
         let mut bytes = [0; DESCRIPTOR];
         let at = number.checked_mul(DESCRIPTOR as u64).and_then(|offset| at.checked_add(offset));
         read_at(&file, &mut bytes, at.ok_or_else(|| damaged("its descriptors lie outside of it"))?)
             .map_err(|_| damaged("it is cut off"))?;
-        let mut fields = Fields(&bytes);
-        let (kind, is_used) = (fields.u32()? as i32, fields.take::<1>()? != [0]);
-        let (_number, _group, _linked) = (fields.u32()?, fields.u32()?, fields.u32()?);
-        let (start, length) = (fields.u64()?, fields.u64()?);
+        let mut fields = bytes.as_slice();
+        let (kind, is_used) = (fields.try_get_i32_le()?, fields.try_get_u8()? != 0);
+        let (_number, _group, _linked) =
+            (fields.try_get_u32_le()?, fields.try_get_u32_le()?, fields.try_get_u32_le()?);
+        let (start, length) = (fields.try_get_u64_le()?, fields.try_get_u64_le()?);
         // What is specific to the kind is at the end: file system, purpose.
-        let mut specific = Fields(&bytes[DESCRIPTOR - 384..]);
-        let (format, purpose) = (specific.u32()?, specific.u32()?);
+        let mut specific = &bytes[DESCRIPTOR - 384..];
+        let (format, purpose) = (specific.try_get_u32_le()?, specific.try_get_u32_le()?);
         match (kind, format, purpose) {
             _ if !is_used => {}
             (OCI_INDEX, ..) => {
@@ -89,8 +93,8 @@ pub(super) fn read(file: File) -> Result<Sif> {
 }
 
 /// The processor of a code, as Go names it.
-fn architecture(code: [u8; 3]) -> &'static str {
-    match &code {
+fn architecture(code: &[u8]) -> &'static str {
+    match code {
         b"01\0" => "386",
         b"02\0" => "amd64",
         b"03\0" => "arm",

@@ -10,6 +10,8 @@ use std::fs::File;
 use std::io::{Error, Read, Result};
 use std::rc::Rc;
 
+use bytes::Buf as _;
+
 use super::Progress;
 use super::layer::{bomb, unpacked_limit};
 use super::merged::Layer;
@@ -112,17 +114,24 @@ impl<'p> SquashFs<'p> {
             return Err(damaged("it is cut off"));
         }
         read_at(&part.file, &mut bytes, part.start)?;
-        let mut fields = Fields(&bytes);
-        if fields.take::<4>()? != MAGIC {
+        let mut fields = &bytes[MAGIC.len()..];
+        if !bytes.starts_with(&MAGIC) {
             return Err(Error::other("it is no SquashFS file system"));
         }
-        let (_inode_count, _modified) = (fields.u32()?, fields.u32()?);
-        let (block_size, fragment_count) = (fields.u32()?, fields.u32()?);
-        let (compressor, _log, _flags, _ids) = (fields.u16()?, fields.u16()?, fields.u16()?, fields.u16()?);
-        let version = (fields.u16()?, fields.u16()?);
-        let root = Reference::of(fields.u64()?);
-        let (used, _id_table, _attributes) = (fields.u64()?, fields.u64()?, fields.u64()?);
-        let (inodes, folders, fragment_table) = (fields.u64()?, fields.u64()?, fields.u64()?);
+        let (_inode_count, _modified) = (fields.try_get_u32_le()?, fields.try_get_u32_le()?);
+        let (block_size, fragment_count) = (fields.try_get_u32_le()?, fields.try_get_u32_le()?);
+        let (compressor, _log, _flags, _ids) = (
+            fields.try_get_u16_le()?,
+            fields.try_get_u16_le()?,
+            fields.try_get_u16_le()?,
+            fields.try_get_u16_le()?,
+        );
+        let version = (fields.try_get_u16_le()?, fields.try_get_u16_le()?);
+        let root = Reference::of(fields.try_get_u64_le()?);
+        let (used, _id_table, _attributes) =
+            (fields.try_get_u64_le()?, fields.try_get_u64_le()?, fields.try_get_u64_le()?);
+        let (inodes, folders, fragment_table) =
+            (fields.try_get_u64_le()?, fields.try_get_u64_le()?, fields.try_get_u64_le()?);
         if version != (4, 0) {
             return Err(Error::other(format!("SquashFS {}.{} is not read, only 4.0", version.0, version.1)));
         }
@@ -513,33 +522,6 @@ impl<T: Clone> Recent<T> {
             self.blocks.remove(0);
         }
         self.blocks.push((key, block));
-    }
-}
-
-/// Little-endian numbers, one after the other.
-pub(super) struct Fields<'b>(pub &'b [u8]);
-
-impl Fields<'_> {
-    /// The next bytes.
-    ///
-    /// # Errors
-    /// When there are none, as of all functions here.
-    pub fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let (first, rest) = self.0.split_first_chunk().ok_or_else(|| damaged("it is cut off"))?;
-        self.0 = rest;
-        Ok(*first)
-    }
-
-    pub fn u16(&mut self) -> Result<u16> {
-        self.take().map(u16::from_le_bytes)
-    }
-
-    pub fn u32(&mut self) -> Result<u32> {
-        self.take().map(u32::from_le_bytes)
-    }
-
-    pub fn u64(&mut self) -> Result<u64> {
-        self.take().map(u64::from_le_bytes)
     }
 }
 

@@ -14,7 +14,7 @@ pub(super) struct Fitting {
     of_any_libc: OnceLock<Answers>,
 }
 
-/// A line among those of a release: its number, and its place in their text.
+/// A line among those of a release: its number, and its place in the lines of the page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line {
     pub number: usize,

@@ -8,6 +8,7 @@ use pep508_rs::{ExtraName, MarkerEnvironment, PackageName, Requirement, Verbatim
 use super::requirement::{parse_published, parse_published_specifiers};
 use super::solution::Edge;
 use super::source::{MetadataFrom, SourceFacts};
+use super::text::lines;
 
 /// Maximum number of `Requires-Dist` lines; the longest lists on PyPI have some hundred.
 const MAX_REQUIRES: usize = 20_000;
@@ -97,7 +98,7 @@ impl CoreMetadata {
         let mut extras: Vec<ExtraName> = Vec::new();
         let mut requires_python = None;
         let mut in_requires = false;
-        for line in text.trim_start_matches('\u{feff}').lines() {
+        for line in lines(text.trim_start_matches('\u{feff}')) {
             if line.is_empty() {
                 break;
             }

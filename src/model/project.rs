@@ -14,9 +14,9 @@ use pep440_rs::{Version, VersionSpecifiers};
 use super::fitting::{Fitting, Line};
 use super::platform::{Libc, Platform};
 use super::requirement::parse_published_specifiers;
-use super::text::normalized_name;
+use super::text::{lines, normalized_name};
 use super::timestamp::Timestamp;
-use super::wheel::{Fit, Parts, Python, WheelName};
+use super::wheel::{Fit, Parts, Python, WheelName, may_fit_platform};
 
 /// The releases of one project on one index, oldest first.
 #[derive(Debug)]
@@ -272,7 +272,7 @@ impl ProjectPage {
     }
 
     fn lines_of(&self, release: &Release) -> impl Iterator<Item = &str> {
-        self.text_of(release).lines()
+        lines(self.text_of(release))
     }
 
     /// The lines of a release as one text.
@@ -376,19 +376,20 @@ impl ProjectPage {
     ) -> Option<usize> {
         let lines = || {
             let text = self.text_of(release);
-            let start = text.as_ptr() as usize;
-            let lines = text.lines().enumerate().filter(|(_, line)| {
-                let parts = line.split('\t').next().and_then(Parts::of);
-                parts.is_some_and(|parts| parts.fits_platform(platform, libc))
-            });
-            let place =
-                |line: &str| line.as_ptr() as usize - start..line.as_ptr() as usize - start + line.len();
-            lines.map(|(number, line)| Line { number, place: place(line) }).collect()
+            let start = release.range.start.wrapping_sub(text.as_ptr() as usize);
+            let lines = lines(text).enumerate();
+            let lines = lines.filter(|(_, line)| may_fit_platform(file_name(line), platform, libc));
+            let line = |(number, line): (usize, &str)| {
+                let at = start.wrapping_add(line.as_ptr() as usize);
+                Line { number, place: at..at + line.len() }
+            };
+            lines.map(line).collect()
         };
         release.fitting.best(python, platform, libc, lines, |lines| {
-            let text = self.text_of(release);
-            let fitted =
-                |line: &Line| self.fitted(line.number, &text[line.place.clone()], python, platform, libc);
+            let fitted = |line: &Line| {
+                let text = std::str::from_utf8(&self.lines[line.place.clone()]).ok()?;
+                self.fitted(line.number, text, python, platform, libc)
+            };
             lines.iter().filter_map(fitted).min_by(better_first).map(|fitted| fitted.number)
         })
     }
@@ -414,12 +415,12 @@ impl ProjectPage {
         platform: Platform,
         libc: Option<&Libc>,
     ) -> Option<Fitted<'a>> {
-        let name = line.split('\t').next()?;
+        let name = file_name(line);
         let fit = Parts::of(name)?.fit(python.minor, platform, libc)?;
-        let mut fields = line.split('\t').skip(REQUIRES_PYTHON);
-        let requires = fields.next()?;
+        let mut tabs = memchr::memchr_iter(b'\t', line.as_bytes()).skip(REQUIRES_PYTHON - 1);
+        let requires = &line[tabs.next()? + 1..tabs.next()?];
         // A line without its last field is damaged, and no file.
-        fields.nth(2)?;
+        tabs.nth(1)?;
         self.requirements.accept(requires, python).then_some(Fitted { number, fit, name })
     }
 
@@ -500,6 +501,11 @@ fn write_line(out: &mut String, f: &RawFile) {
         f.uploaded.map(|time| time.seconds().to_string()).unwrap_or_default(),
         f.url,
     );
+}
+
+/// The name of a file in its line.
+fn file_name(line: &str) -> &str {
+    &line[..memchr::memchr(b'\t', line.as_bytes()).unwrap_or(line.len())]
 }
 
 /// The places of fields in a line.

@@ -48,6 +48,11 @@ impl DottedVersion {
         self.parts.get(1).copied().unwrap_or(0)
     }
 
+    /// Whether it is not older than `major.minor`.
+    pub fn is_at_least(&self, major: u32, minor: u32) -> bool {
+        (self.major(), self.minor()) >= (major, minor)
+    }
+
     /// The version as written.
     pub fn as_str(&self) -> &str {
         &self.text

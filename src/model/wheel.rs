@@ -87,12 +87,18 @@ impl<'n> Parts<'n> {
     pub(super) fn of(file: &'n str) -> Option<Parts<'n>> {
         // File names are stored in line-based files.
         file.bytes().all(|b| b.is_ascii_graphic()).then_some(())?;
-        let mut parts = file.strip_suffix(".whl")?.split('-');
-        let (project, version) = (parts.next()?, parts.next()?);
-        let rest = [parts.next(), parts.next(), parts.next(), parts.next(), parts.next()];
-        let (build, tags) = match rest {
-            [Some(pythons), Some(abis), Some(platforms), None, None] => (None, [pythons, abis, platforms]),
-            [Some(build), Some(pythons), Some(abis), Some(platforms), None] => {
+        let stem = file.strip_suffix(".whl")?;
+        let mut parts = [""; 6];
+        let mut count = 0;
+        let mut start = 0;
+        for end in memchr::memchr_iter(b'-', stem.as_bytes()).chain([stem.len()]) {
+            *parts.get_mut(count)? = &stem[start..end];
+            (count, start) = (count + 1, end + 1);
+        }
+        let [project, version, rest @ ..] = parts;
+        let (build, tags) = match (count, rest) {
+            (5, [pythons, abis, platforms, _]) => (None, [pythons, abis, platforms]),
+            (6, [build, pythons, abis, platforms]) => {
                 let digits = build.bytes().take_while(u8::is_ascii_digit).count();
                 let number = build[..digits].parse().ok()?;
                 (Some((number, &build[digits..])), [pythons, abis, platforms])
@@ -104,11 +110,6 @@ impl<'n> Parts<'n> {
         is_complete.then_some(Parts { project, version, build, pythons, abis, platforms })
     }
 
-    /// Whether the wheel is for a platform and C library.
-    pub(super) fn fits_platform(self, platform: Platform, libc: Option<&Libc>) -> bool {
-        best_platform(self.platforms, platform, libc).is_some()
-    }
-
     /// See [`WheelName::fit`].
     pub(super) fn fit(self, minor: u32, platform: Platform, libc: Option<&Libc>) -> Option<Fit> {
         let python = accepts_python(self.pythons, &self.abis, minor)?;
@@ -116,6 +117,13 @@ impl<'n> Parts<'n> {
         let build = self.build.map(|(number, suffix)| (number, suffix.to_owned()));
         Some(Fit { python, platform, build: build.unwrap_or_default() })
     }
+}
+
+/// Whether a file name ends in the tags of a platform and C library; the rest of the name is not looked at.
+pub(super) fn may_fit_platform(file: &str, platform: Platform, libc: Option<&Libc>) -> bool {
+    let Some(stem) = file.strip_suffix(".whl") else { return false };
+    let start = memchr::memrchr(b'-', stem.as_bytes()).map_or(0, |dash| dash + 1);
+    best_platform(stem[start..].split('.'), platform, libc).is_some()
 }
 
 /// A CPython series, `3.12`, optionally with the patch release.
@@ -174,16 +182,19 @@ impl<'de> Deserialize<'de> for Python {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fit {
     python: u32,
-    platform: (u8, DottedVersionOrder),
+    platform: (u8, NeedOrder),
     build: (u64, String),
 }
 
 /// The libc requirement as an ordering key: newest first if the host's libc is known, oldest first if not.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum DottedVersionOrder {
-    Oldest(Reverse<DottedVersion>),
-    Newest(DottedVersion),
+enum NeedOrder {
+    Oldest(Reverse<LibcNeed>),
+    Newest(LibcNeed),
 }
+
+/// The libc version of a platform tag: major and minor.
+type LibcNeed = (u32, u32);
 
 impl WheelName {
     /// The specificity of the tags for CPython `3.minor`, greater is better; `None` if they do not accept it.
@@ -193,7 +204,8 @@ impl WheelName {
 
     /// The lowest libc that a tag for `platform` requires; inner `None` without a requirement, `None` if no tag matches.
     pub fn libc_need(&self, platform: Platform, libc: Option<&Libc>) -> Option<Option<DottedVersion>> {
-        self.platforms.iter().filter_map(|tag| platform_tag(tag, platform, libc)).min()
+        let lowest = self.platforms.iter().filter_map(|tag| platform_tag(tag, platform, libc)).min()?;
+        Some(lowest.and_then(|(major, minor)| format!("{major}.{minor}").parse().ok()))
     }
 
     /// The preference of the wheel for a Python series on a platform; `None` if it is incompatible. An unknown libc is
@@ -224,22 +236,18 @@ fn best_platform<'t>(
     tags: impl Iterator<Item = &'t str>,
     platform: Platform,
     libc: Option<&Libc>,
-) -> Option<(u8, DottedVersionOrder)> {
+) -> Option<(u8, NeedOrder)> {
     tags.filter_map(|tag| platform_tag(tag, platform, libc))
         .filter(|need| match (need, libc) {
-            (Some(need), Some(libc)) => libc.version() >= need,
+            (Some((major, minor)), Some(libc)) => libc.version().is_at_least(*major, *minor),
             _ => true,
         })
         .map(|need| match need {
-            None => (0, DottedVersionOrder::Oldest(Reverse(zero()))),
-            Some(need) if libc.is_some() => (1, DottedVersionOrder::Newest(need)),
-            Some(need) => (1, DottedVersionOrder::Oldest(Reverse(need))),
+            None => (0, NeedOrder::Oldest(Reverse((0, 0)))),
+            Some(need) if libc.is_some() => (1, NeedOrder::Newest(need)),
+            Some(need) => (1, NeedOrder::Oldest(Reverse(need))),
         })
         .max()
-}
-
-fn zero() -> DottedVersion {
-    "0".parse().expect("a constant")
 }
 
 /// The specificity of a (python, abi) tag pair for CPython `3.minor`, greater is better.
@@ -249,6 +257,8 @@ fn python_specificity(python: &str, abi: &str, minor: u32) -> Option<u32> {
             return None;
         }
         let (major, rest) = rest.split_at(1);
+        // `cp3011` is no tag.
+        (rest.len() < 2 || !rest.starts_with('0')).then_some(())?;
         Some((major.parse().ok()?, (!rest.is_empty()).then(|| rest.parse().ok()).flatten()))
     };
     if let Some(rest) = python.strip_prefix("cp") {
@@ -261,10 +271,9 @@ fn python_specificity(python: &str, abi: &str, minor: u32) -> Option<u32> {
             "abi3" if tag_minor <= minor && tag_minor >= 2 => Some(500 + tag_minor),
             "none" if tag_minor == minor => Some(700),
             _ if tag_minor == minor => {
-                let own = format!("cp3{minor}");
+                let own = abi.strip_prefix(python)?;
                 // Up to 3.7 the ABI tag has an `m` (pymalloc).
-                let matches = abi == own || (minor <= 7 && abi == format!("{own}m"));
-                matches.then_some(900)
+                (own.is_empty() || minor <= 7 && own == "m").then_some(900)
             }
             _ => None,
         }
@@ -283,7 +292,7 @@ fn python_specificity(python: &str, abi: &str, minor: u32) -> Option<u32> {
 }
 
 /// `None`: another platform. `Some(None)`: compatible without a libc requirement. `Some(Some(v))`: requires libc `v`.
-fn platform_tag(tag: &str, platform: Platform, libc: Option<&Libc>) -> Option<Option<DottedVersion>> {
+fn platform_tag(tag: &str, platform: Platform, libc: Option<&Libc>) -> Option<Option<LibcNeed>> {
     if tag == "any" {
         return Some(None);
     }
@@ -305,13 +314,11 @@ fn platform_tag(tag: &str, platform: Platform, libc: Option<&Libc>) -> Option<Op
                     return None;
                 }
                 match series {
-                    "manylinux1" => "2.5",
-                    "manylinux2010" => "2.12",
-                    "manylinux2014" => "2.17",
+                    "manylinux1" => (2, 5),
+                    "manylinux2010" => (2, 12),
+                    "manylinux2014" => (2, 17),
                     _ => return None,
                 }
-                .parse()
-                .ok()?
             };
             (!musl).then_some(Some(need))
         }
@@ -334,11 +341,15 @@ fn platform_tag(tag: &str, platform: Platform, libc: Option<&Libc>) -> Option<Op
     }
 }
 
-/// `2_28_x86_64` with arch `x86_64` -> `2.28`.
-fn versioned(rest: &str, arch: &str) -> Option<DottedVersion> {
+/// `2_28_x86_64` with arch `x86_64` -> 2.28.
+fn versioned(rest: &str, arch: &str) -> Option<LibcNeed> {
     let numbers = rest.strip_suffix(arch)?.strip_suffix('_')?;
     let (major, minor) = numbers.split_once('_')?;
-    format!("{major}.{minor}").parse().ok()
+    let number = |text: &str| {
+        let is_number = text.len() <= 9 && text.bytes().all(|b| b.is_ascii_digit());
+        is_number.then(|| text.parse().ok()).flatten()
+    };
+    Some((number(major)?, number(minor)?))
 }
 
 #[cfg(test)]

@@ -144,6 +144,7 @@ impl<'a> Tables<'a> {
 
     fn number_torch(&mut self, rows: &[&'a Build]) {
         let mut table = StackTable::default();
+        let mut pythons = PythonBits::default();
         for row in rows {
             table.push(BuildRow {
                 version: row.version.clone(),
@@ -157,7 +158,7 @@ impl<'a> Tables<'a> {
                 torch_requirement: None,
                 kind: self.kind(row.targets.as_ref()),
                 targets: row.targets.clone(),
-                pythons: python_bits(row, rows),
+                pythons: pythons.of(row, rows),
                 source: row.source.clone(),
             });
         }
@@ -249,17 +250,29 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// The Python series of a torch row as bits.
-fn python_bits(row: &Build, all: &[&Build]) -> u64 {
-    // Builds of one version share their Requires-Python; a row without it takes it from another build.
-    let sibling = || all.iter().find(|b| b.version == row.version && b.requires_python.is_some());
-    let requires = row.requires_python.as_ref().or_else(|| sibling()?.requires_python.as_ref());
-    (0..64u32)
-        .filter(|minor| row.pythons.as_ref().is_none_or(|list| list.contains(minor)))
-        .filter(|minor| {
-            requires.is_none_or(|r| crate::model::project::specifiers_allow(r, Python::new(*minor)))
-        })
-        .fold(0, |bits, minor| bits | 1 << minor)
+/// The Python series of torch rows as bits. Most rows share their `Requires-Python` with many others.
+#[derive(Default)]
+struct PythonBits {
+    allowed: HashMap<String, u64>,
+}
+
+impl PythonBits {
+    fn of(&mut self, row: &Build, all: &[&Build]) -> u64 {
+        // Builds of one version share their Requires-Python; a row without it takes it from another build.
+        let sibling = || all.iter().find(|b| b.version == row.version && b.requires_python.is_some());
+        let requires = row.requires_python.as_ref().or_else(|| sibling()?.requires_python.as_ref());
+        let listed = row.pythons.as_ref().map_or(u64::MAX, |list| bits(|minor| list.contains(&minor)));
+        let allowed = requires.map_or(u64::MAX, |requires| {
+            let allows = |minor| crate::model::project::specifiers_allow(requires, Python::new(minor));
+            *self.allowed.entry(requires.to_string()).or_insert_with(|| bits(allows))
+        });
+        listed & allowed
+    }
+}
+
+/// Bit `n` is set if something holds for Python 3.n.
+fn bits(holds: impl Fn(u32) -> bool) -> u64 {
+    (0..64).filter(|minor| holds(*minor)).fold(0, |bits, minor| bits | 1 << minor)
 }
 
 /// The ordinals below `count` for which `keep` holds, as intervals; the full set if it holds for all.

@@ -124,7 +124,8 @@ impl Matcher {
                     }
                 }
                 Pattern::Surrounding(surrounding, unless) => {
-                    if !unless.iter().any(|word| lower.contains(word.as_str())) {
+                    let is_word = begins_word(lower, found.start());
+                    if is_word && !unless.iter().any(|word| lower.contains(word.as_str())) {
                         out.surroundings.push(*surrounding);
                     }
                 }
@@ -132,6 +133,13 @@ impl Matcher {
         }
         out
     }
+}
+
+/// Whether a word begins at a place: `tegra` is none in `integrated`.
+fn begins_word(lower: &str, at: usize) -> bool {
+    let is_letter = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_lowercase);
+    let bytes = lower.as_bytes();
+    !(is_letter(bytes.get(at)) && at > 0 && is_letter(bytes.get(at - 1)))
 }
 
 /// Whether a text contains all pieces in order.
@@ -157,6 +165,26 @@ mod tests {
             ["nvidia driver on your system is too new", "nvidia drive", "nvidia driver on your system"]
         {
             assert!(matcher.find(text).rules.is_empty(), "{text}");
+        }
+    }
+
+    #[test]
+    fn surroundings_are_words() {
+        let matcher = Matcher::new(&Registry::embedded());
+        for (text, expected) in [
+            ("gpu: intel iris xe (integrated)", Surrounding::Jetson),
+            ("from ajax import x", Surrounding::Jax),
+        ] {
+            assert!(!matcher.find(text).surroundings.contains(&expected), "{text}");
+        }
+        for (text, expected) in [
+            ("linux tegra-ubuntu 5.10.104-tegra", Surrounding::Jetson),
+            ("/opt/miniconda3/envs/a", Surrounding::Conda),
+            ("/home/me/anaconda3/lib", Surrounding::Conda),
+            ("libtensorflow_framework.so.2", Surrounding::Tensorflow),
+            ("torch 2.4.0+rocm6.1", Surrounding::Rocm),
+        ] {
+            assert!(matcher.find(text).surroundings.contains(&expected), "{text}");
         }
     }
 

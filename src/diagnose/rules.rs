@@ -114,6 +114,7 @@ fn holds(situation: &Situation<'_>, condition: &Condition, events: &[&Event]) ->
             Mechanics::OtherVariantHasCode => situation.other_variant_has_code(),
             Mechanics::OtherVariantIsNewer => situation.other_variant_is_newer(),
             Mechanics::GpuKnown => !situation.gpus().is_empty(),
+            Mechanics::DriverKnown => situation.host().driver.is_some(),
             Mechanics::TwoCudaMajors => situation.has_two_cuda_majors(),
             Mechanics::LibraryIsThere => situation.library_is_there(),
             Mechanics::CpuTorch => facts.variant().as_deref() == Some(CPU),

@@ -38,6 +38,8 @@ surroundings! {
     Uv = "uv",
     /// An AMD GPU or ROCm.
     Rocm = "rocm",
+    /// An Intel GPU is named.
+    IntelGpu = "intel-gpu",
     /// MIG instances.
     Mig = "mig",
     /// `LD_LIBRARY_PATH` is mentioned.

@@ -54,6 +54,37 @@ const TABLE: &[(&str, Option<&str>)] = &[
     ("x.so: undefined symbol: _ZN3c104impl8GPUTrace13gpuTraceStateE", Some("extension-abi")),
     ("RuntimeError: operator torchvision::nms does not exist", Some("torchvision-pairing")),
     ("libc.so.6: version `GLIBC_2.32' not found", Some("glibc")),
+    ("x.so: undefined symbol: _ZNSt13runtime_errorC2EPKc", Some("glibc")),
+    (
+        "GPU: Intel Iris Xe (integrated)\nCUDA driver version is insufficient for CUDA runtime version",
+        Some("driver"),
+    ),
+    (
+        "in a singularity container\nCUDA driver version is insufficient for CUDA runtime version",
+        Some("container"),
+    ),
+    ("A matching Triton is not available, some optimizations will not be enabled.", None),
+    (
+        "LD_LIBRARY_PATH=/opt/hpc\nRuntimeError: Unable to load cuSPARSE. Is it installed?\na CUDA-enabled jaxlib is not installed. Falling back to cpu",
+        Some("path-shadowing"),
+    ),
+    (
+        "No devices were found\nRuntimeError: cuda runtime error (101) : invalid device ordinal",
+        Some("driver"),
+    ),
+    ("Could not locate zlibwapi.dll. Please make sure it is in your library path!", Some("cudnn")),
+    (
+        "RuntimeError: Cannot install on Python version 3.11.3; only versions >=3.7,<3.11 are supported.",
+        Some("python"),
+    ),
+    (
+        "/opt/conda/envs/a/lib/python3.10/site-packages/torch/lib/../../../../libcublas.so.11: undefined symbol: cublasLtX, version libcublasLt.so.11",
+        Some("install-mix"),
+    ),
+    (
+        "/usr/local/cuda-11.1/lib64/libcublas.so: symbol runGemmShortApi, version libcublasLt.so.11 not defined in file",
+        Some("path-shadowing"),
+    ),
     ("libstdc++.so.6: version `GLIBCXX_3.4.30' not found", Some("path-shadowing")),
     (
         "Could not load dynamic library 'libcudart.so.11.0'; dlerror: cannot open shared object file",

@@ -40,6 +40,8 @@ pub struct ErrorRule {
     pub others: Vec<ErrorAnswer>,
     /// A command that distinguishes the possible causes.
     pub check: Option<String>,
+    /// Whether the program goes on after the line: alone it is no problem.
+    pub is_notice: bool,
     /// Source ids.
     pub source: Vec<String>,
 }
@@ -124,6 +126,8 @@ pub enum Mechanics {
     OtherVariantIsNewer,
     /// A GPU or a compute capability is known.
     GpuKnown,
+    /// The driver's version is known.
+    DriverKnown,
     /// Packages for two CUDA majors are installed.
     TwoCudaMajors,
     /// A library that is reported missing has an absolute path elsewhere in the text.
@@ -179,6 +183,8 @@ struct RawErrorRule {
     offer: Vec<String>,
     weight: f64,
     check: Option<String>,
+    #[serde(default)]
+    notice: bool,
     #[allow(dead_code, reason = "every row states it")]
     evidence: Evidence,
     source: Vec<String>,
@@ -279,6 +285,7 @@ impl FromStr for Condition {
             "other-flavour-has-code" => Some(Mechanics::OtherVariantHasCode),
             "other-flavour-is-newer" => Some(Mechanics::OtherVariantIsNewer),
             "gpu-known" => Some(Mechanics::GpuKnown),
+            "driver-known" => Some(Mechanics::DriverKnown),
             "two-cuda-majors" => Some(Mechanics::TwoCudaMajors),
             "library-is-there" => Some(Mechanics::LibraryIsThere),
             "cpu-torch" => Some(Mechanics::CpuTorch),
@@ -388,6 +395,7 @@ impl TryFrom<RawErrorRule> for ErrorRule {
             cases: raw.when.iter().map(ErrorCase::try_from).collect::<Result<_, _>>()?,
             others: raw.or.iter().map(ErrorAnswer::try_from).collect::<Result<_, _>>()?,
             check: raw.check,
+            is_notice: raw.notice,
             source: raw.source,
         })
     }
@@ -409,6 +417,7 @@ impl TryFrom<RawCodes> for CodeFamily {
                 offer: Vec::new(),
                 weight,
                 check: None,
+                notice: false,
                 evidence: raw.evidence,
                 source: raw.source.clone(),
                 when: Vec::new(),

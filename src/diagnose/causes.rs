@@ -5,9 +5,14 @@ use super::situation::Situation;
 use super::{here, mechanics, rules};
 use crate::model::finding::Finding;
 
-/// The causes, the most probable first.
-pub(super) fn causes(situation: &Situation<'_>, found_here: &[&Finding]) -> Vec<Cause> {
-    let mut out = rules::causes(situation);
+/// The causes, the most probable first, and what lines say after which the program goes on.
+pub(super) fn causes(situation: &Situation<'_>, found_here: &[&Finding]) -> (Vec<Cause>, Vec<Cause>) {
+    let is_notice = |cause: &Cause| {
+        let rule = situation.registry.errors().iter().find(|rule| rule.id == cause.code);
+        rule.is_some_and(|rule| rule.is_notice)
+    };
+    let (notices, mut out): (Vec<Cause>, Vec<Cause>) =
+        rules::causes(situation).into_iter().partition(is_notice);
     out.extend(mechanics::causes(situation));
     out.extend(here::causes(found_here));
     let line = |cause: &Cause| cause.evidence.first().map_or(usize::MAX, |evidence| evidence.line);
@@ -27,7 +32,7 @@ pub(super) fn causes(situation: &Situation<'_>, found_here: &[&Finding]) -> Vec<
         cause.evidence.dedup_by_key(|evidence| evidence.line);
         cause.evidence.truncate(MAX_EVIDENCE);
     }
-    kept
+    (kept, notices)
 }
 
 /// Merges a cause from a log line with one from mechanics: the line is the evidence, mechanics has the numbers.

@@ -58,6 +58,8 @@ pub struct Matcher {
     texts: AhoCorasick,
     /// The pattern that each of the first texts begins; the texts behind them only make a line relevant.
     patterns: Vec<Pattern>,
+    /// The rules whose lines alone are no problem.
+    notices: Vec<usize>,
 }
 
 #[derive(Debug)]
@@ -101,7 +103,9 @@ impl Matcher {
         texts.extend(unexplained::COMPLAINTS);
         // Lines are compared in lower case: an automaton for both cases takes several times as long to build.
         let texts = AhoCorasick::new(&texts).expect("some thousand short words");
-        Matcher { texts, patterns }
+        let rules = registry.errors().iter().enumerate();
+        let notices = rules.filter(|(_, rule)| rule.is_notice).map(|(i, _)| i).collect();
+        Matcher { texts, patterns, notices }
     }
 
     /// Whether a line, given with ASCII letters in lower case, may match a rule or state a fact.
@@ -130,6 +134,10 @@ impl Matcher {
                     }
                 }
             }
+        }
+        // `Unable to initialize backend 'tpu': libtpu.so: cannot open ...`: what it quotes is no error of its own.
+        if out.rules.iter().any(|rule| self.notices.contains(rule)) {
+            out.rules.retain(|rule| self.notices.contains(rule));
         }
         out
     }

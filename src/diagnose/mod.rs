@@ -81,11 +81,7 @@ pub fn judge(mut facts: Facts, around: DiagnoseContext<'_>, registry: &Registry)
         facts.take_from(host);
     }
     let situation = Situation::new(&facts, registry, around.pytorch_index);
-    let mut causes = causes::causes(&situation, around.findings);
-    let notices = notices(&causes, &facts, registry);
-    if !notices.is_empty() {
-        causes.clear();
-    }
+    let (causes, notices) = causes::causes(&situation, around.findings);
     let verdict = match causes.is_empty() {
         false => Verdict::Problem,
         // On this machine, `verify` has looked at the environment.
@@ -94,22 +90,14 @@ pub fn judge(mut facts: Facts, around: DiagnoseContext<'_>, registry: &Registry)
     };
     let is_unknown = verdict == Verdict::Unknown;
     let mut excluded = if is_unknown { unexplained::excluded(&situation) } else { Vec::new() };
-    excluded.extend(notices.into_iter().filter(|_| is_unknown));
+    excluded.extend(
+        notices
+            .iter()
+            .filter(|_| is_unknown)
+            .map(|cause| format!("{}: alone that is no fault", cause.message)),
+    );
     let quoted = facts.unexplained.iter().filter(|_| is_unknown);
     let unexplained = quoted.map(|said| Evidence::new(said.line, &said.text)).collect();
     let ask = is_unknown.then(|| unexplained::ask(&facts));
     Diagnosis { verdict, causes, facts, unexplained, excluded, ask }
-}
-
-/// Why lines after which the program goes on are no problem, one sentence each; empty if there is another cause, or an
-/// error line that no rule explains.
-fn notices(causes: &[Cause], facts: &Facts, registry: &Registry) -> Vec<String> {
-    let is_notice = |cause: &Cause| {
-        let rule = registry.errors().iter().find(|rule| rule.id == cause.code);
-        rule.is_some_and(|rule| rule.is_notice)
-    };
-    if !facts.unexplained.is_empty() || !causes.iter().all(is_notice) {
-        return Vec::new();
-    }
-    causes.iter().map(|cause| format!("{}: alone that is no fault", cause.message)).collect()
 }

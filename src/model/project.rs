@@ -343,6 +343,22 @@ impl ProjectPage {
         fits.into_iter().filter_map(|fitted| self.file(release, fitted.name)).collect()
     }
 
+    /// The `Requires-Python` of a file of a release that alone keeps it from a Python: its tags are for it.
+    pub fn refusal<'a>(
+        &'a self,
+        release: &'a Release,
+        python: Python,
+        platform: Platform,
+        libc: Option<&Libc>,
+    ) -> Option<&'a VersionSpecifiers> {
+        let fits = |file: &&ReleaseFile| match &file.parsed {
+            FileName::Wheel(name) => name.fit(python.minor, platform, libc).is_some(),
+            FileName::Source(_) => true,
+        };
+        let refused = self.files(release).iter().filter(fits).find(|file| !file.allows_python(python));
+        refused?.requires_python.as_ref()
+    }
+
     /// The first of [`ProjectPage::usable`].
     pub fn best_usable<'a>(
         &'a self,

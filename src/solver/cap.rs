@@ -18,7 +18,7 @@ use super::node::Node;
 use super::problem::{Candidate, Lines, Problem, Tops};
 use super::tables::{Set, TRITON_PACKAGE, is_stack_package};
 use crate::model::request::Origin;
-use crate::model::version::minor_line;
+use crate::model::version::{minor_line, public};
 
 /// A cap on a package: which later release sets it, its requirement, and the newest candidate that remains.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -165,22 +165,23 @@ impl Problem<'_> {
             .iter()
             .filter(|s| !matches!(s.operator(), Operator::NotEqual | Operator::NotEqualStar));
         let bounds: VersionSpecifiers = bounds.cloned().collect();
-        let all = newest(&self.matching(name, None)?, self.count(name)?);
-        let admitted = newest(&self.matching(name, Some(&bounds))?, self.count(name)?);
-        Ok(admitted.filter(|top| all.is_some_and(|newest| *top < newest)))
+        let (candidates, table) = match self.stack.get(name) {
+            Some(table) => (None, Some(table)),
+            None => (Some(self.candidates(name)?), None),
+        };
+        let count = table.map_or(0, |t| t.versions.len()) + candidates.as_ref().map_or(0, |c| c.len());
+        let version = |i: u32| match (table, &candidates) {
+            (Some(table), _) => Some(&table.versions[i as usize]),
+            (None, candidates) => candidates.as_ref().map(|c| &c[i as usize].release.version),
+        };
+        let newest = |set: Set| (0..count as u32).rev().find(|i| set.contains(i));
+        let Some(all) = newest(self.matching(name, None)?) else { return Ok(None) };
+        let Some(admitted) = newest(self.matching(name, Some(&bounds))?) else { return Ok(None) };
+        // Builds of one version, `2.0+foo` and `2.0+bar`, are not newer than each other.
+        let is_same = |i: &u32| version(*i).map(public) == version(admitted).map(public);
+        let top = (admitted..count as u32).take_while(is_same).last().unwrap_or(admitted);
+        Ok((top < all).then_some(top))
     }
-
-    fn count(&self, name: &str) -> Result<u32, Missing> {
-        Ok(match self.stack.get(name) {
-            Some(table) => table.versions.len() as u32,
-            None => self.candidates(name)?.len() as u32,
-        })
-    }
-}
-
-/// The greatest member of a set of candidates.
-fn newest(set: &Set, count: u32) -> Option<u32> {
-    (0..count).rev().find(|i| set.contains(i))
 }
 
 fn specifiers_of(requirement: &pep508_rs::Requirement<pep508_rs::VerbatimUrl>) -> Option<&VersionSpecifiers> {

@@ -176,7 +176,7 @@ impl<'a> Problem<'a> {
     }
 
     /// The candidates that a specifier accepts, by PEP 440's `contains`. Pre-releases count if the specifier
-    /// names one or nothing else matches. Yanked releases count only if pinned (PEP 592). Releases without
+    /// names one, if nothing else matches, or if another requirement that was read admits nothing else. Yanked releases count only if pinned (PEP 592). Releases without
     /// files never count.
     pub fn matching(&self, name: &str, specifiers: Option<&VersionSpecifiers>) -> Result<Set, Missing> {
         let mut key = (Arc::from(name), specifiers.map(ToString::to_string).unwrap_or_default());
@@ -213,7 +213,11 @@ impl<'a> Problem<'a> {
             let asks_for_prereleases =
                 specifiers.into_iter().chain(users.iter().copied()).any(names_prerelease);
             let finals = |c: &Candidate<'_>| accepts(c) && !c.release.version.any_prerelease();
-            if asks_for_prereleases || !candidates.iter().any(finals) {
+            let has_finals = candidates.iter().any(finals);
+            if !has_finals && specifiers.is_some_and(names_prerelease) && candidates.iter().any(accepts) {
+                self.memory.add_prereleases(name);
+            }
+            if asks_for_prereleases || !has_finals || self.memory.has_prereleases(name) {
                 ordinals(candidates.len(), |i| accepts(&candidates[i]))
             } else {
                 ordinals(candidates.len(), |i| finals(&candidates[i]))
@@ -368,6 +372,19 @@ impl<'a> Problem<'a> {
     pub fn has_usable(&self, candidate: &Candidate<'_>, python: Python) -> bool {
         self.has_wheel(candidate, python)
             || self.source(candidate).is_some_and(|source| source.allows_python(python))
+    }
+
+    /// The `Requires-Python` that alone keeps releases from the Pythons of the problem: the one that all of them
+    /// state. `None` if something else does, or each states another one.
+    pub fn refusal(&self, candidates: &[Candidate<'_>]) -> Option<String> {
+        let (platform, libc) = (self.machine.platform, self.machine.libc.as_ref());
+        let refusals = candidates.iter().flat_map(|candidate| {
+            let of = |python: &Python| candidate.page.refusal(candidate.release, *python, platform, libc);
+            self.pythons.series.iter().map(move |python| of(python).map(ToString::to_string))
+        });
+        let mut refusals: Vec<Option<String>> = refusals.collect();
+        refusals.dedup();
+        if refusals.len() == 1 { refusals.remove(0) } else { None }
     }
 
     pub fn has_wheel(&self, candidate: &Candidate<'_>, python: Python) -> bool {

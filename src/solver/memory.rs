@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -29,6 +29,7 @@ pub struct Memory {
     applying: RefCell<Vec<(Platform, Vec<Python>, Applying)>>,
     searched: Cell<Option<Python>>,
     left_out: Cell<Doubtful>,
+    prereleases: RefCell<BTreeSet<String>>,
     steps: Cell<u64>,
     limit_of_explanation: Cell<Option<u64>>,
 }
@@ -171,6 +172,27 @@ impl Memory {
     /// Notes that a search leaves out builds of torch whose CUDA a package does not link.
     pub(super) fn leave_out_other_cuda(&self) {
         self.left_out.set(Doubtful { other_cuda: true, ..self.left_out.get() });
+    }
+
+    /// The number of packages whose pre-releases are candidates, because a requirement admits nothing else.
+    pub(super) fn prereleases(&self) -> usize {
+        self.prereleases.borrow().len()
+    }
+
+    /// Whether the pre-releases of a package are candidates.
+    pub(super) fn has_prereleases(&self, name: &str) -> bool {
+        self.prereleases.borrow().contains(name)
+    }
+
+    /// Notes that a requirement admits pre-releases of a package alone: they are candidates for its other requirements
+    /// too. What was found without them is no longer true.
+    pub(super) fn add_prereleases(&self, name: &str) {
+        if self.prereleases.borrow_mut().insert(name.to_owned()) {
+            self.subjects.borrow_mut().clear();
+            for (_, sets) in self.sets.borrow().iter() {
+                sets.borrow_mut().retain(|(of, _), _| **of != *name);
+            }
+        }
     }
 
     /// The steps of all searches so far.

@@ -53,6 +53,8 @@ mod tests;
 mod together;
 mod universe;
 
+use std::rc::Rc;
+
 use crate::model::host::Host;
 use crate::model::request::{Preferences, Request};
 use crate::model::solution::Answer;
@@ -109,6 +111,16 @@ pub fn solve(inputs: &Inputs<'_>, depth: Depth) -> Answer {
         other = Tables::new(inputs.catalogue.registry, inputs.host.system.platform);
         &other
     };
+    let prereleases = inputs.memory.prereleases();
+    let answer = solve_with(inputs, tables, depth);
+    match inputs.memory.prereleases() > prereleases {
+        // The first searches did not know of them.
+        true => solve(inputs, depth),
+        false => answer,
+    }
+}
+
+fn solve_with<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) -> Answer {
     match requested::attempt_fairly(inputs, tables, depth) {
         Outcome::Solved(solution) => Answer::Solution(solution),
         Outcome::Need(needs) => Answer::NeedMetadata(needs),

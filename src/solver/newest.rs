@@ -10,6 +10,7 @@ use super::closure::Missing;
 use super::memory::Admitted;
 use super::node::{Node, Selected};
 use super::problem::{Candidate, Problem};
+use super::rank::finals_first;
 use super::tables::{Set, is_stack_package};
 use crate::model::request::UserRequirement;
 use crate::model::solution::Need;
@@ -50,7 +51,8 @@ pub(super) fn best_on_any(
             && problem.bound(name, &candidate.release.version).is_none_or(|s| !s.is_empty())
             && pythons.iter().any(|p| problem.has_usable(candidate, *p))
     };
-    problem.wheel_before_source(name, candidates, || (0..candidates.len() as u32).rev().filter(is_usable))
+    let usable = || (0..candidates.len() as u32).rev().filter(is_usable);
+    problem.wheel_before_source(name, candidates, || finals_first(candidates, usable))
 }
 
 /// The number of releases not newer than those of an answer that are compared.

@@ -6,7 +6,7 @@ use std::ops::Bound;
 use super::closure::Missing;
 use super::inputs::Depth;
 use super::node::Node;
-use super::problem::Problem;
+use super::problem::{Candidate, Problem};
 use super::tables::{Set, is_stack_package};
 use crate::compatibility::CPU;
 use crate::model::version::public;
@@ -108,7 +108,8 @@ impl Problem<'_> {
                 {
                     return Ok(Some(i as u32));
                 }
-                self.wheel_before_source(name, &candidates, || contained(candidates.len()).filter(usable))?
+                let usable = || contained(candidates.len()).filter(usable);
+                self.wheel_before_source(name, &candidates, || finals_first(&candidates, usable))?
             }
         })
     }
@@ -150,6 +151,16 @@ impl Problem<'_> {
             Effect::Warn => String::new(),
         }
     }
+}
+
+/// Candidates, newest first, with pre-releases behind all others: a requirement that names one (`>=1.10.0rc0`) does not
+/// ask for the pre-releases of later versions.
+pub(super) fn finals_first<'c, I: Iterator<Item = u32> + 'c>(
+    candidates: &'c [Candidate<'_>],
+    newest_first: impl Fn() -> I,
+) -> impl Iterator<Item = u32> + 'c {
+    let is_final = |i: &u32| !candidates[*i as usize].release.version.any_prerelease();
+    newest_first().filter(is_final).chain(newest_first().filter(move |i| !is_final(i)))
 }
 
 /// The ordinals below `count` that are in a set, greatest first.

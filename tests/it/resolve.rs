@@ -210,6 +210,7 @@ fn conflicts_in_the_closure() {
     all.push(("pypi", wheel("middle", "1.0").needs("idna>=99")));
     all.push(("pypi", wheel("only-old", "1.0").tags("cp39-cp39-manylinux_2_17_x86_64")));
     all.push(("pypi", wheel("only-new", "1.0").tags("cp312-cp312-manylinux_2_17_x86_64")));
+    all.push(("pypi", wheel("refuses-new", "1.0").python("<=3.9")));
     all.push(("pypi", wheel("url-user", "1.0").needs("thing @ https://example.com/thing.whl")));
     let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
     let table: &[(&[&str], &[&str])] = &[
@@ -229,6 +230,8 @@ fn conflicts_in_the_closure() {
             &["only-old 1.0 has wheels for Python 3.9", "only-new 1.0 has wheels for Python 3.12"],
         ),
         (&["only-old", "--python", "3.12"], &["only-old 1.0 has no wheel for Python 3.12 on linux-x86_64"]),
+        (&["refuses-new", "--python", "3.12"], &["refuses-new 1.0 requires Python <=3.9"]),
+        (&["refuses-new", "only-new"], &["refuses-new 1.0 requires Python <=3.9"]),
         (&["pytorch"], &["hint: `pytorch`: on PyPI it is called `torch`"]),
         (&["nosuchpackage"], &["the index pypi has no `nosuchpackage`"]),
         (&["url-user"], &["which the request does not name: name it too"]),
@@ -309,6 +312,48 @@ fn a_named_prerelease_is_admitted_for_all() {
     let context = TestContext::with_index(&server);
     context.run(&resolve(&["user"], &H200)).expect(0);
     assert!(context.read("envlock.lock").contains("name = \"base\"\nversion = \"1.0\""));
+}
+
+#[test]
+fn prereleases_and_local_versions() {
+    let release = |version: &str| ("pypi", wheel("base", version));
+    let server = IndexServer::start(
+        vec![
+            release("0.1"),
+            release("0.2a1"),
+            release("0.3"),
+            release("1.0a1"),
+            ("pypi", wheel("pins", "1.0").needs("base==1.0a1")),
+            ("pypi", wheel("bounds", "1.0").needs("base>=0.1,<=3")),
+            ("pypi", wheel("asks", "1.0").needs("base>=0.2a1")),
+            ("pypi", wheel("local", "2.0.0+bar")),
+            ("pypi", wheel("local", "2.0.0+foo")),
+            ("pypi", wheel("app", "1.0")),
+            ("pypi", wheel("app", "2.0").needs("local==2.0.0+bar")),
+        ],
+        Shape::default(),
+    );
+    let table: &[(&[&str], &str, &str)] = &[
+        // A bound that names a pre-release does not ask for those of later versions.
+        (&["base>=0.1a1"], "base", "0.3"),
+        (&["asks"], "base", "0.3"),
+        (&["base>=0.4a1"], "base", "1.0a1"),
+        // One requirement admits nothing else: then the others admit it too.
+        (&["pins", "bounds"], "base", "1.0a1"),
+        (&["bounds", "pins"], "base", "1.0a1"),
+        (&["bounds"], "base", "0.3"),
+        // Another build of the same version is no newer one.
+        (&["app", "local==2.0.0+foo"], "app", "1.0"),
+    ];
+    for (packages, name, version) in table {
+        let context = TestContext::with_index(&server);
+        context.run(&resolve(packages, &H200)).expect(0);
+        let lock = context.read("envlock.lock");
+        assert!(
+            lock.contains(&format!("name = \"{name}\"\nversion = \"{version}\"")),
+            "{packages:?}: {lock}"
+        );
+    }
 }
 
 #[test]

@@ -301,14 +301,25 @@ impl Telling<'_, '_> {
                 );
                 self.say(Order::Packages, text, &[Party::package(&**name)], limit.origin.to_string());
             } else if members.iter().all(|i| !self.usable(&node, *i)) {
-                let has = if members.len() == 1 { "has" } else { "have" };
-                let text = format!(
-                    "{} {has} no wheel for Python {} on {}",
-                    p.name_versions(&node, &set),
-                    span(&p.pythons.series),
-                    p.machine.platform
-                );
-                self.say(Order::Packages, text, &[Party::package(&**name), Party::Python], "wheel tags");
+                let parties = [Party::package(&**name), Party::Python];
+                let named = p.name_versions(&node, &set);
+                let is_one = members.len() == 1;
+                let releases: Vec<_> =
+                    members.iter().filter_map(|i| candidates.get(*i as usize)).copied().collect();
+                if let Some(python) = p.refusal(&releases) {
+                    let requires = if is_one { "requires" } else { "require" };
+                    self.say(
+                        Order::Packages,
+                        format!("{named} {requires} Python {python}"),
+                        &parties,
+                        "index",
+                    );
+                    continue;
+                }
+                let has = if is_one { "has" } else { "have" };
+                let series = span(&p.pythons.series);
+                let text = format!("{named} {has} no wheel for Python {series} on {}", p.machine.platform);
+                self.say(Order::Packages, text, &parties, "wheel tags");
             }
         }
     }

@@ -64,6 +64,14 @@ const TABLE: &[(&str, Option<&str>)] = &[
         Some("container"),
     ),
     ("A matching Triton is not available, some optimizations will not be enabled.", None),
+    ("UserWarning: Plan failed with a cudnnException: cudnn_status: CUDNN_STATUS_NOT_SUPPORTED", None),
+    (
+        "Unable to initialize backend 'tpu': INTERNAL: libtpu.so: cannot open shared object file: No such file",
+        None,
+    ),
+    ("Error 500: named symbol not found", Some("container")),
+    ("NameError: name '_C' is not defined", Some("extension-abi")),
+    ("nvcc fatal   : Value 'c++14' is not defined for option 'std'", Some("cuda-runtime")),
     (
         "LD_LIBRARY_PATH=/opt/hpc\nRuntimeError: Unable to load cuSPARSE. Is it installed?\na CUDA-enabled jaxlib is not installed. Falling back to cpu",
         Some("path-shadowing"),

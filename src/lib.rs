@@ -49,6 +49,7 @@ pub mod compatibility;
 pub mod containers;
 pub mod diagnose;
 pub mod drift;
+pub mod explorer;
 pub mod export;
 pub mod fleet;
 pub mod foreign;

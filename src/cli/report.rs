@@ -207,15 +207,29 @@ pub(super) fn label(printer: &Printer, text: &str) -> String {
     format!("{}{}", printer.paint(DIM, text), " ".repeat(15usize.saturating_sub(text.len())))
 }
 
-fn torch_reason(stack: &Stack, host: &Host, reason: &str) -> String {
-    let mut text = reason.to_owned();
+/// What a target has in common with one that was printed: everything but the machine. Its GPUs are named if the build has
+/// code for others there.
+pub(super) fn same_as(printer: &Printer, name: &str, s: &Solution, host: &Host) {
+    let code = s.stack.as_ref().and_then(|stack| code_for(stack, host));
+    let code = code.map(|code| format!("; torch has {code}")).unwrap_or_default();
+    printer.out("");
+    printer.out(&format!("  {}", wrap(&format!("the same as for {name}{code}"), 2)));
+}
+
+/// `code for 8.0, 9.0`, of a CUDA build on a machine with known GPUs.
+fn code_for(stack: &Stack, host: &Host) -> Option<String> {
     let mut covered: Vec<ComputeCapability> =
         host.gpus.iter().flatten().filter_map(|g| g.capability).collect();
     covered.sort();
     covered.dedup();
-    if is_cuda(&stack.variant) && !covered.is_empty() {
-        let list: Vec<String> = covered.iter().map(ToString::to_string).collect();
-        text.push_str(&format!("; code for {}", list.join(", ")));
+    let list: Vec<String> = covered.iter().map(ToString::to_string).collect();
+    (is_cuda(&stack.variant) && !list.is_empty()).then(|| format!("code for {}", list.join(", ")))
+}
+
+fn torch_reason(stack: &Stack, host: &Host, reason: &str) -> String {
+    let mut text = reason.to_owned();
+    if let Some(code) = code_for(stack, host) {
+        text.push_str(&format!("; {code}"));
     }
     match stack.evidence {
         Evidence::Inferred => text.push_str(" (inferred: not read from the wheel)"),
@@ -285,9 +299,9 @@ fn driver_reason(
     let floor = envelope.driver.as_ref().map(ToString::to_string).unwrap_or_else(|| "unknown".to_owned());
     let native = native.map(ToString::to_string).unwrap_or_else(|| "unknown".to_owned());
     match (mode, &host.driver) {
-        (Some(DriverMode::Compatibility), Some(driver)) => format!(
-            "compatibility mode: needs driver >= {floor}, native with driver >= {native}, yours is {}; PTX does not run",
-            driver.version
+        // The driver is in the line of the host.
+        (Some(DriverMode::Compatibility), Some(_)) => format!(
+            "by minor-version compatibility (driver >= {floor}), which is normal; only PTX that this CUDA makes needs driver >= {native}"
         ),
         (Some(DriverMode::Native), _) => format!("native: your driver is {native} or newer"),
         _ if host.has_no_gpu() => "unused: no GPU".to_owned(),

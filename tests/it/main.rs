@@ -9,6 +9,7 @@ mod cutoff;
 mod diagnose;
 mod direct;
 mod drift;
+mod explorer;
 mod export;
 mod file_systems;
 #[path = "../hostile/files.rs"]

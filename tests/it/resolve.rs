@@ -231,7 +231,6 @@ fn conflicts_in_the_closure() {
         ),
         (&["only-old", "--python", "3.12"], &["only-old 1.0 has no wheel for Python 3.12 on linux-x86_64"]),
         (&["refuses-new", "--python", "3.12"], &["refuses-new 1.0 requires Python <=3.9"]),
-        (&["refuses-new", "only-new"], &["refuses-new 1.0 requires Python <=3.9"]),
         (&["pytorch"], &["hint: `pytorch`: on PyPI it is called `torch`"]),
         (&["nosuchpackage"], &["the index pypi has no `nosuchpackage`"]),
         (&["url-user"], &["which the request does not name: name it too"]),

@@ -339,6 +339,9 @@ pub(super) struct PlanArgs {
     /// requirements with hashes
     #[arg(long, value_name = "FILE", conflicts_with_all = ["torch", "image", "variant", "only_index"])]
     pub lock: Option<PathBuf>,
+    /// Write a page that answers for every GPU and driver, for a browser without a network
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["torch", "image", "lock", "python", "variant", "only_index"])]
+    pub html: Option<PathBuf>,
     /// Environment, extra or target of the lock
     #[arg(long, value_name = "NAME", requires = "lock")]
     pub target: Option<String>,

@@ -10,10 +10,12 @@ use crate::cli::error::{CliError, Failure};
 use crate::cli::exit;
 use crate::cli::printer::{DIM, ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::settings::Project;
-use crate::cli::{host, report, settings};
+use crate::cli::{host, report, settings, write};
 use crate::containers::{self, NameError, Verdict};
+use crate::explorer;
 use crate::model::evidence::Evidence;
 use crate::model::host::Host;
+use crate::model::platform::Platform;
 use crate::model::request::{Limit, Origin, Preferences, Request};
 use crate::model::version::DottedVersion;
 use crate::registry::Registry;
@@ -24,6 +26,19 @@ const SHOWN: usize = 16;
 
 pub(super) fn run(global: &GlobalArgs, args: &PlanArgs, printer: &Printer) -> Result<u8, CliError> {
     let registry = settings::registry(global)?;
+    if let Some(path) = &args.html {
+        let platform = match &args.host.platform {
+            Some(_) => host::described(&args.host, &registry, &[])?.system.platform,
+            None => Platform::LINUX_X86_64,
+        };
+        write::write(path, &explorer::page(&registry, platform))?;
+        if printer.json {
+            printer.json(&json!({ "written": path, "platform": platform }));
+        } else {
+            printer.note(&format!("wrote {}", path.display()));
+        }
+        return Ok(exit::YES);
+    }
     let project = Project::find(global, false)?;
     let ignored = project.manifest.map(|m| m.request.ignored_gpus).unwrap_or_default();
     let host = match args.host.describe_a_machine() {

@@ -13,7 +13,7 @@ use crate::cli::settings::{self, Project};
 use crate::compatibility::CPU;
 use crate::model::choice::Choice;
 use crate::model::request::{Preferences, Request};
-use crate::model::solution::{Solution, Stack};
+use crate::model::solution::{Note, Solution, Stack};
 use crate::model::text::clean;
 use crate::registry::Registry;
 
@@ -112,6 +112,13 @@ pub(super) struct Told<'a> {
     pub printer: &'a Printer,
 }
 
+/// Whether two targets are printed alike, apart from their machines.
+fn is_same(a: &Solution, b: &Solution) -> bool {
+    (a.python, a.patches, a.platform) == (b.python, b.patches, b.platform)
+        && (&a.stack, &a.frameworks) == (&b.stack, &b.frameworks)
+        && (&a.envelope, &a.packages) == (&b.envelope, &b.packages)
+}
+
 impl Told<'_> {
     pub fn tell(&self, registry: &Registry) {
         let printer = self.printer;
@@ -125,11 +132,15 @@ impl Told<'_> {
             return;
         }
         let held = self.machines.iter().zip(self.preferences);
-        for ((machine, preferences), solution) in held.zip(self.solutions) {
+        for (i, ((machine, preferences), solution)) in held.zip(self.solutions).enumerate() {
             if self.solutions.len() > 1 {
                 printer.out("");
                 let line = format!("{}; {}", report::host_line(&machine.host, registry), amount(solution));
                 printer.out(&format!("{}{}", label(printer, &machine.name), wrap(&line, 15)));
+            }
+            if let Some(first) = self.solutions[..i].iter().position(|first| is_same(first, solution)) {
+                report::same_as(printer, &self.machines[first].name, solution, &machine.host);
+                continue;
             }
             let python = why_python(self.request, machine, preferences, solution, registry);
             report::solution(printer, solution, self.request, &machine.host, &python);
@@ -160,7 +171,12 @@ impl Told<'_> {
         if self.solutions.iter().any(|solution| !solution.frameworks.is_empty()) {
             note_limits(self.request, printer);
         }
+        let mut told: Vec<&Note> = Vec::new();
         for note in self.solutions.iter().flat_map(|s| &s.notes) {
+            if told.contains(&note) {
+                continue;
+            }
+            told.push(note);
             match &note.source {
                 Some(source) => printer.warning(&format!("{} [{source}]", note.text)),
                 None => printer.warning(&note.text),

@@ -1,0 +1,286 @@
+//! The compatibility explorer: one HTML page over the registry that answers, for a GPU and a driver, which torch builds
+//! run, which do not, and why. It needs no network and no server.
+//!
+//! What runs is decided here, by the rules of [`plan`], once for each compute capability; the page only compares the
+//! driver that is typed with the floors that stand in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::compatibility::{DriverSpan, Policy, required_driver};
+use crate::model::capability::ComputeCapability;
+use crate::model::evidence::Evidence;
+use crate::model::host::{Gpu, Host};
+use crate::model::platform::Platform;
+use crate::model::request::{Preferences, Request};
+use crate::model::version::{DottedVersion, cuda_short};
+use crate::model::wheel::Python;
+use crate::registry::{Build, Registry};
+use crate::solver::{Catalogue, Inputs, Memory, Universe, plan};
+
+/// The page, with a place for the data.
+const PAGE: &str = include_str!("page.html");
+/// The place for the data.
+const PLACE: &str = "__DATA__";
+
+/// What the page contains.
+#[derive(Debug, Serialize)]
+struct Data {
+    /// Date of the registry.
+    registry: String,
+    platform: Platform,
+    builds: Vec<BuildRow>,
+    gpus: Vec<Product>,
+    machines: Vec<Machine>,
+    /// Texts that rows refer to by number.
+    texts: Vec<String>,
+    branches: Vec<BranchRow>,
+}
+
+/// A torch build.
+#[derive(Debug, Serialize)]
+struct BuildRow {
+    torch: String,
+    variant: String,
+    cuda: Option<String>,
+    cudnn: Option<DottedVersion>,
+    index: String,
+    pythons: Option<String>,
+    glibc: Option<DottedVersion>,
+    /// The driver from which PTX of its CUDA runs too.
+    native: Option<DottedVersion>,
+    evidence: Evidence,
+    /// The number of its source's text.
+    source: usize,
+}
+
+/// A GPU by its product name.
+#[derive(Debug, Serialize)]
+struct Product {
+    name: String,
+    capability: ComputeCapability,
+}
+
+/// A machine with GPUs of one compute capability, or without a GPU.
+#[derive(Debug, Serialize)]
+struct Machine {
+    /// `None`: no NVIDIA GPU.
+    capability: Option<ComputeCapability>,
+    /// The first driver branch that supports it.
+    from: Option<DottedVersion>,
+    /// The first branch that no longer does.
+    below: Option<DottedVersion>,
+    /// For each build: the lowest driver, or the number of the reason why it does not run.
+    builds: Vec<Answer>,
+}
+
+/// What a build does on a machine with a new enough driver.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+enum Answer {
+    /// It runs from this driver on; `null` without a GPU, where no driver is needed.
+    Runs { driver: Option<DottedVersion> },
+    /// It does not run.
+    Out { reason: usize },
+}
+
+/// A driver branch.
+#[derive(Debug, Serialize)]
+struct BranchRow {
+    branch: u32,
+    cuda: String,
+    kind: Option<String>,
+}
+
+/// The page for a platform.
+pub fn page(registry: &Registry, platform: Platform) -> String {
+    let data = data(registry, platform);
+    // `</script>` in a text would end the data.
+    let json = serde_json::to_string(&data).expect("texts and numbers").replace('<', "\\u003c");
+    PAGE.replacen(PLACE, &json, 1)
+}
+
+fn data(registry: &Registry, platform: Platform) -> Data {
+    let mut texts = Texts::default();
+    let is_shown = |build: &&Build| build.platform == platform && build.yanked.is_none();
+    let mut builds: Vec<&Build> = registry.builds().iter().filter(is_shown).collect();
+    builds.sort_by(|a, b| (&b.version, &b.cuda).cmp(&(&a.version, &a.cuda)));
+    let capabilities: BTreeSet<ComputeCapability> = registry
+        .architectures()
+        .iter()
+        .flat_map(|architecture| architecture.capabilities.iter().copied())
+        .filter(|capability| !registry.tegra().capabilities.contains(capability))
+        .collect();
+    let machines = std::iter::once(None).chain(capabilities.iter().copied().map(Some));
+    let machines =
+        machines.map(|capability| machine(registry, platform, &builds, capability, &mut texts)).collect();
+    let row = |build: &&Build| row(registry, platform, build, &mut texts);
+    let builds = builds.iter().map(row).collect();
+    let mut gpus: Vec<Product> = registry
+        .gpus()
+        .iter()
+        .filter(|gpu| capabilities.contains(&gpu.capability))
+        .map(|gpu| Product { name: gpu.name.clone(), capability: gpu.capability })
+        .collect();
+    gpus.sort_by(|a, b| a.name.cmp(&b.name));
+    gpus.dedup_by(|a, b| a.name == b.name);
+    let branches = registry.branches().iter().rev();
+    Data {
+        registry: registry.meta().date.to_string(),
+        platform,
+        builds,
+        gpus,
+        machines,
+        texts: texts.all,
+        branches: branches
+            .map(|branch| BranchRow {
+                branch: branch.branch,
+                cuda: cuda_short(&branch.cuda),
+                kind: branch.kind.clone(),
+            })
+            .collect(),
+    }
+}
+
+fn row(registry: &Registry, platform: Platform, build: &Build, texts: &mut Texts) -> BuildRow {
+    let native = build.cuda.as_ref();
+    let native = native.and_then(|cuda| required_driver(registry, cuda, platform.os, Policy::Native));
+    BuildRow {
+        torch: build.version.to_string(),
+        variant: build.variant.clone(),
+        cuda: build.cuda.as_ref().map(cuda_short),
+        cudnn: build.cudnn.clone(),
+        index: build.index(),
+        pythons: build.pythons.as_deref().map(series),
+        glibc: build.glibc.clone(),
+        native: native.map(|native| native.value),
+        evidence: build.weakest_evidence(true),
+        source: texts.number(&registry.source_text(&build.source)),
+    }
+}
+
+/// What each build does on a machine with GPUs of one compute capability and any driver.
+fn machine(
+    registry: &Registry,
+    platform: Platform,
+    builds: &[&Build],
+    capability: Option<ComputeCapability>,
+    texts: &mut Texts,
+) -> Machine {
+    let mut host = Host::open(platform, "explorer");
+    let gpu = |capability| Gpu {
+        index: 0,
+        name: None,
+        capability: Some(capability),
+        memory_mib: None,
+        uuid: None,
+        pci_id: None,
+        found_by: "explorer".into(),
+    };
+    host.gpus = Some(capability.map(gpu).into_iter().collect());
+    let found = plan(&Inputs {
+        catalogue: &Catalogue::new(registry, platform),
+        universe: &Universe::default(),
+        memory: &Memory::default(),
+        host: &host,
+        request: &Request::default(),
+        preferences: &Preferences::default(),
+    });
+    let mut answers: BTreeMap<(&str, &str), Answer> = BTreeMap::new();
+    for out in &found.out {
+        let reason = texts.number(&out.reason);
+        for build in &out.builds {
+            answers.extend(
+                build
+                    .torch
+                    .iter()
+                    .map(|torch| ((torch.as_str(), build.variant.as_str()), Answer::Out { reason })),
+            );
+        }
+    }
+    for row in &found.runs {
+        let driver = row.driver_min.clone().filter(|_| capability.is_some() && row.cuda.is_some());
+        answers.insert((&row.torch, &row.variant), Answer::Runs { driver });
+    }
+    let unknown = texts.number("is not in the compatibility data for this machine");
+    let answer = |build: &&Build| {
+        let torch = build.version.to_string();
+        let known = answers.get(&(torch.as_str(), build.variant.as_str()));
+        known.cloned().unwrap_or(Answer::Out { reason: unknown })
+    };
+    let span = capability.map(|capability| DriverSpan::of(registry, capability));
+    Machine {
+        capability,
+        from: span.as_ref().and_then(|span| span.from.clone()),
+        below: span.and_then(|span| span.below),
+        builds: builds.iter().map(answer).collect(),
+    }
+}
+
+/// `3.9 to 3.13`, or a list where a series is missing in between.
+fn series(minors: &[u32]) -> String {
+    let mut minors = minors.to_vec();
+    minors.sort_unstable();
+    let name = |minor: u32| Python::new(minor).to_string();
+    match minors.as_slice() {
+        [first, .., last] if (last - first) as usize + 1 == minors.len() => {
+            format!("{} to {}", name(*first), name(*last))
+        }
+        all => all.iter().map(|minor| name(*minor)).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// Texts, each once.
+#[derive(Default)]
+struct Texts {
+    all: Vec<String>,
+}
+
+impl Texts {
+    fn number(&mut self, text: &str) -> usize {
+        self.all.iter().position(|known| known == text).unwrap_or_else(|| {
+            self.all.push(text.to_owned());
+            self.all.len() - 1
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_says_what_plan_says() {
+        let registry = Registry::embedded();
+        let data = data(&registry, Platform::LINUX_X86_64);
+        let find = |torch: &str, variant: &str, capability: Option<&str>| {
+            let build = data.builds.iter().position(|b| b.torch == torch && b.variant == variant).unwrap();
+            let capability = capability.map(|text| text.parse().unwrap());
+            let machine = data.machines.iter().find(|m| m.capability == capability).unwrap();
+            match &machine.builds[build] {
+                Answer::Runs { driver } => driver.as_ref().map_or("runs".to_owned(), ToString::to_string),
+                Answer::Out { reason } => data.texts[*reason].clone(),
+            }
+        };
+        assert_eq!(find("2.9.1", "cu128", Some("9.0")), "525.60.13");
+        assert_eq!(find("2.9.1", "cu128", Some("6.1")), "has no code for a GPU with compute capability 6.1");
+        assert_eq!(find("2.9.1", "cpu", Some("9.0")), "is a CPU build");
+        assert_eq!(find("2.9.1", "cpu", None), "runs");
+        assert!(data.machines.iter().all(|machine| machine.builds.len() == data.builds.len()));
+    }
+
+    #[test]
+    fn the_data_cannot_end_its_element() {
+        let page = page(&Registry::embedded(), Platform::LINUX_X86_64);
+        assert!(!page.contains(PLACE) && page.matches("</script>").count() == 2);
+        assert!(!page.contains("src=") && !page.contains("@import") && !page.contains("fetch("));
+    }
+
+    #[test]
+    fn python_series_as_a_range() {
+        assert_eq!(series(&[10, 11, 12]), "3.10 to 3.12");
+        assert_eq!(series(&[8, 10]), "3.8, 3.10");
+        assert_eq!(series(&[9]), "3.9");
+    }
+}

@@ -58,6 +58,12 @@ pub enum NeedKind {
     /// What the locked version supports.
     #[serde(rename = "serves")]
     Supports,
+    /// The user's own limit.
+    #[serde(rename = "asked")]
+    Requested,
+    /// Whether a newer one is possible.
+    #[serde(rename = "newer")]
+    Newer,
 }
 
 impl NeedKind {
@@ -72,6 +78,8 @@ impl NeedKind {
             NeedKind::Requires => "requires",
             NeedKind::BuiltWith => "built with",
             NeedKind::Supports => "supports",
+            NeedKind::Requested => "requested",
+            NeedKind::Newer => "newer",
         }
     }
 }
@@ -344,9 +352,8 @@ impl Asked<'_> {
         let more = names.len().saturating_sub(NAMED);
         let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
         let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let reason =
-            format!("the locked wheels of {shown}{tail} are for Python 3.{} and no later", python.minor);
-        let reasons = (!names.is_empty()).then(|| plain(NeedKind::RequiredBy, reason));
+        let reason = format!("locked for it alone: the wheels of {shown}{tail}");
+        let reasons = (!names.is_empty()).then(|| plain(NeedKind::Supports, reason));
         (format!("python {python}"), reasons.into_iter().collect())
     }
 

@@ -236,3 +236,21 @@ fn a_lock_without_its_manifest_answers_with_its_own_limits() {
     context.run(&["resolve", "--only-index", "pypi"]).expect(0);
     assert_eq!(context.read("envlock.lock"), lock);
 }
+
+#[test]
+fn why_no_newer_python() {
+    let all = vec![
+        ("pypi", wheel("native", "1.0").tags("cp312-cp312-manylinux_2_28_x86_64")),
+        ("pypi", wheel("free", "1.0")),
+    ];
+    let server = IndexServer::start(all, Shape::default());
+    for (package, expected) in [
+        ("native", "newer native 1.0 has no wheel for Python 3.13 on linux-x86_64"),
+        ("free", "newer none, this is the newest series"),
+    ] {
+        let context = TestContext::with_index(&server);
+        context.run(&["resolve", package, "--gpu", "none", "--only-index", "pypi"]).expect(0);
+        let run = context.run(&["why", "python"]).expect(0);
+        assert!(run.flat().contains(expected), "{}", run.shown());
+    }
+}

@@ -81,8 +81,10 @@ pub(super) fn run(global: &GlobalArgs, args: &OutdatedArgs, printer: &Printer) -
 
 fn show_packages(printer: &Printer, packages: &[Upgrade<'_>]) {
     if packages.is_empty() {
-        printer
-            .out(&format!("{}all at the newest version that the request allows", label(printer, "packages")));
+        printer.out(&format!(
+            "{}none can be newer beside the others and the request",
+            label(printer, "packages")
+        ));
         return;
     }
     for (i, package) in packages.iter().enumerate() {

@@ -4,6 +4,7 @@
 
 mod not;
 mod package;
+mod python;
 
 use serde::Serialize;
 use serde_json::json;
@@ -131,7 +132,11 @@ impl Subject<'_> {
         match self.target.package(name) {
             Some(package) => Ok(Why::Package(self.why_package(package)?)),
             None if MACHINE_PARTS.contains(&name) => {
-                Ok(Why::Machine(machine_need(name, self.target, &self.host, self.registry)))
+                let mut need = machine_need(name, self.target, &self.host, self.registry);
+                if name == "python" && self.target.level == Level::Full {
+                    need.reasons.extend(self.newer_python());
+                }
+                Ok(Why::Machine(need))
             }
             None => Err(not_locked(name, self.target.level)),
         }

@@ -62,12 +62,12 @@ struct Needed {
     requirement: String,
 }
 
-/// Whether a newer release is possible.
-enum Newer {
+/// Whether a newer release is possible, of a package or of Python.
+pub(super) enum Newer<V = Version> {
     /// No: what stands against it, without the question itself and requirements that allow newer releases.
     No(Vec<Reason>),
     /// The version, and the other packages that would change.
-    Fits(Version, Vec<String>),
+    Fits(V, Vec<String>),
     Unknown(String),
 }
 
@@ -167,7 +167,7 @@ impl Subject<'_> {
     }
 
     /// The packages, except one, whose version in a solution differs from the lock.
-    fn moved(&self, solution: &Solution, except: &str) -> Vec<String> {
+    pub(super) fn moved(&self, solution: &Solution, except: &str) -> Vec<String> {
         let mut out = Vec::new();
         for package in solution.packages.iter().filter(|p| p.name != except) {
             let Some(locked) = self.target.package(&package.name) else { continue };
@@ -185,7 +185,7 @@ impl Subject<'_> {
 }
 
 /// The reasons against a newer release, without the question itself and requirements that allow newer releases.
-fn told(conflict: Conflict) -> Vec<Reason> {
+pub(super) fn told(conflict: Conflict) -> Vec<Reason> {
     let counts = |reason: &Reason| match &reason.kind {
         ReasonKind::Asked { bounds_above, .. } => *bounds_above && !is_the_question(reason),
         ReasonKind::Fact

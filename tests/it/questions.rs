@@ -204,7 +204,7 @@ fn outdated_says_what_the_machine_and_a_driver_would_allow() {
 #[test]
 fn the_graph_in_every_format() {
     let (_server, context) = locked();
-    for format in ["dot", "mermaid", "svg"] {
+    for format in ["dot", "mermaid", "svg", "html"] {
         let run = context.run(&["graph", "--format", format]).expect(0);
         insta::assert_snapshot!(format!("graph_{format}"), run.stdout);
     }

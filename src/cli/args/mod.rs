@@ -468,6 +468,8 @@ pub(super) enum GraphFormat {
     Mermaid,
     /// SVG image
     Svg,
+    /// A page in which a click on a package shows its paths
+    Html,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -8,7 +8,7 @@ use crate::cli::exit;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::{lock, write};
-use crate::export::graph::{Drawing, dot, mermaid, svg};
+use crate::export::graph::{Drawing, dot, html, mermaid, svg};
 
 pub(super) fn run(global: &GlobalArgs, args: &GraphArgs, printer: &Printer) -> Result<u8, CliError> {
     if (args.format == GraphFormat::Text || printer.json) && args.output.is_none() {
@@ -26,6 +26,7 @@ pub(super) fn run(global: &GlobalArgs, args: &GraphArgs, printer: &Printer) -> R
         GraphFormat::Dot => dot(&drawing),
         GraphFormat::Mermaid => mermaid(&drawing),
         GraphFormat::Svg => svg(&drawing),
+        GraphFormat::Html => html(&drawing),
         GraphFormat::Text => {
             return Err(CliError::usage("`--format text` does not support `--output`")
                 .hint("use `envlock tree > FILE`"));

@@ -1,6 +1,7 @@
 //! The locked graph as a drawing: the machine, then the requested packages, then their dependencies.
 
 mod dot;
+mod html;
 mod mermaid;
 mod svg;
 
@@ -13,6 +14,7 @@ use crate::lockfile::Target;
 use crate::model::text::clean;
 
 pub use dot::dot;
+pub use html::html;
 pub use mermaid::mermaid;
 pub use svg::svg;
 
@@ -29,6 +31,21 @@ pub enum Kind {
     Package,
 }
 
+impl Kind {
+    /// All kinds, as a legend lists them.
+    const ALL: [Kind; 4] = [Kind::Machine, Kind::Stack, Kind::Asked, Kind::Package];
+
+    /// What it stands for, in a legend.
+    fn legend(self) -> &'static str {
+        match self {
+            Kind::Machine => "machine",
+            Kind::Stack => "framework",
+            Kind::Asked => "requested",
+            Kind::Package => "dependency",
+        }
+    }
+}
+
 /// A node of the drawing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
@@ -43,6 +60,8 @@ pub struct Node {
 /// Nodes, and arrows between them by index.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Drawing {
+    /// What is drawn: `default: 155 packages`.
+    pub title: String,
     /// The nodes, by layer and name.
     pub nodes: Vec<Node>,
     /// From dependent to dependency. Edges that a longer path implies are left out.
@@ -105,7 +124,9 @@ impl Drawing {
             edges.push((index[from], index[to]));
         }
         edges.sort_unstable();
-        Drawing { nodes, edges }
+        let count = target.packages.len();
+        let title = format!("{}: {count} package{}", target.name, if count == 1 { "" } else { "s" });
+        Drawing { title: clean(&title, 80), nodes, edges }
     }
 }
 

@@ -10,6 +10,8 @@ const BOX: f64 = 20.0;
 const GAP: f64 = 110.0;
 const MARGIN: f64 = 20.0;
 const CHARACTER: f64 = 7.3;
+/// The height of title and legend.
+const HEAD: f64 = 34.0;
 /// How often the columns are sorted by the positions of their neighbours.
 const SWEEPS: usize = 8;
 
@@ -27,47 +29,97 @@ pub fn svg(drawing: &Drawing) -> String {
     let mut place = vec![(0.0, 0.0, 0.0); drawing.nodes.len()];
     let mut x = MARGIN;
     for (column, width) in columns.iter().zip(&widths) {
-        let top = MARGIN + (tallest - column.len() as f64 * ROW) / 2.0;
+        let top = MARGIN + HEAD + (tallest - column.len() as f64 * ROW) / 2.0;
         for (row, i) in column.iter().enumerate() {
             place[*i] = (x, top + row as f64 * ROW, *width);
         }
         x += width + GAP;
     }
-    let (width, height) = ((x - GAP + MARGIN).max(2.0 * MARGIN), tallest + 2.0 * MARGIN);
+    let legend: Vec<Kind> =
+        Kind::ALL.into_iter().filter(|kind| drawing.nodes.iter().any(|node| node.kind == *kind)).collect();
+    let title = drawing.title.chars().count() as f64 * CHARACTER + 30.0;
+    let head = title + legend.len() as f64 * LEGEND + 2.0 * MARGIN;
+    let (width, height) = ((x - GAP + MARGIN).max(head), tallest + HEAD + 2.0 * MARGIN);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
          height=\"{height:.0}\" font-family=\"monospace\" font-size=\"12\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
+         <title>{}</title>\n\
+         <defs><marker id=\"tip\" viewBox=\"0 0 6 6\" refX=\"6\" refY=\"3\" markerWidth=\"6\" markerHeight=\"6\" \
+         orient=\"auto\"><path d=\"M0 0 L6 3 L0 6 z\" fill=\"#8a8f98\"/></marker></defs>\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
+         <text x=\"{MARGIN}\" y=\"{:.0}\" font-weight=\"bold\">{}</text>\n",
+        escape(&drawing.title),
+        MARGIN + 14.0,
+        escape(&drawing.title)
     );
+    for (place, kind) in legend.into_iter().enumerate() {
+        let ((fill, stroke), x) = (colours(kind), MARGIN + title + place as f64 * LEGEND);
+        let _ = writeln!(
+            out,
+            "<rect x=\"{x:.0}\" y=\"{:.0}\" width=\"14\" height=\"14\" rx=\"3\" fill=\"{fill}\" stroke=\"{stroke}\"/>\
+             <text x=\"{:.0}\" y=\"{:.0}\">{}</text>",
+            MARGIN + 3.0,
+            x + 20.0,
+            MARGIN + 14.0,
+            kind.legend()
+        );
+    }
     for (from, to) in &drawing.edges {
         let ((x1, y1, w), (x2, y2, _)) = (place[*from], place[*to]);
         let (x1, y1, y2) = (x1 + w, y1 + BOX / 2.0, y2 + BOX / 2.0);
         let bend = (x2 - x1) / 2.0;
         let _ = writeln!(
             out,
-            "<path d=\"M{x1:.0} {y1:.0} C{:.0} {y1:.0} {:.0} {y2:.0} {x2:.0} {y2:.0}\" fill=\"none\" \
-             stroke=\"#8a8f98\" stroke-opacity=\"0.6\"/>",
+            "<path data-from=\"{from}\" data-to=\"{to}\" d=\"M{x1:.0} {y1:.0} C{:.0} {y1:.0} {:.0} {y2:.0} {x2:.0} {y2:.0}\" \
+             fill=\"none\" stroke=\"#8a8f98\" stroke-opacity=\"0.6\" marker-end=\"url(#tip)\"/>",
             x1 + bend,
             x2 - bend
         );
     }
-    for (node, (x, y, w)) in drawing.nodes.iter().zip(&place) {
-        let (fill, stroke) = match node.kind {
-            Kind::Machine => ("#f6d8ae", "#b5701f"),
-            Kind::Stack => ("#cfe3f7", "#2f6ea8"),
-            Kind::Asked => ("#ffffff", "#222222"),
-            Kind::Package => ("#f5f5f5", "#b5b9c0"),
-        };
+    for (i, (node, (x, y, w))) in drawing.nodes.iter().zip(&place).enumerate() {
+        let (fill, stroke) = colours(node.kind);
         let _ = writeln!(
             out,
-            "<rect x=\"{x:.0}\" y=\"{y:.0}\" width=\"{w:.0}\" height=\"{BOX:.0}\" rx=\"3\" fill=\"{fill}\" \
-             stroke=\"{stroke}\"/><text x=\"{:.0}\" y=\"{:.0}\">{}</text>",
+            "<g data-node=\"{i}\"><title>{}</title><rect x=\"{x:.0}\" y=\"{y:.0}\" width=\"{w:.0}\" height=\"{BOX:.0}\" rx=\"3\" \
+             fill=\"{fill}\" stroke=\"{stroke}\"/><text x=\"{:.0}\" y=\"{:.0}\">{}</text></g>",
+            escape(&tooltip(drawing, i)),
             x + 8.0,
             y + 14.0,
             escape(&node.label)
         );
     }
     out.push_str("</svg>\n");
+    out
+}
+
+/// The width of a kind in the legend.
+const LEGEND: f64 = 110.0;
+
+/// Fill and line of a kind.
+fn colours(kind: Kind) -> (&'static str, &'static str) {
+    match kind {
+        Kind::Machine => ("#f6d8ae", "#b5701f"),
+        Kind::Stack => ("#cfe3f7", "#2f6ea8"),
+        Kind::Asked => ("#ffffff", "#222222"),
+        Kind::Package => ("#f5f5f5", "#b5b9c0"),
+    }
+}
+
+/// What a node has arrows to and from, as far as they are drawn.
+fn tooltip(drawing: &Drawing, i: usize) -> String {
+    let names = |ends: Vec<usize>| {
+        let names: Vec<&str> = ends.into_iter().map(|end| drawing.nodes[end].label.as_str()).collect();
+        names.join(", ")
+    };
+    let node = &drawing.nodes[i];
+    let from = names(drawing.edges.iter().filter(|(_, to)| *to == i).map(|(from, _)| *from).collect());
+    let to = names(drawing.edges.iter().filter(|(from, _)| *from == i).map(|(_, to)| *to).collect());
+    let mut out = format!("{} ({})", node.label, node.kind.legend());
+    for (label, names) in [("arrows from", from), ("arrows to", to)] {
+        if !names.is_empty() {
+            let _ = write!(out, "\n{label} {names}");
+        }
+    }
     out
 }
 
@@ -108,6 +160,6 @@ fn columns(drawing: &Drawing) -> Vec<Vec<usize>> {
     columns
 }
 
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

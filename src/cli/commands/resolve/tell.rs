@@ -226,8 +226,8 @@ fn why_python(
     let has_builds = solution.packages.iter().any(|package| package.build.is_some());
     match asked {
         Some(_) if names_it => "asked for".to_owned(),
-        Some(asked) if has_builds => format!("newest of {} that all packages support", asked.text),
-        None if has_builds => "newest that all packages support".to_owned(),
+        Some(asked) if has_builds => format!("newest of {} without further builds from source", asked.text),
+        None if has_builds => "newest without further builds from source".to_owned(),
         Some(asked) => format!("newest of {} with wheels for all packages", asked.text),
         None => "newest with wheels for all packages".to_owned(),
     }

@@ -27,6 +27,14 @@ pub(in crate::cli) fn warn(from: &Imported, printer: &Printer) {
         printer.warning("a URL in the imported file has a login, and envlock.toml would hold it");
         printer.hint("remove it from the URL; envlock reads logins from netrc");
     }
+    if let Some(variants) = &from.pytorch_index {
+        printer.note(
+            "the pytorch index needs no entry: envlock knows it and chooses the CUDA variant for the machine",
+        );
+        if let Some(variant) = variants.first().filter(|_| variants.len() == 1) {
+            printer.hint(&format!("`variant = \"{variant}\"` under `[stack]` takes the builds of the file"));
+        }
+    }
     if from.left_out_index {
         printer.hint("configure indexes under `[[index]]` in envlock.toml");
     }

@@ -1,6 +1,6 @@
 //! pyproject.toml: PEP 621, and the tables of uv and poetry.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -76,6 +76,24 @@ struct Uv {
     index: Vec<toml::Value>,
 }
 
+/// From where packages are taken.
+struct Sources<'d> {
+    rows: &'d BTreeMap<String, toml::Value>,
+    /// The names of the indexes that are the pytorch index.
+    pytorch: BTreeSet<&'d str>,
+}
+
+impl Uv {
+    fn sources(&self) -> Sources<'_> {
+        let text =
+            |index: &toml::Value, key: &str| index.get(key).and_then(toml::Value::as_str).map(str::to_owned);
+        let is_pytorch =
+            |index: &&toml::Value| text(index, "url").is_some_and(|url| super::pytorch_index(&url).is_some());
+        let named = self.index.iter().filter(is_pytorch).filter_map(|index| index.get("name")?.as_str());
+        Sources { rows: &self.sources, pytorch: named.collect() }
+    }
+}
+
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 struct Pdm {
@@ -98,7 +116,7 @@ pub(super) fn read(
     }
     let project = document.project.unwrap_or_default();
     out.python.clone_from(&project.requires_python);
-    let sources = &document.tool.uv.sources;
+    let sources = &document.tool.uv.sources();
     for dependency in &project.dependencies {
         sourced(&mut out, dependency, sources, base, name)?;
     }
@@ -174,11 +192,11 @@ pub(super) fn read(
     if document.tool.uv.exclude_newer_package.is_some() {
         out.leave_out("[tool.uv] exclude-newer-package");
     }
-    if !document.tool.uv.index.is_empty() {
-        out.leave_out_index("[[tool.uv.index]]");
+    for index in &document.tool.uv.index {
+        out.leave_out_index("[[tool.uv.index]]", index.get("url").and_then(toml::Value::as_str));
     }
-    if !document.tool.poetry.source.is_empty() {
-        out.leave_out_index("[[tool.poetry.source]]");
+    for source in &document.tool.poetry.source {
+        out.leave_out_index("[[tool.poetry.source]]", source.get("url").and_then(toml::Value::as_str));
     }
     document.tool.poetry.add(&mut out, base, name, optional)?;
     Ok(out)
@@ -220,12 +238,12 @@ fn files_of_dependencies(tool: &Tool) -> Vec<String> {
 fn sourced(
     out: &mut Imported,
     line: &str,
-    sources: &BTreeMap<String, toml::Value>,
+    sources: &Sources<'_>,
     base: &Path,
     name: &str,
 ) -> Result<(), CliError> {
     let package = requirement_name(line);
-    let row = sources.iter().find(|(key, _)| normalized_name(key) == package).map(|(_, row)| row);
+    let row = sources.rows.iter().find(|(key, _)| normalized_name(key) == package).map(|(_, row)| row);
     let Some(row) = row.filter(|_| !line.contains(" @ ")) else { return out.push_line(line, base, name) };
     let (head, own) = line.split_once(';').map_or((line, None), |(head, marker)| (head, Some(marker.trim())));
     let extras = head
@@ -262,7 +280,10 @@ fn sourced(
             }
         } else {
             is_index = true;
-            out.leave_out_index(&format!("[tool.uv.sources] {package}"));
+            let is_known = text("index").is_some_and(|index| sources.pytorch.contains(index));
+            if !is_known {
+                out.leave_out_index(&format!("[tool.uv.sources] {package}"), None);
+            }
             continue;
         };
         out.push_line(&format!("{package}{extras} @ {reference}{marker}"), base, name)?;

@@ -20,7 +20,7 @@ use crate::model::wheel::Python;
 use crate::registry::{Registry, RegistryFile};
 
 /// Where the pytorch index is, unless a manifest says otherwise.
-const PYTORCH_INDEX: &str = "https://download.pytorch.org/whl";
+pub(super) const PYTORCH_INDEX: &str = "https://download.pytorch.org/whl";
 
 /// The project: its folder and its manifest, if it has one.
 #[derive(Debug)]

@@ -7,12 +7,7 @@ use crate::model::finding::Finding;
 
 /// The causes, the most probable first, and what lines say after which the program goes on.
 pub(super) fn causes(situation: &Situation<'_>, found_here: &[&Finding]) -> (Vec<Cause>, Vec<Cause>) {
-    let is_notice = |cause: &Cause| {
-        let rule = situation.registry.errors().iter().find(|rule| rule.id == cause.code);
-        rule.is_some_and(|rule| rule.is_notice)
-    };
-    let (notices, mut out): (Vec<Cause>, Vec<Cause>) =
-        rules::causes(situation).into_iter().partition(is_notice);
+    let (mut out, notices) = rules::causes(situation);
     out.extend(mechanics::causes(situation));
     out.extend(here::causes(found_here));
     let line = |cause: &Cause| cause.evidence.first().map_or(usize::MAX, |evidence| evidence.line);

@@ -58,8 +58,8 @@ pub struct Matcher {
     texts: AhoCorasick,
     /// The pattern that each of the first texts begins; the texts behind them only make a line relevant.
     patterns: Vec<Pattern>,
-    /// The rules whose lines alone are no problem.
-    notices: Vec<usize>,
+    /// The rules whose lines alone are no problem, and those that do not count beside them.
+    notices: Vec<(usize, Vec<usize>)>,
 }
 
 #[derive(Debug)]
@@ -103,8 +103,9 @@ impl Matcher {
         texts.extend(unexplained::COMPLAINTS);
         // Lines are compared in lower case: an automaton for both cases takes several times as long to build.
         let texts = AhoCorasick::new(&texts).expect("some thousand short words");
-        let rules = registry.errors().iter().enumerate();
-        let notices = rules.filter(|(_, rule)| rule.is_notice).map(|(i, _)| i).collect();
+        let place = |id: &String| registry.errors().iter().position(|rule| rule.id == *id);
+        let rules = registry.errors().iter().enumerate().filter(|(_, rule)| rule.is_notice);
+        let notices = rules.map(|(i, rule)| (i, rule.hides.iter().filter_map(place).collect())).collect();
         Matcher { texts, patterns, notices }
     }
 
@@ -121,8 +122,12 @@ impl Matcher {
             match pattern {
                 Pattern::Rule(rule, tail, rest) => {
                     let behind = &lower[found.end()..];
+                    // `RuntimeError: Unable to initialize backend 'tpu'`: an exception ended the program.
+                    let is_raised = || found.start() > 0 && unexplained::is_error(lower);
+                    let is_notice = || self.notices.iter().any(|(notice, _)| notice == rule);
                     if !out.rules.contains(rule)
                         && behind.strip_prefix(tail.as_str()).is_some_and(|behind| follow(behind, rest))
+                        && !(is_notice() && is_raised())
                     {
                         out.rules.push(*rule);
                     }
@@ -136,9 +141,9 @@ impl Matcher {
             }
         }
         // `Unable to initialize backend 'tpu': libtpu.so: cannot open ...`: what it quotes is no error of its own.
-        if out.rules.iter().any(|rule| self.notices.contains(rule)) {
-            out.rules.retain(|rule| self.notices.contains(rule));
-        }
+        let seen = self.notices.iter().filter(|(notice, _)| out.rules.contains(notice));
+        let hidden: Vec<usize> = seen.flat_map(|(_, hidden)| hidden).copied().collect();
+        out.rules.retain(|rule| !hidden.contains(rule));
         out
     }
 }

@@ -10,9 +10,9 @@ use crate::model::fix::Fix;
 use crate::model::surroundings::Surrounding;
 use crate::registry::{Condition, ErrorAnswer, ErrorRule, Mechanics, Offer, Predicate};
 
-/// The causes of all rules that match a line.
-pub(super) fn causes(situation: &Situation<'_>) -> Vec<Cause> {
-    let mut out = Vec::new();
+/// The causes of all rules that match a line, and what lines say after which the program goes on.
+pub(super) fn causes(situation: &Situation<'_>) -> (Vec<Cause>, Vec<Cause>) {
+    let (mut out, mut notices) = (Vec::new(), Vec::new());
     for (i, rule) in situation.registry.errors().iter().enumerate() {
         let events: Vec<&Event> = situation.facts.events.iter().filter(|event| event.rule == i).collect();
         if events.is_empty() {
@@ -47,10 +47,10 @@ pub(super) fn causes(situation: &Situation<'_>) -> Vec<Cause> {
             }
             cause.evidence = evidence_of(&events);
             cause.check = if place == 0 { rule.check.clone() } else { None };
-            out.push(cause);
+            if rule.is_notice { &mut notices } else { &mut out }.push(cause);
         }
     }
-    out
+    (out, notices)
 }
 
 /// From this confidence on, a build is offered even if the machine is unknown.

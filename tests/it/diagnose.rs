@@ -70,6 +70,21 @@ const TABLE: &[(&str, Option<&str>)] = &[
         None,
     ),
     ("Error 500: named symbol not found", Some("container")),
+    // What stands beside a notice counts, and so does an exception with its words.
+    ("A matching Triton is not available. Error: CUDA out of memory", Some("other")),
+    (
+        "Unable to initialize backend 'tpu': ImportError: libcudart.so.12: cannot open shared object file",
+        Some("cuda-runtime"),
+    ),
+    (
+        "Unable to initialize backend 'tpu': x; Unable to initialize backend 'cuda': no visible devices",
+        Some("install-mix"),
+    ),
+    (
+        "Could not load dynamic library 'libnvinfer.so.7'; dlerror: libnvinfer.so.7: cannot open shared object file",
+        None,
+    ),
+    ("libtpu.so: cannot open shared object file: No such file or directory", None),
     ("NameError: name '_C' is not defined", Some("extension-abi")),
     ("nvcc fatal   : Value 'c++14' is not defined for option 'std'", Some("cuda-runtime")),
     (
@@ -287,6 +302,22 @@ fn harmless_lines_have_no_cause() {
         Successfully installed torch-2.9.1 nvidia-cudnn-cu12-9.10.2.21\n";
     let json = diagnose(&context, text, &["--json"]).expect(3).json();
     assert_eq!(json["causes"], serde_json::json!([]), "{json:#}");
+}
+
+#[test]
+fn an_exception_with_the_words_of_a_notice_is_quoted() {
+    let context = TestContext::new().with_shipped_registry();
+    for text in [
+        "RuntimeError: Unable to initialize backend 'tpu': UNKNOWN: TPU initialization failed",
+        "JAX_PLATFORMS=tpu python t.py\nRuntimeError: Unable to initialize backend 'rocm': ALREADY_EXISTS",
+        "RuntimeError: A matching Triton is not available",
+    ] {
+        let json = diagnose(&context, text, &["--json"]).json();
+        assert_eq!(json["verdict"], "unknown", "{json:#}");
+        let quoted = json["unexplained"][0]["text"].as_str().unwrap_or_default();
+        assert!(text.ends_with(quoted) && !quoted.is_empty(), "{json:#}");
+        assert_eq!(json.get("excluded"), None, "{json:#}");
+    }
 }
 
 #[test]

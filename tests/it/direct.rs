@@ -282,7 +282,7 @@ fn imported_files_keep_their_references() {
         let told = format!("left out: `{left_out}`: there is no such folder");
         assert!(run.flat().contains(&told), "{}", run.shown());
     }
-    assert!(run.flat().contains("left out: `--extra-index-url`"), "{}", run.shown());
+    assert!(run.flat().contains("left out: `--extra-index-url https://x.example/simple`"), "{}", run.shown());
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn pip_line(out: &mut Imported, item: &str, name: &str, base: &Path) -> Result<(
         return super::requirements::include(out, &base.join(file), is_bound);
     }
     if item.starts_with('-') && !item.starts_with("-e") && !item.starts_with("--editable") {
-        out.leave_out_option(item.split_whitespace().next().unwrap_or(item));
+        out.option(item);
         return Ok(());
     }
     let line = super::requirements::without_options(out, item);
@@ -98,6 +98,8 @@ struct Pixi {
     feature: BTreeMap<String, toml::Value>,
     #[serde(default)]
     target: BTreeMap<String, toml::Value>,
+    #[serde(default)]
+    pypi_options: toml::Table,
 }
 
 /// Reads a pixi.toml.
@@ -128,9 +130,17 @@ pub(super) fn pixi(mut out: Imported, text: &str, name: &str) -> Result<Imported
             out.leave_out(&format!("[pypi-dependencies] {package}"));
             continue;
         };
+        if let Some(index) = value.get("index") {
+            out.indexes(&format!("[pypi-dependencies] {package}: index"), index);
+        }
         let extras = extras_of(value);
         let specifier = if version.trim() == "*" { "" } else { version.trim() };
         out.push(&format!("{package}{extras}{specifier}"), name)?;
+    }
+    for key in ["index-url", "extra-index-urls", "find-links"] {
+        if let Some(value) = document.pypi_options.get(key) {
+            out.indexes(&format!("[pypi-options] {key}"), value);
+        }
     }
     for (table, rows) in [("feature", &document.feature), ("target", &document.target)] {
         for key in rows.keys() {
@@ -356,7 +366,7 @@ mod tests {
             out.left_out,
             [
                 "`numpy >=1.26|<1` is not supported in envlock.toml",
-                "`--extra-index-url` is not supported in envlock.toml",
+                "`--extra-index-url https://x/` is not supported in envlock.toml",
                 "`ffmpeg`: conda's package holds no Python package: to install with conda or the system"
             ]
         );

@@ -31,7 +31,9 @@ pub(in crate::cli) fn warn(from: &Imported, printer: &Printer) {
         printer.note(
             "the pytorch index needs no entry: envlock knows it and chooses the CUDA variant for the machine",
         );
-        if let Some(variant) = variants.first().filter(|_| variants.len() == 1) {
+        let asks_for_torch =
+            from.requirements.iter().any(|(_, user)| user.requirement.name.as_ref() == "torch");
+        if let Some(variant) = variants.first().filter(|_| variants.len() == 1 && asks_for_torch) {
             printer.hint(&format!("`variant = \"{variant}\"` under `[stack]` takes the builds of the file"));
         }
     }

@@ -1,6 +1,7 @@
 //! Imports requirements from other tools' files and from environments, for `init --from` and `--from-prefix`.
 
 mod conda;
+mod indexes;
 mod lock;
 pub(super) mod manifest_text;
 mod poetry;
@@ -123,49 +124,6 @@ impl Imported {
         let text = format!("{} of {table}: {list}{more}; `{option} NAME` imports one", names.len());
         self.left_out.push(clean(&text, 300));
     }
-
-    /// Leaves out an item that configures an index. The pytorch index needs no entry.
-    fn leave_out_index(&mut self, what: &str, url: Option<&str>) {
-        match url.and_then(pytorch_index) {
-            Some(variant) => {
-                self.pytorch_index.get_or_insert_default().extend(variant.map(str::to_owned));
-            }
-            None => {
-                self.left_out_index = true;
-                self.leave_out(what);
-                self.left_out.dedup();
-            }
-        }
-    }
-
-    /// Leaves out an option of a requirements file, with its value.
-    fn leave_out_option(&mut self, option: &str) {
-        let (name, value) = option.split_once(['=', ' ', '\t']).unwrap_or((option, ""));
-        match name {
-            "-i" | "--index-url" | "--extra-index-url" | "--no-index" | "-f" | "--find-links" => {
-                self.leave_out_index(name, Some(value.trim()));
-            }
-            _ => self.leave_out(name),
-        }
-    }
-}
-
-/// The CUDA variant whose builds a URL of the pytorch index lists: `cu128` of `https://download.pytorch.org/whl/cu128`. The
-/// inner `None`: of all. The outer one: it is another index.
-fn pytorch_index(url: &str) -> Option<Option<&str>> {
-    let rest = url.split_once("://")?.1.trim_end_matches('/');
-    let path = rest.strip_prefix("download.pytorch.org/whl")?.trim_start_matches('/');
-    let is_variant = |text: &str| {
-        let digits = text.strip_prefix("cu");
-        text == "cpu" || digits.is_some_and(|d| d.len() >= 2 && d.bytes().all(|b| b.is_ascii_digit()))
-    };
-    let first = path.split('/').next().unwrap_or_default();
-    match path {
-        "" | "torch_stable.html" => Some(None),
-        _ if is_variant(first) => Some(Some(first)),
-        // Nightly and test builds, and those for other hardware.
-        _ => None,
-    }
 }
 
 /// Reads a file in the format that its name implies. `folder` is that of the manifest.
@@ -216,30 +174,4 @@ fn unreadable(name: &str, text: &str, error: &toml::de::Error) -> CliError {
     let start = error.span().map_or(0, |s| s.start.min(text.len()));
     let line = text[..start].matches('\n').count() + 1;
     CliError::input(format!("{}:{line}: {}", clean(name, 80), clean(error.message(), 200)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::pytorch_index;
-
-    #[test]
-    fn urls_of_the_pytorch_index() {
-        let root = "https://download.pytorch.org/whl";
-        for (path, expected) in [
-            ("", Some(None)),
-            ("/", Some(None)),
-            ("/torch_stable.html", Some(None)),
-            ("/cu128", Some(Some("cu128"))),
-            ("/cu113/torch_stable.html", Some(Some("cu113"))),
-            ("/cpu/", Some(Some("cpu"))),
-            ("/nightly/cu128", None),
-            ("/rocm6.4", None),
-            ("/cu", None),
-        ] {
-            assert_eq!(pytorch_index(&format!("{root}{path}")), expected, "{path}");
-        }
-        for other in ["https://h.example/whl/cu128", "download.pytorch.org/whl/cu128", ""] {
-            assert_eq!(pytorch_index(other), None, "{other}");
-        }
-    }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use super::indexes::pytorch_index;
 use super::poetry::Poetry;
 use super::workspace::Workspace;
 use super::{Imported, Optional, reference, unreadable};
@@ -59,6 +60,31 @@ struct Tool {
     setuptools: toml::Table,
     #[serde(default)]
     hatch: toml::Table,
+    #[serde(default)]
+    rye: toml::Table,
+}
+
+impl Tool {
+    /// Takes note of the indexes that the tables of the tools name.
+    fn indexes(&self, out: &mut Imported) {
+        let rye = self.rye.get("sources").and_then(toml::Value::as_array);
+        for (what, rows) in [
+            ("[[tool.uv.index]]", self.uv.index.as_slice()),
+            ("[[tool.poetry.source]]", &self.poetry.source),
+            ("[[tool.pdm.source]]", &self.pdm.source),
+            ("[[tool.rye.sources]]", rye.map_or(&[], Vec::as_slice)),
+        ] {
+            rows.iter().for_each(|row| out.indexes(what, row));
+        }
+        let pip = self.uv.others.get("pip").and_then(toml::Value::as_table);
+        for (table, values) in [("[tool.uv]", Some(&self.uv.others)), ("[tool.uv.pip]", pip)] {
+            for key in ["index-url", "extra-index-url", "find-links"] {
+                if let Some(value) = values.and_then(|values| values.get(key)) {
+                    out.indexes(&format!("{table} {key}"), value);
+                }
+            }
+        }
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -74,6 +100,8 @@ struct Uv {
     sources: BTreeMap<String, toml::Value>,
     #[serde(default)]
     index: Vec<toml::Value>,
+    #[serde(flatten)]
+    others: toml::Table,
 }
 
 /// From where packages are taken.
@@ -85,10 +113,10 @@ struct Sources<'d> {
 
 impl Uv {
     fn sources(&self) -> Sources<'_> {
-        let text =
-            |index: &toml::Value, key: &str| index.get(key).and_then(toml::Value::as_str).map(str::to_owned);
-        let is_pytorch =
-            |index: &&toml::Value| text(index, "url").is_some_and(|url| super::pytorch_index(&url).is_some());
+        let is_pytorch = |index: &&toml::Value| {
+            let url = index.get("url").and_then(toml::Value::as_str);
+            url.is_some_and(|url| pytorch_index(url).is_some())
+        };
         let named = self.index.iter().filter(is_pytorch).filter_map(|index| index.get("name")?.as_str());
         Sources { rows: &self.sources, pytorch: named.collect() }
     }
@@ -99,6 +127,8 @@ impl Uv {
 struct Pdm {
     #[serde(default)]
     dev_dependencies: BTreeMap<String, toml::Value>,
+    #[serde(default)]
+    source: Vec<toml::Value>,
 }
 
 /// Reads a pyproject.toml; `base` is its folder.
@@ -180,6 +210,7 @@ pub(super) fn read(
     let groups: Vec<&str> =
         groups.filter(|group| !parts.read.contains(&Part::group(group))).map(String::as_str).collect();
     out.leave_out_parts("[dependency-groups]", "a dependency group", "--group", &groups);
+    document.tool.indexes(&mut out);
     out.constraints.extend(document.tool.uv.constraint_dependencies);
     out.overrides.extend(document.tool.uv.override_dependencies);
     match document.tool.uv.exclude_newer.as_ref().map(toml::Value::as_str) {
@@ -191,12 +222,6 @@ pub(super) fn read(
     }
     if document.tool.uv.exclude_newer_package.is_some() {
         out.leave_out("[tool.uv] exclude-newer-package");
-    }
-    for index in &document.tool.uv.index {
-        out.leave_out_index("[[tool.uv.index]]", index.get("url").and_then(toml::Value::as_str));
-    }
-    for source in &document.tool.poetry.source {
-        out.leave_out_index("[[tool.poetry.source]]", source.get("url").and_then(toml::Value::as_str));
     }
     document.tool.poetry.add(&mut out, base, name, optional)?;
     Ok(out)
@@ -282,7 +307,7 @@ fn sourced(
             is_index = true;
             let is_known = text("index").is_some_and(|index| sources.pytorch.contains(index));
             if !is_known {
-                out.leave_out_index(&format!("[tool.uv.sources] {package}"), None);
+                out.leave_out_index(&format!("[tool.uv.sources] {package}"));
             }
             continue;
         };
@@ -332,5 +357,37 @@ mine = { git = "https://x/" }
         );
         let error = read("[project]\ndependencies = 3\n").unwrap_err();
         assert!(error.message.starts_with("pyproject.toml:2: "), "{}", error.message);
+    }
+
+    #[test]
+    fn no_index_is_dropped_in_silence() {
+        for (setting, what) in [
+            ("[tool.uv]\nindex-url = URL", "[tool.uv] index-url"),
+            ("[tool.uv]\nextra-index-url = [URL]", "[tool.uv] extra-index-url"),
+            ("[tool.uv]\nfind-links = [URL]", "[tool.uv] find-links"),
+            ("[tool.uv.pip]\nextra-index-url = [URL]", "[tool.uv.pip] extra-index-url"),
+            ("[[tool.uv.index]]\nname = \"a\"\nurl = URL", "[[tool.uv.index]]"),
+            ("[[tool.poetry.source]]\nname = \"a\"\nurl = URL", "[[tool.poetry.source]]"),
+            ("[[tool.pdm.source]]\nname = \"a\"\nurl = URL", "[[tool.pdm.source]]"),
+            ("[[tool.rye.sources]]\nname = \"a\"\nurl = URL", "[[tool.rye.sources]]"),
+        ] {
+            let read = |url: &str| {
+                let text =
+                    format!("[project]\nname = \"x\"\n{}\n", setting.replace("URL", &format!("\"{url}\"")));
+                super::read(
+                    Imported::default(),
+                    &text,
+                    "pyproject.toml",
+                    Path::new("."),
+                    &Optional::default(),
+                )
+            };
+            let other = read("https://h.example/simple").unwrap();
+            let told = format!("`{what} https://h.example/simple` is not supported in envlock.toml");
+            assert!(other.left_out_index && other.left_out == [told], "{setting}: {:?}", other.left_out);
+            let pytorch = read("https://download.pytorch.org/whl/cu126").unwrap();
+            assert!(pytorch.left_out.is_empty() && !pytorch.left_out_index, "{setting}");
+            assert!(pytorch.pytorch_index.is_some_and(|found| found.contains("cu126")), "{setting}");
+        }
     }
 }

@@ -41,7 +41,7 @@ fn read_into(out: &mut Imported, file: &Path, constraints: bool, depth: usize) -
         }
         let is_editable = line.starts_with("-e") || line.starts_with("--editable");
         if line.starts_with('-') && !is_editable {
-            out.leave_out_option(line);
+            out.option(line);
             continue;
         }
         let line = &without_options(out, line);
@@ -70,7 +70,7 @@ pub(super) fn without_options(out: &mut Imported, line: &str) -> String {
             }
             Some(_) => {}
             None if option.starts_with("hash") => {}
-            None => out.leave_out_option(&format!("--{}", option.trim())),
+            None => out.option(&format!("--{}", option.trim())),
         }
     }
     requirement

@@ -450,6 +450,12 @@ impl Linter {
                 if !seen.insert(row.id.clone()) {
                     self.problem(&path, line, format!("duplicate id `{}`", row.id));
                 }
+                if !row.is_notice && !row.hides.is_empty() {
+                    self.problem(&path, line, "`hides` without `notice`".to_owned());
+                }
+                for id in row.hides.iter().filter(|id| !ids.contains(*id)) {
+                    self.problem(&path, line, format!("`hides`: unknown rule `{id}`"));
+                }
                 for condition in row.cases.iter().flat_map(|case| &case.conditions) {
                     if let Predicate::Seen(id) = &condition.predicate
                         && !ids.contains(id)

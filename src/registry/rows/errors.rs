@@ -42,6 +42,8 @@ pub struct ErrorRule {
     pub check: Option<String>,
     /// Whether the program goes on after the line: alone it is no problem.
     pub is_notice: bool,
+    /// The ids of the rules that do not count on a line of this notice: they match what it quotes.
+    pub hides: Vec<String>,
     /// Source ids.
     pub source: Vec<String>,
 }
@@ -185,6 +187,8 @@ struct RawErrorRule {
     check: Option<String>,
     #[serde(default)]
     notice: bool,
+    #[serde(default)]
+    hides: Vec<String>,
     #[allow(dead_code, reason = "every row states it")]
     evidence: Evidence,
     source: Vec<String>,
@@ -396,6 +400,7 @@ impl TryFrom<RawErrorRule> for ErrorRule {
             others: raw.or.iter().map(ErrorAnswer::try_from).collect::<Result<_, _>>()?,
             check: raw.check,
             is_notice: raw.notice,
+            hides: raw.hides,
             source: raw.source,
         })
     }
@@ -418,6 +423,7 @@ impl TryFrom<RawCodes> for CodeFamily {
                 weight,
                 check: None,
                 notice: false,
+                hides: Vec::new(),
                 evidence: raw.evidence,
                 source: raw.source.clone(),
                 when: Vec::new(),

@@ -287,7 +287,7 @@ fn plugin_pair(s: &Situation<'_>) -> Option<Cause> {
 fn tensorflow_libraries(s: &Situation<'_>) -> Option<Cause> {
     let rule = |event: &super::facts::Event| s.registry.errors()[event.rule].id.as_str();
     let missed = s.facts.events.iter().map(rule).find_map(|id| match id {
-        "cuda-library-missing" => Some(Component::CudaRuntime),
+        "cuda-library-missing" | "tensorflow-registers-no-gpu" => Some(Component::CudaRuntime),
         "cudnn-missing" | "cudnn-runtime-older" => Some(Component::Cudnn),
         _ => None,
     })?;

@@ -94,7 +94,7 @@ pub fn judge(mut facts: Facts, around: DiagnoseContext<'_>, registry: &Registry)
         notices
             .iter()
             .filter(|_| is_unknown)
-            .map(|cause| format!("{}: alone that is no fault", cause.message)),
+            .map(|cause| format!("{}; by itself this is harmless", cause.message)),
     );
     let quoted = facts.unexplained.iter().filter(|_| is_unknown);
     let unexplained = quoted.map(|said| Evidence::new(said.line, &said.text)).collect();

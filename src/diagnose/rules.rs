@@ -42,6 +42,7 @@ pub(super) fn causes(situation: &Situation<'_>) -> (Vec<Cause>, Vec<Cause>) {
                     Offer::Driver => cause.fix.push(fix::newer_driver(situation, None)),
                 }
             }
+            without_leading_or(&mut cause.fix);
             if place == 0 && cause.fix.is_empty() {
                 cause.fix = fix::first_step(situation, cause.component);
             }
@@ -51,6 +52,15 @@ pub(super) fn causes(situation: &Situation<'_>) -> (Vec<Cause>, Vec<Cause>) {
         }
     }
     (out, notices)
+}
+
+/// An alternative whose first one is left out is none: `or use another release`.
+fn without_leading_or(fixes: &mut [Fix]) {
+    if let Some(Fix::Advice(text)) = fixes.first_mut()
+        && let Some(rest) = text.strip_prefix("or ")
+    {
+        *text = rest.to_owned();
+    }
 }
 
 /// From this confidence on, a build is offered even if the machine is unknown.

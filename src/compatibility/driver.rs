@@ -73,6 +73,15 @@ impl DriverSpan {
     }
 }
 
+/// The first driver branch that supports GPUs of a compute capability.
+pub(super) fn first_driver(
+    registry: &Registry,
+    gpu: ComputeCapability,
+) -> Option<Sourced<'_, DottedVersion>> {
+    let value = DriverSpan::of(registry, gpu).from?;
+    Some(Sourced { value, source: &registry.architecture(gpu)?.source })
+}
+
 /// How a machine's driver fits a CUDA release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DriverFit {

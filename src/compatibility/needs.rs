@@ -3,7 +3,7 @@
 use semver::Version as Semver;
 
 use super::code::{cudnn_drops, served};
-use super::driver::{DriverFit, DriverSpan, Policy, required_driver};
+use super::driver::{DriverFit, DriverSpan, Policy, first_driver, required_driver};
 use crate::model::capability::{CodeTargets, ComputeCapability, Via};
 use crate::model::host::{Gpu, Host};
 use crate::model::platform::{Libc, Platform};
@@ -136,8 +136,14 @@ impl<'a> Needs<'a> {
                     }
                 }
                 if !fit.suffices {
+                    // The GPU may need a newer driver than the CUDA does.
+                    let first = gpus().filter_map(|(_, capability)| first_driver(registry, capability));
+                    let first = first.max_by(|a, b| a.value.cmp(&b.value));
                     found.push(match required {
-                        Some(floor) => Violation::DriverTooOld(floor.value, floor.source),
+                        Some(floor) => match first.filter(|first| first.value > floor.value) {
+                            Some(first) => Violation::DriverTooOld(first.value, first.source),
+                            None => Violation::DriverTooOld(floor.value, floor.source),
+                        },
                         None => Violation::DriverUnknown(cuda.clone()),
                     });
                 }

@@ -24,6 +24,9 @@ const PAGE: &str = include_str!("page.html");
 /// The place for the data.
 const PLACE: &str = "__DATA__";
 
+/// What every page contains, to know it by.
+pub const MARK: &str = "<title>Which torch runs here? envlock compatibility explorer</title>";
+
 /// What the page contains.
 #[derive(Debug, Serialize)]
 struct Data {
@@ -67,9 +70,7 @@ struct Product {
 struct Machine {
     /// `None`: no NVIDIA GPU.
     capability: Option<ComputeCapability>,
-    /// The first driver branch that supports it.
-    from: Option<DottedVersion>,
-    /// The first branch that no longer does.
+    /// The first driver branch that no longer supports it.
     below: Option<DottedVersion>,
     /// For each build: the lowest driver, or the number of the reason why it does not run.
     builds: Vec<Answer>,
@@ -89,6 +90,8 @@ enum Answer {
 #[derive(Debug, Serialize)]
 struct BranchRow {
     branch: u32,
+    /// Its oldest known release, which a branch stands for as in `--driver`.
+    release: DottedVersion,
     cuda: String,
     kind: Option<String>,
 }
@@ -112,9 +115,17 @@ fn data(registry: &Registry, platform: Platform) -> Data {
         .flat_map(|architecture| architecture.capabilities.iter().copied())
         .filter(|capability| !registry.tegra().capabilities.contains(capability))
         .collect();
-    let machines = std::iter::once(None).chain(capabilities.iter().copied().map(Some));
-    let machines =
-        machines.map(|capability| machine(registry, platform, &builds, capability, &mut texts)).collect();
+    let catalogue = Catalogue::new(registry, platform);
+    let hosts = std::iter::once(None).chain(capabilities.iter().copied().map(Some));
+    let hosts = hosts.map(|capability| (capability, host(platform, capability)));
+    let machines = hosts
+        .map(|(capability, host)| {
+            let span = capability.map(|capability| DriverSpan::of(registry, capability));
+            let first = span.as_ref().and_then(|span| span.from.clone());
+            let builds = answers(&catalogue, &host, &builds, first.as_ref(), &mut texts);
+            Machine { capability, below: span.and_then(|span| span.below), builds }
+        })
+        .collect();
     let row = |build: &&Build| row(registry, platform, build, &mut texts);
     let builds = builds.iter().map(row).collect();
     let mut gpus: Vec<Product> = registry
@@ -123,8 +134,9 @@ fn data(registry: &Registry, platform: Platform) -> Data {
         .filter(|gpu| capabilities.contains(&gpu.capability))
         .map(|gpu| Product { name: gpu.name.clone(), capability: gpu.capability })
         .collect();
-    gpus.sort_by(|a, b| a.name.cmp(&b.name));
-    gpus.dedup_by(|a, b| a.name == b.name);
+    // A name may stand for chips of two generations: then it is listed with each.
+    gpus.sort_by(|a, b| (&a.name, a.capability).cmp(&(&b.name, b.capability)));
+    gpus.dedup_by(|a, b| (&a.name, a.capability) == (&b.name, b.capability));
     let branches = registry.branches().iter().rev();
     Data {
         registry: registry.meta().date.to_string(),
@@ -134,10 +146,13 @@ fn data(registry: &Registry, platform: Platform) -> Data {
         machines,
         texts: texts.all,
         branches: branches
-            .map(|branch| BranchRow {
-                branch: branch.branch,
-                cuda: cuda_short(&branch.cuda),
-                kind: branch.kind.clone(),
+            .filter_map(|branch| {
+                Some(BranchRow {
+                    branch: branch.branch,
+                    release: registry.oldest_of_branch(branch.branch, platform.os).ok()?,
+                    cuda: cuda_short(&branch.cuda),
+                    kind: branch.kind.clone(),
+                })
             })
             .collect(),
     }
@@ -160,15 +175,8 @@ fn row(registry: &Registry, platform: Platform, build: &Build, texts: &mut Texts
     }
 }
 
-/// What each build does on a machine with GPUs of one compute capability and any driver.
-fn machine(
-    registry: &Registry,
-    platform: Platform,
-    builds: &[&Build],
-    capability: Option<ComputeCapability>,
-    texts: &mut Texts,
-) -> Machine {
-    let mut host = Host::open(platform, "explorer");
+/// A machine with GPUs of one compute capability, or none, and any driver.
+fn host(platform: Platform, capability: Option<ComputeCapability>) -> Host {
     let gpu = |capability| Gpu {
         index: 0,
         name: None,
@@ -178,12 +186,23 @@ fn machine(
         pci_id: None,
         found_by: "explorer".into(),
     };
-    host.gpus = Some(capability.map(gpu).into_iter().collect());
+    let gpus = capability.map(gpu).into_iter().collect();
+    Host { gpus: Some(gpus), ..Host::open(platform, "explorer") }
+}
+
+/// What each build does on a machine whose GPUs are supported from driver `first` on.
+fn answers(
+    catalogue: &Catalogue<'_>,
+    host: &Host,
+    builds: &[&Build],
+    first: Option<&DottedVersion>,
+    texts: &mut Texts,
+) -> Vec<Answer> {
     let found = plan(&Inputs {
-        catalogue: &Catalogue::new(registry, platform),
+        catalogue,
         universe: &Universe::default(),
         memory: &Memory::default(),
-        host: &host,
+        host,
         request: &Request::default(),
         preferences: &Preferences::default(),
     });
@@ -200,7 +219,8 @@ fn machine(
         }
     }
     for row in &found.runs {
-        let driver = row.driver_min.clone().filter(|_| capability.is_some() && row.cuda.is_some());
+        let floor = row.driver_min.as_ref().filter(|_| !host.has_no_gpu() && row.cuda.is_some());
+        let driver = floor.map(|floor| first.map_or(floor, |first| first.max(floor)).clone());
         answers.insert((&row.torch, &row.variant), Answer::Runs { driver });
     }
     let unknown = texts.number("is not in the compatibility data for this machine");
@@ -209,13 +229,7 @@ fn machine(
         let known = answers.get(&(torch.as_str(), build.variant.as_str()));
         known.cloned().unwrap_or(Answer::Out { reason: unknown })
     };
-    let span = capability.map(|capability| DriverSpan::of(registry, capability));
-    Machine {
-        capability,
-        from: span.as_ref().and_then(|span| span.from.clone()),
-        below: span.and_then(|span| span.below),
-        builds: builds.iter().map(answer).collect(),
-    }
+    builds.iter().map(answer).collect()
 }
 
 /// `3.9 to 3.13`, or a list where a series is missing in between.
@@ -267,6 +281,11 @@ mod tests {
         assert_eq!(find("2.9.1", "cu128", Some("6.1")), "has no code for a GPU with compute capability 6.1");
         assert_eq!(find("2.9.1", "cpu", Some("9.0")), "is a CPU build");
         assert_eq!(find("2.9.1", "cpu", None), "runs");
+        // The larger of two floors: that of the GPU, that of the CUDA.
+        assert_eq!(find("2.0.1", "cu118", Some("8.9")), "520");
+        assert_eq!(find("2.9.1", "cu128", Some("8.9")), "525.60.13");
+        let of = |name: &str| data.gpus.iter().filter(|gpu| gpu.name == name).count();
+        assert_eq!(of("GeForce GTX 750 Ti"), 2, "a name of two generations");
         assert!(data.machines.iter().all(|machine| machine.builds.len() == data.builds.len()));
     }
 

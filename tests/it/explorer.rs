@@ -5,17 +5,23 @@ use std::process::Command;
 
 use super::context::{TestContext, skipped};
 
-const GPUS: [&str; 8] = [
+const GPUS: [&str; 9] = [
     "NVIDIA V100",
     "NVIDIA A100",
     "NVIDIA H100 PCIe",
     "GeForce RTX 5090",
     "GTX 1080 Ti",
+    // Two generations have this name: neither is guessed.
+    "GeForce GTX 750 Ti",
     "Tesla T4",
     "8.9",
     "none",
 ];
-const DRIVERS: [&str; 8] = [
+const DRIVERS: [&str; 11] = [
+    // Branches, the last one without a known release.
+    "450",
+    "535",
+    "999",
     "450.80.02",
     "470.129.06",
     "525.60.13",
@@ -35,8 +41,9 @@ const script = page.split("<script>")[1].split("function cell(")[0];
 const document = { getElementById: () => ({ textContent: json }) };
 const answer = new Function("document", "gpu", "driver", script + `
   const machines = machinesOf(gpu);
-  if (machines.length !== 1) throw new Error(gpu + ": " + machines.length + " machines");
-  return data.builds.filter((build, i) => verdict(build, machines[0].builds[i], machines[0], driver)[2])
+  const release = gpu === "none" ? "" : releaseOf(driver);
+  if (machines.length !== 1 || release === undefined) return [];
+  return data.builds.filter((build, i) => verdict(build, machines[0].builds[i], machines[0], release)[2])
     .map((build) => build.torch + " " + build.variant);`);
 const [gpus, drivers] = process.argv.slice(3).map((list) => list.split(","));
 const out = {};
@@ -67,7 +74,7 @@ fn the_page_runs_what_plan_runs() {
                 gpu => vec!["--gpu", gpu, "--driver", driver],
             };
             let json = context.run(&[&["plan", "--json"], &machine[..]].concat()).json();
-            // A driver that does not support the GPU is no machine.
+            // A name of two generations, and a driver that does not support the GPU, are no machine.
             let runs = json["runs"].as_array();
             let expected: BTreeSet<String> = runs
                 .into_iter()
@@ -80,6 +87,20 @@ fn the_page_runs_what_plan_runs() {
             assert_eq!(found, expected, "{gpu}, driver {driver}");
         }
     }
+}
+
+#[test]
+fn the_page_is_for_all_machines_and_replaces_only_its_own() {
+    let context = TestContext::new();
+    let run = context.run(&["plan", "--html", "page.html", "--gpu", "A100"]).expect(2);
+    assert!(run.flat().contains("hint: leave out the machine"), "{}", run.shown());
+    context.write("page.html", "mine\n");
+    context.run(&["plan", "--html", "page.html"]).expect(2);
+    assert_eq!(context.read("page.html"), "mine\n");
+    context.run(&["plan", "--html", "page.html", "--force"]).expect(0);
+    context.run(&["plan", "--html", "page.html"]).expect(0);
+    let run = context.run(&["plan", "--html", "arm.html", "--platform", "linux-aarch64"]).expect(0);
+    assert!(context.read("arm.html").contains("\"platform\":\"linux-aarch64\""), "{}", run.shown());
 }
 
 /// `envlock plan --html docs/explorer.html` writes it.

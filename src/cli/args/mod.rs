@@ -342,6 +342,9 @@ pub(super) struct PlanArgs {
     /// Write a page that answers for every GPU and driver, for a browser without a network
     #[arg(long, value_name = "FILE", conflicts_with_all = ["torch", "image", "lock", "python", "variant", "only_index"])]
     pub html: Option<PathBuf>,
+    /// Replace a file that envlock did not write
+    #[arg(long, requires = "html")]
+    pub force: bool,
     /// Environment, extra or target of the lock
     #[arg(long, value_name = "NAME", requires = "lock")]
     pub target: Option<String>,

@@ -2,15 +2,17 @@
 
 mod lock;
 
+use std::path::Path;
+
 use serde::Serialize;
 use serde_json::json;
 
-use crate::cli::args::{GlobalArgs, PlanArgs};
+use crate::cli::args::{GlobalArgs, HostArgs, PlanArgs};
 use crate::cli::error::{CliError, Failure};
 use crate::cli::exit;
 use crate::cli::printer::{DIM, ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::settings::Project;
-use crate::cli::{host, report, settings, write};
+use crate::cli::{files, host, report, settings, write};
 use crate::containers::{self, NameError, Verdict};
 use crate::explorer;
 use crate::model::evidence::Evidence;
@@ -27,17 +29,7 @@ const SHOWN: usize = 16;
 pub(super) fn run(global: &GlobalArgs, args: &PlanArgs, printer: &Printer) -> Result<u8, CliError> {
     let registry = settings::registry(global)?;
     if let Some(path) = &args.html {
-        let platform = match &args.host.platform {
-            Some(_) => host::described(&args.host, &registry, &[])?.system.platform,
-            None => Platform::LINUX_X86_64,
-        };
-        write::write(path, &explorer::page(&registry, platform))?;
-        if printer.json {
-            printer.json(&json!({ "written": path, "platform": platform }));
-        } else {
-            printer.note(&format!("wrote {}", path.display()));
-        }
-        return Ok(exit::YES);
+        return page(path, args, &registry, printer);
     }
     let project = Project::find(global, false)?;
     let ignored = project.manifest.map(|m| m.request.ignored_gpus).unwrap_or_default();
@@ -66,6 +58,27 @@ pub(super) fn run(global: &GlobalArgs, args: &PlanArgs, printer: &Printer) -> Re
         show(printer, &found, &host, &registry);
     }
     Ok(if found.runs.is_empty() { exit::NO } else { exit::YES })
+}
+
+/// Writes the compatibility explorer.
+fn page(path: &Path, args: &PlanArgs, registry: &Registry, printer: &Printer) -> Result<u8, CliError> {
+    let HostArgs { host, gpu, driver, glibc, platform } = &args.host;
+    if host.is_some() || !gpu.is_empty() || driver.is_some() || glibc.is_some() {
+        return Err(CliError::usage("the page of `--html` answers for every machine of a platform")
+            .hint("leave out the machine: GPU and driver are chosen on the page"));
+    }
+    let platform = match platform {
+        Some(_) => host::described(&args.host, registry, &[])?.system.platform,
+        None => Platform::LINUX_X86_64,
+    };
+    files::refuse_others(path, &|text| text.contains(explorer::MARK), args.force)?;
+    write::write(path, &explorer::page(registry, platform))?;
+    if printer.json {
+        printer.json(&json!({ "written": path, "platform": platform }));
+    } else {
+        printer.note(&format!("wrote {}", path.display()));
+    }
+    Ok(exit::YES)
 }
 
 /// What an image contains.

@@ -255,7 +255,7 @@ fn gpu_error(error: &GpuLookupError) -> CliError {
             nearest.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ")
         ),
         GpuLookupError::Ambiguous { .. } => {
-            "pass the full name of one of these, or its compute capability".to_owned()
+            "pass the compute capability of the one that is meant, or its full name if they differ".to_owned()
         }
     };
     CliError::host(error.to_string()).hint(hint)

@@ -352,8 +352,8 @@ impl Asked<'_> {
         let more = names.len().saturating_sub(NAMED);
         let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
         let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let reason = format!("locked for it alone: the wheels of {shown}{tail}");
-        let reasons = (!names.is_empty()).then(|| plain(NeedKind::Supports, reason));
+        let reason = format!("the locked wheels of {shown}{tail}, which are for Python {python} alone");
+        let reasons = (!names.is_empty()).then(|| plain(NeedKind::RequiredBy, reason));
         (format!("python {python}"), reasons.into_iter().collect())
     }
 

@@ -210,7 +210,7 @@ fn what_a_build_makes_and_needs() {
     );
     let native = of(
         "import numpy\nfrom setuptools import setup, Extension\nsetup(ext_modules=[Extension('a', ['a.c'])])",
-        &[("a.c", "")],
+        &[("a.c", ""), ("vendored-meson/meson/test cases/cuda/1 simple/prog.cu", "")],
     );
     assert_eq!(
         (native.kind, native.modules),

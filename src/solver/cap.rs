@@ -165,23 +165,31 @@ impl Problem<'_> {
             .iter()
             .filter(|s| !matches!(s.operator(), Operator::NotEqual | Operator::NotEqualStar));
         let bounds: VersionSpecifiers = bounds.cloned().collect();
-        let (candidates, table) = match self.stack.get(name) {
-            Some(table) => (None, Some(table)),
-            None => (Some(self.candidates(name)?), None),
-        };
-        let count = table.map_or(0, |t| t.versions.len()) + candidates.as_ref().map_or(0, |c| c.len());
-        let version = |i: u32| match (table, &candidates) {
-            (Some(table), _) => Some(&table.versions[i as usize]),
-            (None, candidates) => candidates.as_ref().map(|c| &c[i as usize].release.version),
-        };
-        let newest = |set: Set| (0..count as u32).rev().find(|i| set.contains(i));
-        let Some(all) = newest(self.matching(name, None)?) else { return Ok(None) };
-        let Some(admitted) = newest(self.matching(name, Some(&bounds))?) else { return Ok(None) };
-        // Builds of one version, `2.0+foo` and `2.0+bar`, are not newer than each other.
-        let is_same = |i: &u32| version(*i).map(public) == version(admitted).map(public);
-        let top = (admitted..count as u32).take_while(is_same).last().unwrap_or(admitted);
+        let count = self.count(name)?;
+        let Some(all) = newest(&self.matching(name, None)?, count) else { return Ok(None) };
+        let Some(mut top) = newest(&self.matching(name, Some(&bounds))?, count) else { return Ok(None) };
+        if !is_stack_package(name) {
+            // Builds of one version, `2.0+foo` and `2.0+bar`, are not newer than each other.
+            let candidates = self.candidates(name)?;
+            let version = |i: u32| public(&candidates[i as usize].release.version);
+            while top + 1 < count && version(top + 1) == version(top) {
+                top += 1;
+            }
+        }
         Ok((top < all).then_some(top))
     }
+
+    fn count(&self, name: &str) -> Result<u32, Missing> {
+        Ok(match self.stack.get(name) {
+            Some(table) => table.versions.len() as u32,
+            None => self.candidates(name)?.len() as u32,
+        })
+    }
+}
+
+/// The greatest member of a set of candidates.
+fn newest(set: &Set, count: u32) -> Option<u32> {
+    (0..count).rev().find(|i| set.contains(i))
 }
 
 fn specifiers_of(requirement: &pep508_rs::Requirement<pep508_rs::VerbatimUrl>) -> Option<&VersionSpecifiers> {

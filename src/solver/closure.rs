@@ -176,8 +176,8 @@ impl<'a> Problem<'a> {
     }
 
     /// The candidates that a specifier accepts, by PEP 440's `contains`. Pre-releases count if the specifier
-    /// names one, if nothing else matches, or if another requirement that was read admits nothing else. Yanked releases count only if pinned (PEP 592). Releases without
-    /// files never count.
+    /// names one, if nothing else matches, or if another requirement that was read admits nothing else. Yanked
+    /// releases count only if pinned (PEP 592). Releases without files never count.
     pub fn matching(&self, name: &str, specifiers: Option<&VersionSpecifiers>) -> Result<Set, Missing> {
         let mut key = (Arc::from(name), specifiers.map(ToString::to_string).unwrap_or_default());
         if let Some(table) = self.stack.get(name) {
@@ -372,19 +372,6 @@ impl<'a> Problem<'a> {
     pub fn has_usable(&self, candidate: &Candidate<'_>, python: Python) -> bool {
         self.has_wheel(candidate, python)
             || self.source(candidate).is_some_and(|source| source.allows_python(python))
-    }
-
-    /// The `Requires-Python` that alone keeps releases from the Pythons of the problem: the one that all of them
-    /// state. `None` if something else does, or each states another one.
-    pub fn refusal(&self, candidates: &[Candidate<'_>]) -> Option<String> {
-        let (platform, libc) = (self.machine.platform, self.machine.libc.as_ref());
-        let refusals = candidates.iter().flat_map(|candidate| {
-            let of = |python: &Python| candidate.page.refusal(candidate.release, *python, platform, libc);
-            self.pythons.series.iter().map(move |python| of(python).map(ToString::to_string))
-        });
-        let mut refusals: Vec<Option<String>> = refusals.collect();
-        refusals.dedup();
-        if refusals.len() == 1 { refusals.remove(0) } else { None }
     }
 
     pub fn has_wheel(&self, candidate: &Candidate<'_>, python: Python) -> bool {

@@ -82,7 +82,7 @@ pub(super) fn run(global: &GlobalArgs, args: &OutdatedArgs, printer: &Printer) -
 fn show_packages(printer: &Printer, packages: &[Upgrade<'_>]) {
     if packages.is_empty() {
         printer.out(&format!(
-            "{}none can be newer beside the others and the request",
+            "{}none can be newer unless another one or the request changes",
             label(printer, "packages")
         ));
         return;

@@ -8,6 +8,8 @@ const PAGE: &str = include_str!("page.html");
 
 /// The drawing as an HTML document that needs no network.
 pub fn html(drawing: &Drawing) -> String {
-    // The drawing is put in last: no text in it is taken for a place.
-    PAGE.replace("__TITLE__", &escape(&drawing.title)).replacen("__DRAWING__", &svg(drawing), 1)
+    // No text of the lock is taken for a place.
+    let (head, rest) = PAGE.split_once("__TITLE__").expect("a place in the page");
+    let (middle, end) = rest.split_once("__DRAWING__").expect("a place in the page");
+    [head, &escape(&drawing.title), middle, &svg(drawing), end].concat()
 }

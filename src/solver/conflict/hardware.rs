@@ -408,18 +408,9 @@ impl Telling<'_, '_> {
                 self.say(Order::Wheels, text, &[party, Party::Python], "index");
                 continue;
             }
-            if let Node::Package(name) = &parent
-                && !is_stack_package(name)
-            {
-                let candidates = p.candidates(name).unwrap_or_default();
-                let releases: Vec<_> =
-                    p.members(&parent, &set).iter().map(|i| candidates[*i as usize]).collect();
-                if let Some(python) = p.refusal(&releases) {
-                    let requires = if releases.len() == 1 { "requires" } else { "require" };
-                    let text = format!("{} {requires} Python {python}", p.name_versions(&parent, &set));
-                    self.say(Order::Wheels, text, &[party, Party::Python], "index");
-                    continue;
-                }
+            if let Some(text) = self.refused_by_python(&parent, &set) {
+                self.say(Order::Wheels, text, &[party, Party::Python], "index");
+                continue;
             }
             let versions = p.versions(&parent, &set);
             let all: BTreeSet<String> = match &parent {

@@ -302,26 +302,39 @@ impl Telling<'_, '_> {
                 self.say(Order::Packages, text, &[Party::package(&**name)], limit.origin.to_string());
             } else if members.iter().all(|i| !self.usable(&node, *i)) {
                 let parties = [Party::package(&**name), Party::Python];
-                let named = p.name_versions(&node, &set);
-                let is_one = members.len() == 1;
-                let releases: Vec<_> =
-                    members.iter().filter_map(|i| candidates.get(*i as usize)).copied().collect();
-                if let Some(python) = p.refusal(&releases) {
-                    let requires = if is_one { "requires" } else { "require" };
-                    self.say(
-                        Order::Packages,
-                        format!("{named} {requires} Python {python}"),
-                        &parties,
-                        "index",
-                    );
+                if let Some(text) = self.refused_by_python(&node, &set) {
+                    self.say(Order::Packages, text, &parties, "index");
                     continue;
                 }
-                let has = if is_one { "has" } else { "have" };
+                let named = p.name_versions(&node, &set);
+                let has = if members.len() == 1 { "has" } else { "have" };
                 let series = span(&p.pythons.series);
                 let text = format!("{named} {has} no wheel for Python {series} on {}", p.machine.platform);
                 self.say(Order::Packages, text, &parties, "wheel tags");
             }
         }
+    }
+
+    /// `demo 1.0 requires Python <=3.9`, if `Requires-Python` alone keeps releases from the Pythons of the problem, and all
+    /// of them state the same.
+    pub(super) fn refused_by_python(&self, node: &Node, set: &Set) -> Option<String> {
+        let p = self.problem;
+        let name = node.package_name().filter(|name| !is_stack_package(name))?;
+        let candidates = p.candidates(name).ok()?;
+        let (platform, libc) = (p.machine.platform, p.machine.libc.as_ref());
+        let members = p.members(node, set);
+        let mut stated: Option<String> = None;
+        for candidate in members.iter().map(|i| candidates.get(*i as usize)) {
+            let candidate = candidate?;
+            for python in &p.pythons.series {
+                let refusal = candidate.page.refusal(candidate.release, *python, platform, libc)?.to_string();
+                if *stated.get_or_insert_with(|| refusal.clone()) != refusal {
+                    return None;
+                }
+            }
+        }
+        let requires = if members.len() == 1 { "requires" } else { "require" };
+        Some(format!("{} {requires} Python {}", p.name_versions(node, set), stated?))
     }
 
     /// Reports that releases lack an extra, and lists the extras of the newest of them.

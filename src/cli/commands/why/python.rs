@@ -43,8 +43,10 @@ impl Subject<'_> {
         let texts = match newer {
             Newer::Fits(python, others) if others.is_empty() => vec![format!("{python} would fit")],
             Newer::Fits(python, others) => vec![format!("{python} would fit, with {}", others.join(", "))],
-            Newer::No(reasons) if reasons.is_empty() => vec![format!("{next} is not possible")],
-            Newer::No(reasons) => reasons.into_iter().map(|reason| reason.text).collect(),
+            Newer::No(reasons) => {
+                let reasons = reasons.into_iter().map(|reason| reason.text);
+                std::iter::once(format!("{next} is not possible:")).chain(reasons).collect()
+            }
             Newer::Unknown(why) => vec![format!("not checked: {why}")],
         };
         texts.into_iter().map(|text| because(NeedKind::Newer, text)).collect()

@@ -4,16 +4,20 @@
 //! release are parsed on first use: a solve uses only a few of the hundreds of releases of a page, and the rest of a
 //! page that is memory-mapped from the cache is never read.
 
+mod compact;
+
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use pep440_rs::{Version, VersionSpecifiers};
 
+use compact::{
+    FLAGS, REQUIRES_PYTHON, file_name, parse_line, requires_python, uploaded, write_line, write_release,
+};
+
 use super::fitting::{Fitting, Line};
 use super::platform::{Libc, Platform};
-use super::requirement::parse_published_specifiers;
 use super::text::{lines, normalized_name};
 use super::timestamp::Timestamp;
 use super::wheel::{Fit, Parts, Python, WheelName, may_fit_platform};
@@ -490,80 +494,6 @@ pub fn specifiers_allow(specifiers: &VersionSpecifiers, python: Python) -> bool 
         Some(patch) => specifiers.contains(&version(patch)),
         None => specifiers.contains(&version(0)) || specifiers.contains(&version(99)),
     }
-}
-
-/// Writes one release as a line of the compact form: whether it has a source distribution, has wheels, is yanked, and
-/// the length of the lines of its files.
-fn write_release(out: &mut String, version: &Version, flags: [bool; 3], length: usize) {
-    let letters = flags.into_iter().zip(['s', 'w', 'y']);
-    let flags: String = letters.filter_map(|(on, letter)| on.then_some(letter)).collect();
-    let _ = writeln!(out, "{version}\t{flags}\t{length}");
-}
-
-/// Writes one file as a line of the compact form.
-fn write_line(out: &mut String, f: &RawFile) {
-    let requires: String =
-        f.requires_python.iter().flat_map(|r| r.chars()).filter(|c| !c.is_control()).collect();
-    let _ = writeln!(
-        out,
-        "{}\t{}\t{}\t{}{}\t{}\t{}\t{}\t{}",
-        f.filename,
-        f.sha256.as_deref().unwrap_or(""),
-        f.size.map(|s| s.to_string()).unwrap_or_default(),
-        if f.yanked { "y" } else { "" },
-        if f.has_metadata { "m" } else { "" },
-        requires,
-        f.metadata_sha256.as_deref().unwrap_or(""),
-        f.uploaded.map(|time| time.seconds().to_string()).unwrap_or_default(),
-        f.url,
-    );
-}
-
-/// The name of a file in its line.
-fn file_name(line: &str) -> &str {
-    &line[..memchr::memchr(b'\t', line.as_bytes()).unwrap_or(line.len())]
-}
-
-/// The places of fields in a line.
-const FLAGS: usize = 3;
-const REQUIRES_PYTHON: usize = 4;
-const UPLOADED: usize = 6;
-
-/// The time of upload in a line.
-fn uploaded(line: &str) -> Option<Timestamp> {
-    line.split('\t').nth(UPLOADED)?.parse().ok().map(Timestamp::from_seconds)
-}
-
-/// A `Requires-Python` that cannot be repaired is ignored, as in pip.
-fn requires_python(text: &str) -> Option<VersionSpecifiers> {
-    if text.is_empty() { None } else { parse_published_specifiers(text) }
-}
-
-fn parse_line(number: usize, line: &str, version: &Version) -> Option<ReleaseFile> {
-    let mut fields = line.split('\t');
-    let filename = fields.next()?;
-    let sha256 = fields.next()?;
-    let size = fields.next()?;
-    let flags = fields.next()?;
-    let python = fields.next()?;
-    let metadata_sha256 = fields.next()?;
-    let (_uploaded, url) = (fields.next()?, fields.next()?);
-    let text = |s: &str| (!s.is_empty()).then(|| s.to_owned());
-    Some(ReleaseFile {
-        parsed: match filename.ends_with(".whl") {
-            true => FileName::Wheel(filename.parse().ok()?),
-            false => FileName::Source(version.clone()),
-        },
-        filename: filename.to_owned(),
-        sha256: text(sha256),
-        size: size.parse().ok(),
-        yanked: flags.contains('y'),
-        requires_python: requires_python(python),
-        has_metadata: flags.contains('m'),
-        metadata_sha256: text(metadata_sha256),
-        url: url.to_owned(),
-        number,
-    })
 }
 
 /// The version in a file name, if it is a source distribution of `project`.

@@ -18,6 +18,7 @@ mod alike;
 mod answer;
 mod asked;
 mod behind;
+mod candidates;
 mod cap;
 mod causes;
 mod choices;

@@ -1,12 +1,14 @@
 //! The command-line interface: commands, options and their help texts.
 
 mod checks;
+mod questions;
 
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 pub(super) use checks::*;
+pub(super) use questions::*;
 
 /// Locks a PyTorch environment together with the hardware it runs on.
 ///
@@ -328,56 +330,6 @@ impl SolveArgs {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(super) struct PlanArgs {
-    /// Requirement on torch, such as `torch>=2.6`
-    #[arg(value_name = "SPEC")]
-    pub torch: Option<String>,
-    /// Show what a container image contains, and whether the machine can run it
-    #[arg(long, value_name = "IMAGE", conflicts_with_all = ["torch", "python", "variant", "only_index"])]
-    pub image: Option<String>,
-    /// Show whether a lock runs on the machine: envlock.lock, uv.lock, pylock.toml, pixi.lock, conda-lock.yml, or
-    /// requirements with hashes
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["torch", "image", "variant", "only_index"])]
-    pub lock: Option<PathBuf>,
-    /// Write a page that answers for every GPU and driver, for a browser without a network
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["torch", "image", "lock", "python", "variant", "only_index"])]
-    pub html: Option<PathBuf>,
-    /// Replace a file that envlock did not write
-    #[arg(long, requires = "html")]
-    pub force: bool,
-    /// Environment, extra or target of the lock
-    #[arg(long, value_name = "NAME", requires = "lock")]
-    pub target: Option<String>,
-    #[command(flatten)]
-    pub host: HostArgs,
-    /// Python version, such as `3.12`
-    #[arg(long, value_name = "V", help_heading = "Limits")]
-    pub python: Option<String>,
-    /// CUDA variant, such as `cu126` or `cpu`
-    #[arg(long, value_name = "NAME", help_heading = "Limits")]
-    pub variant: Option<String>,
-    /// Use only builds of this index
-    #[arg(long, value_name = "NAME", help_heading = "Limits")]
-    pub only_index: Option<String>,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(super) struct WhyArgs {
-    /// A locked package, or `driver`, `gpu`, `cuda`, `cudnn`, `glibc`, `python`
-    #[arg(value_name = "PKG", required_unless_present = "not", conflicts_with = "not")]
-    pub package: Option<String>,
-    /// Prove that a requirement cannot be met, such as `torch==2.15.0`
-    #[arg(long, value_name = "SPEC")]
-    pub not: Option<String>,
-    /// Target of the lock
-    #[arg(long, value_name = "NAME")]
-    pub target: Option<String>,
-    /// URL of the index `pypi`
-    #[arg(long, value_name = "URL")]
-    pub index_url: Option<String>,
-}
-
-#[derive(Debug, ClapArgs)]
 pub(super) struct DiagnoseArgs {
     /// Log, `collect_env` dump or terminal output; `-` or no argument reads standard input
     #[arg(value_name = "FILE")]
@@ -433,66 +385,6 @@ pub(super) struct InspectArgs {
     /// Folder with a root file system: paths and their links are resolved in it
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(super) struct TreeArgs {
-    /// Target of the lock
-    #[arg(long, value_name = "NAME")]
-    pub target: Option<String>,
-    /// Maximum depth below the requested packages
-    #[arg(long, value_name = "N")]
-    pub depth: Option<usize>,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(super) struct GraphArgs {
-    /// Output format
-    #[arg(long, value_enum, default_value_t = GraphFormat::Text)]
-    pub format: GraphFormat,
-    /// Write to a file instead of stdout
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// Target of the lock
-    #[arg(long, value_name = "NAME")]
-    pub target: Option<String>,
-    /// Replace an existing file
-    #[arg(long)]
-    pub force: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum GraphFormat {
-    /// Tree, for a terminal
-    Text,
-    /// Graphviz
-    Dot,
-    /// Mermaid, for Markdown
-    Mermaid,
-    /// SVG image
-    Svg,
-    /// A page in which a click on a package shows its paths
-    Html,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(super) struct DiffArgs {
-    /// Two locks, or the seven arguments that git passes to a diff driver
-    #[arg(required = true, value_name = "LOCK")]
-    pub files: Vec<PathBuf>,
-    /// Exit with code 1 if something changed
-    #[arg(long)]
-    pub exit_code: bool,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(super) struct OutdatedArgs {
-    /// Target of the lock
-    #[arg(long, value_name = "NAME")]
-    pub target: Option<String>,
-    /// URL of the index `pypi`
-    #[arg(long, value_name = "URL")]
-    pub index_url: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -147,7 +147,9 @@ impl SetupPy {
             "setup=",
             "as setup",
         ];
-        let is_changed = others.iter().any(|word| text.contains(word));
+        // `stale_egg_info` is a name of the script's own.
+        let stands = |word: &str| text.match_indices(word).any(|(at, _)| !text[..at].ends_with('_'));
+        let is_changed = others.into_iter().any(stands);
         if is_changed {
             self.version = Argument::Unknown;
         }

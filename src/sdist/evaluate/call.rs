@@ -145,6 +145,10 @@ impl<'t> Evaluator<'t, '_> {
         let mut cursor = parameters.walk();
         let all: Vec<Node<'t>> = parameters.named_children(&mut cursor).collect();
         for parameter in all.into_iter().filter(|parameter| parameter.kind() != "comment") {
+            if let ("list_splat_pattern", Some(rest)) = (parameter.kind(), parameter.named_child(0)) {
+                frame.names.insert(self.of(rest).to_owned(), list_of(plain.by_ref().collect()));
+                continue;
+            }
             let name = match parameter.kind() {
                 "identifier" => Some(parameter),
                 "typed_parameter" => parameter.named_child(0).filter(|child| child.kind() == "identifier"),
@@ -233,6 +237,13 @@ impl<'t> Evaluator<'t, '_> {
             "os.chdir" if matches!(first, Some(Value::Path(path)) if path.is_empty()) => Value::None,
             "os.getcwd" | "pathlib.Path.cwd" => Value::Path(String::new()),
             "io.open" | "codecs.open" => self.open(node, &arguments),
+            "re.findall" => match arguments.plain.as_slice() {
+                [Value::Text(pattern), Value::Text(text)] if arguments.named.is_empty() => {
+                    self.charge(64 * (pattern.len() + text.len()));
+                    matches_of(pattern, text).unwrap_or(Value::Unknown)
+                }
+                _ => Value::Unknown,
+            },
             "pkg_resources.parse_requirements" => match first {
                 Some(Value::Text(text)) => lines_of_requirements(text).map_or(Value::Unknown, Value::texts),
                 Some(value) => {
@@ -289,6 +300,10 @@ impl<'t> Evaluator<'t, '_> {
             (Value::File(path), "read", []) => self.read(path).map_or(Value::Unknown, Value::Text),
             (Value::File(_), "readlines", []) => self.items_of(object).map_or(Value::Unknown, list_of),
             (Value::Path(path), "read_text", []) => self.read(path).map_or(Value::Unknown, Value::Text),
+            (Value::Path(path), "exists" | "is_file", []) => match self.read(path) {
+                Some(_) => Value::Bool(true),
+                None => Value::Unknown,
+            },
             (Value::Path(path), "resolve" | "absolute", []) => Value::Path(path.clone()),
             (Value::Path(path), "joinpath", parts) => join(&[&[Value::Path(path.clone())], parts].concat()),
             (Value::Path(path), "open", _) => {
@@ -393,6 +408,43 @@ fn leaves_files_alone(full: &str) -> bool {
     harmless.iter().any(|start| full.starts_with(start))
         || modules.contains(&full.split('.').next().unwrap_or(full))
             && !["copy", "file_util", "dir_util", "spawn", "write"].iter().any(|word| full.contains(word))
+}
+
+/// `re.findall`, for what this engine and Python's read alike: plain texts and patterns of ASCII, without what only one of
+/// them has (look-around, references, classes in classes, flags). `None` otherwise.
+fn matches_of(pattern: &str, text: &str) -> Option<Value> {
+    const OF_ONE_ENGINE: [&str; 13] =
+        ["(?P", "(?<", "(?=", "(?!", "(?i", "(?s", "(?m", "(?x", "(?u", "(?-", "&&", "--", "~~"];
+    let is_line = |text: &str| text.is_ascii() && !text.contains(|c: char| c.is_ascii_control());
+    let mut bare = String::new();
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            // Classes and places (`\d`, `\b`) and references to groups.
+            '\\' if chars.next().is_none_or(|escaped| escaped.is_ascii_alphanumeric()) => return None,
+            '\\' => bare.push('.'),
+            c => bare.push(c),
+        }
+    }
+    let is_shared = !OF_ONE_ENGINE.iter().any(|part| bare.contains(part))
+        && !bare.contains("[[")
+        && !bare.contains("[^[");
+    if !is_line(pattern) || !is_line(text) || !is_shared || pattern.len() > 400 {
+        return None;
+    }
+    let regex = regex_lite::RegexBuilder::new(pattern).size_limit(1 << 16).nest_limit(20).build().ok()?;
+    let mut out = Vec::new();
+    for found in regex.captures_iter(text) {
+        // An empty match is followed by another one in Python.
+        let whole = found.get(0).filter(|whole| !whole.is_empty())?;
+        let groups = found.iter().skip(1).map(|group| group.map_or("", |group| group.as_str()).to_owned());
+        out.push(match found.len() {
+            1 => Value::Text(whole.as_str().to_owned()),
+            2 => Value::Text(groups.last().unwrap_or_default()),
+            _ => Value::Row(groups.collect()),
+        });
+    }
+    Some(list_of(out))
 }
 
 /// The methods of texts that projects use for lists of requirements and versions.

@@ -56,7 +56,11 @@ impl<'t> Evaluator<'t, '_> {
                 list_of(items)
             }
             "dictionary" => self.dictionary(node),
-            "list_comprehension" => self.comprehension(node),
+            "list_comprehension" | "generator_expression" => {
+                self.comprehension(node).map_or(Value::Unknown, list_of)
+            }
+            "dictionary_comprehension" => self.dictionary_comprehension(node),
+            "pair" => self.pair(node),
             "attribute" => self.attribute(node),
             "subscript" => {
                 let (Some(object), Some(key)) = (field("value"), field("subscript")) else {
@@ -69,6 +73,10 @@ impl<'t> Evaluator<'t, '_> {
                     let at = if i < 0 { items.len() as i64 + i } else { i };
                     let item = usize::try_from(at).ok().and_then(|at| items.get(at).cloned());
                     return item.unwrap_or(Value::Unknown);
+                }
+                if let (Value::Row(texts), Some(i)) = (&object, index) {
+                    let item = usize::try_from(i).ok().and_then(|at| texts.get(at));
+                    return item.map_or(Value::Unknown, |text| Value::Text(text.clone()));
                 }
                 let key = self.value(key);
                 let found = match (&object, &key) {
@@ -207,25 +215,54 @@ impl<'t> Evaluator<'t, '_> {
         }
     }
 
-    fn comprehension(&mut self, node: Node<'t>) -> Value {
+    /// A key and its value in a comprehension, as a tuple of texts.
+    fn pair(&mut self, node: Node<'t>) -> Value {
+        let field = |name| node.child_by_field_name(name);
+        let (Some(key), Some(value)) = (field("key"), field("value")) else { return Value::Unknown };
+        match (self.value(key), self.value(value)) {
+            (Value::Text(key), Value::Text(value)) => Value::Row([key, value].into()),
+            (key, value) => {
+                key.forget();
+                value.forget();
+                Value::Unknown
+            }
+        }
+    }
+
+    fn dictionary_comprehension(&mut self, node: Node<'t>) -> Value {
+        let Some(items) = self.comprehension(node) else { return Value::Unknown };
+        let mut entries: Vec<(String, Value)> = Vec::new();
+        for item in items {
+            match &item {
+                Value::Row(pair) if pair.len() == 2 && entries.len() < MAX_ENTRIES => {
+                    put(&mut entries, pair[0].clone(), Value::Text(pair[1].clone()));
+                }
+                _ => return Value::Unknown,
+            }
+        }
+        dict_of(entries)
+    }
+
+    /// The values of a comprehension; `None` if they are not known.
+    fn comprehension(&mut self, node: Node<'t>) -> Option<Vec<Value>> {
         let mut cursor = node.walk();
         let clauses: Vec<Node<'t>> = node.named_children(&mut cursor).collect();
         let (Some(body), [_, first, conditions @ ..]) =
             (node.child_by_field_name("body"), clauses.as_slice())
         else {
-            return Value::Unknown;
+            return None;
         };
         let field = |name| first.child_by_field_name(name);
         let is_simple = first.kind() == "for_in_clause" && conditions.iter().all(|c| c.kind() == "if_clause");
         let (Some(left), Some(right), true) = (field("left"), field("right"), is_simple) else {
             self.forget(node);
-            return Value::Unknown;
+            return None;
         };
         let source = self.value(right);
         let Some(items) = self.items_of(&source) else {
             source.forget();
             self.forget(node);
-            return Value::Unknown;
+            return None;
         };
         self.locals.push(Frame::default());
         let mut out = Some(Vec::new());
@@ -253,7 +290,7 @@ impl<'t> Evaluator<'t, '_> {
             }
         }
         self.locals.pop();
-        out.map_or(Value::Unknown, list_of)
+        out
     }
 
     fn attribute(&mut self, node: Node<'t>) -> Value {

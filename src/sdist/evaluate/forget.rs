@@ -9,7 +9,8 @@ use super::value::Value;
 use crate::sdist::slice::descendants;
 
 /// Functions that change files.
-const WRITERS: [&str; 13] = [
+const WRITERS: [&str; 14] = [
+    "rmtree",
     "write_text",
     "write_bytes",
     "copy",

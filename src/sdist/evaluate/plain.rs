@@ -11,7 +11,7 @@ use tree_sitter::Node;
 use crate::sdist::slice::{descendants, string};
 
 /// Syntax that is not evaluated.
-const KINDS: [&str; 24] = [
+const KINDS: [&str; 21] = [
     "lambda",
     "match_statement",
     "named_expression",
@@ -19,8 +19,6 @@ const KINDS: [&str; 24] = [
     "nonlocal_statement",
     "class_definition",
     "decorated_definition",
-    "generator_expression",
-    "dictionary_comprehension",
     "set_comprehension",
     "yield",
     "await",
@@ -32,7 +30,6 @@ const KINDS: [&str; 24] = [
     "interpolation",
     "list_splat",
     "dictionary_splat_pattern",
-    "list_splat_pattern",
     "slice",
     "ERROR",
     "type_alias_statement",
@@ -70,6 +67,7 @@ const NAMES: [&str; 80] = [
     "Popen",
     "subprocess",
     "shutil",
+    "rmtree",
     "tempfile",
     "chdir",
     "fchdir",
@@ -77,7 +75,6 @@ const NAMES: [&str; 80] = [
     "renames",
     "remove",
     "unlink",
-    "rmtree",
     "removedirs",
     "rmdir",
     "makedirs",
@@ -195,9 +192,15 @@ pub(super) fn is_plain(root: Node<'_>, text: &str, has_module: &dyn Fn(&str) -> 
                 }
                 _ => false,
             }),
-            "for_statement" | "for_in_clause" => {
-                field("left").is_some_and(|left| left.kind() == "identifier")
-            }
+            "for_statement" => field("left").is_some_and(|left| left.kind() == "identifier"),
+            "for_in_clause" => field("left").is_some_and(|left| is_pattern(left)),
+            // What a loop goes over at once; elsewhere its code runs later.
+            "generator_expression" => node.parent().is_some_and(|parent| parent.kind() == "for_in_clause"),
+            // `*names` as the last parameter.
+            "list_splat_pattern" => node.parent().is_some_and(|parent| {
+                let last = parent.named_child(parent.named_child_count().saturating_sub(1) as u32);
+                parent.kind() == "parameters" && last.is_some_and(|last| last.id() == node.id())
+            }),
             // A file is read once.
             "as_pattern" => node.child_by_field_name("alias").is_some_and(|alias| {
                 let body = with_of(*node).and_then(|with| with.child_by_field_name("body"));
@@ -234,6 +237,18 @@ fn is_plain_name(node: Node<'_>, name: &str, text: &str, functions: &HashSet<&st
         let of_os = parent.is_some_and(|parent| &text[parent.byte_range()] == "os.path");
         return of_os || !is_field("attribute", "attribute");
     }
+    // A folder that an earlier build left.
+    if ["shutil", "rmtree"].contains(&name) {
+        let is_imported = parent.is_some_and(|parent| {
+            parent.kind() == "dotted_name"
+                && parent.parent().is_some_and(|of| of.kind() == "import_statement")
+        });
+        let is_called = parent.is_some_and(|parent| {
+            &text[parent.byte_range()] == "shutil.rmtree"
+                && parent.parent().is_some_and(|of| of.kind() == "call")
+        });
+        return is_imported || is_called;
+    }
     // Keywords of `setup` have the names of methods.
     if NAMES.contains(&name) {
         return is_field("keyword_argument", "name")
@@ -253,6 +268,14 @@ fn is_plain_name(node: Node<'_>, name: &str, text: &str, functions: &HashSet<&st
     let is_called = is_field("call", "function") || is_field("function_definition", "name");
     let is_label = is_field("attribute", "attribute") || is_field("keyword_argument", "name");
     is_called || is_label || !functions.contains(name)
+}
+
+/// Whether the target of a comprehension is a name, or names side by side.
+fn is_pattern(left: Node<'_>) -> bool {
+    let mut cursor = left.walk();
+    left.kind() == "identifier"
+        || ["pattern_list", "tuple_pattern"].contains(&left.kind())
+            && left.named_children(&mut cursor).all(|name| name.kind() == "identifier")
 }
 
 fn is_in_function(node: Node<'_>) -> bool {

@@ -140,6 +140,21 @@ impl<'t> Evaluator<'t, '_> {
                     self.replaced(self.of(name));
                 }
             }
+            "pattern_list" | "tuple_pattern" => {
+                let mut cursor = target.walk();
+                let names: Vec<Node<'t>> = target.named_children(&mut cursor).collect();
+                match &value {
+                    Value::Row(texts) if texts.len() == names.len() => {
+                        for (name, text) in names.into_iter().zip(texts.iter()) {
+                            self.assign(name, Value::Text(text.clone()));
+                        }
+                    }
+                    _ => {
+                        value.forget();
+                        self.forget(target);
+                    }
+                }
+            }
             _ => self.forget(target),
         }
     }

@@ -88,6 +88,21 @@ fn requirements_that_are_the_same_everywhere() {
         ("setup(install_requires=['a'])\nr = ['b']", "a"),
         ("setup()", ""),
         ("setup(install_requires=None)", ""),
+        (
+            "import re\n_deps = ['a>=1', 'b[x]==2', 'c']\n\
+             deps = {b: a for a, b in (re.findall(r'^(([^!=<>~ \\[\\]]+)(?:\\[[^\\]]+\\])?(?:[!=<>~ ].*)?$)', x)[0] for x in _deps)}\n\
+             def deps_list(*pkgs):\n    return [deps[pkg] for pkg in pkgs]\n\
+             extras = {}\nextras['t'] = deps_list('c', 'a')\n\
+             setup(install_requires=[deps['a'], deps['b']], extras_require=extras)",
+            "a>=1 | b[x]==2 | c; extra == 't' | a>=1; extra == 't'",
+        ),
+        (
+            "import shutil\nstale_egg_info = Path(__file__).parent / 'demo.egg-info'\n\
+             if stale_egg_info.exists():\n    print('stale')\n    shutil.rmtree(stale_egg_info)\nsetup(install_requires=['a'])",
+            "a",
+        ),
+        ("d = {x: x for x in ['a', 'b']}\nsetup(install_requires=[d['b'], d['a']])", "b | a"),
+        ("import re\nsetup(install_requires=re.findall('[a-z]+', 'a, bc'))", "a | bc"),
     ];
     for (text, expected) in table {
         assert_eq!(evaluated(text).1, expected, "{text}");
@@ -110,6 +125,14 @@ fn requirements_that_may_differ_are_unknown() {
         "def f():\n    if os.environ.get('X'):\n        return ['b']\n    return ['a']\nsetup(install_requires=f())",
         "def f():\n    for x in ['a', 'b']:\n        if x in os.environ:\n            return [x]\n    return []\nsetup(install_requires=f())",
         "r = ['a']\nexec(code())\nsetup(install_requires=r)",
+        "import shutil\nif x():\n    shutil.rmtree('.')\nsetup(install_requires=open('requirements.txt').read())",
+        "import shutil\nshutil.move('x', 'requirements.txt')\nsetup(install_requires=open('requirements.txt').read())",
+        "import re\nsetup(install_requires=re.findall(r'(?<=x)a', 'xa'))",
+        "import re\nsetup(install_requires=re.findall('a*', 'ab'))",
+        "g = (x for x in ['a'])\nsetup(install_requires=list(g))",
+        "d = {x: x for x in things()}\nsetup(install_requires=[d['a']])",
+        "def f(*r):\n    r.append('b')\n    return r\nsetup(install_requires=f(*['a']))",
+        "r = ['a']\ndef f(*l):\n    l[0].append('b')\nf(r)\nsetup(install_requires=r)",
         "r = ['a']\nif x():\n    exec(code())\nsetup(install_requires=r)",
         "r = ['a']\nglobals()['r'] = ['b']\nsetup(install_requires=r)",
         "open('requirements.txt', 'w').write('z')\nsetup(install_requires=open('requirements.txt').read())",

@@ -15,6 +15,8 @@ pub(super) enum Value {
     Bool(bool),
     Text(String),
     List(Shared<Vec<Value>>),
+    /// A tuple of texts, which nothing changes: the groups of a match.
+    Row(Rc<[String]>),
     Dict(Shared<Vec<(String, Value)>>),
     /// A path below the tree's folder, which is ``.
     Path(String),
@@ -59,6 +61,7 @@ impl Value {
     pub fn size(&self) -> usize {
         match self {
             Value::Text(text) | Value::Path(text) => text.len(),
+            Value::Row(texts) => texts.iter().map(|text| 16 + text.len()).sum(),
             Value::List(items) => items.borrow().iter().flatten().map(|item| 16 + item.size()).sum(),
             Value::Dict(entries) => {
                 entries.borrow().iter().flatten().map(|(key, value)| 64 + key.len() + value.size()).sum()
@@ -91,6 +94,7 @@ impl Value {
             Value::Text(text) => Some(!text.is_empty()),
             Value::List(items) => items.borrow().as_ref().map(|items| !items.is_empty()),
             Value::Dict(entries) => entries.borrow().as_ref().map(|entries| !entries.is_empty()),
+            Value::Row(texts) => Some(!texts.is_empty()),
             Value::Path(_) | Value::File(_) | Value::Function(_) => Some(true),
             Value::Unknown | Value::Imported(_) => None,
         }

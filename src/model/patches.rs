@@ -15,8 +15,9 @@ pub struct Patches {
     pub below: Option<u32>,
 }
 
-/// No series has had as many patch releases.
-const MAX: u32 = 99;
+/// The number of patch releases that are told apart: no series has had as many.
+pub const COUNT: u32 = 100;
+const MAX: u32 = COUNT - 1;
 
 impl Patches {
     /// What specifiers allow of a series; all of it if they allow none together.

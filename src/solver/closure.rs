@@ -270,6 +270,7 @@ impl<'a> Problem<'a> {
 
     fn wheel_dependencies(&self, candidate: &Candidate<'_>, out: &mut Dependencies) {
         let pythons = self.candidate_pythons(candidate);
+        out.extend(self.candidate_patches(candidate).map(|patches| (Node::Patch, patches)));
         if pythons == Set::full() {
             return;
         }

@@ -63,6 +63,7 @@ impl Problem<'_> {
     pub fn members(&self, node: &Node, set: &Set) -> Vec<u32> {
         let count = match node {
             Node::Python => self.pythons.series.len(),
+            Node::Patch => self.patch_count(),
             Node::Variant => self.variants.len(),
             Node::Cudnn => self.cudnn.len(),
             Node::StackIndex => self.indexes.len(),

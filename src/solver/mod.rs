@@ -36,6 +36,7 @@ mod newer;
 mod newest;
 mod node;
 mod parts;
+mod patches;
 mod plan;
 mod problem;
 mod provider;

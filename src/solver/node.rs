@@ -19,6 +19,8 @@ pub(super) enum Node {
     Glibc,
     /// The Python series.
     Python,
+    /// The patch release of the Python series: candidate `100 * i + n` is patch release `n` of the `i`th series.
+    Patch,
     /// The CUDA variant shared by all builds of the stack.
     Variant,
     /// The cuDNN release; candidate 0 is "none or unknown".
@@ -71,7 +73,7 @@ impl Node {
             Node::Driver => Party::Driver,
             Node::Gpu(_) => Party::Gpu,
             Node::Glibc => Party::Glibc,
-            Node::Python => Party::Python,
+            Node::Python | Node::Patch => Party::Python,
             Node::Variant | Node::Runtime(_) => Party::Cuda,
             Node::Cudnn => Party::Cudnn,
             Node::StackIndex => Party::Index,
@@ -90,6 +92,7 @@ impl fmt::Display for Node {
             Node::Gpu(i) => write!(f, "__gpu{i}"),
             Node::Glibc => f.write_str("__glibc"),
             Node::Python => f.write_str("python"),
+            Node::Patch => f.write_str("python#patch"),
             Node::Variant => f.write_str("cuda"),
             Node::Cudnn => f.write_str("cudnn"),
             Node::StackIndex => f.write_str("#index"),

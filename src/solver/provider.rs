@@ -13,6 +13,7 @@ use super::memory::Wish;
 use super::node::Node;
 use super::problem::Problem;
 use super::tables::{Set, TRITON_PACKAGE, fact, is_stack_package, ordinals};
+use crate::model::request::PythonAllowed;
 use crate::model::solution::Need;
 
 /// The maximum number of solver steps. Real requests take far fewer; it guards against hostile metadata.
@@ -149,6 +150,9 @@ impl<'p, 'a> Provider<'p, 'a> {
             return Err(Stop::Missing);
         }
         out.push((Node::Python, Set::full()));
+        if let Some(PythonAllowed::Range(range)) = request.python.as_ref().map(|python| &python.allowed) {
+            out.extend(p.patches_allowed(std::slice::from_ref(range)).map(|set| (Node::Patch, set)));
+        }
         if let Some(alternatives) = p.asked.wish.alternatives() {
             out.push((Node::Better, Ranges::strictly_lower_than(alternatives.len() as u32)));
         }
@@ -386,10 +390,11 @@ impl<'p, 'a> Provider<'p, 'a> {
                 let alternatives = p.asked.wish.alternatives().unwrap_or_default();
                 alternatives.get(version as usize).into_iter().cloned().collect()
             }
+            Node::Python => p.patches_of_series(version).into_iter().map(|set| (Node::Patch, set)).collect(),
             Node::Driver
             | Node::Gpu(_)
             | Node::Glibc
-            | Node::Python
+            | Node::Patch
             | Node::StackIndex
             | Node::Bound(_)
             | Node::SameFile(_)

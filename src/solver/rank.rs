@@ -60,6 +60,7 @@ impl Problem<'_> {
                 set.contains(&0).then_some(0)
             }
             Node::Python => contained(self.pythons.series.len()).next(),
+            Node::Patch => contained(self.patch_count()).next(),
             Node::Variant => contained(self.variants.len()).next(),
             Node::Cudnn => contained(self.cudnn.len()).next(),
             // PyPI is number 0.
@@ -135,7 +136,7 @@ impl Problem<'_> {
             Node::Package(name) if self.is_requested(name) => 5,
             Node::Package(_) | Node::Extra(..) => 4,
             // Decided last: which side of an advisory holds follows from the two packages.
-            Node::Advisory(_) | Node::SameFile(_) => 0,
+            Node::Advisory(_) | Node::SameFile(_) | Node::Patch => 0,
         }
     }
 

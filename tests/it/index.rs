@@ -366,3 +366,40 @@ fn where_the_index_is_found() {
         .expect(0);
     assert!(context.read("envlock.lock").contains("2.0\""));
 }
+
+/// Patch releases of Python that leave none together are no answer; an older release is, where there is one.
+#[test]
+fn patch_releases_that_exclude_each_other() {
+    let wheels = |old: bool| {
+        let mut all = vec![
+            ("pypi", wheel("late", "1.0").python(">=3.11.4")),
+            ("pypi", wheel("early", "2.0").python("<3.11.4")),
+            ("pypi", wheel("wide", "1.0").python(">=3.8")),
+        ];
+        if old {
+            all.push(("pypi", wheel("early", "1.0").python(">=3.8")));
+        }
+        all
+    };
+    let python = ["--gpu", "none", "--python", "3.11"];
+    let server = IndexServer::start(wheels(false), Shape::default());
+    let context = TestContext::with_index(&server);
+    let run = context.run(&[&["resolve", "late", "early", "wide"], &python[..]].concat()).expect(1);
+    let shown = run.shown();
+    for part in ["late 1.0 requires Python >=3.11.4", "early 2.0 requires Python <3.11.4"] {
+        assert!(shown.contains(part), "{shown}");
+    }
+    assert!(!shown.contains("wide"), "{shown}");
+    // The request bounds the patch release too.
+    let run = context.run(&["resolve", "late", "--gpu", "none", "--python", ">=3.11,<3.11.3"]).expect(1);
+    assert!(run.shown().contains("late 1.0 requires Python >=3.11.4"), "{}", run.shown());
+    assert!(run.shown().contains("you require Python"), "{}", run.shown());
+    context.run(&["resolve", "early", "--gpu", "none", "--python", "3.11.2"]).expect(0);
+
+    let server = IndexServer::start(wheels(true), Shape::default());
+    let context = TestContext::with_index(&server);
+    context.run(&[&["resolve", "late", "early", "wide"], &python[..]].concat()).expect(0);
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains("name = \"early\"\nversion = \"1.0\""), "{lock}");
+    assert!(lock.contains(">=3.11.4"), "{lock}");
+}

@@ -439,7 +439,8 @@ impl Telling<'_, '_> {
             };
             self.say(Order::Wheels, text, &[party, Party::Python], "wheel tags");
         }
-        if self.involves(&Node::Python)
+        self.patches();
+        if (self.involves(&Node::Python) || self.leaves.needs.contains_key(&(Node::Root, Node::Patch)))
             && let Some(python) = &p.asked.request.python
         {
             let text = format!("you require Python {}", python.text);

@@ -337,6 +337,32 @@ impl Telling<'_, '_> {
         Some(format!("{} {requires} Python {}", p.name_versions(node, set), stated?))
     }
 
+    /// Reports the releases that allow some patch releases of the Python series only.
+    pub(super) fn patches(&mut self) {
+        let p = self.problem;
+        let parents: Vec<(Node, Set)> =
+            self.leaves.parents_of(&Node::Patch).map(|(n, s)| (n.clone(), s.clone())).collect();
+        for (node, set) in parents {
+            let Some(name) = node.package_name() else { continue };
+            let Ok(candidates) = p.candidates(name) else { continue };
+            let members = p.members(&node, &set);
+            let files = members.iter().filter_map(|i| candidates.get(*i as usize));
+            let mut stated: Vec<String> = files
+                .flat_map(|candidate| candidate.page.files(candidate.release))
+                .filter_map(|file| file.requires_python.as_ref().map(ToString::to_string))
+                .collect();
+            stated.sort();
+            stated.dedup();
+            let requires = if members.len() == 1 { "requires" } else { "require" };
+            let text = format!(
+                "{} {requires} Python {}",
+                p.name_versions(&node, &set),
+                clean(&stated.join(" or "), 120)
+            );
+            self.say(Order::Wheels, text, &[Party::package(name), Party::Python], "index");
+        }
+    }
+
     /// Reports that releases lack an extra, and lists the extras of the newest of them.
     fn no_extra(&mut self, node: &Node, set: &Set, extra: &str) {
         let p = self.problem;

@@ -12,6 +12,7 @@ mod here;
 mod integers;
 mod matcher;
 mod mechanics;
+mod mention;
 mod reader;
 mod rules;
 mod secrets;

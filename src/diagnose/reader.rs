@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::facts::{Event, Fact, Facts, Said};
 use super::fields;
+use super::mention;
 use super::secrets::masked;
 use super::unexplained;
 use super::wrapping;
@@ -95,6 +96,12 @@ impl<'r> Reader<'r> {
         self.asked = Question::of(&lower);
         let before = self.facts.known();
         let found = self.rules.find(&lower);
+        if !found.rules.is_empty() && mention::is_mention(&lower) {
+            // Not a report, but whoever writes of errors need not have a healthy machine.
+            self.facts.complains = true;
+            fields::read(text, &lower, &mut self.facts);
+            return;
+        }
         if found.rules.is_empty() && unexplained::is_error(&lower) {
             let said = Said { line: self.line, text: masked(&clean(text, 300)) };
             // The last one is often the one that ended the program.

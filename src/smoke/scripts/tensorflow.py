@@ -5,9 +5,14 @@ import numpy
 import tensorflow as tf
 
 add("import", "cpu", True, "tensorflow " + tf.__version__)
+if tf.__version__.startswith("1."):
+    # Operations run when they are called, as in TensorFlow 2.
+    tf.compat.v1.enable_v2_behavior()
 
 layer("device", "cuda")
-gpus = [] if wanted == "cpu" else tf.config.list_physical_devices("GPU")
+# Before TensorFlow 2.1 it is experimental.
+devices = tf.config if hasattr(tf.config, "list_physical_devices") else tf.config.experimental
+gpus = [] if wanted == "cpu" else devices.list_physical_devices("GPU")
 if wanted == "cuda":
     # TensorFlow logs which library it did not find, and continues without a GPU.
     add("device", "cuda", bool(gpus), "%d visible" % len(gpus))

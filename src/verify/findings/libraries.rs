@@ -145,9 +145,11 @@ pub fn undefined_symbol(found: &UndefinedSymbols, cause: Undefined) -> Finding {
                 n => format!("; {n} more affected"),
             };
             let text = format!(
-                "{path} of {package} requires `{symbol}`, which no library defines: {effect}{so_do}. The file is of another release or damaged"
+                "{path} of {package} requires `{symbol}`, which no library defines: {effect}{so_do}. The file was altered, or published so: `envlock verify --deep` tells"
             );
-            new(severity, text).at(path).fixed_by(fix)
+            let told = new(severity, text).at(path);
+            // Parts that nothing imports are often published so; the same file again would not help.
+            if found.imported { told.fixed_by(fix) } else { told }
         }
         Undefined::Stale { loaded, instead_of } => {
             let place =

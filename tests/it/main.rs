@@ -3,6 +3,7 @@
 mod architecture;
 mod circles;
 mod cluster;
+mod conda;
 mod containers;
 mod context;
 mod cutoff;

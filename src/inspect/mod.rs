@@ -1,6 +1,7 @@
 //! Reads installed packages and libraries from files. Nothing is imported, run or loaded.
 
 mod alternatives;
+mod conda;
 mod copies;
 mod dist_info;
 mod elf;

@@ -3,14 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-
+use super::dist_info::Depth;
 use super::prefix::with_system_packages;
 use super::record;
 use super::tree::{FileTree, Kind};
-use crate::model::installed::{
-    CondaPackage, Distribution, Installed, SearchedFirst, Shadowing, Toolkit, Traces,
-};
+use crate::model::installed::{Distribution, Installed, SearchedFirst, Shadowing, Toolkit, Traces};
 use crate::model::native::InterpreterFault;
 use crate::model::text::{clean, normalized_name};
 
@@ -27,9 +24,10 @@ pub fn traces(
     stdlib: &StdlibNames<'_>,
     (root, working_folder): (&Path, &Path),
     variable: &dyn Fn(&str) -> Option<String>,
+    depth: Depth,
 ) -> Traces {
     Traces {
-        conda: conda(tree, Path::new(&installed.prefix)),
+        conda: super::conda::packages(tree, Path::new(&installed.prefix), depth),
         shadowing: shadowing(tree, installed, stdlib, working_folder, variable),
         startup: startup(tree, installed),
         leftovers: leftovers(tree, &installed.site_packages),
@@ -55,36 +53,6 @@ fn home(
             || tree.is_file(&folder.join(format!("python3{}.zip", python.minor)))
     });
     (!has_library).then(|| InterpreterFault::OtherHome(clean(home, 200), python))
-}
-
-#[derive(Deserialize)]
-struct CondaRecord {
-    name: String,
-    version: String,
-    #[serde(default)]
-    build: String,
-}
-
-/// Packages that conda installed.
-fn conda(tree: &dyn FileTree, prefix: &Path) -> Vec<CondaPackage> {
-    let folder = prefix.join("conda-meta");
-    let mut out: Vec<CondaPackage> = tree
-        .names(&folder, MAX_ENTRIES)
-        .into_iter()
-        .filter(|name| name.ends_with(".json"))
-        .filter_map(|name| {
-            // The record lists every file of the package: torch's has several MB.
-            let text = tree.text(&folder.join(name), 64 << 20)?;
-            let record: CondaRecord = serde_json::from_str(&text).ok()?;
-            Some(CondaPackage {
-                name: clean(&record.name, 100),
-                version: clean(&record.version, 60),
-                build: clean(&record.build, 60),
-            })
-        })
-        .collect();
-    out.sort();
-    out
 }
 
 /// Packages in folders that Python searches before site-packages: `PYTHONPATH`, and the user's site-packages

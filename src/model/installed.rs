@@ -191,6 +191,20 @@ pub enum FileFault {
     OwnedTwice(String, String),
 }
 
+impl FileFault {
+    /// The path that is recorded.
+    pub fn path(&self) -> &str {
+        match self {
+            FileFault::Missing(path)
+            | FileFault::Size(path, ..)
+            | FileFault::AsPublished(path, ..)
+            | FileFault::Hash(path)
+            | FileFault::Unreadable(path, _)
+            | FileFault::OwnedTwice(path, _) => path,
+        }
+    }
+}
+
 /// Other contents of an environment that affect its packages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Traces {
@@ -248,7 +262,7 @@ impl fmt::Display for SearchedFirst {
 }
 
 /// A package in conda's records (`conda-meta/*.json`).
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CondaPackage {
     /// The conda package name: `pytorch`.
     pub name: String,
@@ -256,6 +270,10 @@ pub struct CondaPackage {
     pub version: String,
     /// The build string, `py3.12_cuda12.4_cudnn9.1.0_0`; empty if the record has none.
     pub build: String,
+    /// The number of its recorded files.
+    pub files: usize,
+    /// Faults of its files, by their paths below the environment.
+    pub faults: Vec<FileFault>,
 }
 
 /// A CUDA toolkit with its compiler.

@@ -184,15 +184,15 @@ fn altered_paths<'i>(package: &str, installed: &'i Installed) -> impl Iterator<I
 
 /// Files with the same fault, each with a detail for the message.
 #[derive(Default)]
-struct Group(Vec<(String, String)>);
+pub(super) struct Group(Vec<(String, String)>);
 
 impl Group {
-    fn add(&mut self, path: &str, detail: String) {
+    pub(super) fn add(&mut self, path: &str, detail: String) {
         self.0.push((clean(path, 160), detail));
     }
 
     /// One message for all files, libraries first; `None` for an empty group.
-    fn message(mut self, package: &str, what: &str) -> Option<FileGroup> {
+    pub(super) fn message(mut self, package: &str, what: &str) -> Option<FileGroup> {
         self.0.sort_by_key(|(path, _)| !path.contains(".so"));
         let first = self.0.first()?.0.clone();
         let text = match self.0.as_slice() {

@@ -2,18 +2,9 @@
 //! toolkit. What is found on disk is read in `inspect/traces`.
 
 use super::findings::{self, Leftover, WrongPython};
-use super::{Area, AreaKind};
-use crate::lockfile::PREINSTALLED_PACKAGES;
+use super::{Area, AreaKind, conda};
 use crate::model::finding::Finding;
 use crate::model::installed::{Installed, Shadowing, Traces};
-
-/// Packages whose conda name differs from the name on PyPI.
-const CONDA_NAMES: [(&str, &str); 4] = [
-    ("pytorch", "torch"),
-    ("pytorch-gpu", "torch"),
-    ("libtorch", "torch"),
-    ("tensorflow-base", "tensorflow"),
-];
 
 /// `locked`: whether a package is in the lock; true for every package without a lock.
 pub(super) fn check(
@@ -24,7 +15,7 @@ pub(super) fn check(
 ) -> Area {
     let mut area = Area::of(AreaKind::Install);
     shadowing(installed, traces, locked, &mut area.findings);
-    conda_and_pip(installed, traces, &mut area.findings);
+    conda::check(installed, traces, &mut area.findings);
     let site = &installed.site_packages;
     let renamed = traces.leftovers.iter().map(|name| (Leftover::Renamed, name));
     let unrecorded = traces.unrecorded.iter().map(|path| (Leftover::Unrecorded, path));
@@ -67,23 +58,6 @@ fn shadowing(
     }
 }
 
-/// Finds packages that both conda and pip installed.
-fn conda_and_pip(installed: &Installed, traces: &Traces, found: &mut Vec<Finding>) {
-    for package in &traces.conda {
-        let name = &package.name;
-        let pip_name = CONDA_NAMES.iter().find(|(conda, _)| conda == name).map(|(_, pip)| (*pip).to_owned());
-        let pip_name = pip_name.unwrap_or_else(|| crate::model::text::normalized_name(name));
-        if PREINSTALLED_PACKAGES.contains(&pip_name.as_str()) {
-            continue;
-        }
-        let own = installed.distributions.iter().find(|d| d.name == pip_name);
-        let Some(own) = own.filter(|d| d.installer.as_deref().is_some_and(|i| i != "conda")) else {
-            continue;
-        };
-        found.push(findings::mixed_installers(package, own, installed));
-    }
-}
-
 /// Compares the CUDA toolkit for building extensions with torch's CUDA version.
 fn toolkit(traces: &Traces, torch_cuda: Option<&semver::Version>, found: &mut Vec<Finding>) {
     let (Some(toolkit), Some(cuda)) = (&traces.toolkit, torch_cuda) else { return };
@@ -122,6 +96,7 @@ mod tests {
                 name: name.into(),
                 version: "2.5.1".into(),
                 build: "py3.12_cuda12.4_cudnn9.1.0_0".into(),
+                ..CondaPackage::default()
             }],
             ..Traces::default()
         };

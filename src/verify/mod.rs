@@ -2,6 +2,7 @@
 //!
 //! Each check is a pure function that returns findings; `inspect` and `probe` read the files before.
 
+mod conda;
 mod drift;
 mod driver_library;
 mod files;

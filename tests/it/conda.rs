@@ -55,8 +55,35 @@ fn an_environment_yml_is_installed_and_verified() {
     let run = context.run(&["verify", "--prefix", prefix, "--smoke", "off"]).expect(0);
     assert!(run.stdout.contains("2 of 2 as locked"), "{}", run.shown());
 
-    let site = format!("{prefix}/lib/python{series}/site-packages");
-    fs_err::write(format!("{site}/beta.py"), "# another\n").unwrap();
-    let run = context.run(&["verify", "--prefix", prefix, "--smoke", "off"]).expect(1);
-    assert!(run.stdout.contains("altered-file"), "{}", run.shown());
+    let verify = ["verify", "--prefix", prefix, "--smoke", "off"];
+    let deep = [&verify[..], &["--deep"]].concat();
+    context.run(&deep).expect(0);
+
+    // Each fault alone, and undone.
+    let lib = format!("{prefix}/lib/python{series}");
+    let found = |path: &str, text: Option<&str>, arguments: &[&str], code: i32, expected: &str| {
+        let kept = fs_err::read(path).unwrap();
+        match text {
+            Some(text) => fs_err::write(path, text).unwrap(),
+            None => fs_err::remove_file(path).unwrap(),
+        }
+        let run = context.run(arguments).expect(code);
+        assert!(run.stdout.replace("\n  ", " ").contains(expected), "{expected}: {}", run.shown());
+        fs_err::write(path, kept).unwrap();
+    };
+    found(&format!("{lib}/site-packages/beta.py"), Some("# another\n"), &verify, 1, "altered-file");
+    found(&format!("{lib}/json/decoder.py"), None, &verify, 1, "json/decoder.py of python is missing");
+    found(&format!("{lib}/json/scanner.py"), Some("x"), &verify, 1, "has 1 bytes, conda's record says");
+    let scanner = format!("{lib}/json/scanner.py");
+    let same_size = fs_err::read_to_string(&scanner).unwrap().replace("import", "IMPORT");
+    found(&scanner, Some(&same_size), &verify, 0, "clean");
+    found(&scanner, Some(&same_size), &deep, 1, "different SHA-256 than conda's record");
+    let record = fs_err::read_dir(format!("{prefix}/conda-meta")).unwrap().map(|e| e.unwrap().path());
+    let record = record.into_iter().find(|path| path.to_string_lossy().contains("/python-3")).unwrap();
+    let second = record.to_string_lossy().replace("/python-3", "/python-2");
+    fs_err::write(&second, fs_err::read_to_string(&record).unwrap().replacen("\"3.", "\"2.", 1)).unwrap();
+    let run = context.run(&verify).expect(1);
+    assert!(run.stdout.contains("two records of one package"), "{}", run.shown());
+    fs_err::remove_file(second).unwrap();
+    context.run(&verify).expect(0);
 }

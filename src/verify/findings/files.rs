@@ -4,7 +4,7 @@ use super::finding;
 use super::installer::{install_over, reinstall};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
-use crate::model::installed::Installed;
+use crate::model::installed::{CondaPackage, Installed};
 use crate::model::text::shell_word;
 
 /// A message about all files of a package that have the same fault.
@@ -71,6 +71,48 @@ pub fn missing_file(missing: MissingFiles<'_>) -> Finding {
             finding(Code::MissingFile, Severity::Error, text).at(folder).fixed_by(Fix::advice(fix))
         }
     }
+}
+
+/// What is wrong with files of a conda package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CondaFiles {
+    /// They are missing.
+    Missing,
+    /// Libraries, modules or programs are not those of the package.
+    Altered,
+    /// Other files, which people edit.
+    Edited,
+}
+
+/// Files of a conda package differ from its record.
+pub fn conda_files(group: FileGroup, kind: CondaFiles, package: &CondaPackage, prefix: &str) -> Finding {
+    let FileGroup { text, first } = group;
+    let (code, severity) = match kind {
+        CondaFiles::Missing => (Code::MissingFile, Severity::Error),
+        CondaFiles::Altered => (Code::AlteredFile, Severity::Error),
+        CondaFiles::Edited => return finding(Code::AlteredFile, Severity::Info, text).at(first),
+    };
+    finding(code, severity, text).at(first).fixed_by(Fix::command(conda_reinstall(package, prefix)))
+}
+
+/// conda has two records of one package.
+pub fn conda_recorded_twice(one: &CondaPackage, other: &CondaPackage, prefix: &str) -> Finding {
+    let named = |package: &CondaPackage| match package.build.as_str() {
+        "" => format!("{} {}", package.name, package.version),
+        build => format!("{} {} ({build})", package.name, package.version),
+    };
+    let text = format!("conda has two records of one package: {} and {}", named(one), named(other));
+    finding(Code::FileOwnedTwice, Severity::Error, text)
+        .at(&other.name)
+        .fixed_by(Fix::command(conda_reinstall(other, prefix)))
+}
+
+/// conda's command that installs a package again as it is recorded; mamba and micromamba take the same options.
+fn conda_reinstall(package: &CondaPackage, prefix: &str) -> String {
+    let build = if package.build.is_empty() { String::new() } else { format!("={}", package.build) };
+    let spec = format!("{}={}{build}", package.name, package.version);
+    let prefix = shell_word(prefix);
+    format!("conda install -p {prefix} --force-reinstall --no-deps {}", shell_word(&spec))
 }
 
 /// The size or hash of files differs from RECORD. `as_published`: they have not changed since RECORD was written, so the

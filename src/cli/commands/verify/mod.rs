@@ -364,7 +364,7 @@ pub(super) fn judge(
         .map(|row| (row.package.as_str(), row.modules.as_slice()))
         .collect();
     let places = (place.root.as_path(), place.working_folder.as_path());
-    let traces = inspect::traces(place.tree, &installed, &stdlib, places, &variable);
+    let traces = inspect::traces(place.tree, &installed, &stdlib, places, &variable, depth);
     let mut areas = match (&foreign, target) {
         (Some(judged), _) => {
             let elsewhere = |name: &str| matches!(lock, Against::Foreign(lock, _) if lock.mentions(name));

@@ -1,0 +1,154 @@
+//! Findings about what conda installed: packages that pip installed over conda's, files that differ from conda's records,
+//! two records of one package. The records are read in `inspect/conda`.
+
+use super::files::Group;
+use super::findings::{self, CondaFiles};
+use crate::lockfile::PREINSTALLED_PACKAGES;
+use crate::model::finding::Finding;
+use crate::model::installed::{CondaPackage, Distribution, FileFault, Installed, Traces};
+use crate::model::text::normalized_name;
+use crate::registry::conda_names::{OnPypi, on_pypi};
+
+/// Packages whose name on PyPI the lists do not know.
+const NAMES: [(&str, &str); 4] = [
+    ("pytorch", "torch"),
+    ("pytorch-gpu", "torch"),
+    ("libtorch", "torch"),
+    ("tensorflow-base", "tensorflow"),
+];
+
+pub(super) fn check(installed: &Installed, traces: &Traces, found: &mut Vec<Finding>) {
+    for package in &traces.conda {
+        match over(package, installed) {
+            Some(own) if PREINSTALLED_PACKAGES.contains(&own.name.as_str()) => {}
+            Some(own) => found.push(findings::mixed_installers(package, own, installed)),
+            None => files(package, installed, found),
+        }
+    }
+    twice(traces, installed, found);
+}
+
+/// The distribution that another installer put over a conda package.
+fn over<'i>(package: &CondaPackage, installed: &'i Installed) -> Option<&'i Distribution> {
+    let known = NAMES.iter().find(|(conda, _)| *conda == package.name).map(|(_, pypi)| (*pypi).to_owned());
+    let name = known.or_else(|| match on_pypi("conda-forge", &package.name) {
+        OnPypi::Named(name) => Some(name.to_owned()),
+        OnPypi::SameName => Some(normalized_name(&package.name)),
+        OnPypi::Nothing => None,
+    })?;
+    let own = installed.distributions.iter().find(|own| own.name == name)?;
+    own.installer.as_deref().is_some_and(|installer| installer != "conda").then_some(own)
+}
+
+/// Files of a package that are missing or differ from its record. Those of its Python packages are compared with RECORD.
+fn files(package: &CondaPackage, installed: &Installed, found: &mut Vec<Finding>) {
+    let site = installed.site_packages.strip_prefix(&installed.prefix).unwrap_or(&installed.site_packages);
+    let is_told = |path: &str| {
+        let below = std::path::Path::new(path).strip_prefix(site).ok();
+        let below = below.map(|below| below.to_string_lossy().into_owned());
+        let all = installed.distributions.iter().flat_map(|own| &own.faults);
+        below.is_some_and(|below| all.into_iter().any(|fault| fault.path() == below))
+    };
+    let mut missing = Group::default();
+    let mut altered = Group::default();
+    // People edit settings and add certificates: only what is executed makes programs fail.
+    let mut edited = Group::default();
+    for fault in package.faults.iter().filter(|fault| !is_told(fault.path())) {
+        let group = if is_executed(fault.path()) { &mut altered } else { &mut edited };
+        match fault {
+            FileFault::Missing(path) => missing.add(path, String::new()),
+            FileFault::Size(path, recorded, size) | FileFault::AsPublished(path, recorded, size) => {
+                group.add(path, format!(" has {size} bytes, conda's record says {recorded}"));
+            }
+            FileFault::Hash(path) => {
+                group.add(path, " has a different SHA-256 than conda's record".to_owned());
+            }
+            FileFault::Unreadable(path, why) => group.add(path, format!(" cannot be read: {why}")),
+            FileFault::OwnedTwice(..) => {}
+        }
+    }
+    let what = "different from conda's record";
+    let kinds = [
+        (missing.message(&package.name, "missing"), CondaFiles::Missing),
+        (altered.message(&package.name, what), CondaFiles::Altered),
+        (edited.message(&package.name, what), CondaFiles::Edited),
+    ];
+    for (group, kind) in kinds {
+        found.extend(group.map(|group| findings::conda_files(group, kind, package, &installed.prefix)));
+    }
+}
+
+/// Whether a file is a library, a module or a program.
+fn is_executed(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.ends_with(".py") || name.ends_with(".so") || name.contains(".so.") || path.starts_with("bin/")
+}
+
+/// Packages of which conda has two records: an update that was interrupted, or folders that were copied together.
+fn twice(traces: &Traces, installed: &Installed, found: &mut Vec<Finding>) {
+    for pair in traces.conda.windows(2) {
+        if let [one, other] = pair
+            && one.name == other.name
+        {
+            found.push(findings::conda_recorded_twice(one, other, &installed.prefix));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::finding::Severity;
+
+    fn package(name: &str, faults: Vec<FileFault>) -> CondaPackage {
+        let (version, build) = ("1.0".into(), "h1_0".into());
+        CondaPackage { name: name.into(), version, build, faults, ..CondaPackage::default() }
+    }
+
+    #[test]
+    fn files_of_conda_packages() {
+        let installed = Installed {
+            prefix: "/opt/conda".into(),
+            site_packages: "/opt/conda/lib/python3.12/site-packages".into(),
+            distributions: vec![Distribution {
+                name: "numpy".into(),
+                installer: Some("conda".into()),
+                faults: vec![FileFault::Missing("numpy/core.py".into())],
+                ..Distribution::default()
+            }],
+            ..Installed::default()
+        };
+        let twice = FileFault::Missing("lib/python3.12/site-packages/numpy/core.py".into());
+        let traces = Traces {
+            conda: vec![
+                package("ca-certificates", vec![FileFault::Size("ssl/cacert.pem".into(), 1, 2)]),
+                package("libstdcxx", vec![FileFault::Missing("lib/libstdc++.so.6.0.34".into())]),
+                package("numpy", vec![twice, FileFault::Size("lib/x.so".into(), 1, 2)]),
+            ],
+            ..Traces::default()
+        };
+        let mut found = Vec::new();
+        check(&installed, &traces, &mut found);
+        let told: Vec<(Severity, String)> =
+            found.iter().map(|finding| (finding.severity, finding.message.clone())).collect();
+        let expected = [
+            (Severity::Info, "ssl/cacert.pem of ca-certificates has 2 bytes, conda's record says 1"),
+            (Severity::Error, "lib/libstdc++.so.6.0.34 of libstdcxx is missing"),
+            (Severity::Error, "lib/x.so of numpy has 2 bytes, conda's record says 1"),
+        ];
+        assert_eq!(told, expected.map(|(severity, text)| (severity, text.to_owned())));
+        let fix = found[1].fix.as_ref().unwrap().to_string();
+        assert_eq!(fix, "conda install -p /opt/conda --force-reinstall --no-deps libstdcxx=1.0=h1_0");
+    }
+
+    #[test]
+    fn two_records_of_one_package() {
+        let mut old = package("numpy", Vec::new());
+        old.version = "0.9".into();
+        let traces = Traces { conda: vec![old, package("numpy", Vec::new())], ..Traces::default() };
+        let mut found = Vec::new();
+        check(&Installed::default(), &traces, &mut found);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].message.contains("numpy 0.9 (h1_0) and numpy 1.0 (h1_0)"), "{}", found[0].message);
+    }
+}

@@ -125,6 +125,7 @@ fn holds(situation: &Situation<'_>, condition: &Condition, events: &[&Event]) ->
             Mechanics::OtherVariantIsNewer => situation.other_variant_is_newer(),
             Mechanics::GpuKnown => !situation.gpus().is_empty(),
             Mechanics::DriverKnown => situation.host().driver.is_some(),
+            Mechanics::RecentDriver => situation.has_recent_driver(),
             Mechanics::TwoCudaMajors => situation.has_two_cuda_majors(),
             Mechanics::LibraryIsThere => situation.library_is_there(),
             Mechanics::CpuTorch => facts.variant().as_deref() == Some(CPU),

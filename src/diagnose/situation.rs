@@ -75,6 +75,13 @@ impl<'a> Situation<'a> {
         Some((cuda, floor, host.driver?.version))
     }
 
+    /// Whether the driver is of the newest CUDA major version, or of the one before.
+    pub fn has_recent_driver(&self) -> bool {
+        let newest = self.registry.branches().iter().map(|branch| branch.cuda.major).max();
+        let own = self.host().driver.and_then(|driver| self.registry.cuda_of_driver(&driver.version));
+        own.zip(newest).is_some_and(|(own, newest)| own.major + 1 >= newest)
+    }
+
     /// The GPUs with their capabilities.
     pub fn gpus(&self) -> &[(Option<String>, ComputeCapability)] {
         &self.gpus

@@ -18,6 +18,13 @@ pub fn conda_environment(
 ) -> Result<String, ExportError> {
     let packages = installable(target)?;
     let mut out = format!("{}; change envlock.toml and run `envlock resolve`.\n", super::ENVIRONMENT_MARK);
+    // conda adds its `defaults` channel to those of a file, unless it is told not to.
+    let _ = writeln!(
+        out,
+        "# conda >= 26.3: conda create -n {} --override-channels -c conda-forge --file FILE\n\
+         # conda before, mamba: conda env create -f FILE",
+        environment_name(name)
+    );
     if let Some(stack) = &target.stack {
         let _ = writeln!(out, "# torch {} {} for {}", stack.version, stack.variant, target.platform);
     }

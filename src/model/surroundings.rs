@@ -40,6 +40,8 @@ surroundings! {
     Rocm = "rocm",
     /// An Intel GPU is named.
     IntelGpu = "intel-gpu",
+    /// A distribution with a C library before 2.28, which most wheels of today require (`manylinux_2_28`).
+    OldGlibc = "old-glibc",
     /// MIG instances.
     Mig = "mig",
     /// `LD_LIBRARY_PATH` is mentioned.

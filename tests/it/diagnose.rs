@@ -204,6 +204,7 @@ const RULES: &[(&str, &str)] = &[
         "libcublas.so.12: undefined symbol: cublasLtGetEnvironmentMode, version libcublasLt.so.12",
     ),
     ("nvjitlink", "undefined symbol: __nvJitLinkAddData_12_1, version libnvJitLink.so.12"),
+    ("tensorflow-no-cudart", "Could not find cuda drivers on your machine, GPU will not be used."),
     ("nccl-symbol", "undefined symbol: ncclCommRegister"),
     ("torchvision-ops", "RuntimeError: operator torchvision::nms does not exist"),
     ("torch-symbol", "flash_attn_2_cuda.so: undefined symbol: _ZN3c104cuda9SetDeviceEi"),

@@ -130,6 +130,8 @@ pub enum Mechanics {
     GpuKnown,
     /// The driver's version is known.
     DriverKnown,
+    /// The driver is of the newest CUDA major version, or of the one before: too old for few programs.
+    RecentDriver,
     /// Packages for two CUDA majors are installed.
     TwoCudaMajors,
     /// A library that is reported missing has an absolute path elsewhere in the text.
@@ -290,6 +292,7 @@ impl FromStr for Condition {
             "other-flavour-is-newer" => Some(Mechanics::OtherVariantIsNewer),
             "gpu-known" => Some(Mechanics::GpuKnown),
             "driver-known" => Some(Mechanics::DriverKnown),
+            "recent-driver" => Some(Mechanics::RecentDriver),
             "two-cuda-majors" => Some(Mechanics::TwoCudaMajors),
             "library-is-there" => Some(Mechanics::LibraryIsThere),
             "cpu-torch" => Some(Mechanics::CpuTorch),
@@ -308,7 +311,9 @@ impl FromStr for Condition {
                 let specifiers = specifiers.parse().map_err(|_| format!("`{text}` has no valid version"))?;
                 Predicate::Package(name.to_owned(), specifiers)
             }
-            (_, Some(("says", words)), _) if !words.is_empty() => Predicate::Says(words.to_lowercase()),
+            (_, Some(("says", words)), _) if !words.is_empty() && !words.contains('|') => {
+                Predicate::Says(words.to_lowercase())
+            }
             (.., Ok(surrounding)) => Predicate::Surrounding(surrounding),
             _ => return Err(format!("`{text}` is not a valid condition")),
         };

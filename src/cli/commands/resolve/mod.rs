@@ -136,6 +136,7 @@ pub(super) fn run_in(
             machines: &machines,
             solutions: &solutions,
             request: &request,
+            project: &project.name(),
             preferences: &preferences,
             written: &written,
             start,

@@ -11,10 +11,12 @@ use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::{self, label};
 use crate::cli::settings::{self, Project};
 use crate::compatibility::CPU;
+use crate::export::environment_name;
 use crate::model::choice::Choice;
 use crate::model::request::{Preferences, Request};
 use crate::model::solution::{Note, Solution, Stack};
 use crate::model::text::clean;
+use crate::probe::conda::CondaClient;
 use crate::registry::Registry;
 
 /// Prints the machine and the notes that precede the answer.
@@ -104,6 +106,8 @@ pub(super) struct Told<'a> {
     pub machines: &'a [Machine],
     pub solutions: &'a [Solution],
     pub request: &'a Request,
+    /// The name of the project.
+    pub project: &'a str,
     /// The preferences from the old lock, for each machine.
     pub preferences: &'a [Preferences],
     /// The files written, none with `--dry-run`.
@@ -153,6 +157,10 @@ impl Told<'_> {
         printer.out(&format!("{}{}", label(printer, "wrote"), wrap(&files, 15)));
         if self.written.iter().any(|w| w == files::ENVIRONMENT) {
             printer.out(&format!("{}envlock sync", label(printer, "next")));
+            if let Some(client) = CondaClient::in_use(&|name| std::env::var_os(name)) {
+                let command = client.create(&environment_name(self.project), files::ENVIRONMENT);
+                printer.out(&format!("{}or {command}", " ".repeat(15)));
+            }
         }
         let packages = self.solutions.iter().flat_map(|solution| &solution.packages);
         let mut built: Vec<&str> = packages

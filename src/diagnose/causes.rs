@@ -27,7 +27,28 @@ pub(super) fn causes(situation: &Situation<'_>, found_here: &[&Finding]) -> (Vec
         cause.evidence.dedup_by_key(|evidence| evidence.line);
         cause.evidence.truncate(MAX_EVIDENCE);
     }
+    // Findings of `verify` were measured here: two of them are two problems.
+    if found_here.is_empty() {
+        doubt(&mut kept);
+    }
     (kept, notices)
+}
+
+/// From this confidence on, an answer is "sure".
+pub const SURE: f64 = 0.85;
+/// A cause of another component from this confidence on is one that may well be meant.
+const RIVAL: f64 = 0.7;
+
+/// Where a second component fits nearly as well, the first is not sure: both are probable, in the same order.
+fn doubt(causes: &mut [Cause]) {
+    let [first, second, ..] = causes else { return };
+    if first.confidence < SURE || second.confidence < RIVAL {
+        return;
+    }
+    for (place, cause) in causes.iter_mut().enumerate() {
+        let highest = ((SURE * 100.0).round() - (1 + place) as f64) / 100.0;
+        cause.confidence = cause.confidence.min(highest);
+    }
 }
 
 /// Merges a cause from a log line with one from mechanics: the line is the evidence, mechanics has the numbers.

@@ -28,6 +28,7 @@ use crate::registry::Registry;
 use situation::Situation;
 
 pub use cause::{Cause, Evidence};
+pub use causes::SURE;
 pub use decoding::decoded;
 pub use facts::{Event, Fact, Facts, Said};
 pub use matcher::Matcher;

@@ -9,7 +9,7 @@ use crate::cli::exit;
 use crate::cli::printer::{DIM, ERROR, GOOD, Printer, wrap};
 use crate::cli::settings::{self, Project};
 use crate::cli::{host, lock};
-use crate::diagnose::{self, Cause, DiagnoseContext, Diagnosis, Facts, Matcher, Reader, Verdict};
+use crate::diagnose::{self, Cause, DiagnoseContext, Diagnosis, Facts, Matcher, Reader, SURE, Verdict};
 use crate::model::finding::Finding;
 use crate::model::fix::Fix;
 use crate::model::host::Host;
@@ -163,7 +163,7 @@ impl Here {
 /// `sure`, `probable`, `possible`.
 fn sureness(confidence: f64) -> &'static str {
     match confidence {
-        c if c >= 0.85 => "sure",
+        c if c >= SURE => "sure",
         c if c >= 0.6 => "probable",
         _ => "possible",
     }

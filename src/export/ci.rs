@@ -39,7 +39,12 @@ pub fn github(lock: &Lockfile, target: &Target) -> String {
         (Os::Macos, _) => "macos-15",
         (Os::Windows, _) => "windows-2025",
     };
-    let (option, minor, envlock) = (option(lock, target), target.python.minor, envlock());
+    let (option, envlock) = (option(lock, target), envlock());
+    let python = match target.patches.specifiers(target.python.minor) {
+        // As setup-python reads ranges.
+        Some(_) => target.patches.of_series(target.python.minor).replace(',', " "),
+        None => format!("3.{}", target.python.minor),
+    };
     format!(
         r#"{GITHUB_MARK}: .github/workflows/envlock.yml
 name: envlock
@@ -63,7 +68,7 @@ jobs:
       - uses: actions/checkout@v4
       - uses: actions/setup-python@v5
         with:
-          python-version: "3.{minor}"
+          python-version: "{python}"
       - run: pipx install {envlock}
       # Runners have no GPU: driver and GPU code are not checked, and a convolution runs on the CPU.
       - run: envlock sync{option} --smoke cpu

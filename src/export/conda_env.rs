@@ -44,9 +44,12 @@ pub fn conda_environment(
     }
     let _ = write!(
         out,
-        "name: {}\nchannels:\n  - conda-forge\ndependencies:\n  - python={}\n",
+        "name: {}\nchannels:\n  - conda-forge\ndependencies:\n  - python{}\n",
         environment_name(name),
-        target.python
+        match target.patches.is_all() {
+            true => format!("={}", target.python),
+            false => target.patches.of_series(target.python.minor),
+        }
     );
     let mut libraries: Vec<&String> = target.frameworks.iter().flat_map(|x| &x.conda).collect();
     libraries.sort();

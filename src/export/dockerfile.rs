@@ -41,7 +41,9 @@ pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportE
         });
     }
     let constrains = pip_constrains_builds(target) && build_constraints(target)?.is_some();
-    let own_base = format!("python:{}-slim", target.python);
+    // The images of a series are those of its newest patch release.
+    let patch = target.patches.below.map(|below| format!(".{}", below.saturating_sub(1))).unwrap_or_default();
+    let own_base = format!("python:{}{patch}-slim", target.python);
     let more = if constrains { ", the same for build-constraints.txt" } else { "" };
     let mut out = format!("{}; change envlock.toml and run `envlock resolve`.\n", super::DOCKERFILE_MARK);
     let _ = writeln!(

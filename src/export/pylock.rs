@@ -24,7 +24,11 @@ pub fn pylock(
         writeln!(out, "{}, from envlock.lock. Install with `uv pip sync pylock.toml`.", super::PYLOCK_MARK);
     let _ = writeln!(out, "lock-version = \"1.0\"");
     let _ = writeln!(out, "created-by = \"envlock\"");
-    let _ = writeln!(out, "requires-python = \"=={}.*\"", target.python);
+    let python = match target.patches.is_all() {
+        true => format!("=={}.*", target.python),
+        false => target.patches.of_series(target.python.minor),
+    };
+    let _ = writeln!(out, "requires-python = \"{python}\"");
     let _ = writeln!(out, "environments = [{}]", quote(&marker(target)));
     let parts: BTreeSet<&Part> = target.packages.iter().flat_map(|package| &package.groups).collect();
     for (key, is_extra) in [("extras", true), ("dependency-groups", false)] {

@@ -19,6 +19,18 @@ pub struct Patches {
 pub const COUNT: u32 = 100;
 const MAX: u32 = COUNT - 1;
 
+/// The patch releases of which some is allowed if any of the series is: the ends, and those beside the ones that the
+/// specifiers name.
+pub fn to_look_at(specifiers: &VersionSpecifiers, minor: u32) -> impl Iterator<Item = u32> {
+    let named = specifiers.iter().filter_map(move |specifier| match specifier.version().release() {
+        [3, series, patch, ..] if *series == u64::from(minor) => u32::try_from(*patch).ok(),
+        _ => None,
+    });
+    let named: Vec<u32> = named.filter(|patch| *patch < MAX).collect();
+    let beside = named.into_iter().flat_map(|patch| patch.saturating_sub(1)..=patch + 1);
+    [0, MAX].into_iter().chain(beside)
+}
+
 impl Patches {
     /// What specifiers allow of a series; all of it if they allow none together.
     pub fn of<'s>(minor: u32, specifiers: impl Iterator<Item = &'s VersionSpecifiers> + Clone) -> Patches {
@@ -40,6 +52,13 @@ impl Patches {
     /// Whether it allows a Python of the series; one whose patch release is not known may be allowed.
     pub fn allows(self, python: Python) -> bool {
         python.patch.is_none_or(|patch| patch >= self.from && self.below.is_none_or(|below| patch < below))
+    }
+
+    /// The series with its bounds: `>=3.11.4,<3.12`.
+    pub fn of_series(self, minor: u32) -> String {
+        let from = if self.from > 0 { format!("3.{minor}.{}", self.from) } else { format!("3.{minor}") };
+        let below = self.below.map_or(format!("3.{}", minor + 1), |below| format!("3.{minor}.{below}"));
+        format!(">={from},<{below}")
     }
 
     /// `>=3.11.4` or `>=3.11.4,<3.11.9`; nothing if all are allowed.

@@ -17,6 +17,7 @@ use compact::{
 };
 
 use super::fitting::{Fitting, Line};
+use super::patches;
 use super::platform::{Libc, Platform};
 use super::text::{lines, normalized_name};
 use super::timestamp::Timestamp;
@@ -492,7 +493,9 @@ pub fn specifiers_allow(specifiers: &VersionSpecifiers, python: Python) -> bool 
     let version = |patch: u32| Version::new([3, u64::from(python.minor), u64::from(patch)]);
     match python.patch {
         Some(patch) => specifiers.contains(&version(patch)),
-        None => specifiers.contains(&version(0)) || specifiers.contains(&version(99)),
+        None => {
+            patches::to_look_at(specifiers, python.minor).any(|patch| specifiers.contains(&version(patch)))
+        }
     }
 }
 
@@ -597,5 +600,11 @@ mod tests {
         assert!(!allows(">=3.9.1", Python { minor: 9, patch: Some(0) }));
         assert!(allows(">=3.8,<3.13", Python::new(12)));
         assert!(!allows("<3.13", Python::new(13)));
+        for spec in
+            [">=3.11.4,<3.11.9", "==3.11.4", ">3.11.3,<3.11.5", "~=3.11.4,!=3.11.5", "<=3.11.2,>3.11.1"]
+        {
+            assert!(allows(spec, Python::new(11)) && !allows(spec, Python::new(12)), "{spec}");
+        }
+        assert!(!allows(">=3.11.9,<3.11.4", Python::new(11)));
     }
 }

@@ -6,7 +6,7 @@ use version_ranges::Ranges;
 use super::problem::Candidate;
 use super::problem::Problem;
 use super::tables::{Set, ordinals};
-use crate::model::patches::COUNT;
+use crate::model::patches::{COUNT, to_look_at};
 use crate::model::wheel::Python;
 
 impl Problem<'_> {
@@ -21,32 +21,40 @@ impl Problem<'_> {
         Some(Ranges::between(series * COUNT, (series + 1) * COUNT))
     }
 
-    /// The patch releases that any of several specifiers allow; `None` if those are all of each series that they allow.
-    pub fn patches_allowed(&self, any_of: &[VersionSpecifiers]) -> Option<Set> {
-        let allows = |python: &Python, patch: u32| {
-            let version = Version::new([3, u64::from(python.minor), u64::from(patch)]);
-            any_of.iter().any(|specifiers| specifiers.contains(&version))
+    /// The patch releases that specifiers allow, given for each series by its number; `None` if those are all.
+    pub fn patches_allowed<'s>(
+        &self,
+        stated: impl Fn(usize) -> Option<&'s VersionSpecifiers>,
+    ) -> Option<Set> {
+        let allows = |specifiers: &VersionSpecifiers, python: Python, patch: u32| {
+            specifiers.contains(&Version::new([3, u64::from(python.minor), u64::from(patch)]))
         };
-        let is_partial =
-            |python: &&Python| python.patch.is_none() && allows(python, 0) != allows(python, COUNT - 1);
-        let partial: Vec<Python> = self.pythons.series.iter().filter(is_partial).copied().collect();
+        let partly = |(i, python): (usize, &Python)| {
+            let specifiers = stated(i).filter(|_| python.patch.is_none())?;
+            let first = allows(specifiers, *python, 0);
+            // A series that is refused as a whole is the business of the Python node.
+            let mut looked_at = to_look_at(specifiers, python.minor);
+            looked_at.any(|patch| allows(specifiers, *python, patch) != first).then_some((i, specifiers))
+        };
+        let partial: Vec<(usize, &VersionSpecifiers)> =
+            self.pythons.series.iter().enumerate().filter_map(partly).collect();
         if partial.is_empty() {
             return None;
         }
-        Some(ordinals(self.patch_count(), |i| {
-            let (python, patch) = (self.pythons.series[i / COUNT as usize], i as u32 % COUNT);
-            // A series that is refused as a whole is the business of the Python node.
-            !partial.contains(&python) || allows(&python, patch)
+        Some(ordinals(self.patch_count(), |at| {
+            let (i, patch) = (at / COUNT as usize, at as u32 % COUNT);
+            let own = partial.iter().find(|(series, _)| *series == i);
+            own.is_none_or(|(_, specifiers)| allows(specifiers, self.pythons.series[i], patch))
         }))
     }
 
-    /// The patch releases that the files of a release allow; `None` if those are all.
+    /// The patch releases that the files of a release allow which would be locked; `None` if those are all.
     pub fn candidate_patches(&self, candidate: &Candidate<'_>) -> Option<Set> {
-        let files = candidate.page.files(candidate.release);
-        let stated: Option<Vec<VersionSpecifiers>> =
-            files.iter().map(|file| file.requires_python.clone()).collect();
-        let mut stated = stated?;
-        stated.dedup();
-        self.patches_allowed(&stated)
+        let (platform, libc) = (self.machine.platform, self.machine.libc.as_ref());
+        self.patches_allowed(|i| {
+            let python = self.pythons.series[i];
+            let wheel = candidate.page.best_usable(candidate.release, python, platform, libc);
+            wheel.or_else(|| self.source(candidate))?.requires_python.as_ref()
+        })
     }
 }

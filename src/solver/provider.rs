@@ -151,7 +151,7 @@ impl<'p, 'a> Provider<'p, 'a> {
         }
         out.push((Node::Python, Set::full()));
         if let Some(PythonAllowed::Range(range)) = request.python.as_ref().map(|python| &python.allowed) {
-            out.extend(p.patches_allowed(std::slice::from_ref(range)).map(|set| (Node::Patch, set)));
+            out.extend(p.patches_allowed(|_| Some(range)).map(|set| (Node::Patch, set)));
         }
         if let Some(alternatives) = p.asked.wish.alternatives() {
             out.push((Node::Better, Ranges::strictly_lower_than(alternatives.len() as u32)));

@@ -2,7 +2,7 @@
 //! two records of one package. The records are read in `inspect/conda`.
 
 use super::files::Group;
-use super::findings::{self, CondaFiles};
+use super::findings::{self, AlteredFiles, MissingFiles};
 use crate::lockfile::PREINSTALLED_PACKAGES;
 use crate::model::finding::Finding;
 use crate::model::installed::{CondaPackage, Distribution, FileFault, Installed, Traces};
@@ -25,7 +25,7 @@ pub(super) fn check(installed: &Installed, traces: &Traces, found: &mut Vec<Find
             None => files(package, installed, found),
         }
     }
-    twice(traces, installed, found);
+    twice(traces, found);
 }
 
 /// The distribution that another installer put over a conda package.
@@ -67,14 +67,14 @@ fn files(package: &CondaPackage, installed: &Installed, found: &mut Vec<Finding>
             FileFault::OwnedTwice(..) => {}
         }
     }
-    let what = "different from conda's record";
-    let kinds = [
-        (missing.message(&package.name, "missing"), CondaFiles::Missing),
-        (altered.message(&package.name, what), CondaFiles::Altered),
-        (edited.message(&package.name, what), CondaFiles::Edited),
-    ];
-    for (group, kind) in kinds {
-        found.extend(group.map(|group| findings::conda_files(group, kind, package, &installed.prefix)));
+    let prefix = installed.prefix.as_str();
+    let missing = missing.message(&package.name, "missing");
+    found.extend(missing.map(|group| findings::missing_file(MissingFiles::Conda { group, package, prefix })));
+    for (group, are_executed) in [(altered, true), (edited, false)] {
+        let group = group.message(&package.name, "different from conda's record");
+        found.extend(group.map(|group| {
+            findings::altered_file(AlteredFiles::Conda { group, package, are_executed, prefix })
+        }));
     }
 }
 
@@ -85,12 +85,12 @@ fn is_executed(path: &str) -> bool {
 }
 
 /// Packages of which conda has two records: an update that was interrupted, or folders that were copied together.
-fn twice(traces: &Traces, installed: &Installed, found: &mut Vec<Finding>) {
-    for pair in traces.conda.windows(2) {
-        if let [one, other] = pair
-            && one.name == other.name
-        {
-            found.push(findings::conda_recorded_twice(one, other, &installed.prefix));
+fn twice(traces: &Traces, found: &mut Vec<Finding>) {
+    for records in traces.conda.chunk_by(|one, other| one.name == other.name) {
+        if let [first, _, ..] = records {
+            let versions: Vec<String> =
+                records.iter().map(|p| format!("{} {}", p.version, p.build).trim().to_owned()).collect();
+            found.push(findings::duplicate_package(&format!("conda's {}", first.name), &versions));
         }
     }
 }
@@ -149,6 +149,6 @@ mod tests {
         let mut found = Vec::new();
         check(&Installed::default(), &traces, &mut found);
         assert_eq!(found.len(), 1);
-        assert!(found[0].message.contains("numpy 0.9 (h1_0) and numpy 1.0 (h1_0)"), "{}", found[0].message);
+        assert_eq!(found[0].message, "conda's numpy is installed 2 times: 0.9 h1_0, 1.0 h1_0");
     }
 }

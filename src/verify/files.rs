@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::findings::{self, FileGroup, MissingFiles};
+use super::findings::{self, AlteredFiles, FileGroup, MissingFiles};
 use super::{Area, AreaKind};
 use crate::model::installed::{FileFault, Installed};
 use crate::model::text::clean;
@@ -56,9 +56,13 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
             missing.map(|group| findings::missing_file(MissingFiles::Recorded { group, name, installed })),
         );
         let altered = altered.message(name, "different from RECORD");
-        found.extend(altered.map(|group| findings::altered_file(group, name, false, installed)));
+        found.extend(altered.map(|group| {
+            findings::altered_file(AlteredFiles::Recorded { group, name, as_published: false, installed })
+        }));
         let published = published.message(name, "different from RECORD");
-        found.extend(published.map(|group| findings::altered_file(group, name, true, installed)));
+        found.extend(published.map(|group| {
+            findings::altered_file(AlteredFiles::Recorded { group, name, as_published: true, installed })
+        }));
     }
     for pair in &shared {
         let (keep, other) = pair.keep(installed, locked);

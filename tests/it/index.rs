@@ -375,6 +375,10 @@ fn patch_releases_that_exclude_each_other() {
             ("pypi", wheel("late", "1.0").python(">=3.11.4")),
             ("pypi", wheel("early", "2.0").python("<3.11.4")),
             ("pypi", wheel("wide", "1.0").python(">=3.8")),
+            ("pypi", wheel("middle", "1.0").python(">=3.11.4,<3.11.9")),
+            ("pypi", wheel("exact", "1.0").python("==3.11.5")),
+            ("pypi", wheel("several", "1.0").tags("py3-none-win_amd64").python(">=3.11.6")),
+            ("pypi", wheel("several", "1.0").tags("py3-none-manylinux_2_17_x86_64").python("<3.11.2")),
         ];
         if old {
             all.push(("pypi", wheel("early", "1.0").python(">=3.8")));
@@ -395,6 +399,33 @@ fn patch_releases_that_exclude_each_other() {
     assert!(run.shown().contains("late 1.0 requires Python >=3.11.4"), "{}", run.shown());
     assert!(run.shown().contains("you require Python"), "{}", run.shown());
     context.run(&["resolve", "early", "--gpu", "none", "--python", "3.11.2"]).expect(0);
+
+    for (packages, expected) in [
+        (&["middle"][..], ">=3.11.4,<3.11.9"),
+        (&["middle", "exact", "late"], ">=3.11.5,<3.11.6"),
+        (&["several"], "<3.11.2"),
+    ] {
+        context.run(&[&["resolve"], packages, &python[..]].concat()).expect(0);
+        let lock = context.read("envlock.lock");
+        assert!(lock.contains(&format!("python-patches = \"{expected}\"")), "{expected}: {lock}");
+        std::fs::remove_file(context.project().join("envlock.lock")).unwrap();
+    }
+    // What is exported is for these patch releases too.
+    context.run(&[&["resolve", "several"], &python[..]].concat()).expect(0);
+    assert!(context.read("environment.yml").contains("- python>=3.11,<3.11.2\n"));
+    for (format, expected) in [
+        ("pylock.toml", "requires-python = \">=3.11,<3.11.2\""),
+        ("Dockerfile", "FROM python:3.11.1-slim"),
+        ("github", "python-version: \">=3.11 <3.11.2\""),
+    ] {
+        let text = context.run(&["export", format]).expect(0).stdout;
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    std::fs::remove_file(context.project().join("envlock.lock")).unwrap();
+    context.run(&["resolve", "middle", "--gpu", "none", "--python", ">=3.11.2,<3.11.6"]).expect(0);
+    for packages in [&["several", "late"][..], &["exact", "early"]] {
+        context.run(&[&["resolve"], packages, &python[..]].concat()).expect(1);
+    }
 
     let server = IndexServer::start(wheels(true), Shape::default());
     let context = TestContext::with_index(&server);

@@ -1,10 +1,12 @@
 //! Calls: of functions of the file, and of what Python has for texts, lists, files and paths.
 
+use std::rc::Rc;
+
 use tree_sitter::Node;
 
 use super::flow::Flow;
 use super::forget::REBINDERS;
-use super::path::{folder, inside, join};
+use super::path::{folder, inside, join, plain_path};
 use super::value::{Value, dict_of, into_dict, list_of, put};
 use super::{Evaluator, Frame, MAX_SIZE, Passed, lines_of_requirements};
 
@@ -161,7 +163,7 @@ impl<'t> Evaluator<'t, '_> {
             };
             let given = plain.next().or_else(|| arguments.named(name).cloned());
             // An open file can be read once, here or there.
-            let given = given.map(|value| if let Value::File(_) = value { Value::Unknown } else { value });
+            let given = given.map(|value| if let Value::File(..) = value { Value::Unknown } else { value });
             let value = match (given, parameter.child_by_field_name("value")) {
                 (Some(value), _) => value,
                 // Another one was evaluated where the function is defined.
@@ -186,6 +188,11 @@ impl<'t> Evaluator<'t, '_> {
         match flow {
             Flow::Return(value) => value,
             Flow::Next => Value::None,
+            // It raised: nothing behind the call runs.
+            Flow::Stop => {
+                self.passed = Some(None);
+                Value::Unknown
+            }
             _ => Value::Unknown,
         }
     }
@@ -223,40 +230,61 @@ impl<'t> Evaluator<'t, '_> {
                 Some(Value::Path(path)) if !path.is_empty() => Value::Path(folder(path)),
                 _ => Value::Unknown,
             },
+            "os.path.abspath" | "os.path.realpath" | "os.path.normpath" | "pathlib.Path"
+                if arguments.plain.len() != 1 =>
+            {
+                self.unknown(node, &arguments)
+            }
             "os.path.abspath" | "os.path.realpath" | "os.path.normpath" | "pathlib.Path" => match first {
                 Some(Value::Path(path)) => Value::Path(path.clone()),
                 // Relative to the working directory, which is the tree's folder.
-                Some(Value::Text(path)) => inside(path).map_or(Value::Unknown, Value::Path),
+                Some(Value::Text(path)) => {
+                    let read = if full == "pathlib.Path" { plain_path(path) } else { inside(path) };
+                    read.map_or(Value::Unknown, Value::Path)
+                }
                 _ => Value::Unknown,
             },
-            "os.path.exists" | "os.path.isfile" => match first.and_then(Value::text).and_then(inside) {
+            "os.path.exists" | "os.path.isfile" => match first.and_then(Value::text).and_then(plain_path) {
                 // What is not there may not have been read yet.
                 Some(path) if self.read(&path).is_some() => Value::Bool(true),
                 _ => Value::Unknown,
             },
             "os.chdir" if matches!(first, Some(Value::Path(path)) if path.is_empty()) => Value::None,
             "os.getcwd" | "pathlib.Path.cwd" => Value::Path(String::new()),
-            "io.open" | "codecs.open" => self.open(node, &arguments),
+            "io.open" => self.open(node, &arguments),
+            "codecs.open" => match self.open(node, &arguments) {
+                // It leaves the ends of lines as they are.
+                Value::File(path, _) if (self.files)(&path).is_some_and(|text| text.contains('\r')) => {
+                    Value::Unknown
+                }
+                file => file,
+            },
             "re.findall" => match arguments.plain.as_slice() {
                 [Value::Text(pattern), Value::Text(text)] if arguments.named.is_empty() => {
-                    self.charge(64 * (pattern.len() + text.len()));
+                    // Each match may look at the rest of the text.
+                    self.charge(64 * text.len() + text.len() * text.len() / 16);
                     matches_of(pattern, text).unwrap_or(Value::Unknown)
                 }
                 _ => Value::Unknown,
             },
-            "pkg_resources.parse_requirements" => match first {
-                Some(Value::Text(text)) => lines_of_requirements(text).map_or(Value::Unknown, Value::texts),
-                Some(value) => {
-                    let value = value.clone();
-                    let lines = self.items_of(&value).and_then(|items| {
-                        let texts: Option<Vec<String>> =
-                            items.iter().map(|item| item.plain_text().map(str::to_owned)).collect();
-                        lines_of_requirements(&texts?.join("\n"))
-                    });
-                    lines.map_or(Value::Unknown, Value::texts)
-                }
-                None => Value::Unknown,
-            },
+            "pkg_resources.parse_requirements" => {
+                let lines = match first {
+                    Some(Value::Text(text)) => lines_of_requirements(text),
+                    Some(value) => {
+                        let value = value.clone();
+                        self.items_of(&value).and_then(|items| {
+                            let texts: Option<Vec<String>> =
+                                items.iter().map(|item| item.plain_text().map(str::to_owned)).collect();
+                            lines_of_requirements(&texts?.join("\n"))
+                        })
+                    }
+                    None => None,
+                };
+                // Requirements are written in another way than they were read, and no list is empty.
+                let is_same = |line: &String| !line.contains(char::is_whitespace) || line.contains(';');
+                let lines = lines.filter(|lines| !lines.is_empty() && lines.iter().all(is_same));
+                lines.map_or(Value::Unknown, Value::texts)
+            }
             _ => {
                 // What it does to the files of the tree is not known.
                 self.is_tree_unknown |= !leaves_files_alone(full);
@@ -268,7 +296,11 @@ impl<'t> Evaluator<'t, '_> {
     /// `open(path)`: a file of the tree, unless it is opened for writing.
     fn open(&mut self, node: Node<'t>, arguments: &Arguments) -> Value {
         let path = arguments.plain.first().or_else(|| arguments.named("file"));
-        let path = path.and_then(Value::text).and_then(inside);
+        let path = path.and_then(Value::text).and_then(plain_path);
+        let is_utf8 = |value: &Value| {
+            value.plain_text().is_some_and(|name| ["utf-8", "utf8"].contains(&name.to_lowercase().as_str()))
+        };
+        let is_read_otherwise = arguments.plain.len() > 2 || !arguments.named("encoding").is_none_or(is_utf8);
         let mode = arguments.plain.get(1).or_else(|| arguments.named("mode"));
         let is_read = match mode {
             None => true,
@@ -276,7 +308,8 @@ impl<'t> Evaluator<'t, '_> {
             Some(_) => false,
         };
         match path.filter(|_| !arguments.is_open) {
-            Some(path) if is_read => Value::File(path),
+            Some(_) if is_read && is_read_otherwise => Value::Unknown,
+            Some(path) if is_read => Value::File(path, Rc::default()),
             Some(path) => {
                 self.written.insert(path);
                 Value::Unknown
@@ -297,8 +330,11 @@ impl<'t> Evaluator<'t, '_> {
                 self.charge(text.len());
                 method_of_text(text, name, plain)
             }
-            (Value::File(path), "read", []) => self.read(path).map_or(Value::Unknown, Value::Text),
-            (Value::File(_), "readlines", []) => self.items_of(object).map_or(Value::Unknown, list_of),
+            (Value::File(path, is_at_end), "read", []) => match is_at_end.replace(true) {
+                true => Value::Unknown,
+                false => self.read(path).map_or(Value::Unknown, Value::Text),
+            },
+            (Value::File(..), "readlines", []) => self.items_of(object).map_or(Value::Unknown, list_of),
             (Value::Path(path), "read_text", []) => self.read(path).map_or(Value::Unknown, Value::Text),
             (Value::Path(path), "exists" | "is_file", []) => match self.read(path) {
                 Some(_) => Value::Bool(true),
@@ -335,8 +371,10 @@ impl<'t> Evaluator<'t, '_> {
             (Value::Dict(known), "update", [more]) if is_closed => {
                 match more.entries() {
                     Some(more) => {
+                        let more: Vec<(String, Value)> =
+                            more.into_iter().map(|(key, value)| (key, into_dict(value))).collect();
                         if let Some(entries) = known.borrow_mut().as_mut() {
-                            more.into_iter().for_each(|(key, value)| put(entries, key, into_dict(value)));
+                            more.into_iter().for_each(|(key, value)| put(entries, key, value));
                         }
                     }
                     None => object.forget(),
@@ -380,7 +418,7 @@ fn as_passed(value: Value) -> Value {
 }
 
 /// Whether a function of a module is known not to change files.
-fn leaves_files_alone(full: &str) -> bool {
+pub(super) fn leaves_files_alone(full: &str) -> bool {
     let harmless =
         ["os.path.", "os.environ", "os.getenv", "os.listdir", "os.walk", "os.cpu_count", "os.getcwd"];
     let modules = [
@@ -407,32 +445,44 @@ fn leaves_files_alone(full: &str) -> bool {
     ];
     harmless.iter().any(|start| full.starts_with(start))
         || modules.contains(&full.split('.').next().unwrap_or(full))
-            && !["copy", "file_util", "dir_util", "spawn", "write"].iter().any(|word| full.contains(word))
+            && !["copy", "file_util", "dir_util", "spawn", "write", "basicConfig", "Handler"]
+                .iter()
+                .any(|word| full.contains(word))
 }
 
-/// `re.findall`, for what this engine and Python's read alike: plain texts and patterns of ASCII, without what only one of
-/// them has (look-around, references, classes in classes, flags). `None` otherwise.
+/// `re.findall`, for what this engine and Python's read alike: short plain texts and patterns of ASCII with literals, classes,
+/// groups that are not repeated, and single quantifiers. `None` otherwise.
 fn matches_of(pattern: &str, text: &str) -> Option<Value> {
-    const OF_ONE_ENGINE: [&str; 13] =
-        ["(?P", "(?<", "(?=", "(?!", "(?i", "(?s", "(?m", "(?x", "(?u", "(?-", "&&", "--", "~~"];
+    const QUANTIFIERS: [char; 4] = ['*', '+', '?', '{'];
     let is_line = |text: &str| text.is_ascii() && !text.contains(|c: char| c.is_ascii_control());
+    // Without what is escaped: a class or place (`\d`, `\b`, `\<`) and a reference to a group are not read.
     let mut bare = String::new();
     let mut chars = pattern.chars();
     while let Some(c) = chars.next() {
         match c {
-            // Classes and places (`\d`, `\b`) and references to groups.
-            '\\' if chars.next().is_none_or(|escaped| escaped.is_ascii_alphanumeric()) => return None,
+            '\\' if chars.next().is_none_or(|c| c.is_ascii_alphanumeric() || c == '<' || c == '>') => {
+                return None;
+            }
             '\\' => bare.push('.'),
             c => bare.push(c),
         }
     }
-    let is_shared = !OF_ONE_ENGINE.iter().any(|part| bare.contains(part))
-        && !bare.contains("[[")
-        && !bare.contains("[^[");
-    if !is_line(pattern) || !is_line(text) || !is_shared || pattern.len() > 400 {
+    let is_shared = bare.matches("(?").count() == bare.matches("(?:").count()
+        && !["[[", "[^[", "[:", "&&", "--", "~~", "||"].iter().any(|part| bare.contains(part));
+    let pairs = || bare.chars().zip(bare.chars().skip(1));
+    // `a*?`, `a++`, `(a*)+`; `(?:` and `)?` are read.
+    let is_stacked = pairs().any(|(c, next)| {
+        QUANTIFIERS.contains(&next) && (['*', '+', '?', '}'].contains(&c) || c == ')' && next != '?')
+    });
+    let is_short = pattern.len() <= 200 && text.len() <= 1_000;
+    if !is_line(pattern) || !is_line(text) || !is_shared || is_stacked || !is_short {
         return None;
     }
     let regex = regex_lite::RegexBuilder::new(pattern).size_limit(1 << 16).nest_limit(20).build().ok()?;
+    // After an empty match the two go on in other ways.
+    if regex.is_match("") {
+        return None;
+    }
     let mut out = Vec::new();
     for found in regex.captures_iter(text) {
         // An empty match is followed by another one in Python.

@@ -3,6 +3,7 @@
 use tree_sitter::Node;
 
 use super::path::append;
+use super::statement::has_several_keys;
 use super::value::{Shared, Value, dict_of, flat, list_of, put};
 use super::{Evaluator, Frame, MAX_SIZE};
 use crate::sdist::slice::string;
@@ -36,7 +37,12 @@ impl<'t> Evaluator<'t, '_> {
             "parenthesized_expression" => {
                 node.named_child(0).map_or(Value::Unknown, |inner| self.value(inner))
             }
-            "list" | "tuple" | "set" => {
+            "set" => {
+                // Its order is another one in every run.
+                self.forget(node);
+                Value::Unknown
+            }
+            "list" | "tuple" => {
                 let mut cursor = node.walk();
                 let children: Vec<Node<'t>> = node.named_children(&mut cursor).collect();
                 let mut items = Vec::new();
@@ -68,6 +74,10 @@ impl<'t> Evaluator<'t, '_> {
                 };
                 let index = self.of(key).parse::<i64>().ok();
                 let object = self.value(object);
+                if has_several_keys(node) {
+                    object.forget();
+                    return Value::Unknown;
+                }
                 if let (Value::List(_), Some(i)) = (&object, index) {
                     let items = self.items_of(&object).unwrap_or_default();
                     let at = if i < 0 { items.len() as i64 + i } else { i };
@@ -100,7 +110,11 @@ impl<'t> Evaluator<'t, '_> {
                 match field("operator").map(|operator| self.of(operator)) {
                     Some("+") => self.sum(&left, &right),
                     Some("/") => match (&left, right.text()) {
-                        (Value::Path(path), Some(part)) if !part.starts_with('/') => {
+                        (Value::Path(path), Some(part))
+                            if !part.starts_with('/')
+                                && !part.contains("..")
+                                && matches!(right, Value::Text(_)) =>
+                        {
                             append(path, &format!("/{part}"))
                         }
                         _ => Value::Unknown,
@@ -264,6 +278,7 @@ impl<'t> Evaluator<'t, '_> {
             self.forget(node);
             return None;
         };
+        let size = source.size();
         self.locals.push(Frame::default());
         let mut out = Some(Vec::new());
         for item in items {
@@ -290,6 +305,12 @@ impl<'t> Evaluator<'t, '_> {
             }
         }
         self.locals.pop();
+        if source.size() != size {
+            // It changed on the way: Python sees that, this loop does not.
+            source.forget();
+            self.forget(node);
+            return None;
+        }
         out
     }
 
@@ -319,6 +340,8 @@ impl<'t> Evaluator<'t, '_> {
         let operator = self.text[left.end_byte()..right.start_byte()].split_whitespace().collect::<Vec<_>>();
         let (left, right) = (self.value(*left), self.value(*right));
         let known = match operator.join(" ").as_str() {
+            // Equal texts need not be the same.
+            "is" | "is not" if left.text().is_some() && right.text().is_some() => None,
             "==" | "is" => left.equals(&right),
             "!=" | "is not" => left.equals(&right).map(|is| !is),
             "in" => contains(&right, &left),
@@ -362,7 +385,10 @@ impl<'t> Evaluator<'t, '_> {
         match value {
             Value::List(_) => value.items(),
             Value::Dict(_) => Some(value.entries()?.into_iter().map(|(key, _)| Value::Text(key)).collect()),
-            Value::File(path) => {
+            Value::File(path, is_at_end) => {
+                if is_at_end.replace(true) {
+                    return None;
+                }
                 let text = self.read(path)?;
                 Some(text.split_inclusive('\n').map(|line| Value::Text(line.to_owned())).collect())
             }

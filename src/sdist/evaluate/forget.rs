@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use tree_sitter::Node;
 
 use super::Evaluator;
+use super::call::leaves_files_alone;
 use super::value::Value;
 use crate::sdist::slice::descendants;
 
@@ -108,7 +109,7 @@ impl<'t> Evaluator<'t, '_> {
                         if function.is_some_and(|name| REBINDERS.contains(&name)) {
                             self.forget_all();
                         }
-                        self.is_tree_unknown |= self.may_write(node);
+                        self.is_tree_unknown |= self.may_write(node) || !self.is_harmless(node);
                     }
                     _ => {}
                 }
@@ -151,11 +152,28 @@ impl<'t> Evaluator<'t, '_> {
         }
     }
 
+    /// Whether what is called is no function of a module that may change files.
+    fn is_harmless(&self, call: Node<'t>) -> bool {
+        let Some(function) = call.child_by_field_name("function") else { return true };
+        let (first, rest) = match self.of(function).split_once('.') {
+            Some((first, rest)) => (first, format!(".{rest}")),
+            None => (self.of(function), String::new()),
+        };
+        match self.lookup(first) {
+            Some(Value::Imported(module)) => leaves_files_alone(&format!("{module}{rest}")),
+            _ => true,
+        }
+    }
+
     /// Whether a call may change a file.
     pub(super) fn may_write(&self, call: Node<'t>) -> bool {
         let Some(function) = call.child_by_field_name("function") else { return false };
         let name = self.of(function).rsplit('.').next().unwrap_or_default();
         let arguments = call.child_by_field_name("arguments").map(|list| self.of(list)).unwrap_or_default();
+        // `path.replace(other)`; that of texts has two arguments.
+        if name == "replace" && !arguments.contains(',') {
+            return true;
+        }
         // A mode of reading has neither letter.
         let has_mode =
             |c: char| arguments.contains(&format!("'{c}")) || arguments.contains(&format!("\"{c}"));
@@ -170,7 +188,9 @@ fn is_target(node: Node<'_>) -> bool {
         let is_field =
             |field| parent.child_by_field_name(field).is_some_and(|found| found.id() == child.id());
         match parent.kind() {
-            "assignment" | "augmented_assignment" | "for_statement" => return is_field("left"),
+            "assignment" | "augmented_assignment" | "for_statement" | "for_in_clause" => {
+                return is_field("left");
+            }
             "named_expression" | "function_definition" | "class_definition" => return is_field("name"),
             "as_pattern_target" | "delete_statement" | "import_statement" | "import_from_statement" => {
                 return true;

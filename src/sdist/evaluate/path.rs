@@ -20,6 +20,12 @@ pub(in crate::sdist) fn inside(path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
+/// A path that is written as it is: without `..`, which links and missing folders turn elsewhere, and not with `/` at its
+/// end, as only folders are.
+pub(super) fn plain_path(path: &str) -> Option<String> {
+    inside(path).filter(|_| !path.ends_with('/') && !path.split('/').any(|part| part == ".."))
+}
+
 /// The folder of a path.
 pub(super) fn folder(path: &str) -> String {
     path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned()
@@ -29,7 +35,11 @@ pub(super) fn folder(path: &str) -> String {
 pub(super) fn join(parts: &[Value]) -> Value {
     let texts: Option<Vec<&str>> = parts.iter().map(Value::text).collect();
     let Some(texts) = texts.filter(|texts| !texts.is_empty()) else { return Value::Unknown };
-    if texts.iter().skip(1).any(|text| text.starts_with('/')) {
+    // A later part may be absolute; `..` and a `/` at the end mean more than their text.
+    let is_odd =
+        |text: &str| text.starts_with('/') || text.ends_with('/') || text.is_empty() || text.contains("..");
+    let has_path = parts.iter().skip(1).any(|part| matches!(part, Value::Path(_)));
+    if has_path || texts.iter().skip(1).any(|text| is_odd(text)) || texts[0].ends_with('/') {
         return Value::Unknown;
     }
     let joined: Vec<&str> = texts.into_iter().filter(|text| !text.is_empty()).collect();

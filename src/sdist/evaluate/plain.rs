@@ -145,8 +145,14 @@ pub(super) fn is_plain(root: Node<'_>, text: &str, has_module: &dyn Fn(&str) -> 
         || text.contains("coding:")
         || text.contains("coding=")
     {
-        let declares_utf8 =
-            text.lines().take(2).all(|line| !line.contains("coding") || line.contains("utf-8"));
+        let is_utf8 = |line: &str| {
+            let Some((_, rest)) = line.split_once("coding") else { return true };
+            let name = rest.trim_start_matches([':', '=']).trim_start();
+            let name =
+                name.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').next().unwrap_or_default();
+            ["utf-8", "utf8"].contains(&name.to_lowercase().as_str())
+        };
+        let declares_utf8 = text.lines().take(2).all(is_utf8);
         if text.contains(super::is_unusual) || text.contains('\r') || !declares_utf8 {
             return false;
         }
@@ -158,13 +164,20 @@ pub(super) fn is_plain(root: Node<'_>, text: &str, has_module: &dyn Fn(&str) -> 
         .filter(|node| node.kind() == "function_definition")
         .filter_map(|node| node.child_by_field_name("name").map(of))
         .collect();
-    let has_tuple = nodes.iter().any(|node| node.kind() == "tuple");
+    let has_tuple = nodes.iter().any(|node| {
+        ["tuple", "list_splat_pattern"].contains(&node.kind())
+            || node.kind() == "identifier" && of(*node) == "tuple"
+    });
     nodes.iter().all(|node| {
         let field = |name| node.child_by_field_name(name);
         match node.kind() {
             kind if KINDS.contains(&kind) => false,
             "comment" => node.parent().is_none_or(|parent| !EXPRESSIONS.contains(&parent.kind())),
+            // Python takes other spellings of Unicode for the same name.
+            "identifier" if !of(*node).is_ascii() => false,
             "identifier" => is_plain_name(*node, of(*node), text, &functions),
+            // Annotations are evaluated too.
+            "type" => !descendants(*node).any(|inner| inner.kind() == "call"),
             "import_statement" | "import_from_statement" => {
                 let mut cursor = node.walk();
                 let modules: Vec<Node<'_>> = match field("module_name") {
@@ -195,7 +208,9 @@ pub(super) fn is_plain(root: Node<'_>, text: &str, has_module: &dyn Fn(&str) -> 
             "for_statement" => field("left").is_some_and(|left| left.kind() == "identifier"),
             "for_in_clause" => field("left").is_some_and(|left| is_pattern(left)),
             // What a loop goes over at once; elsewhere its code runs later.
-            "generator_expression" => node.parent().is_some_and(|parent| parent.kind() == "for_in_clause"),
+            "generator_expression" => {
+                node.parent().is_some_and(|parent| parent.kind() == "for_in_clause") && is_pure(*node, of)
+            }
             // `*names` as the last parameter.
             "list_splat_pattern" => node.parent().is_some_and(|parent| {
                 let last = parent.named_child(parent.named_child_count().saturating_sub(1) as u32);
@@ -233,6 +248,12 @@ fn is_plain_name(node: Node<'_>, name: &str, text: &str, functions: &HashSet<&st
     if name.starts_with("__") && !["__file__", "__name__", "__version__"].contains(&name) {
         return false;
     }
+    let is_bound = is_field("assignment", "left")
+        || is_field("for_statement", "left")
+        || is_field("for_in_clause", "left");
+    if ["__file__", "__name__"].contains(&name) && is_bound {
+        return false;
+    }
     if name == "path" {
         let of_os = parent.is_some_and(|parent| &text[parent.byte_range()] == "os.path");
         return of_os || !is_field("attribute", "attribute");
@@ -268,6 +289,16 @@ fn is_plain_name(node: Node<'_>, name: &str, text: &str, functions: &HashSet<&st
     let is_called = is_field("call", "function") || is_field("function_definition", "name");
     let is_label = is_field("attribute", "attribute") || is_field("keyword_argument", "name");
     is_called || is_label || !functions.contains(name)
+}
+
+/// What a generator may call: it runs between the steps of the loop that uses it.
+const PURE: [&str; 8] = ["findall", "strip", "lstrip", "rstrip", "split", "lower", "startswith", "endswith"];
+
+fn is_pure<'t>(generator: Node<'t>, of: impl Fn(Node<'t>) -> &'t str) -> bool {
+    descendants(generator).filter(|node| node.kind() == "call").all(|call| {
+        let function = call.child_by_field_name("function").map(&of).unwrap_or_default();
+        function.rsplit_once('.').is_some_and(|(_, name)| PURE.contains(&name))
+    })
 }
 
 /// Whether the target of a comprehension is a name, or names side by side.

@@ -123,9 +123,11 @@ impl<'t> Evaluator<'t, '_> {
                 let (Some(object), Some(key)) = (field("value"), field("subscript")) else { return };
                 let (object, key) = (self.value(object), self.value(key));
                 match (&object, key) {
-                    (Value::Dict(entries), Value::Text(key)) => {
+                    (Value::Dict(entries), Value::Text(key)) if !has_several_keys(target) => {
+                        // It may be the same dictionary, which is forgotten then.
+                        let value = into_dict(value);
                         if let Some(entries) = entries.borrow_mut().as_mut() {
-                            put(entries, key, into_dict(value));
+                            put(entries, key, value);
                         }
                     }
                     _ => {
@@ -151,7 +153,9 @@ impl<'t> Evaluator<'t, '_> {
                     }
                     _ => {
                         value.forget();
-                        self.forget(target);
+                        for name in names {
+                            self.assign(name, Value::Unknown);
+                        }
                     }
                 }
             }
@@ -338,6 +342,12 @@ impl<'t> Evaluator<'t, '_> {
             self.import(statement);
         }
     }
+}
+
+/// `d["a", "b"]`
+pub(super) fn has_several_keys(subscript: Node<'_>) -> bool {
+    let mut cursor = subscript.walk();
+    subscript.children_by_field_name("subscript", &mut cursor).count() != 1
 }
 
 /// Whether a block may leave the function.

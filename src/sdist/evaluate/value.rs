@@ -1,6 +1,6 @@
 //! The values of an evaluation. What is not known stays [`Value::Unknown`], and so does what is made of it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// A list or dictionary, which several names may share. `None` once something unknown may have changed it.
@@ -20,8 +20,8 @@ pub(super) enum Value {
     Dict(Shared<Vec<(String, Value)>>),
     /// A path below the tree's folder, which is ``.
     Path(String),
-    /// An open file of the tree, by its path.
-    File(String),
+    /// An open file of the tree, by its path, and whether it was read, which is possible once.
+    File(String, Rc<Cell<bool>>),
     /// A function of the file, by the id of its node.
     Function(usize),
     /// What an import binds, by its dotted name: `os.path.join`.
@@ -95,7 +95,7 @@ impl Value {
             Value::List(items) => items.borrow().as_ref().map(|items| !items.is_empty()),
             Value::Dict(entries) => entries.borrow().as_ref().map(|entries| !entries.is_empty()),
             Value::Row(texts) => Some(!texts.is_empty()),
-            Value::Path(_) | Value::File(_) | Value::Function(_) => Some(true),
+            Value::Path(_) | Value::File(..) | Value::Function(_) => Some(true),
             Value::Unknown | Value::Imported(_) => None,
         }
     }

@@ -48,6 +48,15 @@ pub enum MissingFiles<'m> {
         /// The environment.
         installed: &'m Installed,
     },
+    /// Files that conda's record lists.
+    Conda {
+        /// The files.
+        group: FileGroup,
+        /// The package.
+        package: &'m CondaPackage,
+        /// The environment's folder.
+        prefix: &'m str,
+    },
     /// The folder that an editable install leads to.
     Editable {
         /// The package.
@@ -65,6 +74,11 @@ pub fn missing_file(missing: MissingFiles<'_>) -> Finding {
                 .at(group.first)
                 .fixed_by(Fix::command(reinstall(installed, name, false)))
         }
+        MissingFiles::Conda { group, package, prefix } => {
+            finding(Code::MissingFile, Severity::Error, group.text)
+                .at(group.first)
+                .fixed_by(Fix::command(conda_reinstall(package, prefix)))
+        }
         MissingFiles::Editable { name, folder } => {
             let text = format!("{name} is an editable install of {folder}, which does not exist");
             let fix = format!("restore the folder, or install {name} again");
@@ -73,38 +87,51 @@ pub fn missing_file(missing: MissingFiles<'_>) -> Finding {
     }
 }
 
-/// What is wrong with files of a conda package.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CondaFiles {
-    /// They are missing.
-    Missing,
-    /// Libraries, modules or programs are not those of the package.
-    Altered,
-    /// Other files, which people edit.
-    Edited,
+/// Files that are not as they were recorded.
+pub enum AlteredFiles<'a> {
+    /// They differ from RECORD.
+    Recorded {
+        /// The files.
+        group: FileGroup,
+        /// The package.
+        name: &'a str,
+        /// They have not changed since RECORD was written, so the wheel was published like this, or the installer's cache was
+        /// changed before.
+        as_published: bool,
+        /// The environment.
+        installed: &'a Installed,
+    },
+    /// They differ from conda's record.
+    Conda {
+        /// The files.
+        group: FileGroup,
+        /// The package.
+        package: &'a CondaPackage,
+        /// Whether they are libraries, modules or programs; others are edited.
+        are_executed: bool,
+        /// The environment's folder.
+        prefix: &'a str,
+    },
 }
 
-/// Files of a conda package differ from its record.
-pub fn conda_files(group: FileGroup, kind: CondaFiles, package: &CondaPackage, prefix: &str) -> Finding {
-    let FileGroup { text, first } = group;
-    let (code, severity) = match kind {
-        CondaFiles::Missing => (Code::MissingFile, Severity::Error),
-        CondaFiles::Altered => (Code::AlteredFile, Severity::Error),
-        CondaFiles::Edited => return finding(Code::AlteredFile, Severity::Info, text).at(first),
-    };
-    finding(code, severity, text).at(first).fixed_by(Fix::command(conda_reinstall(package, prefix)))
-}
-
-/// conda has two records of one package.
-pub fn conda_recorded_twice(one: &CondaPackage, other: &CondaPackage, prefix: &str) -> Finding {
-    let named = |package: &CondaPackage| match package.build.as_str() {
-        "" => format!("{} {}", package.name, package.version),
-        build => format!("{} {} ({build})", package.name, package.version),
-    };
-    let text = format!("conda has two records of one package: {} and {}", named(one), named(other));
-    finding(Code::FileOwnedTwice, Severity::Error, text)
-        .at(&other.name)
-        .fixed_by(Fix::command(conda_reinstall(other, prefix)))
+/// The size or hash of files differs from what is recorded.
+pub fn altered_file(altered: AlteredFiles<'_>) -> Finding {
+    let new = |severity, text: String, first| finding(Code::AlteredFile, severity, text).at(first);
+    match altered {
+        AlteredFiles::Recorded { group: FileGroup { text, first }, name, as_published, installed } => {
+            if as_published {
+                let text = format!("{text}; unchanged since the installation: it was installed so");
+                return new(Severity::Info, text, first);
+            }
+            new(Severity::Error, text, first).fixed_by(Fix::command(reinstall(installed, name, false)))
+        }
+        AlteredFiles::Conda { group: FileGroup { text, first }, package, are_executed, prefix } => {
+            if !are_executed {
+                return new(Severity::Info, text, first);
+            }
+            new(Severity::Error, text, first).fixed_by(Fix::command(conda_reinstall(package, prefix)))
+        }
+    }
 }
 
 /// conda's command that installs a package again as it is recorded; mamba and micromamba take the same options.
@@ -113,18 +140,6 @@ fn conda_reinstall(package: &CondaPackage, prefix: &str) -> String {
     let spec = format!("{}={}{build}", package.name, package.version);
     let prefix = shell_word(prefix);
     format!("conda install -p {prefix} --force-reinstall --no-deps {}", shell_word(&spec))
-}
-
-/// The size or hash of files differs from RECORD. `as_published`: they have not changed since RECORD was written, so the
-/// wheel was published like this, or the installer's cache was changed before.
-pub fn altered_file(group: FileGroup, name: &str, as_published: bool, installed: &Installed) -> Finding {
-    if as_published {
-        let text = format!("{}; unchanged since the installation: it was installed so", group.text);
-        return finding(Code::AlteredFile, Severity::Info, text).at(group.first);
-    }
-    finding(Code::AlteredFile, Severity::Error, group.text)
-        .at(group.first)
-        .fixed_by(Fix::command(reinstall(installed, name, false)))
 }
 
 /// Two packages install the same files. `is_whole`: whether those on disk are of `keep`; otherwise the fix reinstalls it.

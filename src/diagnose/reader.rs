@@ -99,14 +99,15 @@ impl<'r> Reader<'r> {
         if !found.rules.is_empty() && mention::is_mention(&lower) {
             // Not a report, but whoever writes of errors need not have a healthy machine.
             self.facts.complains = true;
+            if unexplained::is_error(&lower) {
+                self.unexplained(text);
+            }
+            self.facts.surroundings.extend(found.surroundings);
             fields::read(text, &lower, &mut self.facts);
             return;
         }
         if found.rules.is_empty() && unexplained::is_error(&lower) {
-            let said = Said { line: self.line, text: masked(&clean(text, 300)) };
-            // The last one is often the one that ended the program.
-            self.facts.unexplained.truncate(MAX_UNEXPLAINED - 1);
-            self.facts.unexplained.push(said);
+            self.unexplained(text);
         }
         self.facts.complains |= unexplained::is_complaint(&lower);
         for rule in found.rules {
@@ -123,6 +124,14 @@ impl<'r> Reader<'r> {
             let said = Said { line: self.line, text: masked(&clean(text, 300)) };
             self.facts.said.entry(*fact).or_insert(said);
         }
+    }
+
+    /// Keeps an error line that no rule explains.
+    fn unexplained(&mut self, text: &str) {
+        let said = Said { line: self.line, text: masked(&clean(text, 300)) };
+        // The last one is often the one that ended the program.
+        self.facts.unexplained.truncate(MAX_UNEXPLAINED - 1);
+        self.facts.unexplained.push(said);
     }
 
     /// Reads the result of an interactive expression, which is on the next line.

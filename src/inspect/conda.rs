@@ -2,7 +2,7 @@
 //!
 //! Source of the format: conda's and rattler's prefix records (`paths_data`, version 1).
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::io::Read as _;
 use std::path::{Component, Path};
 
@@ -21,11 +21,8 @@ const MAX_RECORD: u64 = 64 << 20;
 /// Maximum number of files that are looked at, of all packages together.
 const MAX_FILES: usize = 2_000_000;
 
-/// Files that people delete to make an environment smaller, and that no program reads. Python writes `.pyc` files again.
-const DISPENSABLE: [&str; 6] = [".pyc", ".a", ".js.map", ".la", ".html", ".rst"];
-/// Folders of the same kind.
-const DISPENSABLE_FOLDERS: [&str; 6] =
-    ["share/doc/", "share/man/", "share/info/", "man/", "conda-meta/", "pkgs/"];
+/// Folders whose files other programs update: npm's packages, R's.
+const OF_OTHERS: [&str; 2] = ["lib/node_modules/", "lib/R/library/"];
 
 #[derive(Deserialize)]
 struct Record {
@@ -33,27 +30,29 @@ struct Record {
     version: String,
     #[serde(default)]
     build: String,
+    paths_data: Option<PathsData>,
+    /// The paths alone, as older records have them.
     #[serde(default)]
-    paths_data: PathsData,
+    files: Vec<String>,
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize)]
 struct PathsData {
     #[serde(default)]
     paths: Vec<Entry>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 struct Entry {
     #[serde(rename = "_path")]
     path: String,
-    #[serde(default)]
-    path_type: String,
+    path_type: Option<String>,
     /// Of the package's file.
     sha256: Option<String>,
     /// Of the file as it was linked.
     sha256_in_prefix: Option<String>,
-    size_in_bytes: Option<u64>,
+    /// Before a prefix was replaced. A number, or what other programs wrote.
+    size_in_bytes: Option<serde_json::Value>,
     /// The folder that is replaced by the environment's; the file has another length then.
     prefix_placeholder: Option<String>,
     /// `text` or `binary`: a binary file keeps its length.
@@ -68,7 +67,8 @@ pub(super) fn packages(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> Vec<
         let text = tree.text(&folder.join(name), MAX_RECORD)?;
         serde_json::from_str::<Record>(&text).ok()
     });
-    let mut owners: HashMap<String, u32> = HashMap::new();
+    // The paths that are as some record has them: a file of two packages is that of the one that was linked last.
+    let mut whole: HashSet<String> = HashSet::new();
     let mut left = MAX_FILES;
     let mut out: Vec<CondaPackage> = records
         .map(|record| {
@@ -78,23 +78,29 @@ pub(super) fn packages(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> Vec<
                 build: clean(&record.build, 60),
                 ..CondaPackage::default()
             };
-            for entry in record.paths_data.paths {
+            let paths = record.paths_data.map(|data| data.paths).unwrap_or_default();
+            let names = if paths.is_empty() { record.files } else { Vec::new() };
+            let named = names.into_iter().map(|path| Entry { path, ..Entry::default() });
+            for entry in paths.into_iter().chain(named) {
                 let Some(more) = left.checked_sub(1) else { break };
                 left = more;
-                if !stays_inside(&entry.path) {
+                if !stays_inside(&entry.path) || OF_OTHERS.iter().any(|folder| entry.path.starts_with(folder))
+                {
                     continue;
                 }
                 package.files += 1;
-                package.faults.extend(fault(tree, prefix, depth, &entry));
-                *owners.entry(entry.path).or_default() += 1;
+                match fault(tree, prefix, depth, &entry) {
+                    Some(fault) => package.faults.push(fault),
+                    None => {
+                        whole.insert(entry.path);
+                    }
+                }
             }
             package
         })
         .collect();
-    // A file of two packages is that of the one that was linked last.
-    let is_of_two = |fault: &FileFault| owners.get(fault.path()).is_some_and(|count| *count > 1);
     for package in &mut out {
-        package.faults.retain(|fault| !is_of_two(fault));
+        package.faults.retain(|fault| !whole.contains(fault.path()));
     }
     out.sort_by(|a, b| (&a.name, &a.version, &a.build).cmp(&(&b.name, &b.version, &b.build)));
     out
@@ -114,25 +120,31 @@ fn fault(tree: &dyn FileTree, prefix: &Path, depth: Depth, entry: &Entry) -> Opt
         }
         // A link may lead to what another package has not installed.
         Err(_) if tree.is_link(&path) => return None,
-        Err(_) => {
-            let name = entry.path.as_str();
-            let is_dispensable = DISPENSABLE.iter().any(|end| name.ends_with(end))
-                || DISPENSABLE_FOLDERS.iter().any(|folder| name.starts_with(folder))
-                || name.contains("/__pycache__/")
-                || entry.size_in_bytes == Some(0);
-            return (!is_dispensable).then(|| FileFault::Missing(entry.path.clone()));
-        }
+        Err(_) => return Some(FileFault::Missing(entry.path.clone())),
     };
-    if entry.path_type == "softlink" || entry.path_type == "directory" || found.kind != Kind::File {
+    let kind = entry.path_type.as_deref();
+    // Python writes `.pyc` files again.
+    if kind == Some("softlink") || kind == Some("directory") || entry.path.ends_with(".pyc") {
         return None;
     }
-    let is_rewritten = entry.prefix_placeholder.as_deref().is_some_and(|folder| !folder.is_empty());
-    let keeps_size = !is_rewritten || entry.file_mode.as_deref() == Some("binary");
-    if let Some(size) = entry.size_in_bytes.filter(|size| keeps_size && *size != found.size) {
+    if found.kind != Kind::File {
+        return Some(FileFault::Unreadable(entry.path.clone(), "not a regular file".to_owned()));
+    }
+    let size = entry.size_in_bytes.as_ref().and_then(serde_json::Value::as_u64)?;
+    // The folder of the environment was written into it: size and hash are of another text. mamba's records have no
+    // placeholder, but two hashes.
+    let has_placeholder = entry.prefix_placeholder.as_deref().is_some_and(|folder| !folder.is_empty());
+    let has_two = entry.sha256.is_some()
+        && entry.sha256_in_prefix.as_ref().is_some_and(|hash| entry.sha256.as_ref() != Some(hash));
+    if has_placeholder || has_two {
+        // A binary file keeps its length.
+        let is_cut = entry.file_mode.as_deref() == Some("binary") && size != found.size || found.size == 0;
+        return (is_cut && size > 0).then(|| FileFault::Size(entry.path.clone(), size, found.size));
+    }
+    if size != found.size {
         return Some(FileFault::Size(entry.path.clone(), size, found.size));
     }
-    let own = entry.sha256.as_ref().filter(|_| !is_rewritten);
-    let expected = entry.sha256_in_prefix.as_ref().or(own).filter(|_| depth == Depth::Hashes)?;
+    let expected = entry.sha256.as_ref().filter(|_| depth == Depth::Hashes)?;
     match hash(tree, &path, found.size) {
         Ok(hash) if hash.eq_ignore_ascii_case(expected) => None,
         Ok(_) => Some(FileFault::Hash(entry.path.clone())),
@@ -172,8 +184,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let prefix = dir.path();
         fs_err::create_dir_all(prefix.join("lib")).unwrap();
-        for (name, text) in [("whole", "abc"), ("cut", "a"), ("moved", "longer than before"), ("both", "xy")]
-        {
+        for (name, text) in [
+            ("whole", "abc"),
+            ("cut", "a"),
+            ("moved", "longer than before"),
+            ("both", "xy"),
+            ("mamba", "abcd"),
+        ] {
             fs_err::write(prefix.join("lib").join(name), text).unwrap();
         }
         let sha = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
@@ -184,19 +201,20 @@ mod tests {
                 r#"{{"_path": "lib/whole", "path_type": "hardlink", "sha256": "{sha}", "size_in_bytes": 3}},
                 {{"_path": "lib/cut", "size_in_bytes": 3}},
                 {{"_path": "lib/moved", "size_in_bytes": 3, "prefix_placeholder": "/old", "file_mode": "text"}},
-                {{"_path": "lib/gone.so", "size_in_bytes": 3}}, {{"_path": "lib/gone.a", "size_in_bytes": 3}},
-                {{"_path": "share/doc/x", "size_in_bytes": 3}}, {{"_path": "../../etc/passwd", "size_in_bytes": 3}},
+                {{"_path": "lib/gone.so", "size_in_bytes": "3", "path_type": null}},
+                {{"_path": "lib/mamba", "sha256": "{sha}", "sha256_in_prefix": "00", "size_in_bytes": 9}},
+                {{"_path": "lib/node_modules/x.so", "size_in_bytes": 3}}, {{"_path": "../../etc/passwd", "size_in_bytes": 3}},
                 {{"_path": "/etc/passwd", "size_in_bytes": 3}}, {{"_path": "lib/both", "size_in_bytes": 9}}"#
             ),
         );
-        record(prefix, "two", r#"{"_path": "lib/both", "size_in_bytes": 2}"#);
+        record(prefix, "two", r#"{"_path": "lib/both", "size_in_bytes": 2}, {"_path": "lib/gone.so"}"#);
         fs_err::write(prefix.join("conda-meta/broken.json"), "{").unwrap();
         let found = packages(&ThisMachine, prefix, Depth::Hashes);
         let names: Vec<(&str, usize)> = found.iter().map(|p| (p.name.as_str(), p.files)).collect();
-        assert_eq!(names, [("one", 7), ("two", 1)]);
+        assert_eq!(names, [("one", 6), ("two", 2)]);
         let expected = [FileFault::Size("lib/cut".into(), 3, 1), FileFault::Missing("lib/gone.so".into())];
         assert_eq!(found[0].faults, expected);
-        assert!(found[1].faults.is_empty());
+        assert_eq!(found[1].faults, [FileFault::Missing("lib/gone.so".into())]);
 
         fs_err::write(prefix.join("lib/whole"), "abd").unwrap();
         assert_eq!(packages(&ThisMachine, prefix, Depth::Sizes)[0].faults, expected);

@@ -40,31 +40,33 @@ fn over<'i>(package: &CondaPackage, installed: &'i Installed) -> Option<&'i Dist
     own.installer.as_deref().is_some_and(|installer| installer != "conda").then_some(own)
 }
 
-/// Files of a package that are missing or differ from its record. Those of its Python packages are compared with RECORD.
+/// Files of a package that are missing or differ from its record. Those of its Python packages are compared with RECORD,
+/// which pip writes too where it puts another release over them.
 fn files(package: &CondaPackage, installed: &Installed, found: &mut Vec<Finding>) {
     let site = installed.site_packages.strip_prefix(&installed.prefix).unwrap_or(&installed.site_packages);
-    let is_told = |path: &str| {
-        let below = std::path::Path::new(path).strip_prefix(site).ok();
-        let below = below.map(|below| below.to_string_lossy().into_owned());
-        let all = installed.distributions.iter().flat_map(|own| &own.faults);
-        below.is_some_and(|below| all.into_iter().any(|fault| fault.path() == below))
-    };
+    let is_of_python = |path: &str| std::path::Path::new(path).starts_with(site);
     let mut missing = Group::default();
     let mut altered = Group::default();
-    // People edit settings and add certificates: only what is executed makes programs fail.
     let mut edited = Group::default();
-    for fault in package.faults.iter().filter(|fault| !is_told(fault.path())) {
-        let group = if is_executed(fault.path()) { &mut altered } else { &mut edited };
+    for fault in package.faults.iter().filter(|fault| !is_of_python(fault.path())) {
+        // People edit settings, add certificates, and delete what they do not need: only what is executed makes programs
+        // fail.
+        let is_executed = is_executed(fault.path());
         match fault {
-            FileFault::Missing(path) => missing.add(path, String::new()),
+            FileFault::Missing(path) if is_executed => missing.add(path, String::new()),
             FileFault::Size(path, recorded, size) | FileFault::AsPublished(path, recorded, size) => {
+                // Nobody empties a file to edit it.
+                let group = if is_executed || *size == 0 { &mut altered } else { &mut edited };
                 group.add(path, format!(" has {size} bytes, conda's record says {recorded}"));
             }
             FileFault::Hash(path) => {
+                let group = if is_executed { &mut altered } else { &mut edited };
                 group.add(path, " has a different SHA-256 than conda's record".to_owned());
             }
-            FileFault::Unreadable(path, why) => group.add(path, format!(" cannot be read: {why}")),
-            FileFault::OwnedTwice(..) => {}
+            FileFault::Unreadable(path, why) if is_executed => {
+                altered.add(path, format!(" cannot be read: {why}"));
+            }
+            FileFault::Missing(_) | FileFault::Unreadable(..) | FileFault::OwnedTwice(..) => {}
         }
     }
     let prefix = installed.prefix.as_str();
@@ -78,10 +80,13 @@ fn files(package: &CondaPackage, installed: &Installed, found: &mut Vec<Finding>
     }
 }
 
-/// Whether a file is a library, a module or a program.
+/// Whether a file is a library, a module or a program that others use.
 fn is_executed(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
-    name.ends_with(".py") || name.ends_with(".so") || name.contains(".so.") || path.starts_with("bin/")
+    let is_of_tests =
+        ["/test/", "/tests/", "/idlelib/", "/__pycache__/"].iter().any(|part| path.contains(part));
+    let is_code = name.ends_with(".py") || name.ends_with(".so") || name.contains(".so.");
+    !is_of_tests && (is_code || path.starts_with("bin/"))
 }
 
 /// Packages of which conda has two records: an update that was interrupted, or folders that were copied together.
@@ -118,12 +123,20 @@ mod tests {
             }],
             ..Installed::default()
         };
-        let twice = FileFault::Missing("lib/python3.12/site-packages/numpy/core.py".into());
+        let of_record = FileFault::Missing("lib/python3.12/site-packages/numpy/core.py".into());
         let traces = Traces {
             conda: vec![
                 package("ca-certificates", vec![FileFault::Size("ssl/cacert.pem".into(), 1, 2)]),
                 package("libstdcxx", vec![FileFault::Missing("lib/libstdc++.so.6.0.34".into())]),
-                package("numpy", vec![twice, FileFault::Size("lib/x.so".into(), 1, 2)]),
+                package(
+                    "numpy",
+                    vec![
+                        of_record,
+                        FileFault::Size("lib/x.so".into(), 1, 2),
+                        FileFault::Missing("include/x.h".into()),
+                        FileFault::Missing("lib/python3.12/test/x.py".into()),
+                    ],
+                ),
             ],
             ..Traces::default()
         };

@@ -77,7 +77,7 @@ pub fn missing_file(missing: MissingFiles<'_>) -> Finding {
         MissingFiles::Conda { group, package, prefix } => {
             finding(Code::MissingFile, Severity::Error, group.text)
                 .at(group.first)
-                .fixed_by(Fix::command(conda_reinstall(package, prefix)))
+                .fixed_by(conda_reinstall(package, prefix))
         }
         MissingFiles::Editable { name, folder } => {
             let text = format!("{name} is an editable install of {folder}, which does not exist");
@@ -129,17 +129,25 @@ pub fn altered_file(altered: AlteredFiles<'_>) -> Finding {
             if !are_executed {
                 return new(Severity::Info, text, first);
             }
-            new(Severity::Error, text, first).fixed_by(Fix::command(conda_reinstall(package, prefix)))
+            new(Severity::Error, text, first).fixed_by(conda_reinstall(package, prefix))
         }
     }
 }
 
 /// conda's command that installs a package again as it is recorded; mamba and micromamba take the same options.
-fn conda_reinstall(package: &CondaPackage, prefix: &str) -> String {
+fn conda_reinstall(package: &CondaPackage, prefix: &str) -> Fix {
+    // A record is not trusted: a name could be an option.
+    let is_plain = |text: &str| {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "._-+!".contains(c);
+        text.chars().all(allowed) && !text.starts_with('-')
+    };
+    if ![&package.name, &package.version, &package.build].into_iter().all(|text| is_plain(text)) {
+        return Fix::advice("install the package again with conda");
+    }
     let build = if package.build.is_empty() { String::new() } else { format!("={}", package.build) };
     let spec = format!("{}={}{build}", package.name, package.version);
     let prefix = shell_word(prefix);
-    format!("conda install -p {prefix} --force-reinstall --no-deps {}", shell_word(&spec))
+    Fix::command(format!("conda install -p {prefix} --force-reinstall --no-deps {}", shell_word(&spec)))
 }
 
 /// Two packages install the same files. `is_whole`: whether those on disk are of `keep`; otherwise the fix reinstalls it.

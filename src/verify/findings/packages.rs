@@ -140,7 +140,8 @@ pub fn mixed_installers(conda: &CondaPackage, own: &Distribution, environment: &
         own.version
     );
     let fix = format!(
-        "conda remove --force {} && {}",
+        "conda remove -p {} --force {} && {}",
+        shell_word(&environment.prefix),
         shell_word(&conda.name),
         reinstall(environment, &own.name, true)
     );

@@ -8,6 +8,7 @@ use petgraph::graphmap::DiGraphMap;
 use super::node::{Node, Selected};
 use super::problem::Problem;
 use crate::model::choice::Choice;
+use crate::model::request::UserRequirement;
 use crate::model::requirement::parse_requirement;
 use crate::model::solution::{ChosenPackage, Edge};
 use crate::registry::COMPANIONS;
@@ -34,13 +35,15 @@ pub(super) fn of_requirements(problem: &Problem<'_>, packages: &mut [ChosenPacka
             let series = pin(requirement)?;
             Some(Choice::PinnedBy { package: (*from).to_owned(), series })
         });
-        let requested: Vec<_> = problem
-            .asked
-            .request
-            .requirements
-            .iter()
-            .filter(|r| r.requirement.name.as_ref() as &str == package.name)
-            .collect();
+        let request = &problem.asked.request;
+        let is_own = |user: &&UserRequirement| user.requirement.name.as_ref() as &str == package.name;
+        // An override stands in the place of every requirement.
+        let overridden: Vec<_> = request.overrides.iter().filter(is_own).collect();
+        let pinned_by = pinned_by.filter(|_| overridden.is_empty());
+        let requested: Vec<_> = match overridden.is_empty() {
+            true => request.requirements.iter().filter(is_own).collect(),
+            false => overridden,
+        };
         let asked: Vec<_> = requested.iter().filter_map(|user| specifiers(&user.requirement)).collect();
         let mut allowed: Vec<String> = asked.iter().map(ToString::to_string).collect();
         allowed.dedup();

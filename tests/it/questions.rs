@@ -254,3 +254,33 @@ fn why_no_newer_python() {
         assert!(run.flat().contains(expected), "{}", run.shown());
     }
 }
+
+/// An override is named where it decides, and what packages require in its place is not.
+#[test]
+fn overrides_are_named() {
+    let wheels = vec![
+        ("pypi", wheel("user", "1.0").needs("lib>=2")),
+        ("pypi", wheel("lib", "2.1")),
+        ("pypi", wheel("lib", "1.5")),
+        ("pypi", wheel("lib", "1.4")),
+    ];
+    let server = IndexServer::start(wheels, Shape::default());
+    let context = TestContext::with_index(&server);
+    let manifest = |bound: &str| {
+        let text = format!(
+            "[project]\nname = \"demo\"\ndependencies = [\"user\"]\n[resolve]\noverrides = [\"lib{bound}\"]\n"
+        );
+        context.write("envlock.toml", &text);
+    };
+    manifest("<2");
+    let run = context.run(&["resolve", "--gpu", "none", "--python", "3.12"]).expect(0);
+    assert!(context.read("envlock.lock").contains("name = \"lib\"\nversion = \"1.5\""), "{}", run.shown());
+    let run = context.run(&["why", "lib"]).expect(0);
+    assert!(run.stdout.contains("newest allowed by `<2`"), "{}", run.shown());
+    assert!(run.stdout.contains("you override it with `lib<2`"), "{}", run.shown());
+    assert!(!run.stdout.contains("would fit"), "{}", run.shown());
+    manifest("==3.0");
+    let run = context.run(&["resolve", "--gpu", "none", "--python", "3.12"]).expect(1);
+    assert!(run.shown().contains("you override lib with `lib==3.0`"), "{}", run.shown());
+    assert!(!run.shown().contains("needs lib>=2"), "{}", run.shown());
+}

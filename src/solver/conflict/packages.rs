@@ -60,6 +60,15 @@ impl Telling<'_, '_> {
             };
             match &dependency {
                 Node::Package(to) | Node::Extra(to, _) if to != from => {
+                    let overrides = &p.asked.request.overrides;
+                    if let Some(user) =
+                        overrides.iter().find(|o| o.requirement.name.as_ref() as &str == &**to)
+                    {
+                        let text =
+                            format!("you override {to} with `{}`", clean(&user.requirement.to_string(), 120));
+                        self.asked(Order::Limits, text, Party::package(&**to), &user.origin, true);
+                        continue;
+                    }
                     let parties = [Party::package(&**from), Party::package(&**to)];
                     if let Some(text) = self.needs_text(&parent, &set, to) {
                         self.say(Order::Packages, text, &parties, self.who_says(&parent, &set, to));

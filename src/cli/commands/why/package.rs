@@ -143,6 +143,15 @@ impl Subject<'_> {
 
     /// Solves for a newer release of a package than the locked one.
     fn newer(&self, package: &ChosenPackage) -> Result<Newer, CliError> {
+        let mut overrides = self.request.overrides.iter();
+        if let Some(user) = overrides.find(|user| user.requirement.name.as_ref() as &str == package.name) {
+            return Ok(Newer::No(vec![Reason {
+                kind: ReasonKind::Asked { origin: user.origin.clone(), bounds_above: true },
+                text: format!("you override it with `{}`", clean(&user.requirement.to_string(), 120)),
+                parties: vec![Party::package(&package.name)],
+                source: user.origin.to_string(),
+            }]));
+        }
         let plain = package.version.clone().without_local();
         let mut request = self.request.clone();
         request.requirements.push(question(&format!("{}>{plain}", package.name))?);

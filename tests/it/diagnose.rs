@@ -626,3 +626,30 @@ fn secrets_are_masked_and_late_lines_are_seen() {
     diagnose(&context, &format!("{gpus}{lines}"), &["--json"]);
     assert!(start.elapsed().as_secs() < 120, "{:?}", start.elapsed());
 }
+
+/// xformers names the torch that it was built for before the installed one, which the fix is for.
+#[test]
+fn the_installed_torch_is_the_one_that_you_have() {
+    let context = TestContext::new().with_shipped_registry();
+    let text = "WARNING[XFORMERS]: xFormers can't load C++/CUDA extensions. xFormers was built for:\n    \
+                PyTorch 2.4.0+cu121 with CUDA 1201 (you have 2.3.1+cu121)\n";
+    let run = diagnose(&context, text, &[]).expect(1);
+    assert!(run.stdout.contains("torch==2.3.1"), "{}", run.shown());
+    assert!(!run.stdout.contains("torch==2.4.0"), "{}", run.shown());
+}
+
+/// Where two components fit nearly as well, neither answer is sure.
+#[test]
+fn a_rival_takes_the_sureness() {
+    let context = TestContext::new().with_shipped_registry();
+    let sure = "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH\n";
+    let run = diagnose(&context, sure, &[]).expect(1);
+    assert!(run.stdout.contains("sure)"), "{}", run.shown());
+    let run = diagnose(
+        &context,
+        &format!("{sure}ptxas fatal : Value 'sm_121a' is not defined for option 'gpu-name'\n"),
+        &[],
+    );
+    let run = run.expect(1);
+    assert!(!run.stdout.contains("sure)") && run.stdout.contains("probable)"), "{}", run.shown());
+}

@@ -102,7 +102,9 @@ fn keyed(text: &str, lower: &str, facts: &mut Facts) {
     {
         if unknown(&v) {
             facts.torch_not_importable = true;
-        } else if let Some(version) = version_in(&v) {
+        } else if let Some(version) =
+            version_in(v.split_once("(you have ").map_or(v.as_str(), |(_, own)| own))
+        {
             facts.torch = Some(version);
         }
     }

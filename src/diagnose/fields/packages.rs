@@ -25,6 +25,10 @@ pub(super) fn read(text: &str, facts: &mut Facts) {
             add_package(name, &version, "", facts);
         }
     }
+    // `PyTorch 2.4.0+cu121 with CUDA 1201 (you have 2.3.1+cu121)`: xformers names the torch that it was built for first.
+    if body.contains("(you have ") {
+        return;
+    }
     let mut words = body.split_whitespace();
     if let (Some(name), Some(version)) = (words.next(), words.next())
         && is_name(name)

@@ -4,7 +4,10 @@
 use super::unexplained;
 
 /// What begins a sentence about an error that somebody may get.
-const SUPPOSES: [&str; 13] = [
+const SUPPOSES: [&str; 16] = [
+    "to avoid ",
+    "to prevent ",
+    "this may cause ",
     "if you see ",
     "if you get ",
     "if you encounter ",
@@ -21,7 +24,20 @@ const SUPPOSES: [&str; 13] = [
 ];
 
 /// Words of a report: a sentence behind one of them is about what happened.
-const OF_REPORTS: [&str; 7] = ["cuda", "cudnn", "cublas", "nccl", "nvidia", ".so", "out of memory"];
+const OF_REPORTS: [&str; 12] = [
+    "cuda",
+    "cudnn",
+    "cublas",
+    "nccl",
+    "nvidia",
+    "gpu",
+    ".so",
+    "out of memory",
+    "crash",
+    "unable",
+    "died",
+    "stopped",
+];
 
 /// The outcomes of a test that did not fail.
 const OUTCOMES: [&str; 4] = ["passed", "skipped", "xfail", "xpass"];
@@ -30,7 +46,17 @@ const OUTCOMES: [&str; 4] = ["passed", "skipped", "xfail", "xpass"];
 const PRINTS: [&str; 6] = ["logger.", "logging.", "log.", "print", "printf", "warnings.warn"];
 
 /// Beginnings of other source code that has the text of an error as a literal.
-const CODE: [&str; 7] = ["// ", "assert ", "self.assert", "grep ", "echo ", "#define ", "throw std::"];
+const CODE: [&str; 9] = [
+    "// ",
+    "assert \"",
+    "assert '",
+    "self.assert",
+    "grep ",
+    "echo \"",
+    "echo '",
+    "#define ",
+    "throw std::runtime_error(",
+];
 
 /// Values of a setting.
 const VALUES: [&str; 4] = ["enabled", "disabled", "true", "false"];
@@ -49,6 +75,9 @@ const STATUS: [&str; 7] = [
 /// Whether a line, given in lower case, speaks of an error and does not report one.
 pub(super) fn is_mention(lower: &str) -> bool {
     let line = lower.trim();
+    if has_level(line) {
+        return false;
+    }
     supposes(line)
         || is_result_of_test(line)
         || is_code(line)
@@ -56,45 +85,79 @@ pub(super) fn is_mention(lower: &str) -> bool {
             && (is_help(line) || is_setting(line) || is_history(line) || is_tried_again(line))
 }
 
-/// `If you see CUDA error ..., install ...`: nothing before these words reports an error.
+/// Whether a line begins with the level of a message that reports a failure: `[ERROR]`, `| CRITICAL |`, `level=error`, glog's
+/// `E0301`, C++'s `what():`.
+fn has_level(line: &str) -> bool {
+    // Not `error:`, which ends `CUDA error:` too.
+    let is_level = |word: &str| {
+        let word = word.trim_matches(['[', ']', '|', '-', ',', '"']);
+        ["error", "err", "fatal", "critical", "level=error", "level=fatal"].contains(&word)
+            || word.starts_with("error/")
+    };
+    let is_glog = |word: &str| {
+        word.len() == 5 && word.starts_with(['e', 'f']) && word[1..].bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let starts = ["error:", "fatal:", "critical:", "what():"];
+    starts.iter().any(|start| line.starts_with(start))
+        || line.split_whitespace().take(6).any(is_level)
+        || line.split_whitespace().take(1).any(is_glog)
+}
+
+/// `If you see CUDA error ..., install ...`: nothing before these words reports an error, and they are not about `this` one.
 fn supposes(line: &str) -> bool {
-    let at = SUPPOSES.iter().filter_map(|words| line.find(words)).min();
-    at.is_some_and(|at| {
-        let before = &line[..at];
-        !unexplained::WORDS.iter().chain(&OF_REPORTS).any(|word| before.contains(word))
+    let found = SUPPOSES.iter().filter_map(|words| Some((line.find(words)?, *words))).min();
+    found.is_some_and(|(at, words)| {
+        let (before, behind) = (&line[..at], &line[at + words.len()..]);
+        let is_of_this =
+            ["this", "that", "again", "the message", "it "].iter().any(|word| behind.starts_with(word));
+        !is_of_this && !unexplained::WORDS.iter().chain(&OF_REPORTS).any(|word| before.contains(word))
     })
 }
 
 /// `tests/test_ops.py::test_x SKIPPED (...)`, `PASSED tests/...::test_x`, `test_x (ops.Test) ... ok`, `--- PASS: TestX`.
 fn is_result_of_test(line: &str) -> bool {
     // The reason that a whole file was skipped is an error of its import.
-    if line.contains("could not import") {
+    if line.contains(" import ") || line.contains("cannot open shared object file") {
         return false;
     }
     let words: Vec<&str> = line.split_whitespace().take(40).collect();
-    let is_outcome = |word: &&str| OUTCOMES.contains(word);
-    let is_test = |word: &&str| word.contains("::");
-    let is_named = words.windows(2).any(|pair| is_test(&pair[0]) && is_outcome(&pair[1]));
-    let is_listed = words.first().is_some_and(is_outcome) && words.get(1).is_some_and(is_test);
-    let ends = ["... ok", "... skipped"];
+    let is_test = |word: &str| word.contains("::");
+    let is_named = match words.as_slice() {
+        [test, outcome, rest @ ..] => {
+            let ends = |last: &str| last.starts_with('(') || last == "-" || last.starts_with('[');
+            let is_rest = rest.is_empty() || ends(rest[0]) && !line.contains("%]") || line.ends_with("%]");
+            is_test(test) && OUTCOMES.contains(outcome) && is_rest
+        }
+        _ => false,
+    };
+    let is_listed =
+        matches!(words.as_slice(), [outcome, test, ..] if OUTCOMES.contains(outcome) && is_test(test));
+    let is_of_unittest = line.starts_with("test")
+        && (line.ends_with("... ok") || line.ends_with("... skipped") || line.contains("... skipped '"));
     is_named
         || is_listed
+        || is_of_unittest
         || line.starts_with("skipped [")
-        || ["--- pass:", "--- skip:", "[       ok ]"].iter().any(|start| line.starts_with(start))
-        || ends.iter().any(|end| line.ends_with(end))
-        || line.contains("... skipped '")
+        || ["--- pass:", "--- skip:", "[       ok ]", "[ run      ]"]
+            .iter()
+            .any(|start| line.starts_with(start))
 }
 
 fn is_code(line: &str) -> bool {
-    let is_label = |word: &str| line.starts_with(word) || line.contains(&format!(": {word}"));
+    let is_label = line.strip_suffix(':').is_some_and(|label| {
+        let case = label.strip_prefix("case ").or_else(|| Some(label.rsplit_once(": case ")?.1));
+        case.is_some_and(|name| !name.contains(' ')) || label.starts_with("except ")
+    });
     let behind_prompt = line.strip_prefix("$ ").unwrap_or(line);
     let prints = PRINTS.iter().any(|start| {
-        // `logger.error(`: a name, then the parenthesis.
+        // `logger.error("`: a name, then the parenthesis and a literal.
         let rest = line.strip_prefix(start).unwrap_or_default();
-        let called = rest.split_once('(').map(|(name, _)| name);
-        called.is_some_and(|name| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
+        rest.split_once('(').is_some_and(|(name, literal)| {
+            let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            is_name && literal.trim_start_matches('f').starts_with(['"', '\''])
+        })
     });
-    line.ends_with(':') && (is_label("case ") || line.starts_with("except "))
+    is_label
         || line.contains("pytest.raises(")
         || prints && line.trim_end_matches(';').ends_with(')')
         || CODE.iter().any(|start| behind_prompt.starts_with(start))
@@ -125,7 +188,9 @@ fn is_setting(line: &str) -> bool {
     let is_of_errors =
         key.contains("out of memory") || unexplained::WORDS.iter().any(|word| key.contains(word));
     let is_short = key.split_whitespace().count() <= 5 && !key.contains([':', '=', ',', ';', '.']);
-    is_of_errors && is_short && VALUES.contains(&value.trim())
+    // `CUDA out of memory: True` may report it.
+    let is_name = !key.trim().ends_with("out of memory");
+    is_of_errors && is_name && is_short && VALUES.contains(&value.trim())
 }
 
 /// A line of a history of changes.
@@ -138,17 +203,18 @@ fn is_history(line: &str) -> bool {
         words.next().is_some_and(is_digest)
             && words.next().is_some_and(|verb| ["fix", "fixes", "fixed"].contains(&verb))
     };
-    ["fix ", "fixes ", "fix:", "fix("].iter().any(|start| line.starts_with(start)) || is_commit()
+    let is_quoted = line.contains(['`', '\'', '"']) || line.contains("(#");
+    is_quoted && ["fix ", "fixes ", "fix:", "fix("].iter().any(|start| line.starts_with(start)) || is_commit()
 }
 
 /// `Caught CUDA out of memory, reducing batch size`, `checking for libcudnn.so.8 ... not found, trying ...`
 fn is_tried_again(line: &str) -> bool {
-    let again = ["reducing batch size", "halving", "retrying with", "not found, trying"];
+    let again = [", reducing batch size", ", halving ", ", retrying with", "not found, trying"];
     let is_last = ["giving up", "abort", "failed"].iter().any(|words| line.contains(words));
     let tried = ["caught ", "out of memory", "checking for "];
-    again.iter().any(|words| line.contains(words))
-        && tried.iter().any(|words| line.contains(words))
-        && !is_last
+    // What is tried again stands before: a report behind these words is one.
+    let at = again.iter().filter_map(|words| line.find(words)).min();
+    at.is_some_and(|at| tried.iter().any(|words| line[..at].contains(words))) && !is_last
 }
 
 #[cfg(test)]
@@ -173,6 +239,8 @@ mod tests {
             "PASSED tests/test_a.py::test_oom[CUDA out of memory]",
             "--- PASS: TestArch no kernel image is available (0.00s)",
             "self.assertIn('CUDA out of memory', error)",
+            "To avoid CUDA out of memory, lower gpu_memory_utilization.",
+            "tests/a.py::x PASSED                              [ 50%]",
             "--on-oom MODE  what to do on CUDA out of memory",
             "- Fix `CUDA driver version is insufficient` on old drivers (#12)",
             "1a2b3c4d Fix CUDA driver version is insufficient",
@@ -217,6 +285,24 @@ mod tests {
             "CUDA out of memory: tried 3 times, trying to allocate 20 GiB on cuda:1 and giving up",
             "print(\"x\") raised RuntimeError: No CUDA GPUs are available",
             "CUDNN_STATUS_NOT_INITIALIZED in cudnnCreate status=1",
+            "2025-03-01 10:00:00,123 - trainer - ERROR - CUDA out of memory. Try reducing batch size.",
+            "10:00:00.123 [main] ERROR c.e.Trainer - CUDA out of memory, retrying with less",
+            "CUDA out of memory. Tried to allocate 2.00 GiB. Please try reducing batch size.",
+            "  what():  CUDA out of memory, reducing batch size",
+            "log.cu(12): CUDA driver version is insufficient for CUDA runtime version (35)",
+            "printDeviceInfo(): CUDA driver version is insufficient for CUDA runtime version (error 35)",
+            "warnings.warn(msg): no CUDA-capable device is detected (Triggered internally at x.cpp:108.)",
+            "Assert failed: CUDA driver version is insufficient for CUDA runtime version",
+            "tests/a.py::x PASSED tests/a.py::y ERROR no kernel image is available",
+            "tests/a.py::x PASSED     [ 50%]CUDA error: no kernel image is available",
+            "ops::gemm  skipped 3 tiles: no kernel image is available",
+            "SKIPPED [1] tests/test_gpu.py:5: Unable to import torch: libcudnn.so.9: cannot open shared object file",
+            "Unable to start (if you run into this regularly contact support): no CUDA-capable device is detected",
+            "If you see this message, GPU init has failed: no CUDA-capable device is detected",
+            "25/03/01 WARN TaskSetManager: Lost task 0.0, retrying with stage 2: CUDA out of memory",
+            "fix your LD_LIBRARY_PATH: libcudnn.so.9: cannot open shared object file",
+            "modprobe nvidia ... no CUDA-capable device is detected ... ok",
+            "echo $CUDA_VISIBLE_DEVICES; python: no CUDA-capable device is detected",
         ] {
             assert!(!is_mention(&line.to_lowercase()), "{line}");
         }

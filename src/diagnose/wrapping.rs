@@ -5,7 +5,21 @@ use std::borrow::Cow;
 /// How many layers are taken off a line.
 const MAX_LAYERS: usize = 4;
 /// The keys of a JSON log record that hold the program's text.
-const TEXT_KEYS: [&str; 5] = ["log", "msg", "message", "text", "error"];
+const TEXT_KEYS: [&str; 13] = [
+    "log",
+    "msg",
+    "message",
+    "text",
+    "error",
+    "err",
+    "event",
+    "exc_info",
+    "exception",
+    "stack_trace",
+    "stack",
+    "error.message",
+    "error.stack_trace",
+];
 
 /// The lines of the program in a line of a log.
 pub(super) fn unwrapped(line: &str) -> Vec<Cow<'_, str>> {
@@ -75,7 +89,13 @@ fn quote(line: &str) -> Option<&str> {
 fn json_texts(line: &str) -> Option<Vec<String>> {
     if line.starts_with('{') && line.ends_with('}') {
         let record: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).ok()?;
-        let texts: Vec<&str> = TEXT_KEYS.iter().filter_map(|key| record.get(*key)?.as_str()).collect();
+        let texts: Vec<&str> = TEXT_KEYS
+            .iter()
+            .filter_map(|key| record.get(*key))
+            // pino nests an error.
+            .flat_map(|value| [Some(value), value.get("message"), value.get("stack")])
+            .filter_map(|value| value?.as_str())
+            .collect();
         return (!texts.is_empty())
             .then(|| texts.iter().flat_map(|text| text.lines()).map(str::to_owned).collect());
     }

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use tree_sitter::Node;
 
+use super::effects::leaves_files_alone;
 use super::flow::Flow;
 use super::forget::REBINDERS;
 use super::path::{folder, inside, join, plain_path};
@@ -415,39 +416,6 @@ fn as_passed(value: Value) -> Value {
         },
         _ => value,
     }
-}
-
-/// Whether a function of a module is known not to change files.
-pub(super) fn leaves_files_alone(full: &str) -> bool {
-    let harmless =
-        ["os.path.", "os.environ", "os.getenv", "os.listdir", "os.walk", "os.cpu_count", "os.getcwd"];
-    let modules = [
-        "setuptools",
-        "distutils",
-        "torch",
-        "sys",
-        "platform",
-        "warnings",
-        "re",
-        "ast",
-        "json",
-        "glob",
-        "time",
-        "datetime",
-        "packaging",
-        "numpy",
-        "Cython",
-        "pybind11",
-        "pkg_resources",
-        "pathlib",
-        "logging",
-        "sysconfig",
-    ];
-    harmless.iter().any(|start| full.starts_with(start))
-        || modules.contains(&full.split('.').next().unwrap_or(full))
-            && !["copy", "file_util", "dir_util", "spawn", "write", "basicConfig", "Handler"]
-                .iter()
-                .any(|word| full.contains(word))
 }
 
 /// `re.findall`, for what this engine and Python's read alike: short plain texts and patterns of ASCII with literals, classes,

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use tree_sitter::Node;
 
 use super::Evaluator;
-use super::call::leaves_files_alone;
+use super::effects::leaves_files_alone;
 use super::value::Value;
 use crate::sdist::slice::descendants;
 

@@ -6,6 +6,7 @@
 //! is mentioned, is unknown from then on. So a value that is known is the same on every machine.
 
 mod call;
+mod effects;
 mod expression;
 mod flow;
 mod forget;

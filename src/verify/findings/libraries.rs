@@ -144,11 +144,15 @@ pub fn undefined_symbol(found: &UndefinedSymbols, cause: Undefined) -> Finding {
                 0 => String::new(),
                 n => format!("; {n} more affected"),
             };
+            // Parts that nothing imports are often published so; the same file again would not help.
+            let why = match found.imported {
+                true => "The file is of another release or damaged",
+                false => "The file was altered, or published so: `envlock verify --deep` tells",
+            };
             let text = format!(
-                "{path} of {package} requires `{symbol}`, which no library defines: {effect}{so_do}. The file was altered, or published so: `envlock verify --deep` tells"
+                "{path} of {package} requires `{symbol}`, which no library defines: {effect}{so_do}. {why}"
             );
             let told = new(severity, text).at(path);
-            // Parts that nothing imports are often published so; the same file again would not help.
             if found.imported { told.fixed_by(fix) } else { told }
         }
         Undefined::Stale { loaded, instead_of } => {

@@ -95,16 +95,11 @@ impl<'r> Reader<'r> {
         let lower = text.to_lowercase();
         self.asked = Question::of(&lower);
         let before = self.facts.known();
-        let found = self.rules.find(&lower);
+        let mut found = self.rules.find(&lower);
         if !found.rules.is_empty() && mention::is_mention(&lower) {
             // Not a report, but whoever writes of errors need not have a healthy machine.
             self.facts.complains = true;
-            if unexplained::is_error(&lower) {
-                self.unexplained(text);
-            }
-            self.facts.surroundings.extend(found.surroundings);
-            fields::read(text, &lower, &mut self.facts);
-            return;
+            found.rules.clear();
         }
         if found.rules.is_empty() && unexplained::is_error(&lower) {
             self.unexplained(text);

@@ -3,13 +3,11 @@
 //! Source of the format: conda's and rattler's prefix records (`paths_data`, version 1).
 
 use std::collections::HashSet;
-use std::io::Read as _;
 use std::path::{Component, Path};
 
 use serde::Deserialize;
-use sha2::{Digest as _, Sha256};
 
-use super::dist_info::Depth;
+use super::dist_info::{Depth, digest};
 use super::tree::{FileTree, Kind};
 use crate::model::installed::{CondaPackage, FileFault};
 use crate::model::text::clean;
@@ -88,7 +86,6 @@ pub(super) fn packages(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> Vec<
                 {
                     continue;
                 }
-                package.files += 1;
                 match fault(tree, prefix, depth, &entry) {
                     Some(fault) => package.faults.push(fault),
                     None => {
@@ -145,24 +142,11 @@ fn fault(tree: &dyn FileTree, prefix: &Path, depth: Depth, entry: &Entry) -> Opt
         return Some(FileFault::Size(entry.path.clone(), size, found.size));
     }
     let expected = entry.sha256.as_ref().filter(|_| depth == Depth::Hashes)?;
-    match hash(tree, &path, found.size) {
+    let hex = |bytes: Vec<u8>| -> String { bytes.iter().map(|byte| format!("{byte:02x}")).collect() };
+    match digest(tree, &path, found.size).map(hex) {
         Ok(hash) if hash.eq_ignore_ascii_case(expected) => None,
         Ok(_) => Some(FileFault::Hash(entry.path.clone())),
         Err(why) => Some(FileFault::Unreadable(entry.path.clone(), clean(&why.to_string(), 80))),
-    }
-}
-
-/// The SHA-256 of a file in hexadecimal. Reads at most `size` + 1 bytes, in case the file grows.
-fn hash(tree: &dyn FileTree, path: &Path, size: u64) -> std::io::Result<String> {
-    let mut file = tree.open(path)?.reader()?.take(size.saturating_add(1));
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 1 << 18];
-    loop {
-        let n = file.read(&mut buffer)?;
-        if n == 0 {
-            return Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect());
-        }
-        hasher.update(&buffer[..n]);
     }
 }
 
@@ -210,8 +194,8 @@ mod tests {
         record(prefix, "two", r#"{"_path": "lib/both", "size_in_bytes": 2}, {"_path": "lib/gone.so"}"#);
         fs_err::write(prefix.join("conda-meta/broken.json"), "{").unwrap();
         let found = packages(&ThisMachine, prefix, Depth::Hashes);
-        let names: Vec<(&str, usize)> = found.iter().map(|p| (p.name.as_str(), p.files)).collect();
-        assert_eq!(names, [("one", 6), ("two", 2)]);
+        let names: Vec<&str> = found.iter().map(|package| package.name.as_str()).collect();
+        assert_eq!(names, ["one", "two"]);
         let expected = [FileFault::Size("lib/cut".into(), 3, 1), FileFault::Missing("lib/gone.so".into())];
         assert_eq!(found[0].faults, expected);
         assert_eq!(found[1].faults, [FileFault::Missing("lib/gone.so".into())]);

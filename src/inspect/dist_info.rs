@@ -391,15 +391,20 @@ fn leaves(relative: &Path, site: &Path, prefix: &Path) -> bool {
     false
 }
 
-/// The SHA-256 of a file in RECORD's format. Reads at most `size` + 1 bytes, in case the file grows.
+/// The SHA-256 of a file in RECORD's format.
 fn file_hash(tree: &dyn FileTree, path: &Path, size: u64) -> std::io::Result<String> {
+    digest(tree, path, size).map(|digest| encode(&digest))
+}
+
+/// The SHA-256 of a file. Reads at most `size` + 1 bytes, in case the file grows.
+pub(super) fn digest(tree: &dyn FileTree, path: &Path, size: u64) -> std::io::Result<Vec<u8>> {
     let mut file = tree.open(path)?.reader()?.take(size.saturating_add(1));
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 18];
     loop {
         let n = file.read(&mut buffer)?;
         if n == 0 {
-            return Ok(encode(&hasher.finalize()));
+            return Ok(hasher.finalize().to_vec());
         }
         hasher.update(&buffer[..n]);
     }

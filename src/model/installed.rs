@@ -270,8 +270,6 @@ pub struct CondaPackage {
     pub version: String,
     /// The build string, `py3.12_cuda12.4_cudnn9.1.0_0`; empty if the record has none.
     pub build: String,
-    /// The number of its recorded files.
-    pub files: usize,
     /// Faults of its files, by their paths below the environment.
     pub faults: Vec<FileFault>,
 }

@@ -3,8 +3,7 @@
 use pep440_rs::{Version, VersionSpecifiers};
 use version_ranges::Ranges;
 
-use super::problem::Candidate;
-use super::problem::Problem;
+use super::problem::{Candidate, Problem};
 use super::tables::{Set, ordinals};
 use crate::model::patches::{COUNT, to_look_at};
 use crate::model::wheel::Python;

@@ -9,13 +9,8 @@ use crate::model::installed::{CondaPackage, Distribution, FileFault, Installed, 
 use crate::model::text::normalized_name;
 use crate::registry::conda_names::{OnPypi, on_pypi};
 
-/// Packages whose name on PyPI the lists do not know.
-const NAMES: [(&str, &str); 4] = [
-    ("pytorch", "torch"),
-    ("pytorch-gpu", "torch"),
-    ("libtorch", "torch"),
-    ("tensorflow-base", "tensorflow"),
-];
+/// Packages that hold no Python package of their own, and that PyPI's torch replaces.
+const NAMES: [(&str, &str); 2] = [("pytorch-gpu", "torch"), ("libtorch", "torch")];
 
 pub(super) fn check(installed: &Installed, traces: &Traces, found: &mut Vec<Finding>) {
     for package in &traces.conda {
@@ -107,7 +102,7 @@ mod tests {
 
     fn package(name: &str, faults: Vec<FileFault>) -> CondaPackage {
         let (version, build) = ("1.0".into(), "h1_0".into());
-        CondaPackage { name: name.into(), version, build, faults, ..CondaPackage::default() }
+        CondaPackage { name: name.into(), version, build, faults }
     }
 
     #[test]

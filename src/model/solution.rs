@@ -80,6 +80,8 @@ pub struct Solution {
     pub packages: Vec<ChosenPackage>,
     /// Notes for the user, one sentence each.
     pub notes: Vec<Note>,
+    /// Those of the notes that say that a package fails beside another one; there was no answer without.
+    pub known_failures: Vec<Note>,
     /// Requested packages that are far behind their newest release, and who keeps them there.
     pub behind: Vec<Note>,
 }

@@ -1,10 +1,12 @@
 //! The files of `registry/`, embedded in the program. A test compares this list with the directory.
 
 pub(super) const FILES: &[(&str, &str)] = &[
+    ("advisories/diffusers.toml", include_str!("../../registry/advisories/diffusers.toml")),
     ("advisories/magma.toml", include_str!("../../registry/advisories/magma.toml")),
     ("advisories/numpy2.toml", include_str!("../../registry/advisories/numpy2.toml")),
     ("advisories/protobuf.toml", include_str!("../../registry/advisories/protobuf.toml")),
     ("advisories/setuptools.toml", include_str!("../../registry/advisories/setuptools.toml")),
+    ("advisories/torchvision.toml", include_str!("../../registry/advisories/torchvision.toml")),
     ("companions.toml", include_str!("../../registry/companions.toml")),
     ("containers.toml", include_str!("../../registry/containers.toml")),
     ("cuda.toml", include_str!("../../registry/cuda.toml")),

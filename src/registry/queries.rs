@@ -326,11 +326,10 @@ impl Registry {
             .filter(|row| row.versions.contains(version))
             .map(|row| row.requires.replace("{version}", &version.to_string()));
         let advisories = self.advisories().iter().filter(|row| row.needed && row.package == package);
-        let of_advisories =
-            advisories.filter(|row| row.versions.contains(version)).filter_map(|row| match &row.effect {
-                Effect::Constrain(requirement) => Some(requirement.to_string()),
-                Effect::Warn => None,
-            });
+        let of_advisories = advisories
+            .filter(|row| row.versions.contains(version))
+            .filter_map(|row| row.effect.requirement())
+            .map(ToString::to_string);
         of_advisories.chain(of_release).collect()
     }
 

@@ -13,6 +13,7 @@ use crate::model::request::UserRequirement;
 use crate::model::requirement::parse_requirement;
 use crate::model::solution::{ChosenPackage, Note};
 use crate::model::version::{minor_line, public};
+use crate::registry::Advisory;
 
 /// A step back of so many minor lines (x.y) is told. One of a major version always is.
 const MANY_LINES: usize = 10;
@@ -115,6 +116,12 @@ fn cause(
     newest: &Version,
     newer: &[Version],
 ) -> String {
+    let excludes = |row: &&&Advisory| {
+        packages.iter().any(|p| p.name == row.package && row.excludes(&p.version, name, newest))
+    };
+    if let Some(row) = problem.advisories.iter().find(excludes) {
+        return row.text.clone();
+    }
     if let Some(cause) = excluded_by(packages, name, newest) {
         return cause;
     }

@@ -370,9 +370,15 @@ impl<'a> Problem<'a> {
     pub fn advisory_dependencies(&self, name: &str, version: &Version, out: &mut Dependencies) {
         for (i, advisory) in self.advisories.iter().enumerate() {
             if advisory.package == name && advisory.versions.contains(version) {
+                if matches!(advisory.effect, Effect::Avoid(_)) {
+                    if self.asked.admits.known_failures {
+                        continue;
+                    }
+                    self.memory.leave_out_known_failures();
+                }
                 out.push((Node::Advisory(i), Ranges::singleton(1u32)));
             }
-            if let Effect::Constrain(requirement) = &advisory.effect
+            if let Some(requirement) = advisory.effect.requirement()
                 && (requirement.name.as_ref() as &str) == name
                 && let Some(VersionOrUrl::VersionSpecifier(s)) = &requirement.version_or_url
                 && !s.contains(version)

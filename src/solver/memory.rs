@@ -70,11 +70,20 @@ pub(super) struct Doubtful {
     pub needless_builds: bool,
     /// The libraries of a package link the CUDA runtime of another major version than torch brings.
     pub other_cuda: bool,
+    /// A package is selected beside a release of another with which it is known to fail (see [`Effect::Avoid`]).
+    pub known_failures: bool,
 }
 
 impl Doubtful {
     /// All of it.
-    pub const ALL: Doubtful = Doubtful { needless_builds: true, other_cuda: true };
+    pub const ALL: Doubtful = Doubtful { needless_builds: true, other_cuda: true, known_failures: true };
+
+    /// Whether all that another names is in this one.
+    pub fn has_all_of(self, other: Doubtful) -> bool {
+        (self.needless_builds || !other.needless_builds)
+            && (self.other_cuda || !other.other_cuda)
+            && (self.known_failures || !other.known_failures)
+    }
 }
 
 /// What a search wants beyond the request.
@@ -172,6 +181,11 @@ impl Memory {
     /// Notes that a search leaves out builds of torch whose CUDA a package does not link.
     pub(super) fn leave_out_other_cuda(&self) {
         self.left_out.set(Doubtful { other_cuda: true, ..self.left_out.get() });
+    }
+
+    /// Notes that a search leaves out releases with which a package is known to fail.
+    pub(super) fn leave_out_known_failures(&self) {
+        self.left_out.set(Doubtful { known_failures: true, ..self.left_out.get() });
     }
 
     /// The number of packages whose pre-releases are candidates, because a requirement admits nothing else.

@@ -21,7 +21,7 @@ use crate::model::request::{Preferences, Request};
 use crate::model::requirement::{names_prerelease, pins};
 use crate::model::solution::Need;
 use crate::model::wheel::Python;
-use crate::registry::{Advisory, Effect, Registry};
+use crate::registry::{Advisory, Registry};
 
 /// A candidate of an ordinary package: a release on an index.
 #[derive(Clone, Copy)]
@@ -143,9 +143,8 @@ impl<'a> Problem<'a> {
         let machine = Machine::new(registry, inputs.host, Policy::of(inputs.request), tables);
         let capabilities: Vec<ComputeCapability> = machine.gpus.iter().map(|(_, c)| *c).collect();
         let platform = machine.platform;
-        let constrains = |a: &&Advisory| {
-            matches!(a.effect, Effect::Constrain(_)) && a.platform.is_none_or(|p| p == platform)
-        };
+        let constrains =
+            |a: &&Advisory| a.effect.requirement().is_some() && a.platform.is_none_or(|p| p == platform);
         Problem {
             registry,
             universe: inputs.universe,

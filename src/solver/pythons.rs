@@ -75,20 +75,27 @@ pub(super) fn with_all_newest<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>) 
 }
 
 /// Solves Python series by series and keeps the best. What is doubtful is admitted only where there is no other answer: first
-/// packages that link another CUDA, whose GPU libraries cannot be loaded, then needless builds.
+/// packages that are known to fail beside another one, then those that link another CUDA, whose GPU libraries cannot be
+/// loaded, then needless builds.
 pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) -> Outcome {
-    let other_cuda = Doubtful { other_cuda: true, ..Doubtful::default() };
     let mut outcome = attempt_with(inputs, tables, depth, Doubtful::default());
     // How many requested packages are far behind; none of an answer that there is not.
     let far_behind = |outcome: &Outcome| match outcome {
         Outcome::Solved(solution) => Some(solution.behind.len()),
         _ => None,
     };
-    let is_doubtful =
-        matches!(outcome, Outcome::Impossible) || far_behind(&outcome).is_some_and(|count| count > 0);
-    if is_doubtful && inputs.memory.left_out().other_cuda {
+    let failures = Doubtful { known_failures: true, ..Doubtful::default() };
+    let other_cuda = Doubtful { other_cuda: true, ..Doubtful::default() };
+    let both = Doubtful { known_failures: true, ..other_cuda };
+    for admits in [failures, other_cuda, both] {
+        // An old release that works is better than a new one that is known to fail.
+        let is_doubtful = matches!(outcome, Outcome::Impossible)
+            || !admits.known_failures && far_behind(&outcome).is_some_and(|count| count > 0);
+        if !is_doubtful || !inputs.memory.left_out().has_all_of(admits) {
+            continue;
+        }
         // A package whose GPU library is not loaded is told; one of years ago helps nobody.
-        let other = attempt_with(inputs, tables, depth, other_cuda);
+        let other = attempt_with(inputs, tables, depth, admits);
         let is_better = match (far_behind(&outcome), far_behind(&other)) {
             (Some(strict), Some(lax)) => lax < strict,
             (Some(_), None) => matches!(other, Outcome::Need(_)),

@@ -10,7 +10,6 @@ use super::problem::{Candidate, Problem};
 use super::tables::{Set, is_stack_package};
 use crate::compatibility::CPU;
 use crate::model::version::public;
-use crate::registry::Effect;
 
 /// The rank of a build among the builds of one version, greater is better.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -147,10 +146,7 @@ impl Problem<'_> {
 
     /// The text of a constraining advisory's requirement.
     pub fn advisory_requirement(&self, i: usize) -> String {
-        match &self.advisories[i].effect {
-            Effect::Constrain(requirement) => requirement.to_string(),
-            Effect::Warn => String::new(),
-        }
+        self.advisories[i].effect.requirement().map(ToString::to_string).unwrap_or_default()
     }
 }
 

@@ -14,7 +14,7 @@ use crate::model::installed::{Distribution, Installed};
 use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
 use crate::model::requirement::parse_requirement;
-use crate::registry::{CudaPart, Effect, Registry, SameCuda, SameRelease};
+use crate::registry::{CudaPart, Registry, SameCuda, SameRelease};
 
 pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platform) -> Area {
     let mut found = super::packages::duplicates(installed);
@@ -58,7 +58,7 @@ pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platfo
         found.push(findings::broken_requirement(&broken, (name, versions.get(name).copied()), fix));
     }
     for advisory in registry.advisories() {
-        let Effect::Constrain(requirement) = &advisory.effect else { continue };
+        let Some(requirement) = advisory.effect.requirement() else { continue };
         let name: &str = requirement.name.as_ref();
         let applies = versions.get(advisory.package.as_str()).is_some_and(|v| advisory.versions.contains(v));
         let Some(VersionOrUrl::VersionSpecifier(specifiers)) = &requirement.version_or_url else { continue };

@@ -127,6 +127,30 @@ fn what_a_release_needs_and_does_not_declare_is_locked() {
     context.run(&["resolve", "--locked"]).expect(0);
 }
 
+/// A pair that the registry says fails is locked where nothing else is to be had, and told.
+#[test]
+fn what_is_known_to_fail_is_avoided_where_that_is_possible() {
+    let diffusers = ["0.40.0", "0.42.1"].map(|version| ("pypi", wheel("diffusers", version)));
+    let all = little_pypi().into_iter().chain(diffusers).collect();
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    let resolve = |requirements: &[&str]| {
+        let _ = std::fs::remove_file(context.project().join("envlock.lock"));
+        let run = context.run(&[&["resolve"], requirements, &A100[..], &["--only-index", "pypi"]].concat());
+        (run.expect(0), context.read("envlock.lock"))
+    };
+    let told =
+        "calls `torch.accelerator` when it is imported, and torch has it from 2.6 on (torch 2.0.1 is locked)";
+    let (run, lock) = resolve(&["torch", "diffusers"]);
+    assert!(lock.contains("diffusers-0.42.1-") && !run.flat().contains("accelerator"), "{}", run.shown());
+    let (run, lock) = resolve(&["torch==2.0.1", "diffusers"]);
+    assert!(lock.contains("diffusers-0.40.0-") && !run.flat().contains("accelerator"), "{}", run.shown());
+    let why = context.run(&["why", "diffusers"]).expect(0);
+    assert!(why.flat().contains(told) && !why.flat().contains("would fit"), "{}", why.shown());
+    let (run, lock) = resolve(&["torch==2.0.1", "diffusers==0.42.1"]);
+    assert!(lock.contains("diffusers-0.42.1-") && run.flat().contains(told), "{}", run.shown());
+}
+
 #[test]
 fn quiet_is_one_line() {
     let (_server, context) = context();

@@ -1,7 +1,7 @@
 //! Advisories: known incompatibilities that no metadata declares.
 
-use pep440_rs::VersionSpecifiers;
-use pep508_rs::{Requirement, VerbatimUrl};
+use pep440_rs::{Version, VersionSpecifiers};
+use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
 use serde::Deserialize;
 
 use super::RowError;
@@ -14,8 +14,21 @@ use crate::model::platform::Platform;
 pub enum Effect {
     /// Constrains another package if both are selected.
     Constrain(Box<Requirement<VerbatimUrl>>),
+    /// The same where there is another answer, else a warning: the package fails as it was published, and projects that
+    /// pin both have their own remedy.
+    Avoid(Box<Requirement<VerbatimUrl>>),
     /// Only a warning.
     Warn,
+}
+
+impl Effect {
+    /// What it requires of another package.
+    pub fn requirement(&self) -> Option<&Requirement<VerbatimUrl>> {
+        match self {
+            Effect::Constrain(requirement) | Effect::Avoid(requirement) => Some(requirement),
+            Effect::Warn => None,
+        }
+    }
 }
 
 /// A known incompatibility that no metadata declares.
@@ -44,6 +57,17 @@ pub struct Advisory {
     pub source: Vec<String>,
 }
 
+impl Advisory {
+    /// Whether the row excludes two releases beside each other.
+    pub fn excludes(&self, version: &Version, other: &str, other_version: &Version) -> bool {
+        let is_outside = |requirement: &Requirement<VerbatimUrl>| {
+            requirement.name.as_ref() as &str == other
+                && matches!(&requirement.version_or_url, Some(VersionOrUrl::VersionSpecifier(s)) if !s.contains(other_version))
+        };
+        self.versions.contains(version) && self.effect.requirement().is_some_and(is_outside)
+    }
+}
+
 /// The keys of a row.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -69,10 +93,11 @@ impl TryFrom<RawAdvisory> for Advisory {
     fn try_from(raw: RawAdvisory) -> Result<Self, RowError> {
         let effect = match (raw.effect.as_str(), raw.requires) {
             ("constrain", Some(requirement)) => Effect::Constrain(Box::new(requirement)),
+            ("avoid", Some(requirement)) => Effect::Avoid(Box::new(requirement)),
             ("warn", None) => Effect::Warn,
-            _ => return Err("`effect` must be `warn`, or `constrain` with `requires`".to_owned()),
+            _ => return Err("`effect` must be `warn`, or `constrain` or `avoid` with `requires`".to_owned()),
         };
-        if raw.needed && effect == Effect::Warn {
+        if raw.needed && !matches!(effect, Effect::Constrain(_)) {
             return Err("`needed` belongs to the effect `constrain`".to_owned());
         }
         Ok(Advisory {

@@ -14,7 +14,7 @@ use crate::model::capability::Via;
 use crate::model::choice::Choice;
 use crate::model::conflict::{Conflict, Party, Reason, ReasonKind};
 use crate::model::request::Origin;
-use crate::model::solution::{Answer, ChosenPackage, Edge, Solution};
+use crate::model::solution::{Answer, ChosenPackage, Edge, Note, Solution};
 use crate::model::source::Source;
 use crate::model::text::clean;
 
@@ -159,6 +159,9 @@ impl Subject<'_> {
         let mut kept = self.target.preferences();
         kept.versions.remove(&package.name);
         Ok(match self.solve(&request, &Party::package(&package.name), &kept) {
+            Ok(Answer::Solution(solution)) if !solution.known_failures.is_empty() => {
+                Newer::No(failures(&solution, &Party::package(&package.name)))
+            }
             Ok(Answer::Solution(solution)) => match solution.packages.iter().find(|p| p.name == package.name)
             {
                 Some(newer) => Newer::Fits(newer.version.clone(), self.moved(&solution, &package.name)),
@@ -203,6 +206,17 @@ pub(super) fn told(conflict: Conflict) -> Vec<Reason> {
         | ReasonKind::UnknownMetadata { .. } => true,
     };
     conflict.reasons.into_iter().filter(counts).collect()
+}
+
+/// What is known to fail in a solution, as reasons against it.
+pub(super) fn failures(solution: &Solution, party: &Party) -> Vec<Reason> {
+    let reason = |note: &Note| Reason {
+        kind: ReasonKind::Fact,
+        text: note.text.clone(),
+        parties: vec![party.clone()],
+        source: note.source.clone().unwrap_or_default(),
+    };
+    solution.known_failures.iter().map(reason).collect()
 }
 
 impl PackageAnswer {

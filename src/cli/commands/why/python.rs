@@ -1,7 +1,7 @@
 //! `why python`: why no newer Python series is locked.
 
 use super::Subject;
-use super::package::{Newer, told};
+use super::package::{Newer, failures, told};
 use crate::lockfile::{Because, NeedKind};
 use crate::model::conflict::Party;
 use crate::model::project::specifiers_allow;
@@ -29,6 +29,9 @@ impl Subject<'_> {
         let allowed = PythonAllowed::Exact(next);
         request.python = Some(PythonRequest { allowed, text: next.to_string(), origin: Origin::Question });
         let newer = match self.solve(&request, &Party::Python, &self.target.preferences()) {
+            Ok(Answer::Solution(solution)) if !solution.known_failures.is_empty() => {
+                Newer::No(failures(&solution, &Party::Python))
+            }
             Ok(Answer::Solution(solution)) => {
                 let mut others = self.moved(&solution, "");
                 others.extend(self.built_anew(&solution));

@@ -6,6 +6,7 @@ mod conda_env;
 mod dockerfile;
 pub mod graph;
 mod guard;
+mod pixi;
 mod pylock;
 mod requirements;
 mod uv;
@@ -17,6 +18,7 @@ pub use ci::{
 pub use conda_env::{conda_environment, environment_name, same_environment};
 pub use dockerfile::dockerfile;
 pub use guard::guard;
+pub use pixi::{PIXI_MARK, pixi};
 pub use pylock::pylock;
 pub use requirements::{packages, requirements};
 pub use uv::{UV_MARK, uv};

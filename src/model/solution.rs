@@ -66,6 +66,8 @@ impl Need {
 pub struct Solution {
     /// The Python series.
     pub python: Python,
+    /// A newer series with the same build, on which requested packages would be older releases.
+    pub newer_python: Option<Python>,
     /// The patch releases of the series that the request and the packages allow.
     pub patches: Patches,
     /// The platform.

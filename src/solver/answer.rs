@@ -63,6 +63,7 @@ pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
     let patches = patches(problem, selected, &packages);
     Solution {
         python,
+        newer_python: None,
         patches,
         platform: problem.machine.platform,
         stack,

@@ -164,6 +164,7 @@ pub(super) fn attempt_with<'a>(
         }
     }
     let mut best: Option<Best> = None;
+    let mut solved: Vec<Quality> = Vec::new();
     let mut later: Vec<(Option<StackQuality>, Python)> = Vec::new();
     let mut queue = order.into_iter();
     loop {
@@ -222,6 +223,7 @@ pub(super) fn attempt_with<'a>(
         let builds = problem.needless_builds(&selected);
         let stack = if asks_for_stack { answer::stack_quality(&problem, &selected) } else { None };
         let quality: Quality = (stack, locked, Reverse(builds), Reverse(steps), python);
+        solved.push(quality.clone());
         let final_word = ((steps == 0 && builds == 0) || locked) && quality.0 >= ceiling;
         if best.as_ref().is_none_or(|best| quality > best.quality) {
             best = Some(Best { quality, problem, selected, releases });
@@ -231,7 +233,15 @@ pub(super) fn attempt_with<'a>(
         }
     }
     match best {
-        Some(best) => Outcome::Solved(Box::new(answer::solution(&best.problem, &best.selected))),
+        Some(best) => {
+            let mut solution = answer::solution(&best.problem, &best.selected);
+            let (stack, locked, builds, _, python) = &best.quality;
+            let differs_in_releases =
+                |other: &&Quality| (&other.0, &other.1, &other.2) == (stack, locked, builds);
+            let others = solved.iter().filter(differs_in_releases);
+            solution.newer_python = others.map(|other| other.4).max().filter(|other| other > python);
+            Outcome::Solved(Box::new(solution))
+        }
         None => Outcome::Impossible,
     }
 }

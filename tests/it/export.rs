@@ -1,7 +1,7 @@
 //! `export` and what other programs make of it.
 
 use super::context::{IndexServer, Shape, TestContext, skipped};
-use super::wheels::{little_pypi, wheel};
+use super::wheels::{little_pypi, little_pytorch, wheel};
 
 fn locked() -> (IndexServer, TestContext) {
     let server = IndexServer::start(little_pypi(), Shape { json: true, metadata: true, ..Shape::default() });
@@ -221,6 +221,44 @@ fn uv_resolves_to_the_lock() {
         ["colors 1.0", "filelock 3.20.0", "idna 3.10", "requests 2.32.0", "torch 2.14.1+cu126"],
         "{tables}"
     );
+}
+
+/// A pixi.toml names the machine and each package where it is; pixi's own schema reads it.
+#[test]
+fn pixi_gets_the_machine_and_the_versions() {
+    let all = little_pypi().into_iter().chain(little_pytorch()).collect();
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    let a100 = ["--gpu", "NVIDIA A100", "--driver", "535.129.03", "--glibc", "2.31"];
+    context
+        .run(&[&["resolve", "torch", "requests[socks]", "--python", "3.12"], &a100[..]].concat())
+        .expect(0);
+    context.run(&["export", "pixi", "-o", "pixi.toml"]).expect(0);
+    let text = context.read("pixi.toml");
+    for line in [
+        "requires-pixi = \">=0.71\"",
+        "platforms = [{ platform = \"linux-64\", cuda = \"12.0\", glibc = \"2.28\" }]",
+        "python = \"3.12.*\"",
+        "\"pysocks\" = \"==1.7.1\"",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    let table: toml::Table = text.parse().unwrap();
+    let torch = &table["pypi-dependencies"]["torch"];
+    assert_eq!(torch["version"].as_str(), Some("==2.14.1+cu126"), "{text}");
+    assert!(torch["index"].as_str().is_some_and(|index| index.ends_with("/whl/cu126")), "{text}");
+    // A manifest that a person wrote stays.
+    context.write("own/pixi.toml", "[workspace]\n");
+    let refused = context.run(&["export", "pixi", "-o", "own/pixi.toml"]).expect(2);
+    assert!(refused.flat().contains("own/pixi.toml"), "{}", refused.shown());
+    let Some(program) = std::env::var_os("ENVLOCK_TEST_JSONSCHEMA") else {
+        return skipped("no check-jsonschema is named (ENVLOCK_TEST_JSONSCHEMA)");
+    };
+    let schema = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/pixi/schema.json");
+    let mut check = std::process::Command::new(program);
+    check.arg("--schemafile").arg(schema).arg(context.project().join("pixi.toml"));
+    let done = check.output().unwrap();
+    assert!(done.status.success(), "{text}\n{}", String::from_utf8_lossy(&done.stdout));
 }
 
 /// What services read: by their own schemas and tools, where these can be had.

@@ -431,6 +431,9 @@ pub(super) enum ExportFormat {
     /// Tables of pyproject.toml, by which uv resolves to what is locked
     #[value(name = "uv")]
     Uv,
+    /// pixi.toml
+    #[value(name = "pixi", alias = "pixi.toml")]
+    Pixi,
     /// GitHub Actions workflow
     #[value(name = "github")]
     Github,

@@ -16,6 +16,7 @@ use crate::export;
 use crate::lockfile::{Lockfile, Target};
 use crate::model::project::ProjectPage;
 use crate::model::solution::Need;
+use crate::model::version::cuda_short;
 
 pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> Result<u8, CliError> {
     let project = Project::find(global, true)?;
@@ -56,7 +57,10 @@ pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> 
 /// The file of a target: the format's own name for the first, `requirements.cluster.txt` for another one.
 fn file_of(format: ExportFormat, target: &Target, is_first: bool) -> String {
     let value = format.to_possible_value();
-    let name = value.as_ref().map_or("lock", |value| value.get_name()).to_owned();
+    let name = match format {
+        ExportFormat::Pixi => "pixi.toml".to_owned(),
+        _ => value.as_ref().map_or("lock", |value| value.get_name()).to_owned(),
+    };
     match (is_first, name.rsplit_once('.')) {
         (true, _) => name,
         (false, Some((stem, extension))) => format!("{stem}.{}.{extension}", target.name),
@@ -92,6 +96,14 @@ fn rendered(
             let base = args.base.as_deref();
             warn_about_base_image(base, target, printer);
             export::dockerfile(target, base)?
+        }
+        ExportFormat::Pixi => {
+            // The declared `__cuda` is the least that a machine must have.
+            let registry = settings::registry(global)?;
+            let driver = target.envelope.driver.as_ref();
+            let cuda = driver.and_then(|driver| registry.cuda_of_driver(driver)).map(cuda_short);
+            let name = lock::environment_name(project, lock, target);
+            export::pixi(target, &name, cuda.as_deref(), &addresses())?
         }
         ExportFormat::Uv => uv(args, project, target, &addresses(), printer)?,
         ExportFormat::Github => {
@@ -148,6 +160,7 @@ fn save(path: &Path, text: &str, args: &ExportArgs, printer: &Printer) -> Result
         ExportFormat::Pylock => export::PYLOCK_MARK,
         ExportFormat::Dockerfile => export::DOCKERFILE_MARK,
         ExportFormat::Uv => export::UV_MARK,
+        ExportFormat::Pixi => export::PIXI_MARK,
         ExportFormat::Github => export::GITHUB_MARK,
         ExportFormat::PreCommit => export::PRE_COMMIT_MARK,
         ExportFormat::Devcontainer => export::DEVCONTAINER_MARK,

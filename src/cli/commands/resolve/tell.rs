@@ -231,6 +231,9 @@ fn why_python(
     if !from_index && solution.stack.as_ref().is_some_and(|stack| known(stack).is_none()) {
         return "newest that torch's requires-python allows; the wheels are not known".to_owned();
     }
+    if let (Some(newer), false) = (solution.newer_python, names_it) {
+        return format!("requested packages are older with Python {newer}");
+    }
     let has_builds = solution.packages.iter().any(|package| package.build.is_some());
     match asked {
         Some(_) if names_it => "asked for".to_owned(),

@@ -1,0 +1,100 @@
+//! pixi's `pixi.toml`: the machine that is needed, Python from conda-forge, every locked package from its index.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::{ExportError, address, in_two_steps, installable, is_from_pytorch};
+use crate::lockfile::Target;
+use crate::model::platform::{Arch, Os};
+use crate::model::solution::ChosenPackage;
+use crate::model::source::Source;
+use crate::model::text::toml_string;
+
+/// The start of every pixi.toml that envlock writes.
+pub const PIXI_MARK: &str = "# Written by envlock as pixi.toml";
+
+/// The manifest of a target, for pixi 0.71 and newer, whose platforms state the machine.
+///
+/// `name` is the name of the workspace, `cuda` the CUDA version (`12.0`) of the oldest driver that the target runs with.
+///
+/// # Errors
+/// See [`ExportError`].
+pub fn pixi(
+    target: &Target,
+    name: &str,
+    cuda: Option<&str>,
+    addresses: &[(String, String)],
+) -> Result<String, ExportError> {
+    let packages = installable(target)?;
+    let (_, built) = in_two_steps(&packages);
+    let mut out = format!(
+        "{PIXI_MARK}, from envlock.lock; change envlock.toml and run `envlock resolve`.\n\
+         # `pixi install` locks these versions in pixi.lock; `envlock verify --prefix .pixi/envs/default` compares.\n\n\
+         [workspace]\nname = {}\nchannels = [\"conda-forge\"]\nrequires-pixi = \">=0.71\"\n",
+        toml_string(name)
+    );
+    let mut machine = vec![format!("platform = \"{}\"", subdir(target))];
+    machine.extend(cuda.map(|cuda| format!("cuda = {}", toml_string(cuda))));
+    machine.extend(target.envelope.glibc.as_ref().map(|glibc| format!("glibc = \"{glibc}\"")));
+    let _ = writeln!(out, "platforms = [{{ {} }}]", machine.join(", "));
+    let python = match target.patches.is_all() {
+        true => format!("{}.*", target.python),
+        false => target.patches.of_series(target.python.minor),
+    };
+    let _ = writeln!(out, "\n[dependencies]\npython = {}", toml_string(&python));
+    let mut libraries: Vec<&str> =
+        target.frameworks.iter().flat_map(|framework| &framework.conda).map(String::as_str).collect();
+    libraries.sort_unstable();
+    libraries.dedup();
+    for library in libraries {
+        let (name, version) = library.split_once('=').unwrap_or((library, "*"));
+        let _ = writeln!(out, "{} = {}", toml_string(name), toml_string(version));
+    }
+    if !built.is_empty() {
+        let names: Vec<String> = built.iter().map(|package| toml_string(&package.name)).collect();
+        let _ = writeln!(out, "\n[pypi-options]\nno-build-isolation = [{}]", names.join(", "));
+    }
+    if !packages.is_empty() {
+        out.push_str("\n[pypi-dependencies]\n");
+    }
+    let lines: Result<BTreeMap<&str, String>, ExportError> = packages
+        .iter()
+        .map(|package| Ok((package.name.as_str(), requirement(package, addresses)?)))
+        .collect();
+    for (name, requirement) in lines? {
+        let _ = writeln!(out, "{} = {requirement}", toml_string(name));
+    }
+    Ok(out)
+}
+
+/// What pixi requires of a package.
+fn requirement(package: &ChosenPackage, addresses: &[(String, String)]) -> Result<String, ExportError> {
+    let version = toml_string(&format!("=={}", package.version));
+    Ok(match &package.source {
+        Source::Index(index) if index == "pypi" && !is_from_pytorch(package) => version,
+        Source::Index(index) => {
+            let address = address(addresses, index, &package.name)?;
+            format!("{{ version = {version}, index = {} }}", toml_string(&address))
+        }
+        Source::Url(url) => format!("{{ url = {} }}", toml_string(url)),
+        Source::Git { repository, commit, subdirectory } => {
+            let folder =
+                subdirectory.as_ref().map(|folder| format!(", subdirectory = {}", toml_string(folder)));
+            let (repository, commit) = (toml_string(repository), toml_string(commit));
+            format!("{{ git = {repository}, rev = {commit}{} }}", folder.unwrap_or_default())
+        }
+        Source::Path(path) => format!("{{ path = {} }}", toml_string(path)),
+    })
+}
+
+/// conda's name of a target's platform.
+fn subdir(target: &Target) -> &'static str {
+    match (target.platform.os, target.platform.arch) {
+        (Os::Linux, Arch::X86_64) => "linux-64",
+        (Os::Linux, Arch::Aarch64) => "linux-aarch64",
+        (Os::Macos, Arch::X86_64) => "osx-64",
+        (Os::Macos, Arch::Aarch64) => "osx-arm64",
+        (Os::Windows, Arch::X86_64) => "win-64",
+        (Os::Windows, Arch::Aarch64) => "win-arm64",
+    }
+}

@@ -258,6 +258,11 @@ impl ProjectPage {
         self.lines_of(release).filter_map(uploaded).min()
     }
 
+    /// When a file of a release was uploaded, if the index states it.
+    pub fn uploaded(&self, release: &Release, file: &ReleaseFile) -> Option<Timestamp> {
+        self.lines_of(release).nth(file.number).and_then(uploaded)
+    }
+
     /// The compact form, for a cache.
     pub fn as_bytes(&self) -> &[u8] {
         &self.text

@@ -27,7 +27,7 @@ use crate::model::platform::Platform;
 pub use gpus::{GpuLookupError, GpuMatch, is_same_gpu_name};
 pub use lint::Problem;
 pub use rows::{
-    Advisory, Architecture, Backport, Branch, Build, BuildModule, COMPANIONS, Companion, CondaName,
+    AbiBreak, Advisory, Architecture, Backport, Branch, Build, BuildModule, COMPANIONS, Companion, CondaName,
     Condition, CudaFrom, CudaPart, CudnnFloor, CudnnRelease, Effect, ErrorAnswer, ErrorCase, ErrorRule,
     ForwardCompatibility, FrameworkBuild, GpuRow, Image, Mechanics, MinorVersionCompatibility,
     NonexistentImage, Offer, PrebuiltFor, Predicate, PtxIsa, Removed, STACK_PACKAGES, SameCuda, SameFile,
@@ -56,6 +56,7 @@ pub struct Registry {
     errors: OnceLock<rows::ErrorRows>,
     pythons: OnceLock<Vec<u32>>,
     advisories: OnceLock<Vec<Advisory>>,
+    abi_breaks: OnceLock<Vec<AbiBreak>>,
     sources: OnceLock<std::collections::BTreeMap<String, String>>,
 }
 
@@ -142,6 +143,7 @@ impl Registry {
             errors: OnceLock::new(),
             pythons: OnceLock::new(),
             advisories: OnceLock::new(),
+            abi_breaks: OnceLock::new(),
             sources: OnceLock::new(),
         }
     }

@@ -192,6 +192,11 @@ impl Registry {
         self.advisories.get_or_init(|| self.rows("advisories/", |f: schema::AdvisoriesFile| f.advisory))
     }
 
+    /// Changes of C interfaces.
+    pub fn abi_breaks(&self) -> &[AbiBreak] {
+        self.abi_breaks.get_or_init(|| self.rows("advisories/", |f: schema::AdvisoriesFile| f.abi_break))
+    }
+
     /// Source texts by id.
     pub fn sources(&self) -> &BTreeMap<String, String> {
         self.sources.get_or_init(|| {

@@ -50,7 +50,7 @@ files! {
     /// `python.toml`.
     PythonsFile { python: PythonRow }
     /// `advisories/*.toml`.
-    AdvisoriesFile { advisory: Advisory }
+    AdvisoriesFile { advisory: Advisory, abi_break: AbiBreak }
 }
 
 /// `sources.toml`.

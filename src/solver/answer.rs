@@ -56,7 +56,8 @@ pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
     let envelope = envelope::of_selection(problem, selected, glibc);
     let envelope = with_code_of(problem.registry, envelope, &packages);
     let mut notes = notes(problem, selected, stack.as_ref(), &frameworks);
-    let known_failures: Vec<Note> = known_failures(problem, &packages).collect();
+    let mut known_failures: Vec<Note> = known_failures(problem, &packages).collect();
+    known_failures.extend(problem.old_interfaces(&packages));
     notes.extend(known_failures.iter().cloned());
     notes.extend(other_cuda(problem, selected, &packages));
     let behind = behind::notes(problem, &packages);

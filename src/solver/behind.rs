@@ -6,6 +6,7 @@ use std::rc::Rc;
 use pep440_rs::Version;
 use pep508_rs::VersionOrUrl;
 
+use super::abi::before;
 use super::closure::Unusable;
 use super::problem::{Candidate, Problem};
 use super::tables::Set;
@@ -13,7 +14,7 @@ use crate::model::request::UserRequirement;
 use crate::model::requirement::parse_requirement;
 use crate::model::solution::{ChosenPackage, Note};
 use crate::model::version::{minor_line, public};
-use crate::registry::Advisory;
+use crate::registry::{AbiBreak, Advisory};
 
 /// A step back of so many minor lines (x.y) is told. One of a major version always is.
 const MANY_LINES: usize = 10;
@@ -121,6 +122,13 @@ fn cause(
     };
     if let Some(row) = problem.advisories.iter().find(excludes) {
         return row.text.clone();
+    }
+    let is_new = |row: &&AbiBreak| row.package == name && row.versions.contains(newest);
+    if let Some(row) = problem.registry.abi_breaks().iter().find(is_new)
+        && let Some(older) = problem.older_than(packages, row).first()
+    {
+        let version = public(&older.version);
+        return format!("{} {version} was compiled for {name} {}", older.name, before(row));
     }
     if let Some(cause) = excluded_by(packages, name, newest) {
         return cause;

@@ -247,11 +247,16 @@ impl<'a> Problem<'a> {
             Ok(metadata) if extra.is_some_and(|extra| self.lacks_extra(metadata, name, extra)) => {
                 Ok(Err(Unusable::NoExtra(extra.unwrap_or_default().to_owned())))
             }
-            Ok(metadata) => Ok(self.metadata_dependencies(metadata, extra)?.map(|mut out| {
-                let pythons = self.pythons_of_setup(metadata).filter(|_| extra.is_none());
-                out.extend(pythons.map(|pythons| (Node::Python, pythons)));
-                out
-            })),
+            Ok(metadata) if extra.is_some() => self.metadata_dependencies(metadata, extra),
+            Ok(metadata) => {
+                let required = self.metadata_dependencies(metadata, extra)?;
+                let of_interfaces = self.of_its_interfaces(candidate, metadata)?;
+                Ok(required.map(|mut out| {
+                    out.extend(self.pythons_of_setup(metadata).map(|pythons| (Node::Python, pythons)));
+                    out.extend(of_interfaces);
+                    out
+                }))
+            }
             Err(unusable) => Ok(Err(unusable)),
         }
     }

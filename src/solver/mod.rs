@@ -14,6 +14,7 @@
 //! * if there is no solution, an unranked pass finds a short proof (`conflict`), and relaxing each
 //!   requirement and host fact in turn finds changes that work (`relax`).
 
+mod abi;
 mod alike;
 mod answer;
 mod asked;

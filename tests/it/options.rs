@@ -151,6 +151,37 @@ fn what_is_known_to_fail_is_avoided_where_that_is_possible() {
     assert!(lock.contains("diffusers-0.42.1-") && run.flat().contains(told), "{}", run.shown());
 }
 
+/// A wheel with extensions from before NumPy 2 is locked beside NumPy 1, whatever its metadata admits.
+#[test]
+fn extensions_are_not_locked_beside_a_newer_c_interface() {
+    let vision = |tags: &str, day: &str| {
+        let wheel = wheel("vision", "4.8").tags(tags).needs("numpy>=1.20");
+        wheel.uploaded(&format!("{day}T10:00:00.000000Z"))
+    };
+    let linux = "cp312-cp312-manylinux_2_28_x86_64";
+    let told = "vision 4.8 was compiled for the C interface of numpy <2: it may not load beside numpy 2.3.5";
+    for (tags, day, asked, numpy, is_told) in [
+        (linux, "2023-08-09", "numpy", "1.26.4", false),
+        ("cp37-abi3-manylinux_2_28_x86_64", "2023-08-09", "numpy", "1.26.4", false),
+        (linux, "2024-04-10", "numpy", "2.3.5", false),
+        ("py3-none-manylinux_2_28_x86_64", "2023-08-09", "numpy", "2.3.5", false),
+        (linux, "2023-08-09", "numpy>=2", "2.3.5", true),
+    ] {
+        let all = little_pypi().into_iter().chain([("pypi", vision(tags, day))]).collect();
+        let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+        let context = TestContext::with_index(&server);
+        let run = context.run(&["resolve", "vision", asked, "--gpu", "none", "--python", "3.12"]).expect(0);
+        assert!(context.read("envlock.lock").contains(&format!("numpy-{numpy}-")), "{day}: {}", run.shown());
+        assert_eq!(run.flat().contains(told), is_told, "{day}: {}", run.shown());
+        if numpy == "1.26.4" {
+            let behind = "behind 2.3.5: vision 4.8 was compiled for numpy <2";
+            assert!(run.flat().contains(behind), "{}", run.shown());
+            let why = context.run(&["why", "numpy"]).expect(0);
+            assert!(why.flat().contains(told) && !why.flat().contains("would fit"), "{}", why.shown());
+        }
+    }
+}
+
 #[test]
 fn quiet_is_one_line() {
     let (_server, context) = context();

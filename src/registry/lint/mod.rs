@@ -558,6 +558,8 @@ impl Linter {
                     self.problem(&path, line, format!("duplicate id `{}`", row.id));
                 }
             }
+            let breaks: Vec<Placed<AbiBreak>> = self.rows(file, "abi_break");
+            self.ordered(&breaks, |r| (r.package.clone(), r.built_before));
         }
     }
 

@@ -2,12 +2,14 @@
 
 use pep440_rs::{Version, VersionSpecifiers};
 use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use super::RowError;
 use crate::model::capability::ComputeCapability;
 use crate::model::evidence::Evidence;
 use crate::model::platform::Platform;
+use crate::model::timestamp::Timestamp;
 
 /// The effect of an advisory.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,6 +68,26 @@ impl Advisory {
         };
         self.versions.contains(version) && self.effect.requirement().is_some_and(is_outside)
     }
+}
+
+/// A package whose releases changed their C interface: an extension that was compiled for the ones before does not load
+/// beside those of the row, and its metadata seldom says so.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AbiBreak {
+    /// The package, `numpy`.
+    pub package: String,
+    /// The releases with the new interface.
+    pub versions: VersionSpecifiers,
+    /// The time before which nothing was compiled for them, that of the first pre-release: `2024-03-10T00:00:00Z`.
+    #[serde(deserialize_with = "timestamp")]
+    pub built_before: Timestamp,
+    /// Source ids.
+    pub source: Vec<String>,
+}
+
+fn timestamp<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
 }
 
 /// The keys of a row.

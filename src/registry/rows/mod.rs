@@ -23,7 +23,7 @@ use crate::model::text::clean;
 use crate::model::version::cuda_version;
 use crate::model::wheel::Python;
 
-pub use advisories::{Advisory, Effect};
+pub use advisories::{AbiBreak, Advisory, Effect};
 pub(super) use containers::ContainerRows;
 pub use containers::{Image, NonexistentImage};
 pub(super) use cuda::CudaRows;
@@ -76,6 +76,7 @@ macro_rules! rows {
 }
 
 rows!(
+    AbiBreak,
     Advisory,
     Architecture,
     Backport,

@@ -34,6 +34,24 @@ fn installed(context: &TestContext, server: &IndexServer, python: &std::ffi::OsS
     Some(prefix)
 }
 
+/// rattler-build reads the recipe of envlock's own package, whose version is the program's.
+#[test]
+fn the_recipe_is_read_by_rattler_build() {
+    let Some((python, _)) = rattler() else { return };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut command = Command::new(&python);
+    command.arg(root.join("tests/fixtures/conda/recipe.py")).arg(root.join("recipe"));
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if output.status.code() == Some(3) {
+        return skipped(&said);
+    }
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    let version = env!("CARGO_PKG_VERSION");
+    let expected = ["linux-64", "linux-aarch64", "osx-arm64"].map(|of| format!("{of} envlock {version}"));
+    assert_eq!(said.lines().collect::<Vec<_>>(), expected);
+}
+
 /// The conda half from a channel, the pip half by hash, then `verify`: clean, until something is changed.
 #[test]
 #[cfg(target_os = "linux")]

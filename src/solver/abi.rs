@@ -1,4 +1,10 @@
-//! Extensions that were compiled before another package changed its C interface, as NumPy 2 did.
+//! What is known to fail beside another package: by advisories whose effect is `avoid`, and extensions that were compiled
+//! before another package changed its C interface, as NumPy 2 did.
+
+use std::sync::Arc;
+
+use pep508_rs::VersionOrUrl;
+use version_ranges::Ranges;
 
 use super::closure::{Dependencies, Missing};
 use super::node::Node;
@@ -7,15 +13,16 @@ use crate::model::metadata::CoreMetadata;
 use crate::model::project::FileName;
 use crate::model::solution::{ChosenPackage, Note};
 use crate::model::version::public;
-use crate::registry::AbiBreak;
+use crate::registry::{AbiBreak, Effect};
 
 impl Problem<'_> {
-    /// The packages that a release needs at a version with the C interface of its time; none where known failures are
-    /// admitted.
-    pub(super) fn of_its_interfaces(
+    /// The versions of other packages beside which a release is known to fail are left out, by advisories and by C
+    /// interfaces; nothing is where known failures are admitted.
+    pub(super) fn avoided(
         &self,
         candidate: &Candidate<'_>,
-        metadata: &CoreMetadata,
+        name: &str,
+        metadata: &Arc<CoreMetadata>,
     ) -> Result<Dependencies, Missing> {
         let mut out = Vec::new();
         if self.asked.admits.known_failures {
@@ -26,16 +33,40 @@ impl Problem<'_> {
             let new = self.matching(&row.package, Some(&row.versions))?;
             out.push((Node::package(&row.package), new.complement()));
         }
+        for (i, row) in self.advisories.iter().enumerate() {
+            if row.package != name || !row.versions.contains(&candidate.release.version) {
+                continue;
+            }
+            let Effect::Avoid(requirement) = &row.effect else { continue };
+            self.memory.leave_out_known_failures();
+            let other: &str = requirement.name.as_ref();
+            let is_there = self.is_requested(other) || self.requires(metadata, other);
+            out.push(match &requirement.version_or_url {
+                // One clause, and not one for each version of the other package.
+                Some(VersionOrUrl::VersionSpecifier(allowed)) if is_there => {
+                    (Node::package(other), self.matching(other, Some(allowed))?)
+                }
+                _ => (Node::Advisory(i), Ranges::singleton(1u32)),
+            });
+        }
         Ok(out)
     }
 
+    /// Whether a release requires a package without an extra.
+    fn requires(&self, metadata: &Arc<CoreMetadata>, package: &str) -> bool {
+        let applied = self.applied(metadata, None);
+        let mut numbers = applied.iter().flatten();
+        numbers.any(|number| {
+            metadata.requirement(*number).is_some_and(|(line, _)| line.name.as_ref() as &str == package)
+        })
+    }
+
     /// Whether a release has extensions for a package's C interface, all from the time before it changed.
-    fn is_older(&self, candidate: &Candidate<'_>, metadata: &CoreMetadata, row: &AbiBreak) -> bool {
+    fn is_older(&self, candidate: &Candidate<'_>, metadata: &Arc<CoreMetadata>, row: &AbiBreak) -> bool {
         let (page, release) = (candidate.page, candidate.release);
         let is_old = |file| page.uploaded(release, file).is_some_and(|at| at < row.built_before);
-        let is_requirement = |line: &str| crate::model::text::requirement_name(line) == row.package;
         let (platform, libc) = (self.machine.platform, self.machine.libc.as_ref());
-        metadata.lines().any(is_requirement)
+        self.requires(metadata, &row.package)
             && self.pythons.series.iter().all(|python| {
                 let file = page.best_usable(release, *python, platform, libc);
                 // `none`: no extension of Python, whatever else the wheel has.

@@ -250,10 +250,10 @@ impl<'a> Problem<'a> {
             Ok(metadata) if extra.is_some() => self.metadata_dependencies(metadata, extra),
             Ok(metadata) => {
                 let required = self.metadata_dependencies(metadata, extra)?;
-                let of_interfaces = self.of_its_interfaces(candidate, metadata)?;
+                let avoided = self.avoided(candidate, name, metadata)?;
                 Ok(required.map(|mut out| {
                     out.extend(self.pythons_of_setup(metadata).map(|pythons| (Node::Python, pythons)));
-                    out.extend(of_interfaces);
+                    out.extend(avoided);
                     out
                 }))
             }
@@ -376,10 +376,8 @@ impl<'a> Problem<'a> {
         for (i, advisory) in self.advisories.iter().enumerate() {
             if advisory.package == name && advisory.versions.contains(version) {
                 if matches!(advisory.effect, Effect::Avoid(_)) {
-                    if self.asked.admits.known_failures {
-                        continue;
-                    }
-                    self.memory.leave_out_known_failures();
+                    // Decided with the metadata of the release: see `Problem::avoided`.
+                    continue;
                 }
                 out.push((Node::Advisory(i), Ranges::singleton(1u32)));
             }

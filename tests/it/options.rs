@@ -130,7 +130,8 @@ fn what_a_release_needs_and_does_not_declare_is_locked() {
 /// A pair that the registry says fails is locked where nothing else is to be had, and told.
 #[test]
 fn what_is_known_to_fail_is_avoided_where_that_is_possible() {
-    let diffusers = ["0.40.0", "0.42.1"].map(|version| ("pypi", wheel("diffusers", version)));
+    let diffusers = ["0.40.0", "0.42.1"]
+        .map(|version| ("pypi", wheel("diffusers", version).needs("torch>=1.4; extra == 'torch'")));
     let all = little_pypi().into_iter().chain(diffusers).collect();
     let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
     let context = TestContext::with_index(&server);
@@ -143,6 +144,9 @@ fn what_is_known_to_fail_is_avoided_where_that_is_possible() {
         "calls `torch.accelerator` when it is imported, and torch has it from 2.6 on (torch 2.0.1 is locked)";
     let (run, lock) = resolve(&["torch", "diffusers"]);
     assert!(lock.contains("diffusers-0.42.1-") && !run.flat().contains("accelerator"), "{}", run.shown());
+    // An extra that names torch does not bring it.
+    let (_, lock) = resolve(&["diffusers"]);
+    assert!(!lock.contains("torch"), "{lock}");
     let (run, lock) = resolve(&["torch==2.0.1", "diffusers"]);
     assert!(lock.contains("diffusers-0.40.0-") && !run.flat().contains("accelerator"), "{}", run.shown());
     let why = context.run(&["why", "diffusers"]).expect(0);

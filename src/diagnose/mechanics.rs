@@ -15,6 +15,7 @@ use crate::model::version::{DottedVersion, cuda_short};
 pub(super) fn causes(situation: &Situation<'_>) -> Vec<Cause> {
     let judges = [
         driver_below_floor,
+        asked_above_driver,
         gpu_not_covered,
         cudnn_below_gpu,
         cpu_build,
@@ -61,6 +62,27 @@ fn driver_below_floor(s: &Situation<'_>) -> Option<Cause> {
         if s.facts.is_in(Surrounding::TorchReplaced) { Component::InstallMix } else { Component::Driver };
     let rests_on = [Fact::Torch, Fact::TorchCuda, Fact::Driver, Fact::DriverCuda];
     let mut cause = cause(s, ("driver-below-floor", component), 0.88, text, &rests_on);
+    cause.fix.extend(fix::install(s));
+    cause.fix.push(fix::newer_driver(s, Some(&floor)));
+    Some(cause)
+}
+
+/// The driver is below the floor of the CUDA that the installer's command asks for; what it installed is not known.
+fn asked_above_driver(s: &Situation<'_>) -> Option<Cause> {
+    let [(major, minor)] = s.facts.asked_cuda.as_slice() else { return None };
+    if s.facts.available == Some(true) || s.facts.build_cuda().is_some() {
+        return None;
+    }
+    let asked = semver::Version::new((*major).into(), (*minor).into(), 0);
+    let (_, floor, driver) = s.driver_floor_of(asked)?;
+    if driver >= floor {
+        return None;
+    }
+    let text = format!(
+        "the command asks for CUDA {major}.{minor}, which needs driver >= {floor}; the driver is {driver}"
+    );
+    let rests_on = [Fact::AskedCuda, Fact::Driver, Fact::DriverCuda];
+    let mut cause = cause(s, ("asked-above-driver", Component::Driver), 0.75, text, &rests_on);
     cause.fix.extend(fix::install(s));
     cause.fix.push(fix::newer_driver(s, Some(&floor)));
     Some(cause)

@@ -52,6 +52,33 @@ impl Problem<'_> {
         Ok(out)
     }
 
+    /// What every release of a requested package avoids of the requested stack, as far as its page is at hand: a solve of
+    /// the stack alone then promises no build that the whole cannot have.
+    pub(super) fn avoided_of_the_stack(&self) -> Result<Dependencies, Missing> {
+        let mut out = Vec::new();
+        let asked = self.asked.request.requirements.iter();
+        for (user, row) in asked.flat_map(|user| self.advisories.iter().map(move |row| (user, row))) {
+            let Effect::Avoid(requirement) = &row.effect else { continue };
+            let Some(VersionOrUrl::VersionSpecifier(allowed)) = &requirement.version_or_url else { continue };
+            let (name, other): (&str, &str) = (&row.package, requirement.name.as_ref());
+            let is_meant = user.requirement.name.as_ref() as &str == name
+                && self.stack.contains_key(other)
+                && self.is_requested(other)
+                && self.pythons.environments.iter().all(|e| user.requirement.marker.evaluate(e, &[]));
+            if !is_meant || !self.is_at_hand(name) {
+                continue;
+            }
+            let candidates = self.candidates(name)?;
+            let admitted = self.matching(name, user.specifiers())?;
+            let mut admitted = candidates.iter().enumerate().filter(|(i, _)| admitted.contains(&(*i as u32)));
+            if admitted.all(|(_, candidate)| row.versions.contains(&candidate.release.version)) {
+                self.memory.leave_out_known_failures();
+                out.push((Node::package(other), self.matching(other, Some(allowed))?));
+            }
+        }
+        Ok(out)
+    }
+
     /// Whether a release requires a package without an extra.
     fn requires(&self, metadata: &Arc<CoreMetadata>, package: &str) -> bool {
         let applied = self.applied(metadata, None);

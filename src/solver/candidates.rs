@@ -25,6 +25,19 @@ impl<'a> Problem<'a> {
         index == DIRECT || only.is_none_or(|only| only.value == index || only.value == family)
     }
 
+    /// Whether the page of an ordinary package is known.
+    pub fn is_at_hand(&self, name: &str) -> bool {
+        self.universe.page(self.owner(name), name).is_some()
+    }
+
+    /// The index that a package comes from.
+    fn owner(&self, name: &str) -> &'a str {
+        match self.universe.direct(name) {
+            Some(_) => DIRECT,
+            None => crate::model::index_owner::owner(name, &self.asked.request.owners),
+        }
+    }
+
     /// A project page as the request sees it; records the need if it is neither known nor at hand.
     fn page(&self, index: &str, name: &str) -> Result<Option<&'a Arc<ProjectPage>>, Missing> {
         let Some(page) = self.universe.page(index, name) else {
@@ -59,10 +72,7 @@ impl<'a> Problem<'a> {
     }
 
     fn list(&self, name: &str) -> Result<Vec<Candidate<'a>>, Missing> {
-        let owner = match self.universe.direct(name) {
-            Some(_) => DIRECT,
-            None => crate::model::index_owner::owner(name, &self.asked.request.owners),
-        };
+        let owner = self.owner(name);
         let mut out = Vec::new();
         let mut add = |index: &'a str, page: &'a Arc<ProjectPage>| {
             out.extend(page.releases().iter().map(|release| Candidate { index, page, release }));

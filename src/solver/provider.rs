@@ -146,6 +146,9 @@ impl<'p, 'a> Provider<'p, 'a> {
                 Err(Missing) => missing = true,
             }
         }
+        if p.asked.depth == Depth::Stack && !p.asked.admits.known_failures {
+            out.extend(p.avoided_of_the_stack()?);
+        }
         if missing {
             return Err(Stop::Missing);
         }

@@ -45,7 +45,8 @@ pub(super) fn with_all_newest<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>) 
     let mut order = pythons.clone();
     order.sort_by_key(|p| Reverse((is_locked(p), *p)));
     let ceiling = {
-        let problem = Problem::new(inputs, tables, Depth::Stack, pythons.clone());
+        let mut problem = Problem::new(inputs, tables, Depth::Stack, pythons.clone());
+        problem.asked.admits = Doubtful::default();
         match search::ranked(&problem) {
             Ok(Ended::Selected(selected)) => answer::stack_quality(&problem, &selected),
             _ => return Newest::None,
@@ -132,7 +133,8 @@ pub(super) fn attempt_with<'a>(
         if !asks_for_stack {
             return Ok(None);
         }
-        let problem = Problem::new(inputs, tables, Depth::Stack, series);
+        let mut problem = Problem::new(inputs, tables, Depth::Stack, series);
+        problem.asked.admits = admits;
         match search::ranked(&problem) {
             Ok(Ended::Selected(selected)) => Ok(answer::stack_quality(&problem, &selected)),
             _ => Err(()),

@@ -2,7 +2,7 @@
 //!
 //! Source of the format: conda's and rattler's prefix records (`paths_data`, version 1).
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Component, Path};
 
 use serde::Deserialize;
@@ -57,18 +57,72 @@ struct Entry {
     file_mode: Option<String>,
 }
 
-/// Packages that conda installed, with the faults of their files, sorted by name.
-pub(super) fn packages(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> Vec<CondaPackage> {
+/// Maximum number of scripts that are read, and their size in bytes.
+const MAX_SCRIPTS: usize = 500;
+const MAX_SCRIPT: u64 = 1 << 20;
+/// The variables that decide which libraries and modules are found first.
+const SEARCHES: [&str; 4] = ["LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "PYTHONHOME"];
+
+/// The variables of an environment, as `conda env config vars set` writes them.
+#[derive(Deserialize)]
+struct State {
+    #[serde(default)]
+    env_vars: BTreeMap<String, serde_json::Value>,
+}
+
+/// What the activation of an environment sets of [`SEARCHES`]: the file, and the line.
+pub(super) fn activation(tree: &dyn FileTree, prefix: &Path) -> Vec<(String, String)> {
+    let folder = "etc/conda/activate.d";
+    let names =
+        tree.names(&prefix.join(folder), MAX_SCRIPTS).into_iter().filter(|name| name.ends_with(".sh"));
+    let mut out: Vec<(String, String)> = names
+        .filter_map(|name| {
+            let path = format!("{folder}/{name}");
+            let text = tree.text(&prefix.join(&path), MAX_SCRIPT)?;
+            let line = text.lines().map(str::trim).find(|line| sets_a_search(line))?;
+            Some((clean(&path, 200), clean(line, 120)))
+        })
+        .collect();
+    let state = tree.text(&prefix.join("conda-meta/state"), MAX_SCRIPT);
+    let state = state.and_then(|text| serde_json::from_str::<State>(&text).ok());
+    let set = state.into_iter().flat_map(|state| state.env_vars);
+    let of_state = set.filter(|(name, _)| SEARCHES.contains(&name.as_str())).map(|(name, value)| {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        ("conda-meta/state".to_owned(), clean(&format!("{name}={value}"), 120))
+    });
+    out.extend(of_state);
+    out.sort();
+    out
+}
+
+/// Whether a line of a shell script gives one of [`SEARCHES`] a value: `export LD_LIBRARY_PATH=/opt/lib`.
+fn sets_a_search(line: &str) -> bool {
+    let own = line.strip_prefix("export ").unwrap_or(line).trim_start();
+    let assigned = own.split_once('=').filter(|(_, value)| !value.trim().is_empty());
+    assigned.is_some_and(|(name, _)| SEARCHES.contains(&name))
+}
+
+/// Packages that conda installed, with the faults of their files, sorted by name; and the files that are no readable
+/// records.
+pub(super) fn packages(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> (Vec<CondaPackage>, Vec<String>) {
     let folder = prefix.join("conda-meta");
     let names = tree.names(&folder, MAX_RECORDS).into_iter().filter(|name| name.ends_with(".json"));
-    let records = names.filter_map(|name| {
-        let text = tree.text(&folder.join(name), MAX_RECORD)?;
-        serde_json::from_str::<Record>(&text).ok()
-    });
+    let mut unread = Vec::new();
+    let records: Vec<Record> = names
+        .filter_map(|name| {
+            let text = tree.text(&folder.join(&name), MAX_RECORD);
+            let record = text.and_then(|text| serde_json::from_str::<Record>(&text).ok());
+            if record.is_none() {
+                unread.push(clean(&name, 200));
+            }
+            record
+        })
+        .collect();
     // The paths that are as some record has them: a file of two packages is that of the one that was linked last.
     let mut whole: HashSet<String> = HashSet::new();
     let mut left = MAX_FILES;
     let mut out: Vec<CondaPackage> = records
+        .into_iter()
         .map(|record| {
             let mut package = CondaPackage {
                 name: clean(&record.name, 100),
@@ -100,7 +154,8 @@ pub(super) fn packages(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> Vec<
         package.faults.retain(|fault| !whole.contains(fault.path()));
     }
     out.sort_by(|a, b| (&a.name, &a.version, &a.build).cmp(&(&b.name, &b.version, &b.build)));
-    out
+    unread.sort();
+    (out, unread)
 }
 
 /// Whether a recorded path is one below the environment: records are untrusted.
@@ -193,7 +248,8 @@ mod tests {
         );
         record(prefix, "two", r#"{"_path": "lib/both", "size_in_bytes": 2}, {"_path": "lib/gone.so"}"#);
         fs_err::write(prefix.join("conda-meta/broken.json"), "{").unwrap();
-        let found = packages(&ThisMachine, prefix, Depth::Hashes);
+        let (found, unread) = packages(&ThisMachine, prefix, Depth::Hashes);
+        assert_eq!(unread, ["broken.json"]);
         let names: Vec<&str> = found.iter().map(|package| package.name.as_str()).collect();
         assert_eq!(names, ["one", "two"]);
         let expected = [FileFault::Size("lib/cut".into(), 3, 1), FileFault::Missing("lib/gone.so".into())];
@@ -201,8 +257,33 @@ mod tests {
         assert_eq!(found[1].faults, [FileFault::Missing("lib/gone.so".into())]);
 
         fs_err::write(prefix.join("lib/whole"), "abd").unwrap();
-        assert_eq!(packages(&ThisMachine, prefix, Depth::Sizes)[0].faults, expected);
-        let deep = packages(&ThisMachine, prefix, Depth::Hashes);
+        assert_eq!(packages(&ThisMachine, prefix, Depth::Sizes).0[0].faults, expected);
+        let (deep, _) = packages(&ThisMachine, prefix, Depth::Hashes);
         assert!(deep[0].faults.contains(&FileFault::Hash("lib/whole".into())), "{deep:?}");
+    }
+    #[test]
+    fn what_activation_sets() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("etc/conda/activate.d");
+        fs_err::create_dir_all(&folder).unwrap();
+        fs_err::create_dir_all(dir.path().join("conda-meta")).unwrap();
+        for (name, text) in [
+            (
+                "a.sh",
+                "# LD_LIBRARY_PATH=/no\nif true; then\n  export LD_LIBRARY_PATH=/opt/lib:$LD_LIBRARY_PATH\nfi\n",
+            ),
+            ("b.sh", "export CC=gcc\necho LD_LIBRARY_PATH=x\nunset PYTHONPATH\nexport PYTHONHOME=\n"),
+            ("c.fish", "set -gx LD_LIBRARY_PATH /opt/lib\n"),
+        ] {
+            fs_err::write(folder.join(name), text).unwrap();
+        }
+        let state = r#"{"env_vars": {"CUDA_HOME": "/x", "PYTHONPATH": "/mine"}}"#;
+        fs_err::write(dir.path().join("conda-meta/state"), state).unwrap();
+        let own = |(path, line): (&str, &str)| (path.to_owned(), line.to_owned());
+        let expected = [
+            ("conda-meta/state", "PYTHONPATH=/mine"),
+            ("etc/conda/activate.d/a.sh", "export LD_LIBRARY_PATH=/opt/lib:$LD_LIBRARY_PATH"),
+        ];
+        assert_eq!(activation(&ThisMachine, dir.path()), expected.map(own));
     }
 }

@@ -26,8 +26,12 @@ pub fn traces(
     variable: &dyn Fn(&str) -> Option<String>,
     depth: Depth,
 ) -> Traces {
+    let prefix = Path::new(&installed.prefix);
+    let (conda, conda_unread) = super::conda::packages(tree, prefix, depth);
     Traces {
-        conda: super::conda::packages(tree, Path::new(&installed.prefix), depth),
+        conda,
+        conda_unread,
+        activation: super::conda::activation(tree, prefix),
         shadowing: shadowing(tree, installed, stdlib, working_folder, variable),
         startup: startup(tree, installed),
         leftovers: leftovers(tree, &installed.site_packages),

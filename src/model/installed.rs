@@ -210,6 +210,11 @@ impl FileFault {
 pub struct Traces {
     /// Packages that conda installed, sorted by name.
     pub conda: Vec<CondaPackage>,
+    /// Files of `conda-meta` that are no readable record.
+    pub conda_unread: Vec<String>,
+    /// What the activation of the conda environment sets for the loader or for Python's search: the file, below the
+    /// environment, and the line.
+    pub activation: Vec<(String, String)>,
     /// Packages that Python would find before the environment's own.
     pub shadowing: Vec<Shadowing>,
     /// Temporary directories that an installer left behind, `~orch`.

@@ -2,7 +2,7 @@
 //! two records of one package. The records are read in `inspect/conda`.
 
 use super::files::Group;
-use super::findings::{self, AlteredFiles, MissingFiles};
+use super::findings::{self, AlteredFiles, MissingFiles, Startup, Unreadable};
 use crate::lockfile::PREINSTALLED_PACKAGES;
 use crate::model::finding::Finding;
 use crate::model::installed::{CondaPackage, Distribution, FileFault, Installed, Traces};
@@ -21,6 +21,13 @@ pub(super) fn check(installed: &Installed, traces: &Traces, found: &mut Vec<Find
         }
     }
     twice(traces, found);
+    for name in &traces.conda_unread {
+        found.push(findings::unreadable_record(&Unreadable::Conda(name)));
+    }
+    for (path, line) in &traces.activation {
+        let activation = Startup::Activation { prefix: &installed.prefix };
+        found.push(findings::startup_code(&activation, path, line));
+    }
 }
 
 /// The distribution that another installer put over a conda package.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::findings::{self, AlteredFiles, FileGroup, MissingFiles};
+use super::findings::{self, AlteredFiles, FileGroup, MissingFiles, Unreadable};
 use super::{Area, AreaKind};
 use crate::model::installed::{FileFault, Installed};
 use crate::model::text::clean;
@@ -24,7 +24,8 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
         let name = &distribution.name;
         let conda = distribution.installer.as_deref() == Some("conda");
         if !distribution.record_readable && !conda {
-            found.push(findings::unreadable_record(name, &distribution.dist_info, installed));
+            let dist_info = &distribution.dist_info;
+            found.push(findings::unreadable_record(&Unreadable::Record { name, dist_info, installed }));
         }
         if let Some(folder) = distribution.direct.as_ref().and_then(|direct| direct.gone.as_deref()) {
             found.push(findings::missing_file(MissingFiles::Editable { name, folder }));

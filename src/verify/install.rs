@@ -1,7 +1,7 @@
 //! Findings about how the environment was installed: mixed installers, leftovers, shadowed packages, start-up code,
 //! toolkit. What is found on disk is read in `inspect/traces`.
 
-use super::findings::{self, Leftover, WrongPython};
+use super::findings::{self, Leftover, Startup, WrongPython};
 use super::{Area, AreaKind, conda};
 use crate::model::finding::Finding;
 use crate::model::installed::{Installed, Shadowing, Traces};
@@ -22,7 +22,8 @@ pub(super) fn check(
     let left = renamed.chain(unrecorded);
     area.findings.extend(left.map(|(kind, path)| findings::leftover_folder(kind, path, site)));
     area.findings.extend(traces.home.as_ref().map(findings::missing_interpreter));
-    let startup = traces.startup.iter().map(|(path, line)| findings::startup_code(path, line, site));
+    let by_python = Startup::Python { site_packages: site };
+    let startup = traces.startup.iter().map(|(path, line)| findings::startup_code(&by_python, path, line));
     area.findings.extend(startup);
     if let (Some(interpreter), Some(python)) = (installed.interpreter, installed.python)
         && interpreter.minor != python.minor

@@ -16,8 +16,35 @@ pub struct FileGroup {
     pub first: String,
 }
 
-/// A package's RECORD is missing or cannot be read.
-pub fn unreadable_record(name: &str, dist_info: &str, installed: &Installed) -> Finding {
+/// Which record cannot be read.
+pub enum Unreadable<'u> {
+    /// RECORD of a package.
+    Record {
+        /// The package.
+        name: &'u str,
+        /// Its metadata folder.
+        dist_info: &'u str,
+        /// The environment.
+        installed: &'u Installed,
+    },
+    /// A file of `conda-meta`.
+    Conda(&'u str),
+}
+
+/// A record is missing or cannot be read: the files of the package were not checked.
+pub fn unreadable_record(of: &Unreadable<'_>) -> Finding {
+    let (name, dist_info, installed) = match of {
+        Unreadable::Record { name, dist_info, installed } => (*name, *dist_info, *installed),
+        Unreadable::Conda(name) => {
+            let text = format!(
+                "conda-meta/{name} is no readable record: the files of its package could not be checked"
+            );
+            let fix = "install the package again with conda, which writes its record anew";
+            return finding(Code::UnreadableRecord, Severity::Warning, text)
+                .at(format!("conda-meta/{name}"))
+                .fixed_by(Fix::advice(fix.to_owned()));
+        }
+    };
     let text = format!("{name} has no readable RECORD: its files could not be checked");
     let is_second = installed
         .distributions

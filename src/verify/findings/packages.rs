@@ -148,12 +148,46 @@ pub fn mixed_installers(conda: &CondaPackage, own: &Distribution, environment: &
     finding(Code::MixedInstallers, Severity::Error, text).at(&own.name).fixed_by(Fix::command(fix))
 }
 
-/// A file that Python executes at each start and that no package installed. `line` is the first line that is executed.
-pub fn startup_code(path: &str, line: &str, site_packages: &Path) -> Finding {
-    let on_disk = shell_word(&site_packages.join(path).to_string_lossy());
-    let text = format!("{path} is executed at each start of Python and belongs to no package: `{line}`");
-    let fix = format!("read {on_disk}, and delete it if you did not put it there");
-    finding(Code::StartupCode, Severity::Warning, text).at(path).fixed_by(Fix::advice(fix))
+/// What is executed before the program of the user, and which file holds it.
+pub enum Startup<'s> {
+    /// Python executes a file of site-packages at each start, which no package installed.
+    Python {
+        /// The folder.
+        site_packages: &'s Path,
+    },
+    /// The activation of a conda environment sets a variable that decides which libraries or modules are found first.
+    Activation {
+        /// The environment.
+        prefix: &'s str,
+    },
+}
+
+/// Something is executed at each start. `line` is the first line that is executed, `path` the file with it.
+pub fn startup_code(of: &Startup<'_>, path: &str, line: &str) -> Finding {
+    let (text, fix) = match of {
+        Startup::Python { site_packages } => {
+            let on_disk = shell_word(&site_packages.join(path).to_string_lossy());
+            (
+                format!("{path} is executed at each start of Python and belongs to no package: `{line}`"),
+                Fix::advice(format!("read {on_disk}, and delete it if you did not put it there")),
+            )
+        }
+        Startup::Activation { prefix } => {
+            let name = line.split('=').next().unwrap_or(line);
+            let fix = match path {
+                "conda-meta/state" => {
+                    Fix::command(format!("conda env config vars unset -p {} {name}", shell_word(prefix)))
+                }
+                _ => Fix::advice(format!("remove the line from {}", shell_word(&format!("{prefix}/{path}")))),
+            };
+            let text = format!(
+                "activating the environment runs `{line}` ({path}): libraries or modules of other folders may be \
+                 found first"
+            );
+            (text, fix)
+        }
+    };
+    finding(Code::StartupCode, Severity::Warning, text).at(path).fixed_by(fix)
 }
 
 /// What an installer left in site-packages.

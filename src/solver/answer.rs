@@ -370,7 +370,7 @@ fn known_failures<'n>(
         let package = locked(&row.package)?;
         let other = locked(row.effect.requirement()?.name.as_ref())?;
         let fails = row.excludes(&package.version, &other.name, &other.version);
-        let text = format!("{} ({} {} is locked)", row.text, other.name, public(&other.version));
+        let text = format!("{} (with {} {})", row.text, other.name, public(&other.version));
         fails.then(|| Note { text, source: Some(problem.registry.source_text(&row.source)) })
     })
 }

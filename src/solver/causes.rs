@@ -1,5 +1,6 @@
 //! Why a request has no solution: every cause that does not depend on another, and for each the changes that remove it.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -11,7 +12,7 @@ use super::problem::{EquivalentVersions, Problem};
 use super::pythons::{Outcome, attempt};
 use super::relax;
 use super::search::{self, Found};
-use super::tables::Tables;
+use super::tables::{Tables, is_stack_package};
 use crate::model::conflict::Conflict;
 use crate::model::level::Level;
 use crate::model::request::{Preferences, Request, STACK_PACKAGES, UserRequirement};
@@ -153,14 +154,37 @@ fn mixed(request: &Request, other: &Request, names: &BTreeSet<String>) -> Reques
     out
 }
 
+impl Problem<'_> {
+    /// How many of the requested packages outside the stack have an admitted release with a file for a Python series.
+    fn requested_with_files(&self, python: Python) -> usize {
+        let has_file = |user: &&UserRequirement| {
+            let name: &str = user.requirement.name.as_ref();
+            let admitted = self.matching(name, user.specifiers());
+            let (Ok(candidates), Ok(admitted)) = (self.candidates(name), admitted) else { return false };
+            candidates.iter().enumerate().any(|(i, candidate)| {
+                let is_source = candidate.release.has_source && !candidate.release.has_wheel;
+                admitted.contains(&(i as u32)) && (is_source || self.has_usable(candidate, python))
+            })
+        };
+        let others = self.user_requirements();
+        others.filter(|user| !is_stack_package(user.requirement.name.as_ref())).filter(has_file).count()
+    }
+}
+
 /// One proof that there is no solution.
 fn cause<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) -> Result<Cause, Answer> {
     let pythons = inputs::allowed_pythons(inputs.catalogue.registry, inputs.request);
     // Try the shortest proofs first: the stack alone, then the closure; all Python series at once, then each. The
     // graph of all series is slightly too permissive (a requirement whose marker differs between them counts as
-    // absent); if it has no conflict, the proof for the newest series that fails is reported.
+    // absent); if it has no conflict, the proof is reported for the series that most requested packages have a file for,
+    // the newest of those: that one of them has none for the newest Python is no reason against an older one.
+    let mut one_by_one: Vec<Python> = pythons.iter().rev().copied().collect();
+    if depth == Depth::Full {
+        let problem = Problem::new(inputs, tables, depth, pythons.clone());
+        one_by_one.sort_by_key(|python| Reverse(problem.requested_with_files(*python)));
+    }
     let mut series: Vec<Vec<Python>> = vec![pythons.clone()];
-    series.extend(pythons.iter().rev().map(|p| vec![*p]));
+    series.extend(one_by_one.into_iter().map(|python| vec![python]));
     let mut tries = vec![(Level::Stack, Depth::Stack, pythons.clone())];
     match depth {
         Depth::Stack => tries = series.into_iter().map(|s| (Level::Stack, Depth::Stack, s)).collect(),

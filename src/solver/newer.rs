@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use super::solve_stack;
 use super::tables::is_stack_package;
 use crate::model::host::Host;
-use crate::model::request::{Preferences, Request};
+use crate::model::request::{Origin, Preferences, Request, UserRequirement};
 use crate::model::requirement::parse_requirement;
 use crate::model::solution::{Answer, ChosenPackage, Solution, Stack};
 use crate::model::version::DottedVersion;
@@ -57,6 +57,7 @@ pub fn newer_stacks(registry: &Registry, host: &Host, request: &Request, locked:
             _ => None,
         }
     };
+    let request = &with_torch(request);
     let free = without_limits(request);
     let any_driver = Host { driver: None, ..host.clone() };
     let mut told = vec![(locked.version.clone(), locked.variant.clone())];
@@ -78,6 +79,16 @@ pub fn newer_stacks(registry: &Registry, host: &Host, request: &Request, locked:
         on_this_machine: once(newest(host, &free)),
         with_newer_driver: once(host.driver.as_ref().and_then(|_| newest(&any_driver, &free))),
     }
+}
+
+/// The request with torch as a requirement: it may be there only for another package.
+fn with_torch(request: &Request) -> Request {
+    let mut out = request.clone();
+    let has_stack = request.requirements.iter().any(|user| is_stack_package(user.requirement.name.as_ref()));
+    if let (false, Ok(requirement)) = (has_stack, parse_requirement("torch")) {
+        out.requirements.push(UserRequirement { requirement, origin: Origin::Question, part: None });
+    }
+    out
 }
 
 /// The request without limits on the stack.

@@ -11,6 +11,7 @@ use pep508_rs::MarkerEnvironment;
 use super::inputs::{Depth, Inputs, allowed_pythons};
 use super::machine::Machine;
 use super::memory::{Applying, Doubtful, Memory, Question, Sets, Subject, Wish};
+use super::sources::WheelsOf;
 use super::tables::{BuildRow, RuntimeRow, Set, TRITON_PACKAGE, Tables, ordinals, runtime_rows};
 use super::universe::Universe;
 use crate::compatibility::{CPU, Policy};
@@ -91,7 +92,7 @@ pub(super) struct Memo<'a> {
     /// Candidates by package.
     pub listed: RefCell<HashMap<String, Rc<[Candidate<'a>]>>>,
     /// Whether a release can be built from source, by its address in its page.
-    pub buildable: RefCell<HashMap<*const Release, bool>>,
+    pub wheels_of: RefCell<HashMap<*const Release, WheelsOf>>,
     /// See [`Problem::pythons_of_newest_torch`].
     pub pythons_of_newest_torch: std::cell::OnceCell<Vec<Python>>,
     /// The newest release of a page that has a wheel for another allowed Python only.

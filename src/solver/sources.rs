@@ -18,9 +18,18 @@ use crate::model::text::requirement_name;
 use crate::model::wheel::Python;
 use crate::registry::Removed;
 
+/// For which Pythons a release has wheels for the platform, whatever their libc.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WheelsOf {
+    /// For one of the problem's.
+    here: bool,
+    /// For none of those, and for another one that can have the newest torch.
+    elsewhere: bool,
+}
+
 impl Problem<'_> {
     /// The source distribution that a release would be built from: only where no allowed Python has a wheel for the
-    /// platform, whatever its libc.
+    /// platform, whatever its libc; where there is no other answer, also where only another Python has one.
     pub fn source<'p>(&self, candidate: &Candidate<'p>) -> Option<&'p ReleaseFile> {
         let release = candidate.release;
         if candidate.index == DIRECT {
@@ -30,20 +39,29 @@ impl Problem<'_> {
         if !release.has_source || self.asked.request.no_sources.is_some() {
             return None;
         }
-        let key = std::ptr::from_ref(release);
-        let known = self.memo.buildable.borrow().get(&key).copied();
-        let is_buildable = known.unwrap_or_else(|| {
-            let platform = self.machine.platform;
-            let mut pythons = self.pythons_of_newest_torch().iter().chain(&self.pythons.series);
-            let has_wheel = pythons.any(|p| candidate.page.has_usable(release, *p, platform, None));
-            self.memo.buildable.borrow_mut().insert(key, !has_wheel);
-            !has_wheel
-        });
-        let is_left_out = is_buildable && !self.asked.admits.needless_builds && self.is_needless(candidate);
-        if is_left_out {
-            self.memory.leave_out_builds();
+        if self.wheels_of(candidate).here {
+            return None;
         }
-        (is_buildable && !is_left_out).then(|| candidate.page.source(release))?
+        if !self.asked.admits.needless_builds && self.is_needless(candidate) {
+            self.memory.leave_out_builds();
+            return None;
+        }
+        candidate.page.source(release)
+    }
+
+    /// For which Pythons a release has wheels.
+    fn wheels_of(&self, candidate: &Candidate<'_>) -> WheelsOf {
+        let key = std::ptr::from_ref(candidate.release);
+        if let Some(known) = self.memo.wheels_of.borrow().get(&key) {
+            return *known;
+        }
+        let has = |python: &Python| {
+            candidate.page.has_usable(candidate.release, *python, self.machine.platform, None)
+        };
+        let here = self.pythons.series.iter().any(has);
+        let found = WheelsOf { here, elsewhere: !here && self.pythons_of_newest_torch().iter().any(has) };
+        self.memo.wheels_of.borrow_mut().insert(key, found);
+        found
     }
 
     /// The allowed Pythons that can have the newest torch that the request and the machine admit; all allowed ones where torch
@@ -85,9 +103,12 @@ impl Problem<'_> {
         })
     }
 
-    /// Whether a release would be built although a newer one has a wheel for another allowed Python, but not for this
-    /// one.
+    /// Whether a release would be built although it, or a newer one, has a wheel for another allowed Python, but not for
+    /// this one.
     fn is_needless(&self, candidate: &Candidate<'_>) -> bool {
+        if self.wheels_of(candidate).elsewhere {
+            return true;
+        }
         let pythons = self.pythons_of_newest_torch();
         if pythons.iter().all(|python| self.pythons.series.contains(python)) {
             return false;

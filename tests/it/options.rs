@@ -141,7 +141,7 @@ fn what_is_known_to_fail_is_avoided_where_that_is_possible() {
         (run.expect(0), context.read("envlock.lock"))
     };
     let told =
-        "calls `torch.accelerator` when it is imported, and torch has it from 2.6 on (torch 2.0.1 is locked)";
+        "calls `torch.accelerator` when it is imported, and torch has it from 2.6 on (with torch 2.0.1)";
     let (run, lock) = resolve(&["torch", "diffusers"]);
     assert!(lock.contains("diffusers-0.42.1-") && !run.flat().contains("accelerator"), "{}", run.shown());
     // An extra that names torch does not bring it.

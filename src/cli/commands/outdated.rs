@@ -1,6 +1,7 @@
 //! `envlock outdated`: newer stacks that the locked machine can run, stacks that need a newer driver, and newer
 //! packages.
 
+use pep440_rs::Version;
 use serde::Serialize;
 use serde_json::json;
 
@@ -16,6 +17,7 @@ use crate::lockfile::Target;
 use crate::model::level::Level;
 use crate::model::request::Preferences;
 use crate::model::solution::{Answer, ChosenPackage, DriverMode, Solution};
+use crate::model::version::public;
 use crate::solver::{NewerStacks, Upgrade, driver_for_gpus, newer_stacks, upgrades};
 
 /// What is newer than a target of the lock.
@@ -24,6 +26,9 @@ struct Newer<'l> {
     target: &'l str,
     stack: NewerStacks,
     packages: Vec<Upgrade<'l>>,
+    /// The torch of a solve of everything; `None` if that has no answer, or if the lock has the stack alone.
+    #[serde(skip)]
+    torch: Option<Version>,
 }
 
 pub(super) fn run(global: &GlobalArgs, args: &OutdatedArgs, printer: &Printer) -> Result<u8, CliError> {
@@ -62,6 +67,7 @@ pub(super) fn run(global: &GlobalArgs, args: &OutdatedArgs, printer: &Printer) -
         target: &target.name,
         stack: stack.clone(),
         packages: upgrades(&target.packages, packages),
+        torch: packages.iter().find(|package| package.name == "torch").map(|torch| public(&torch.version)),
     });
     let newer: Vec<Newer<'_>> = newer.collect();
     if printer.json {
@@ -71,7 +77,7 @@ pub(super) fn run(global: &GlobalArgs, args: &OutdatedArgs, printer: &Printer) -
     let several = targets.len() > 1;
     for (i, (target, newer)) in targets.iter().copied().zip(&newer).enumerate() {
         lock::heading(printer, target, several, i);
-        show_stacks(printer, &newer.stack, target, several);
+        show_stacks(printer, newer, target, several);
         if target.level == Level::Full {
             show_packages(printer, &newer.packages);
         }
@@ -94,7 +100,8 @@ fn show_packages(printer: &Printer, packages: &[Upgrade<'_>]) {
     printer.hint("upgrade all with `envlock resolve --upgrade`, or one with `--upgrade=NAME`");
 }
 
-fn show_stacks(p: &Printer, newer: &NewerStacks, target: &Target, several: bool) {
+fn show_stacks(p: &Printer, found: &Newer<'_>, target: &Target, several: bool) {
+    let newer = &found.stack;
     let Some(locked) = &target.stack else { return };
     p.out(&format!("{}{} {}  locked", label(p, "torch"), locked.version, locked.variant));
     let say = |found: &Option<Solution>, why: &str| {
@@ -108,7 +115,18 @@ fn show_stacks(p: &Printer, newer: &NewerStacks, target: &Target, several: bool)
         p.out(&format!("{}{}  {why}", label(p, ""), p.paint(GOOD, &name)));
     };
     let machine = if several { "this target alone" } else { "this machine" };
-    say(&newer.allowed, &format!("fits the request and {machine}"));
+    let of_request = newer.allowed.as_ref().and_then(|found| found.stack.as_ref());
+    let is_held = of_request.zip(found.torch.as_ref()).is_some_and(|(newest, whole)| newest.version > *whole);
+    // The registry alone says what the stack can be; the packages beside it may want another.
+    let why = match (target.level, found.torch.is_some(), is_held) {
+        (Level::Full, true, false) | (Level::Stack, ..) => format!("fits the request and {machine}"),
+        (Level::Full, true, true) => {
+            let version = of_request.map(|stack| stack.version.to_string()).unwrap_or_default();
+            format!("runs on {machine}, but other packages exclude it: `envlock why --not torch=={version}`")
+        }
+        (Level::Full, false, _) => format!("runs on {machine}; whether the packages admit it is not known"),
+    };
+    say(&newer.allowed, &why);
     say(&newer.on_this_machine, "would run here, but the request limits torch, CUDA or the index");
     let driver = newer.with_newer_driver.as_ref().and_then(|s| driver_for_gpus(s, &target.host));
     let driver = driver.map_or_else(|| "unknown".to_owned(), |v| v.to_string());

@@ -43,6 +43,9 @@ struct MetBy {
     /// What the text names: `: numpy 2.1.0, with torch 2.9.1 cu128, Python 3.12`.
     #[serde(skip)]
     text: String,
+    /// What is known to fail in it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    fails: Vec<String>,
     /// Whether `envlock add` with the requirement gives this solution.
     #[serde(skip)]
     can_be_added: bool,
@@ -65,6 +68,9 @@ impl NotAnswer {
             return;
         };
         p.out(&format!("`{}` is possible{}", self.spec, met.text));
+        for failure in &met.fails {
+            p.warning(failure);
+        }
         if met.can_be_added {
             p.hint(&format!("add it with `envlock add '{}'`", self.spec));
         }
@@ -90,6 +96,7 @@ impl Subject<'_> {
                     torch: solution.stack.as_ref().map(|stack| stack.version.clone()),
                     version: asked.map(|package| package.version.clone()),
                     text: format!("{got}{}", stack_of(&solution)),
+                    fails: solution.known_failures.iter().map(|note| note.text.clone()).collect(),
                     can_be_added: added && !self.alone && !spec.contains('\''),
                 };
                 Ok(NotAnswer {

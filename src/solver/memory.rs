@@ -10,6 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::inputs::Depth;
 use super::node::{Node, Selected};
 use super::tables::Set;
 use crate::model::cutoff::ExcludeNewer;
@@ -56,11 +57,13 @@ pub(super) struct Subject<'s> {
 /// What distinguishes the searches about one subject.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Question {
+    pub depth: Depth,
     pub series: Vec<Python>,
     pub wish: Wish,
     pub admits: Doubtful,
-    /// The number of known pages of triton, whose candidates are collected from all of them.
-    pub triton_pages: usize,
+    /// How much of what a search uses besides was at hand: the number of known pages of triton, whose candidates are
+    /// collected from all of them; for the stack alone, how many versions of it requested packages avoid.
+    pub at_hand: usize,
 }
 
 /// What an answer has only where there is no other answer.

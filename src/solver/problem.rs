@@ -211,11 +211,16 @@ impl Problem<'_> {
 
     /// What distinguishes the problem from others about the same subject.
     pub fn question(&self) -> Question {
+        let at_hand = match self.asked.depth {
+            Depth::Full => self.universe.indexes_with(TRITON_PACKAGE).len(),
+            Depth::Stack => self.avoided_of_the_stack().map_or(0, |avoided| avoided.len()),
+        };
         Question {
+            depth: self.asked.depth,
             series: self.pythons.series.clone(),
             wish: self.asked.wish.clone(),
             admits: self.asked.admits,
-            triton_pages: self.universe.indexes_with(TRITON_PACKAGE).len(),
+            at_hand,
         }
     }
 

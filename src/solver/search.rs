@@ -4,7 +4,6 @@ use std::rc::Rc;
 
 use pubgrub::{DerivationTree, PubGrubError};
 
-use super::inputs::Depth;
 use super::memory::Ended;
 use super::node::{Node, Selected};
 use super::problem::Problem;
@@ -26,8 +25,7 @@ pub(super) enum Found {
 
 /// Searches for the answer: decisions in the order of preference. The error is the data that must be fetched first.
 pub(super) fn ranked(problem: &Problem<'_>) -> Result<Ended, Vec<Need>> {
-    let is_kept = problem.asked.depth == Depth::Full;
-    if is_kept && let Some(known) = problem.memory.find(&problem.subject(), &problem.question()) {
+    if let Some(known) = problem.memory.find(&problem.subject(), &problem.question()) {
         return Ok(known);
     }
     let ended = match run(problem, true) {
@@ -39,9 +37,7 @@ pub(super) fn ranked(problem: &Problem<'_>) -> Result<Ended, Vec<Need>> {
             return Err(needs);
         }
     };
-    if is_kept {
-        problem.memory.keep(problem.subject(), problem.question(), ended.clone());
-    }
+    problem.memory.keep(problem.subject(), problem.question(), ended.clone());
     Ok(ended)
 }
 

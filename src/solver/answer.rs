@@ -7,6 +7,7 @@ use pep440_rs::{Version, VersionSpecifiers};
 use super::behind;
 use super::choices;
 use super::envelope;
+use super::failures;
 use super::inputs::Depth;
 use super::node::{Node, Selected};
 use super::parts;
@@ -56,8 +57,7 @@ pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
     let envelope = envelope::of_selection(problem, selected, glibc);
     let envelope = with_code_of(problem.registry, envelope, &packages);
     let mut notes = notes(problem, selected, stack.as_ref(), &frameworks);
-    let mut known_failures: Vec<Note> = known_failures(problem, &packages).collect();
-    known_failures.extend(problem.old_interfaces(&packages));
+    let known_failures = failures::notes(problem, &packages);
     notes.extend(known_failures.iter().cloned());
     notes.extend(other_cuda(problem, selected, &packages));
     let behind = behind::notes(problem, &packages);
@@ -357,22 +357,6 @@ fn absent_extras(problem: &Problem<'_>, selected: &Selected) -> Vec<(String, Str
     }
     out.dedup();
     out
-}
-
-/// The packages that are known to fail beside another one that is selected, since there was no other answer.
-fn known_failures<'n>(
-    problem: &'n Problem<'_>,
-    packages: &'n [ChosenPackage],
-) -> impl Iterator<Item = Note> + 'n {
-    let locked = |name: &str| packages.iter().find(|package| package.name == name);
-    let avoided = problem.advisories.iter().filter(|row| matches!(row.effect, Effect::Avoid(_)));
-    avoided.filter_map(move |row| {
-        let package = locked(&row.package)?;
-        let other = locked(row.effect.requirement()?.name.as_ref())?;
-        let fails = row.excludes(&package.version, &other.name, &other.version);
-        let text = format!("{} (with {} {})", row.text, other.name, public(&other.version));
-        fails.then(|| Note { text, source: Some(problem.registry.source_text(&row.source)) })
-    })
 }
 
 /// The packages whose GPU libraries link another CUDA than torch brings, or use another C++ ABI.

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use pep440_rs::Version;
 use pep508_rs::VersionOrUrl;
 
-use super::abi::before;
 use super::closure::Unusable;
+use super::failures::before;
 use super::problem::{Candidate, Problem};
 use super::tables::Set;
 use crate::model::request::UserRequirement;

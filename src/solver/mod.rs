@@ -14,7 +14,6 @@
 //! * if there is no solution, an unranked pass finds a short proof (`conflict`), and relaxing each
 //!   requirement and host fact in turn finds changes that work (`relax`).
 
-mod abi;
 mod alike;
 mod answer;
 mod asked;
@@ -28,6 +27,7 @@ mod conflict;
 mod deciding;
 mod envelope;
 mod explain;
+mod failures;
 mod groups;
 mod inputs;
 mod joint;

@@ -123,7 +123,7 @@ impl Problem<'_> {
     }
 
     /// One note for each locked package whose C interface is newer than extensions that are locked beside it.
-    pub(super) fn old_interfaces(&self, packages: &[ChosenPackage]) -> Vec<Note> {
+    fn old_interfaces(&self, packages: &[ChosenPackage]) -> Vec<Note> {
         let of_row = |row: &AbiBreak| {
             let new = packages.iter().find(|p| p.name == row.package && row.versions.contains(&p.version))?;
             let older = self.older_than(packages, row);
@@ -147,6 +147,27 @@ impl Problem<'_> {
         };
         self.registry.abi_breaks().iter().filter_map(of_row).collect()
     }
+}
+
+/// One note for each pair that is locked although it is known to fail, since there was no other answer.
+pub(super) fn notes(problem: &Problem<'_>, packages: &[ChosenPackage]) -> Vec<Note> {
+    beside_another(problem, packages).chain(problem.old_interfaces(packages)).collect()
+}
+
+/// The packages that are known to fail beside another one that is selected, since there was no other answer.
+fn beside_another<'n>(
+    problem: &'n Problem<'_>,
+    packages: &'n [ChosenPackage],
+) -> impl Iterator<Item = Note> + 'n {
+    let locked = |name: &str| packages.iter().find(|package| package.name == name);
+    let avoided = problem.advisories.iter().filter(|row| matches!(row.effect, Effect::Avoid(_)));
+    avoided.filter_map(move |row| {
+        let package = locked(&row.package)?;
+        let other = locked(row.effect.requirement()?.name.as_ref())?;
+        let fails = row.excludes(&package.version, &other.name, &other.version);
+        let text = format!("{} (with {} {})", row.text, other.name, public(&other.version));
+        fails.then(|| Note { text, source: Some(problem.registry.source_text(&row.source)) })
+    })
 }
 
 /// The releases before those of a row, as a range: `<2`.

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+pub use super::memory::Depth;
 use super::memory::Memory;
 use super::tables::Tables;
 use super::universe::Universe;
@@ -10,15 +11,6 @@ use crate::model::platform::Platform;
 use crate::model::request::{Preferences, PythonAllowed, Request};
 use crate::model::wheel::Python;
 use crate::registry::Registry;
-
-/// How much of the graph to solve.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Depth {
-    /// Hardware, CUDA, cuDNN, builds and companions, from the registry alone.
-    Stack,
-    /// The whole Python closure too.
-    Full,
-}
 
 /// The registry's candidates for one platform, numbered once for all solves of a command.
 #[derive(Debug)]

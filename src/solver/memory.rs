@@ -10,7 +10,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::inputs::Depth;
 use super::node::{Node, Selected};
 use super::tables::Set;
 use crate::model::cutoff::ExcludeNewer;
@@ -52,6 +51,15 @@ pub(super) struct Subject<'s> {
     pub request: Cow<'s, Request>,
     pub host: Cow<'s, Host>,
     pub preferences: Cow<'s, Preferences>,
+}
+
+/// How much of the graph to solve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// Hardware, CUDA, cuDNN, builds and companions, from the registry alone.
+    Stack,
+    /// The whole Python closure too.
+    Full,
 }
 
 /// What distinguishes the searches about one subject.

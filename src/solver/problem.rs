@@ -11,7 +11,6 @@ use pep508_rs::MarkerEnvironment;
 use super::inputs::{Depth, Inputs, allowed_pythons};
 use super::machine::Machine;
 use super::memory::{Applying, Doubtful, Memory, Question, Sets, Subject, Wish};
-use super::sources::WheelsOf;
 use super::tables::{BuildRow, RuntimeRow, Set, TRITON_PACKAGE, Tables, ordinals, runtime_rows};
 use super::universe::Universe;
 use crate::compatibility::{CPU, Policy};
@@ -23,6 +22,15 @@ use crate::model::requirement::{names_prerelease, pins};
 use crate::model::solution::Need;
 use crate::model::wheel::Python;
 use crate::registry::{Advisory, Registry};
+
+/// For which Pythons a release has wheels for the platform, whatever their libc.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WheelsOf {
+    /// For one of the problem's.
+    pub here: bool,
+    /// For none of those, and for another one that can have the newest torch.
+    pub elsewhere: bool,
+}
 
 /// A candidate of an ordinary package: a release on an index.
 #[derive(Clone, Copy)]

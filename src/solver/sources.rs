@@ -8,7 +8,7 @@ use pep440_rs::Version;
 
 use super::closure::{Missing, Unusable, plain_specifiers_contain};
 use super::node::{Node, Selected};
-use super::problem::{Candidate, Problem};
+use super::problem::{Candidate, Problem, WheelsOf};
 use super::tables::{Set, is_stack_package, ordinals};
 use super::universe::DIRECT;
 use crate::model::metadata::CoreMetadata;
@@ -17,15 +17,6 @@ use crate::model::source::{BuildKind, MetadataFrom, SourceBuild};
 use crate::model::text::requirement_name;
 use crate::model::wheel::Python;
 use crate::registry::Removed;
-
-/// For which Pythons a release has wheels for the platform, whatever their libc.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct WheelsOf {
-    /// For one of the problem's.
-    here: bool,
-    /// For none of those, and for another one that can have the newest torch.
-    elsewhere: bool,
-}
 
 impl Problem<'_> {
     /// The source distribution that a release would be built from: only where no allowed Python has a wheel for the

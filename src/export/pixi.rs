@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{ExportError, address, in_two_steps, installable, is_from_pytorch};
+use super::{ExportError, address, in_two_steps, installable};
 use crate::lockfile::Target;
 use crate::model::platform::{Arch, Os};
 use crate::model::solution::ChosenPackage;
@@ -47,8 +47,15 @@ pub fn pixi(
     libraries.sort_unstable();
     libraries.dedup();
     for library in libraries {
-        let (name, version) = library.split_once('=').unwrap_or((library, "*"));
-        let _ = writeln!(out, "{} = {}", toml_string(name), toml_string(version));
+        // `cudatoolkit=11.2` is any 11.2 for conda, `cudnn>=8.6,<9` a range.
+        let at = library.find(['=', '<', '>']).unwrap_or(library.len());
+        let (name, version) = library.split_at(at);
+        let version = match version.strip_prefix('=') {
+            Some(series) => format!("{series}.*"),
+            None if version.is_empty() => "*".to_owned(),
+            None => version.to_owned(),
+        };
+        let _ = writeln!(out, "{} = {}", toml_string(name), toml_string(&version));
     }
     if !built.is_empty() {
         let names: Vec<String> = built.iter().map(|package| toml_string(&package.name)).collect();
@@ -71,7 +78,7 @@ pub fn pixi(
 fn requirement(package: &ChosenPackage, addresses: &[(String, String)]) -> Result<String, ExportError> {
     let version = toml_string(&format!("=={}", package.version));
     Ok(match &package.source {
-        Source::Index(index) if index == "pypi" && !is_from_pytorch(package) => version,
+        Source::Index(index) if index == "pypi" => version,
         Source::Index(index) => {
             let address = address(addresses, index, &package.name)?;
             format!("{{ version = {version}, index = {} }}", toml_string(&address))

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::dist_info::{Depth, digest};
 use super::tree::{FileTree, Kind};
-use crate::model::installed::{CondaPackage, FileFault};
+use crate::model::installed::{Activation, CondaPackage, FileFault};
 use crate::model::text::clean;
 
 /// Maximum number of records that are read.
@@ -70,17 +70,17 @@ struct State {
     env_vars: BTreeMap<String, serde_json::Value>,
 }
 
-/// What the activation of an environment sets of [`SEARCHES`]: the file, and the line.
-pub(super) fn activation(tree: &dyn FileTree, prefix: &Path) -> Vec<(String, String)> {
+/// What the activation of an environment sets of [`SEARCHES`].
+pub(super) fn activation(tree: &dyn FileTree, prefix: &Path) -> Vec<Activation> {
     let folder = "etc/conda/activate.d";
     let names =
         tree.names(&prefix.join(folder), MAX_SCRIPTS).into_iter().filter(|name| name.ends_with(".sh"));
-    let mut out: Vec<(String, String)> = names
+    let mut out: Vec<Activation> = names
         .filter_map(|name| {
             let path = format!("{folder}/{name}");
             let text = tree.text(&prefix.join(&path), MAX_SCRIPT)?;
             let line = text.lines().map(str::trim).find(|line| sets_a_search(line))?;
-            Some((clean(&path, 200), clean(line, 120)))
+            Some(Activation::Script { path: clean(&path, 200), line: clean(line, 120) })
         })
         .collect();
     let state = tree.text(&prefix.join("conda-meta/state"), MAX_SCRIPT);
@@ -88,7 +88,7 @@ pub(super) fn activation(tree: &dyn FileTree, prefix: &Path) -> Vec<(String, Str
     let set = state.into_iter().flat_map(|state| state.env_vars);
     let of_state = set.filter(|(name, _)| SEARCHES.contains(&name.as_str())).map(|(name, value)| {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        ("conda-meta/state".to_owned(), clean(&format!("{name}={value}"), 120))
+        Activation::Variable { name, value: clean(&value, 120) }
     });
     out.extend(of_state);
     out.sort();
@@ -108,21 +108,19 @@ pub(super) fn packages(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> (Vec
     let folder = prefix.join("conda-meta");
     let names = tree.names(&folder, MAX_RECORDS).into_iter().filter(|name| name.ends_with(".json"));
     let mut unread = Vec::new();
-    let records: Vec<Record> = names
-        .filter_map(|name| {
-            let text = tree.text(&folder.join(&name), MAX_RECORD);
-            let record = text.and_then(|text| serde_json::from_str::<Record>(&text).ok());
-            if record.is_none() {
-                unread.push(clean(&name, 200));
-            }
-            record
-        })
-        .collect();
+    // One after the other: that of torch alone has several MB.
+    let records = names.filter_map(|name| {
+        let text = tree.text(&folder.join(&name), MAX_RECORD);
+        let record = text.and_then(|text| serde_json::from_str::<Record>(&text).ok());
+        if record.is_none() {
+            unread.push(clean(&name, 200));
+        }
+        record
+    });
     // The paths that are as some record has them: a file of two packages is that of the one that was linked last.
     let mut whole: HashSet<String> = HashSet::new();
     let mut left = MAX_FILES;
     let mut out: Vec<CondaPackage> = records
-        .into_iter()
         .map(|record| {
             let mut package = CondaPackage {
                 name: clean(&record.name, 100),
@@ -279,11 +277,13 @@ mod tests {
         }
         let state = r#"{"env_vars": {"CUDA_HOME": "/x", "PYTHONPATH": "/mine"}}"#;
         fs_err::write(dir.path().join("conda-meta/state"), state).unwrap();
-        let own = |(path, line): (&str, &str)| (path.to_owned(), line.to_owned());
         let expected = [
-            ("conda-meta/state", "PYTHONPATH=/mine"),
-            ("etc/conda/activate.d/a.sh", "export LD_LIBRARY_PATH=/opt/lib:$LD_LIBRARY_PATH"),
+            Activation::Script {
+                path: "etc/conda/activate.d/a.sh".to_owned(),
+                line: "export LD_LIBRARY_PATH=/opt/lib:$LD_LIBRARY_PATH".to_owned(),
+            },
+            Activation::Variable { name: "PYTHONPATH".to_owned(), value: "/mine".to_owned() },
         ];
-        assert_eq!(activation(&ThisMachine, dir.path()), expected.map(own));
+        assert_eq!(activation(&ThisMachine, dir.path()), expected);
     }
 }

@@ -212,9 +212,8 @@ pub struct Traces {
     pub conda: Vec<CondaPackage>,
     /// Files of `conda-meta` that are no readable record.
     pub conda_unread: Vec<String>,
-    /// What the activation of the conda environment sets for the loader or for Python's search: the file, below the
-    /// environment, and the line.
-    pub activation: Vec<(String, String)>,
+    /// What the activation of the conda environment sets for the loader or for Python's search.
+    pub activation: Vec<Activation>,
     /// Packages that Python would find before the environment's own.
     pub shadowing: Vec<Shadowing>,
     /// Temporary directories that an installer left behind, `~orch`.
@@ -264,6 +263,25 @@ impl fmt::Display for SearchedFirst {
             SearchedFirst::WorkingFolder => "the current folder",
         })
     }
+}
+
+/// What sets a variable when a conda environment is activated.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Activation {
+    /// A script below the environment, `etc/conda/activate.d/cuda.sh`, and its line.
+    Script {
+        /// The script.
+        path: String,
+        /// The line, `export LD_LIBRARY_PATH=/opt/lib`.
+        line: String,
+    },
+    /// A variable of `conda env config vars`.
+    Variable {
+        /// Its name, `LD_LIBRARY_PATH`.
+        name: String,
+        /// Its value.
+        value: String,
+    },
 }
 
 /// A package in conda's records (`conda-meta/*.json`).

@@ -7,7 +7,6 @@ use pep440_rs::Version;
 use pep508_rs::VersionOrUrl;
 
 use super::closure::Unusable;
-use super::failures::before;
 use super::problem::{Candidate, Problem};
 use super::tables::Set;
 use crate::model::request::UserRequirement;
@@ -123,12 +122,12 @@ fn cause(
     if let Some(row) = problem.advisories.iter().find(excludes) {
         return row.text.clone();
     }
-    let is_new = |row: &&AbiBreak| row.package == name && row.versions.contains(newest);
+    let is_new = |row: &&AbiBreak| row.package == name && *newest >= row.from;
     if let Some(row) = problem.registry.abi_breaks().iter().find(is_new)
         && let Some(older) = problem.older_than(packages, row).first()
     {
         let version = public(&older.version);
-        return format!("{} {version} was compiled for {name} {}", older.name, before(row));
+        return format!("{} {version} was built before {name} {} existed", older.name, row.from);
     }
     if let Some(cause) = excluded_by(packages, name, newest) {
         return cause;

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use pep440_rs::{VersionSpecifier, VersionSpecifiers};
 use pep508_rs::VersionOrUrl;
 use version_ranges::Ranges;
 
@@ -30,7 +31,8 @@ impl Problem<'_> {
         }
         for row in self.registry.abi_breaks().iter().filter(|row| self.is_older(candidate, metadata, row)) {
             self.memory.leave_out_known_failures();
-            let new = self.matching(&row.package, Some(&row.versions))?;
+            let new = VersionSpecifier::greater_than_equal_version(row.from.clone());
+            let new = self.matching(&row.package, Some(&VersionSpecifiers::from(new)))?;
             out.push((Node::package(&row.package), new.complement()));
         }
         for (i, row) in self.advisories.iter().enumerate() {
@@ -72,7 +74,6 @@ impl Problem<'_> {
             let admitted = self.matching(name, user.specifiers())?;
             let mut admitted = candidates.iter().enumerate().filter(|(i, _)| admitted.contains(&(*i as u32)));
             if admitted.all(|(_, candidate)| row.versions.contains(&candidate.release.version)) {
-                self.memory.leave_out_known_failures();
                 out.push((Node::package(other), self.matching(other, Some(allowed))?));
             }
         }
@@ -125,7 +126,7 @@ impl Problem<'_> {
     /// One note for each locked package whose C interface is newer than extensions that are locked beside it.
     fn old_interfaces(&self, packages: &[ChosenPackage]) -> Vec<Note> {
         let of_row = |row: &AbiBreak| {
-            let new = packages.iter().find(|p| p.name == row.package && row.versions.contains(&p.version))?;
+            let new = packages.iter().find(|p| p.name == row.package && p.version >= row.from)?;
             let older = self.older_than(packages, row);
             let first = older.first()?;
             let more = match older.len() - 1 {
@@ -135,11 +136,12 @@ impl Problem<'_> {
             };
             let (were, they) = if older.len() == 1 { ("was", "it") } else { ("were", "they") };
             let text = format!(
-                "{} {}{more} {were} compiled for the C interface of {} {}: {they} may not load beside {} {}",
+                "{} {}{more} {were} built before {} {} existed, whose C interface is another: {they} may not load \
+                 beside {} {}",
                 first.name,
                 public(&first.version),
                 row.package,
-                before(row),
+                row.from,
                 new.name,
                 public(&new.version)
             );
@@ -168,9 +170,4 @@ fn beside_another<'n>(
         let text = format!("{} (with {} {})", row.text, other.name, public(&other.version));
         fails.then(|| Note { text, source: Some(problem.registry.source_text(&row.source)) })
     })
-}
-
-/// The releases before those of a row, as a range: `<2`.
-pub(super) fn before(row: &AbiBreak) -> String {
-    row.versions.to_string().replacen(">=", "<", 1)
 }

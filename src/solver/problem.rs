@@ -99,7 +99,7 @@ pub(super) struct Memo<'a> {
     pub admitting: HashMap<String, String>,
     /// Candidates by package.
     pub listed: RefCell<HashMap<String, Rc<[Candidate<'a>]>>>,
-    /// Whether a release can be built from source, by its address in its page.
+    /// For which Pythons a release has wheels, by its address in its page.
     pub wheels_of: RefCell<HashMap<*const Release, WheelsOf>>,
     /// See [`Problem::pythons_of_newest_torch`].
     pub pythons_of_newest_torch: std::cell::OnceCell<Vec<Python>>,

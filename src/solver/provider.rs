@@ -147,7 +147,11 @@ impl<'p, 'a> Provider<'p, 'a> {
             }
         }
         if p.asked.depth == Depth::Stack && !p.asked.admits.known_failures {
-            out.extend(p.avoided_of_the_stack()?);
+            let avoided = p.avoided_of_the_stack()?;
+            if !avoided.is_empty() {
+                p.memory.leave_out_known_failures();
+            }
+            out.extend(avoided);
         }
         if missing {
             return Err(Stop::Missing);

@@ -24,9 +24,8 @@ pub(super) fn check(installed: &Installed, traces: &Traces, found: &mut Vec<Find
     for name in &traces.conda_unread {
         found.push(findings::unreadable_record(&Unreadable::Conda(name)));
     }
-    for (path, line) in &traces.activation {
-        let activation = Startup::Activation { prefix: &installed.prefix };
-        found.push(findings::startup_code(&activation, path, line));
+    for sets in &traces.activation {
+        found.push(findings::startup_code(&Startup::Activation { sets, prefix: &installed.prefix }));
     }
 }
 
@@ -106,6 +105,7 @@ fn twice(traces: &Traces, found: &mut Vec<Finding>) {
 mod tests {
     use super::*;
     use crate::model::finding::Severity;
+    use crate::model::installed::Activation;
 
     fn package(name: &str, faults: Vec<FileFault>) -> CondaPackage {
         let (version, build) = ("1.0".into(), "h1_0".into());
@@ -165,5 +165,42 @@ mod tests {
         check(&Installed::default(), &traces, &mut found);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].message, "conda's numpy is installed 2 times: 0.9 h1_0, 1.0 h1_0");
+    }
+    #[test]
+    fn activation_and_records_that_cannot_be_read() {
+        let traces = Traces {
+            conda_unread: vec!["broken.json".into()],
+            activation: vec![
+                Activation::Script {
+                    path: "etc/conda/activate.d/a.sh".into(),
+                    line: "export LD_PRELOAD=x".into(),
+                },
+                Activation::Variable { name: "PYTHONPATH".into(), value: "/mine".into() },
+            ],
+            ..Traces::default()
+        };
+        let mut found = Vec::new();
+        check(&Installed { prefix: "/opt/my env".into(), ..Installed::default() }, &traces, &mut found);
+        let told: Vec<String> = found
+            .iter()
+            .map(|finding| format!("{} | {}", finding.message, finding.fix.as_ref().unwrap()))
+            .collect();
+        let first = "libraries or modules of other folders may be found first";
+        assert_eq!(
+            told,
+            [
+                "conda-meta/broken.json is no readable record: the files of its package could not be checked | install \
+                 the package again with conda, which writes its record anew"
+                    .to_owned(),
+                format!(
+                    "activating the environment runs `export LD_PRELOAD=x` of etc/conda/activate.d/a.sh: {first} | \
+                     remove the line from '/opt/my env/etc/conda/activate.d/a.sh'"
+                ),
+                format!(
+                    "activating the environment sets PYTHONPATH to `/mine`: {first} | conda env config vars unset -p \
+                     '/opt/my env' PYTHONPATH"
+                ),
+            ]
+        );
     }
 }

@@ -22,8 +22,10 @@ pub(super) fn check(
     let left = renamed.chain(unrecorded);
     area.findings.extend(left.map(|(kind, path)| findings::leftover_folder(kind, path, site)));
     area.findings.extend(traces.home.as_ref().map(findings::missing_interpreter));
-    let by_python = Startup::Python { site_packages: site };
-    let startup = traces.startup.iter().map(|(path, line)| findings::startup_code(&by_python, path, line));
+    let by_python = |(path, line): &(String, String)| {
+        findings::startup_code(&Startup::Python { path, line, site_packages: site })
+    };
+    let startup = traces.startup.iter().map(by_python);
     area.findings.extend(startup);
     if let (Some(interpreter), Some(python)) = (installed.interpreter, installed.python)
         && interpreter.minor != python.minor

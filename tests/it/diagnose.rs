@@ -238,6 +238,10 @@ const RULES: &[(&str, &str)] = &[
 
 /// Dumps without a complaint, and the code of what mechanics find in them.
 const MECHANICS: &[(&str, &str)] = &[
+    (
+        "asked-above-driver",
+        "conda install pytorch cudatoolkit=10.2 -c pytorch\n| NVIDIA-SMI 418.67  Driver Version: 418.67  CUDA Version: 10.1 |",
+    ),
     ("driver-below-floor", "torch==2.9.1+cu130\nNvidia driver version: 470.57.02"),
     ("gpu-not-covered", "torch==2.9.1+cu128\nGPU 0: NVIDIA GeForce GTX 1080 Ti"),
     ("cudnn-below-gpu", "torch.backends.cudnn.version(): 91100\nGPU 0: Tesla V100-SXM2-32GB"),

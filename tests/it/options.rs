@@ -151,6 +151,8 @@ fn what_is_known_to_fail_is_avoided_where_that_is_possible() {
     assert!(lock.contains("diffusers-0.40.0-") && !run.flat().contains("accelerator"), "{}", run.shown());
     let why = context.run(&["why", "diffusers"]).expect(0);
     assert!(why.flat().contains(told) && !why.flat().contains("would fit"), "{}", why.shown());
+    let not = context.run(&["why", "--not", "diffusers==0.42.1"]).expect(1);
+    assert!(not.flat().contains(told), "{}", not.shown());
     let (run, lock) = resolve(&["torch==2.0.1", "diffusers==0.42.1"]);
     assert!(lock.contains("diffusers-0.42.1-") && run.flat().contains(told), "{}", run.shown());
 }
@@ -163,7 +165,7 @@ fn extensions_are_not_locked_beside_a_newer_c_interface() {
         wheel.uploaded(&format!("{day}T10:00:00.000000Z"))
     };
     let linux = "cp312-cp312-manylinux_2_28_x86_64";
-    let told = "vision 4.8 was compiled for the C interface of numpy <2: it may not load beside numpy 2.3.5";
+    let told = "vision 4.8 was built before numpy 2 existed, whose C interface is another: it may not load beside numpy 2.3.5";
     for (tags, day, asked, numpy, is_told) in [
         (linux, "2023-08-09", "numpy", "1.26.4", false),
         ("cp37-abi3-manylinux_2_28_x86_64", "2023-08-09", "numpy", "1.26.4", false),
@@ -178,12 +180,31 @@ fn extensions_are_not_locked_beside_a_newer_c_interface() {
         assert!(context.read("envlock.lock").contains(&format!("numpy-{numpy}-")), "{day}: {}", run.shown());
         assert_eq!(run.flat().contains(told), is_told, "{day}: {}", run.shown());
         if numpy == "1.26.4" {
-            let behind = "behind 2.3.5: vision 4.8 was compiled for numpy <2";
+            let behind = "behind 2.3.5: vision 4.8 was built before numpy 2 existed";
             assert!(run.flat().contains(behind), "{}", run.shown());
             let why = context.run(&["why", "numpy"]).expect(0);
             assert!(why.flat().contains(told) && !why.flat().contains("would fit"), "{}", why.shown());
         }
     }
+}
+
+/// What the registry alone calls newer is not said to fit where a package of the request excludes it.
+#[test]
+fn outdated_knows_what_other_packages_exclude() {
+    let capped = wheel("capped", "1.0").needs("torch<2.11");
+    let all = little_pypi().into_iter().chain([("pypi", capped)]).collect();
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    for requirements in [&["torch", "capped"][..], &["capped"]] {
+        let context = TestContext::with_index(&server);
+        context.run(&[&["resolve"], requirements, &A100[..], &["--only-index", "pypi"]].concat()).expect(0);
+        let run = context.run(&["outdated"]).expect(0);
+        let told = "2.15.0 cu132 runs on this machine, but other packages exclude it: `envlock why --not torch==2.15.0`";
+        assert!(run.flat().contains(told) && !run.flat().contains("fits the request"), "{}", run.shown());
+    }
+    let context = TestContext::with_index(&server);
+    context.run(&[&["resolve", "torch==2.10.0"], &A100[..], &["--only-index", "pypi"]].concat()).expect(0);
+    let run = context.run(&["outdated"]).expect(0);
+    assert!(run.flat().contains("would run here, but the request limits torch"), "{}", run.shown());
 }
 
 #[test]

@@ -150,6 +150,9 @@ fn an_older_python_wins_only_with_fewer_steps_back() {
             "[project]\nname = \"demo\"\npython = \">=3.12,<3.14\"\ndependencies = [\"alpha\", \"beta\"]\n",
         );
         let json = context.run(&["--json", "resolve", "--gpu", "none"]).expect(0).json();
+        let told = "requested packages are older with Python 3.13";
+        let text = context.run(&["resolve", "--gpu", "none", "--force", "--upgrade"]).expect(0);
+        assert_eq!(text.flat().contains(told), json["targets"][0]["python"] == "3.12", "{}", text.shown());
         let version = |name: &str| {
             let packages = json["targets"][0]["packages"].as_array().unwrap().clone();
             packages.iter().find(|p| p["name"] == name).unwrap()["version"].as_str().unwrap().to_owned()
@@ -178,6 +181,47 @@ fn an_older_python_wins_only_with_fewer_steps_back() {
     ];
     equal.extend(beta());
     assert_eq!(solve(equal).0, "3.13");
+}
+
+/// Where markers hide the conflict from the graph of all Pythons, it is told for one that the requested packages have
+/// files for, and not for the newest.
+#[test]
+fn a_conflict_is_told_for_a_python_that_has_files() {
+    let linux = "cp312-cp312-manylinux_2_28_x86_64";
+    let flow = wheel("flow", "2.17")
+        .tags(linux)
+        .needs("gamma<2; python_version < '3.12'")
+        .needs("gamma<2,>=1; python_version >= '3.12'");
+    let gamma = ["1.0", "2.0"].map(|version| ("pypi", wheel("gamma", version).tags(linux)));
+    let all = [("pypi", flow)].into_iter().chain(gamma).collect();
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    let run = context.run(&["resolve", "gamma==2.0", "flow", "--gpu", "none"]).expect(1);
+    assert!(run.flat().contains("flow 2.17 needs gamma<2,>=1"), "{}", run.shown());
+}
+
+/// A release that only an older Python has as a wheel is built where a requested package excludes that Python.
+#[test]
+fn a_wheel_for_another_python_does_not_refuse_a_request() {
+    let setup = "from setuptools import setup\nsetup()\n";
+    let fair = wheel("fair", "0.12").tags("cp311-cp311-manylinux_2_28_x86_64");
+    let source = wheel("fair", "0.12").source(setup);
+    let alone = wheel("newer", "1.0").python(">=3.12");
+    let server = IndexServer::start(
+        vec![
+            ("pypi", fair),
+            ("pypi", source),
+            ("pypi", alone),
+            ("pypi", wheel("setuptools", "80.0")),
+            ("pypi", wheel("wheel", "0.45")),
+        ],
+        Shape { json: true, metadata: true, ..Shape::default() },
+    );
+    let context = TestContext::with_index(&server);
+    let run = context.run(&["resolve", "fair", "--gpu", "none"]).expect(0);
+    assert!(context.read("envlock.lock").contains("cp311-cp311"), "{}", run.shown());
+    let run = context.run(&["resolve", "fair", "newer", "--gpu", "none", "--force"]).expect(0);
+    assert!(context.read("envlock.lock").contains("fair-0.12.tar.gz"), "{}", run.shown());
 }
 
 /// A version of the stack that the registry does not have: it is older, newer, or was never released.

@@ -71,14 +71,14 @@ impl Advisory {
 }
 
 /// A package whose releases changed their C interface: an extension that was compiled for the ones before does not load
-/// beside those of the row, and its metadata seldom says so.
+/// beside the ones from then on, and its metadata seldom says so.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AbiBreak {
     /// The package, `numpy`.
     pub package: String,
-    /// The releases with the new interface.
-    pub versions: VersionSpecifiers,
+    /// The first release with the new interface.
+    pub from: Version,
     /// The time before which nothing was compiled for them, that of the first pre-release: `2024-03-10T00:00:00Z`.
     #[serde(deserialize_with = "timestamp")]
     pub built_before: Timestamp,

@@ -10,7 +10,7 @@ use super::installer::{install_lock, reinstall};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::installed::{
-    CondaPackage, Distribution, Installed, InstalledVersion, SearchedFirst, Shadowing, Toolkit,
+    Activation, CondaPackage, Distribution, Installed, InstalledVersion, SearchedFirst, Shadowing, Toolkit,
 };
 use crate::model::text::shell_word;
 use crate::model::version::cuda_short;
@@ -148,46 +148,54 @@ pub fn mixed_installers(conda: &CondaPackage, own: &Distribution, environment: &
     finding(Code::MixedInstallers, Severity::Error, text).at(&own.name).fixed_by(Fix::command(fix))
 }
 
-/// What is executed before the program of the user, and which file holds it.
+/// What happens before the program of the user starts.
 pub enum Startup<'s> {
     /// Python executes a file of site-packages at each start, which no package installed.
     Python {
+        /// The file.
+        path: &'s str,
+        /// The first line that is executed.
+        line: &'s str,
         /// The folder.
         site_packages: &'s Path,
     },
     /// The activation of a conda environment sets a variable that decides which libraries or modules are found first.
     Activation {
+        /// What sets it.
+        sets: &'s Activation,
         /// The environment.
         prefix: &'s str,
     },
 }
 
-/// Something is executed at each start. `line` is the first line that is executed, `path` the file with it.
-pub fn startup_code(of: &Startup<'_>, path: &str, line: &str) -> Finding {
-    let (text, fix) = match of {
-        Startup::Python { site_packages } => {
+/// Something is executed or set at each start, and no package says so.
+pub fn startup_code(of: &Startup<'_>) -> Finding {
+    let found = |text, path: &str, fix| {
+        finding(Code::StartupCode, Severity::Warning, text).at(path.to_owned()).fixed_by(fix)
+    };
+    let first = "libraries or modules of other folders may be found first";
+    match of {
+        Startup::Python { path, line, site_packages } => {
             let on_disk = shell_word(&site_packages.join(path).to_string_lossy());
-            (
-                format!("{path} is executed at each start of Python and belongs to no package: `{line}`"),
+            let text =
+                format!("{path} is executed at each start of Python and belongs to no package: `{line}`");
+            found(
+                text,
+                path,
                 Fix::advice(format!("read {on_disk}, and delete it if you did not put it there")),
             )
         }
-        Startup::Activation { prefix } => {
-            let name = line.split('=').next().unwrap_or(line);
-            let fix = match path {
-                "conda-meta/state" => {
-                    Fix::command(format!("conda env config vars unset -p {} {name}", shell_word(prefix)))
-                }
-                _ => Fix::advice(format!("remove the line from {}", shell_word(&format!("{prefix}/{path}")))),
-            };
-            let text = format!(
-                "activating the environment runs `{line}` ({path}): libraries or modules of other folders may be \
-                 found first"
-            );
-            (text, fix)
+        Startup::Activation { sets: Activation::Script { path, line }, prefix } => {
+            let text = format!("activating the environment runs `{line}` of {path}: {first}");
+            let on_disk = shell_word(&format!("{prefix}/{path}"));
+            found(text, path, Fix::advice(format!("remove the line from {on_disk}")))
         }
-    };
-    finding(Code::StartupCode, Severity::Warning, text).at(path).fixed_by(fix)
+        Startup::Activation { sets: Activation::Variable { name, value }, prefix } => {
+            let text = format!("activating the environment sets {name} to `{value}`: {first}");
+            let command = format!("conda env config vars unset -p {} {name}", shell_word(prefix));
+            found(text, "conda-meta/state", Fix::command(command))
+        }
+    }
 }
 
 /// What an installer left in site-packages.

@@ -4,13 +4,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use pep440_rs::{Version, VersionSpecifiers};
-use pep508_rs::VersionOrUrl;
+use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
 
 use super::closure::{Missing, Unusable, plain_specifiers_contain};
-use super::problem::{Candidate, Problem};
+use super::problem::{Candidate, OfBuild, Problem};
 use super::tables::{Set, TRITON_PACKAGE, ordinals};
 use super::universe::DIRECT;
 use crate::model::cutoff::Cutoff;
+use crate::model::metadata::CoreMetadata;
 use crate::model::project::{Cut, ProjectPage, ReleaseFile};
 use crate::model::requirement::{names_prerelease, pins};
 use crate::model::solution::Need;
@@ -119,7 +120,7 @@ impl<'a> Problem<'a> {
         if let Some(admitting) = self.memo.admitting.get(name) {
             key.1.push_str(admitting);
         }
-        if let Some(set) = self.memo.sets.borrow().get(&key) {
+        if let Some(set) = self.memo.sets.borrow().of_specifiers.get(&key) {
             return Ok(set.clone());
         }
         let set = {
@@ -149,8 +150,32 @@ impl<'a> Problem<'a> {
         };
         // The candidates of triton grow with every index whose page is fetched.
         if name != TRITON_PACKAGE {
-            self.memo.sets.borrow_mut().insert(key, set.clone());
+            self.memo.sets.borrow_mut().of_specifiers.insert(key, set.clone());
         }
+        Ok(set)
+    }
+
+    /// [`Problem::matching`] of a requirement in METADATA.
+    pub fn matching_of(
+        &self,
+        metadata: &Arc<CoreMetadata>,
+        requirement: &Requirement<VerbatimUrl>,
+    ) -> Result<Set, Missing> {
+        let name: &str = requirement.name.as_ref();
+        let specifiers = match &requirement.version_or_url {
+            Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers),
+            _ => None,
+        };
+        // What the request admits besides is not the same in all problems.
+        if name == TRITON_PACKAGE || self.memo.admitting.contains_key(name) || self.stack.contains_key(name) {
+            return self.matching(name, specifiers);
+        }
+        let key = std::ptr::from_ref(requirement) as usize;
+        if let Some((_, set)) = self.memo.sets.borrow().of_requirements.get(&key) {
+            return Ok(set.clone());
+        }
+        let set = self.matching(name, specifiers)?;
+        self.memo.sets.borrow_mut().of_requirements.insert(key, (metadata.clone(), set.clone()));
         Ok(set)
     }
 
@@ -211,6 +236,20 @@ impl<'a> Problem<'a> {
 
     /// The release of a stack build on its index page: `2.7.1+cu118` on a sub-index, `2.9.1` on PyPI.
     pub fn build_candidate(&self, name: &str, build: usize) -> Result<Option<Candidate<'_>>, Missing> {
+        let known = self.memo.of_builds.borrow().get(name).and_then(|of| of.get(&build).copied());
+        let found = match known {
+            Some(found) => found,
+            None => {
+                let found = self.find_build(name, build)?;
+                self.memo.of_builds.borrow_mut().entry(name.to_owned()).or_default().insert(build, found);
+                found
+            }
+        };
+        let index = self.indexes[self.stack[name].builds[build].index as usize].as_str();
+        Ok(found.map(|(page, release)| Candidate { index, page, release }))
+    }
+
+    fn find_build(&self, name: &str, build: usize) -> Result<OfBuild<'a>, Missing> {
         let row = &self.stack[name].builds[build];
         let index = self.indexes[row.index as usize].as_str();
         let Some(page) = self.page(index, name)? else {
@@ -220,6 +259,6 @@ impl<'a> Problem<'a> {
         let local: Option<Version> = format!("{}+{variant}", row.version).parse().ok();
         let find = |wanted: &Version| page.releases().iter().find(|r| &r.version == wanted);
         let release = local.as_ref().and_then(find).or_else(|| find(&row.version));
-        Ok(release.map(|release| Candidate { index, page, release }))
+        Ok(release.map(|release| (page, release)))
     }
 }

@@ -100,9 +100,18 @@ impl Unusable {
 pub(super) type Dependencies = Vec<(Node, Set)>;
 
 impl<'a> Problem<'a> {
-    /// The dependencies of one requirement.
+    /// The dependencies of one requirement of the request.
     pub fn requirement(
         &self,
+        requirement: &Requirement<VerbatimUrl>,
+    ) -> Result<Result<Dependencies, Unusable>, Missing> {
+        self.requirement_of(None, requirement)
+    }
+
+    /// The dependencies of one requirement, which may stand in METADATA.
+    fn requirement_of(
+        &self,
+        of: Option<&Arc<CoreMetadata>>,
         requirement: &Requirement<VerbatimUrl>,
     ) -> Result<Result<Dependencies, Unusable>, Missing> {
         let name: &str = requirement.name.as_ref();
@@ -125,7 +134,10 @@ impl<'a> Problem<'a> {
                 return Ok(Err(Unusable::Refused(crate::model::text::clean(&requirement.to_string(), 120))));
             }
         };
-        let set = self.matching(name, specifiers)?;
+        let set = match of.filter(|_| replaced.is_none()) {
+            Some(metadata) => self.matching_of(metadata, bound)?,
+            None => self.matching(name, specifiers)?,
+        };
         let mut out = vec![(Node::package(name), set.clone())];
         if let Some(specifiers) = specifiers
             && let Some(table) = self.stack.get(name)
@@ -154,6 +166,14 @@ impl<'a> Problem<'a> {
         match self.representative(candidate) {
             Some(file) => self.metadata_in(candidate, name, file),
             None => Ok(Err(self.cut(candidate, name).unwrap_or(Unusable::NoWheel))),
+        }
+    }
+
+    /// Reads the METADATA of a release, or records that it is needed.
+    pub fn read_ahead(&self, candidate: &Candidate<'_>, name: &str) {
+        let release = std::ptr::from_ref(candidate.release);
+        if !self.memo.read.borrow().contains(&release) && self.metadata_of(candidate, name).is_ok() {
+            self.memo.read.borrow_mut().insert(release);
         }
     }
 
@@ -310,7 +330,7 @@ impl<'a> Problem<'a> {
             if self.is_left_out(metadata, requirement.name.as_ref()) {
                 continue;
             }
-            match self.requirement(requirement) {
+            match self.requirement_of(Some(metadata), requirement) {
                 Err(Missing) => missing = true,
                 Ok(Ok(more)) => out.extend(more),
                 Ok(Err(unusable)) => return Ok(Err(unusable)),

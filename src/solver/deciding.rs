@@ -57,22 +57,40 @@ impl<'i, 'a> Deciding<'i, 'a> {
         // An answer in which one of them steps back further is not better.
         let largest = largest_step(&open, &self.best);
         self.request = within(&self.request, &open, largest);
-        if self.can_be_newer(&open)? {
-            if open.len() > 1 {
-                self.reduce_largest_step(&open)?;
-            }
-            for (i, one) in open.iter().enumerate() {
-                if open.len() == 1 || self.can_be_newer(&open[i..=i])? {
-                    self.renew(one)?;
-                }
-                pin(&mut self.request, &self.best, one);
-            }
-        } else {
-            for one in open {
-                pin(&mut self.request, &self.best, one);
-            }
+        match self.can_be_newer(&open, &[])? {
+            Some(hopeless) => self.renew_all(&open, hopeless)?,
+            None => open.iter().for_each(|one| pin(&mut self.request, &self.best, one)),
         }
         Ok(())
+    }
+
+    /// Makes each package of a group in turn the newest that is possible. On the `hopeless` series none of them can be
+    /// newer.
+    fn renew_all(&mut self, group: &[&Asked<'_>], mut hopeless: Vec<Python>) -> Result<(), Vec<Need>> {
+        if group.len() > 1 {
+            self.reduce_largest_step(group, &mut hopeless)?;
+        }
+        for (i, one) in group.iter().enumerate() {
+            let of_one = match group.len() {
+                1 => Some(hopeless.clone()),
+                _ => self.can_be_newer(&group[i..=i], &hopeless)?,
+            };
+            if let Some(of_one) = of_one {
+                let before = self.best.clone();
+                self.renew(one, &of_one)?;
+                self.keep_if_none_is_older(&mut hopeless, group, &before);
+            }
+            pin(&mut self.request, &self.best, one);
+        }
+        Ok(())
+    }
+
+    /// Forgets the hopeless series if a package of the group is older than before: there, newer than now is not newer than
+    /// it was.
+    fn keep_if_none_is_older(&self, hopeless: &mut Vec<Python>, group: &[&Asked<'_>], before: &Solution) {
+        if group.iter().any(|one| is_newer(before, &self.best, one)) {
+            hopeless.clear();
+        }
     }
 
     fn is_kept(&self, one: &Asked<'_>) -> bool {
@@ -80,18 +98,25 @@ impl<'i, 'a> Deciding<'i, 'a> {
         kept.is_some() && version_of(&self.best, &one.name) == kept
     }
 
-    /// Whether one of the packages can be newer beside what is decided.
-    fn can_be_newer(&mut self, group: &[&Asked<'_>]) -> Result<bool, Vec<Need>> {
+    /// Whether one of the packages can be newer beside what is decided: if so, the series on which none can. Those of
+    /// `hopeless` are known to be such.
+    fn can_be_newer(
+        &mut self,
+        group: &[&Asked<'_>],
+        hopeless: &[Python],
+    ) -> Result<Option<Vec<Python>>, Vec<Need>> {
         let newer = |one: &&Asked<'_>| {
             let chosen = version_of(&self.best, &one.name)?;
             one.newer_than(&public(chosen)).map(|set: Set| (Node::package(&one.name), set))
         };
         let alternatives: Vec<(Node, Set)> = group.iter().filter_map(newer).collect();
         if alternatives.is_empty() {
-            return Ok(false);
+            return Ok(None);
         }
         let inputs = Inputs { request: &self.request, ..*self.inputs };
-        let pythons = allowed_pythons(inputs.catalogue.registry, &self.request);
+        let mut pythons = allowed_pythons(inputs.catalogue.registry, &self.request);
+        pythons.retain(|python| !hopeless.contains(python));
+        let mut hopeless = hopeless.to_vec();
         let search = |pythons: &[Python], wish: &Wish| {
             let mut problem = Problem::new(&inputs, self.tables, Depth::Full, pythons.to_vec());
             problem.asked.admits = Doubtful::default();
@@ -107,29 +132,35 @@ impl<'i, 'a> Deciding<'i, 'a> {
         };
         // What all Pythons together exclude, each one does: only requirements of all of them count then.
         if let Ended::Impossible = find(&pythons)? {
-            return Ok(false);
+            return Ok(None);
         }
         let (own, others): (Vec<&[Python]>, Vec<&[Python]>) =
             pythons.chunks(1).rev().partition(|one| one[0].minor == self.best.python.minor);
         for python in own.into_iter().chain(others) {
             match find(python)? {
-                Ended::Selected(_) => return Ok(true),
+                Ended::Selected(_) => return Ok(Some(hopeless)),
                 Ended::TooLong => self.is_cut = true,
-                Ended::Impossible => {}
+                Ended::Impossible => hopeless.extend(python),
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     /// Finds the answer in which the largest step back of the packages is the smallest. Where torch is one of them, and
-    /// its step is not larger then, it is as new as it can be.
-    fn reduce_largest_step(&mut self, group: &[&Asked<'_>]) -> Result<(), Vec<Need>> {
+    /// its step is not larger then, it is as new as it can be. A series stays in `hopeless` while none of the packages can be
+    /// newer there than in the answer.
+    fn reduce_largest_step(
+        &mut self,
+        group: &[&Asked<'_>],
+        hopeless: &mut Vec<Python>,
+    ) -> Result<(), Vec<Need>> {
         let is_stack = |one: &&&Asked<'_>| is_stack_package(&one.name);
+        let before = self.best.clone();
         let (mut least, mut most) = (0, largest_step(group, &self.best));
         // First a step less: it is mostly impossible.
         let mut step = most.saturating_sub(1);
         while least < most {
-            match self.solve(&within(&self.request, group, step))? {
+            match self.solve(&within(&self.request, group, step), hopeless)? {
                 Some(solution) => {
                     most = largest_step(group, &solution).min(step);
                     self.best = solution;
@@ -140,19 +171,21 @@ impl<'i, 'a> Deciding<'i, 'a> {
         }
         self.request = within(&self.request, group, most);
         let stack: Vec<&Asked<'_>> = group.iter().filter(is_stack).copied().collect();
-        if self.can_be_newer(&stack)? {
-            let request = self.request.clone();
-            if let Some(solution) = self.solve(&request)?
+        self.keep_if_none_is_older(hopeless, group, &before);
+        if let Some(of_stack) = self.can_be_newer(&stack, hopeless)? {
+            let (before, request) = (self.best.clone(), self.request.clone());
+            if let Some(solution) = self.solve(&request, &of_stack)?
                 && stack.iter().any(|one| is_newer(&solution, &self.best, one))
             {
                 self.best = solution;
+                self.keep_if_none_is_older(hopeless, group, &before);
             }
         }
         Ok(())
     }
 
-    /// Finds the newest release of a package that is possible.
-    fn renew(&mut self, one: &Asked<'_>) -> Result<(), Vec<Need>> {
+    /// Finds the newest release of a package that is possible; on the `hopeless` series there is none that is newer.
+    fn renew(&mut self, one: &Asked<'_>, hopeless: &[Python]) -> Result<(), Vec<Need>> {
         let Some(reached) = version_of(&self.best, &one.name).map(public) else { return Ok(()) };
         let newer: Vec<&Version> = one.versions().take_while(|version| public(version) > reached).collect();
         let (mut first, mut end) = (0, newer.len());
@@ -161,7 +194,7 @@ impl<'i, 'a> Deciding<'i, 'a> {
         while first < end {
             let mut request = self.request.clone();
             bound(&mut request, &one.name, ">=", newer[tried]);
-            match self.solve(&request)? {
+            match self.solve(&request, hopeless)? {
                 Some(solution) => {
                     let found = version_of(&solution, &one.name).map(public);
                     let place = newer.iter().position(|version| found.as_ref() == Some(&public(version)));
@@ -175,8 +208,9 @@ impl<'i, 'a> Deciding<'i, 'a> {
         Ok(())
     }
 
-    /// Solves another request; `None` if it has no answer, or none within the limits.
-    fn solve(&mut self, request: &Request) -> Result<Option<Box<Solution>>, Vec<Need>> {
+    /// Solves another request; `None` if it has no answer, or none within the limits. On the `hopeless` series it is known
+    /// to have none.
+    fn solve(&mut self, request: &Request, hopeless: &[Python]) -> Result<Option<Box<Solution>>, Vec<Need>> {
         if self.solves == MAX_SOLVES {
             self.is_cut = true;
             return Ok(None);
@@ -184,7 +218,7 @@ impl<'i, 'a> Deciding<'i, 'a> {
         self.solves += 1;
         // An answer that admits something doubtful is not better.
         let inputs = Inputs { request, ..*self.inputs };
-        match attempt_with(&inputs, self.tables, Depth::Full, Doubtful::default()) {
+        match attempt_with(&inputs, self.tables, Depth::Full, Doubtful::default(), hopeless) {
             Outcome::Solved(solution) => Ok(Some(solution)),
             Outcome::Need(needs) => Err(needs),
             Outcome::Impossible => Ok(None),

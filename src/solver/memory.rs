@@ -141,8 +141,17 @@ impl Subject<'_> {
     }
 }
 
-/// Sets of candidates by package, specifiers, and what the request admits of the package beside them.
-pub(super) type Sets = Rc<RefCell<HashMap<(Arc<str>, String), Set>>>;
+/// Sets of candidates that requirements admit.
+#[derive(Debug, Default)]
+pub(super) struct KnownSets {
+    /// By package, specifiers, and what the request admits of the package beside them.
+    pub of_specifiers: HashMap<(Arc<str>, String), Set>,
+    /// By the address of a requirement in METADATA, which is kept, so that the address stays its own.
+    pub of_requirements: HashMap<usize, (Arc<CoreMetadata>, Set)>,
+}
+
+/// Sets of candidates, shared by problems.
+pub(super) type Sets = Rc<RefCell<KnownSets>>;
 
 /// The numbers of the requirements that apply, by metadata and extra. The metadata is kept, so that its address stays its
 /// own.
@@ -215,7 +224,9 @@ impl Memory {
         if self.prereleases.borrow_mut().insert(name.to_owned()) {
             self.subjects.borrow_mut().clear();
             for (_, sets) in self.sets.borrow().iter() {
-                sets.borrow_mut().retain(|(of, _), _| **of != *name);
+                let KnownSets { of_specifiers, of_requirements } = &mut *sets.borrow_mut();
+                of_specifiers.retain(|(of, _), _| **of != *name);
+                of_requirements.clear();
             }
         }
     }

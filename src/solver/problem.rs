@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -39,6 +39,9 @@ pub(super) struct Candidate<'p> {
     pub page: &'p Arc<ProjectPage>,
     pub release: &'p Release,
 }
+
+/// The release that stands for a build of a stack package, and its page; `None` if its index does not have it.
+pub(super) type OfBuild<'p> = Option<(&'p Arc<ProjectPage>, &'p Release)>;
 
 /// What one release excludes from above: by package, the newest candidate it admits and its requirement as written.
 pub(super) type Tops = Rc<BTreeMap<String, (u32, String)>>;
@@ -99,6 +102,10 @@ pub(super) struct Memo<'a> {
     pub admitting: HashMap<String, String>,
     /// Candidates by package.
     pub listed: RefCell<HashMap<String, Rc<[Candidate<'a>]>>>,
+    /// The releases that stand for builds of a stack package, by number of the build.
+    pub of_builds: RefCell<HashMap<String, HashMap<usize, OfBuild<'a>>>>,
+    /// Releases whose METADATA was read, by their addresses in their pages.
+    pub read: RefCell<HashSet<*const Release>>,
     /// For which Pythons a release has wheels, by its address in its page.
     pub wheels_of: RefCell<HashMap<*const Release, WheelsOf>>,
     /// See [`Problem::pythons_of_newest_torch`].

@@ -69,6 +69,8 @@ impl<'p, 'a> Provider<'p, 'a> {
     pub fn new(problem: &'p Problem<'a>, ranked: bool) -> Self {
         let limit = match problem.asked.wish {
             Wish::Better { .. } => SPARING_LIMIT,
+            // Of several series: see `pythons::none_is_newest`.
+            Wish::Newest(_) if problem.pythons.series.len() > 1 => SPARING_LIMIT,
             Wish::OneOf(_) => ANOTHER_LIMIT,
             Wish::Nothing | Wish::Newest(_) => DECISION_LIMIT,
         };
@@ -96,7 +98,7 @@ impl<'p, 'a> Provider<'p, 'a> {
         if let Ok(candidates) = self.problem.candidates(name) {
             let next = (0..=choice).rev().filter(|i| set.contains(i)).take(1 + more);
             for i in next {
-                let _ = self.problem.metadata_of(&candidates[i as usize], name);
+                self.problem.read_ahead(&candidates[i as usize], name);
             }
         }
     }
@@ -123,7 +125,7 @@ impl<'p, 'a> Provider<'p, 'a> {
         let versions = (0..table.versions.len() as u32).rev().filter(|version| set.contains(version));
         for build in versions.filter_map(best_of).take(count) {
             if let Ok(Some(candidate)) = p.build_candidate(name, build as usize) {
-                let _ = p.metadata_of(&candidate, name);
+                p.read_ahead(&candidate, name);
             }
         }
     }

@@ -53,7 +53,14 @@ pub(super) fn with_all_newest<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>) 
         }
     };
     let mut best: Option<(Option<StackQuality>, Box<Solution>)> = None;
-    for python in order {
+    for (i, python) in order.into_iter().enumerate() {
+        if i == 1 && best.is_none() {
+            match none_is_newest(inputs, tables, Doubtful::default()) {
+                Err(needs) => return Newest::Need(needs),
+                Ok(true) => return Newest::None,
+                Ok(false) => {}
+            }
+        }
         let mut problem = Problem::new(inputs, tables, Depth::Full, vec![python]);
         problem.asked.wish = Wish::Newest(pythons.clone());
         problem.asked.admits = Doubtful::default();
@@ -75,11 +82,25 @@ pub(super) fn with_all_newest<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>) 
     best.map_or(Newest::None, |(_, solution)| Newest::OlderStack(solution))
 }
 
+/// Whether the packages that are requested cannot all be at their newest releases on any Python: what all series together
+/// exclude, each one does.
+fn none_is_newest<'a>(
+    inputs: &Inputs<'a>,
+    tables: &Rc<Tables<'a>>,
+    admits: Doubtful,
+) -> Result<bool, Vec<Need>> {
+    let pythons = allowed_pythons(inputs.catalogue.registry, inputs.request);
+    let mut problem = Problem::new(inputs, tables, Depth::Full, pythons.clone());
+    problem.asked.wish = Wish::Newest(pythons);
+    problem.asked.admits = admits;
+    Ok(matches!(search::ranked(&problem)?, Ended::Impossible))
+}
+
 /// Solves Python series by series and keeps the best. What is doubtful is admitted only where there is no other answer: first
 /// packages that are known to fail beside another one, then those that link another CUDA, whose GPU libraries cannot be
 /// loaded, then needless builds.
 pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) -> Outcome {
-    let mut outcome = attempt_with(inputs, tables, depth, Doubtful::default());
+    let mut outcome = attempt_with(inputs, tables, depth, Doubtful::default(), &[]);
     // How many requested packages are far behind; none of an answer that there is not.
     let far_behind = |outcome: &Outcome| match outcome {
         Outcome::Solved(solution) => Some(solution.behind.len()),
@@ -96,7 +117,7 @@ pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: D
             continue;
         }
         // A package whose GPU library is not loaded is told; one of years ago helps nobody.
-        let other = attempt_with(inputs, tables, depth, admits);
+        let other = attempt_with(inputs, tables, depth, admits, &[]);
         let is_better = match (far_behind(&outcome), far_behind(&other)) {
             (Some(strict), Some(lax)) => lax < strict,
             (Some(_), None) => matches!(other, Outcome::Need(_)),
@@ -107,12 +128,12 @@ pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: D
         }
     }
     if matches!(outcome, Outcome::Impossible) && inputs.memory.left_out().needless_builds {
-        outcome = attempt_with(inputs, tables, depth, Doubtful::ALL);
+        outcome = attempt_with(inputs, tables, depth, Doubtful::ALL, &[]);
     }
     outcome
 }
 
-/// Solves Python series by series and keeps the best.
+/// Solves Python series by series and keeps the best. On the `hopeless` series the request is known to have no answer.
 ///
 /// A solve from the registry alone gives a cheap upper bound for the build of a series. The series with the best bound
 /// are tried first, the locked one before the newest; most requests end with the first.
@@ -121,10 +142,12 @@ pub(super) fn attempt_with<'a>(
     tables: &Rc<Tables<'a>>,
     depth: Depth,
     admits: Doubtful,
+    hopeless: &[Python],
 ) -> Outcome {
     let pythons = allowed_pythons(inputs.catalogue.registry, inputs.request);
     let is_locked = |p: &Python| inputs.preferences.python.is_some_and(|q| q.minor == p.minor);
     let mut order = pythons.clone();
+    order.retain(|python| !hopeless.contains(python));
     order.sort_by_key(|p| Reverse((is_locked(p), *p)));
     let asks_for_stack =
         inputs.request.requirements.iter().any(|r| is_stack_package(r.requirement.name.as_ref()));
@@ -146,7 +169,14 @@ pub(super) fn attempt_with<'a>(
     // First require every requested package at its newest release. A series that satisfies this with the best
     // possible build is the answer. One that does not is skipped without searching through years of old releases.
     if depth == Depth::Full {
-        for python in &order {
+        for (i, python) in order.iter().enumerate() {
+            if i == 1 {
+                match none_is_newest(inputs, tables, admits) {
+                    Err(needs) => return Outcome::Need(needs),
+                    Ok(true) => break,
+                    Ok(false) => {}
+                }
+            }
             if promise(vec![*python]).is_ok_and(|bound| bound >= ceiling) {
                 let mut problem = Problem::new(inputs, tables, depth, vec![*python]);
                 problem.asked.wish = Wish::Newest(pythons.clone());

@@ -44,6 +44,9 @@ pub struct Facts {
     pub asked_cuda: Vec<(u32, u32)>,
     /// Shared libraries with an absolute path in the text, which therefore exist.
     pub libraries: Vec<String>,
+    /// The Python series of the folders that the modules of one traceback are in, where there are two: the one that runs, and
+    /// another one.
+    pub two_pythons: Option<(String, String)>,
     /// Lines that match a rule.
     pub events: Vec<Event>,
     /// Somebody says that a run is slow or stands still.
@@ -118,11 +121,13 @@ pub enum Fact {
     IndexVariant,
     /// The CUDA that an installer was asked for.
     AskedCuda,
+    /// Modules of two Python series in one traceback.
+    TwoPythons,
 }
 
 impl Fact {
     /// All of them.
-    pub(super) const ALL: [Fact; 17] = [
+    pub(super) const ALL: [Fact; 18] = [
         Fact::Torch,
         Fact::TorchCuda,
         Fact::NotImportable,
@@ -140,6 +145,7 @@ impl Fact {
         Fact::NvidiaPackage,
         Fact::IndexVariant,
         Fact::AskedCuda,
+        Fact::TwoPythons,
     ];
 }
 
@@ -161,6 +167,8 @@ pub struct Event {
     pub line: usize,
     /// The line, cleaned.
     pub text: String,
+    /// The import statement that the traceback shows just above, cleaned; empty if there is none.
+    pub statement: String,
 }
 
 impl Facts {
@@ -204,6 +212,7 @@ impl Facts {
             (Fact::NvidiaPackage, starts("nvidia-cudnn-") || starts("nvidia-nccl-")),
             (Fact::IndexVariant, !self.index_variants.is_empty()),
             (Fact::AskedCuda, !self.asked_cuda.is_empty()),
+            (Fact::TwoPythons, self.two_pythons.is_some()),
         ];
         all.into_iter().filter(|(_, known)| *known).fold(0, |bits, (fact, _)| bits | 1 << fact as u32)
     }

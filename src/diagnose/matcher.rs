@@ -1,5 +1,7 @@
 //! Finds relevant lines and the rules that match them, with one Aho-Corasick pass over each line.
 
+use std::ops::Range;
+
 use aho_corasick::AhoCorasick;
 
 use super::unexplained;
@@ -7,7 +9,7 @@ use crate::model::surroundings::Surrounding;
 use crate::registry::Registry;
 
 /// Words that make a line relevant, in addition to the registry's: keys of dumps and tables, packages, GPUs.
-const WORDS: [&str; 38] = [
+const WORDS: [&str; 43] = [
     "+cu",
     "+cpu",
     "version",
@@ -45,6 +47,12 @@ const WORDS: [&str; 38] = [
     "onnxruntime",
     "torchaudio",
     "/whl/",
+    // Tracebacks.
+    "import ",
+    "file \"",
+    "traceback (most",
+    "during handling of",
+    "the above exception",
     "：",
 ];
 
@@ -114,6 +122,26 @@ impl Matcher {
         self.texts.is_match(line)
     }
 
+    /// The rules of which a piece of the pattern stands on both sides of a place: a line that was broken there to fit a
+    /// terminal. Notices are not looked for.
+    pub(super) fn find_across(&self, lower: &str, place: usize) -> Vec<usize> {
+        let mut out = Vec::new();
+        for found in self.texts.find_overlapping_iter(lower) {
+            let Some(Pattern::Rule(rule, tail, rest)) = self.patterns.get(found.pattern().as_usize()) else {
+                continue;
+            };
+            let spans = |piece: &Range<usize>| piece.start < place && place + 1 < piece.end;
+            if !out.contains(rule)
+                && !self.notices.iter().any(|(notice, _)| notice == rule)
+                && pieces_at(lower, found.start(), found.end(), tail, rest)
+                    .is_some_and(|pieces| pieces.iter().any(spans))
+            {
+                out.push(*rule);
+            }
+        }
+        out
+    }
+
     /// The entries that match a line, given in lower case.
     pub(super) fn find(&self, lower: &str) -> Found {
         let mut out = Found::default();
@@ -121,12 +149,11 @@ impl Matcher {
             let Some(pattern) = self.patterns.get(found.pattern().as_usize()) else { continue };
             match pattern {
                 Pattern::Rule(rule, tail, rest) => {
-                    let behind = &lower[found.end()..];
                     // `RuntimeError: Unable to initialize backend 'tpu'`: an exception ended the program.
                     let is_raised = || found.start() > 0 && unexplained::is_error(lower);
                     let is_notice = || self.notices.iter().any(|(notice, _)| notice == rule);
                     if !out.rules.contains(rule)
-                        && behind.strip_prefix(tail.as_str()).is_some_and(|behind| follow(behind, rest))
+                        && pieces_at(lower, found.start(), found.end(), tail, rest).is_some()
                         && !(is_notice() && is_raised())
                     {
                         out.rules.push(*rule);
@@ -148,22 +175,30 @@ impl Matcher {
     }
 }
 
+/// Where the pieces of a pattern stand in a line whose anchor was found; `None` if one is missing.
+fn pieces_at(
+    lower: &str,
+    start: usize,
+    end: usize,
+    tail: &str,
+    rest: &[String],
+) -> Option<Vec<Range<usize>>> {
+    lower[end..].starts_with(tail).then_some(())?;
+    let mut at = end + tail.len();
+    let mut out = vec![start..at];
+    for piece in rest {
+        let found = at + lower[at..].find(piece.as_str())?;
+        at = found + piece.len();
+        out.push(found..at);
+    }
+    Some(out)
+}
+
 /// Whether a word begins at a place: `tegra` is none in `integrated`.
 fn begins_word(lower: &str, at: usize) -> bool {
     let is_letter = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_lowercase);
     let bytes = lower.as_bytes();
     !(is_letter(bytes.get(at)) && at > 0 && is_letter(bytes.get(at - 1)))
-}
-
-/// Whether a text contains all pieces in order.
-fn follow(mut tail: &str, pieces: &[String]) -> bool {
-    pieces.iter().all(|piece| match tail.find(piece.as_str()) {
-        Some(at) => {
-            tail = &tail[at + piece.len()..];
-            true
-        }
-        None => false,
-    })
 }
 
 #[cfg(test)]

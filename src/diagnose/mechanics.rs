@@ -29,6 +29,7 @@ pub(super) fn causes(situation: &Situation<'_>) -> Vec<Cause> {
         unknown_variant,
         unknown_build,
         other_than_asked,
+        two_pythons,
     ];
     judges.iter().filter_map(|judge| judge(situation)).collect()
 }
@@ -259,6 +260,21 @@ fn not_importable(s: &Situation<'_>) -> Option<Cause> {
     let text = "torch is not installed in this environment, or cannot be imported".to_owned();
     let mut cause = cause(s, ("torch-not-importable", Component::Other), 0.5, text, &[Fact::NotImportable]);
     cause.fix.push(Fix::command_that("python -c 'import torch'", "shows the error"));
+    Some(cause)
+}
+
+/// Modules of two Python series in one traceback that ends in an error of an import.
+fn two_pythons(s: &Situation<'_>) -> Option<Cause> {
+    let (one, other) = s.facts.two_pythons.as_ref()?;
+    let text = format!(
+        "one program imports modules of Python {one} and of Python {other}: a path of another Python comes first (PYTHONPATH, the user site), and its compiled modules cannot be loaded"
+    );
+    let mut cause = cause(s, ("two-pythons", Component::PathShadowing), 0.86, text, &[Fact::TwoPythons]);
+    cause.fix.push(Fix::command_that(
+        "python -c 'import sys; print(sys.version, sys.path)'",
+        "shows which paths are searched",
+    ));
+    cause.fix.push(Fix::command_that("PYTHONNOUSERSITE=1 PYTHONPATH= python ...", "runs without them"));
     Some(cause)
 }
 

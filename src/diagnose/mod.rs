@@ -17,6 +17,7 @@ mod reader;
 mod rules;
 mod secrets;
 mod situation;
+mod traceback;
 mod unexplained;
 mod wrapping;
 

@@ -6,6 +6,7 @@ use super::facts::{Event, Fact, Facts, Said};
 use super::fields;
 use super::mention;
 use super::secrets::masked;
+use super::traceback::Traceback;
 use super::unexplained;
 use super::wrapping;
 use crate::model::text::clean;
@@ -14,6 +15,13 @@ use crate::model::text::clean;
 pub const MAX_LINE: usize = 4_096;
 /// The maximum number of lines kept as evidence for one rule.
 const MAX_EVENTS_PER_RULE: u32 = 20;
+
+/// How many lines an error is below the import statement that raised it: Python marks the place in between.
+const STATEMENT_REACH: usize = 3;
+/// The maximum number of lines that are read as one line which was broken to fit a terminal.
+const MAX_BROKEN: usize = 3;
+/// The lengths in bytes of a line that may have been broken.
+const BROKEN_LENGTHS: std::ops::RangeInclusive<usize> = 40..=160;
 
 /// The maximum number of error lines kept that match no rule.
 const MAX_UNEXPLAINED: usize = 3;
@@ -51,6 +59,16 @@ pub struct Reader<'r> {
     seen: BTreeMap<usize, u32>,
     /// The line in lower case.
     lower: Vec<u8>,
+    /// The lines before, joined, if the text may have been broken there to fit a terminal.
+    broken: String,
+    /// The number of lines in `broken`.
+    broken_lines: usize,
+    /// The last import statement of a traceback, and its line.
+    statement: (usize, String),
+    /// The modules of the traceback.
+    traceback: Traceback,
+    /// Whether a rule matches the line.
+    is_matched: bool,
 }
 
 impl<'r> Reader<'r> {
@@ -63,6 +81,11 @@ impl<'r> Reader<'r> {
             asked: None,
             seen: BTreeMap::new(),
             lower: Vec::new(),
+            broken: String::new(),
+            broken_lines: 0,
+            statement: (0, String::new()),
+            traceback: Traceback::default(),
+            is_matched: false,
         }
     }
 
@@ -77,13 +100,52 @@ impl<'r> Reader<'r> {
         self.lower.extend_from_slice(raw);
         self.lower.make_ascii_lowercase();
         // Most lines of a long log are irrelevant.
-        if !self.rules.is_of_interest(&self.lower) {
+        let is_of_interest = self.rules.is_of_interest(&self.lower);
+        if !is_of_interest && self.broken.is_empty() {
             return;
         }
         let decoded = String::from_utf8_lossy(raw);
         let text = if is_plain(&decoded) { decoded } else { plain(&decoded).into() };
-        for piece in wrapping::unwrapped(&text) {
-            self.piece(piece.trim());
+        let pieces = wrapping::unwrapped(&text);
+        self.is_matched = false;
+        if is_of_interest {
+            pieces.iter().for_each(|piece| self.piece(piece.trim()));
+        }
+        self.across(pieces.first().map_or("", |piece| piece.trim()));
+    }
+
+    /// Reads what a traceback says of the places that it came through.
+    fn place_in_traceback(&mut self, line: &str) {
+        if line.starts_with("import ") || line.starts_with("from ") {
+            self.statement = (self.line, clean(line, 120));
+        } else if self.facts.two_pythons.is_none()
+            && let Some(two) = self.traceback.read(line)
+        {
+            self.facts.two_pythons = Some(two);
+            let said = Said { line: self.line, text: masked(&clean(line, 300)) };
+            self.facts.said.insert(Fact::TwoPythons, said);
+        }
+    }
+
+    /// Reads a line as the rest of the lines before, if they may have been broken to fit a terminal.
+    fn across(&mut self, text: &str) {
+        let mut joined = std::mem::take(&mut self.broken);
+        if !joined.is_empty() && !text.is_empty() {
+            let place = joined.to_lowercase().len();
+            joined.push(' ');
+            joined.push_str(text);
+            let rules = self.rules.find_across(&joined.to_lowercase(), place);
+            if !rules.is_empty() {
+                self.is_matched = true;
+                let line = self.line;
+                self.facts.unexplained.retain(|said| said.line + MAX_BROKEN <= line);
+                self.report(rules, &joined);
+            }
+        }
+        if !self.is_matched && may_be_broken(text) {
+            let lines = self.broken_lines % (MAX_BROKEN - 1);
+            self.broken_lines = lines + 1;
+            self.broken = if lines == 0 || joined.is_empty() { text.to_owned() } else { joined };
         }
     }
 
@@ -92,6 +154,7 @@ impl<'r> Reader<'r> {
         if text.is_empty() {
             return;
         }
+        self.place_in_traceback(text);
         let lower = text.to_lowercase();
         self.asked = Question::of(&lower);
         let before = self.facts.known();
@@ -105,19 +168,29 @@ impl<'r> Reader<'r> {
             self.unexplained(text);
         }
         self.facts.complains |= unexplained::is_complaint(&lower);
-        for rule in found.rules {
-            let seen = self.seen.entry(rule).or_default();
-            *seen += 1;
-            if *seen <= MAX_EVENTS_PER_RULE {
-                self.facts.events.push(Event { rule, line: self.line, text: masked(&clean(text, 300)) });
-            }
-        }
+        self.report(found.rules, text);
         self.facts.surroundings.extend(found.surroundings);
         fields::read(text, &lower, &mut self.facts);
         let new = self.facts.known() & !before;
         for fact in Fact::ALL.iter().filter(|fact| new >> **fact as u32 & 1 == 1) {
             let said = Said { line: self.line, text: masked(&clean(text, 300)) };
             self.facts.said.entry(*fact).or_insert(said);
+        }
+    }
+
+    /// Keeps a line that matches rules.
+    fn report(&mut self, rules: Vec<usize>, text: &str) {
+        self.is_matched |= !rules.is_empty();
+        for rule in rules {
+            let seen = self.seen.entry(rule).or_default();
+            *seen += 1;
+            if *seen <= MAX_EVENTS_PER_RULE {
+                let (line, statement) = &self.statement;
+                let is_above = self.line - line <= STATEMENT_REACH;
+                let statement = if is_above { statement.clone() } else { String::new() };
+                let text = masked(&clean(text, 300));
+                self.facts.events.push(Event { rule, line: self.line, text, statement });
+            }
         }
     }
 
@@ -157,6 +230,12 @@ impl<'r> Reader<'r> {
     pub fn finish(self) -> Facts {
         self.facts
     }
+}
+
+/// Whether a line may go on in the next one: it is about as long as a terminal is wide, and ends in a word.
+fn may_be_broken(line: &str) -> bool {
+    let ends_in_word = line.ends_with(|c: char| c.is_alphanumeric() || matches!(c, ',' | '\'' | '`'));
+    ends_in_word && BROKEN_LENGTHS.contains(&line.len())
 }
 
 /// Whether [`plain`] would leave a line unchanged.

@@ -112,10 +112,18 @@ fn holds(situation: &Situation<'_>, condition: &Condition, events: &[&Event]) ->
             let line = event.text.to_lowercase();
             words.iter().any(|word| line.contains(word.as_str()))
         }),
+        Predicate::Import(words) => events.iter().any(|event| {
+            let statement = event.statement.to_lowercase();
+            words.iter().any(|word| statement.contains(word.as_str()))
+        }),
         Predicate::Package(name, specifiers) => {
             let stated = facts.packages.get(name).map(|(version, _)| version.as_str());
             let torch = || facts.torch.as_deref().filter(|_| name == "torch");
-            let version = stated.or_else(torch).and_then(|text| text.parse::<pep440_rs::Version>().ok());
+            let python = || facts.python.as_deref().filter(|_| name == "python");
+            let version = stated
+                .or_else(torch)
+                .or_else(python)
+                .and_then(|text| text.parse::<pep440_rs::Version>().ok());
             version.is_some_and(|version| specifiers.contains(&version))
         }
         Predicate::Mechanics(question) => match question {

@@ -19,6 +19,7 @@ pub(super) const FILES: &[(&str, &str)] = &[
     ("errors/frameworks.toml", include_str!("../../registry/errors/frameworks.toml")),
     ("errors/general.toml", include_str!("../../registry/errors/general.toml")),
     ("errors/libraries.toml", include_str!("../../registry/errors/libraries.toml")),
+    ("errors/python.toml", include_str!("../../registry/errors/python.toml")),
     ("errors/system.toml", include_str!("../../registry/errors/system.toml")),
     ("errors/xid.toml", include_str!("../../registry/errors/xid.toml")),
     ("frameworks/jax.toml", include_str!("../../registry/frameworks/jax.toml")),

@@ -14,6 +14,7 @@ use super::parts;
 use super::problem::Problem;
 use super::rank::StackQuality;
 use super::release;
+use super::runtime;
 use super::universe::DIRECT;
 use crate::compatibility::{CPU, Policy, required_driver, with_code_of};
 use crate::model::choice::Choice;
@@ -59,6 +60,7 @@ pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
     let mut notes = notes(problem, selected, stack.as_ref(), &frameworks);
     let known_failures = failures::notes(problem, &packages);
     notes.extend(known_failures.iter().cloned());
+    notes.extend(runtime::notes_of_files(problem.registry, &packages));
     notes.extend(other_cuda(problem, selected, &packages));
     let behind = behind::notes(problem, &packages);
     let patches = patches(problem, selected, &packages);

@@ -153,7 +153,9 @@ fn cause(
                 Some(why) => format!(
                     "the requirements of {here} are not known ({why}): state them with `[[metadata]]`"
                 ),
-                None => excluded_by(packages, name, here).unwrap_or_else(|| ask(here)),
+                None => excluded_by(packages, name, here)
+                    .or_else(|| problem.excludes_by_extra(of(here)?, name, packages))
+                    .unwrap_or_else(|| ask(here)),
             }
         }
     }

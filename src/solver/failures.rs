@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pep440_rs::{VersionSpecifier, VersionSpecifiers};
+use pep440_rs::{Operator, VersionSpecifier, VersionSpecifiers};
 use pep508_rs::VersionOrUrl;
 use version_ranges::Ranges;
 
@@ -34,6 +34,12 @@ impl Problem<'_> {
             let new = VersionSpecifier::greater_than_equal_version(row.from.clone());
             let new = self.matching(&row.package, Some(&VersionSpecifiers::from(new)))?;
             out.push((Node::package(&row.package), new.complement()));
+        }
+        for framework in self.requested_frameworks().iter().filter(|framework| *framework != name) {
+            if let Some(stated) = self.stated_by_extra(metadata, framework) {
+                self.memory.leave_out_known_failures();
+                out.push((Node::package(framework), self.matching(framework, Some(&stated))?));
+            }
         }
         for (i, row) in self.advisories.iter().enumerate() {
             if row.package != name || !row.versions.contains(&candidate.release.version) {
@@ -78,6 +84,85 @@ impl Problem<'_> {
             }
         }
         Ok(out)
+    }
+
+    fn is_framework(&self, name: &str) -> bool {
+        name == "torch" || self.registry.frameworks().iter().any(|row| row.package == name)
+    }
+
+    /// The frameworks that the request names.
+    fn requested_frameworks(&self) -> &[String] {
+        self.memo.requested_frameworks.get_or_init(|| {
+            let names = self.user_requirements().map(|user| user.requirement.name.to_string());
+            names.filter(|name| self.is_framework(name)).collect()
+        })
+    }
+
+    /// The oldest release of a framework that a package works with, if it does not require the framework and only its extra of
+    /// the framework's name says so: `transformers[torch]` requires `torch>=2.6`, and transformers does not use an older
+    /// torch that it finds. Upper bounds of such extras are often forgotten ones.
+    fn stated_by_extra(&self, metadata: &Arc<CoreMetadata>, framework: &str) -> Option<VersionSpecifiers> {
+        let extra = framework.parse().ok()?;
+        if !metadata.has_extra(&extra) || self.requires(metadata, framework) {
+            return None;
+        }
+        let applied = self.applied(metadata, Some(framework));
+        let lines = applied.iter().flatten().filter_map(|number| metadata.requirement(*number));
+        let specifiers =
+            lines.filter(|(line, _)| line.name.as_ref() as &str == framework).filter_map(|(line, _)| {
+                match &line.version_or_url {
+                    Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers),
+                    _ => None,
+                }
+            });
+        let lowest = specifiers.flat_map(|specifiers| specifiers.iter()).filter(|one| {
+            matches!(
+                one.operator(),
+                Operator::GreaterThanEqual | Operator::GreaterThan | Operator::TildeEqual
+            )
+        });
+        let lowest = lowest.map(|one| public(one.version())).max()?;
+        Some(VersionSpecifier::greater_than_equal_version(lowest).into())
+    }
+
+    /// That a release is for a newer framework than the locked one, as its extra says: `it works with torch>=2.6, by its
+    /// extra`.
+    pub(super) fn excludes_by_extra(
+        &self,
+        candidate: &Candidate<'_>,
+        name: &str,
+        packages: &[ChosenPackage],
+    ) -> Option<String> {
+        let Ok(Ok(metadata)) = self.metadata_of(candidate, name) else { return None };
+        packages.iter().filter(|package| self.is_framework(&package.name)).find_map(|package| {
+            let stated = self.stated_by_extra(metadata, &package.name)?;
+            let is_older = !stated.contains(&public(&package.version));
+            is_older
+                .then(|| format!("that works with {}{stated}, by its extra `{}`", package.name, package.name))
+        })
+    }
+
+    /// One note for each package that is locked beside a framework older than its extra requires.
+    fn below_extras(&self, packages: &[ChosenPackage]) -> Vec<Note> {
+        let metadata_of = |package: &ChosenPackage| {
+            let candidates = self.candidates(&package.name).ok()?;
+            let candidate = candidates.iter().find(|c| c.release.version == package.version)?;
+            self.metadata_of(candidate, &package.name).ok()?.ok()
+        };
+        let frameworks = packages.iter().filter(|package| self.is_framework(&package.name));
+        let frameworks: Vec<&ChosenPackage> = frameworks.collect();
+        let others = packages.iter().filter(|package| !self.stack.contains_key(package.name.as_str()));
+        let pairs = others.flat_map(|package| frameworks.iter().map(move |framework| (package, *framework)));
+        let below = pairs.filter_map(|(package, framework)| {
+            let stated = self.stated_by_extra(metadata_of(package)?, &framework.name)?;
+            let (of, with) = (public(&package.version), public(&framework.version));
+            let text = format!(
+                "{} {of} works with {}{stated}, by its extra `{}`: it may not use {} {with}",
+                package.name, framework.name, framework.name, framework.name
+            );
+            (!stated.contains(&with)).then_some(Note { text, source: None })
+        });
+        below.collect()
     }
 
     /// Whether a release requires a package without an extra.
@@ -153,7 +238,8 @@ impl Problem<'_> {
 
 /// One note for each pair that is locked although it is known to fail, since there was no other answer.
 pub(super) fn notes(problem: &Problem<'_>, packages: &[ChosenPackage]) -> Vec<Note> {
-    beside_another(problem, packages).chain(problem.old_interfaces(packages)).collect()
+    let others = problem.old_interfaces(packages).into_iter().chain(problem.below_extras(packages));
+    beside_another(problem, packages).chain(others).collect()
 }
 
 /// The packages that are known to fail beside another one that is selected, since there was no other answer.

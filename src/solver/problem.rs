@@ -108,6 +108,8 @@ pub(super) struct Memo<'a> {
     pub read: RefCell<HashSet<*const Release>>,
     /// For which Pythons a release has wheels, by its address in its page.
     pub wheels_of: RefCell<HashMap<*const Release, WheelsOf>>,
+    /// The frameworks that the request names.
+    pub requested_frameworks: std::cell::OnceCell<Vec<String>>,
     /// See [`Problem::pythons_of_newest_torch`].
     pub pythons_of_newest_torch: std::cell::OnceCell<Vec<Python>>,
     /// The newest release of a page that has a wheel for another allowed Python only.

@@ -13,8 +13,9 @@ use super::tables::{RuntimeRow, Set, is_stack_package, ordinals};
 use crate::compatibility::{cudnn_drops, served};
 use crate::model::built_for::BuiltFor;
 use crate::model::capability::Via;
-use crate::model::version::DottedVersion;
-use crate::registry::{Companion, CudaFrom, CudnnFloor, SameFile};
+use crate::model::solution::{ChosenPackage, Note};
+use crate::model::version::{DottedVersion, public};
+use crate::registry::{Companion, CudaFrom, CudnnFloor, Registry, SameFile};
 
 /// The name of NVIDIA's cuDNN packages, without the CUDA major.
 const CUDNN_PACKAGES: &str = "nvidia-cudnn-cu";
@@ -63,7 +64,7 @@ impl<'a> Problem<'a> {
             self.memory.leave_out_other_cuda();
             out.push((Node::build("torch"), builds));
         }
-        for (i, row) in self.registry.same_files().iter().enumerate() {
+        for (i, row) in self.registry.same_files().iter().enumerate().filter(|(_, row)| !row.is_tolerated) {
             if let Some(place) = place_in(row, package, version) {
                 out.push((Node::SameFile(i), Ranges::singleton(place as u32)));
             }
@@ -163,6 +164,27 @@ impl<'a> Problem<'a> {
         let cudnn = self.runtimes[row as usize].build.cudnn.as_ref();
         cudnn_drops(self.registry, cudnn, self.machine.gpus[gpu].1).is_some()
     }
+}
+
+/// One note for each file that several of the locked packages install.
+pub(super) fn notes_of_files(registry: &Registry, packages: &[ChosenPackage]) -> Vec<Note> {
+    let of_row = |row: &SameFile| {
+        let owners: Vec<&ChosenPackage> = packages
+            .iter()
+            .filter(|package| place_in(row, &package.name, &package.version).is_some())
+            .collect();
+        let named = |package: &&ChosenPackage| format!("{} {}", package.name, public(&package.version));
+        let (last, first) = owners.split_last().filter(|(_, first)| !first.is_empty())?;
+        let first: Vec<String> = first.iter().map(named).collect();
+        let text = format!(
+            "{} and {} install the same files, such as `{}`: the one that is installed last is imported; require one of them",
+            first.join(", "),
+            named(last),
+            row.file
+        );
+        Some(Note { text, source: Some(registry.source_text(&row.source)) })
+    };
+    registry.same_files().iter().filter(|row| row.is_tolerated).filter_map(of_row).collect()
 }
 
 /// The index of a package among those that install a file.

@@ -33,6 +33,28 @@ const TABLE: &[(&str, Option<&str>)] = &[
     ),
     ("PyTorch version: 2.9.1+cpu\nGPU 0: NVIDIA H100\nNvidia driver version: 550.54.15", Some("torch-build")),
     ("PyTorch version: 2.9.1+cpu\nIs CUDA available: False\nROCM used to build PyTorch: N/A", None),
+    // A terminal broke the message; the same words in two messages are none.
+    (
+        "RuntimeError: Detected that PyTorch and torchvision were compiled with different \nCUDA versions. PyTorch has CUDA Version=12.4 and torchvision has CUDA Version=12.1.",
+        Some("torchvision-pairing"),
+    ),
+    (
+        "RuntimeError: DataLoader worker (pid 47) exited. It is possible that its workers are out of\nshared memory. Please raise the limit.",
+        Some("container"),
+    ),
+    // The last import says whose DLL it is.
+    (
+        "  File \"C:\\w\\run.py\", line 3, in <module>\n    from detectron2 import _C\nImportError: DLL load failed: The specified procedure could not be found.",
+        Some("extension-abi"),
+    ),
+    // What Python itself says of names that it does not have yet, or no longer.
+    ("Python 3.8.10\nTypeError: 'type' object is not subscriptable", Some("python")),
+    ("Python 3.12.1\nTypeError: 'type' object is not subscriptable", Some("other")),
+    (
+        "ImportError: cannot import name 'Mapping' from 'collections' (/usr/lib/python3.10/collections/__init__.py)",
+        Some("python"),
+    ),
+    ("torch==1.8.0+cu102\nGPU 0: NVIDIA GeForce RTX 2070\nCUDNN_STATUS_NOT_INITIALIZED", Some("torch-build")),
     ("OS: macOS 15.3\nAssertionError: Torch not compiled with CUDA enabled", Some("other")),
     ("AssertionError: Torch not compiled with CUDA enabled", Some("torch-build")),
     (
@@ -255,6 +277,10 @@ const MECHANICS: &[(&str, &str)] = &[
     ("torch-not-importable", "PyTorch version: N/A\nIs CUDA available: N/A"),
     ("torchvision-pair", "torch==2.5.1\ntorchvision==0.16.0"),
     ("jax-plugin-pair", "jaxlib==0.6.1\njax-cuda12-plugin==0.5.3"),
+    (
+        "two-pythons",
+        "Traceback (most recent call last):\n  File \"/opt/hub/lib/python3.6/site-packages/IPython/shell.py\", line 3, in run\n  File \"/home/u/.local/lib/python3.7/site-packages/numpy/core/__init__.py\", line 2, in <module>\nImportError: x",
+    ),
     (
         "two-cuda-majors",
         "nvidia-cudnn-cu11==8.7.0.84\nnvidia-cudnn-cu12==9.1.0.70\nCUDNN_STATUS_INTERNAL_ERROR",

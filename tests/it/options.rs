@@ -157,6 +157,45 @@ fn what_is_known_to_fail_is_avoided_where_that_is_possible() {
     assert!(lock.contains("diffusers-0.42.1-") && run.flat().contains(told), "{}", run.shown());
 }
 
+/// A package that only says in its extra `torch` from which torch on it works is not locked beside an older one.
+#[test]
+fn an_extra_of_a_framework_states_the_oldest_one() {
+    let trainer = [("1.0", "torch>=1.4"), ("2.0", "torch<3,>=2.6")].map(|(version, needs)| {
+        ("pypi", wheel("trainer", version).needs(&format!("{needs}; extra == 'torch'")))
+    });
+    let all = little_pypi().into_iter().chain(trainer).collect();
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    let resolve = |requirements: &[&str]| {
+        let _ = std::fs::remove_file(context.project().join("envlock.lock"));
+        let run = context.run(&[&["resolve"], requirements, &A100[..], &["--only-index", "pypi"]].concat());
+        (run.expect(0), context.read("envlock.lock"))
+    };
+    let (run, lock) = resolve(&["torch", "trainer"]);
+    assert!(lock.contains("trainer-2.0-") && !run.flat().contains("by its extra"), "{}", run.shown());
+    let (run, lock) = resolve(&["torch==2.0.1", "trainer"]);
+    let why = "behind 2.0: that works with torch>=2.6, by its extra `torch`";
+    assert!(lock.contains("trainer-1.0-") && run.flat().contains(why), "{}", run.shown());
+    let (run, lock) = resolve(&["torch==2.0.1", "trainer==2.0"]);
+    let told = "trainer 2.0 works with torch>=2.6, by its extra `torch`: it may not use torch 2.0.1";
+    assert!(lock.contains("trainer-2.0-") && run.flat().contains(told), "{}", run.shown());
+}
+
+/// Packages that overwrite each other are told before they are installed.
+#[test]
+fn packages_that_install_the_same_files_are_told() {
+    let server = IndexServer::start(
+        vec![("pypi", wheel("opencv-python", "4.11")), ("pypi", wheel("opencv-python-headless", "4.10"))],
+        Shape { json: true, metadata: true, ..Shape::default() },
+    );
+    let context = TestContext::with_index(&server).with_shipped_registry();
+    let run = context
+        .run(&["resolve", "opencv-python", "opencv-python-headless", "--gpu", "none", "--python", "3.12"])
+        .expect(0);
+    let told = "opencv-python 4.11 and opencv-python-headless 4.10 install the same files, such as `cv2/__init__.py`";
+    assert!(run.flat().contains(told), "{}", run.shown());
+}
+
 /// A wheel with extensions from before NumPy 2 is locked beside NumPy 1, whatever its metadata admits.
 #[test]
 fn extensions_are_not_locked_beside_a_newer_c_interface() {

@@ -74,6 +74,9 @@ pub(in crate::cli) struct GraphArgs {
     /// Write to a file instead of stdout
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Draw every package; else the dependencies of many packages stand in groups
+    #[arg(long)]
+    pub all: bool,
     /// Target of the lock
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,

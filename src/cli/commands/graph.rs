@@ -8,7 +8,7 @@ use crate::cli::exit;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::{lock, write};
-use crate::export::graph::{Drawing, dot, html, mermaid, svg};
+use crate::export::graph::{Drawing, dot, folded, html, mermaid, svg};
 
 pub(super) fn run(global: &GlobalArgs, args: &GraphArgs, printer: &Printer) -> Result<u8, CliError> {
     if (args.format == GraphFormat::Text || printer.json) && args.output.is_none() {
@@ -21,7 +21,10 @@ pub(super) fn run(global: &GlobalArgs, args: &GraphArgs, printer: &Printer) -> R
     let request = settings::request_of_lock(&project, &lock, &registry)?;
     let asked: BTreeSet<String> =
         request.requirements.iter().map(|r| r.requirement.name.to_string()).collect();
-    let drawing = Drawing::new(target, &asked);
+    let whole = Drawing::new(target, &asked);
+    // The page has both.
+    let is_whole = args.all || args.format == GraphFormat::Html;
+    let drawing = if is_whole { None } else { folded(&whole) }.unwrap_or(whole);
     let text = match args.format {
         GraphFormat::Dot => dot(&drawing),
         GraphFormat::Mermaid => mermaid(&drawing),

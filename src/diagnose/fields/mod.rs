@@ -143,7 +143,10 @@ fn keyed(text: &str, lower: &str, facts: &mut Facts) {
             None => facts.no_driver_seen = true,
         }
     }
-    if let Some(v) = value(&["python version", "python:"])
+    // `Python 3.12.1 (main, ...)` of a session, or a line of a description.
+    let banner =
+        || head.strip_prefix("python ").filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    if let Some(v) = value(&["python version", "python:"]).or_else(|| banner().map(str::to_owned))
         && facts.python.is_none()
         && !unknown(&v)
     {

@@ -1,15 +1,21 @@
 //! The SVG in a page of its own: a click on a package leaves what leads to it and what it requires.
 
-use super::Drawing;
 use super::svg::{escape, svg};
+use super::{Drawing, folded};
 
 /// The page, with places for the title and the drawing.
 const PAGE: &str = include_str!("page.html");
 
-/// The drawing as an HTML document that needs no network.
+/// The drawing as an HTML document that needs no network; with many packages, folded first, and whole on demand.
 pub fn html(drawing: &Drawing) -> String {
     // No text of the lock is taken for a place.
     let (head, rest) = PAGE.split_once("__TITLE__").expect("a place in the page");
     let (middle, end) = rest.split_once("__DRAWING__").expect("a place in the page");
-    [head, &escape(&drawing.title), middle, &svg(drawing), end].concat()
+    let drawings = match folded(drawing) {
+        None => format!("<section>\n{}</section>", svg(drawing)),
+        Some(folded) => {
+            format!("<section>\n{}</section>\n<section hidden>\n{}</section>", svg(&folded), svg(drawing))
+        }
+    };
+    [head, &escape(&drawing.title), middle, &drawings, end].concat()
 }

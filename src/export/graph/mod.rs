@@ -1,6 +1,7 @@
 //! The locked graph as a drawing: the machine, then the requested packages, then their dependencies.
 
 mod dot;
+mod folded;
 mod html;
 mod mermaid;
 mod svg;
@@ -14,6 +15,7 @@ use crate::lockfile::Target;
 use crate::model::text::clean;
 
 pub use dot::dot;
+pub use folded::folded;
 pub use html::html;
 pub use mermaid::mermaid;
 pub use svg::svg;
@@ -55,6 +57,14 @@ pub struct Node {
     pub kind: Kind,
     /// Its layer, counted from the top; the machine is one layer above torch.
     pub layer: usize,
+    /// What a group of packages stands for; empty for a package of its own.
+    pub members: Vec<String>,
+}
+
+impl Node {
+    fn new(label: String, kind: Kind, layer: usize) -> Node {
+        Node { label, kind, layer, members: Vec::new() }
+    }
 }
 
 /// Nodes, and arrows between them by index.
@@ -102,7 +112,7 @@ impl Drawing {
             target.packages.iter().map(|p| (layers[p.name.as_str()], p.name.as_str())).collect();
         order.sort_unstable();
         let mut nodes: Vec<Node> =
-            machine.into_iter().map(|label| Node { label, kind: Kind::Machine, layer: before }).collect();
+            machine.into_iter().map(|label| Node::new(label, Kind::Machine, before)).collect();
         let mut edges = Vec::new();
         let mut index: BTreeMap<&str, usize> = BTreeMap::new();
         let hardware = nodes.len();
@@ -115,7 +125,7 @@ impl Drawing {
             };
             index.insert(name, nodes.len());
             let label = clean(&format!("{name} {}", package.version_with_variant()), 60);
-            nodes.push(Node { label, kind, layer: layer + below });
+            nodes.push(Node::new(label, kind, layer + below));
         }
         for decided in decided.iter().filter_map(|name| index.get(name)) {
             edges.extend((0..hardware).map(|i| (i, *decided)));

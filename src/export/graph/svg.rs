@@ -114,7 +114,10 @@ fn tooltip(drawing: &Drawing, i: usize) -> String {
     let node = &drawing.nodes[i];
     let from = names(drawing.edges.iter().filter(|(_, to)| *to == i).map(|(from, _)| *from).collect());
     let to = names(drawing.edges.iter().filter(|(from, _)| *from == i).map(|(_, to)| *to).collect());
-    let mut out = format!("{} ({})", node.label, node.kind.legend());
+    let mut out = match node.members.as_slice() {
+        [] => format!("{} ({})", node.label, node.kind.legend()),
+        members => format!("{} packages: {}", members.len(), members.join(", ")),
+    };
     for (label, names) in [("arrows from", from), ("arrows to", to)] {
         if !names.is_empty() {
             let _ = write!(out, "\n{label} {names}");

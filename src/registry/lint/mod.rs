@@ -478,7 +478,7 @@ impl Linter {
             let removed: Vec<Placed<Removed>> = self.rows(file, "removed");
             self.ordered(&removed, |r| r.name.clone());
             let undeclared: Vec<Placed<Undeclared>> = self.rows(file, "undeclared");
-            self.ordered(&undeclared, |r| r.package.clone());
+            self.ordered(&undeclared, |r| (r.package.clone(), r.requires.clone()));
             for Placed { row, path, line } in undeclared {
                 let example = row.requires.replace("{version}", "1.0");
                 if parse_requirement(&example).is_err() {

@@ -109,6 +109,8 @@ pub enum Predicate {
     Says(String),
     /// `line:WORDS|OTHERS`: a line that matches this rule contains one of these words, in lower case.
     Line(Vec<String>),
+    /// The import statement that a traceback shows above a line that this rule matched contains one of these words.
+    Import(Vec<String>),
     /// `package:tensorflow>=2.11`: the text states a version of the package that the specifiers admit.
     Package(String, pep440_rs::VersionSpecifiers),
     /// A check against the compatibility data.
@@ -304,6 +306,9 @@ impl FromStr for Condition {
             (_, Some(("seen", id)), _) => Predicate::Seen(id.to_owned()),
             (_, Some(("line", words)), _) if !words.split('|').any(str::is_empty) => {
                 Predicate::Line(words.to_lowercase().split('|').map(str::to_owned).collect())
+            }
+            (_, Some(("import", words)), _) if !words.split('|').any(str::is_empty) => {
+                Predicate::Import(words.to_lowercase().split('|').map(str::to_owned).collect())
             }
             (_, Some(("package", requirement)), _) => {
                 let at = requirement.find(['<', '>', '=', '!', '~']).ok_or("`package:` has no version")?;

@@ -61,7 +61,7 @@ impl FrameworkBuild {
     }
 }
 
-/// A file that several packages install, so that they exclude each other.
+/// A file that several packages install: the one installed last overwrites the others.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SameFile {
@@ -69,6 +69,10 @@ pub struct SameFile {
     pub file: String,
     /// The packages, with the versions that install it.
     pub packages: Vec<Requirement<VerbatimUrl>>,
+    /// Whether they are locked beside each other with a warning: people do so, and mostly it works. Otherwise they exclude
+    /// each other.
+    #[serde(default, rename = "tolerated")]
+    pub is_tolerated: bool,
     /// Evidence.
     pub evidence: Evidence,
     /// Source ids.

@@ -4,6 +4,7 @@ use super::args::GlobalArgs;
 use super::settings;
 use crate::learn::{Row, Store};
 use crate::lockfile::Target;
+use crate::model::solution::Solution;
 use crate::registry::Registry;
 
 /// The store of cached rows.
@@ -23,4 +24,14 @@ pub(super) fn with_rows_of(global: &GlobalArgs, registry: Registry, targets: &[&
         return registry;
     }
     registry.with_rows(&rows).unwrap_or(registry)
+}
+
+/// The registry with the cached rows for releases in an answer that it does not have; `None` if there are none.
+pub(super) fn with_rows_of_answer(
+    global: &GlobalArgs,
+    registry: &Registry,
+    solution: &Solution,
+) -> Option<Registry> {
+    let rows = store(global).rows_of(&solution.packages, solution.platform, registry);
+    if rows.is_empty() { None } else { registry.with_rows(&rows).ok() }
 }

@@ -95,8 +95,9 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
             Some(triton) => {
                 rows.push(("triton".into(), triton.version.to_string(), triton.reason.to_string()))
             }
+            // With newer Pythons torch 2.2 and 2.3 do not require it.
             None => {
-                if let Some(triton) = &stack.triton {
+                if let Some(triton) = stack.triton.as_ref().filter(|_| s.packages.is_empty()) {
                     rows.push(("triton".into(), triton.clone(), pinned("torch")));
                 }
             }
@@ -339,6 +340,13 @@ pub(super) fn runs_on(envelope: &Envelope) -> String {
 
 /// A shortened source; the registry has the full text.
 pub(super) fn short_source(source: &str) -> String {
+    const LINE: usize = 70;
     let first = source.split([';', '(']).next().unwrap_or(source);
-    crate::model::text::clean(first.trim(), 74)
+    let first = crate::model::text::clean(first.trim(), 400);
+    // At most a line, and whole words.
+    let end = first.char_indices().take_while(|(at, _)| *at <= LINE).filter(|(_, c)| *c == ' ').last();
+    match end {
+        Some((end, _)) if first.len() > LINE => format!("{} ...", first[..end].trim_end_matches(',')),
+        _ => crate::model::text::clean(&first, LINE),
+    }
 }

@@ -51,6 +51,8 @@ pub struct Facts {
     pub events: Vec<Event>,
     /// Somebody says that a run is slow or stands still.
     pub complains: bool,
+    /// A line does not only describe the machine or the environment, or is too long to be read whole.
+    pub has_other_lines: bool,
     /// Lines that report an error and match no rule: the first few and the last.
     pub unexplained: Vec<Said>,
     /// The lines that facts were read from.
@@ -184,7 +186,11 @@ impl Facts {
         let runs = was_verified
             || self.available == Some(true)
             || (self.variant().as_deref() == Some(CPU) && without_gpu());
-        self.torch.is_some() && runs && self.unexplained.is_empty() && !self.complains
+        self.torch.is_some()
+            && runs
+            && self.unexplained.is_empty()
+            && !self.complains
+            && !self.has_other_lines
     }
 
     /// The facts known so far, one bit each.

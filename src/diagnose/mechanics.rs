@@ -56,8 +56,10 @@ fn driver_below_floor(s: &Situation<'_>) -> Option<Cause> {
         return None;
     }
     let text = format!(
-        "torch was built with CUDA {}.{}, which needs driver >= {floor}; the driver is {driver}",
-        cuda.major, cuda.minor
+        "torch was built with CUDA {}.{}, which needs driver >= {floor}; the driver {}",
+        cuda.major,
+        cuda.minor,
+        said_of_driver(s, &driver)
     );
     let component =
         if s.facts.is_in(Surrounding::TorchReplaced) { Component::InstallMix } else { Component::Driver };
@@ -66,6 +68,14 @@ fn driver_below_floor(s: &Situation<'_>) -> Option<Cause> {
     cause.fix.extend(fix::install(s));
     cause.fix.push(fix::newer_driver(s, Some(&floor)));
     Some(cause)
+}
+
+/// What the text says of the driver: its version, or the CUDA that it supports.
+fn said_of_driver(s: &Situation<'_>, driver: &DottedVersion) -> String {
+    match (&s.facts.driver, &s.facts.driver_cuda) {
+        (None, Some(cuda)) => format!("supports CUDA {cuda}"),
+        _ => format!("is {driver}"),
+    }
 }
 
 /// The driver is below the floor of the CUDA that the installer's command asks for; what it installed is not known.
@@ -80,7 +90,8 @@ fn asked_above_driver(s: &Situation<'_>) -> Option<Cause> {
         return None;
     }
     let text = format!(
-        "the command asks for CUDA {major}.{minor}, which needs driver >= {floor}; the driver is {driver}"
+        "the command asks for CUDA {major}.{minor}, which needs driver >= {floor}; the driver {}",
+        said_of_driver(s, &driver)
     );
     let rests_on = [Fact::AskedCuda, Fact::Driver, Fact::DriverCuda];
     let mut cause = cause(s, ("asked-above-driver", Component::Driver), 0.75, text, &rests_on);
@@ -269,7 +280,7 @@ fn two_pythons(s: &Situation<'_>) -> Option<Cause> {
     let text = format!(
         "one program imports modules of Python {one} and of Python {other}: a path of another Python comes first (PYTHONPATH, the user site), and its compiled modules cannot be loaded"
     );
-    let mut cause = cause(s, ("two-pythons", Component::PathShadowing), 0.86, text, &[Fact::TwoPythons]);
+    let mut cause = cause(s, ("two-pythons", Component::PathShadowing), 0.8, text, &[Fact::TwoPythons]);
     cause.fix.push(Fix::command_that(
         "python -c 'import sys; print(sys.version, sys.path)'",
         "shows which paths are searched",

@@ -5,6 +5,7 @@
 mod cause;
 mod causes;
 mod decoding;
+mod description;
 mod facts;
 mod fields;
 mod fix;

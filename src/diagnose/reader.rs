@@ -2,17 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use super::description;
 use super::facts::{Event, Fact, Facts, Said};
 use super::fields;
 use super::mention;
 use super::secrets::masked;
-use super::traceback::Traceback;
+use super::traceback::{Told, Traceback};
 use super::unexplained;
 use super::wrapping;
 use crate::model::text::clean;
 
 /// The maximum length of a line in bytes; the rest is ignored, because it is usually data.
 pub const MAX_LINE: usize = 4_096;
+/// The maximum length of a line of which the parts are read: those of a JSON record, and the states of a progress bar.
+const MAX_LONG_LINE: usize = 1 << 20;
 /// The maximum number of lines kept as evidence for one rule.
 const MAX_EVENTS_PER_RULE: u32 = 20;
 
@@ -48,6 +51,17 @@ impl Question {
     }
 }
 
+/// What a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// It reports nothing.
+    Described,
+    /// A rule matches it.
+    Explained,
+    /// It reports an error, and no rule matches it.
+    Unexplained,
+}
+
 /// Reads lines one after another.
 pub struct Reader<'r> {
     rules: &'r super::Matcher,
@@ -67,8 +81,8 @@ pub struct Reader<'r> {
     statement: (usize, String),
     /// The modules of the traceback.
     traceback: Traceback,
-    /// Whether a rule matches the line.
-    is_matched: bool,
+    /// What the line is.
+    state: State,
 }
 
 impl<'r> Reader<'r> {
@@ -85,13 +99,34 @@ impl<'r> Reader<'r> {
             broken_lines: 0,
             statement: (0, String::new()),
             traceback: Traceback::default(),
-            is_matched: false,
+            state: State::Described,
         }
     }
 
     /// Reads a line, given without its line ending.
     pub fn line(&mut self, raw: &[u8]) {
         self.line += 1;
+        if raw.len() <= MAX_LINE {
+            return self.part(raw);
+        }
+        let raw = &raw[..raw.len().min(MAX_LONG_LINE)];
+        if raw.contains(&b'\r') {
+            // A progress bar rewrites its line: what it printed last is an error, perhaps.
+            for part in raw.split(|byte| *byte == b'\r') {
+                self.part(part);
+            }
+        } else if let Some(texts) = wrapping::record(raw) {
+            for text in texts {
+                self.part(text.as_bytes());
+            }
+        } else {
+            self.part(raw);
+        }
+    }
+
+    /// Reads a line, or a part of a long one.
+    fn part(&mut self, raw: &[u8]) {
+        self.facts.has_other_lines |= raw.len() > MAX_LINE;
         let raw = &raw[..raw.len().min(MAX_LINE)];
         if let Some(question) = self.asked.take() {
             self.answer(question, raw);
@@ -99,6 +134,9 @@ impl<'r> Reader<'r> {
         self.lower.clear();
         self.lower.extend_from_slice(raw);
         self.lower.make_ascii_lowercase();
+        if !self.facts.has_other_lines {
+            self.facts.has_other_lines = !description::describes(&String::from_utf8_lossy(&self.lower));
+        }
         // Most lines of a long log are irrelevant.
         let is_of_interest = self.rules.is_of_interest(&self.lower);
         if !is_of_interest && self.broken.is_empty() {
@@ -107,7 +145,7 @@ impl<'r> Reader<'r> {
         let decoded = String::from_utf8_lossy(raw);
         let text = if is_plain(&decoded) { decoded } else { plain(&decoded).into() };
         let pieces = wrapping::unwrapped(&text);
-        self.is_matched = false;
+        self.state = State::Described;
         if is_of_interest {
             pieces.iter().for_each(|piece| self.piece(piece.trim()));
         }
@@ -118,12 +156,15 @@ impl<'r> Reader<'r> {
     fn place_in_traceback(&mut self, line: &str) {
         if line.starts_with("import ") || line.starts_with("from ") {
             self.statement = (self.line, clean(line, 120));
-        } else if self.facts.two_pythons.is_none()
-            && let Some(two) = self.traceback.read(line)
-        {
-            self.facts.two_pythons = Some(two);
-            let said = Said { line: self.line, text: masked(&clean(line, 300)) };
-            self.facts.said.insert(Fact::TwoPythons, said);
+        }
+        match self.traceback.read(line) {
+            Some(Told::Python(series)) => self.facts.python = self.facts.python.take().or(Some(series)),
+            Some(Told::Two(one, other)) if self.facts.two_pythons.is_none() => {
+                self.facts.two_pythons = Some((one, other));
+                let said = Said { line: self.line, text: masked(&clean(line, 300)) };
+                self.facts.said.insert(Fact::TwoPythons, said);
+            }
+            _ => {}
         }
     }
 
@@ -136,13 +177,15 @@ impl<'r> Reader<'r> {
             joined.push_str(text);
             let rules = self.rules.find_across(&joined.to_lowercase(), place);
             if !rules.is_empty() {
-                self.is_matched = true;
+                self.state = State::Explained;
                 let line = self.line;
                 self.facts.unexplained.retain(|said| said.line + MAX_BROKEN <= line);
                 self.report(rules, &joined);
             }
         }
-        if !self.is_matched && may_be_broken(text) {
+        if self.state == State::Unexplained && may_be_broken(text)
+            || !joined.is_empty() && self.state != State::Explained && may_be_broken(text)
+        {
             let lines = self.broken_lines % (MAX_BROKEN - 1);
             self.broken_lines = lines + 1;
             self.broken = if lines == 0 || joined.is_empty() { text.to_owned() } else { joined };
@@ -165,6 +208,7 @@ impl<'r> Reader<'r> {
             found.rules.clear();
         }
         if found.rules.is_empty() && unexplained::is_error(&lower) {
+            self.state = State::Unexplained;
             self.unexplained(text);
         }
         self.facts.complains |= unexplained::is_complaint(&lower);
@@ -180,7 +224,9 @@ impl<'r> Reader<'r> {
 
     /// Keeps a line that matches rules.
     fn report(&mut self, rules: Vec<usize>, text: &str) {
-        self.is_matched |= !rules.is_empty();
+        if !rules.is_empty() {
+            self.state = State::Explained;
+        }
         for rule in rules {
             let seen = self.seen.entry(rule).or_default();
             *seen += 1;

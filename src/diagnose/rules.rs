@@ -81,6 +81,18 @@ fn uses_other_framework(situation: &Situation<'_>) -> bool {
     others && facts.torch.is_none() && facts.torch_cuda.is_none()
 }
 
+/// Whether the file at the end of `cannot import name 'x' from 'y' (/home/me/y.py)` is not in the folder of Python's own
+/// modules.
+fn is_other_module(line: &str) -> bool {
+    let Some((_, file)) = line.split_once("' (") else { return false };
+    let file = file.trim_end().trim_end_matches(')').to_lowercase().replace('\\', "/");
+    let is_file = file.ends_with(".py") && (file.starts_with('/') || file.contains(":/"));
+    // On Windows, Python's own modules are in `Lib`.
+    let own: &[&str] = if file.starts_with('/') { &["/lib/python3", "/lib64/python3"] } else { &["/lib/"] };
+    let is_own = own.iter().any(|folder| file.contains(folder));
+    is_file && (!is_own || file.contains("/site-packages/") || file.contains("/dist-packages/"))
+}
+
 /// The rule's answer, with the changes of the first case whose conditions hold.
 fn meaning(situation: &Situation<'_>, rule: &ErrorRule, events: &[&Event]) -> ErrorAnswer {
     let mut answer = rule.answer.clone();
@@ -138,6 +150,7 @@ fn holds(situation: &Situation<'_>, condition: &Condition, events: &[&Event]) ->
             Mechanics::LibraryIsThere => situation.library_is_there(),
             Mechanics::CpuTorch => facts.variant().as_deref() == Some(CPU),
             Mechanics::CudaTorch => facts.build_cuda().is_some(),
+            Mechanics::OtherModule => events.iter().any(|event| is_other_module(&event.text)),
         },
     };
     is != condition.negated

@@ -92,6 +92,8 @@ pub(super) fn masked(text: &str) -> String {
         Some(end) if !out[end..].trim().is_empty() => format!("{}{MASK}", &out[..end]),
         _ => out,
     };
+    let out = values_masked(&out);
+    let is_of_mysql = lower.contains("mysql") || lower.contains("mariadb");
     let mut hide_next = false;
     let mut named_before = false;
     let mut after_is = false;
@@ -110,6 +112,14 @@ pub(super) fn masked(text: &str) -> String {
                 open_quote = None;
             }
             return MASK.to_owned();
+        }
+        // `the password is abc`
+        if hide_next && matches!(word, "is" | "was") {
+            return word.to_owned();
+        }
+        // `mysql -pabc`
+        if is_of_mysql && word.len() > 2 && word.starts_with("-p") {
+            return format!("-p{MASK}");
         }
         if std::mem::take(&mut hide_next) && !word.is_empty() {
             // `password => abc`
@@ -179,7 +189,7 @@ fn is_like_a_secret(word: &str) -> bool {
 
 /// Whether a name may be that of a secret: `key: model.layers.0` and `pass: 12` are none.
 fn may_name_secret(name: &str) -> bool {
-    let name = name.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_ascii_lowercase();
+    let name = name.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
     ["key", "pass"].contains(&name.as_str()) || name == "pat" || name.ends_with("_pat")
 }
 
@@ -196,6 +206,10 @@ fn names_secret(name: &str) -> bool {
     let name = name.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_ascii_lowercase().replace('-', "_");
     let ends = [
         "token",
+        "passwort",
+        "kennwort",
+        "contrase\u{f1}a",
+        "senha",
         "password",
         "passwd",
         "passphrase",
@@ -214,6 +228,24 @@ fn names_secret(name: &str) -> bool {
     whole.contains(&name.as_str())
         || ends.iter().any(|end| name.ends_with(end))
         || name.split('_').any(|part| parts.contains(&part))
+}
+
+/// The values of `"auth":"..."` and of other secret keys in JSON without spaces.
+fn values_masked(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("\":\"") {
+        let (head, tail) = rest.split_at(at + 3);
+        let name = head[..at].rsplit('"').next().unwrap_or_default();
+        out.push_str(head);
+        rest = tail;
+        if names_secret(name) {
+            out.push_str(MASK);
+            rest = &tail[tail.find('"').unwrap_or(tail.len())..];
+        }
+    }
+    out.push_str(rest);
+    out
 }
 
 /// `user:password@host` without a scheme.
@@ -314,6 +346,10 @@ mod tests {
             format!("proxy me:{long}@proxy.example:8080"),
             format!("https://me:{long}@host/simple"),
             format!("HF_TOKEN={long}"),
+            format!("the password is {long}"),
+            format!("mysql -u root -p{long}"),
+            format!("{{\"auths\":{{\"nvcr.io\":{{\"auth\":\"{long}\"}}}}}}"),
+            format!("Passwort: {long}"),
             format!("--api-key {long}"),
             format!("\"password\": \"{long}\""),
             format!("machine host login me password {long}"),

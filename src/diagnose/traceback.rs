@@ -4,29 +4,65 @@
 #[derive(Debug, Default)]
 pub(super) struct Traceback {
     first: Option<String>,
+    /// The other series, if there are two.
+    other: Option<String>,
+    is_open: bool,
     /// The next traceback is about the same error.
     goes_on: bool,
 }
 
+/// What ends a traceback says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// The series of the first module.
+    Python(String),
+    /// The series of the code that runs and of the module that it found: a compiled module of one series cannot be loaded by
+    /// another.
+    Two(String, String),
+}
+
+/// The exceptions of an import that fails.
+const OF_IMPORTS: [&str; 4] = ["ImportError", "ModuleNotFoundError", "SyntaxError", "AttributeError"];
+
 impl Traceback {
-    /// Reads a line. The series of the code that runs and of the module that it found, if they differ: a compiled module of
-    /// one series cannot be loaded by another.
-    pub fn read(&mut self, line: &str) -> Option<(String, String)> {
+    /// Reads a line.
+    pub fn read(&mut self, line: &str) -> Option<Told> {
         if line.starts_with("Traceback (most recent call last)") {
             if !std::mem::take(&mut self.goes_on) {
-                self.first = None;
+                *self = Traceback::default();
             }
-        } else if line.starts_with("During handling of the above exception")
+            self.is_open = true;
+            return None;
+        }
+        if line.starts_with("During handling of the above exception")
             || line.starts_with("The above exception was the direct cause")
         {
             self.goes_on = true;
+            return None;
         }
-        let series = series_in(line.strip_prefix("File \"")?)?;
+        // Another process, or paths of the machine where a model was saved: of TorchScript, of an exported program.
+        if line.contains("raceback") || line.starts_with("ray::") {
+            *self = Traceback::default();
+            return None;
+        }
+        if !self.is_open {
+            return None;
+        }
+        let Some(path) = line.strip_prefix("File \"") else {
+            let is_of_import = OF_IMPORTS.iter().any(|name| line.starts_with(name));
+            let (first, other) = (self.first.clone()?, self.other.clone()?);
+            return is_of_import.then_some(Told::Two(first, other));
+        };
+        let series = series_in(path)?;
         match &self.first {
-            Some(first) => (*first != series).then(|| (first.clone(), series)),
-            None => {
-                self.first = Some(series);
+            Some(first) if *first != series => {
+                self.other = Some(series);
                 None
+            }
+            Some(_) => None,
+            None => {
+                self.first = Some(series.clone());
+                Some(Told::Python(series))
             }
         }
     }
@@ -53,7 +89,10 @@ mod tests {
 
     fn of(lines: &[&str]) -> Option<(String, String)> {
         let mut traceback = Traceback::default();
-        lines.iter().filter_map(|line| traceback.read(line)).next()
+        lines.iter().find_map(|line| match traceback.read(line)? {
+            Told::Two(one, other) => Some((one, other)),
+            Told::Python(_) => None,
+        })
     }
 
     #[test]
@@ -63,21 +102,17 @@ mod tests {
             "File \"/home/u/.local/lib/python3.7/site-packages/numpy/__init__.py\", line 1, in <module>";
         let running =
             "File \"/opt/hub/lib/python3.6/site-packages/IPython/core/interactiveshell.py\", line 2, in run";
+        let end = "ImportError: x";
+        let again = "During handling of the above exception, another exception occurred:";
         let two = Some(("3.7".to_owned(), "3.6".to_owned()));
-        assert_eq!(of(&[begin, of_user, running]), two);
-        assert_eq!(
-            of(&[
-                begin,
-                of_user,
-                "During handling of the above exception, another exception occurred:",
-                begin,
-                running
-            ]),
-            two
-        );
-        // Two runs.
-        assert_eq!(of(&[begin, of_user, begin, running]), None);
-        assert_eq!(of(&[begin, of_user, of_user]), None);
-        assert_eq!(of(&["File \"/usr/lib/python3/dist-packages/x.py\", line 1", of_user]), None);
+        assert_eq!(of(&[begin, of_user, running, end]), two);
+        assert_eq!(of(&[begin, of_user, end, again, begin, running, end]), two);
+        assert_eq!(of(&[begin, of_user, running, "RuntimeError: CUDA out of memory"]), None);
+        // Two runs, and a path of the machine where a model was saved.
+        assert_eq!(of(&[begin, of_user, begin, running, end]), None);
+        assert_eq!(of(&[begin, of_user, of_user, end]), None);
+        let script = "Traceback of TorchScript, original code (most recent call last):";
+        assert_eq!(of(&[begin, of_user, script, running, end]), None);
+        assert_eq!(of(&["File \"/usr/lib/python3/dist-packages/x.py\", line 1", of_user, end]), None);
     }
 }

@@ -71,10 +71,11 @@ pub(super) fn excluded(situation: &Situation<'_>) -> Vec<String> {
     if let Some((cuda, floor, driver)) = situation.driver_floor()
         && driver >= floor
     {
-        out.push(format!(
-            "driver {driver} runs CUDA {}.{}, which torch was built with",
-            cuda.major, cuda.minor
-        ));
+        let named = match (&facts.driver, &facts.driver_cuda) {
+            (None, Some(cuda)) => format!("a driver for CUDA {cuda}"),
+            _ => format!("driver {driver}"),
+        };
+        out.push(format!("{named} runs CUDA {}.{}, which torch was built with", cuda.major, cuda.minor));
     }
     if let (Some(true), Some(build)) = (situation.covers(), situation.build()) {
         let gpus: Vec<String> =

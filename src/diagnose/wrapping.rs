@@ -85,6 +85,12 @@ fn quote(line: &str) -> Option<&str> {
     line.strip_prefix("> ")
 }
 
+/// The lines in a long JSON log record; `None` if it is none.
+pub(super) fn record(line: &[u8]) -> Option<Vec<String>> {
+    let text = std::str::from_utf8(line).ok()?.trim();
+    text.starts_with('{').then(|| json_texts(text)).flatten()
+}
+
 /// The texts of a JSON log record, and of a line of a notebook's source: `"text\n",`.
 fn json_texts(line: &str) -> Option<Vec<String>> {
     if line.starts_with('{') && line.ends_with('}') {

@@ -3,6 +3,7 @@
 pub(super) const FILES: &[(&str, &str)] = &[
     ("advisories/diffusers.toml", include_str!("../../registry/advisories/diffusers.toml")),
     ("advisories/huggingface-hub.toml", include_str!("../../registry/advisories/huggingface-hub.toml")),
+    ("advisories/imports.toml", include_str!("../../registry/advisories/imports.toml")),
     ("advisories/magma.toml", include_str!("../../registry/advisories/magma.toml")),
     ("advisories/numpy2.toml", include_str!("../../registry/advisories/numpy2.toml")),
     ("advisories/protobuf.toml", include_str!("../../registry/advisories/protobuf.toml")),

@@ -287,6 +287,7 @@ impl Registry {
                 modules: sorted(file.build_module, |r: &BuildModule| r.module.clone()),
                 backports: sorted(file.backport, |r: &Backport| r.package.clone()),
                 removed: sorted(file.removed, |r: &Removed| r.name.clone()),
+                python_limits: sorted(file.python_limit, |r: &PythonLimit| r.package.clone()),
                 undeclared: sorted(file.undeclared, |r: &Undeclared| r.package.clone()),
                 conda: sorted(file.conda, |r: &CondaName| r.name.clone()),
                 prebuilt: file.prebuilt,
@@ -322,6 +323,12 @@ impl Registry {
         let near = names.map(|known| (strsim::damerau_levenshtein(known, name), known));
         let (distance, nearest) = near.min()?;
         (distance > 0 && distance <= most && name.len() >= 4).then(|| nearest.to_owned())
+    }
+
+    /// The limit on Python that a release should have stated.
+    pub fn python_limit(&self, package: &str, version: &Version) -> Option<&PythonLimit> {
+        let mut rows = self.packages().python_limits.iter().filter(|row| row.package == package);
+        rows.find(|row| row.versions.contains(version))
     }
 
     /// What a release needs and its metadata does not require.

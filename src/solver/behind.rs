@@ -116,6 +116,9 @@ fn cause(
     newest: &Version,
     newer: &[Version],
 ) -> String {
+    if let Some(cause) = excluded_by(packages, name, newest) {
+        return cause;
+    }
     let excludes = |row: &&&Advisory| {
         packages.iter().any(|p| p.name == row.package && row.excludes(&p.version, name, newest))
     };
@@ -128,9 +131,6 @@ fn cause(
     {
         let version = public(&older.version);
         return format!("{} {version} was built before {name} {} existed", older.name, row.from);
-    }
-    if let Some(cause) = excluded_by(packages, name, newest) {
-        return cause;
     }
     let ask = |version: &Version| format!("see `envlock why --not '{name}=={version}'`");
     if problem.stack.contains_key(name) {

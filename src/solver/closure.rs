@@ -247,6 +247,7 @@ impl<'a> Problem<'a> {
             }
             self.advisory_dependencies(name, &candidate.release.version, &mut out);
             out.extend(self.pythons_of_backport(name).map(|pythons| (Node::Python, pythons)));
+            out.extend(self.pythons_of_limit(name, version).map(|pythons| (Node::Python, pythons)));
         } else {
             out.push((Node::package(name), Ranges::singleton(ordinal)));
         }

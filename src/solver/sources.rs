@@ -194,9 +194,16 @@ impl Problem<'_> {
 
     /// The Python series on which a backport of the standard library may be installed; `None` for other packages.
     pub fn pythons_of_backport(&self, package: &str) -> Option<Set> {
-        let row = self.registry.backport(package)?;
+        let row = self.registry.backport(package).filter(|row| !row.is_harmless)?;
         let series = &self.pythons.series;
         Some(ordinals(series.len(), |i| series[i].minor < row.python.minor))
+    }
+
+    /// The Python series that a release works with, by the registry; `None` if it knows of no limit.
+    pub fn pythons_of_limit(&self, package: &str, version: &Version) -> Option<Set> {
+        let row = self.registry.python_limit(package, version)?;
+        let series = &self.pythons.series;
+        Some(ordinals(series.len(), |i| series[i].minor < row.below.minor))
     }
 
     /// The first Python series on which `setup.py` fails, for what the standard library had until then.
@@ -231,6 +238,11 @@ impl Problem<'_> {
         let kind = row.and_then(|row| row.kind).unwrap_or(facts.kind);
         let more = row.iter().flat_map(|row| &row.build_requires);
         let mut asks: Vec<String> = facts.requires.iter().chain(more).cloned().collect();
+        // A build finds Python's own module.
+        asks.retain(|line| {
+            let name = requirement_name(line);
+            self.pythons_of_backport(&name).is_none_or(|pythons| !pythons.is_empty())
+        });
         for row in facts.modules.iter().filter_map(|module| self.registry.build_module(module)) {
             // A version that has the module is needed also where the package is listed without a bound.
             let is_listed = asks.iter().any(|line| requirement_name(line) == requirement_name(&row.requires));

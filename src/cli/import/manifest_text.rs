@@ -58,10 +58,8 @@ pub(in crate::cli) fn of(from: Imported, folder: &Path, own: &Own<'_>) -> String
     } else if stack.is_empty() && own.is_new {
         stack.push(("torch".to_owned(), "*".to_owned()));
     }
-    let name = std::path::absolute(folder)
-        .ok()
-        .and_then(|p| p.file_name().map(|n| n.to_string_lossy().into_owned()))
-        .unwrap_or_else(|| "project".to_owned());
+    let of_folder = || Some(std::path::absolute(folder).ok()?.file_name()?.to_string_lossy().into_owned());
+    let name = from.name.or_else(of_folder).unwrap_or_else(|| "project".to_owned());
     let mut text = format!("[project]\nname = {}\n", quote(&clean(&name, 60)));
     if let Some(python) = own.python.or(from.python.as_deref()) {
         text.push_str(&format!("python = {}\n", quote(python.trim())));

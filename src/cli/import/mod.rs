@@ -23,6 +23,8 @@ use crate::model::text::{clean, without_logins};
 /// Imported requirements, in the terms of envlock.toml.
 #[derive(Debug, Default)]
 pub(super) struct Imported {
+    /// The name of the project, if the file states one.
+    pub name: Option<String>,
     /// The limit on Python.
     pub python: Option<String>,
     /// Requirements, as written and parsed.

@@ -145,6 +145,7 @@ pub(super) fn read(
         return super::setup::read(out, base, name, optional);
     }
     let project = document.project.unwrap_or_default();
+    out.name.clone_from(&project.name);
     out.python.clone_from(&project.requires_python);
     let sources = &document.tool.uv.sources();
     for dependency in &project.dependencies {

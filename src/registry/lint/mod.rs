@@ -477,6 +477,8 @@ impl Linter {
             self.ordered(&backports, |r| r.package.clone());
             let removed: Vec<Placed<Removed>> = self.rows(file, "removed");
             self.ordered(&removed, |r| r.name.clone());
+            let limits: Vec<Placed<PythonLimit>> = self.rows(file, "python_limit");
+            self.ordered(&limits, |r| (r.package.clone(), r.versions.to_string()));
             let undeclared: Vec<Placed<Undeclared>> = self.rows(file, "undeclared");
             self.ordered(&undeclared, |r| (r.package.clone(), r.requires.clone()));
             for Placed { row, path, line } in undeclared {

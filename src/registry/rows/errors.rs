@@ -142,6 +142,8 @@ pub enum Mechanics {
     CpuTorch,
     /// torch is a CUDA build.
     CudaTorch,
+    /// A matched line names the file of a module of Python's standard library, and it is not Python's own.
+    OtherModule,
 }
 
 /// The codes of one library: what its functions return, by name and by text.
@@ -299,6 +301,7 @@ impl FromStr for Condition {
             "library-is-there" => Some(Mechanics::LibraryIsThere),
             "cpu-torch" => Some(Mechanics::CpuTorch),
             "cuda-torch" => Some(Mechanics::CudaTorch),
+            "other-module" => Some(Mechanics::OtherModule),
             _ => None,
         };
         let predicate = match (mechanics, name.split_once(':'), name.parse()) {

@@ -42,7 +42,8 @@ pub(super) use loading::LoadingRows;
 pub use loading::{CudaPart, PtxIsa, SameCuda, SameRelease, StdlibImport};
 pub(super) use packages::PackageRows;
 pub use packages::{
-    Backport, BuildModule, CondaName, Cxx11Abi, Prebuilt, PrebuiltFor, Removed, SourcePackage, Undeclared,
+    Backport, BuildModule, CondaName, Cxx11Abi, Prebuilt, PrebuiltFor, PythonLimit, Removed, SourcePackage,
+    Undeclared,
 };
 pub use torch::{Build, COMPANIONS, Companion, STACK_PACKAGES};
 
@@ -102,6 +103,7 @@ rows!(
     Provider,
     PtxIsa,
     PythonRow,
+    PythonLimit,
     Removed,
     SameCuda,
     SameRelease,

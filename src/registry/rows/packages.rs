@@ -76,10 +76,33 @@ pub struct Backport {
     pub module: String,
     /// The first Python series that has the module.
     pub python: Python,
+    /// Whether it does nothing beside that module: Python finds its own first, and nothing puts this one before it.
+    #[serde(default, rename = "harmless")]
+    pub is_harmless: bool,
     /// Evidence.
     #[allow(dead_code, reason = "every row states it")]
     pub evidence: Evidence,
     /// Source ids.
+    pub source: Vec<String>,
+}
+
+/// Releases of a package that cannot be imported with newer Pythons, although their metadata admits these.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PythonLimit {
+    /// Normalized name.
+    pub package: String,
+    /// The releases.
+    pub versions: VersionSpecifiers,
+    /// The first Python series that they fail with.
+    pub below: Python,
+    /// Why, as a sentence: `Python 3.11 refuses the defaults of a dataclass`.
+    pub why: String,
+    /// Evidence.
+    #[allow(dead_code, reason = "every row states it")]
+    pub evidence: Evidence,
+    /// Source ids.
+    #[allow(dead_code, reason = "every row states it")]
     pub source: Vec<String>,
 }
 
@@ -226,6 +249,7 @@ pub(in crate::registry) struct PackageRows {
     pub backports: Vec<Backport>,
     pub removed: Vec<Removed>,
     pub undeclared: Vec<Undeclared>,
+    pub python_limits: Vec<PythonLimit>,
     pub conda: Vec<CondaName>,
     pub prebuilt: Vec<Prebuilt>,
     pub cxx11_abi: Vec<Cxx11Abi>,

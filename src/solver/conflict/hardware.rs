@@ -361,6 +361,17 @@ impl Telling<'_, '_> {
             ));
         }
         let candidates = p.candidates(name).ok()?;
+        let limits = p.members(node, set).into_iter().map(|i| {
+            let version = &candidates[i as usize].release.version;
+            p.registry.python_limit(name, version)
+        });
+        if let Some(limits) = limits.collect::<Option<Vec<_>>>()
+            && let Some(row) = limits.iter().max_by_key(|row| row.below)
+            && p.pythons.series.iter().any(|python| python.minor >= row.below.minor)
+        {
+            let fails = if is_one { "fails" } else { "fail" };
+            return Some(format!("{named} {fails} with Python {} and newer: {}", row.below, row.why));
+        }
         let mut members = p.members(node, set).into_iter().map(|i| &candidates[i as usize]);
         if !members.all(|candidate| p.source(candidate).is_some()) {
             return None;

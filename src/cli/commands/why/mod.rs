@@ -156,7 +156,13 @@ impl Subject<'_> {
         }
         let client = fetch::client(self.global, self.project, self.index_url)?;
         let mut session = Session::new(client, self.registry, self.printer, &request.metadata);
-        session.solve(&self.host, request, preferences)
+        let answer = session.solve(&self.host, request, preferences)?;
+        // What `resolve` read of the GPU code of these packages excludes them for it, too.
+        let Answer::Solution(solution) = &answer else { return Ok(answer) };
+        let Some(more) = kept::with_rows_of_answer(self.global, self.registry, solution) else {
+            return Ok(answer);
+        };
+        session.with_registry(&more).solve(&self.host, request, preferences)
     }
 }
 

@@ -1,0 +1,256 @@
+//! Lines that only describe a machine or an environment: dumps of collectors, lists of packages, tables of nvidia-smi, and
+//! what a session prints of versions. Any other line may say that something went wrong, in words that nobody listed.
+
+/// How the lines of collectors begin, in lower case: `collect_env` of torch, vLLM and detectron2, `lscpu`, Windows' blocks,
+/// nvcc, `transformers-cli env`, and what people write of a machine.
+const KEYS: [&str; 95] = [
+    "accelerate",
+    "address sizes",
+    "architecture",
+    "bogomips",
+    "built on",
+    "byte order",
+    "caches",
+    "caching allocator config",
+    "clang version",
+    "cmake version",
+    "compiler",
+    "core(s) per",
+    "cpu",
+    "cuda",
+    "cudnn",
+    "cv2",
+    "detectron2",
+    "device info",
+    "driver",
+    "family",
+    "flags",
+    "flax",
+    "frequency boost",
+    "fvcore",
+    "gcc",
+    "glibc",
+    "gpu",
+    "hip runtime version",
+    "hip used to build",
+    "huggingface_hub",
+    "hypervisor vendor",
+    "iopath",
+    "is cuda available",
+    "is debug build",
+    "is xnnpack available",
+    "is xpu available",
+    "jax",
+    "l1d",
+    "l1i",
+    "l2",
+    "l3",
+    "legend",
+    "libc version",
+    "local version",
+    "machine",
+    "machine type",
+    "magma",
+    "manufacturer",
+    "memory",
+    "miopen runtime version",
+    "model",
+    "name",
+    "neuron sdk version",
+    "nic",
+    "numa node",
+    "numpy",
+    "nvcc",
+    "nvidia driver version",
+    "on-line cpu(s) list",
+    "openmp",
+    "os",
+    "pillow",
+    "pip",
+    "platform",
+    "probably one of the following",
+    "process_count",
+    "processor",
+    "python",
+    "pytorch",
+    "ram",
+    "rocm sdk used to build",
+    "rocm used to build pytorch",
+    "rocm version",
+    "safetensors",
+    "stepping",
+    "sys.platform",
+    "system",
+    "tensorboard",
+    "tensorflow",
+    "tf",
+    "thread(s) per core",
+    "tokenizers",
+    "torch",
+    "transformers",
+    "triton",
+    "uname",
+    "using distributed",
+    "using gpu",
+    "vendor id",
+    "version",
+    "versions of relevant libraries",
+    "virtualization",
+    "vllm",
+    "vulnerability",
+    "xformers",
+];
+
+/// How lines of such a dump begin that have no key.
+const STARTS: [&str; 39] = [
+    "$ ",
+    "+-",
+    "+=",
+    "- build settings",
+    "- c++ version",
+    "- cpu capability",
+    "- cuda runtime",
+    "- cudnn",
+    "- gcc",
+    "- intel(r)",
+    "- lapack",
+    "- magma",
+    "- nnpack",
+    "- nvcc architecture",
+    "- openmp",
+    "...",
+    "/opt/",
+    "/usr/",
+    ">>>",
+    "[conda]",
+    "[pip",
+    "build cuda_",
+    "c:\\",
+    "collecting environment information",
+    "copyright (c)",
+    "currentclockspeed=",
+    "deviceid=",
+    "family=",
+    "in [",
+    "manufacturer=",
+    "maxclockspeed=",
+    "name=",
+    "nvcc: nvidia (r)",
+    "nvidia-smi ",
+    "out[",
+    "package ",
+    "revision=",
+    "socket(s)",
+    "|",
+];
+
+/// Whether a line, given in lower case, only describes.
+pub(super) fn describes(lower: &str) -> bool {
+    let line = lower.trim();
+    let line = line.strip_prefix("- ").map_or(line, |rest| if rest.contains(':') { rest } else { line });
+    let line = line.trim_start_matches('`');
+    let has_letter = line.chars().any(char::is_alphabetic);
+    if line.is_empty() || (!has_letter && !line.bytes().all(|b| b.is_ascii_digit() || b == b'-')) {
+        // A version, a rule of a table, a capability such as `(8, 6)`: a lone number may be an exit status.
+        return !line.starts_with("[]") && !line.starts_with("()");
+    }
+    let bare = line.trim_matches(['\'', '"']);
+    let is_version =
+        bare.starts_with(|c: char| c.is_ascii_digit()) && bare.contains('.') && !bare.contains([' ', '/']);
+    if is_version || matches!(line, "true" | "none" | "n/a") || is_listed(line) || is_clock(line) {
+        return true;
+    }
+    STARTS.iter().any(|start| line.starts_with(start))
+        || KEYS.iter().any(|key| line.strip_prefix(key).is_some_and(is_value))
+        || line.split_once(": ").is_some_and(|(name, version)| is_listed(&format!("{name}=={version}")))
+}
+
+/// Whether what stands behind a key is its value: `gpu 0: x`, and no `gpus are gone`.
+fn is_value(rest: &str) -> bool {
+    let rest = rest.trim_start_matches([')', '`', '"', '\'']);
+    let Some((head, _)) = rest.split_once([':', '=']) else {
+        // A number, or a column.
+        let value = rest.trim_start();
+        return value.is_empty() || rest.starts_with("  ") || value.starts_with(|c: char| c.is_ascii_digit());
+    };
+    // `gpu 0`, `version`, `compiler`: few words stand before the value.
+    (head.is_empty() || head.starts_with([' ', '(', '_'])) && head.split_whitespace().count() <= 4
+}
+
+/// `torch==2.9.1`, and `torch 2.9.1 py3.12_0 pytorch` of `pip list` and `conda list`.
+fn is_listed(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let (Some(name), second) = (words.next(), words.next()) else { return false };
+    let is_name = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "._-[]".contains(c));
+    let is_version = |text: &str| {
+        text.starts_with(|c: char| c.is_ascii_digit()) && text.contains('.') && !text.contains('/')
+    };
+    match (name.split_once("=="), second) {
+        (Some((name, version)), None) => is_name(name) && is_version(version),
+        (None, Some(version)) => is_name(name) && is_version(version) && words.count() <= 3,
+        _ => false,
+    }
+}
+
+/// `Sun Nov 20 08:01:27 2022` above nvidia-smi's table.
+fn is_clock(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    matches!(words.as_slice(), [day, month, _, time, year]
+        if day.len() == 3 && month.len() == 3 && time.matches(':').count() == 2 && year.parse::<u16>().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::describes;
+
+    #[test]
+    fn lines_that_describe() {
+        for line in [
+            "PyTorch version: 2.9.1+cu128",
+            "Is CUDA available: True",
+            "GPU 0: NVIDIA A100-SXM4-80GB",
+            "Vulnerability Itlb multihit:        Not affected",
+            "CPU(s):                             64",
+            "[pip3] torch==2.9.1",
+            "numpy==1.26.4",
+            "torch                 2.9.1",
+            "pytorch   2.1.0  py3.10_cuda12.1_cudnn8.9.2_0  pytorch",
+            "| NVIDIA-SMI 550.54.15    Driver Version: 550.54.15    CUDA Version: 12.4 |",
+            "+-----------------------------------------------------------------------+",
+            "- `transformers` version: 4.46.0",
+            "- Platform: Linux-5.15",
+            ">>> torch.cuda.is_available()",
+            "True",
+            "'2.9.1+cu128'",
+            "(8, 6)",
+            "Sun Nov 20 08:01:27 2022",
+            "driver 550.54.15",
+            "OS: Ubuntu 22.04",
+            "",
+        ] {
+            assert!(describes(&line.to_lowercase()), "{line}");
+        }
+        for line in [
+            "Process finished with exit code 137 (interrupted by signal 9:SIGKILL)",
+            "Bus error",
+            "zsh: killed     python train.py",
+            "139",
+            "The kernel for train.ipynb appears to have died. It will restart automatically.",
+            "Reason: OOMKilled",
+            "train-0   0/1   CrashLoopBackOff   7",
+            "bash: python: command not found",
+            "1 failed, 2 passed",
+            "loss nan",
+            "DRAM Uncorrectable : 17",
+            "[]",
+            "[CpuDevice(id=0)]",
+            "False",
+            "段错误 (核心已转储)",
+            "when I call model.to('cuda') it never returns",
+            "the GPU is at 0%",
+            "Python crashed",
+        ] {
+            assert!(!describes(&line.to_lowercase()), "{line}");
+        }
+    }
+}

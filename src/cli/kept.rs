@@ -2,9 +2,9 @@
 
 use super::args::GlobalArgs;
 use super::settings;
-use crate::learn::{Row, Store};
+use crate::learn::{self, Kept, Row, Store};
 use crate::lockfile::Target;
-use crate::model::solution::Solution;
+use crate::model::solution::{ChosenPackage, Solution};
 use crate::registry::Registry;
 
 /// The store of cached rows.
@@ -26,12 +26,21 @@ pub(super) fn with_rows_of(global: &GlobalArgs, registry: Registry, targets: &[&
     registry.with_rows(&rows).unwrap_or(registry)
 }
 
-/// The registry with the cached rows for releases in an answer that it does not have; `None` if there are none.
+/// The registry with the cached rows for wheels of an answer whose GPU code was read and that it does not have; `None` if
+/// there are none.
 pub(super) fn with_rows_of_answer(
     global: &GlobalArgs,
     registry: &Registry,
     solution: &Solution,
 ) -> Option<Registry> {
-    let rows = store(global).rows_of(&solution.packages, solution.platform, registry);
+    let store = store(global);
+    let row = |package: &ChosenPackage| match store
+        .place(&package.name, &package.version, solution.platform)
+        .read()
+    {
+        Kept::Row(row) => Some(row),
+        Kept::NoCode | Kept::Nothing => None,
+    };
+    let rows: Vec<Row> = learn::unread(solution, registry).filter_map(row).collect();
     if rows.is_empty() { None } else { registry.with_rows(&rows).ok() }
 }

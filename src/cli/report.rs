@@ -97,7 +97,9 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
             }
             // With newer Pythons torch 2.2 and 2.3 do not require it.
             None => {
-                if let Some(triton) = stack.triton.as_ref().filter(|_| s.packages.is_empty()) {
+                if let Some(triton) =
+                    stack.triton.as_ref().filter(|_| s.packages.iter().all(|p| p.files.is_empty()))
+                {
                     rows.push(("triton".into(), triton.clone(), pinned("torch")));
                 }
             }

@@ -58,10 +58,10 @@ pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
     let envelope = envelope::of_selection(problem, selected, glibc);
     let envelope = with_code_of(problem.registry, envelope, &packages);
     let mut notes = notes(problem, selected, stack.as_ref(), &frameworks);
-    let known_failures = failures::notes(problem, &packages);
+    let mut known_failures = failures::notes(problem, &packages);
+    known_failures.extend(other_cuda(problem, selected, &packages));
     notes.extend(known_failures.iter().cloned());
     notes.extend(runtime::notes_of_files(problem.registry, &packages));
-    notes.extend(other_cuda(problem, selected, &packages));
     let behind = behind::notes(problem, &packages);
     let patches = patches(problem, selected, &packages);
     Solution {

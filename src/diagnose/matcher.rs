@@ -185,7 +185,8 @@ fn pieces_at(
 ) -> Option<Vec<Range<usize>>> {
     lower[end..].starts_with(tail).then_some(())?;
     let mut at = end + tail.len();
-    let mut out = vec![start..at];
+    let first = start..at;
+    let mut out = Vec::from([first]);
     for piece in rest {
         let found = at + lower[at..].find(piece.as_str())?;
         at = found + piece.len();

@@ -34,7 +34,7 @@ pub use causes::SURE;
 pub use decoding::decoded;
 pub use facts::{Event, Fact, Facts, Said};
 pub use matcher::Matcher;
-pub use reader::Reader;
+pub use reader::{MAX_LONG_LINE, Reader};
 
 /// The result of a diagnosis.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -15,7 +15,7 @@ use crate::model::text::clean;
 /// The maximum length of a line in bytes; the rest is ignored, because it is usually data.
 pub const MAX_LINE: usize = 4_096;
 /// The maximum length of a line of which the parts are read: those of a JSON record, and the states of a progress bar.
-const MAX_LONG_LINE: usize = 1 << 20;
+pub const MAX_LONG_LINE: usize = 1 << 20;
 /// The maximum number of lines kept as evidence for one rule.
 const MAX_EVENTS_PER_RULE: u32 = 20;
 
@@ -109,6 +109,7 @@ impl<'r> Reader<'r> {
         if raw.len() <= MAX_LINE {
             return self.part(raw);
         }
+        self.facts.has_other_lines |= raw.len() > MAX_LONG_LINE;
         let raw = &raw[..raw.len().min(MAX_LONG_LINE)];
         if raw.contains(&b'\r') {
             // A progress bar rewrites its line: what it printed last is an error, perhaps.

@@ -16,7 +16,7 @@ pub(super) struct Asked<'p> {
     pub name: String,
     /// The releases that the request allows and that some Python could have, newest first.
     releases: Releases<'p>,
-    /// The packages that its newest release requires.
+    /// The packages that its newest release requires, or of which the registry knows that it refuses releases.
     pub requires: Vec<String>,
 }
 
@@ -88,6 +88,11 @@ pub(super) fn asked<'p>(problem: &'p Problem<'p>) -> Result<Vec<Asked<'p>>, Vec<
                 let lines = environment.into_iter().flat_map(|e| metadata.requirements(e, &[])).flatten();
                 requires.extend(lines.map(|(requirement, _)| requirement.name.to_string()));
             }
+            // What the registry knows to be refused is a requirement too.
+            let newest = best.map(|i| &candidates[i as usize].release.version);
+            let rows = problem.advisories.iter().filter(|row| row.package == name);
+            let rows = rows.filter(|row| newest.is_some_and(|version| row.versions.contains(version)));
+            requires.extend(rows.filter_map(|row| Some(row.effect.requirement()?.name.to_string())));
         }
         out.push(Asked { name, releases, requires });
     }

@@ -54,6 +54,13 @@ const TABLE: &[(&str, Option<&str>)] = &[
         "ImportError: cannot import name 'Mapping' from 'collections' (/usr/lib/python3.10/collections/__init__.py)",
         Some("python"),
     ),
+    ("Python 3.10.12\nModuleNotFoundError: No module named 'distutils'", Some("python")),
+    ("ImportError: cannot import name 'Self' from 'typing' (/home/u/proj/typing.py)", Some("path-shadowing")),
+    // A plugin that NCCL does not need.
+    (
+        "NCCL INFO NET/Plugin : Plugin load (libnccl-net.so) returned 2 : libnccl-net.so: cannot open shared object file: No such file or directory",
+        None,
+    ),
     ("torch==1.8.0+cu102\nGPU 0: NVIDIA GeForce RTX 2070\nCUDNN_STATUS_NOT_INITIALIZED", Some("torch-build")),
     ("OS: macOS 15.3\nAssertionError: Torch not compiled with CUDA enabled", Some("other")),
     ("AssertionError: Torch not compiled with CUDA enabled", Some("torch-build")),
@@ -358,6 +365,27 @@ fn an_unknown_error_is_not_healthy() {
                 GPU 0: NVIDIA A100-SXM4-80GB\n";
     let healthy = diagnose(&context, dump, &["--json"]).expect(0).json();
     assert_eq!(healthy["verdict"], "healthy");
+    // Nobody can list the words of all failures: only a description is healthy.
+    for line in [
+        "Process finished with exit code 137 (interrupted by signal 9:SIGKILL)",
+        "zsh: killed     python train.py",
+        "Bus error",
+        "139",
+        "Reason: OOMKilled",
+        ">>> jax.devices()\n[CpuDevice(id=0)]",
+        "\u{6bb5}\u{9519}\u{8bef} (\u{6838}\u{5fc3}\u{5df2}\u{8f6c}\u{50a8})",
+    ] {
+        let json = diagnose(&context, &format!("{dump}{line}\n"), &["--json"]).expect(3).json();
+        assert_eq!(json["verdict"], "unknown", "{line}");
+    }
+    // A long line has its error at the end.
+    let error = "RuntimeError: CUDA error: no kernel image is available";
+    let frames = "  File \\\"x.py\\\", line 1, in f\\n".repeat(300);
+    let bar = "\r 10%|###   | 1/10 [00:01<00:09]".repeat(200);
+    for line in [format!("{{\"log\": \"Traceback\\n{frames}{error}\\n\"}}"), format!("{bar}\r{error}")] {
+        let json = diagnose(&context, &format!("{dump}{line}\n"), &["--json"]).expect(1).json();
+        assert_eq!(json["causes"][0]["component"], "extension-abi", "{json:#}");
+    }
     let text = format!("{dump}[rank3]: WidgetError: the flux is not what it was\n");
     let json = diagnose(&context, &text, &["--json"]).expect(3).json();
     assert_eq!(json["verdict"], "unknown");

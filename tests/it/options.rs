@@ -181,6 +181,37 @@ fn an_extra_of_a_framework_states_the_oldest_one() {
     assert!(lock.contains("trainer-2.0-") && run.flat().contains(told), "{}", run.shown());
 }
 
+/// What a package refuses when it is imported counts as a requirement: neither it nor its counterpart is sacrificed.
+#[test]
+fn bounds_that_are_checked_at_import_are_kept() {
+    let lite = ["2.1.0", "2.2.0"].map(|version| ("pypi", wheel("mmcv-lite", version).needs("mmengine")));
+    let server = IndexServer::start(
+        vec![
+            ("pypi", wheel("mmdet", "2.28.2")),
+            ("pypi", wheel("mmdet", "3.3.0")),
+            ("pypi", wheel("mmengine", "0.10.7")),
+            ("pypi", wheel("hydra-core", "1.1.1")),
+        ]
+        .into_iter()
+        .chain(lite)
+        .collect(),
+        Shape { json: true, metadata: true, ..Shape::default() },
+    );
+    let context = TestContext::with_index(&server).with_shipped_registry();
+    context.run(&["resolve", "mmdet", "mmengine", "mmcv-lite", "--gpu", "none"]).expect(0);
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains("mmdet-3.3.0-") && lock.contains("mmcv_lite-2.1.0-"), "{lock}");
+    // Python 3.11 refuses what hydra-core before 1.3 has.
+    let resolve = ["resolve", "hydra-core", "--gpu", "none"];
+    let _ = std::fs::remove_file(context.project().join("envlock.lock"));
+    context.run(&resolve).expect(0);
+    assert!(context.read("envlock.lock").contains("python = \"3.10\""), "{}", context.read("envlock.lock"));
+    let run = context.run(&[&resolve[..], &["--python", "3.12"]].concat()).expect(1);
+    let told =
+        "hydra-core 1.1.1 fails with Python 3.11 and newer: Python 3.11 refuses the defaults of a dataclass";
+    assert!(run.flat().contains(told), "{}", run.shown());
+}
+
 /// Packages that overwrite each other are told before they are installed.
 #[test]
 fn packages_that_install_the_same_files_are_told() {

@@ -15,8 +15,8 @@ use crate::model::fix::Fix;
 use crate::model::host::Host;
 use crate::registry::Registry;
 
-/// Size limit of a line in bytes; the rest of a longer line is skipped.
-const MAX_LINE: u64 = 8 << 10;
+/// Size limit of a line in bytes; the rest of a longer line is skipped. One more than is read: such a line is known to be cut.
+const MAX_LINE: u64 = diagnose::MAX_LONG_LINE as u64 + 1;
 
 pub(super) fn run(global: &GlobalArgs, args: &DiagnoseArgs, printer: &Printer) -> Result<u8, CliError> {
     let registry = settings::registry(global)?;

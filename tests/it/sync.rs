@@ -322,6 +322,8 @@ fn what_cannot_be_used_is_refused_before_anything_changes() {
     env.context.run(&["resolve", "--gpu", "none", "--only-index", "pypi"]).expect(0);
     let run = refused(&[], "the lock is for Python 3.15, which was not found here");
     assert!(run.flat().contains("conda create -p .python python=3.15"), "{}", run.shown());
+    let other = format!("or lock for the one that is here: `envlock resolve --python {}`", env.series);
+    assert!(run.flat().contains(&other), "{}", run.shown());
     let here = env.context.dir.path().join(format!("bin/python{}", env.series));
     refused(&["--python", &here.display().to_string()], "and 3.15 is locked");
     assert!(!env.context.exists(".venv"));

@@ -9,7 +9,7 @@ use crate::cli::settings::{self, Project};
 use crate::inspect::{self, Chosen, Environment, NoEnvironment};
 use crate::lockfile::{PREINSTALLED_PACKAGES, Target};
 use crate::model::installed::Installed;
-use crate::model::patches::WantedPython;
+use crate::model::patches::{Patches, WantedPython};
 use crate::model::text::shell_word;
 use crate::model::wheel::Python;
 use crate::probe::pythons::{self, FoundPython, Places};
@@ -255,8 +255,23 @@ fn no_python(wanted: WantedPython) -> CliError {
         ),
     };
     CliError::new(Failure::Installer, format!("the lock is for Python {wanted}, which was not found here"))
-        .hint(format!("{how}, or lock for another one: `envlock resolve --python VERSION`"))
+        .hint(format!("{how}, or lock for {}", another_python(wanted)))
 }
+
+/// The command that locks for a Python that is here, the newest, if there is one.
+fn another_python(wanted: WantedPython) -> String {
+    let of_series = |minor| WantedPython { python: Python::new(minor), patches: Patches::default() };
+    let others = (OLDEST_MINOR..=wanted.python.minor + 1).rev().filter(|minor| *minor != wanted.python.minor);
+    let found =
+        with_places(|places| others.map(of_series).find_map(|wanted| pythons::python(places, wanted)));
+    match found {
+        Some(found) => format!("the one that is here: `envlock resolve --python 3.{}`", found.version.minor),
+        None => "another one: `envlock resolve --python VERSION`".to_owned(),
+    }
+}
+
+/// The oldest Python 3.x that is offered instead of a missing one.
+const OLDEST_MINOR: u32 = 8;
 
 /// Calls a search with this machine's places.
 pub(super) fn with_places<T>(search: impl FnOnce(&Places<'_>) -> T) -> T {

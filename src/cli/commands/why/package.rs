@@ -17,6 +17,7 @@ use crate::model::request::Origin;
 use crate::model::solution::{Answer, ChosenPackage, Edge, Note, Solution};
 use crate::model::source::Source;
 use crate::model::text::clean;
+use crate::registry::STACK_PACKAGES;
 
 /// At most this many of the other packages that would change are listed.
 const MAX_LISTED_CHANGES: usize = 4;
@@ -164,7 +165,14 @@ impl Subject<'_> {
             }
             Ok(Answer::Solution(solution)) => match solution.packages.iter().find(|p| p.name == package.name)
             {
-                Some(newer) => Newer::Fits(newer.version.clone(), self.moved(&solution, &package.name)),
+                Some(newer) => {
+                    let mut changes = self.moved(&solution, &package.name);
+                    // What changes most stands first.
+                    if solution.python.minor != self.target.python.minor {
+                        changes.insert(0, format!("Python {} -> {}", self.target.python, solution.python));
+                    }
+                    Newer::Fits(newer.version.clone(), changes)
+                }
                 // Another package becomes so old that it does not need this one.
                 None => Newer::Unknown(
                     "the solution found does not need it and has older versions of other packages".to_owned(),
@@ -178,15 +186,24 @@ impl Subject<'_> {
         })
     }
 
-    /// The packages, except one, whose version in a solution differs from the lock.
+    /// The packages, except one, whose version in a solution differs from the lock: those of the stack first, then those
+    /// that are requested.
     pub(super) fn moved(&self, solution: &Solution, except: &str) -> Vec<String> {
-        let mut out = Vec::new();
+        let mut moved: Vec<(&ChosenPackage, &Version)> = Vec::new();
         for package in solution.packages.iter().filter(|p| p.name != except) {
             let Some(locked) = self.target.package(&package.name) else { continue };
             if locked.version != package.version {
-                out.push(format!("{} {} -> {}", package.name, locked.version, package.version));
+                moved.push((package, &locked.version));
             }
         }
+        moved.sort_by_key(|(package, _)| {
+            let is_stack = STACK_PACKAGES.contains(&package.name.as_str());
+            (!is_stack, self.request.find(&package.name).is_none(), package.name.clone())
+        });
+        let change = |(package, locked): (&ChosenPackage, &Version)| {
+            format!("{} {locked} -> {}", package.name, package.version)
+        };
+        let mut out: Vec<String> = moved.into_iter().map(change).collect();
         let more = out.len().saturating_sub(MAX_LISTED_CHANGES);
         out.truncate(MAX_LISTED_CHANGES);
         if more > 0 {

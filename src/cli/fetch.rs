@@ -119,6 +119,33 @@ impl<'s> Session<'s> {
         Session { registry, words: Words { registry, ..self.words }, ..self }
     }
 
+    /// [`Session::solve`], and again with what `learned` adds to the registry about the packages of that answer, if it adds
+    /// something.
+    ///
+    /// # Errors
+    /// Those of [`Session::solve`].
+    pub fn solve_as_learned(
+        &mut self,
+        host: &Host,
+        request: &Request,
+        preferences: &Preferences,
+        learned: &dyn Fn(&Solution) -> Option<Registry>,
+    ) -> Result<Answer, CliError> {
+        let answer = self.solve(host, request, preferences)?;
+        let more = match &answer {
+            Answer::Solution(solution) => learned(solution),
+            _ => None,
+        };
+        match more {
+            None => Ok(answer),
+            Some(more) => Session::new(self.client, &more, self.printer, self.words.stated).solve(
+                host,
+                request,
+                preferences,
+            ),
+        }
+    }
+
     /// Solves all packages for a machine, and fetches the data that the solver needs.
     ///
     /// # Errors

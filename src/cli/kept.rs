@@ -26,8 +26,8 @@ pub(super) fn with_rows_of(global: &GlobalArgs, registry: Registry, targets: &[&
     registry.with_rows(&rows).unwrap_or(registry)
 }
 
-/// The registry with the cached rows for wheels of an answer whose GPU code was read and that it does not have; `None` if
-/// there are none.
+/// The registry with the cached rows for wheels of an answer whose GPU code `resolve` read: what it refuses for that is refused
+/// for other commands too. `None` if there are none that the registry does not have.
 pub(super) fn with_rows_of_answer(
     global: &GlobalArgs,
     registry: &Registry,

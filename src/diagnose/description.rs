@@ -102,7 +102,7 @@ const KEYS: [&str; 95] = [
 ];
 
 /// How lines of such a dump begin that have no key.
-const STARTS: [&str; 39] = [
+const STARTS: [&str; 35] = [
     "$ ",
     "+-",
     "+=",
@@ -119,13 +119,10 @@ const STARTS: [&str; 39] = [
     "- nvcc architecture",
     "- openmp",
     "...",
-    "/opt/",
-    "/usr/",
     ">>>",
     "[conda]",
     "[pip",
     "build cuda_",
-    "c:\\",
     "collecting environment information",
     "copyright (c)",
     "currentclockspeed=",
@@ -137,7 +134,6 @@ const STARTS: [&str; 39] = [
     "name=",
     "nvcc: nvidia (r)",
     "nvidia-smi ",
-    "out[",
     "package ",
     "revision=",
     "socket(s)",
@@ -157,7 +153,12 @@ pub(super) fn describes(lower: &str) -> bool {
     let bare = line.trim_matches(['\'', '"']);
     let is_version =
         bare.starts_with(|c: char| c.is_ascii_digit()) && bare.contains('.') && !bare.contains([' ', '/']);
-    if is_version || matches!(line, "true" | "none" | "n/a") || is_listed(line) || is_clock(line) {
+    if is_version
+        || is_path(line)
+        || matches!(line, "true" | "none" | "n/a")
+        || is_listed(line)
+        || is_clock(line)
+    {
         return true;
     }
     STARTS.iter().any(|start| line.starts_with(start))
@@ -165,8 +166,32 @@ pub(super) fn describes(lower: &str) -> bool {
         || line.split_once(": ").is_some_and(|(name, version)| is_listed(&format!("{name}=={version}")))
 }
 
+/// A library that a collector found: a path and nothing else.
+fn is_path(line: &str) -> bool {
+    let is_windows = line.as_bytes().get(1..3) == Some(b":\\");
+    line.starts_with('/') && !line.contains(char::is_whitespace) || is_windows && line.ends_with(".dll")
+}
+
+/// What no value of a description has: `pip: command not found`, `python: can't open file`.
+const TROUBLE: [&str; 11] = [
+    "not found",
+    "no such",
+    "can't",
+    "cannot",
+    "error",
+    "failed",
+    "killed",
+    "crash",
+    "denied",
+    "exited",
+    "lost",
+];
+
 /// Whether what stands behind a key is its value: `gpu 0: x`, and no `gpus are gone`.
 fn is_value(rest: &str) -> bool {
+    if TROUBLE.iter().any(|word| rest.contains(word)) {
+        return false;
+    }
     let rest = rest.trim_start_matches([')', '`', '"', '\'']);
     let Some((head, _)) = rest.split_once([':', '=']) else {
         // A number, or a column.
@@ -226,6 +251,8 @@ mod tests {
             "Sun Nov 20 08:01:27 2022",
             "driver 550.54.15",
             "OS: Ubuntu 22.04",
+            "/usr/lib/x86_64-linux-gnu/libcudnn.so.8.9.7",
+            "C:\\Program Files\\NVIDIA GPU Computing Toolkit\\CUDA\\v12.4\\bin\\cudnn64_9.dll",
             "",
         ] {
             assert!(describes(&line.to_lowercase()), "{line}");
@@ -248,6 +275,12 @@ mod tests {
             "段错误 (核心已转储)",
             "when I call model.to('cuda') it never returns",
             "the GPU is at 0%",
+            "pip: command not found",
+            "python: can't open file 'train.py'",
+            "Memory cgroup out of memory: Killed process 1234 (python)",
+            "/usr/bin/bash: line 3: 1234 Killed python train.py",
+            "GPU 0: lost",
+            "Out[3]: False",
             "Python crashed",
         ] {
             assert!(!describes(&line.to_lowercase()), "{line}");

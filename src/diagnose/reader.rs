@@ -184,12 +184,14 @@ impl<'r> Reader<'r> {
                 self.report(rules, &joined);
             }
         }
-        if self.state == State::Unexplained && may_be_broken(text)
-            || !joined.is_empty() && self.state != State::Explained && may_be_broken(text)
-        {
-            let lines = self.broken_lines % (MAX_BROKEN - 1);
-            self.broken_lines = lines + 1;
-            self.broken = if lines == 0 || joined.is_empty() { text.to_owned() } else { joined };
+        if !may_be_broken(text) {
+            return;
+        }
+        match self.state {
+            State::Explained => {}
+            State::Unexplained => (self.broken, self.broken_lines) = (text.to_owned(), 1),
+            State::Described if joined.is_empty() || self.broken_lines + 1 == MAX_BROKEN => {}
+            State::Described => (self.broken, self.broken_lines) = (joined, self.broken_lines + 1),
         }
     }
 

@@ -322,8 +322,19 @@ fn what_cannot_be_used_is_refused_before_anything_changes() {
     env.context.run(&["resolve", "--gpu", "none", "--only-index", "pypi"]).expect(0);
     let run = refused(&[], "the lock is for Python 3.15, which was not found here");
     assert!(run.flat().contains("conda create -p .python python=3.15"), "{}", run.shown());
+    // Another Python is no way out where the manifest allows none.
+    assert!(
+        run.flat().contains("or lock for another one: `envlock resolve --python VERSION`"),
+        "{}",
+        run.shown()
+    );
+    env.context.write("envlock.toml", "[project]\ndependencies = [\"beta\"]\n");
+    let options = ["resolve", "--gpu", "none", "--only-index", "pypi", "--python", "3.15"];
+    env.context.run(&options).expect(0);
+    let run = refused(&[], "the lock is for Python 3.15, which was not found here");
     let other = format!("or lock for the one that is here: `envlock resolve --python {}`", env.series);
     assert!(run.flat().contains(&other), "{}", run.shown());
+    env.context.write("envlock.toml", "[project]\npython = \"==3.15.*\"\ndependencies = [\"beta\"]\n");
     let here = env.context.dir.path().join(format!("bin/python{}", env.series));
     refused(&["--python", &here.display().to_string()], "and 3.15 is locked");
     assert!(!env.context.exists(".venv"));

@@ -15,10 +15,9 @@ use crate::cli::settings::{self, Project};
 use crate::cli::{fetch, host, kept, lock};
 use crate::lockfile::Target;
 use crate::model::level::Level;
-use crate::model::request::{Preferences, Request};
+use crate::model::request::Preferences;
 use crate::model::solution::{Answer, ChosenPackage, DriverMode, Solution};
 use crate::model::version::public;
-use crate::registry::Registry;
 use crate::solver::{NewerStacks, Upgrade, driver_for_gpus, newer_stacks, upgrades};
 
 /// What is newer than a target of the lock.
@@ -54,22 +53,9 @@ pub(super) fn run(global: &GlobalArgs, args: &OutdatedArgs, printer: &Printer) -
         };
         let packages = match (&mut session, target.level) {
             (Some(session), Level::Full) => {
-                let ask = |registry: &Registry, request: &Request| {
-                    let client = client.as_ref().expect("there is a session");
-                    let mut session = Session::new(client, registry, printer, project.stated_metadata());
-                    session.solve(&machine, request, &Preferences::default())
-                };
-                match session.solve(&machine, &request, &Preferences::default())? {
-                    // What `resolve` read of the GPU code of these packages excludes them for it, too.
-                    Answer::Solution(solution) => {
-                        match kept::with_rows_of_answer(global, &registry, &solution) {
-                            None => solution.packages,
-                            Some(more) => match ask(&more, &request)? {
-                                Answer::Solution(solution) => solution.packages,
-                                _ => Vec::new(),
-                            },
-                        }
-                    }
+                let learned = |solution: &Solution| kept::with_rows_of_answer(global, &registry, solution);
+                match session.solve_as_learned(&machine, &request, &Preferences::default(), &learned)? {
+                    Answer::Solution(solution) => solution.packages,
                     _ => Vec::new(),
                 }
             }

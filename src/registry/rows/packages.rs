@@ -102,7 +102,6 @@ pub struct PythonLimit {
     #[allow(dead_code, reason = "every row states it")]
     pub evidence: Evidence,
     /// Source ids.
-    #[allow(dead_code, reason = "every row states it")]
     pub source: Vec<String>,
 }
 

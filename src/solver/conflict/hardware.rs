@@ -347,6 +347,21 @@ impl Telling<'_, '_> {
             .collect()
     }
 
+    /// That releases fail with some of the Pythons, by the registry, and its source.
+    fn limit_of_python(&self, name: &str, node: &Node, set: &Set) -> Option<(String, String)> {
+        let p = self.problem;
+        let candidates = p.candidates(name).ok()?;
+        let members = p.members(node, set).into_iter().map(|i| &candidates[i as usize].release.version);
+        let limits: Option<Vec<_>> = members.map(|version| p.registry.python_limit(name, version)).collect();
+        let row = limits?.into_iter().max_by_key(|row| row.below)?;
+        p.pythons.series.iter().any(|python| python.minor >= row.below.minor).then(|| {
+            let fails = if p.versions(node, set).len() == 1 { "fails" } else { "fail" };
+            let named = p.name_versions(node, set);
+            let text = format!("{named} {fails} with Python {} and newer: {}", row.below, row.why);
+            (text, p.registry.source_text(&row.source))
+        })
+    }
+
     /// Why a package that is not a wheel fits some Pythons only: a backport of the standard library, or the
     /// `Requires-Python` of its source distributions.
     fn pythons_of_source(&self, name: &str, node: &Node, set: &Set) -> Option<String> {
@@ -361,17 +376,6 @@ impl Telling<'_, '_> {
             ));
         }
         let candidates = p.candidates(name).ok()?;
-        let limits = p.members(node, set).into_iter().map(|i| {
-            let version = &candidates[i as usize].release.version;
-            p.registry.python_limit(name, version)
-        });
-        if let Some(limits) = limits.collect::<Option<Vec<_>>>()
-            && let Some(row) = limits.iter().max_by_key(|row| row.below)
-            && p.pythons.series.iter().any(|python| python.minor >= row.below.minor)
-        {
-            let fails = if is_one { "fails" } else { "fail" };
-            return Some(format!("{named} {fails} with Python {} and newer: {}", row.below, row.why));
-        }
         let mut members = p.members(node, set).into_iter().map(|i| &candidates[i as usize]);
         if !members.all(|candidate| p.source(candidate).is_some()) {
             return None;
@@ -410,6 +414,12 @@ impl Telling<'_, '_> {
         for (parent, set) in parents {
             let Some(party) = parent.party() else { continue };
             if !told.insert(party.clone()) {
+                continue;
+            }
+            if let Node::Package(name) = &parent
+                && let Some((text, source)) = self.limit_of_python(name, &parent, &set)
+            {
+                self.say(Order::Wheels, text, &[party, Party::Python], source);
                 continue;
             }
             if let Node::Package(name) = &parent

@@ -19,7 +19,9 @@ use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::lockfile::{Lockfile, Target};
 use crate::model::level::Level;
+use crate::model::wheel::Python;
 use crate::registry::Registry;
+use crate::solver::allowed_pythons;
 use crate::sync::{self, Changes, Talk};
 
 use work::Work;
@@ -32,7 +34,8 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
     lock::warn_if_stale(&project, &lock, &registry, printer);
     let lock = lock::with_parts(lock, &args.parts)?;
     let target = target(&lock, args.target.as_deref(), &registry)?;
-    let found = place::find(args, &project, target)?;
+    let others = || other_pythons(&project, &lock, target, &registry);
+    let found = place::find(args, &project, target, &others)?;
     let own = found.own_project(&project, args);
     let keeps = own.as_ref().map(|own| own.name.clone()).into_iter().collect::<Vec<_>>();
     let removes = found.is_ours || args.exact;
@@ -118,6 +121,14 @@ fn target<'l>(lock: &'l Lockfile, name: Option<&str>, registry: &Registry) -> Re
         (true, Level::Stack) => Err(crate::export::ExportError::StackOnly.into()),
         (true, Level::Full) => Ok(chosen),
     }
+}
+
+/// The Python series that the request allows besides the locked one, newest first.
+fn other_pythons(project: &Project, lock: &Lockfile, target: &Target, registry: &Registry) -> Vec<Python> {
+    let Ok(request) = settings::request_of_target(project, lock, target, registry) else { return Vec::new() };
+    // An option of one run is given again.
+    let allowed = allowed_pythons(registry, &request.without_options());
+    allowed.into_iter().rev().filter(|python| python.minor != target.python.minor).collect()
 }
 
 /// Refuses changes that would break something, or that run code nobody allowed.

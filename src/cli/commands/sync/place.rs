@@ -41,7 +41,12 @@ pub(super) struct OwnProject {
 }
 
 /// Finds the environment, and the Python to make it with if there is none.
-pub(super) fn find(args: &SyncArgs, project: &Project, target: &Target) -> Result<Found, CliError> {
+pub(super) fn find(
+    args: &SyncArgs,
+    project: &Project,
+    target: &Target,
+    others: Others<'_>,
+) -> Result<Found, CliError> {
     let (prefix, chosen) = chosen(args, project)?;
     let prefix = from_here(prefix);
     let is_linked = fs_err::symlink_metadata(prefix.join(OWN_FOLDER)).is_ok_and(|m| !m.is_dir());
@@ -52,11 +57,11 @@ pub(super) fn find(args: &SyncArgs, project: &Project, target: &Target) -> Resul
     }
     // An earlier run was interrupted while it made the environment. What somebody put there since then is kept.
     if making(&prefix).is_file() && is_unfinished(&prefix) {
-        return to_make(args, target, prefix, chosen, true);
+        return to_make(args, target, others, prefix, chosen, true);
     }
     let is_empty = std::fs::read_dir(&prefix).is_ok_and(|mut entries| entries.next().is_none());
     if is_empty || fs_err::symlink_metadata(&prefix).is_err() {
-        return to_make(args, target, prefix, chosen, false);
+        return to_make(args, target, others, prefix, chosen, false);
     }
     if !prefix.join("pyvenv.cfg").is_file() && !prefix.join("conda-meta").is_dir() {
         return Err(CliError::new(
@@ -85,7 +90,7 @@ pub(super) fn find(args: &SyncArgs, project: &Project, target: &Target) -> Resul
         _ => None,
     };
     match fault {
-        Some(_) if is_ours => to_make(args, target, prefix, chosen, true),
+        Some(_) if is_ours => to_make(args, target, others, prefix, chosen, true),
         Some(fault) => {
             Err(CliError::new(Failure::Installer, format!("`{}` cannot be used: {fault}", prefix.display()))
                 .hint(format!(
@@ -208,6 +213,7 @@ fn chosen(args: &SyncArgs, project: &Project) -> Result<(PathBuf, Chosen), CliEr
 fn to_make(
     args: &SyncArgs,
     target: &Target,
+    others: Others<'_>,
     prefix: PathBuf,
     chosen: Chosen,
     replaces: bool,
@@ -215,7 +221,7 @@ fn to_make(
     let made_with = match &args.python {
         Some(named) => named_python(named, target.wanted_python())?,
         None => with_places(|places| pythons::python(places, target.wanted_python()))
-            .ok_or_else(|| no_python(target.wanted_python()))?,
+            .ok_or_else(|| no_python(target.wanted_python(), others))?,
     };
     let make = Some(Interpreter { python: made_with.path.clone(), replaces });
     let python = pythons::interpreter(&prefix);
@@ -246,7 +252,10 @@ fn named_python(named: &Path, wanted: WantedPython) -> Result<FoundPython, CliEr
     }
 }
 
-fn no_python(wanted: WantedPython) -> CliError {
+/// The Python series that could be locked instead, newest first.
+pub(super) type Others<'o> = &'o dyn Fn() -> Vec<Python>;
+
+fn no_python(wanted: WantedPython, others: Others<'_>) -> CliError {
     let series = wanted.python;
     let how = match with_places(pythons::uv) {
         Some(_) => format!("install it with `uv python install {series}`"),
@@ -255,23 +264,21 @@ fn no_python(wanted: WantedPython) -> CliError {
         ),
     };
     CliError::new(Failure::Installer, format!("the lock is for Python {wanted}, which was not found here"))
-        .hint(format!("{how}, or lock for {}", another_python(wanted)))
+        .hint(format!("{how}, or lock for {}", another_python(&others())))
 }
 
-/// The command that locks for a Python that is here, the newest, if there is one.
-fn another_python(wanted: WantedPython) -> String {
-    let of_series = |minor| WantedPython { python: Python::new(minor), patches: Patches::default() };
-    let others = (OLDEST_MINOR..=wanted.python.minor + 1).rev().filter(|minor| *minor != wanted.python.minor);
-    let found =
-        with_places(|places| others.map(of_series).find_map(|wanted| pythons::python(places, wanted)));
-    match found {
+/// The command that locks for the first of these that is here.
+fn another_python(others: &[Python]) -> String {
+    let here = |places: &Places<'_>| {
+        let mut wanted =
+            others.iter().map(|python| WantedPython { python: *python, patches: Patches::default() });
+        wanted.find_map(|wanted| pythons::python(places, wanted))
+    };
+    match with_places(here) {
         Some(found) => format!("the one that is here: `envlock resolve --python 3.{}`", found.version.minor),
         None => "another one: `envlock resolve --python VERSION`".to_owned(),
     }
 }
-
-/// The oldest Python 3.x that is offered instead of a missing one.
-const OLDEST_MINOR: u32 = 8;
 
 /// Calls a search with this machine's places.
 pub(super) fn with_places<T>(search: impl FnOnce(&Places<'_>) -> T) -> T {

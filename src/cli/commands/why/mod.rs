@@ -22,7 +22,7 @@ use crate::model::conflict::{Party, Reason, ReasonKind};
 use crate::model::host::Host;
 use crate::model::level::Level;
 use crate::model::request::{Origin, Preferences, Request, UserRequirement};
-use crate::model::solution::Answer;
+use crate::model::solution::{Answer, Solution};
 use crate::model::text::{clean, normalized_name};
 use crate::registry::Registry;
 use crate::registry::STACK_PACKAGES;
@@ -156,13 +156,8 @@ impl Subject<'_> {
         }
         let client = fetch::client(self.global, self.project, self.index_url)?;
         let mut session = Session::new(client, self.registry, self.printer, &request.metadata);
-        let answer = session.solve(&self.host, request, preferences)?;
-        // What `resolve` read of the GPU code of these packages excludes them for it, too.
-        let Answer::Solution(solution) = &answer else { return Ok(answer) };
-        let Some(more) = kept::with_rows_of_answer(self.global, self.registry, solution) else {
-            return Ok(answer);
-        };
-        session.with_registry(&more).solve(&self.host, request, preferences)
+        let learned = |solution: &Solution| kept::with_rows_of_answer(self.global, self.registry, solution);
+        session.solve_as_learned(&self.host, request, preferences, &learned)
     }
 }
 

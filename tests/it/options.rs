@@ -40,6 +40,10 @@ fn a_requirements_file_is_the_request_where_there_is_no_manifest() {
     context.write("requirements.txt", "idna>99\n");
     let run = context.run(&["resolve", "-r", "requirements.txt", "--gpu", "none", "--dry-run"]).expect(1);
     assert!(run.flat().contains("[requirements.txt]"), "{}", run.shown());
+    // Lines that a backslash continues are counted.
+    context.write("wrong.txt", "idna \\\n    >=3\n\n  numpy @ ???\n");
+    let run = context.run(&["resolve", "-r", "wrong.txt"]).expect(2);
+    assert!(run.flat().contains("wrong.txt:4: `numpy @ ???` is not a valid requirement"), "{}", run.shown());
     context.write("envlock.toml", "[project]\ndependencies = [\"idna\"]\n");
     let run = context.run(&["resolve", "-r", "requirements.txt"]).expect(2);
     assert!(

@@ -25,7 +25,8 @@ fn read_into(out: &mut Imported, file: &Path, constraints: bool, depth: usize) -
     if depth > MAX_INCLUDE_DEPTH {
         return Err(CliError::input(format!("`{}` includes itself", clean(&name, 80))));
     }
-    for line in text(file)?.replace("\\\r\n", " ").replace("\\\n", " ").lines() {
+    for (number, line) in logical_lines(&text(file)?) {
+        let place = format!("{name}:{number}");
         let line = line.split(" #").next().unwrap_or("").split("\t#").next().unwrap_or("").trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
@@ -47,16 +48,37 @@ fn read_into(out: &mut Imported, file: &Path, constraints: bool, depth: usize) -
         let line = &without_options(out, line);
         if constraints && !is_editable {
             let mut bound = Imported::default();
-            bound.push(line, &name)?;
+            bound.push(line, &place)?;
             match bound.requirements.iter().any(|(_, parsed)| parsed.direct().is_some()) {
                 true => out.leave_out_because(line, "a direct reference cannot bound versions"),
                 false => out.constraints.push(line.to_owned()),
             }
         } else {
-            out.push_line(line, &super::reference::folder_of(file), &name)?;
+            out.push_line(line, &super::reference::folder_of(file), &place)?;
         }
     }
     Ok(())
+}
+
+/// The lines of a file with those that a backslash continues, each with the number of its first one, from 1.
+fn logical_lines(text: &str) -> Vec<(usize, String)> {
+    let mut out: Vec<(usize, String)> = Vec::new();
+    let mut goes_on = false;
+    for (i, line) in text.lines().enumerate() {
+        let (content, is_continued) = match line.strip_suffix('\\') {
+            Some(content) => (content, true),
+            None => (line, false),
+        };
+        match out.last_mut().filter(|_| goes_on) {
+            Some((_, before)) => {
+                before.push(' ');
+                before.push_str(content);
+            }
+            None => out.push((i + 1, content.to_owned())),
+        }
+        goes_on = is_continued;
+    }
+    out
 }
 
 /// A requirement without its options. The lock has hashes of its own; a direct reference keeps the stated one.

@@ -12,3 +12,16 @@ pub const NOT_KNOWN: u8 = 3;
 pub const NOT_STARTED: u8 = 125;
 /// Ended by an interrupt, as a shell reports it: 128 plus the signal number.
 pub const INTERRUPTED: u8 = 130;
+
+/// Whether a program that was started was interrupted, or said so.
+#[cfg(unix)]
+pub(super) fn was_interrupted(status: std::process::ExitStatus) -> bool {
+    use std::os::unix::process::ExitStatusExt as _;
+    status.signal() == Some(libc::SIGINT) || status.code() == Some(i32::from(INTERRUPTED))
+}
+
+/// Whether a program that was started was interrupted: not known here.
+#[cfg(not(unix))]
+pub(super) fn was_interrupted(_status: std::process::ExitStatus) -> bool {
+    false
+}

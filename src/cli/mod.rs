@@ -19,14 +19,18 @@ mod kept;
 mod learning;
 mod lock;
 mod manifest;
+mod owner;
 mod parts;
 mod prebuilt;
 mod printer;
 mod report;
 mod schema;
 mod settings;
+mod uv_sources;
+mod uv_tables;
 mod view;
 mod words;
+mod workspace;
 mod write;
 
 use std::process::ExitCode;

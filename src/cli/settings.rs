@@ -8,6 +8,7 @@ use super::clock;
 use super::error::CliError;
 use super::files;
 use super::manifest::{self, Manifest};
+use super::uv_tables;
 use crate::index::locate::{self, Located, Places};
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::cutoff::Cutoff;
@@ -54,6 +55,9 @@ impl Project {
     /// A project with the text of a manifest, which need not be on disk yet.
     pub fn with_manifest(folder: PathBuf, name: &str, text: &str) -> Result<Project, CliError> {
         let mut manifest = manifest::parse(text, name)?;
+        if name == files::PYPROJECT {
+            uv_tables::apply(&mut manifest, text, &folder);
+        }
         manifest.request.folder = Some(absolute(&folder));
         Ok(Project { folder, manifest: Some(manifest) })
     }

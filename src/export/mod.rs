@@ -10,6 +10,7 @@ mod pixi;
 mod pylock;
 mod requirements;
 mod uv;
+mod uv_project;
 
 pub use builds::{build_constraints, build_requirements, requirements_to_build};
 pub use ci::{
@@ -22,6 +23,7 @@ pub use pixi::{PIXI_MARK, pixi};
 pub use pylock::pylock;
 pub use requirements::{packages, requirements};
 pub use uv::{UV_MARK, uv};
+pub use uv_project::{UvError, UvTables};
 
 use crate::lockfile::Target;
 use crate::model::level::Level;

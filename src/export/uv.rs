@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::uv_project::{OWN, marker};
 use super::{ExportError, address, extra_indexes, is_from_pytorch};
 use crate::lockfile::Target;
-use crate::model::platform::{Arch, Os};
 use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
 use crate::model::text::toml_string;
@@ -42,7 +42,8 @@ pub fn uv(
         toml_string(&environment)
     );
     for package in packages.iter().filter(|package| package.source.index().is_some()) {
-        let _ = writeln!(out, "    {},", toml_string(&format!("{}=={}", package.name, package.version)));
+        let _ =
+            writeln!(out, "    {}, {OWN}", toml_string(&format!("{}=={}", package.name, package.version)));
     }
     out.push_str("]\n");
     if !overrides.is_empty() {
@@ -61,8 +62,11 @@ pub fn uv(
     }
     for (index, url) in &indexes {
         let name = toml_string(&index.replace('/', "-"));
-        let _ =
-            writeln!(out, "\n[[tool.uv.index]]\nname = {name}\nurl = {}\nexplicit = true", toml_string(url));
+        let _ = writeln!(
+            out,
+            "\n[[tool.uv.index]] {OWN}\nname = {name}\nurl = {}\nexplicit = true",
+            toml_string(url)
+        );
     }
     let sources: Vec<String> = packages
         .iter()
@@ -85,27 +89,11 @@ pub fn uv(
                 }
                 Source::Path(path) => format!("path = {}", toml_string(path)),
             };
-            Some(format!("{} = {{ {value}, marker = {} }}", package.name, toml_string(&marker)))
+            Some(format!("{} = {{ {value}, marker = {} }} {OWN}", package.name, toml_string(&marker)))
         })
         .collect();
     if !sources.is_empty() {
         let _ = writeln!(out, "\n[tool.uv.sources]\n{}", sources.join("\n"));
     }
     Ok(out)
-}
-
-/// The marker of a target's platform.
-fn marker(target: &Target) -> String {
-    let system = match target.platform.os {
-        Os::Linux => "linux",
-        Os::Macos => "darwin",
-        Os::Windows => "win32",
-    };
-    let machine = match (target.platform.os, target.platform.arch) {
-        (Os::Windows, Arch::X86_64) => "AMD64",
-        (Os::Macos, Arch::Aarch64) => "arm64",
-        (_, Arch::X86_64) => "x86_64",
-        (_, Arch::Aarch64) => "aarch64",
-    };
-    format!("sys_platform == '{system}' and platform_machine == '{machine}'")
 }

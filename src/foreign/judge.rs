@@ -134,7 +134,7 @@ fn glibc_need(package: &ChosenPackage, platform: Platform) -> Option<DottedVersi
 
 /// The variant of torch or a package beside it: the local part of its version, or the sub-index of the pytorch index that
 /// it comes from. A version without either is PyPI's build.
-fn variant(package: &Package, registry: &Registry, platform: Platform) -> Option<String> {
+pub(super) fn variant(package: &Package, registry: &Registry, platform: Platform) -> Option<String> {
     let is_variant =
         |name: &str| name == CPU || is_cuda(name) || name.starts_with("rocm") || name.starts_with("xpu");
     let local = package.version.local().iter().map(ToString::to_string).collect::<Vec<_>>().join(".");

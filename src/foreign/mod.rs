@@ -11,6 +11,7 @@ mod judge;
 mod pixi;
 mod pylock;
 mod requirements;
+mod stack;
 mod uv;
 
 use crate::model::platform::Platform;
@@ -21,6 +22,7 @@ use pep440_rs::Version;
 
 pub use conda_record::CondaRecord;
 pub use judge::{Judged, NoCuda, WithoutCuda, judge};
+pub use stack::{OtherBuild, other_builds};
 
 /// The tool that writes and installs a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,6 +12,7 @@
 //! Format history (semantic version; a reader accepts any minor version of its major version):
 //! * 1.0.0: first.
 //! * 1.1.0: frameworks other than torch, `[[target.framework]]`. Written only if there are some.
+//! * 1.2.0: the lock of another tool that holds the packages, `packages-in`. Written only then.
 //! * 2.0.0: packages built from source (`build`, `metadata-from`, ...), direct references (`url`, `git`, `path`) and
 //!   `[[conda-package]]`. Written only if there are some: an older program would install the wrong packages.
 
@@ -37,6 +38,7 @@ use std::collections::BTreeSet;
 use crate::model::host::Host;
 use crate::model::image_digest::ImageDigest;
 use crate::model::level::Level;
+use crate::model::owner::PackageLock;
 use crate::model::part::Part;
 use crate::model::patches::{Patches, WantedPython};
 use crate::model::platform::Platform;
@@ -45,6 +47,7 @@ use crate::model::solution::{ChosenPackage, Envelope, Framework, Solution, Stack
 use crate::model::source::CondaPackage;
 use crate::model::source::Source;
 use crate::model::wheel::Python;
+use crate::registry::STACK_PACKAGES;
 
 pub use changes::{Change, TargetChanges, changes, merged, sides};
 pub use consistent::{Inconsistency, unneeded};
@@ -65,6 +68,8 @@ pub const MARK: &str = "# Written by envlock and committed with the project";
 pub const FORMAT: semver::Version = semver::Version::new(1, 0, 0);
 /// The first format in which a lock can have frameworks other than torch.
 pub const FORMAT_WITH_FRAMEWORKS: semver::Version = semver::Version::new(1, 1, 0);
+/// The first format in which another tool's lock can hold the packages. To an older program it is a lock of the stack.
+pub const FORMAT_WITH_PACKAGE_LOCK: semver::Version = semver::Version::new(1, 2, 0);
 /// The first format in which a lock can have source distributions, direct references, conda packages, extras and groups,
 /// and limits on the patch release of Python.
 pub const FORMAT_WITH_SOURCES: semver::Version = semver::Version::new(2, 0, 0);
@@ -78,6 +83,8 @@ pub struct Lockfile {
     pub registry_digest: String,
     /// That registry's date.
     pub registry_date: String,
+    /// The lock of another tool that holds the packages. The targets then have the stack only.
+    pub packages_in: Option<PackageLock>,
     /// The request, one canonical line per part ([`request_lines`]).
     pub request: Vec<String>,
     /// The targets, at least one; the first is the default.
@@ -133,6 +140,32 @@ impl Target {
             packages,
             conda: Vec::new(),
         }
+    }
+
+    /// Whether the hardware decides a package: it belongs to torch or another framework, has GPU code, or is a build for one
+    /// CUDA.
+    pub fn is_of_the_stack(&self, package: &ChosenPackage) -> bool {
+        let name = package.name.as_str();
+        STACK_PACKAGES.contains(&name)
+            || self.frameworks.iter().any(|framework| framework.package == name || framework.name == name)
+            || self.stack.as_ref().is_some_and(|stack| stack.companions.contains_key(name))
+            || package.targets.is_some()
+            || package.variant.is_some()
+    }
+
+    /// The target without the packages that the hardware does not decide, as a lock without files has it.
+    #[must_use]
+    pub fn of_the_stack(&self) -> Target {
+        let packages = self.packages.iter().filter(|package| self.is_of_the_stack(package));
+        let bare = |package: &ChosenPackage| ChosenPackage {
+            build: None,
+            groups: Vec::new(),
+            files: Vec::new(),
+            metadata_sha256: None,
+            requires: Vec::new(),
+            ..package.clone()
+        };
+        Target { level: Level::Stack, packages: packages.map(bare).collect(), ..self.clone() }
     }
 
     /// The oldest format that can represent the target.
@@ -195,9 +228,20 @@ impl Lockfile {
             format: targets.iter().map(Target::format).max().unwrap_or(FORMAT).max(of_request),
             registry_digest: registry_digest.to_owned(),
             registry_date: registry_date.to_owned(),
+            packages_in: None,
             request: request_lines(request),
             targets,
         }
+    }
+
+    /// The lock of the stack alone, whose packages another tool's lock holds.
+    #[must_use]
+    pub fn with_packages_in(mut self, held: PackageLock) -> Lockfile {
+        self.targets = self.targets.iter().map(Target::of_the_stack).collect();
+        let formats = self.targets.iter().map(Target::format);
+        self.format = formats.max().unwrap_or(FORMAT).max(FORMAT_WITH_PACKAGE_LOCK);
+        self.packages_in = Some(held);
+        self
     }
 
     /// The extras and groups that are locked.

@@ -10,6 +10,7 @@ use crate::model::capability::CodeTargets;
 use crate::model::choice::Choice;
 use crate::model::host::{Driver, FoundBy, Gpu, Host, System};
 use crate::model::level::Level;
+use crate::model::owner::{Owner, PackageLock};
 use crate::model::patches::Patches;
 use crate::model::platform::Libc;
 use crate::model::solution::{ChosenFile, ChosenPackage, Coverage, Envelope, Framework, Stack};
@@ -81,6 +82,10 @@ fn parse_with(text: &str, checked: bool) -> Result<Lockfile, LockError> {
         return Err(LockError::Malformed(format!("it has more than {MAX_PACKAGES} packages")));
     }
     let mut targets = raw.target.into_iter().map(target).collect::<Result<Vec<_>, _>>()?;
+    let packages_in = raw.packages_in.map(package_lock).transpose()?;
+    if packages_in.is_some() && targets.iter().any(|target| target.level == Level::Full) {
+        return Err(LockError::Malformed("`packages-in` is set, and a target has packages".to_owned()));
+    }
     for mut raw in raw.package {
         let members = members(raw.targets.take(), &targets)?;
         let package = package(raw, has_format_2)?;
@@ -104,9 +109,16 @@ fn parse_with(text: &str, checked: bool) -> Result<Lockfile, LockError> {
         format,
         registry_digest: words::digest(raw.registry.sha256, 64)?,
         registry_date: words::line(raw.registry.date)?,
+        packages_in,
         request: raw.request.lines.into_iter().map(words::line).collect::<Result<_, _>>()?,
         targets,
     })
+}
+
+fn package_lock(raw: RawPackageLock) -> Result<PackageLock, LockError> {
+    let owner =
+        Owner::of_file(&raw.file).ok_or_else(|| words::not(&raw.file, "a lock that holds packages"))?;
+    Ok(PackageLock { owner, sha256: words::digest(raw.sha256, 64)? })
 }
 
 /// The positions of the targets that a package belongs to; all if it names none.

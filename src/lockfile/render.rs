@@ -27,6 +27,14 @@ pub fn render(lock: &Lockfile) -> String {
         quote(&lock.registry_date),
         quote(&lock.registry_digest)
     );
+    if let Some(held) = &lock.packages_in {
+        let _ = writeln!(
+            body,
+            "packages-in = {{ file = {}, sha256 = {} }}",
+            quote(held.owner.file()),
+            quote(&held.sha256)
+        );
+    }
     body.push_str("\n[request]\n");
     let _ = writeln!(body, "sha256 = {}", quote(&request_digest(&lock.request)));
     list(&mut body, "lines", lock.request.iter().map(|l| quote(l)));

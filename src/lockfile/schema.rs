@@ -19,6 +19,7 @@ pub(super) struct RawFormat {
 #[serde(rename_all = "kebab-case")]
 pub(super) struct RawLock {
     pub registry: RawRegistry,
+    pub packages_in: Option<RawPackageLock>,
     pub request: RawRequest,
     #[serde(default)]
     pub target: Vec<RawTarget>,
@@ -31,6 +32,12 @@ pub(super) struct RawLock {
 #[derive(Debug, Deserialize)]
 pub(super) struct RawRegistry {
     pub date: String,
+    pub sha256: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct RawPackageLock {
+    pub file: String,
     pub sha256: String,
 }
 

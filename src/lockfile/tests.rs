@@ -5,6 +5,7 @@ use crate::model::capability::{CodeTargets, ComputeCapability, Via};
 use crate::model::choice::Choice;
 use crate::model::evidence::Evidence;
 use crate::model::host::{Driver, Gpu};
+use crate::model::owner::{Owner, PackageLock};
 use crate::model::part::Part;
 use crate::model::patches::Patches;
 use crate::model::platform::Libc;
@@ -42,6 +43,7 @@ fn sample() -> Lockfile {
         format: FORMAT,
         registry_digest: "d".repeat(64),
         registry_date: "2026-11-21".into(),
+        packages_in: None,
         request: request_lines(&request(&["torch>=2.8", "numpy"])),
         targets: vec![Target {
             image: None,
@@ -638,4 +640,28 @@ fn what_targets_share_stands_once() {
     let stated = text.lines().find(|l| l.starts_with("checksum")).unwrap();
     let lost = lost.replace(stated, &format!("checksum = \"{}\"", super::render::checksum(body)));
     assert_eq!(parse(&lost), Err(LockError::Malformed("`moon` is not one of its targets".into())));
+}
+
+#[test]
+fn a_lock_whose_packages_another_tool_holds_has_the_stack_only() {
+    let held = PackageLock::of(Owner::Uv, "version = 1\n");
+    let lock = sample().with_packages_in(held.clone());
+    assert_eq!(lock.format, FORMAT_WITH_PACKAGE_LOCK);
+    assert_eq!(lock.targets[0].level, Level::Stack);
+    let packages: Vec<&str> = lock.targets[0].packages.iter().map(|p| p.name.as_str()).collect();
+    assert_eq!(packages, ["torch"]);
+    let text = render(&lock);
+    assert!(text.contains(&format!("packages-in = {{ file = \"uv.lock\", sha256 = \"{}\" }}", held.sha256)));
+    assert_eq!(parse(&text).unwrap(), lock);
+    // Another text of that lock is another answer.
+    let other = sample().with_packages_in(PackageLock::of(Owner::Uv, "version = 2\n"));
+    assert!(!same_answer(&lock, &other));
+    for (from, to) in [
+        ("file = \"uv.lock\"", "file = \"../uv.lock\""),
+        ("file = \"uv.lock\"", "file = \"envlock.lock\""),
+        (&*held.sha256, "00"),
+        ("level = \"stack\"", "level = \"full\""),
+    ] {
+        assert!(matches!(forged(&text, from, to), Err(LockError::Malformed(_))), "{to}");
+    }
 }

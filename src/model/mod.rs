@@ -26,6 +26,7 @@ pub mod machine_state;
 pub mod marker;
 pub mod metadata;
 pub mod native;
+pub mod owner;
 pub mod part;
 pub mod patches;
 pub mod platform;

@@ -66,6 +66,12 @@ pub fn uv(places: &Places<'_>) -> Option<PathBuf> {
     folders(places).chain(usual).map(|folder| folder.join(program("uv"))).find(|path| path.is_file())
 }
 
+/// `pixi` on `PATH`, or where its installer puts it.
+pub fn pixi(places: &Places<'_>) -> Option<PathBuf> {
+    let usual = places.home.iter().map(|home| home.join(".pixi/bin"));
+    folders(places).chain(usual).map(|folder| folder.join(program("pixi"))).find(|path| path.is_file())
+}
+
 /// The Python on `PATH` that has a pip, and pip's version. It can install into other environments since 22.3.
 pub fn pip(places: &Places<'_>) -> Option<(PathBuf, (u32, u32))> {
     let pythons =

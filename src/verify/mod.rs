@@ -28,12 +28,14 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::compatibility::{Needs, Policy, both, is_cuda, required_driver};
+use crate::foreign::{ForeignLock, other_builds};
 use crate::lockfile::{Lockfile, Target};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::Host;
 use crate::model::installed::{Installed, Traces};
 use crate::model::machine_state::MachineState;
 use crate::model::native::Native;
+use crate::model::owner::PackageLock;
 use crate::model::platform::Platform;
 use crate::model::solution::Envelope;
 use crate::model::version::DottedVersion;
@@ -144,6 +146,31 @@ pub fn against_lock(target: &Target, host: &Host, installed: &Installed, require
         packages::check(target, installed),
         files::check(installed, &|name| target.package(name).is_some()),
     ]
+}
+
+/// Judges the machine by the stack that was chosen, in place of what the lock of the tool that holds the packages says.
+pub fn add_stack(areas: &mut [Area], target: &Target, host: &Host, require_gpu: bool) {
+    let chosen = check_host(target, host, require_gpu);
+    if let Some(area) = areas.iter_mut().find(|area| area.kind == chosen.kind) {
+        *area = chosen;
+    }
+}
+
+/// Adds that the lock of the tool that holds the packages is another one than the stack was chosen for.
+pub fn add_changes(
+    areas: &mut [Area],
+    lock: &Lockfile,
+    target: &Target,
+    (current, state): (&ForeignLock, &PackageLock),
+    registry: &Registry,
+) {
+    if lock.packages_in.as_ref() == Some(state) {
+        return;
+    }
+    let others = other_builds(current, target, registry);
+    if let Some(area) = areas.iter_mut().find(|area| area.kind == AreaKind::Packages) {
+        area.findings.push(findings::package_lock_changed(state.owner, others.first()));
+    }
 }
 
 /// Checks the environment's libraries: which ones would be loaded, and whether they have code for the GPUs.

@@ -36,6 +36,7 @@ mod nodes;
 mod options;
 #[path = "../hostile/outside.rs"]
 mod outside;
+mod owned;
 mod parts;
 #[cfg(unix)]
 mod paths;

@@ -14,6 +14,7 @@ use crate::cli::settings::{self, Project};
 use crate::cli::{fetch, files, lock, write};
 use crate::export;
 use crate::lockfile::{Lockfile, Target};
+use crate::model::owner::Owner;
 use crate::model::project::ProjectPage;
 use crate::model::solution::Need;
 use crate::model::version::cuda_short;
@@ -22,6 +23,7 @@ pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> 
     let project = Project::find(global, true)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
     lock::warn_if_stale(&project, &lock, &settings::registry(global)?, printer);
+    refuse_held(&lock, args.format)?;
     let lock = match args.format {
         // It says itself which packages belong to which extras and groups.
         ExportFormat::Pylock if args.parts.is_empty() => lock,
@@ -52,6 +54,20 @@ pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> 
         Some(path) => save(path, &text, args, printer)?,
     }
     Ok(exit::YES)
+}
+
+/// Refuses formats that list packages, where another tool's lock holds them.
+fn refuse_held(lock: &Lockfile, format: ExportFormat) -> Result<(), CliError> {
+    let Some(held) = &lock.packages_in else { return Ok(()) };
+    let needs_none = [ExportFormat::Github, ExportFormat::PreCommit, ExportFormat::Devcontainer];
+    if needs_none.contains(&format) {
+        return Ok(());
+    }
+    let hint = match held.owner {
+        Owner::Uv => "uv exports them: `uv export --format requirements.txt` or `pylock.toml`",
+        Owner::Pixi => "pixi exports them: `pixi workspace export conda-environment`",
+    };
+    Err(CliError::export(format!("`{}` holds the packages", held.owner.file())).hint(hint))
 }
 
 /// The file of a target: the format's own name for the first, `requirements.cluster.txt` for another one.

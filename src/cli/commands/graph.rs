@@ -7,7 +7,7 @@ use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
-use crate::cli::{lock, write};
+use crate::cli::{lock, owner, write};
 use crate::export::graph::{Drawing, dot, folded, html, mermaid, svg};
 
 pub(super) fn run(global: &GlobalArgs, args: &GraphArgs, printer: &Printer) -> Result<u8, CliError> {
@@ -17,6 +17,7 @@ pub(super) fn run(global: &GlobalArgs, args: &GraphArgs, printer: &Printer) -> R
     let project = Project::find(global, true)?;
     let registry = settings::registry(global)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
+    let lock = owner::with_packages(&project, lock, &registry)?;
     let target = lock::target(&lock, args.target.as_deref())?;
     let request = settings::request_of_lock(&project, &lock, &registry)?;
     let asked: BTreeSet<String> =

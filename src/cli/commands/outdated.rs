@@ -12,7 +12,7 @@ use crate::cli::fetch::Session;
 use crate::cli::printer::{GOOD, Printer, wrap};
 use crate::cli::report::label;
 use crate::cli::settings::{self, Project};
-use crate::cli::{fetch, host, kept, lock};
+use crate::cli::{fetch, host, kept, lock, owner};
 use crate::lockfile::Target;
 use crate::model::level::Level;
 use crate::model::request::Preferences;
@@ -36,6 +36,7 @@ pub(super) fn run(global: &GlobalArgs, args: &OutdatedArgs, printer: &Printer) -
     let registry = settings::registry(global)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
     lock::warn_if_stale(&project, &lock, &registry, printer);
+    let lock = owner::with_packages(&project, lock, &registry)?;
     let targets = lock::targets(&lock, args.target.as_deref())?;
     let registry = kept::with_rows_of(global, registry, &targets);
     let client = match targets.iter().any(|target| target.level == Level::Full) {

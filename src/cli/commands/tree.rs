@@ -7,7 +7,7 @@ use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::printer::{DIM, Printer, wrap};
 use crate::cli::settings::{self, Project};
-use crate::cli::{lock, report};
+use crate::cli::{lock, owner, report};
 use crate::lockfile::{self, Target};
 use crate::model::text::clean;
 
@@ -15,6 +15,7 @@ pub(super) fn run(global: &GlobalArgs, args: &TreeArgs, printer: &Printer) -> Re
     let project = Project::find(global, true)?;
     let registry = settings::registry(global)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
+    let lock = owner::with_packages(&project, lock, &registry)?;
     let target = lock::target(&lock, args.target.as_deref())?;
     let request = settings::request_of_lock(&project, &lock, &registry)?;
     let mut roots: Vec<&str> =

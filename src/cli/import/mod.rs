@@ -10,7 +10,6 @@ mod pyproject;
 mod reference;
 mod requirements;
 mod setup;
-mod workspace;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

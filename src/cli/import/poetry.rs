@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::{Imported, Optional, reference};
 use crate::cli::error::CliError;
+use crate::cli::uv_sources;
 use crate::model::poetry::specifier;
 use crate::model::text::{clean, normalized_name};
 
@@ -125,7 +126,7 @@ fn dependency(
         .chain(text("platform").map(|platform| format!("sys_platform == '{}'", clean(platform, 40))))
         .collect();
     let marker = if markers.is_empty() { String::new() } else { format!(" ; {}", markers.join(" and ")) };
-    match (reference::of_table(value), version) {
+    match (uv_sources::reference(value), version) {
         (Some(reference), _) => {
             out.push_line(&format!("{package}{extras} @ {reference}{marker}"), base, name)
         }

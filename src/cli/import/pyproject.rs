@@ -7,10 +7,11 @@ use serde::Deserialize;
 
 use super::indexes::pytorch_index;
 use super::poetry::Poetry;
-use super::workspace::Workspace;
-use super::{Imported, Optional, reference, unreadable};
+use super::{Imported, Optional, unreadable};
 use crate::cli::error::CliError;
 use crate::cli::parts::{self, Entry, Lists};
+use crate::cli::uv_sources;
+use crate::cli::workspace::Workspace;
 use crate::model::cutoff::Cutoff;
 use crate::model::part::Part;
 use crate::model::text::{clean, normalized_name, requirement_name};
@@ -271,51 +272,23 @@ fn sourced(
     let package = requirement_name(line);
     let row = sources.rows.iter().find(|(key, _)| normalized_name(key) == package).map(|(_, row)| row);
     let Some(row) = row.filter(|_| !line.contains(" @ ")) else { return out.push_line(line, base, name) };
-    let (head, own) = line.split_once(';').map_or((line, None), |(head, marker)| (head, Some(marker.trim())));
-    let extras = head
-        .split_once('[')
-        .and_then(|(_, rest)| rest.split_once(']'))
-        .map_or(String::new(), |(e, _)| format!("[{e}]"));
-    let rows: Vec<&toml::Value> = match row {
-        toml::Value::Array(list) => list.iter().collect(),
-        one => vec![one],
+    let member = |package: &str| {
+        let folder = Workspace::of(base)?.member(package)?;
+        Some(crate::cli::files::path_from(&folder, base))
     };
-    let mut is_index = false;
-    for row in rows {
-        let text = |key: &str| row.get(key).and_then(toml::Value::as_str);
-        let markers: Vec<String> =
-            own.into_iter().chain(text("marker")).map(|marker| format!("({marker})")).collect();
-        let marker = match (markers.as_slice(), own) {
-            ([], _) => String::new(),
-            ([_], Some(own)) => format!(" ; {own}"),
-            _ => format!(" ; {}", markers.join(" and ")),
-        };
-        let reference = if let Some(reference) = reference::of_table(row) {
-            reference
-        } else if row.get("workspace").and_then(toml::Value::as_bool) == Some(true) {
-            match Workspace::of(base).and_then(|workspace| workspace.member(&package)) {
-                Some(folder) => reference::relative(crate::cli::files::path_from(&folder, base)),
-                None => {
-                    // A package of this name on an index is another one.
-                    out.leave_out_because(
-                        line,
-                        "it is a member of the workspace, and its folder is not there",
-                    );
-                    continue;
-                }
-            }
-        } else {
-            is_index = true;
-            let is_known = text("index").is_some_and(|index| sources.pytorch.contains(index));
-            if !is_known {
-                out.leave_out_index(&format!("[tool.uv.sources] {package}"));
-            }
-            continue;
-        };
-        out.push_line(&format!("{package}{extras} @ {reference}{marker}"), base, name)?;
+    let redirected = uv_sources::redirect(line, &package, row, &member);
+    if redirected.is_lost_member {
+        // A package of this name on an index is another one.
+        out.leave_out_because(line, "it is a member of the workspace, and its folder is not there");
+    }
+    if redirected.indexes.iter().any(|index| !sources.pytorch.contains(index.as_str())) {
+        out.leave_out_index(&format!("[tool.uv.sources] {package}"));
+    }
+    for line in &redirected.lines {
+        out.push_line(line, base, name)?;
     }
     // Another index: the requirement stays.
-    if is_index { out.push_line(line, base, name) } else { Ok(()) }
+    if redirected.indexes.is_empty() { Ok(()) } else { out.push_line(line, base, name) }
 }
 
 #[cfg(test)]

@@ -16,27 +16,6 @@ pub(super) fn extras_of(table: &toml::Value) -> String {
     if extras.is_empty() { String::new() } else { format!("[{}]", extras.join(",")) }
 }
 
-/// The direct reference of a dependency's table (`git`, `path` or poetry's `file`, `url`), as it follows `@` in a
-/// requirement; `None` if the table has none.
-pub(super) fn of_table(table: &toml::Value) -> Option<String> {
-    let text = |key: &str| table.get(key).and_then(toml::Value::as_str);
-    if let Some(repository) = text("git") {
-        let revision = text("rev").or(text("tag")).or(text("branch"));
-        let revision = revision.map(|revision| format!("@{revision}")).unwrap_or_default();
-        let folder = text("subdirectory").map(|folder| format!("#subdirectory={folder}")).unwrap_or_default();
-        return Some(format!("git+{repository}{revision}{folder}"));
-    }
-    match text("path").or(text("file")) {
-        Some(path) => Some(relative(path.to_owned())),
-        None => text("url").map(str::to_owned),
-    }
-}
-
-/// A path that is told from a name by how it begins.
-pub(super) fn relative(path: String) -> String {
-    if path.starts_with(['.', '/']) { path } else { format!("./{path}") }
-}
-
 /// Imports a line that may be a direct reference; `false` if it is none. `base` is the folder of the imported file.
 ///
 /// # Errors

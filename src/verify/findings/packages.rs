@@ -7,11 +7,13 @@ use pep440_rs::Version;
 
 use super::finding;
 use super::installer::{install_lock, reinstall};
+use crate::foreign::OtherBuild;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::installed::{
     Activation, CondaPackage, Distribution, Installed, InstalledVersion, SearchedFirst, Shadowing, Toolkit,
 };
+use crate::model::owner::Owner;
 use crate::model::text::shell_word;
 use crate::model::version::cuda_short;
 
@@ -19,6 +21,27 @@ use crate::model::version::cuda_short;
 pub fn stack_only_lock() -> Finding {
     let text = "the lock was made with `--stack-only`: only the stack is compared";
     finding(Code::StackOnlyLock, Severity::Warning, text)
+}
+
+/// The lock of the tool that holds the packages is another one than the stack was chosen for: with the build that it has
+/// in place of the chosen one, or with the stack as it was.
+pub fn package_lock_changed(owner: Owner, other: Option<&OtherBuild>) -> Finding {
+    let file = owner.file();
+    let found = match other {
+        None => {
+            let text = format!("`{file}` changed since `envlock resolve`; the stack in it is the same");
+            finding(Code::PackageLockChanged, Severity::Warning, text)
+        }
+        Some(OtherBuild { package, theirs: Some(theirs), ours }) => {
+            let text = format!("`{file}` has {package} {theirs}, and envlock.lock has {ours}");
+            finding(Code::PackageLockChanged, Severity::Error, text).at(package)
+        }
+        Some(OtherBuild { package, theirs: None, ours }) => {
+            let text = format!("`{file}` has no {package}, and envlock.lock has {ours}");
+            finding(Code::PackageLockChanged, Severity::Error, text).at(package)
+        }
+    };
+    Finding { fix: Some(Fix::command("envlock resolve")), ..found }
 }
 
 /// A package is installed more than once.

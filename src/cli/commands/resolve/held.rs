@@ -88,6 +88,11 @@ pub(super) fn preferences(
 /// Refuses to replace a full lock by a stack-only lock, which has no hashes, unless `force` is set.
 pub(super) fn guard_full_lock(old: Option<&Lockfile>, force: bool) -> Result<(), CliError> {
     match old {
+        Some(Lockfile { packages_in: Some(held), .. }) if !force => Err(CliError::files(format!(
+            "`envlock.lock` holds the stack of `{}`, and `--stack-only` would part them",
+            held.owner.file()
+        ))
+        .hint("pass `--dry-run` to see the answer, or `--force` to replace the lock")),
         Some(lock) if !force && lock.targets.iter().any(|t| t.level == Level::Full) => Err(CliError::files(
             "`envlock.lock` holds every package with its hashes, and `--stack-only` would drop them",
         )

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::local;
+use super::{local, owned};
 use crate::cli::args::{GlobalArgs, SolveArgs};
 use crate::cli::error::CliError;
 use crate::cli::printer::Printer;
@@ -40,6 +40,7 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
             |target| local::differences(target, check.request, check.registry, &check.project.folder);
         reasons.extend(lock.targets.iter().flat_map(of_target).collect::<BTreeSet<_>>());
         reasons.extend(other_environments(check, lock)?);
+        reasons.extend(owned::changed(check, lock)?);
     }
     let is_answer = reasons.is_empty();
     if check.args.check_hashes {

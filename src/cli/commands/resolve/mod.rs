@@ -5,6 +5,7 @@ mod learning;
 mod local;
 mod locked;
 mod machines;
+mod owned;
 mod requirements;
 mod solving;
 mod stack_only;
@@ -20,14 +21,14 @@ use crate::cli::exit;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::view::Resolution;
-use crate::cli::{conflict, fetch, files, lock};
+use crate::cli::{conflict, fetch, files, lock, owner};
 use crate::export;
 use crate::lockfile::{Lockfile, Target};
 use crate::model::level::Level;
 use crate::model::request::Preferences;
 use crate::solver::JointAnswer;
 
-use machines::machines;
+use machines::{Machine, machines};
 use stack_only::Beside;
 use task::Task;
 pub(super) use writing::NewManifest;
@@ -64,7 +65,9 @@ pub(super) fn run_in(
         held::guard_full_lock(old.as_ref(), args.force)?;
     }
     let machines = machines(project, args, old.as_ref(), &registry)?;
-    let environments: Vec<String> = match args.stack_only {
+    let owner = owner::of(project).filter(|_| !args.stack_only);
+    let held = owner.map(|owner| owner::read(project, owner)).transpose()?.flatten();
+    let environments: Vec<String> = match args.stack_only || owner.is_some() {
         true => Vec::new(),
         false => machines.iter().enumerate().map(|(i, m)| lock::environment_file(i == 0, &m.name)).collect(),
     };
@@ -87,8 +90,14 @@ pub(super) fn run_in(
         stack_only::tell(&machines, &series, &request, &registry, printer);
         return Ok(exit::YES);
     }
-    let preferences: Vec<Preferences> =
-        machines.iter().map(|m| held::preferences(old.as_ref(), &m.name, args, &request)).collect();
+    let preferences = |machine: &Machine| {
+        let mut preferences = held::preferences(old.as_ref(), &machine.name, args, &request);
+        if owner.is_some() {
+            owned::prefer(&mut preferences, project, held.as_ref(), &machine.host, args);
+        }
+        preferences
+    };
+    let preferences: Vec<Preferences> = machines.iter().map(preferences).collect();
     let client = match args.stack_only {
         true => None,
         false => Some(fetch::client(global, project, args.index_url.as_deref())?),
@@ -121,9 +130,13 @@ pub(super) fn run_in(
         })
         .collect();
     let lock = Lockfile::new(&request, registry.digest(), &registry.meta().date, targets);
-    let written = match args.dry_run {
-        true => Vec::new(),
-        false => writing::write(project, &lock, &environments, manifest, args)?,
+    let written = match (args.dry_run, owner) {
+        (true, _) => Vec::new(),
+        (false, None) => writing::write(project, &lock, &environments, manifest, args)?,
+        (false, Some(_)) => {
+            owned::Owned { global, project, args, request: &request, registry: &registry, printer }
+                .write(lock, manifest)?
+        }
     };
     for (solution, preferences) in solutions.iter_mut().zip(&preferences) {
         tell::mark_kept_versions(solution, preferences);
@@ -139,6 +152,7 @@ pub(super) fn run_in(
             project: &project.name(),
             preferences: &preferences,
             written: &written,
+            pinned: owner.and_then(|_| owner::pinned_python(project)),
             start,
             printer,
         }

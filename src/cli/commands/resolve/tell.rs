@@ -13,9 +13,12 @@ use crate::cli::settings::{self, Project};
 use crate::compatibility::CPU;
 use crate::export::environment_name;
 use crate::model::choice::Choice;
+use crate::model::owner::Owner;
 use crate::model::request::{Preferences, Request};
 use crate::model::solution::{Note, Solution, Stack};
 use crate::model::text::clean;
+use crate::model::version::public;
+use crate::model::wheel::Python;
 use crate::probe::conda::CondaClient;
 use crate::registry::Registry;
 
@@ -95,7 +98,9 @@ fn tell_left_out(left_out: &NotLocked, printer: &Printer) {
 pub(super) fn mark_kept_versions(solution: &mut Solution, preferences: &Preferences) {
     for package in &mut solution.packages {
         let locked = preferences.versions.get(&package.name);
-        if locked == Some(&package.version) && package.reason.is_newest() {
+        // uv holds PyPI's build of a version, and the stack needs another one of it.
+        let is_kept = locked.is_some_and(|locked| public(locked) == public(&package.version));
+        if is_kept && package.reason.is_newest() {
             package.reason = Choice::Kept;
         }
     }
@@ -112,6 +117,8 @@ pub(super) struct Told<'a> {
     pub preferences: &'a [Preferences],
     /// The files written, none with `--dry-run`.
     pub written: &'a [String],
+    /// The Python that `.python-version` names, where uv holds the packages.
+    pub pinned: Option<Python>,
     pub start: Instant,
     pub printer: &'a Printer,
 }
@@ -146,7 +153,10 @@ impl Told<'_> {
                 report::same_as(printer, &self.machines[first].name, solution, &machine.host);
                 continue;
             }
-            let python = why_python(self.request, machine, preferences, solution, registry);
+            let python = match self.pinned {
+                Some(pinned) if pinned.minor == solution.python.minor => "of `.python-version`".to_owned(),
+                _ => why_python(self.request, machine, preferences, solution, registry),
+            };
             report::solution(printer, solution, self.request, &machine.host, &python);
         }
         if self.solutions.len() > 1 {
@@ -155,6 +165,19 @@ impl Told<'_> {
         let files =
             if self.written.is_empty() { "nothing (--dry-run)".to_owned() } else { self.written.join(", ") };
         printer.out(&format!("{}{}", label(printer, "wrote"), wrap(&files, 15)));
+        let is_held = Owner::ALL.iter().any(|owner| self.written.iter().any(|file| file == owner.file()));
+        if is_held {
+            printer.out(&format!("{}envlock sync", label(printer, "next")));
+        }
+        for solution in self.solutions {
+            let pinned = self.pinned.filter(|pinned| pinned.minor != solution.python.minor);
+            if let Some(pinned) = pinned {
+                printer.warning(&format!(
+                    "`.python-version` says {pinned}, and the lock is for Python {}: `uv run` would make the environment again",
+                    solution.python
+                ));
+            }
+        }
         if self.written.iter().any(|w| w == files::ENVIRONMENT) {
             printer.out(&format!("{}envlock sync", label(printer, "next")));
             if let Some(client) = CondaClient::in_use(&|name| std::env::var_os(name)) {

@@ -1,7 +1,8 @@
 //! Which program installs: uv if it is there, else pip.
 
-use super::place::{Found, with_places};
+use super::place::Found;
 use crate::cli::error::{CliError, Failure};
+use crate::cli::owner::with_places;
 use crate::model::installed::Distribution;
 use crate::probe::pythons;
 use crate::sync::Installer;

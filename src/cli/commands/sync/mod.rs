@@ -2,11 +2,13 @@
 
 mod installer;
 mod lists;
+mod owned;
 mod place;
 mod start;
 mod tell;
 mod work;
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use super::verify;
@@ -15,6 +17,7 @@ use crate::cli::error::{CliError, Failure};
 use crate::cli::exit;
 use crate::cli::host;
 use crate::cli::lock;
+use crate::cli::owner;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::lockfile::{Lockfile, Target};
@@ -34,6 +37,18 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
     lock::warn_if_stale(&project, &lock, &registry, printer);
     let lock = lock::with_parts(lock, &args.parts)?;
     let target = target(&lock, args.target.as_deref(), &registry)?;
+    if let (Some(held), Some(current)) = (&lock.packages_in, owner::held(&project, &lock)?) {
+        let owner = held.owner;
+        let (project, registry) = (&project, &registry);
+        let owned = owned::Owned { global, args, project, target, owner, current, registry, printer };
+        return match owned.run()? {
+            Some((prefix, is_made)) => {
+                let runs_its_code = is_made || args.prefix.is_some();
+                verify::run(global, &verified(args, target, prefix, runs_its_code), printer)
+            }
+            None => Ok(exit::YES),
+        };
+    }
     let others = || other_pythons(&project, &lock, target, &registry);
     let found = place::find(args, &project, target, &others)?;
     let own = found.own_project(&project, args);
@@ -73,23 +88,28 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
         tell::nothing_to_do(&found, printer);
         return Ok(exit::YES);
     }
-    let verify = VerifyArgs {
+    let verify = verified(args, target, found.place.prefix.clone(), found.runs_its_code());
+    verify::run(global, &verify, printer)
+}
+
+/// The verification of an environment after it was installed. `runs_its_code`: whether the smoke test may run unasked.
+fn verified(args: &SyncArgs, target: &Target, prefix: PathBuf, runs_its_code: bool) -> VerifyArgs {
+    VerifyArgs {
         lock: None,
-        prefix: Some(found.place.prefix.clone()),
+        prefix: Some(prefix),
         root: None,
         host: None,
         only: None,
         output: None,
         force: false,
         unknown: Unknown::Fail,
-        smoke: args.smoke.unwrap_or(if found.runs_its_code() { SmokeChoice::Auto } else { SmokeChoice::Off }),
+        smoke: args.smoke.unwrap_or(if runs_its_code { SmokeChoice::Auto } else { SmokeChoice::Off }),
         deep: false,
         require_gpu: false,
         format: VerifyFormat::Text,
         target: Some(target.name.clone()),
         parts: args.parts.clone(),
-    };
-    verify::run(global, &verify, printer)
+    }
 }
 
 /// The target to install: the named one, else the first that runs on this machine, else the first for its platform.
@@ -118,6 +138,7 @@ fn target<'l>(lock: &'l Lockfile, name: Option<&str>, registry: &Registry) -> Re
     };
     match (of_platform(&chosen), chosen.level) {
         (false, _) => Err(refused(chosen)),
+        (true, Level::Stack) if lock.packages_in.is_some() => Ok(chosen),
         (true, Level::Stack) => Err(crate::export::ExportError::StackOnly.into()),
         (true, Level::Full) => Ok(chosen),
     }
@@ -150,15 +171,20 @@ fn check(changes: &Changes, target: &Target, project: &Project, args: &SyncArgs)
     if refused.is_empty() {
         return Ok(());
     }
+    Err(not_allowed(&refused))
+}
+
+/// The error of packages that would be built.
+fn not_allowed(refused: &[&str]) -> CliError {
     let names = refused.join("`, `");
     let listed: Vec<String> = refused.iter().map(|name| format!("{name:?}")).collect();
     let (exist, their) = if refused.len() == 1 { ("exists", "its") } else { ("exist", "their") };
-    Err(CliError::new(
+    CliError::new(
         Failure::Installer,
         format!("`{names}` {exist} only as source, and building runs {their} code, which was not allowed"),
     )
     .hint(format!(
         "allow it once with `--build`, or in envlock.toml: `[sync]` with `allow-build = [{}]`",
         listed.join(", ")
-    )))
+    ))
 }

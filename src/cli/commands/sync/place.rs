@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use crate::cli::args::SyncArgs;
 use crate::cli::error::{CliError, Failure};
 use crate::cli::files;
-use crate::cli::settings::{self, Project};
+use crate::cli::owner::with_places;
+use crate::cli::settings::Project;
 use crate::inspect::{self, Chosen, Environment, NoEnvironment};
 use crate::lockfile::{PREINSTALLED_PACKAGES, Target};
 use crate::model::installed::Installed;
@@ -278,13 +279,6 @@ fn another_python(others: &[Python]) -> String {
         Some(found) => format!("the one that is here: `envlock resolve --python 3.{}`", found.version.minor),
         None => "another one: `envlock resolve --python VERSION`".to_owned(),
     }
-}
-
-/// Calls a search with this machine's places.
-pub(super) fn with_places<T>(search: impl FnOnce(&Places<'_>) -> T) -> T {
-    let path =
-        std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
-    search(&Places { path, home: settings::home(), variable: &|name| std::env::var(name).ok() })
 }
 
 impl Found {

@@ -124,7 +124,7 @@ impl Work<'_> {
         if status.success() {
             return Ok(());
         }
-        if was_interrupted(status) {
+        if exit::was_interrupted(status) {
             return Err(CliError { exit: exit::INTERRUPTED, ..failed("interrupted".to_owned()) });
         }
         let name = self.installer.name();
@@ -138,15 +138,4 @@ impl Work<'_> {
             Purpose::InstallProject => format!("{name} could not install the project itself"),
         }))
     }
-}
-
-#[cfg(unix)]
-fn was_interrupted(status: std::process::ExitStatus) -> bool {
-    use std::os::unix::process::ExitStatusExt as _;
-    status.signal() == Some(libc::SIGINT) || status.code() == Some(i32::from(exit::INTERRUPTED))
-}
-
-#[cfg(not(unix))]
-fn was_interrupted(_status: std::process::ExitStatus) -> bool {
-    false
 }

@@ -1,5 +1,6 @@
 //! What `sync` prints.
 
+use std::path::Path;
 use std::time::Instant;
 
 use serde::Serialize;
@@ -50,6 +51,33 @@ pub(super) fn nothing_to_do(found: &Found, printer: &Printer) {
     }
     printer.out(&format!("{}{}", label(printer, "environment"), environment(found)));
     printer.out("nothing to do");
+}
+
+/// The answer of `--dry-run` where another tool installs what its lock says.
+pub(super) fn planned(
+    installer: &str,
+    prefix: &Path,
+    commands: &[Vec<String>],
+    changes: &Changes,
+    printer: &Printer,
+) {
+    let prefix = prefix.display().to_string();
+    if printer.json {
+        let commands: Vec<&[String]> = commands.iter().map(Vec::as_slice).collect();
+        let installer = (!commands.is_empty()).then_some(installer);
+        return printer.json(&DryRun { installer, prefix, commands, changes });
+    }
+    printer.out(&format!("{}{}", label(printer, "environment"), wrap(&prefix, 15)));
+    names(printer, "install", &changes.install);
+    names(printer, "replace", &changes.replace);
+    names(printer, "remove", &changes.remove);
+    if commands.is_empty() {
+        return printer.out("nothing to do");
+    }
+    printer.out("");
+    for command in commands {
+        printer.out(&shown(command));
+    }
 }
 
 impl Work<'_> {

@@ -20,7 +20,7 @@ use crate::cli::exit;
 use crate::cli::lock::AnyLock;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
-use crate::cli::{files, host, lock};
+use crate::cli::{files, host, lock, owner};
 use crate::compatibility::is_cuda;
 use crate::foreign::ForeignLock;
 use crate::inspect::{self, Environment, NoEnvironment, Rooted};
@@ -325,9 +325,19 @@ pub(super) fn judge(
     installed.pytorch_index = settings::pytorch_index();
     installed.own_package = project.package();
     installed.visible = inspect::visible(place.tree, &installed, &place.root, &variable);
-    let foreign = match lock {
-        Against::Foreign(lock, path) => {
+    let held = match lock {
+        Against::Lock(own) => owner::held(project, own)?,
+        _ => None,
+    };
+    let foreign = match (lock, &held) {
+        (Against::Foreign(lock, path), _) => {
             Some(foreign::of(lock, path, question.target, &mut installed, &machine, registry)?)
+        }
+        (_, Some(held)) => {
+            let judged = foreign::of(&held.lock, &held.path, None, &mut installed, &machine, registry)?;
+            // `envlock sync` runs that command.
+            installed.lock_command = None;
+            Some(judged)
         }
         _ => None,
     };
@@ -337,6 +347,8 @@ pub(super) fn judge(
         (Against::Lock(lock), Some(name)) => Some(lock::target(lock, Some(name))?),
         (Against::Lock(lock), None) => verify::installed_target(lock, &installed),
     };
+    // The target that has the packages.
+    let packages_of = foreign.as_ref().map(|judged| &judged.target).or(target);
     // Python imports from every folder of its path: a framework is judged wherever it lies.
     let is_framework = |name: &str| {
         verify::smoke::is_framework(name) || registry.framework_loads().iter().any(|row| row.package == name)
@@ -367,12 +379,20 @@ pub(super) fn judge(
     let traces = inspect::traces(place.tree, &installed, &stdlib, places, &variable, depth);
     let mut areas = match (&foreign, target) {
         (Some(judged), _) => {
-            let elsewhere = |name: &str| matches!(lock, Against::Foreign(lock, _) if lock.mentions(name));
+            let elsewhere = |name: &str| match (lock, &held) {
+                (Against::Foreign(lock, _), _) => lock.mentions(name),
+                (_, Some(held)) => held.lock.mentions(name),
+                _ => false,
+            };
             verify::against_foreign(judged, &machine, &installed, &traces, &elsewhere, question.require_gpu)
         }
         (None, Some(target)) => verify::against_lock(target, &machine, &installed, question.require_gpu),
         (None, None) => verify::without_lock(registry, &machine, &installed, question.require_gpu),
     };
+    if let (Some(held), Against::Lock(own), Some(target)) = (&held, lock, target) {
+        verify::add_stack(&mut areas, target, &machine, question.require_gpu);
+        verify::add_changes(&mut areas, own, target, (&held.lock, &held.state), registry);
+    }
     if let Some(packages) = areas.iter_mut().find(|area| area.kind == AreaKind::Packages) {
         let of_environment =
             place.tree.real(question.prefix).unwrap_or_else(|_| question.prefix.to_path_buf());
@@ -395,7 +415,7 @@ pub(super) fn judge(
         }
     }
     areas.push(verify::install(&installed, &traces, registry, &|name| {
-        target.is_none_or(|target| target.package(name).is_some())
+        packages_of.is_none_or(|target| target.package(name).is_some())
     }));
     // The state of a described machine is unknown.
     let state = is_here.then(host::state);
@@ -458,10 +478,12 @@ fn uses_cuda(target: Option<&Target>, installed: &Installed) -> bool {
 /// What the environment is checked against, for display.
 fn against(lock: Against<'_>, target: Option<&Target>) -> String {
     match (lock, target) {
-        (Against::Lock(lock), Some(target)) if lock.targets.len() > 1 => {
-            format!("lock envlock.lock, target {}", target.name)
+        (Against::Lock(lock), target) => {
+            let several = lock.targets.len() > 1;
+            let target = target.filter(|_| several).map(|target| format!(", target {}", target.name));
+            let held = lock.packages_in.iter().map(|held| format!(" and {}", held.owner.file()));
+            format!("lock envlock.lock{}{}", held.collect::<String>(), target.unwrap_or_default())
         }
-        (Against::Lock(_), _) => "lock envlock.lock".to_owned(),
         (Against::Foreign(_, path), Some(target)) => {
             format!("lock {} ({})", clean(&path.display().to_string(), 120), target.name)
         }

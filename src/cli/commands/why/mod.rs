@@ -16,7 +16,7 @@ use crate::cli::fetch::Session;
 use crate::cli::printer::{DIM, Printer, wrap};
 use crate::cli::report::{self, label};
 use crate::cli::settings::{self, Project};
-use crate::cli::{fetch, host, kept, lock};
+use crate::cli::{fetch, host, kept, lock, owner};
 use crate::lockfile::{MACHINE_PARTS, MachineNeed, Target, machine_need};
 use crate::model::conflict::{Party, Reason, ReasonKind};
 use crate::model::host::Host;
@@ -64,6 +64,7 @@ pub(super) fn run(global: &GlobalArgs, args: &WhyArgs, printer: &Printer) -> Res
     let registry = settings::registry(global)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
     lock::warn_if_stale(&project, &lock, &registry, printer);
+    let lock = owner::with_packages(&project, lock, &registry)?;
     let mut targets = lock::targets(&lock, args.target.as_deref())?;
     let registry = kept::with_rows_of(global, registry, &targets);
     let several = targets.len() > 1;

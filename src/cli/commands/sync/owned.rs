@@ -1,0 +1,260 @@
+//! `sync` in a project whose packages another tool holds: that tool installs what its lock says, then envlock verifies.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use super::lists::shown;
+use super::place::{MARK, OWN_FOLDER, mark_of};
+use super::tell;
+use crate::cli::args::{GlobalArgs, SyncArgs};
+use crate::cli::error::{CliError, Failure};
+use crate::cli::owner::{self, Current};
+use crate::cli::printer::Printer;
+use crate::cli::settings::Project;
+use crate::cli::{exit, files, write};
+use crate::foreign::{Environment, Package, judge};
+use crate::inspect;
+use crate::lockfile::Target;
+use crate::model::installed::Installed;
+use crate::model::owner::Owner;
+use crate::model::source::Source;
+use crate::registry::Registry;
+use crate::sync::{self, Changes};
+
+/// The variable by which uv is told of another environment than `.venv`.
+const UV_ENVIRONMENT: &str = "UV_PROJECT_ENVIRONMENT";
+
+/// A project, its tool's lock, and the environment that the tool installs into.
+pub(super) struct Owned<'o> {
+    pub global: &'o GlobalArgs,
+    pub args: &'o SyncArgs,
+    pub project: &'o Project,
+    pub target: &'o Target,
+    pub owner: Owner,
+    pub current: Current,
+    pub registry: &'o Registry,
+    pub printer: &'o Printer,
+}
+
+impl Owned<'_> {
+    /// Installs. Returns the environment, and whether this run made it; `None` for `--dry-run`.
+    pub fn run(&self) -> Result<Option<(PathBuf, bool)>, CliError> {
+        let start = Instant::now();
+        let program = owner::program(self.owner)?;
+        let prefix = self.prefix();
+        if prefix.join("condabin").is_dir() {
+            return Err(CliError::new(
+                Failure::Installer,
+                format!("`{}` is conda's base environment, which contains conda itself", prefix.display()),
+            ));
+        }
+        self.tell_active(&prefix);
+        let installed = inspect::read(&inspect::ThisMachine, &prefix, inspect::Depth::Sizes).ok();
+        let mark = files::read(&prefix.join(OWN_FOLDER).join(MARK)).ok().flatten();
+        let is_ours = installed.is_none() || mark.is_some_and(|text| text == mark_of(&self.project.folder));
+        let is_exact = is_ours || self.args.exact;
+        let environments = self.environments();
+        let changes = self.changes(&environments, installed.as_ref(), is_exact);
+        self.check_builds(&environments, &changes)?;
+        let command = self.command(&program, &prefix, is_exact);
+        if self.args.dry_run {
+            let nothing = self.is_done(&changes, installed.as_ref());
+            let commands = if nothing { Vec::new() } else { vec![command] };
+            tell::planned(self.owner.program(), &prefix, &commands, &changes, self.printer);
+            return Ok(None);
+        }
+        if self.is_done(&changes, installed.as_ref()) {
+            return Ok(Some((prefix, false)));
+        }
+        self.start(&program, &command, &prefix)?;
+        let is_made = installed.is_none();
+        if is_made && prefix.is_dir() {
+            fs_err::create_dir_all(prefix.join(OWN_FOLDER))?;
+            write::write(&prefix.join(OWN_FOLDER).join(MARK), &mark_of(&self.project.folder))?;
+        }
+        if !self.printer.json {
+            let seconds = start.elapsed().as_secs_f64();
+            self.printer.out(&format!("installed with {} in {seconds:.1} s", self.owner.program()));
+        }
+        Ok(Some((prefix, is_made)))
+    }
+
+    /// The environment of the tool: the named one, else the one that the tool itself takes.
+    fn prefix(&self) -> PathBuf {
+        if let Some(prefix) = &self.args.prefix {
+            return prefix.clone();
+        }
+        let folder = &self.project.folder;
+        match self.owner {
+            Owner::Uv => {
+                let own = std::env::var_os(UV_ENVIRONMENT).filter(|value| !value.is_empty());
+                folder.join(own.map_or(PathBuf::from(".venv"), PathBuf::from))
+            }
+            Owner::Pixi => folder.join(".pixi/envs/default"),
+        }
+    }
+
+    /// Says that the active environment is another one: `uv run` does not use it either.
+    fn tell_active(&self, prefix: &Path) {
+        let active = ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().find_map(std::env::var_os).map(PathBuf::from);
+        let real = |path: &Path| fs_err::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+        if let Some(active) = active.filter(|active| real(active) != real(prefix)) {
+            self.printer.note(&format!(
+                "the active environment {} is not changed: {} installs into {}",
+                active.display(),
+                self.owner.program(),
+                prefix.display()
+            ));
+        }
+    }
+
+    /// What is to be installed: the project, with the extras and groups that are asked for.
+    fn environments(&self) -> Vec<Environment> {
+        let all = self.current.lock.environments(self.target.platform, Some(self.target.python));
+        let parts = &self.args.parts;
+        let default_groups = default_groups(self.project);
+        let is_asked = |name: &str| match name.split_once(' ') {
+            None => name == "default",
+            Some(("extra", extra)) => parts.all_extras || parts.extra.iter().any(|own| own == extra),
+            Some(("group", group)) => {
+                let named = parts.group.iter().chain(&default_groups).any(|own| own == group);
+                parts.all_groups || named
+            }
+            _ => false,
+        };
+        all.into_iter().filter(|environment| is_asked(&environment.name)).collect()
+    }
+
+    fn changes(
+        &self,
+        environments: &[Environment],
+        installed: Option<&Installed>,
+        is_exact: bool,
+    ) -> Changes {
+        let mut target = self.target.clone();
+        target.packages.clear();
+        for environment in environments {
+            let judged = judge(environment, self.target.platform, self.registry);
+            for package in judged.target.packages {
+                if target.package(&package.name).is_none() {
+                    target.packages.push(package);
+                }
+            }
+        }
+        let keeps: Vec<String> = self.project.package().into_iter().collect();
+        sync::changes(&target, installed, is_exact.then_some(keeps.as_slice()))
+    }
+
+    /// Whether nothing is to be installed or removed.
+    fn is_done(&self, changes: &Changes, installed: Option<&Installed>) -> bool {
+        let Some(installed) = installed else { return false };
+        let own = self.project.package().filter(|_| !self.args.no_project);
+        let has_own = |name: &String| {
+            installed.distributions.iter().any(|own| own.name == *name && own.direct.is_some())
+        };
+        // What conda packages of pixi's are, envlock does not compare here.
+        self.owner == Owner::Uv && changes.is_empty() && own.as_ref().is_none_or(has_own)
+    }
+
+    /// Refuses packages that would be built, which runs code that nobody allowed.
+    fn check_builds(&self, environments: &[Environment], changes: &Changes) -> Result<(), CliError> {
+        if self.args.build {
+            return Ok(());
+        }
+        let allowed = self.project.manifest.as_ref().map(|m| m.allow_build.as_slice()).unwrap_or_default();
+        let (python, platform) = (self.target.python, self.target.platform);
+        let is_built = |package: &Package| match &package.source {
+            Source::Path(path) => path.starts_with('/') || path.split('/').any(|part| part == ".."),
+            Source::Git { .. } => true,
+            Source::Index(_) | Source::Url(_) => {
+                package.has_source && package.usable(python, platform).is_empty()
+            }
+        };
+        let built = environments.iter().flat_map(|environment| &environment.packages).filter(|p| is_built(p));
+        let mut names: Vec<&str> = built
+            .map(|package| package.name.as_str())
+            .filter(|name| changes.puts(name) && !allowed.iter().any(|own| own == name))
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        if names.is_empty() { Ok(()) } else { Err(super::not_allowed(&names)) }
+    }
+
+    /// The command that installs.
+    fn command(&self, program: &Path, prefix: &Path, is_exact: bool) -> Vec<String> {
+        let mut command = vec![program.to_string_lossy().into_owned()];
+        let mut add = |words: &[&str]| command.extend(words.iter().map(|word| (*word).to_owned()));
+        match self.owner {
+            Owner::Uv => {
+                let series = self.target.python.to_string();
+                let python = self.args.python.as_ref().map(|python| python.to_string_lossy().into_owned());
+                add(&["sync", "--locked", "--python", python.as_deref().unwrap_or(&series)]);
+                for extra in &self.args.parts.extra {
+                    add(&["--extra", extra]);
+                }
+                for group in &self.args.parts.group {
+                    add(&["--group", group]);
+                }
+                let given = [
+                    (self.args.parts.all_extras, "--all-extras"),
+                    (self.args.parts.all_groups, "--all-groups"),
+                    (self.args.no_project, "--no-install-project"),
+                    (!is_exact, "--inexact"),
+                    (self.global.offline, "--offline"),
+                    (self.global.no_progress, "--no-progress"),
+                    (self.printer.quiet || self.printer.json, "--quiet"),
+                ];
+                given.iter().filter(|(given, _)| *given).for_each(|(_, option)| add(&[option]));
+            }
+            Owner::Pixi => {
+                add(&["install", "--locked"]);
+                if self.global.no_progress {
+                    add(&["--no-progress"]);
+                }
+                if self.printer.quiet || self.printer.json {
+                    add(&["--quiet"]);
+                }
+            }
+        }
+        let _ = prefix;
+        command
+    }
+
+    fn start(&self, program: &Path, command: &[String], prefix: &Path) -> Result<(), CliError> {
+        let shown = shown(command);
+        if self.printer.verbose {
+            self.printer.note(&shown);
+        }
+        let failed =
+            |why: String| CliError::new(Failure::Installer, why).hint(format!("the command was `{shown}`"));
+        let mut run = Command::new(program);
+        run.args(&command[1..]).current_dir(&self.project.folder);
+        run.stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr()));
+        // The environment is named, or the tool's own.
+        run.env_remove("VIRTUAL_ENV");
+        if self.owner == Owner::Uv && self.args.prefix.is_some() {
+            run.env(UV_ENVIRONMENT, std::path::absolute(prefix)?);
+        }
+        let status =
+            run.status().map_err(|e| failed(format!("cannot start `{}`: {e}", program.display())))?;
+        match status.success() {
+            true => Ok(()),
+            false if exit::was_interrupted(status) => {
+                Err(CliError { exit: exit::INTERRUPTED, ..failed("interrupted".to_owned()) })
+            }
+            false => Err(failed(format!("{} could not install the packages", self.owner.program()))),
+        }
+    }
+}
+
+/// The groups that uv installs when none is named: `[tool.uv] default-groups`, else `dev`.
+fn default_groups(project: &Project) -> Vec<String> {
+    let text = files::read(&project.folder.join(files::PYPROJECT)).ok().flatten().unwrap_or_default();
+    let table: toml::Table = text.parse().unwrap_or_default();
+    let groups = table.get("tool").and_then(|tool| tool.get("uv")?.get("default-groups"));
+    match groups.and_then(toml::Value::as_array) {
+        Some(groups) => groups.iter().filter_map(|group| Some(group.as_str()?.to_owned())).collect(),
+        None => vec!["dev".to_owned()],
+    }
+}

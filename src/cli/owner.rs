@@ -1,0 +1,131 @@
+//! Projects whose packages another tool resolves and installs: uv with `uv.lock`, pixi with `pixi.lock`. envlock chooses
+//! the stack, writes it into that tool's tables, and judges what the tool locked.
+
+use std::path::PathBuf;
+
+use super::error::{CliError, Failure};
+use super::files;
+use super::settings::{self, Project};
+use crate::foreign::{ForeignLock, Tool, judge};
+use crate::lockfile::Lockfile;
+use crate::model::choice::Choice;
+use crate::model::level::Level;
+use crate::model::owner::{Owner, PackageLock};
+use crate::model::solution::ChosenPackage;
+use crate::model::wheel::Python;
+use crate::probe::pythons::{self, Places};
+use crate::registry::Registry;
+
+/// The tool that holds a project's packages: the one whose manifest has envlock's tables, if its lock is there.
+pub(super) fn of(project: &Project) -> Option<Owner> {
+    let owner = match files::manifest_in(&project.folder)? {
+        files::PYPROJECT => Owner::Uv,
+        _ => return None,
+    };
+    project.folder.join(owner.file()).is_file().then_some(owner)
+}
+
+/// The program of a tool.
+///
+/// # Errors
+/// When it is not there, with the command that installs it.
+pub(super) fn program(owner: Owner) -> Result<PathBuf, CliError> {
+    let search = |places: &Places<'_>| match owner {
+        Owner::Uv => pythons::uv(places),
+        Owner::Pixi => pythons::pixi(places),
+    };
+    with_places(search).ok_or_else(|| {
+        let (file, name) = (owner.file(), owner.program());
+        let how = match owner {
+            Owner::Uv => "install it: `pip install uv`",
+            Owner::Pixi => "install it: https://pixi.prefix.dev",
+        };
+        CliError::new(
+            Failure::Installer,
+            format!("{name} holds the packages (`{file}`), and it was not found"),
+        )
+        .hint(how)
+    })
+}
+
+/// Calls a search with this machine's places.
+pub(super) fn with_places<T>(search: impl FnOnce(&Places<'_>) -> T) -> T {
+    let path =
+        std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
+    search(&Places { path, home: settings::home(), variable: &|name| std::env::var(name).ok() })
+}
+
+/// A tool's lock as it is now.
+pub(super) struct Current {
+    pub path: PathBuf,
+    pub lock: ForeignLock,
+    /// Its digest.
+    pub state: PackageLock,
+}
+
+/// Reads the tool's lock of a project; `None` if it is not there.
+///
+/// # Errors
+/// When it cannot be read as a lock of that tool.
+pub(super) fn read(project: &Project, owner: Owner) -> Result<Option<Current>, CliError> {
+    let path = project.folder.join(owner.file());
+    let Some(text) = files::read(&path)? else { return Ok(None) };
+    let tool = match owner {
+        Owner::Uv => Tool::Uv,
+        Owner::Pixi => Tool::Pixi,
+    };
+    let lock = ForeignLock::parse(tool, &text).map_err(|error| {
+        CliError::input(format!("`{}` cannot be read as a lock of {}: {error}", path.display(), tool.name()))
+    })?;
+    Ok(Some(Current { path, lock, state: PackageLock::of(owner, &text) }))
+}
+
+/// The tool's lock that holds the packages of a lock of envlock.
+///
+/// # Errors
+/// When it is not there or cannot be read.
+pub(super) fn held(project: &Project, lock: &Lockfile) -> Result<Option<Current>, CliError> {
+    let Some(held) = &lock.packages_in else { return Ok(None) };
+    let file = held.owner.file();
+    let missing = || {
+        CliError::lock(format!("envlock.lock leaves the packages to `{file}`, which does not exist"))
+            .hint(format!("make it again with `{} lock`, then `envlock resolve`", held.owner.program()))
+    };
+    read(project, held.owner)?.ok_or_else(missing).map(Some)
+}
+
+/// A lock with the packages that another tool's lock holds for its targets, as they are now.
+///
+/// # Errors
+/// When that lock is not there or cannot be read.
+pub(super) fn with_packages(
+    project: &Project,
+    mut lock: Lockfile,
+    registry: &Registry,
+) -> Result<Lockfile, CliError> {
+    let Some(current) = held(project, &lock)? else { return Ok(lock) };
+    for target in &mut lock.targets {
+        let environments = current.lock.environments(target.platform, Some(target.python));
+        let Some(default) = environments.first() else { continue };
+        let held = judge(default, target.platform, registry).target.packages;
+        let with_reason = |package: ChosenPackage| match target.package(&package.name) {
+            Some(own) => {
+                ChosenPackage { reason: own.reason.clone(), targets: own.targets.clone(), ..package }
+            }
+            None => ChosenPackage { reason: Choice::Kept, ..package },
+        };
+        target.packages = held.into_iter().map(with_reason).collect();
+        target.packages.sort_by(|a, b| a.name.cmp(&b.name));
+        target.level = Level::Full;
+    }
+    Ok(lock)
+}
+
+/// The Python series that a project's `.python-version` names, which uv takes.
+pub(super) fn pinned_python(project: &Project) -> Option<Python> {
+    let text = files::read(&project.folder.join(".python-version")).ok().flatten()?;
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let version = lines.next()?;
+    let version: Python = version.strip_prefix("cpython@").unwrap_or(version).parse().ok()?;
+    Some(Python::new(version.minor))
+}

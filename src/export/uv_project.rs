@@ -1,0 +1,513 @@
+//! What envlock writes into the `pyproject.toml` of a project whose packages uv holds: which builds of the stack uv takes,
+//! and where they come from. Everything else is uv's to choose.
+//!
+//! Each entry ends with the comment `# envlock`. Such entries are replaced by the next run; all others are the user's.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, TableLike, Value};
+
+use super::{ExportError, address};
+use crate::lockfile::Target;
+use crate::model::platform::{Arch, Os};
+use crate::model::solution::ChosenPackage;
+use crate::model::source::Source;
+use crate::model::text::clean;
+
+/// The comment after every entry that envlock wrote.
+pub(super) const OWN: &str = "# envlock";
+
+/// Why the tables cannot be written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UvError {
+    /// The lock cannot be expressed.
+    #[error(transparent)]
+    Export(#[from] ExportError),
+    /// The file is not TOML.
+    #[error("pyproject.toml: {0}")]
+    Syntax(String),
+    /// A key has another type than uv reads.
+    #[error("pyproject.toml: `{0}` is not what uv reads there")]
+    Type(&'static str),
+    /// Two targets are for one platform and have different builds: uv has one per platform.
+    #[error(
+        "the targets `{first}` and `{second}` are for one platform and need different builds of `{package}`"
+    )]
+    TwoBuilds {
+        /// The first target.
+        first: String,
+        /// The second target.
+        second: String,
+        /// The package.
+        package: String,
+    },
+    /// The user says where a package comes from, and the stack needs it from somewhere else.
+    #[error(
+        "pyproject.toml: `[tool.uv.sources]` takes `{package}` from {theirs}, and the stack needs it from {ours}"
+    )]
+    OtherSource {
+        /// The package.
+        package: String,
+        /// What the user wrote: `the index "pytorch-cu126"`.
+        theirs: String,
+        /// The address of the index of the chosen build.
+        ours: String,
+    },
+}
+
+/// What uv is told of a package.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Pin {
+    package: String,
+    /// `2.9.1+cu128`
+    version: String,
+    /// Where it is installed so.
+    marker: String,
+    /// The name and the address of its index, if that is not the default one.
+    index: Option<(String, String)>,
+}
+
+/// What envlock writes for uv.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UvTables {
+    pins: BTreeSet<Pin>,
+}
+
+impl UvTables {
+    /// The builds of the stacks of all targets. `addresses`: the URLs of the indexes by name. `pythons_below`: whether the
+    /// project allows Pythons older than a target's series; they are left to uv.
+    ///
+    /// # Errors
+    /// When two targets for one platform need different builds, or an index has no URL.
+    pub fn of(
+        targets: &[Target],
+        addresses: &[(String, String)],
+        pythons_below: &dyn Fn(&Target) -> bool,
+    ) -> Result<UvTables, UvError> {
+        let mut pins = BTreeSet::new();
+        let mut builds: BTreeMap<(String, String), (String, &str)> = BTreeMap::new();
+        for target in targets {
+            let mut marker = marker(target);
+            if pythons_below(target) {
+                marker.push_str(&format!(" and python_version >= '3.{}'", target.python.minor));
+            }
+            let is_pinned = |package: &&ChosenPackage| {
+                target.is_of_the_stack(package) || package.source.index().is_some_and(|index| index != "pypi")
+            };
+            for package in target.packages.iter().filter(is_pinned) {
+                let Source::Index(index) = &package.source else { continue };
+                let version = package.version.to_string();
+                let place = (target.platform.to_string(), package.name.clone());
+                let build = format!("{version} {index}");
+                match builds.get(&place) {
+                    Some((other, first)) if *other != build => {
+                        return Err(UvError::TwoBuilds {
+                            first: (*first).to_owned(),
+                            second: target.name.clone(),
+                            package: package.name.clone(),
+                        });
+                    }
+                    _ => builds.insert(place, (build, &target.name)),
+                };
+                let index = match index.as_str() {
+                    "pypi" => None,
+                    index => Some((index.replace('/', "-"), address(addresses, index, &package.name)?)),
+                };
+                pins.insert(Pin { package: package.name.clone(), version, marker: marker.clone(), index });
+            }
+        }
+        Ok(UvTables { pins })
+    }
+
+    /// A `pyproject.toml` with these tables instead of those that an earlier run wrote.
+    ///
+    /// # Errors
+    /// When the text is not TOML, a table of uv is something else, or the user's entries say something else.
+    pub fn written_into(&self, text: &str) -> Result<String, UvError> {
+        let mut document: DocumentMut =
+            text.parse().map_err(|e: toml_edit::TomlError| UvError::Syntax(clean(e.message(), 200)))?;
+        let tool = table_in(document.as_table_mut(), "tool", "tool", true)?;
+        let uv = table_in(tool, "uv", "tool.uv", false)?;
+        let names = self.write_indexes(uv)?;
+        self.write_sources(uv, &names)?;
+        let constraints = self
+            .pins
+            .iter()
+            .map(|pin| Value::from(format!("{}=={}; {}", pin.package, pin.version, pin.marker)));
+        write_array(uv, "constraint-dependencies", "tool.uv.constraint-dependencies", constraints.collect())?;
+        let is_empty = uv.is_empty();
+        if is_empty {
+            tool.remove("uv");
+        }
+        if tool.is_empty() {
+            document.remove("tool");
+        }
+        Ok(document.to_string())
+    }
+
+    /// Writes the indexes. Returns the name of each address: the user's, where the user has it.
+    fn write_indexes(&self, uv: &mut dyn TableLike) -> Result<BTreeMap<String, String>, UvError> {
+        const KEY: &str = "tool.uv.index";
+        let mut indexes = match uv.remove("index") {
+            None => ArrayOfTables::new(),
+            Some(item) => item.into_array_of_tables().map_err(|_| UvError::Type(KEY))?,
+        };
+        indexes.retain(|table| !is_own(table.decor().suffix()));
+        let text = |table: &Table, key: &str| table.get(key).and_then(Item::as_str).map(str::to_owned);
+        let mut names: BTreeMap<String, String> = BTreeMap::new();
+        let mut taken: BTreeSet<String> = BTreeSet::new();
+        for table in indexes.iter() {
+            let name = text(table, "name");
+            taken.extend(name.clone());
+            if let (Some(name), Some(url)) = (name, text(table, "url")) {
+                names.entry(plain(&url)).or_insert(name);
+            }
+        }
+        let ours: BTreeMap<&str, &str> = self
+            .pins
+            .iter()
+            .filter_map(|pin| pin.index.as_ref())
+            .map(|(n, url)| (url.as_str(), n.as_str()))
+            .collect();
+        for (url, name) in ours {
+            if names.contains_key(&plain(url)) {
+                continue;
+            }
+            let mut own = name.to_owned();
+            while taken.contains(&own) {
+                own.insert_str(0, "envlock-");
+            }
+            let mut table = Table::new();
+            table.insert("name", Item::Value(Value::from(own.clone())));
+            table.insert("url", Item::Value(Value::from(url)));
+            // Without it, uv would take every package from this index that the index has.
+            table.insert("explicit", Item::Value(Value::from(true)));
+            table.decor_mut().set_prefix("\n");
+            table.decor_mut().set_suffix(format!(" {OWN}"));
+            taken.insert(own.clone());
+            names.insert(plain(url), own);
+            indexes.push(table);
+        }
+        if !indexes.is_empty() {
+            uv.insert("index", Item::ArrayOfTables(indexes));
+        }
+        Ok(names)
+    }
+
+    fn write_sources(&self, uv: &mut dyn TableLike, names: &BTreeMap<String, String>) -> Result<(), UvError> {
+        const KEY: &str = "tool.uv.sources";
+        let mut sources = match uv.remove("sources") {
+            None => Table::new(),
+            Some(item) => item.into_table().map_err(|_| UvError::Type(KEY))?,
+        };
+        let own: Vec<String> = sources
+            .iter()
+            .filter(|(_, item)| item.as_value().is_some_and(|value| is_own(value.decor().suffix())))
+            .map(|(key, _)| key.to_owned())
+            .collect();
+        for key in own {
+            sources.remove(&key);
+        }
+        let mut by_package: BTreeMap<&str, Vec<(&Pin, &str, &str)>> = BTreeMap::new();
+        for pin in &self.pins {
+            let Some((_, url)) = &pin.index else { continue };
+            let name = names.get(&plain(url)).map_or("", String::as_str);
+            by_package.entry(&pin.package).or_default().push((pin, url, name));
+        }
+        for (package, pins) in by_package {
+            let theirs = sources.iter().find(|(key, _)| crate::model::text::normalized_name(key) == package);
+            if let Some((_, theirs)) = theirs {
+                for (_, url, name) in &pins {
+                    if !takes_from(theirs, name) {
+                        return Err(UvError::OtherSource {
+                            package: package.to_owned(),
+                            theirs: shown(theirs),
+                            ours: (*url).to_owned(),
+                        });
+                    }
+                }
+                continue;
+            }
+            let source = |(pin, _, name): &(&Pin, &str, &str)| {
+                let mut table = InlineTable::new();
+                table.insert("index", Value::from(*name));
+                table.insert("marker", Value::from(pin.marker.as_str()));
+                Value::InlineTable(table)
+            };
+            let mut value = match pins.as_slice() {
+                [only] => source(only),
+                all => Value::Array(all.iter().map(source).collect()),
+            };
+            value.decor_mut().set_prefix(" ");
+            value.decor_mut().set_suffix(format!(" {OWN}"));
+            sources.insert(package, Item::Value(value));
+        }
+        if !sources.is_empty() {
+            uv.insert("sources", Item::Table(sources));
+        }
+        Ok(())
+    }
+}
+
+/// The marker of a target's platform.
+pub(super) fn marker(target: &Target) -> String {
+    let system = match target.platform.os {
+        Os::Linux => "linux",
+        Os::Macos => "darwin",
+        Os::Windows => "win32",
+    };
+    let machine = match (target.platform.os, target.platform.arch) {
+        (Os::Windows, Arch::X86_64) => "AMD64",
+        (Os::Macos, Arch::Aarch64) => "arm64",
+        (_, Arch::X86_64) => "x86_64",
+        (_, Arch::Aarch64) => "aarch64",
+    };
+    format!("sys_platform == '{system}' and platform_machine == '{machine}'")
+}
+
+/// An address as it is compared.
+fn plain(url: &str) -> String {
+    url.trim_end_matches('/').to_owned()
+}
+
+/// Whether the text after an entry says that envlock wrote it.
+fn is_own(suffix: Option<&toml_edit::RawString>) -> bool {
+    suffix.and_then(|suffix| suffix.as_str()).is_some_and(|suffix| suffix.trim() == OWN)
+}
+
+/// Whether a source of the user takes the package from an index of this name, wherever it applies.
+fn takes_from(item: &Item, name: &str) -> bool {
+    let of = |value: &Value| {
+        value.as_inline_table().and_then(|table| table.get("index")?.as_str().map(|own| own == name))
+    };
+    match item {
+        Item::Value(Value::Array(all)) => all.iter().any(|value| of(value) == Some(true)),
+        Item::Value(value) => of(value) == Some(true),
+        Item::Table(table) => table.get("index").and_then(Item::as_str) == Some(name),
+        _ => false,
+    }
+}
+
+/// A source of the user in a message.
+fn shown(item: &Item) -> String {
+    let text = item.to_string();
+    format!("`{}`", clean(text.split_whitespace().collect::<Vec<_>>().join(" ").as_str(), 120))
+}
+
+/// The table under a key, made if there is none.
+fn table_in<'t>(
+    parent: &'t mut dyn TableLike,
+    key: &str,
+    path: &'static str,
+    is_implicit: bool,
+) -> Result<&'t mut dyn TableLike, UvError> {
+    let new = || {
+        let mut table = Table::new();
+        table.set_implicit(is_implicit);
+        Item::Table(table)
+    };
+    parent.entry(key).or_insert_with(new).as_table_like_mut().ok_or(UvError::Type(path))
+}
+
+/// An element of an array with the text around it.
+struct Element {
+    /// Lines above it.
+    above: String,
+    value: Value,
+    /// What follows on its line: a comment.
+    after: String,
+}
+
+/// Puts envlock's elements into an array, after the user's and instead of those of an earlier run.
+fn write_array(
+    uv: &mut dyn TableLike,
+    key: &str,
+    path: &'static str,
+    own: Vec<Value>,
+) -> Result<(), UvError> {
+    let mut array = match uv.get(key) {
+        None => Array::new(),
+        Some(item) => item.as_array().cloned().ok_or(UvError::Type(path))?,
+    };
+    let text =
+        |raw: Option<&toml_edit::RawString>| raw.and_then(|raw| raw.as_str()).unwrap_or_default().to_owned();
+    let mut elements: Vec<Element> = Vec::new();
+    let had = array.len();
+    let mut gap_before = String::new();
+    for value in array.iter() {
+        gap_before.push_str(&text(value.decor().prefix()));
+        let (after, above) = split_line(&gap_before);
+        if let Some(last) = elements.last_mut() {
+            last.after = after;
+        }
+        elements.push(Element { above, value: value.clone(), after: String::new() });
+        gap_before = text(value.decor().suffix());
+    }
+    gap_before.push_str(array.trailing().as_str().unwrap_or_default());
+    let (after, end) = split_line(&gap_before);
+    if let Some(last) = elements.last_mut() {
+        last.after = after;
+    }
+    elements.retain(|element| element.after.trim() != OWN);
+    if elements.len() == had && own.is_empty() {
+        return Ok(());
+    }
+    if elements.is_empty() && own.is_empty() {
+        uv.remove(key);
+        return Ok(());
+    }
+    let new = |value| Element { above: "\n    ".to_owned(), value, after: format!(" {OWN}") };
+    elements.extend(own.into_iter().map(new));
+    array.clear();
+    let mut before = String::new();
+    for Element { above, mut value, after } in elements {
+        let above = if above.contains('\n') { above } else { "\n    ".to_owned() };
+        value.decor_mut().set_prefix(format!("{before}{above}"));
+        value.decor_mut().set_suffix("");
+        array.push_formatted(value);
+        before = after;
+    }
+    let end = if end.contains('\n') { end } else { "\n".to_owned() };
+    array.set_trailing(format!("{before}{end}"));
+    array.set_trailing_comma(true);
+    match uv.get_mut(key) {
+        Some(Item::Value(Value::Array(there))) => *there = array,
+        _ => {
+            uv.insert(key, Item::Value(Value::Array(array)));
+        }
+    }
+    Ok(())
+}
+
+/// The text between two elements: what stands on the line of the first, and the lines above the second.
+fn split_line(gap: &str) -> (String, String) {
+    match gap.find('\n') {
+        Some(at) => (gap[..at].trim_end().to_owned(), gap[at..].to_owned()),
+        None => (String::new(), gap.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pin(package: &str, version: &str, index: Option<(&str, &str)>) -> Pin {
+        Pin {
+            package: package.to_owned(),
+            version: version.to_owned(),
+            marker: "sys_platform == 'linux'".to_owned(),
+            index: index.map(|(name, url)| (name.to_owned(), url.to_owned())),
+        }
+    }
+
+    fn tables() -> UvTables {
+        let cu128 = Some(("pytorch-cu128", "https://wheels.example/whl/cu128"));
+        UvTables {
+            pins: [
+                pin("torch", "2.9.1+cu128", cu128),
+                pin("nvidia-nccl-cu12", "2.27.5", cu128),
+                pin("triton", "3.5.1", None),
+            ]
+            .into(),
+        }
+    }
+
+    const PLAIN: &str = "[project]\nname = \"demo\"\ndependencies = [\"torch\"]\n";
+
+    #[test]
+    fn a_project_without_tables_of_uv_gets_them() {
+        let text = tables().written_into(PLAIN).unwrap();
+        let expected = r#"[project]
+name = "demo"
+dependencies = ["torch"]
+
+[tool.uv]
+constraint-dependencies = [
+    "nvidia-nccl-cu12==2.27.5; sys_platform == 'linux'", # envlock
+    "torch==2.9.1+cu128; sys_platform == 'linux'", # envlock
+    "triton==3.5.1; sys_platform == 'linux'", # envlock
+]
+
+[[tool.uv.index]] # envlock
+name = "pytorch-cu128"
+url = "https://wheels.example/whl/cu128"
+explicit = true
+
+[tool.uv.sources]
+nvidia-nccl-cu12 = { index = "pytorch-cu128", marker = "sys_platform == 'linux'" } # envlock
+torch = { index = "pytorch-cu128", marker = "sys_platform == 'linux'" } # envlock
+"#;
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn what_is_written_is_replaced_and_what_the_user_wrote_stays() {
+        for text in [
+            PLAIN,
+            "[tool.uv]\npackage = false # no wheel\n",
+            "[tool.uv]\nconstraint-dependencies = [\n    # slow\n    \"numpy<3\", # ours\n    \"scipy\"\n]\n",
+            "[tool.uv]\nconstraint-dependencies = [\n    \"numpy<3\",\n]\ndev-dependencies = [\"pytest\"]\n[tool.ruff]\nline-length = 100\n",
+            "[[tool.uv.index]]\nname = \"corp\"\nurl = \"https://corp.example/simple\"\n\n[tool.uv.sources]\nmine = { path = \"../mine\" } # a folder\n",
+            "[tool.uv.sources]\nmine = { workspace = true }\n[tool.uv]\nmanaged = true\n",
+        ] {
+            let once = tables().written_into(text).unwrap();
+            assert_eq!(tables().written_into(&once).unwrap(), once, "{text}");
+            for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+                // The last element of an array may get a comma.
+                assert!(once.contains(line), "`{line}` is lost:\n{once}");
+            }
+            let without = UvTables::default().written_into(&once).unwrap();
+            let plain = |text: &str| text.parse::<toml::Table>().unwrap();
+            assert_eq!(plain(&without), plain(text), "{once}");
+        }
+    }
+
+    #[test]
+    fn an_index_that_the_user_has_is_used_by_its_name() {
+        let text = "[[tool.uv.index]]\nname = \"torch-wheels\"\nurl = \"https://wheels.example/whl/cu128/\"\nexplicit = true\n";
+        let written = tables().written_into(text).unwrap();
+        assert!(written.contains("torch = { index = \"torch-wheels\","), "{written}");
+        assert_eq!(written.matches("[[tool.uv.index]]").count(), 1, "{written}");
+        // Another index of that name.
+        let text = "[[tool.uv.index]]\nname = \"pytorch-cu128\"\nurl = \"https://corp.example/simple\"\n";
+        let written = tables().written_into(text).unwrap();
+        assert!(written.contains("torch = { index = \"envlock-pytorch-cu128\","), "{written}");
+    }
+
+    #[test]
+    fn a_source_of_the_user_stays_or_is_told() {
+        let index = "[[tool.uv.index]]\nname = \"gpu\"\nurl = \"https://wheels.example/whl/cu128\"\nexplicit = true\n";
+        let text = format!("{index}[tool.uv.sources]\nTorch = {{ index = \"gpu\" }}\n");
+        let written = tables().written_into(&text).unwrap();
+        assert!(written.contains("Torch = { index = \"gpu\" }\n"), "{written}");
+        assert_eq!(written.to_lowercase().matches("\ntorch = ").count(), 1, "{written}");
+        let text = "[tool.uv.sources]\ntorch = { git = \"https://host.example/torch\" }\n";
+        let error = tables().written_into(text).unwrap_err();
+        assert!(matches!(error, UvError::OtherSource { .. }), "{error}");
+    }
+
+    #[test]
+    fn what_uv_does_not_read_is_told() {
+        for text in [
+            "tool = 1\n",
+            "[tool]\nuv = 1\n",
+            "[tool.uv]\nsources = 1\n",
+            "[tool.uv]\nindex = \"x\"\n",
+            "[tool.uv]\nconstraint-dependencies = \"x\"\n",
+        ] {
+            assert!(matches!(tables().written_into(text), Err(UvError::Type(_))), "{text}");
+        }
+        assert!(matches!(tables().written_into("x"), Err(UvError::Syntax(_))));
+    }
+
+    #[test]
+    fn inline_tables_are_kept() {
+        let text = "[tool.uv]\nsources = { mine = { path = \"../mine\" } }\nindex = [{ name = \"corp\", url = \"https://corp.example/simple\" }]\n";
+        let written = tables().written_into(text).unwrap();
+        let read: toml::Table = written.parse().unwrap();
+        let uv = &read["tool"]["uv"];
+        assert_eq!(uv["sources"]["mine"]["path"].as_str(), Some("../mine"), "{written}");
+        assert_eq!(uv["index"][0]["name"].as_str(), Some("corp"));
+        assert_eq!(tables().written_into(&written).unwrap(), written);
+    }
+}

@@ -1,0 +1,243 @@
+//! Projects whose packages uv holds: envlock chooses the stack, uv locks and installs, envlock verifies.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::context::{IndexServer, Run, Shape, TestContext, skipped};
+use super::wheels::{Wheel, wheel};
+
+/// A uv project on a loopback index that has PyPI's builds and, beside it, those for the CPU and for CUDA 12.6.
+struct Project {
+    context: TestContext,
+    series: String,
+    _server: IndexServer,
+}
+
+fn world(minor: &str) -> Vec<(&'static str, Wheel)> {
+    let linux = format!("cp3{minor}-cp3{minor}-manylinux_2_17_x86_64");
+    let torch = |version: &str| {
+        wheel("torch", version).tags(&linux).needs("filelock").file("torch/__init__.py", "\n")
+    };
+    vec![
+        ("pypi", torch("2.15.0")),
+        ("pypi", torch("2.9.1")),
+        ("whl/cpu", torch("2.15.0+cpu")),
+        ("whl/cpu", torch("2.9.1+cpu")),
+        ("whl/cu126", torch("2.14.1+cu126")),
+        // The pytorch index has old copies of other packages: they are not taken.
+        ("whl/cpu", wheel("filelock", "3.13.1")),
+        ("pypi", wheel("filelock", "3.19.0").file("filelock.py", "\n")),
+        ("pypi", wheel("filelock", "3.20.0").file("filelock.py", "\n")),
+        ("pypi", wheel("trainer", "1.0").needs("torch").file("trainer.py", "import torch\n")),
+        ("pypi", wheel("colors", "1.0").file("colors.py", "\n")),
+        ("pypi", wheel("pytest", "9.0").file("pytest.py", "\n")),
+    ]
+}
+
+const HEAD: &str = "[project]\nname = \"demo\"\nversion = \"1\"\n";
+
+impl Project {
+    fn new() -> Option<Project> {
+        let Some(uv) = std::env::var_os("ENVLOCK_TEST_UV").map(PathBuf::from) else {
+            skipped("no uv here (ENVLOCK_TEST_UV)");
+            return None;
+        };
+        let ask = "import sys; print(sys.executable, sys.version_info[1])";
+        let out =
+            Command::new("python3").args(["-I", "-c", ask]).output().ok().filter(|o| o.status.success());
+        let Some(out) = out else {
+            skipped("no python3 here");
+            return None;
+        };
+        let out = String::from_utf8(out.stdout).unwrap();
+        let (python, minor) = out.trim().rsplit_once(' ').unwrap();
+        let server =
+            IndexServer::start(world(minor), Shape { json: true, metadata: true, ..Shape::default() });
+        let mut context = TestContext::with_index(&server);
+        let bin = context.dir.path().join("bin");
+        std::fs::create_dir_all(&bin).unwrap();
+        std::os::unix::fs::symlink(python, bin.join(format!("python3.{minor}"))).unwrap();
+        std::os::unix::fs::symlink(uv, bin.join("uv")).unwrap();
+        context.set("UV_CACHE_DIR", &context.dir.path().join("uv-cache").display().to_string());
+        context.set("UV_LINK_MODE", "copy");
+        context.set("UV_PYTHON_DOWNLOADS", "never");
+        context.set("UV_DEFAULT_INDEX", &format!("{}/pypi", server.address));
+        let series = format!("3.{minor}");
+        Some(Project { context, series, _server: server })
+    }
+
+    /// Writes pyproject.toml, and uv.lock by uv.
+    fn start(&self, dependencies: &str, more: &str) {
+        let text = format!(
+            "{HEAD}requires-python = \">={}\"\ndependencies = [{dependencies}]\n{more}\n[tool.envlock]\n",
+            self.series
+        );
+        self.context.write("pyproject.toml", &text);
+        self.uv(&["lock"]).expect(0);
+    }
+
+    fn uv(&self, arguments: &[&str]) -> Run {
+        self.context.finish(self.context.command_of("uv").args(arguments).output().unwrap())
+    }
+
+    fn resolve(&self, more: &[&str]) -> Run {
+        self.context.run(&[&["resolve", "--gpu", "none", "--python", &self.series], more].concat())
+    }
+
+    /// The installed packages, as pip lists them.
+    fn installed(&self) -> String {
+        self.uv(&["pip", "freeze"]).expect(0).stdout
+    }
+
+    /// `torch 2.15.0+cpu` of uv.lock.
+    fn locked(&self, name: &str) -> Vec<String> {
+        let lock: toml::Table = self.context.read("uv.lock").parse().unwrap();
+        let packages = lock["package"].as_array().unwrap().iter();
+        let own = packages.filter(|package| package["name"].as_str() == Some(name));
+        own.map(|package| package["version"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+#[test]
+fn uv_locks_the_stack_that_was_chosen_and_uv_run_changes_nothing() {
+    let Some(project) = Project::new() else { return };
+    let context = &project.context;
+    let own = "[dependency-groups]\ndev = [\"pytest\"]\n\n[tool.uv]\nconstraint-dependencies = [\n    \"filelock<3.20\", # a bug\n]\n";
+    // torch is nobody's direct dependency.
+    project.start("\"trainer\"", own);
+    assert_eq!(project.locked("torch"), ["2.15.0"]);
+    let run = project.resolve(&[]).expect(0);
+    assert!(run.flat().contains("wrote envlock.lock, uv.lock, pyproject.toml"), "{}", run.shown());
+    assert!(run.flat().contains("next envlock sync"), "{}", run.shown());
+    assert!(!context.exists("environment.yml"), "the packages are uv's");
+    let written = context.read("pyproject.toml");
+    assert!(written.contains("\"filelock<3.20\", # a bug\n"), "{written}");
+    assert!(written.contains("\"torch==2.15.0+cpu; sys_platform"), "{written}");
+    assert!(project.locked("torch").contains(&"2.15.0+cpu".to_owned()), "{:?}", project.locked("torch"));
+    assert_eq!(project.locked("filelock"), ["3.19.0"], "from PyPI, and as the user limits it");
+    let lock = context.read("envlock.lock");
+    assert!(
+        lock.contains("packages-in = { file = \"uv.lock\"") && !lock.contains("\"trainer\"\nversion"),
+        "{lock}"
+    );
+    context.run(&["resolve", "--locked"]).expect(0);
+    // The same answer writes nothing.
+    let again = project.resolve(&[]).expect(0);
+    assert!(again.flat().contains("wrote envlock.lock, uv.lock"), "{}", again.shown());
+    assert_eq!(context.read("pyproject.toml"), written);
+    assert_eq!(context.read("envlock.lock"), lock);
+
+    let plan = context.run(&["sync", "--dry-run", "--json"]).expect(0).json();
+    assert_eq!(plan["installer"], "uv");
+    assert_eq!(plan["changes"]["install"], serde_json::json!(["filelock", "torch", "trainer", "pytest"]));
+    assert_eq!(plan["commands"][0].as_array().unwrap()[1..4], ["sync", "--locked", "--python"]);
+    assert!(!context.exists(".venv"));
+    let run = context.run(&["sync", "--smoke", "off"]).expect(0);
+    assert!(run.stdout.contains("installed with uv"), "{}", run.shown());
+    assert!(run.flat().contains("envlock.lock and uv.lock"), "{}", run.shown());
+    let installed = project.installed();
+    assert!(installed.contains("torch==2.15.0+cpu"), "{installed}");
+    // `uv run` changes no package.
+    project.uv(&["run", "python", "-c", "import trainer"]).expect(0);
+    assert_eq!(project.installed(), installed);
+    project.uv(&["sync", "--locked", "--check"]).expect(0);
+    // Nothing to do: uv is not started.
+    let run = context.run(&["sync", "--smoke", "off"]).expect(0);
+    assert!(!run.stdout.contains("installed with"), "{}", run.shown());
+    context.run(&["verify", "--smoke", "off"]).expect(0);
+
+    // Questions see the packages of uv.lock.
+    let tree = context.run(&["tree"]).expect(0);
+    assert!(tree.stdout.contains("trainer 1.0") && tree.stdout.contains("torch 2.15.0"), "{}", tree.shown());
+    let why = context.run(&["why", "filelock"]).expect(0);
+    assert!(why.stdout.contains("torch"), "{}", why.shown());
+    let refused = context.run(&["export", "requirements.txt"]).expect(2);
+    assert!(refused.flat().contains("`uv.lock` holds the packages"), "{}", refused.shown());
+}
+
+#[test]
+fn what_uv_changes_is_told_and_locked_again() {
+    let Some(project) = Project::new() else { return };
+    let context = &project.context;
+    project.start("\"trainer\"", "");
+    project.resolve(&[]).expect(0);
+    context.run(&["sync", "--smoke", "off"]).expect(0);
+    // Another package: the stack is the same.
+    project.uv(&["add", "colors"]).expect(0);
+    let run = context.run(&["verify", "--smoke", "off"]).expect(0);
+    assert!(run.stdout.contains("warning[package-lock-changed]"), "{}", run.shown());
+    let run = context.run(&["resolve", "--locked"]).expect(1);
+    assert!(run.flat().contains("the request has `package colors>=1.0`"), "{}", run.shown());
+    let run = project.resolve(&[]).expect(0);
+    assert!(run.flat().contains("wrote envlock.lock, uv.lock"), "{}", run.shown());
+    let run = context.run(&["verify", "--smoke", "off"]).expect(0);
+    assert!(!run.stdout.contains("package-lock-changed"), "{}", run.shown());
+    assert!(project.installed().contains("colors==1.0"));
+
+    // Another build of torch: an error that names both.
+    project.start("\"trainer\", \"colors>=1.0\"", "");
+    project.uv(&["lock", "--upgrade"]).expect(0);
+    let run = context.run(&["verify", "--smoke", "off"]).expect(1);
+    assert!(run.flat().contains("`uv.lock` has torch 2.15.0"), "{}", run.shown());
+    project.resolve(&[]).expect(0);
+    assert!(
+        context.read("pyproject.toml").contains("torch==2.15.0+cpu"),
+        "envlock's entries are there again"
+    );
+}
+
+#[test]
+fn what_uv_cannot_lock_leaves_the_files_as_they_were() {
+    let Some(project) = Project::new() else { return };
+    let context = &project.context;
+    let refused = |more: &str, arguments: &[&str], sentence: &str| {
+        project.start("\"trainer\", \"torch\"", more);
+        let before = (context.read("pyproject.toml"), context.read("uv.lock"));
+        let run = project.resolve(arguments).expect(2);
+        assert!(run.flat().contains(sentence), "{sentence}: {}", run.shown());
+        assert_eq!((context.read("pyproject.toml"), context.read("uv.lock")), before);
+        assert!(!context.exists("envlock.lock"));
+    };
+    // The user says where torch comes from.
+    let address = project._server.address.clone();
+    let index = format!(
+        "[[tool.uv.index]]\nname = \"mine\"\nurl = \"{address}/pypi\"\nexplicit = true\n\n[tool.uv.sources]\ntorch = {{ index = \"mine\" }}\n"
+    );
+    refused(&index, &[], "`[tool.uv.sources]` takes `torch` from `{ index = \"mine\" }`");
+    // What uv is told of a package, and envlock is not.
+    let told = "[[tool.uv.dependency-metadata]]\nname = \"trainer\"\nversion = \"1.0\"\nrequires-dist = [\"torch<2.10\"]\n";
+    refused(told, &["--upgrade"], "`uv lock --upgrade` does not lock the project with this stack");
+    // Two machines of one platform with different builds.
+    let series = &project.series;
+    context.write(
+        "pyproject.toml",
+        &format!("{HEAD}requires-python = \"=={series}.*\"\ndependencies = [\"torch\"]\n[tool.envlock.target.a]\ngpus = [\"V100\"]\ndriver = \"580.65.06\"\n[tool.envlock.target.b]\ngpus = [\"none\"]\n"),
+    );
+    let run = context.run(&["resolve"]).expect(2);
+    assert!(run.flat().contains("the targets `a` and `b` are for one platform"), "{}", run.shown());
+    // Without uv nothing is changed.
+    std::fs::remove_file(context.dir.path().join("bin/uv")).unwrap();
+    project.context.write(
+        "pyproject.toml",
+        &format!("{HEAD}requires-python = \">={series}\"\ndependencies = [\"trainer\"]\n[tool.envlock]\n"),
+    );
+    let run = project.resolve(&[]).expect(2);
+    assert!(
+        run.flat().contains("uv holds the packages (`uv.lock`), and it was not found"),
+        "{}",
+        run.shown()
+    );
+}
+
+#[test]
+fn an_envlock_toml_holds_the_packages_itself() {
+    let Some(project) = Project::new() else { return };
+    let context = &project.context;
+    project.start("\"trainer\"", "");
+    context.write("envlock.toml", "[project]\ndependencies = [\"trainer\"]\n");
+    let before = context.read("pyproject.toml");
+    project.resolve(&[]).expect(0);
+    assert!(context.exists("environment.yml"));
+    assert!(!context.read("envlock.lock").contains("packages-in"));
+    assert_eq!(context.read("pyproject.toml"), before);
+}

@@ -4,11 +4,14 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::error::CliError;
+use crate::model::owner::Owner;
 
 /// The manifest's name.
 pub(super) const MANIFEST: &str = "envlock.toml";
 /// The manifest of Python projects, which is used if it has a `[tool.envlock]` table.
 pub(super) const PYPROJECT: &str = "pyproject.toml";
+/// pixi's manifest, which is envlock's too if it has a `[tool.envlock]` table.
+pub(super) const PIXI: &str = "pixi.toml";
 /// The lock's name.
 pub(super) const LOCK: &str = "envlock.lock";
 /// The conda environment file.
@@ -72,14 +75,40 @@ pub(super) fn check_owner(_file: &Path) -> Result<(), CliError> {
     Ok(())
 }
 
-/// The name of a folder's manifest: `envlock.toml`, else a `pyproject.toml` with `[tool.envlock]`.
+/// The name of a folder's manifest: `envlock.toml`, else a `pyproject.toml` or `pixi.toml` with `[tool.envlock]`.
 pub(super) fn manifest_in(folder: &Path) -> Option<&'static str> {
     if folder.join(MANIFEST).is_file() {
         return Some(MANIFEST);
     }
-    let path = folder.join(PYPROJECT);
-    let text = path.is_file().then(|| read(&path).ok().flatten())??;
-    text.contains("[tool.envlock").then_some(PYPROJECT)
+    let has_tables = |name: &&str| {
+        let path = folder.join(name);
+        let text = path.is_file().then(|| read(&path).ok().flatten()).flatten();
+        text.is_some_and(|text| text.contains("[tool.envlock"))
+    };
+    [PYPROJECT, PIXI].into_iter().find(has_tables)
+}
+
+/// The tool that holds the packages of the project in a folder: the one whose manifest has envlock's tables, if its lock
+/// is there.
+pub(super) fn owner_in(folder: &Path) -> Option<Owner> {
+    let manifest = manifest_in(folder)?;
+    let is_there = |owner: &Owner| folder.join(owner.file()).is_file();
+    let text = || read(&folder.join(PYPROJECT)).ok().flatten().unwrap_or_default();
+    let possible: &[Owner] = match manifest {
+        PYPROJECT if text().contains("[tool.pixi") => &[Owner::Uv, Owner::Pixi],
+        PYPROJECT => &[Owner::Uv],
+        PIXI => &[Owner::Pixi],
+        _ => &[],
+    };
+    possible.iter().copied().find(is_there)
+}
+
+/// The manifest of a tool that holds the packages of a folder that is no project of envlock's yet, and the tool.
+pub(super) fn owned_manifest(folder: &Path) -> Option<(&'static str, Owner)> {
+    let is_there = |name: &str| folder.join(name).is_file();
+    let pairs = [(PYPROJECT, Owner::Uv), (PIXI, Owner::Pixi)];
+    let found = pairs.into_iter().find(|(name, owner)| is_there(name) && is_there(owner.file()));
+    found.filter(|_| manifest_in(folder).is_none())
 }
 
 /// A text file; `None` when it does not exist.

@@ -16,13 +16,9 @@ use crate::model::wheel::Python;
 use crate::probe::pythons::{self, Places};
 use crate::registry::Registry;
 
-/// The tool that holds a project's packages: the one whose manifest has envlock's tables, if its lock is there.
+/// The tool that holds a project's packages ([`files::owner_in`]).
 pub(super) fn of(project: &Project) -> Option<Owner> {
-    let owner = match files::manifest_in(&project.folder)? {
-        files::PYPROJECT => Owner::Uv,
-        _ => return None,
-    };
-    project.folder.join(owner.file()).is_file().then_some(owner)
+    files::owner_in(&project.folder)
 }
 
 /// The program of a tool.
@@ -104,6 +100,9 @@ pub(super) fn with_packages(
     registry: &Registry,
 ) -> Result<Lockfile, CliError> {
     let Some(current) = held(project, &lock)? else { return Ok(lock) };
+    if current.state.owner == Owner::Pixi {
+        return Err(CliError::lock("`pixi.lock` holds the packages").hint("pixi shows them: `pixi tree`"));
+    }
     for target in &mut lock.targets {
         let environments = current.lock.environments(target.platform, Some(target.python));
         let Some(default) = environments.first() else { continue };

@@ -12,6 +12,7 @@ use super::uv_tables;
 use crate::index::locate::{self, Located, Places};
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::cutoff::Cutoff;
+use crate::model::owner::Owner;
 use crate::model::project::specifiers_allow;
 use crate::model::request::{
     Limit, Origin, PythonAllowed, PythonRequest, Request, StatedMetadata, UserRequirement,
@@ -167,7 +168,9 @@ pub(super) fn request(
         request.exclude_newer.general = Some(Limit { value, origin: Origin::Option("--exclude-newer") });
     }
     check_python(request.python.as_ref(), registry)?;
-    if request.requirements.is_empty() {
+    // pixi's tables name them.
+    let is_of_pixi = files::owner_in(&project.folder) == Some(Owner::Pixi);
+    if request.requirements.is_empty() && !is_of_pixi {
         return Err(CliError::usage("envlock.toml names no package").hint("add one with `envlock add torch`"));
     }
     let known = |name: &str| {

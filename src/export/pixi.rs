@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::{ExportError, address, in_two_steps, installable};
 use crate::lockfile::Target;
-use crate::model::platform::{Arch, Os};
+use crate::model::platform::{Arch, Os, Platform};
 use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
 use crate::model::text::toml_string;
@@ -33,7 +33,7 @@ pub fn pixi(
          [workspace]\nname = {}\nchannels = [\"conda-forge\"]\nrequires-pixi = \">=0.71\"\n",
         toml_string(name)
     );
-    let mut machine = vec![format!("platform = \"{}\"", subdir(target))];
+    let mut machine = vec![format!("platform = \"{}\"", subdir(target.platform))];
     machine.extend(cuda.map(|cuda| format!("cuda = {}", toml_string(cuda))));
     machine.extend(target.envelope.glibc.as_ref().map(|glibc| format!("glibc = \"{glibc}\"")));
     let _ = writeln!(out, "platforms = [{{ {} }}]", machine.join(", "));
@@ -94,9 +94,9 @@ fn requirement(package: &ChosenPackage, addresses: &[(String, String)]) -> Resul
     })
 }
 
-/// conda's name of a target's platform.
-fn subdir(target: &Target) -> &'static str {
-    match (target.platform.os, target.platform.arch) {
+/// conda's name of a platform: `linux-64`.
+pub fn subdir(platform: Platform) -> &'static str {
+    match (platform.os, platform.arch) {
         (Os::Linux, Arch::X86_64) => "linux-64",
         (Os::Linux, Arch::Aarch64) => "linux-aarch64",
         (Os::Macos, Arch::X86_64) => "osx-64",

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::uv_project::{OWN, marker};
+use super::own_entries::OWN;
+use super::uv_project::marker;
 use super::{ExportError, address, extra_indexes, is_from_pytorch};
 use crate::lockfile::Target;
 use crate::model::solution::ChosenPackage;

@@ -7,15 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
+use super::own_entries::{Entries, OWN, is_own};
 use super::{ExportError, address};
 use crate::lockfile::Target;
 use crate::model::platform::{Arch, Os};
 use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
 use crate::model::text::clean;
-
-/// The comment after every entry that envlock wrote.
-pub(super) const OWN: &str = "# envlock";
 
 /// Why the tables cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -134,7 +132,7 @@ impl UvTables {
             .pins
             .iter()
             .map(|pin| Value::from(format!("{}=={}; {}", pin.package, pin.version, pin.marker)));
-        write_array(uv, "constraint-dependencies", "tool.uv.constraint-dependencies", constraints.collect())?;
+        write_constraints(uv, constraints.collect())?;
         let is_empty = uv.is_empty();
         if is_empty {
             tool.remove("uv");
@@ -270,11 +268,6 @@ fn plain(url: &str) -> String {
     url.trim_end_matches('/').to_owned()
 }
 
-/// Whether the text after an entry says that envlock wrote it.
-fn is_own(suffix: Option<&toml_edit::RawString>) -> bool {
-    suffix.and_then(|suffix| suffix.as_str()).is_some_and(|suffix| suffix.trim() == OWN)
-}
-
 /// Whether a source of the user takes the package from an index of this name, wherever it applies.
 fn takes_from(item: &Item, name: &str) -> bool {
     let of = |value: &Value| {
@@ -309,82 +302,34 @@ fn table_in<'t>(
     parent.entry(key).or_insert_with(new).as_table_like_mut().ok_or(UvError::Type(path))
 }
 
-/// An element of an array with the text around it.
-struct Element {
-    /// Lines above it.
-    above: String,
-    value: Value,
-    /// What follows on its line: a comment.
-    after: String,
-}
-
-/// Puts envlock's elements into an array, after the user's and instead of those of an earlier run.
-fn write_array(
-    uv: &mut dyn TableLike,
-    key: &str,
-    path: &'static str,
-    own: Vec<Value>,
-) -> Result<(), UvError> {
-    let mut array = match uv.get(key) {
-        None => Array::new(),
-        Some(item) => item.as_array().cloned().ok_or(UvError::Type(path))?,
+/// Puts envlock's constraints after the user's, instead of those of an earlier run.
+fn write_constraints(uv: &mut dyn TableLike, own: Vec<Value>) -> Result<(), UvError> {
+    const KEY: &str = "constraint-dependencies";
+    let mut entries = match uv.get(KEY) {
+        None => Entries::of(&Array::new()),
+        Some(item) => Entries::of(item.as_array().ok_or(UvError::Type("tool.uv.constraint-dependencies"))?),
     };
-    let text =
-        |raw: Option<&toml_edit::RawString>| raw.and_then(|raw| raw.as_str()).unwrap_or_default().to_owned();
-    let mut elements: Vec<Element> = Vec::new();
-    let had = array.len();
-    let mut gap_before = String::new();
-    for value in array.iter() {
-        gap_before.push_str(&text(value.decor().prefix()));
-        let (after, above) = split_line(&gap_before);
-        if let Some(last) = elements.last_mut() {
-            last.after = after;
+    if entries.take_own().is_empty() && own.is_empty() {
+        return Ok(());
+    }
+    own.into_iter().for_each(|value| entries.push_own(value));
+    if entries.is_empty() {
+        uv.remove(KEY);
+        return Ok(());
+    }
+    let array = Value::Array(entries.written());
+    match uv.get_mut(KEY) {
+        // Its own place and the comments around it stay.
+        Some(Item::Value(there)) => {
+            let decor = there.decor().clone();
+            *there = array;
+            *there.decor_mut() = decor;
         }
-        elements.push(Element { above, value: value.clone(), after: String::new() });
-        gap_before = text(value.decor().suffix());
-    }
-    gap_before.push_str(array.trailing().as_str().unwrap_or_default());
-    let (after, end) = split_line(&gap_before);
-    if let Some(last) = elements.last_mut() {
-        last.after = after;
-    }
-    elements.retain(|element| element.after.trim() != OWN);
-    if elements.len() == had && own.is_empty() {
-        return Ok(());
-    }
-    if elements.is_empty() && own.is_empty() {
-        uv.remove(key);
-        return Ok(());
-    }
-    let new = |value| Element { above: "\n    ".to_owned(), value, after: format!(" {OWN}") };
-    elements.extend(own.into_iter().map(new));
-    array.clear();
-    let mut before = String::new();
-    for Element { above, mut value, after } in elements {
-        let above = if above.contains('\n') { above } else { "\n    ".to_owned() };
-        value.decor_mut().set_prefix(format!("{before}{above}"));
-        value.decor_mut().set_suffix("");
-        array.push_formatted(value);
-        before = after;
-    }
-    let end = if end.contains('\n') { end } else { "\n".to_owned() };
-    array.set_trailing(format!("{before}{end}"));
-    array.set_trailing_comma(true);
-    match uv.get_mut(key) {
-        Some(Item::Value(Value::Array(there))) => *there = array,
         _ => {
-            uv.insert(key, Item::Value(Value::Array(array)));
+            uv.insert(KEY, Item::Value(array));
         }
     }
     Ok(())
-}
-
-/// The text between two elements: what stands on the line of the first, and the lines above the second.
-fn split_line(gap: &str) -> (String, String) {
-    match gap.find('\n') {
-        Some(at) => (gap[..at].trim_end().to_owned(), gap[at..].to_owned()),
-        None => (String::new(), gap.to_owned()),
-    }
 }
 
 #[cfg(test)]

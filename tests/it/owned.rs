@@ -241,3 +241,100 @@ fn an_envlock_toml_holds_the_packages_itself() {
     assert!(!context.read("envlock.lock").contains("packages-in"));
     assert_eq!(context.read("pyproject.toml"), before);
 }
+
+const PIXI_TOML: &str = "[workspace]\nname = \"demo\"\nchannels = [\"conda-forge\"]\nplatforms = [\"linux-64\", \"osx-arm64\"]\n\n[dependencies]\npytorch = \"*\"\n\n[tool.envlock]\n";
+
+/// What a fake pixi locks: conda's pytorch in the build that is named.
+fn pixi_lock(build: &str) -> String {
+    let python = "https://c.example/linux-64/python-3.12.7-hc5c86c4_0_cpython.conda";
+    let torch = format!("https://c.example/linux-64/pytorch-2.7.1-{build}.conda");
+    let depends = if build.starts_with("cuda") { "\n  depends:\n  - __cuda" } else { "" };
+    format!(
+        "version: 6\nenvironments:\n  default:\n    channels: []\n    packages:\n      linux-64:\n      - conda: {python}\n      - conda: {torch}\npackages:\n- conda: {python}\n- conda: {torch}{depends}\n"
+    )
+}
+
+/// A program that plays pixi: `lock` takes the lock for CUDA where the manifest states one, `install` notes that it ran.
+#[cfg(unix)]
+fn plays_pixi(context: &TestContext) {
+    use std::os::unix::fs::PermissionsExt as _;
+    context.write("../cuda.lock", &pixi_lock("cuda129_mkl_py312_h6bb0a4e_304"));
+    context.write("../cpu.lock", &pixi_lock("cpu_mkl_py312_h6bb0a4e_104"));
+    let script = "#!/bin/sh\ncase \"$1\" in\nlock) if /bin/grep -q cuda pixi.toml; then /bin/cp ../cuda.lock pixi.lock; else /bin/cp ../cpu.lock pixi.lock; fi;;\n\
+                  install) echo \"$@\" > ../installed; /bin/mkdir -p .pixi/envs/default/conda-meta;;\nesac\n";
+    let path = context.write("../bin/pixi", script);
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    context.write("pixi.toml", PIXI_TOML);
+    context.write("pixi.lock", &pixi_lock("cpu_mkl_py312_h6bb0a4e_104"));
+}
+
+#[test]
+#[cfg(unix)]
+fn pixi_is_told_the_machine_and_what_it_locks_is_judged() {
+    let context = TestContext::new();
+    plays_pixi(&context);
+    let v100 = ["resolve", "--gpu", "V100", "--driver", "535.129.03"];
+    let run = context.run(&v100).expect(0);
+    assert!(run.flat().contains("wrote envlock.lock, pixi.lock, pixi.toml"), "{}", run.shown());
+    let written = context.read("pixi.toml");
+    assert!(
+        written.contains("    \"osx-arm64\",\n    { platform = \"linux-64\", cuda = \"12.2\" }, # envlock\n"),
+        "{written}"
+    );
+    assert!(context.read("pixi.lock").contains("cuda129"));
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains("packages-in = { file = \"pixi.lock\""), "{lock}");
+    context.run(&["resolve", "--locked"]).expect(0);
+    // The machine is kept, and nothing changes.
+    context.run(&["resolve"]).expect(0);
+    assert_eq!((context.read("pixi.toml"), context.read("envlock.lock")), (written.clone(), lock));
+    let plan = context.run(&["sync", "--dry-run", "--json"]).expect(0).json();
+    assert_eq!(
+        (&plan["installer"], &plan["prefix"]),
+        (&"pixi".into(), &"[DIR]/project/.pixi/envs/default".into())
+    );
+    assert_eq!(plan["commands"][0].as_array().unwrap()[1..3], ["install", "--locked"]);
+    // What is installed is compared; the player installs nothing.
+    let run = context.run(&["sync", "--smoke", "off"]);
+    assert!(run.code != 0, "{}", run.shown());
+    assert_eq!(context.read("../installed"), "install --locked\n");
+    let tree = context.run(&["tree"]).expect(2);
+    assert!(tree.flat().contains("`pixi tree`"), "{}", tree.shown());
+
+    // pixi changes its lock; a build for the CPU is none for this machine.
+    context.write("pixi.lock", &pixi_lock("cpu_mkl_py312_h6bb0a4e_104"));
+    let run = context.run(&["resolve", "--locked"]).expect(1);
+    assert!(run.flat().contains("`pixi.lock` changed since"), "{}", run.shown());
+    context.write("../cuda.lock", &pixi_lock("cpu_mkl_py312_h6bb0a4e_104"));
+    let before = (context.read("pixi.toml"), context.read("envlock.lock"));
+    let run = context.run(&v100).expect(1);
+    assert!(run.flat().contains("is a CPU build"), "{}", run.shown());
+    assert_eq!((context.read("pixi.toml"), context.read("envlock.lock")), before);
+    // Without a driver it cannot be said which CUDA.
+    let run = context.run(&["resolve", "--gpu", "V100"]).expect(2);
+    assert!(run.flat().contains("the driver of `default` is not known"), "{}", run.shown());
+}
+
+#[test]
+fn init_leaves_the_packages_to_the_tool_that_has_them() {
+    let context = TestContext::new();
+    context.write("pyproject.toml", HEAD);
+    context.write("uv.lock", "version = 1\nrequires-python = \">=3.11\"\n");
+    let run = context.run(&["init", "--torch", ">=2.8"]).expect(0);
+    assert!(
+        run.flat().contains("uv holds the packages (`uv.lock`), and envlock the stack"),
+        "{}",
+        run.shown()
+    );
+    assert!(!context.exists("envlock.toml"));
+    let text = context.read("pyproject.toml");
+    assert_eq!(text, format!("{HEAD}\n[tool.envlock]\n\n[tool.envlock.stack]\ntorch = \">=2.8\"\n"));
+    // Asked again, it is a project of envlock's, and a manifest of its own takes the packages.
+    context.run(&["init", "--from", "pyproject.toml"]).expect(0);
+    assert!(context.exists("envlock.toml"));
+    let other = TestContext::new();
+    other.write("pixi.toml", "[workspace]\nplatforms = [\"linux-64\"]\n");
+    other.write("pixi.lock", "version: 6\n");
+    other.run(&["init"]).expect(0);
+    assert!(other.read("pixi.toml").ends_with("\n\n[tool.envlock]\n"));
+}

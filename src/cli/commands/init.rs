@@ -1,5 +1,7 @@
 //! `envlock init`
 
+use std::path::Path;
+
 use crate::cli::args::{GlobalArgs, InitArgs, SolveArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
@@ -7,12 +9,18 @@ use crate::cli::import::{self, Imported, Optional, manifest_text};
 use crate::cli::printer::Printer;
 use crate::cli::settings::Project;
 use crate::cli::{files, manifest, write};
+use crate::model::owner::Owner;
+use crate::model::text::toml_string;
 
 pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Result<u8, CliError> {
     let folder = match &global.project {
         Some(folder) => folder.clone(),
         None => std::env::current_dir()?,
     };
+    if let (None, None, Some((name, owner))) = (&args.from, &args.from_prefix, files::owned_manifest(&folder))
+    {
+        return beside(&folder.join(name), owner, args, printer);
+    }
     let path = folder.join(files::MANIFEST);
     if path.exists() && !args.force {
         return Err(CliError::files(format!("`{}` already exists", path.display()))
@@ -49,4 +57,28 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
         ..SolveArgs::default()
     };
     super::resolve::run_in(global, &project, &[], &solve, None, printer)
+}
+
+/// Adds envlock's tables to the manifest of the tool that holds the packages.
+fn beside(path: &Path, owner: Owner, args: &InitArgs, printer: &Printer) -> Result<u8, CliError> {
+    let before = files::read(path)?.unwrap_or_default();
+    let mut text = before.trim_end().to_owned();
+    text.push_str("\n\n[tool.envlock]\n");
+    if let Some(python) = &args.python {
+        text.push_str(&format!("python = {}\n", toml_string(python.trim())));
+    }
+    if let Some(torch) = &args.torch {
+        text.push_str(&format!("\n[tool.envlock.stack]\ntorch = {}\n", toml_string(torch.trim())));
+    }
+    // The written manifest must be readable.
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    manifest::parse(&text, &name)?;
+    write::write(path, &text)?;
+    let (program, lock) = (owner.program(), owner.file());
+    printer.out(&format!("added `[tool.envlock]` to {}", path.display()));
+    printer.note(&format!(
+        "{program} holds the packages (`{lock}`), and envlock the stack; `envlock init --from {name}` gives envlock the packages"
+    ));
+    printer.hint("run `envlock resolve`");
+    Ok(exit::YES)
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::error::CliError;
-use super::files::PYPROJECT;
+use super::files::{PIXI, PYPROJECT};
 use super::parts::{self, Lists};
 use crate::model::cutoff::Cutoff;
 use crate::model::index_owner::IndexOwner;
@@ -169,7 +169,7 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
         source.error(offset, &clean(e.message(), 200))
     };
     let mut raw: RawManifest = match name {
-        PYPROJECT => pyproject::parse(text).map_err(wrong)?,
+        PYPROJECT | PIXI => pyproject::parse(text).map_err(wrong)?,
         _ => toml::from_str(text).map_err(wrong)?,
     };
     let not_locked = std::mem::take(&mut raw.not_locked);

@@ -40,7 +40,7 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
             |target| local::differences(target, check.request, check.registry, &check.project.folder);
         reasons.extend(lock.targets.iter().flat_map(of_target).collect::<BTreeSet<_>>());
         reasons.extend(other_environments(check, lock)?);
-        reasons.extend(owned::changed(check, lock)?);
+        reasons.extend(owned::changed(check.project, lock)?);
     }
     let is_answer = reasons.is_empty();
     if check.args.check_hashes {

@@ -5,6 +5,7 @@ mod learning;
 mod local;
 mod locked;
 mod machines;
+mod of_pixi;
 mod owned;
 mod requirements;
 mod solving;
@@ -25,6 +26,7 @@ use crate::cli::{conflict, fetch, files, lock, owner};
 use crate::export;
 use crate::lockfile::{Lockfile, Target};
 use crate::model::level::Level;
+use crate::model::owner::Owner;
 use crate::model::request::Preferences;
 use crate::solver::JointAnswer;
 
@@ -60,6 +62,11 @@ pub(super) fn run_in(
     if args.only_checks() {
         let check = locked::Check { global, project, args, request: &request, registry: &registry, printer };
         return locked::run(&check, old.as_ref());
+    }
+    if owner::of(project) == Some(Owner::Pixi) && !args.stack_only {
+        let of_pixi =
+            of_pixi::OfPixi { global, project, args, request: &request, registry: &registry, printer };
+        return of_pixi.run(old.as_ref());
     }
     if args.stack_only && !args.dry_run && stack_only::asks_for_torch(&request) {
         held::guard_full_lock(old.as_ref(), args.force)?;

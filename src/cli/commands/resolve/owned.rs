@@ -4,7 +4,6 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::locked::Check;
 use super::writing::NewManifest;
 use crate::cli::args::{GlobalArgs, SolveArgs};
 use crate::cli::error::{CliError, Failure};
@@ -174,11 +173,11 @@ impl Owned<'_> {
 }
 
 /// Why what the tool holds is not what the stack was chosen for: its lock, or envlock's entries in `pyproject.toml`.
-pub(super) fn changed(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>, CliError> {
+pub(super) fn changed(project: &Project, lock: &Lockfile) -> Result<Vec<String>, CliError> {
     let Some(held) = &lock.packages_in else { return Ok(Vec::new()) };
     let file = held.owner.file();
     let mut out = Vec::new();
-    match owner::read(check.project, held.owner)? {
+    match owner::read(project, held.owner)? {
         None => out.push(format!("`{file}`, which holds the packages, does not exist")),
         Some(current) if current.state != *held => {
             out.push(format!("`{file}` changed since the stack was chosen for it"));
@@ -190,13 +189,14 @@ pub(super) fn changed(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>,
 
 fn other_build(other: &OtherBuild, target: &Target) -> CliError {
     let OtherBuild { package, theirs, ours } = other;
+    let is_absent = theirs.is_none();
     let theirs =
         theirs.as_ref().map_or_else(|| format!("no {package}"), |version| format!("{package} {version}"));
     CliError::new(
         Failure::Installer,
         format!("uv locks {theirs} for {}, and the stack is {package} {ours}", target.platform),
     )
-    .hint("an entry under `[tool.uv]` in pyproject.toml decides otherwise, for example in `sources` or `override-dependencies`: remove it; the files are as they were")
+    .hint(if is_absent { "make it a dependency: `uv add torch`; the files are as they were" } else { "an entry under `[tool.uv]` in pyproject.toml decides otherwise, for example in `sources` or `override-dependencies`: remove it; the files are as they were" })
 }
 
 fn error(error: UvError) -> CliError {

@@ -1,0 +1,239 @@
+//! A project whose packages pixi holds: its manifest gets the machines, pixi locks, and what it locked is judged for each of
+//! them. All or none: where pixi refuses, or its lock does not run, the files are as they were.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use super::machines::{Machine, machines};
+use crate::cli::args::{GlobalArgs, SolveArgs};
+use crate::cli::error::{CliError, Failure};
+use crate::cli::owner::{self, Current};
+use crate::cli::printer::{Printer, wrap};
+use crate::cli::report::{self, label};
+use crate::cli::settings::Project;
+use crate::cli::{exit, files, write};
+use crate::export::{PixiError, PixiMachine, subdir, with_machines};
+use crate::foreign::{Environment, Judged, judge};
+use crate::lockfile::{self, Lockfile, Target};
+use crate::model::finding::Severity;
+use crate::model::owner::Owner;
+use crate::model::request::Request;
+use crate::model::version::cuda_short;
+use crate::registry::Registry;
+use crate::verify;
+
+/// A project whose packages pixi holds.
+pub(super) struct OfPixi<'p> {
+    pub global: &'p GlobalArgs,
+    pub project: &'p Project,
+    pub args: &'p SolveArgs,
+    pub request: &'p Request,
+    pub registry: &'p Registry,
+    pub printer: &'p Printer,
+}
+
+/// What pixi locked for a machine.
+struct Answer {
+    judged: Judged,
+    area: verify::Area,
+}
+
+impl OfPixi<'_> {
+    pub fn run(&self, old: Option<&Lockfile>) -> Result<u8, CliError> {
+        let start = Instant::now();
+        let machines = machines(self.project, self.args, old, self.registry)?;
+        let pixi = owner::program(Owner::Pixi)?;
+        let (path, is_pyproject) = self.manifest();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let lock_path = self.project.folder.join(Owner::Pixi.file());
+        let before = files::read(&path)?.unwrap_or_default();
+        let lock_before = files::read(&lock_path)?;
+        let rows = self.rows(&machines)?;
+        let after = with_machines(&before, is_pyproject, &rows).map_err(|error| {
+            let hint = match &error {
+                PixiError::Syntax(_) => "`pixi info` says what it does not read",
+                PixiError::NoPlatforms => "name the platforms: `platforms = [\"linux-64\"]`",
+            };
+            CliError::input(format!("{name}: {error}")).hint(hint)
+        })?;
+        if self.args.dry_run {
+            for row in rows.iter().filter(|row| row.cuda.is_some()) {
+                let cuda = row.cuda.as_deref().unwrap_or_default();
+                self.printer.out(&format!(
+                    "{}{} with CUDA {cuda}",
+                    label(self.printer, "platform"),
+                    row.subdir
+                ));
+            }
+            self.printer.out(&format!("{}nothing (--dry-run)", label(self.printer, "wrote")));
+            return Ok(exit::YES);
+        }
+        let undo = || {
+            if after != before {
+                let _ = write::write(&path, &before);
+            }
+            if let Some(text) = &lock_before {
+                let _ = write::write(&lock_path, text);
+            }
+        };
+        if after != before {
+            write::write(&path, &after)?;
+        }
+        let current = self.start(&pixi).and_then(|()| {
+            owner::read(self.project, Owner::Pixi)?
+                .ok_or_else(|| CliError::new(Failure::Installer, "pixi wrote no `pixi.lock`"))
+        });
+        let current = current.inspect_err(|_| undo())?;
+        let answers: Vec<Answer> = machines
+            .iter()
+            .map(|machine| self.answer(&current, machine))
+            .collect::<Result<_, _>>()
+            .inspect_err(|_| undo())?;
+        if answers.iter().any(|answer| answer.area.has_errors()) {
+            undo();
+            return Ok(self.refuse(&machines, &answers));
+        }
+        let targets = machines.iter().zip(&answers).map(|(machine, answer)| Target {
+            name: machine.name.clone(),
+            host: machine.seen.clone(),
+            ..answer.judged.target.clone()
+        });
+        let lock = Lockfile::new(
+            self.request,
+            self.registry.digest(),
+            &self.registry.meta().date,
+            targets.collect(),
+        )
+        .with_packages_in(current.state);
+        let there = files::read(&self.project.lock_path())?;
+        let is_same =
+            |text: &String| lockfile::parse(text).is_ok_and(|old| lockfile::same_answer(&old, &lock));
+        if !there.as_ref().is_some_and(is_same) {
+            write::write(&self.project.lock_path(), &lockfile::render(&lock))?;
+        }
+        let mut written = vec![files::LOCK.to_owned(), Owner::Pixi.file().to_owned()];
+        written.extend((after != before).then_some(name));
+        self.tell(&machines, &answers, &written, start);
+        Ok(exit::YES)
+    }
+
+    /// pixi's manifest, and whether it is a pyproject.toml.
+    fn manifest(&self) -> (PathBuf, bool) {
+        let own = self.project.folder.join(files::PIXI);
+        match own.is_file() {
+            true => (own, false),
+            false => (self.project.folder.join(files::PYPROJECT), true),
+        }
+    }
+
+    /// The machines as pixi describes them: a driver runs every CUDA up to its own.
+    fn rows(&self, machines: &[Machine]) -> Result<Vec<PixiMachine>, CliError> {
+        let row = |machine: &Machine| {
+            let host = &machine.host;
+            let several =
+                machines.iter().filter(|one| one.host.system.platform == host.system.platform).count() > 1;
+            let cuda = match &host.driver {
+                _ if host.has_no_gpu() => None,
+                Some(driver) => {
+                    let newest = driver.compat.as_ref().unwrap_or(&driver.version);
+                    self.registry.cuda_of_driver(newest).map(cuda_short)
+                }
+                None => {
+                    return Err(CliError::usage(format!(
+                        "the driver of `{}` is not known, and pixi chooses CUDA by it",
+                        machine.name
+                    ))
+                    .hint("name it: `--driver 535.129.03`, or `driver` in the target's table"));
+                }
+            };
+            Ok(PixiMachine {
+                name: several.then(|| machine.name.clone()),
+                subdir: subdir(host.system.platform),
+                cuda,
+            })
+        };
+        machines.iter().map(row).collect()
+    }
+
+    fn start(&self, pixi: &Path) -> Result<(), CliError> {
+        let failed = |why: String| CliError::new(Failure::Installer, why);
+        let mut command = Command::new(pixi);
+        command.arg("lock").current_dir(&self.project.folder);
+        let given = [
+            (self.global.no_progress, "--no-progress"),
+            (self.printer.quiet || self.printer.json, "--quiet"),
+        ];
+        command.args(given.iter().filter(|(given, _)| *given).map(|(_, option)| option));
+        command.stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr()));
+        let status =
+            command.status().map_err(|e| failed(format!("cannot start `{}`: {e}", pixi.display())))?;
+        match status.success() {
+            true => Ok(()),
+            false if exit::was_interrupted(status) => {
+                Err(CliError { exit: exit::INTERRUPTED, ..failed("interrupted".to_owned()) })
+            }
+            false => Err(failed("`pixi lock` does not lock the project for these machines".to_owned())
+                .hint("what pixi says above names the packages; the files are as they were")),
+        }
+    }
+
+    /// What pixi locked for a machine, judged for it.
+    fn answer(&self, current: &Current, machine: &Machine) -> Result<Answer, CliError> {
+        let platform = machine.host.system.platform;
+        let environments = current.lock.environments(platform, None);
+        let own = format!("default ({})", machine.name);
+        let named = |name: &str| environments.iter().find(|environment| environment.name == name);
+        let environment: &Environment =
+            named(&own).or(named("default")).or(environments.first()).ok_or_else(|| {
+                CliError::input(format!("`pixi.lock` has no environment for {platform}"))
+                    .hint("name the platform in `platforms` under `[workspace]`")
+            })?;
+        let judged = judge(environment, platform, self.registry);
+        let area = verify::foreign_host(&judged, &machine.host, false);
+        Ok(Answer { judged, area })
+    }
+
+    fn refuse(&self, machines: &[Machine], answers: &[Answer]) -> u8 {
+        let findings = || answers.iter().flat_map(|answer| &answer.area.findings);
+        if self.printer.json {
+            let findings: Vec<_> = findings().collect();
+            self.printer.json(&serde_json::json!({ "status": "conflict", "findings": findings }));
+            return exit::NO;
+        }
+        self.printer
+            .error("what pixi locks does not run on these machines; the files are as they were", None);
+        for (machine, answer) in machines.iter().zip(answers) {
+            self.tell_machine(machine, answer);
+        }
+        exit::NO
+    }
+
+    fn tell_machine(&self, machine: &Machine, answer: &Answer) {
+        let printer = self.printer;
+        let line = report::host_line(&machine.host, self.registry);
+        printer.out(&format!("{}{}", label(printer, &machine.name), wrap(&line, 15)));
+        for finding in answer.area.findings.iter().filter(|finding| finding.severity >= Severity::Info) {
+            printer.out(&format!("{}{}", " ".repeat(15), wrap(&finding.message, 15)));
+        }
+    }
+
+    fn tell(&self, machines: &[Machine], answers: &[Answer], written: &[String], start: Instant) {
+        let printer = self.printer;
+        if printer.json {
+            let targets: Vec<&str> = machines.iter().map(|machine| machine.name.as_str()).collect();
+            return printer.json(&serde_json::json!({ "status": "solved", "targets": targets }));
+        }
+        printer.out(&format!("locked by pixi, and judged, in {:.1} s", start.elapsed().as_secs_f64()));
+        printer.out("");
+        for (machine, answer) in machines.iter().zip(answers) {
+            self.tell_machine(machine, answer);
+            let conda = answer.judged.conda.iter().filter(|record| record.is_package()).count();
+            let packages = answer.judged.target.packages.len();
+            printer.out(&format!("{}{conda} conda packages, {packages} of PyPI", " ".repeat(15)));
+        }
+        printer.out("");
+        printer.out(&format!("{}{}", label(printer, "wrote"), wrap(&written.join(", "), 15)));
+        printer.out(&format!("{}envlock sync", label(printer, "next")));
+    }
+}

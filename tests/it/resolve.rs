@@ -1144,3 +1144,67 @@ fn init_from_the_locks_of_uv_and_poetry() {
     let run = context.run(&["init", "--from", "uv.lock"]).expect(2);
     assert!(run.flat().contains("uv.lock:2: "), "{}", run.shown());
 }
+
+#[test]
+fn init_from_the_locks_of_pixi_and_conda_lock() {
+    let conda = |name: &str, version: &str, build: &str| {
+        format!("https://c.example/conda-forge/linux-64/{name}-{version}-{build}.conda")
+    };
+    let records = [
+        ("python", "3.12.7", "hc5c86c4_0_cpython"),
+        ("numpy", "2.2.6", "py312h72c5963_0"),
+        ("pytorch", "2.7.1", "cuda129_mkl_py312_h6bb0a4e_304"),
+        ("requests", "2.31.0", "pyhd8ed1ab_0"),
+        // No Python package, although PyPI has one of this name.
+        ("xz", "5.8.1", "hbcc6ac9_2"),
+        ("triton", "3.5.1", "cuda129py312h_0"),
+    ];
+    let listed: Vec<String> =
+        records.iter().map(|(n, v, b)| format!("      - conda: {}\n", conda(n, v, b))).collect();
+    let packages: Vec<String> =
+        records.iter().map(|(n, v, b)| format!("- conda: {}\n", conda(n, v, b))).collect();
+    let pixi = format!(
+        "version: 6\nenvironments:\n  default:\n    channels: []\n    packages:\n      linux-64:\n{}      - pypi: https://f.example/einops-0.8.1-py3-none-any.whl\npackages:\n{}- pypi: https://f.example/einops-0.8.1-py3-none-any.whl\n  name: einops\n  version: 0.8.1\n",
+        listed.concat(),
+        packages.concat()
+    );
+    let packages: Vec<String> = records
+        .iter()
+        .map(|(n, v, b)| {
+            format!("- name: {n}\n  version: {v}\n  manager: conda\n  platform: linux-64\n  dependencies: {{}}\n  url: {}\n  hash:\n    md5: aa\n  category: main\n  optional: false\n", conda(n, v, b))
+        })
+        .collect();
+    let conda_lock = format!(
+        "version: 1\nmetadata:\n  sources:\n  - env/base.yml\npackage:\n{}- name: einops\n  version: 0.8.1\n  manager: pip\n  platform: linux-64\n  dependencies: {{}}\n  url: https://f.example/einops-0.8.1-py3-none-any.whl\n  hash:\n    sha256: bb\n  category: main\n  optional: false\n",
+        packages.concat()
+    );
+    let context = TestContext::new();
+    for (file, lock, manifest, stated) in [
+        (
+            "pixi.lock",
+            &pixi,
+            "pixi.toml",
+            "[workspace]\nchannels = [\"conda-forge\"]\nplatforms = [\"linux-64\"]\n[dependencies]\npytorch = \">=2.5\"\nrequests = \"*\"\n[pypi-dependencies]\neinops = \"*\"\n",
+        ),
+        (
+            "conda-lock.yml",
+            &conda_lock,
+            "env/base.yml",
+            "channels: [conda-forge]\ndependencies:\n- pytorch >=2.5\n- requests\n- pip:\n  - einops\n",
+        ),
+    ] {
+        context.write(file, lock);
+        let run = context.run(&["init", "--force", "--from", file]).expect(2);
+        assert!(run.flat().contains(&format!("its `{manifest}`")), "{}", run.shown());
+        context.write(manifest, stated);
+        context.run(&["init", "--force", "--from", file]).expect(0);
+        let text = context.read("envlock.toml");
+        assert!(text.contains("torch = \">=2.5\"") && text.contains("\"einops\""), "{text}");
+        let bounds: Vec<&str> = text.lines().filter(|line| line.contains("==")).map(str::trim).collect();
+        assert_eq!(
+            bounds,
+            ["\"einops==0.8.1\",", "\"numpy==2.2.6\",", "\"requests==2.31.0\","],
+            "{file}: {text}"
+        );
+    }
+}

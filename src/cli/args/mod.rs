@@ -159,7 +159,7 @@ pub(super) struct InitArgs {
     /// Version specifier of Python, such as `>=3.11,<3.14`
     #[arg(long, value_name = "SPEC")]
     pub python: Option<String>,
-    /// Import the dependencies from requirements.txt, pyproject.toml, environment.yml or pixi.toml
+    /// Import the dependencies from requirements.txt, pyproject.toml, environment.yml, pixi.toml, or a lock of uv, poetry, pixi or conda-lock
     #[arg(long, value_name = "FILE")]
     pub from: Option<PathBuf>,
     /// Import what is installed in a venv or conda environment, with exact versions, and lock it

@@ -15,7 +15,7 @@ use crate::model::text::{clean, normalized_name};
 pub(super) const NAMES: [&str; 2] = ["uv.lock", "poetry.lock"];
 
 /// Packages that the build of torch brings with it: their versions follow from the build, which the hardware decides.
-fn is_of_a_build(name: &str) -> bool {
+pub(super) fn is_of_a_build(name: &str) -> bool {
     name.starts_with("nvidia-") || name.starts_with("cuda-") || ["triton", "pytorch-triton"].contains(&name)
 }
 
@@ -102,6 +102,19 @@ pub(super) fn read(
             versions.entry(name).or_default().insert(public);
         }
     }
+    let several = bound(&mut out, versions);
+    let of_git = lock.package.iter().filter(|package| package.is_of_git());
+    let of_git: Vec<String> = of_git.map(|package| normalized_name(&package.name)).collect();
+    if !of_git.is_empty() {
+        let why = "`resolve` takes what its branch or tag is now; name the commit in envlock.toml to keep it";
+        out.leave_out_because(&format!("the commit of {}", of_git.join(", ")), why);
+    }
+    leave_out_several(&mut out, &several, name);
+    Ok(out)
+}
+
+/// Bounds the packages that a lock has in one version. Returns those that it has in several.
+pub(super) fn bound(out: &mut Imported, versions: BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
     let mut several = Vec::new();
     for (name, versions) in versions {
         match versions.len() {
@@ -109,17 +122,16 @@ pub(super) fn read(
             _ => several.push(name),
         }
     }
-    let of_git = lock.package.iter().filter(|package| package.is_of_git());
-    let of_git: Vec<String> = of_git.map(|package| normalized_name(&package.name)).collect();
-    if !of_git.is_empty() {
-        let why = "`resolve` takes what its branch or tag is now; name the commit in envlock.toml to keep it";
-        out.leave_out_because(&format!("the commit of {}", of_git.join(", ")), why);
+    several
+}
+
+/// Says which packages a lock has in several versions.
+pub(super) fn leave_out_several(out: &mut Imported, several: &[String], name: &str) {
+    if several.is_empty() {
+        return;
     }
-    if !several.is_empty() {
-        let why = format!("{} has several of each, for different machines", clean(name, 80));
-        out.leave_out_because(&format!("the version of {}", several.join(", ")), &why);
-    }
-    Ok(out)
+    let why = format!("{} has several of each, for different machines", clean(name, 80));
+    out.leave_out_because(&format!("the version of {}", several.join(", ")), &why);
 }
 
 /// Whether a pyproject.toml is that of a workspace of uv.

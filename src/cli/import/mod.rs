@@ -1,6 +1,7 @@
 //! Imports requirements from other tools' files and from environments, for `init --from` and `--from-prefix`.
 
 mod conda;
+mod conda_lock;
 mod indexes;
 mod lock;
 pub(super) mod manifest_text;
@@ -136,12 +137,15 @@ pub(super) fn read(file: &Path, folder: &Path, optional: &Optional) -> Result<Im
     match (name.as_str(), extension.as_str()) {
         (_, "txt" | "in") => requirements::read(out, file),
         (name, "lock") if lock::NAMES.contains(&name) => lock::read(out, file, name, &base, optional),
+        (name, "lock" | "yml" | "yaml") if let Some(tool) = conda_lock::tool(name) => {
+            conda_lock::read(out, tool, file, name, &base)
+        }
         ("pixi.toml", _) => conda::pixi(out, &text(file)?, &name),
         ("setup.py" | "setup.cfg", _) if file.is_file() => setup::read(out, &base, &name, optional),
         (_, "toml") => pyproject::read(out, &text(file)?, &name, &base, optional),
         (_, "yml" | "yaml") => conda::environment(out, &text(file)?, &name, &base),
         _ => Err(CliError::usage(format!("`{}` has an unsupported format", clean(&name, 80))).hint(
-            "supported are requirements.txt, pyproject.toml (PEP 621, uv, poetry), uv.lock, poetry.lock, setup.py, setup.cfg, environment.yml, pixi.toml",
+            "supported are requirements.txt, pyproject.toml (PEP 621, uv, poetry), uv.lock, poetry.lock, setup.py, setup.cfg, environment.yml, pixi.toml, pixi.lock, conda-lock.yml",
         )),
     }
 }

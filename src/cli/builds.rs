@@ -17,7 +17,8 @@ type Solved = BTreeMap<String, ChosenPackage>;
 
 /// Adds the solved build requirements to the packages of a solution that are built. All isolated builds get the same
 /// versions if possible, since constraints apply to all; else each its own. Packages that are built in the environment
-/// have the locked packages there. A package whose build requirements have no solution is named in a note.
+/// have the locked packages there. A package whose build requirements have no solution is named in a note; those of which
+/// none fits the locked packages are returned, as `name==version`: their builds cannot be what their authors tested.
 ///
 /// # Errors
 /// If the index does not answer.
@@ -25,14 +26,11 @@ pub(super) fn lock(
     solution: &mut Solution,
     request: &Request,
     solve: &mut Solve<'_>,
-) -> Result<(), CliError> {
+) -> Result<Vec<String>, CliError> {
     let locked: Vec<String> =
         solution.packages.iter().map(|p| format!("{}=={}", p.name, p.version)).collect();
-    for is_in_environment in [false, true] {
-        let beside: &[String] = if is_in_environment { &locked } else { &[] };
-        lock_builds(solution, is_in_environment, &Build { request, beside }, solve)?;
-    }
-    Ok(())
+    lock_builds(solution, false, &Build { request, beside: &[] }, solve)?;
+    lock_builds(solution, true, &Build { request, beside: &locked }, solve)
 }
 
 /// Where build requirements are solved.
@@ -42,13 +40,14 @@ struct Build<'a> {
     beside: &'a [String],
 }
 
-/// Locks the builds that take place in the environment, or the others.
+/// Locks the builds that take place in the environment, or the others. Returns the packages whose build requirements have no
+/// solution.
 fn lock_builds(
     solution: &mut Solution,
     is_in_environment: bool,
     place: &Build<'_>,
     solve: &mut Solve<'_>,
-) -> Result<(), CliError> {
+) -> Result<Vec<String>, CliError> {
     let python = solution.python;
     let is_meant = |package: &&mut ChosenPackage| package.is_built_after_others() == is_in_environment;
     let meant = solution.packages.iter_mut().filter(is_meant);
@@ -57,10 +56,10 @@ fn lock_builds(
     all.sort();
     all.dedup();
     if all.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let common = requirements(&all, place, python, solve)?;
-    let mut notes = Vec::new();
+    let (mut notes, mut without) = (Vec::new(), Vec::new());
     for package in solution.packages.iter_mut().filter(is_meant) {
         let Some(build) = &mut package.build else { continue };
         let own = match &common {
@@ -75,11 +74,12 @@ fn lock_builds(
                 let text =
                     format!("what the build of {name} requires has no solution{beside}, so it is not locked");
                 notes.push(Note { text, source: None });
+                without.push(format!("{name}=={}", package.version));
             }
         }
     }
     solution.notes.extend(notes);
-    Ok(())
+    Ok(without)
 }
 
 /// The packages that satisfy the lines; `None` if there is no solution.

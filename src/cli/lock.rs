@@ -72,10 +72,20 @@ pub(super) fn with_parts(lock: Lockfile, args: &PartArgs) -> Result<Lockfile, Cl
 
 /// Warns if the manifest no longer matches the lock, because the command's output is about the lock.
 pub(super) fn warn_if_stale(project: &Project, lock: &Lockfile, registry: &Registry, printer: &Printer) {
-    let Some(manifest) = &project.manifest else { return };
-    if let Some(first) = lockfile::stale(lock, &manifest.request, registry).first() {
-        printer.warning(&format!("the lock is stale: {first}; update it with `envlock resolve`"));
+    if let Some(first) = staleness(project, lock, registry) {
+        printer.warning(&stale_text(&first));
     }
+}
+
+/// The first reason why the manifest no longer matches the lock.
+pub(super) fn staleness(project: &Project, lock: &Lockfile, registry: &Registry) -> Option<String> {
+    let manifest = project.manifest.as_ref()?;
+    lockfile::stale(lock, &manifest.request, registry).first().map(ToString::to_string)
+}
+
+/// The warning about a stale lock.
+pub(super) fn stale_text(first: &str) -> String {
+    format!("the lock is stale: {first}; update it with `envlock resolve`")
 }
 
 /// The error of a command that needs a lock if there is none.

@@ -128,3 +128,13 @@ pub(super) fn pinned_python(project: &Project) -> Option<Python> {
     let version: Python = version.strip_prefix("cpython@").unwrap_or(version).parse().ok()?;
     Some(Python::new(version.minor))
 }
+
+/// The Python series that uv takes for a project, and why: `.python-version`, else that of its environment or the first
+/// that it finds.
+pub(super) fn python_of_uv(project: &Project) -> Option<(Python, &'static str)> {
+    if let Some(pinned) = pinned_python(project) {
+        return Some((pinned, "of `.python-version`"));
+    }
+    let found = pythons::of_uv(&with_places(pythons::uv)?, &project.folder)?;
+    Some((Python::new(found.version.minor), "the one that uv takes here"))
+}

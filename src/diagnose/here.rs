@@ -79,6 +79,7 @@ fn component(code: Code) -> Option<Component> {
         | Code::UnreadableGpuCode
         | Code::Drift
         | Code::StackOnlyLock
+        | Code::StaleLock
         | Code::PackageLockChanged
         | Code::NotJudged => return None,
     })

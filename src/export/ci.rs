@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::ExportError;
 use crate::lockfile::{Lockfile, Target};
+use crate::model::owner::Owner;
 use crate::model::platform::{Arch, Os};
 
 /// The start of every workflow that envlock writes.
@@ -13,10 +14,13 @@ pub const PRE_COMMIT_MARK: &str = "# Written by envlock as a pre-commit configur
 /// The start of every devcontainer.json that envlock writes.
 pub const DEVCONTAINER_MARK: &str = "// Written by envlock as devcontainer.json";
 
-/// The requirement that installs this envlock: a lock may have what an older one does not read.
-fn envlock() -> String {
-    format!("envlock=={}", env!("CARGO_PKG_VERSION"))
-}
+/// The command that installs envlock. PyPI's `envlock` is another program, so that the wheel is named by who runs the
+/// service: a URL or a path.
+const INSTALL: &str = "pipx install \"${ENVLOCK_WHEEL:?}\"";
+
+/// What the manifest and the files that are compared with the lock are called.
+const WATCHED: &str =
+    r"^(envlock\.toml|envlock\.lock|environment.*\.yml|pyproject\.toml|uv\.lock|pixi\.toml|pixi\.lock)$";
 
 /// A target that a runner without a GPU can install: the named one, else one for a machine without a GPU, else the first.
 pub fn for_a_runner<'l>(lock: &'l Lockfile, named: Option<&'l Target>) -> Option<&'l Target> {
@@ -39,7 +43,17 @@ pub fn github(lock: &Lockfile, target: &Target) -> String {
         (Os::Macos, _) => "macos-15",
         (Os::Windows, _) => "windows-2025",
     };
-    let (option, envlock) = (option(lock, target), envlock());
+    let option = option(lock, target);
+    let version = env!("CARGO_PKG_VERSION");
+    let owner = lock.packages_in.as_ref().map(|held| held.owner);
+    let tool = match owner {
+        None => "",
+        Some(Owner::Uv) => "      - run: pipx install uv\n",
+        Some(Owner::Pixi) => {
+            "      - uses: prefix-dev/setup-pixi@v0.10.2\n        with:\n          run-install: false\n"
+        }
+    };
+    let prefix = if owner == Some(Owner::Pixi) { ".pixi/envs/default" } else { ".venv" };
     let python = match target.patches.specifiers(target.python.minor) {
         // As setup-python reads ranges.
         Some(_) => target.patches.of_series(target.python.minor).replace(',', " "),
@@ -51,6 +65,10 @@ name: envlock
 on: [push, pull_request]
 permissions:
   contents: read
+env:
+  # A wheel of envlock {version}, as a variable of the repository: a URL, with `#sha256=HASH` after it. PyPI's `envlock` is
+  # another program.
+  ENVLOCK_WHEEL: ${{{{ vars.ENVLOCK_WHEEL }}}}
 jobs:
   lock:
     name: the lock is current
@@ -58,7 +76,7 @@ jobs:
     timeout-minutes: 5
     steps:
       - uses: actions/checkout@v4
-      - run: pipx install {envlock}
+      - run: {INSTALL}
       - run: envlock resolve --locked
   environment:
     name: the lock installs and computes
@@ -69,12 +87,12 @@ jobs:
       - uses: actions/setup-python@v5
         with:
           python-version: "{python}"
-      - run: pipx install {envlock}
+{tool}      - run: {INSTALL}
       # Runners have no GPU: driver and GPU code are not checked, and a convolution runs on the CPU.
       - run: envlock sync{option} --smoke cpu
-      - run: envlock verify{option} --prefix .venv --smoke off --format github
+      - run: envlock verify{option} --prefix {prefix} --smoke off --format github
         if: always()
-      - run: envlock verify{option} --prefix .venv --smoke off --format junit -o envlock.xml
+      - run: envlock verify{option} --prefix {prefix} --smoke off --format junit -o envlock.xml
         if: always()
       - uses: actions/upload-artifact@v4
         if: always()
@@ -87,7 +105,6 @@ jobs:
 
 /// A configuration for `.pre-commit-config.yaml`: no commit leaves the lock behind the manifest.
 pub fn pre_commit() -> String {
-    let envlock = envlock();
     format!(
         r#"{PRE_COMMIT_MARK}: .pre-commit-config.yaml
 repos:
@@ -96,9 +113,9 @@ repos:
       - id: envlock
         name: envlock.lock is current
         entry: envlock resolve --locked
-        language: python
-        additional_dependencies: ["{envlock}"]
-        files: ^(envlock\.toml|envlock\.lock|pyproject\.toml)$
+        # The program on PATH: PyPI's `envlock` is another one.
+        language: system
+        files: {WATCHED}
         pass_filenames: false
 "#
     )
@@ -113,13 +130,15 @@ pub fn devcontainer(lock: &Lockfile, target: &Target, name: &str) -> Result<Stri
     if target.platform.os != Os::Linux {
         return Err(ExportError::NotLinux(target.platform.to_string()));
     }
-    let (option, envlock) = (option(lock, target), envlock());
+    let option = option(lock, target);
     let uses_gpu = target.envelope.driver.is_some() && !target.host.has_no_gpu();
     let mut document = json!({
         "name": name,
         // The wheels contain CUDA and cuDNN, so the image needs none.
         "image": format!("mcr.microsoft.com/devcontainers/python:3.{}", target.python.minor),
-        "postCreateCommand": format!("pipx install {envlock} && envlock sync{option}"),
+        // From the machine that opens the container.
+        "containerEnv": { "ENVLOCK_WHEEL": "${localEnv:ENVLOCK_WHEEL}" },
+        "postCreateCommand": format!("{INSTALL} && envlock sync{option}"),
         "customizations": {
             "vscode": {
                 "settings": { "python.defaultInterpreterPath": "${containerWorkspaceFolder}/.venv/bin/python" },

@@ -143,6 +143,8 @@ codes! {
     Drift = "drift",
     /// The lock has no hashes, because it was solved from the registry alone.
     StackOnlyLock = "stack-only-lock",
+    /// The manifest no longer matches the lock.
+    StaleLock = "stale-lock",
     /// The lock of the tool that holds the packages changed since the stack was chosen for it.
     PackageLockChanged = "package-lock-changed",
     /// The smoke test failed.

@@ -177,6 +177,28 @@ impl Host {
         }
     }
 
+    /// Whether a table of a manifest describes it: `[target.cluster]`.
+    pub fn is_of_manifest(&self) -> bool {
+        self.system.found_by.code().starts_with("[target.")
+    }
+
+    /// The compute capabilities of its GPUs, each once; `None` stands for a GPU whose capability is not known.
+    pub fn capabilities(&self) -> Vec<Option<ComputeCapability>> {
+        let mut all: Vec<_> = self.gpus.iter().flatten().map(|gpu| gpu.capability).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// How far a machine is from being of this kind, the nearest first: GPUs of other compute capabilities, then a newer
+    /// driver here than there, then an older one here, the oldest last.
+    pub fn distance(&self, machine: &Host) -> (bool, bool, std::cmp::Reverse<Option<DottedVersion>>) {
+        let driver = |host: &Host| host.driver.as_ref().map(|driver| driver.version.clone());
+        let (own, there) = (driver(self), driver(machine));
+        let is_newer = own.is_some() && there.is_some() && own > there;
+        (self.capabilities() != machine.capabilities(), is_newer, std::cmp::Reverse(own))
+    }
+
     /// Whether the host is known to have no NVIDIA GPU.
     pub fn has_no_gpu(&self) -> bool {
         self.gpus.as_ref().is_some_and(Vec::is_empty)

@@ -333,6 +333,36 @@ impl Request {
         self
     }
 
+    /// This request with those command-line options of an earlier one that it says nothing about, and the names of these
+    /// options with their values: `--only-index pypi`.
+    pub fn keeping_options_of(mut self, earlier: &Request) -> (Request, Vec<String>) {
+        fn keep<T: Clone>(
+            own: &mut Option<Limit<T>>,
+            earlier: Option<&Limit<T>>,
+            shown: impl Fn(&T) -> String,
+        ) -> Option<String> {
+            let limit = earlier.filter(|limit| own.is_none() && limit.origin.is_option())?;
+            *own = Some(limit.clone());
+            Some(shown(&limit.value))
+        }
+        let mut kept = Vec::new();
+        if let Some(python) = earlier.python.as_ref().filter(|python| python.origin.is_option())
+            && let PythonAllowed::Exact(exact) = python.allowed
+            && self.python.as_ref().is_none_or(|own| !own.origin.is_option() && own.allows(exact))
+        {
+            self.python = Some(python.clone());
+            kept.push(format!("--python {}", python.text));
+        }
+        kept.extend(keep(&mut self.only_index, earlier.only_index.as_ref(), |v| format!("--only-index {v}")));
+        kept.extend(keep(&mut self.variant, earlier.variant.as_ref(), |v| format!("--variant {v}")));
+        kept.extend(keep(&mut self.cuda, earlier.cuda.as_ref(), |v| format!("--cuda {v}")));
+        kept.extend(keep(&mut self.no_sources, earlier.no_sources.as_ref(), |()| "--no-sources".to_owned()));
+        kept.extend(keep(&mut self.strict_metadata, earlier.strict_metadata.as_ref(), |()| {
+            "--strict-metadata".to_owned()
+        }));
+        (self, kept)
+    }
+
     /// The request without command-line options, which apply only to one run.
     pub fn without_options(mut self) -> Request {
         self.python = self.python.filter(|python| !python.origin.is_option());

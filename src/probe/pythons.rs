@@ -66,6 +66,14 @@ pub fn uv(places: &Places<'_>) -> Option<PathBuf> {
     folders(places).chain(usual).map(|folder| folder.join(program("uv"))).find(|path| path.is_file())
 }
 
+/// The Python that uv takes in a folder: that of its environment, or the first that it finds. None is downloaded.
+pub fn of_uv(uv: &Path, folder: &Path) -> Option<FoundPython> {
+    let mut command = Command::new(uv);
+    command.args(["python", "find", "--offline", "--no-python-downloads"]).current_dir(folder);
+    let (true, path) = ask(command).ok()? else { return None };
+    who(Path::new(path.trim()))
+}
+
 /// `pixi` on `PATH`, or where its installer puts it.
 pub fn pixi(places: &Places<'_>) -> Option<PathBuf> {
     let usual = places.home.iter().map(|home| home.join(".pixi/bin"));

@@ -6,8 +6,42 @@ use crate::model::host::{Gpu, Host};
 
 /// Compares the machine that a target was locked for with the current one. Facts unknown on either side are skipped.
 pub(super) fn check(target: &Target, host: &Host, loaded_cudnn: Option<&str>) -> Option<Area> {
-    let locked = &target.host;
-    let mut changes: Vec<String> = Vec::new();
+    let mut changes: Vec<String> = match target.host.is_of_manifest() {
+        // It is a kind of machine, and never was this one.
+        true => Vec::new(),
+        false => machine_changes(&target.host, host),
+    };
+    // The installed packages may match the lock while the loader takes another cuDNN.
+    if let (Some(then), Some(now)) = (target.stack.as_ref().and_then(|s| s.cudnn.as_ref()), loaded_cudnn)
+        && !(then.as_str() == now || then.as_str().starts_with(&format!("{now}.")))
+    {
+        changes.push(format!("cuDNN {then} when locked, {now} would be loaded now"));
+    }
+    if changes.is_empty() {
+        return None;
+    }
+    let findings = changes.into_iter().map(findings::drift).collect();
+    Some(Area {
+        as_locked: None,
+        kind: AreaKind::Drift,
+        findings,
+        summary: "the machine changed since the lock was made".to_owned(),
+    })
+}
+
+/// Whether two names may mean the same product, one of them more specific.
+fn may_be_same(a: &str, b: &str) -> bool {
+    let words = |name: &str| -> String {
+        let name = name.to_lowercase();
+        name.trim_start_matches("nvidia").chars().filter(char::is_ascii_alphanumeric).collect()
+    };
+    let (a, b) = (words(a), words(b));
+    a.starts_with(&b) || b.starts_with(&a)
+}
+
+/// The differences of the machine that was looked at or described when the lock was made, and this one.
+fn machine_changes(locked: &Host, host: &Host) -> Vec<String> {
+    let mut changes = Vec::new();
     if let (Some(then), Some(now)) = (&locked.driver, &host.driver)
         && then.version != now.version
     {
@@ -41,32 +75,7 @@ pub(super) fn check(target: &Target, host: &Host, loaded_cudnn: Option<&str>) ->
     {
         changes.push(format!("{then} when locked, {now} now"));
     }
-    // The installed packages may match the lock while the loader takes another cuDNN.
-    if let (Some(then), Some(now)) = (target.stack.as_ref().and_then(|s| s.cudnn.as_ref()), loaded_cudnn)
-        && !(then.as_str() == now || then.as_str().starts_with(&format!("{now}.")))
-    {
-        changes.push(format!("cuDNN {then} when locked, {now} would be loaded now"));
-    }
-    if changes.is_empty() {
-        return None;
-    }
-    let findings = changes.into_iter().map(findings::drift).collect();
-    Some(Area {
-        as_locked: None,
-        kind: AreaKind::Drift,
-        findings,
-        summary: "the machine changed since the lock was made".to_owned(),
-    })
-}
-
-/// Whether two names may mean the same product, one of them more specific.
-fn may_be_same(a: &str, b: &str) -> bool {
-    let words = |name: &str| -> String {
-        let name = name.to_lowercase();
-        name.trim_start_matches("nvidia").chars().filter(char::is_ascii_alphanumeric).collect()
-    };
-    let (a, b) = (words(a), words(b));
-    a.starts_with(&b) || b.starts_with(&a)
+    changes
 }
 
 #[cfg(test)]

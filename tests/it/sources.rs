@@ -419,3 +419,27 @@ fn a_placeholder_that_never_builds_is_refused() {
     let expected = "exists only as source that never builds: the package of scikit-learn is `scikit-learn`";
     assert!(run.flat().contains(expected), "{}", run.shown());
 }
+
+/// A source whose build fits no locked package: another answer is taken where there is one.
+#[test]
+fn a_source_whose_build_cannot_work_is_left_for_another_answer() {
+    let setup = "import numpy\nfrom setuptools import setup, Extension\nsetup(ext_modules=[Extension('a', ['a.c'])])\n";
+    let pyproject = "[build-system]\nrequires = [\"setuptools\", \"old-numpy\"]\nbuild-backend = \"setuptools.build_meta\"\n";
+    let old = wheel("old-numpy", "1").needs("numpy<2");
+    let frames = wheel("frames", "1.5").needs("numpy").source(setup).file("pyproject.toml", pyproject);
+    // Where there is no other answer, it is locked, and the build is told.
+    let (_server, context) = index(vec![old.clone(), frames.clone()]);
+    let run = context.run(&resolve(&["numpy", "frames"], &[])).expect(0);
+    assert!(
+        run.flat().contains("what the build of frames requires has no solution beside"),
+        "{}",
+        run.shown()
+    );
+    // An older release that is a wheel.
+    let (_server, context) = index(vec![old, frames, wheel("frames", "0.4").needs("numpy")]);
+    let run = context.run(&resolve(&["numpy", "frames"], &[])).expect(0);
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains("name = \"frames\"\nversion = \"0.4\""), "{}", run.shown());
+    assert!(!run.flat().contains("has no solution"), "{}", run.shown());
+    context.run(&["resolve", "--locked"]).expect(0);
+}

@@ -23,6 +23,12 @@ pub fn stack_only_lock() -> Finding {
     finding(Code::StackOnlyLock, Severity::Warning, text)
 }
 
+/// The manifest no longer matches the lock: the first reason.
+pub fn stale_lock(reason: &str) -> Finding {
+    let text = format!("the lock is stale: {reason}");
+    finding(Code::StaleLock, Severity::Warning, text).fixed_by(Fix::command("envlock resolve"))
+}
+
 /// The lock of the tool that holds the packages is another one than the stack was chosen for: with the build that it has
 /// in place of the chosen one, or with the stack as it was.
 pub fn package_lock_changed(owner: Owner, other: Option<&OtherBuild>) -> Finding {
@@ -41,7 +47,7 @@ pub fn package_lock_changed(owner: Owner, other: Option<&OtherBuild>) -> Finding
             finding(Code::PackageLockChanged, Severity::Error, text).at(package)
         }
     };
-    Finding { fix: Some(Fix::command("envlock resolve")), ..found }
+    found.fixed_by(Fix::command("envlock resolve"))
 }
 
 /// A package is installed more than once.

@@ -24,7 +24,7 @@ use crate::cli::settings::{self, Project};
 use crate::cli::view::Resolution;
 use crate::cli::{conflict, fetch, files, lock, owner};
 use crate::export;
-use crate::lockfile::{Lockfile, Target};
+use crate::lockfile::{self, Lockfile, Target};
 use crate::model::level::Level;
 use crate::model::owner::Owner;
 use crate::model::request::Preferences;
@@ -59,6 +59,12 @@ pub(super) fn run_in(
     let old = held::read_lock(project, args, printer)?;
     let lines = old.as_ref().map(|l| l.request.as_slice());
     let request = settings::request(project, packages, args, lines, &registry)?;
+    let (request, kept) = match lines {
+        Some(lines) if packages.is_empty() && !args.redetect && !args.only_checks() => {
+            request.keeping_options_of(&lockfile::read_request(lines)?)
+        }
+        _ => (request, Vec::new()),
+    };
     if args.only_checks() {
         let check = locked::Check { global, project, args, request: &request, registry: &registry, printer };
         return locked::run(&check, old.as_ref());
@@ -88,6 +94,9 @@ pub(super) fn run_in(
         false => Beside::Series(Vec::new()),
         true => stack_only::series_of_other_frameworks(&machines, &request, &registry)?,
     };
+    if !kept.is_empty() {
+        printer.note(&format!("{} kept from the lock; `--redetect` drops such options", kept.join(", ")));
+    }
     tell::before(project, &machines, args, &registry, printer);
     let series = match beside {
         Beside::Series(series) => series,
@@ -97,10 +106,17 @@ pub(super) fn run_in(
         stack_only::tell(&machines, &series, &request, &registry, printer);
         return Ok(exit::YES);
     }
+    // What the lock is for stays, unless `.python-version` names another one.
+    let python = match owner {
+        Some(Owner::Uv) if old.is_none() || owner::pinned_python(project).is_some() => {
+            owner::python_of_uv(project)
+        }
+        _ => None,
+    };
     let preferences = |machine: &Machine| {
         let mut preferences = held::preferences(old.as_ref(), &machine.name, args, &request);
         if owner.is_some() {
-            owned::prefer(&mut preferences, project, held.as_ref(), &machine.host, args);
+            owned::prefer(&mut preferences, python, held.as_ref(), &machine.host, args);
         }
         preferences
     };
@@ -118,7 +134,7 @@ pub(super) fn run_in(
         client,
         printer,
     };
-    let (answer, registry) = task.solve(registry)?;
+    let (answer, registry) = task.solve_buildable(registry)?;
     let mut solutions = match answer {
         JointAnswer::Solved(solutions) => solutions,
         JointAnswer::Conflict(refused) => return Ok(conflict::refuse(&refused, &request, level, printer)),
@@ -127,7 +143,6 @@ pub(super) fn run_in(
                 .hint("name a version of one or two packages, or a Python with `--python`"));
         }
     };
-    task.lock_builds(&mut solutions, &registry)?;
     let targets = machines
         .iter()
         .zip(&solutions)
@@ -159,7 +174,7 @@ pub(super) fn run_in(
             project: &project.name(),
             preferences: &preferences,
             written: &written,
-            pinned: owner.and_then(|_| owner::pinned_python(project)),
+            python,
             start,
             printer,
         }

@@ -32,16 +32,15 @@ pub(super) struct Owned<'o> {
 }
 
 /// Adds what the tool's lock and files say to what the old lock holds: the versions of its packages, and the Python that
-/// it takes.
+/// it takes (`python`).
 pub(super) fn prefer(
     preferences: &mut Preferences,
-    project: &Project,
+    python: Option<(Python, &str)>,
     current: Option<&Current>,
     machine: &crate::model::host::Host,
     args: &SolveArgs,
 ) {
-    let pinned = owner::pinned_python(project);
-    preferences.python = pinned.or(preferences.python);
+    preferences.python = python.map(|(python, _)| python).or(preferences.python);
     if args.upgrade.iter().any(String::is_empty) {
         return;
     }
@@ -57,10 +56,10 @@ pub(super) fn prefer(
 }
 
 impl Owned<'_> {
-    /// The tables that the targets need, written into a text of pyproject.toml.
-    fn tables(&self, targets: &[Target], text: &str) -> Result<String, CliError> {
+    /// A text of pyproject.toml with the tables that the targets need: for every Python, or from each target's series on.
+    fn tables(&self, targets: &[Target], text: &str, from_the_series: bool) -> Result<String, CliError> {
         let (addresses, _) = settings::indexes(self.project, self.args.index_url.as_deref());
-        let below = |target: &Target| self.allows_below(target.python);
+        let below = |target: &Target| from_the_series && self.allows_below(target.python);
         let tables = UvTables::of(targets, &addresses, &below).map_err(error)?;
         tables.written_into(text).map_err(error)
     }
@@ -91,22 +90,37 @@ impl Owned<'_> {
         }
         let lock_before = files::read(&lock_path)?;
         let asked = manifest.map_or(before.clone(), |manifest| manifest.after);
-        let after = self.tables(&lock.targets, &asked)?;
-        if after != before {
-            write::write(&path, &after)?;
-        }
-        let held = self.locked_by_uv(&uv, &lock).inspect_err(|_| {
-            // Who undoes nothing leaves a project that uv does not lock.
-            if after != before {
+        let undo = || {
+            if files::read(&path).ok().flatten().as_ref() != Some(&before) {
                 let _ = write::write(&path, &before);
             }
-            if let Some(text) = lock_before
-                .as_ref()
-                .filter(|text| files::read(&lock_path).ok().flatten().as_ref() != Some(text))
-            {
+            let is_other = |text: &&String| files::read(&lock_path).ok().flatten().as_ref() != Some(*text);
+            if let Some(text) = lock_before.as_ref().filter(is_other) {
                 let _ = write::write(&lock_path, text);
             }
-        })?;
+        };
+        let mut after = self.tables(&lock.targets, &asked, false)?;
+        let attempt = |text: &str| {
+            if text != before {
+                write::write(&path, text)?;
+            }
+            self.locked_by_uv(&uv, &lock)
+        };
+        let mut held = attempt(&after).inspect_err(|_| undo());
+        if let (Err(first), Some(oldest)) = (&held, self.oldest_left_to_uv(&lock))
+            && first.exit != exit::INTERRUPTED
+        {
+            // The build may not exist for the oldest Pythons that the project allows.
+            after = self.tables(&lock.targets, &asked, true)?;
+            self.printer.note(&format!("uv locks again, with the stack from Python {oldest} on"));
+            held = attempt(&after).inspect_err(|_| undo());
+            if held.is_ok() {
+                self.printer.warning(&format!(
+                    "the stack is locked from Python {oldest} on, and older ones are uv's to choose: `requires-python = \">={oldest}\"` leaves them out"
+                ));
+            }
+        }
+        let held = held?;
         let lock = lock.with_packages_in(held.state);
         let there = files::read(&self.project.lock_path())?;
         let is_same =
@@ -119,6 +133,13 @@ impl Owned<'_> {
             written.push(files::PYPROJECT.to_owned());
         }
         Ok(written)
+    }
+
+    /// The series from which on the stack can be locked, where the project allows older ones.
+    fn oldest_left_to_uv(&self, lock: &Lockfile) -> Option<Python> {
+        let mut below =
+            lock.targets.iter().map(|target| target.python).filter(|python| self.allows_below(*python));
+        below.next()
     }
 
     /// Lets uv lock, and reads what it locked.

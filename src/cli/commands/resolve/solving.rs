@@ -7,10 +7,13 @@ use crate::cli::error::CliError;
 use crate::cli::fetch::Session;
 use crate::cli::prebuilt;
 use crate::index::IndexClient;
-use crate::model::request::Request;
+use crate::model::request::{Origin, Request, UserRequirement};
 use crate::model::solution::Solution;
 use crate::registry::Registry;
 use crate::solver::{Joint, JointAnswer, Member, SolveOne, solve_stack};
+
+/// How often sources that cannot be built are left out and the rest is solved again.
+const MAX_ROUNDS: usize = 3;
 
 impl Task<'_> {
     /// The answer, and the registry with what was learned from wheels.
@@ -52,9 +55,41 @@ impl Task<'_> {
         Joint { members: &members, request: self.request, registry }.solve(solve_one)
     }
 
-    /// Adds what the builds of source distributions require, solved for the machine that builds them.
-    pub fn lock_builds(&self, solutions: &mut [Solution], registry: &Registry) -> Result<(), CliError> {
-        let Some(client) = self.client else { return Ok(()) };
+    /// The answer with what the builds of source distributions require. Sources whose builds cannot work beside the packages
+    /// of the answer are left out, where there is an answer without them.
+    pub fn solve_buildable(&self, registry: Registry) -> Result<(JointAnswer, Registry), CliError> {
+        let (answer, mut registry) = self.solve(registry)?;
+        let JointAnswer::Solved(mut solutions) = answer else { return Ok((answer, registry)) };
+        let unbuildable = self.lock_builds(&mut solutions, &registry)?;
+        // A newer release is a wheel more often than an older one.
+        for operator in [">", "!="] {
+            let mut request = self.request.clone();
+            let mut left_out = unbuildable.clone();
+            for _ in 0..MAX_ROUNDS {
+                if left_out.is_empty() {
+                    break;
+                }
+                let bounds = left_out.iter().map(|pin| pin.replacen("==", operator, 1));
+                let bounds = bounds.filter_map(|line| UserRequirement::parse(&line, Origin::Question).ok());
+                request.constraints.extend(bounds);
+                let other = Task { request: &request, ..*self };
+                let (answer, more) = other.solve(registry)?;
+                registry = more;
+                let JointAnswer::Solved(mut without) = answer else { break };
+                left_out = other.lock_builds(&mut without, &registry)?;
+                if left_out.is_empty() {
+                    return Ok((JointAnswer::Solved(without), registry));
+                }
+            }
+        }
+        Ok((JointAnswer::Solved(solutions), registry))
+    }
+
+    /// Adds what the builds of source distributions require, solved for the machine that builds them. Returns the packages
+    /// for whose builds nothing fits the others.
+    fn lock_builds(&self, solutions: &mut [Solution], registry: &Registry) -> Result<Vec<String>, CliError> {
+        let Some(client) = self.client else { return Ok(Vec::new()) };
+        let mut without = Vec::new();
         // What the user states of a package does not change its builds.
         let mut session = Session::new(client, registry, self.printer, &[]);
         for ((solution, machine), preferences) in
@@ -62,11 +97,11 @@ impl Task<'_> {
         {
             let held = preferences.for_builds();
             let mut solve = |asked: &Request| session.solve(&machine.host, asked, &held);
-            builds::lock(solution, self.request, &mut solve)?;
+            without.extend(builds::lock(solution, self.request, &mut solve)?);
             let platform = machine.host.system.platform;
             let offers = prebuilt::offers(solution, self.request, platform, client, registry);
             solution.notes.extend(offers);
         }
-        Ok(())
+        Ok(without)
     }
 }

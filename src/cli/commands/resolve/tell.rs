@@ -117,8 +117,8 @@ pub(super) struct Told<'a> {
     pub preferences: &'a [Preferences],
     /// The files written, none with `--dry-run`.
     pub written: &'a [String],
-    /// The Python that `.python-version` names, where uv holds the packages.
-    pub pinned: Option<Python>,
+    /// The Python that uv takes, and why, where uv holds the packages.
+    pub python: Option<(Python, &'static str)>,
     pub start: Instant,
     pub printer: &'a Printer,
 }
@@ -153,8 +153,8 @@ impl Told<'_> {
                 report::same_as(printer, &self.machines[first].name, solution, &machine.host);
                 continue;
             }
-            let python = match self.pinned {
-                Some(pinned) if pinned.minor == solution.python.minor => "of `.python-version`".to_owned(),
+            let python = match self.python {
+                Some((own, why)) if own.minor == solution.python.minor => why.to_owned(),
                 _ => why_python(self.request, machine, preferences, solution, registry),
             };
             report::solution(printer, solution, self.request, &machine.host, &python);
@@ -170,10 +170,10 @@ impl Told<'_> {
             printer.out(&format!("{}envlock sync", label(printer, "next")));
         }
         for solution in self.solutions {
-            let pinned = self.pinned.filter(|pinned| pinned.minor != solution.python.minor);
-            if let Some(pinned) = pinned {
+            let other = self.python.filter(|(own, _)| own.minor != solution.python.minor);
+            if let Some((own, why)) = other {
                 printer.warning(&format!(
-                    "`.python-version` says {pinned}, and the lock is for Python {}: `uv run` would make the environment again",
+                    "the lock is for Python {}, and uv takes {own} ({why}): `uv run` would make the environment again",
                     solution.python
                 ));
             }

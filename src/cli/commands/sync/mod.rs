@@ -20,7 +20,7 @@ use crate::cli::lock;
 use crate::cli::owner;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
-use crate::lockfile::{Lockfile, Target};
+use crate::lockfile::{self, Lockfile, Target};
 use crate::model::level::Level;
 use crate::model::wheel::Python;
 use crate::registry::Registry;
@@ -39,8 +39,23 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
     let target = target(&lock, args.target.as_deref(), &registry)?;
     if let (Some(held), Some(current)) = (&lock.packages_in, owner::held(&project, &lock)?) {
         let owner = held.owner;
-        let (project, registry) = (&project, &registry);
-        let owned = owned::Owned { global, args, project, target, owner, current, registry, printer };
+        let others = || other_pythons(&project, &lock, target, &registry);
+        let is_stale = project
+            .manifest
+            .as_ref()
+            .is_some_and(|manifest| !lockfile::stale(&lock, &manifest.request, &registry).is_empty());
+        let owned = owned::Owned {
+            global,
+            args,
+            project: &project,
+            target,
+            owner,
+            is_current: !is_stale && *held == current.state,
+            current,
+            registry: &registry,
+            others: &others,
+            printer,
+        };
         return match owned.run()? {
             Some((prefix, is_made)) => {
                 let runs_its_code = is_made || args.prefix.is_some();
@@ -112,7 +127,8 @@ fn verified(args: &SyncArgs, target: &Target, prefix: PathBuf, runs_its_code: bo
     }
 }
 
-/// The target to install: the named one, else the first that runs on this machine, else the first for its platform.
+/// The target to install: the named one, else of those that run on this machine the one for the most similar machine, else
+/// the first for its platform.
 fn target<'l>(lock: &'l Lockfile, name: Option<&str>, registry: &Registry) -> Result<&'l Target, CliError> {
     let machine = host::seen();
     let here = machine.system.platform;
@@ -127,13 +143,17 @@ fn target<'l>(lock: &'l Lockfile, name: Option<&str>, registry: &Registry) -> Re
     let chosen = match name {
         Some(name) => lock::target(lock, Some(name))?,
         None => {
-            let mut fitting = lock.targets.iter().filter(of_platform);
+            let fitting = lock.targets.iter().filter(of_platform);
             let first = fitting.clone().next();
             let machine = host::filled(machine, registry).ok();
             let runs = |target: &&Target| {
                 machine.as_ref().is_some_and(|m| !crate::verify::check_host(target, m, false).has_errors())
             };
-            fitting.find(runs).or(first).ok_or_else(|| refused(&lock.targets[0]))?
+            let nearest = fitting.filter(runs).min_by_key(|target| match &machine {
+                Some(machine) => target.host.distance(machine),
+                None => target.host.distance(&target.host),
+            });
+            nearest.or(first).ok_or_else(|| refused(&lock.targets[0]))?
         }
     };
     match (of_platform(&chosen), chosen.level) {

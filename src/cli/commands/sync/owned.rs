@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use super::lists::shown;
-use super::place::{MARK, OWN_FOLDER, mark_of};
+use super::place::{self, MARK, OWN_FOLDER, mark_of};
 use super::tell;
 use crate::cli::args::{GlobalArgs, SyncArgs};
 use crate::cli::error::{CliError, Failure};
@@ -34,6 +34,10 @@ pub(super) struct Owned<'o> {
     pub owner: Owner,
     pub current: Current,
     pub registry: &'o Registry,
+    /// Whether the lock is that of the request and of the tool's lock; else the tool is asked in any case.
+    pub is_current: bool,
+    /// The Pythons that could be locked instead.
+    pub others: place::Others<'o>,
     pub printer: &'o Printer,
 }
 
@@ -54,10 +58,11 @@ impl Owned<'_> {
         let mark = files::read(&prefix.join(OWN_FOLDER).join(MARK)).ok().flatten();
         let is_ours = installed.is_none() || mark.is_some_and(|text| text == mark_of(&self.project.folder));
         let is_exact = is_ours || self.args.exact;
+        let python = self.python(installed.as_ref())?;
         let environments = self.environments();
         let changes = self.changes(&environments, installed.as_ref(), is_exact);
         self.check_builds(&environments, &changes)?;
-        let command = self.command(&program, &prefix, is_exact);
+        let command = self.command(&program, python.as_deref(), is_exact);
         if self.args.dry_run {
             let nothing = self.is_done(&changes, installed.as_ref());
             let commands = if nothing { Vec::new() } else { vec![command] };
@@ -109,6 +114,21 @@ impl Owned<'_> {
         }
     }
 
+    /// The Python to make the environment with: the named one, or one of the locked series that is here. `None` where the
+    /// environment has it, or pixi brings its own.
+    fn python(&self, installed: Option<&Installed>) -> Result<Option<PathBuf>, CliError> {
+        let wanted = self.target.wanted_python();
+        let has = installed
+            .and_then(|installed| installed.python)
+            .is_some_and(|own| own.minor == wanted.python.minor);
+        match (&self.args.python, self.owner) {
+            (_, Owner::Pixi) => Ok(None),
+            (Some(named), _) => place::named_python(named, wanted).map(|found| Some(found.path)),
+            (None, _) if has => Ok(None),
+            (None, _) => place::any_python(wanted, self.others).map(|found| Some(found.path)),
+        }
+    }
+
     /// What is to be installed: the project, with the extras and groups that are asked for.
     fn environments(&self) -> Vec<Environment> {
         let all = self.current.lock.environments(self.target.platform, Some(self.target.python));
@@ -154,7 +174,7 @@ impl Owned<'_> {
             installed.distributions.iter().any(|own| own.name == *name && own.direct.is_some())
         };
         // What conda packages of pixi's are, envlock does not compare here.
-        self.owner == Owner::Uv && changes.is_empty() && own.as_ref().is_none_or(has_own)
+        self.owner == Owner::Uv && self.is_current && changes.is_empty() && own.as_ref().is_none_or(has_own)
     }
 
     /// Refuses packages that would be built, which runs code that nobody allowed.
@@ -182,14 +202,15 @@ impl Owned<'_> {
     }
 
     /// The command that installs.
-    fn command(&self, program: &Path, prefix: &Path, is_exact: bool) -> Vec<String> {
+    fn command(&self, program: &Path, python: Option<&Path>, is_exact: bool) -> Vec<String> {
         let mut command = vec![program.to_string_lossy().into_owned()];
         let mut add = |words: &[&str]| command.extend(words.iter().map(|word| (*word).to_owned()));
         match self.owner {
             Owner::Uv => {
-                let series = self.target.python.to_string();
-                let python = self.args.python.as_ref().map(|python| python.to_string_lossy().into_owned());
-                add(&["sync", "--locked", "--python", python.as_deref().unwrap_or(&series)]);
+                add(&["sync", "--locked"]);
+                if let Some(python) = python {
+                    add(&["--python", &python.to_string_lossy()]);
+                }
                 for extra in &self.args.parts.extra {
                     add(&["--extra", extra]);
                 }
@@ -217,7 +238,6 @@ impl Owned<'_> {
                 }
             }
         }
-        let _ = prefix;
         command
     }
 

@@ -221,8 +221,7 @@ fn to_make(
 ) -> Result<Found, CliError> {
     let made_with = match &args.python {
         Some(named) => named_python(named, target.wanted_python())?,
-        None => with_places(|places| pythons::python(places, target.wanted_python()))
-            .ok_or_else(|| no_python(target.wanted_python(), others))?,
+        None => any_python(target.wanted_python(), others)?,
     };
     let make = Some(Interpreter { python: made_with.path.clone(), replaces });
     let python = pythons::interpreter(&prefix);
@@ -235,7 +234,19 @@ fn to_make(
     })
 }
 
-fn named_python(named: &Path, wanted: WantedPython) -> Result<FoundPython, CliError> {
+/// A Python of this series that is here.
+///
+/// # Errors
+/// When there is none, with the command that installs it and a lock that needs none.
+pub(super) fn any_python(wanted: WantedPython, others: Others<'_>) -> Result<FoundPython, CliError> {
+    with_places(|places| pythons::python(places, wanted)).ok_or_else(|| no_python(wanted, others))
+}
+
+/// The Python that `--python` names.
+///
+/// # Errors
+/// When it is none, or not the wanted one.
+pub(super) fn named_python(named: &Path, wanted: WantedPython) -> Result<FoundPython, CliError> {
     let shown = named.display();
     let found = pythons::who(named).ok_or_else(|| {
         CliError::new(Failure::Installer, format!("`{shown}` is not a Python that runs here"))

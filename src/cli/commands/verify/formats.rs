@@ -106,17 +106,20 @@ pub(super) fn sarif(areas: &[Area]) -> String {
             })
         })
         .collect();
+    sarif_of(json!({"results": results}), &rules)
+}
+
+/// A SARIF document with one run.
+fn sarif_of(mut run: serde_json::Value, rules: &[serde_json::Value]) -> String {
+    run["tool"] = json!({"driver": {
+        "name": "envlock",
+        "version": env!("CARGO_PKG_VERSION"),
+        "rules": rules,
+    }});
     let document = json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
-        "runs": [{
-            "tool": {"driver": {
-                "name": "envlock",
-                "version": env!("CARGO_PKG_VERSION"),
-                "rules": rules,
-            }},
-            "results": results,
-        }],
+        "runs": [run],
     });
     format!("{document:#}\n")
 }
@@ -176,10 +179,43 @@ fn short_name(node: &str) -> String {
     }
 }
 
-/// The line of a question that could not be answered.
-pub(super) fn line_of_error(error: &CliError) -> String {
-    let word = if error.exit == exit::NOT_KNOWN { "unknown" } else { "cannot answer" };
-    format!("{}\n", short_ascii(&format!("envlock: {word}: {}", error.message)))
+/// A question that could not be answered, in a format whose readers see nothing else; `None` for the others.
+pub(super) fn of_error(format: VerifyFormat, error: &CliError) -> Option<String> {
+    let code = error.code.as_str();
+    let hint = error.hint.iter().map(|hint| format!(". Hint: {hint}")).collect::<String>();
+    let message = clean(&format!("{}{hint}", error.message), MAX_MESSAGE);
+    Some(match format {
+        VerifyFormat::Line => {
+            let word = if error.exit == exit::NOT_KNOWN { "unknown" } else { "cannot answer" };
+            format!("{}\n", short_ascii(&format!("envlock: {word}: {}", error.message)))
+        }
+        VerifyFormat::Github => {
+            format!("::error title=envlock {code}::{}\n", message.replace('%', "%25"))
+        }
+        VerifyFormat::Junit => {
+            let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+            status.set_type(code).set_message(message);
+            let mut case = TestCase::new("the question could be answered", status);
+            case.set_classname("envlock.verify");
+            let mut suite = TestSuite::new("verify");
+            suite.add_test_case(case);
+            let mut report = Report::new("envlock verify");
+            report.add_test_suite(suite);
+            report.to_string().unwrap_or_default()
+        }
+        VerifyFormat::Sarif => {
+            let notification =
+                json!({"level": "error", "message": {"text": message}, "descriptor": {"id": code}});
+            sarif_of(
+                json!({
+                    "results": [],
+                    "invocations": [{"executionSuccessful": false, "toolExecutionNotifications": [notification]}],
+                }),
+                &[],
+            )
+        }
+        VerifyFormat::Text | VerifyFormat::Json | VerifyFormat::Prometheus => return None,
+    })
 }
 
 /// A text as ASCII without quotes and control characters, cut at a word.

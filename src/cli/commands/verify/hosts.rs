@@ -1,5 +1,6 @@
 //! `verify --host`: checks the lock for other machines, which host files describe.
 
+use std::cmp::Reverse;
 use std::path::Path;
 
 use serde_json::json;
@@ -186,6 +187,7 @@ pub(in crate::cli::commands) fn best_on(
     let checked = |name: &str, target: &Target, area: Area| Checked {
         name: name.to_owned(),
         driver: needed_driver(target, machine),
+        distance: target.host.distance(machine),
         area,
     };
     let mut all: Vec<Checked> = match candidates {
@@ -216,11 +218,14 @@ pub(in crate::cli::commands) fn best_on(
         let finding = findings::wrong_platform(WrongPlatform::NoFile(text));
         return Area { findings: vec![finding], ..Area::of(AreaKind::Host) };
     }
-    // A driver is easier to change than a GPU or a system, and an older one than a newer.
+    // Of those that run, and of those that do not, the one for such GPUs; then, a driver is easier to change than a GPU or a
+    // system, and an older one than a newer; then the one for the nearest driver.
     let lacks = |one: &Checked| {
         let errors = || one.area.findings.iter().filter(|finding| finding.severity == Severity::Error);
         let other = errors().filter(|finding| finding.code != Code::DriverTooOld).count();
-        (errors().count() > 0, other, one.driver.is_none(), one.driver.clone())
+        let (other_gpus, newer, older) = one.distance.clone();
+        let needs = (other, one.driver.is_none(), one.driver.clone());
+        (errors().count() > 0, other_gpus, needs, newer, older)
     };
     all.sort_by_cached_key(lacks);
     let Checked { name, area, .. } = all.swap_remove(0);
@@ -243,6 +248,8 @@ pub(in crate::cli::commands) fn best_on(
 struct Checked {
     name: String,
     area: Area,
+    /// How far the machine is from the one that it is for.
+    distance: (bool, bool, Reverse<Option<DottedVersion>>),
     /// The driver that it needs there.
     driver: Option<DottedVersion>,
 }

@@ -42,9 +42,11 @@ pub(super) use report::{findings, verdict_word};
 
 pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8, CliError> {
     let result = check(global, args, printer);
-    if let (Err(error), VerifyFormat::Line, None) = (&result, args.format, &args.output) {
-        // Who reads the line reads nothing else.
-        printer.raw(&formats::line_of_error(error));
+    if let Err(error) = &result
+        && let Some(text) = formats::of_error(args.format, error)
+    {
+        // Who reads the report reads nothing else. What cannot be written either is said with the error.
+        let _ = output::put(&text, args, args.format, printer);
     }
     match (result, args.unknown) {
         (Ok(exit::NOT_KNOWN), Unknown::Ok) => Ok(exit::YES),
@@ -102,8 +104,15 @@ fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8
         Some(path) => Some(lock::read_any(path)?),
         None => lock::read(&project)?.map(AnyLock::Own),
     };
-    if let (Some(AnyLock::Own(lock)), None) = (&lock, &args.lock) {
-        lock::warn_if_stale(&project, lock, &registry, printer);
+    let stale = match (&lock, &args.lock) {
+        (Some(AnyLock::Own(lock)), None) => lock::staleness(&project, lock, &registry),
+        _ => None,
+    };
+    // Of an environment it is one of the findings.
+    let judges_environment = !args.asks_this_machine()
+        && (args.described().is_none() || args.prefix.is_some() || args.root.is_some());
+    if let Some(first) = stale.as_ref().filter(|_| !judges_environment) {
+        printer.warning(&lock::stale_text(first));
     }
     let lock = match lock {
         Some(AnyLock::Own(lock)) => Some(AnyLock::Own(lock::with_parts(lock, &args.parts)?)),
@@ -156,6 +165,11 @@ fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8
         _ => Against::Nothing,
     };
     let mut judged = judge(&question, &project, against, &registry)?;
+    if let (Some(first), Some(area)) =
+        (stale, judged.areas.iter_mut().find(|area| area.kind == AreaKind::Packages))
+    {
+        area.findings.insert(0, findings::stale_lock(&first));
+    }
     if args.only == Some(Only::Environment) {
         judged.areas.retain(|area| ![AreaKind::Host, AreaKind::GpuCode].contains(&area.kind));
     }

@@ -83,9 +83,20 @@ pub(super) fn manifest_in(folder: &Path) -> Option<&'static str> {
     let has_tables = |name: &&str| {
         let path = folder.join(name);
         let text = path.is_file().then(|| read(&path).ok().flatten()).flatten();
-        text.is_some_and(|text| text.contains("[tool.envlock"))
+        text.is_some_and(|text| has_own_tables(&text))
     };
     [PYPROJECT, PIXI].into_iter().find(has_tables)
+}
+
+/// Whether a TOML file has envlock's tables, in whatever form; a file with a mistake, whether it looks like that.
+fn has_own_tables(text: &str) -> bool {
+    if !text.contains("envlock") {
+        return false;
+    }
+    match text.parse::<toml::Table>() {
+        Ok(table) => table.get("tool").is_some_and(|tool| tool.get("envlock").is_some()),
+        Err(_) => text.contains("[tool.envlock"),
+    }
 }
 
 /// The tool that holds the packages of the project in a folder: the one whose manifest has envlock's tables, if its lock

@@ -7,14 +7,19 @@ use super::error::{CliError, Failure};
 use super::files;
 use super::settings::{self, Project};
 use crate::foreign::{ForeignLock, Tool, judge};
-use crate::lockfile::Lockfile;
+use crate::lockfile::{Lockfile, Target};
 use crate::model::choice::Choice;
 use crate::model::level::Level;
 use crate::model::owner::{Owner, PackageLock};
+use crate::model::part::Part;
 use crate::model::solution::ChosenPackage;
 use crate::model::wheel::Python;
 use crate::probe::pythons::{self, Places};
 use crate::registry::Registry;
+
+/// Variables that would make uv do something else than it is asked for.
+pub(super) const NOT_PASSED_ON: [&str; 6] =
+    ["UV_FROZEN", "UV_LOCKED", "UV_PROJECT", "UV_WORKING_DIR", "UV_WORKING_DIRECTORY", "VIRTUAL_ENV"];
 
 /// The tool that holds a project's packages ([`files::owner_in`]).
 pub(super) fn of(project: &Project) -> Option<Owner> {
@@ -104,20 +109,44 @@ pub(super) fn with_packages(
         return Err(CliError::lock("`pixi.lock` holds the packages").hint("pixi shows them: `pixi tree`"));
     }
     for target in &mut lock.targets {
-        let environments = current.lock.environments(target.platform, Some(target.python));
-        let Some(default) = environments.first() else { continue };
-        let held = judge(default, target.platform, registry).target.packages;
-        let with_reason = |package: ChosenPackage| match target.package(&package.name) {
-            Some(own) => {
-                ChosenPackage { reason: own.reason.clone(), targets: own.targets.clone(), ..package }
+        let mut packages: Vec<ChosenPackage> = Vec::new();
+        for environment in current.lock.environments(target.platform, Some(target.python)) {
+            let part = match environment.name.split_once(' ') {
+                Some(("extra", name)) => Some(Part::extra(name)),
+                Some(("group", name)) => Some(Part::group(name)),
+                Some(_) => continue,
+                None => None,
+            };
+            for package in judge(&environment, target.platform, registry).target.packages {
+                match packages.iter_mut().find(|own| own.name == package.name) {
+                    // Nothing of an extra is new where the project alone has it.
+                    Some(own) if own.groups.is_empty() => {}
+                    Some(own) => own.groups.extend(part.clone()),
+                    None => {
+                        let groups = part.clone().into_iter().collect();
+                        packages.push(ChosenPackage { groups, ..with_reason(package, target) });
+                    }
+                }
             }
-            None => ChosenPackage { reason: Choice::Kept, ..package },
-        };
-        target.packages = held.into_iter().map(with_reason).collect();
+        }
+        target.packages = packages;
         target.packages.sort_by(|a, b| a.name.cmp(&b.name));
         target.level = Level::Full;
     }
     Ok(lock)
+}
+
+/// A package of the tool's lock, with what envlock knows of it.
+fn with_reason(package: ChosenPackage, target: &Target) -> ChosenPackage {
+    match target.package(&package.name) {
+        Some(own) => ChosenPackage {
+            reason: own.reason.clone(),
+            targets: own.targets.clone(),
+            source: own.source.clone(),
+            ..package
+        },
+        None => ChosenPackage { reason: Choice::Kept, ..package },
+    }
 }
 
 /// The Python series that a project's `.python-version` names, which uv takes.

@@ -67,6 +67,11 @@ impl Project {
         self.folder.join(files::LOCK)
     }
 
+    /// The name of its manifest; that of a new one if it has none.
+    pub fn manifest_name(&self) -> &'static str {
+        files::manifest_in(&self.folder).unwrap_or(files::MANIFEST)
+    }
+
     /// The normalized name of the package that the project itself is, if its pyproject.toml describes one.
     pub fn package(&self) -> Option<String> {
         #[derive(serde::Deserialize)]
@@ -171,7 +176,14 @@ pub(super) fn request(
     // pixi's tables name them.
     let is_of_pixi = files::owner_in(&project.folder) == Some(Owner::Pixi);
     if request.requirements.is_empty() && !is_of_pixi {
-        return Err(CliError::usage("envlock.toml names no package").hint("add one with `envlock add torch`"));
+        let name = files::manifest_in(&project.folder).unwrap_or(files::MANIFEST);
+        let hint = match name {
+            files::PYPROJECT => {
+                "envlock reads `dependencies`, extras and groups of its `[project]`; of a workspace, those of the member that has `[tool.envlock]`"
+            }
+            _ => "add one with `envlock add torch`",
+        };
+        return Err(CliError::usage(format!("{name} names no package")).hint(hint));
     }
     let known = |name: &str| {
         manifest::BUILT_IN.contains(&name)

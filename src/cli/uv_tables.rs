@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::files;
-use super::manifest::Manifest;
+use super::manifest::{Manifest, OwnBounds};
 use super::uv_sources::redirect;
 use super::workspace::Workspace;
 use crate::export::UvTables;
@@ -14,6 +14,11 @@ use crate::model::text::normalized_name;
 /// Applies the tables to a manifest that was read from this text, in this folder. What uv itself would refuse is left to
 /// uv.
 pub(super) fn apply(manifest: &mut Manifest, text: &str, folder: &Path) {
+    let lines = |list: &[UserRequirement]| list.iter().map(UserRequirement::line).collect();
+    manifest.own_bounds = OwnBounds {
+        constraints: lines(&manifest.request.constraints),
+        overrides: lines(&manifest.request.overrides),
+    };
     let Ok(users) = UvTables::default().written_into(text) else { return };
     let Ok(document) = users.parse::<toml::Table>() else { return };
     let Some(uv) = document.get("tool").and_then(|tool| tool.get("uv")?.as_table()) else { return };

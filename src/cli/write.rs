@@ -65,7 +65,7 @@ pub(super) fn write_all(files: &[(PathBuf, String)]) -> Result<(), CliError> {
 
 /// Delays signals that end the program during a write. Before the first write no handler is installed, and a signal
 /// has its default action.
-fn uninterrupted<T>(write: impl FnOnce() -> T) -> T {
+pub(super) fn uninterrupted<T>(write: impl FnOnce() -> T) -> T {
     static WRITING: Mutex<()> = Mutex::new(());
     static HANDLER: Once = Once::new();
     HANDLER.call_once(|| end_after(&WRITING));

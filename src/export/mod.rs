@@ -26,7 +26,7 @@ pub use pixi_project::{Machine as PixiMachine, PixiError, with_machines};
 pub use pylock::pylock;
 pub use requirements::{packages, requirements};
 pub use uv::{UV_MARK, uv};
-pub use uv_project::{UvError, UvTables};
+pub use uv_project::{Scope as UvScope, UvError, UvTables};
 
 use crate::lockfile::Target;
 use crate::model::level::Level;

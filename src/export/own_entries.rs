@@ -92,6 +92,13 @@ impl Entries {
         self.entries.push(Entry { above: String::new(), value: value.into(), after });
     }
 
+    /// Puts the entries in place of an array, whose place and comments stay.
+    pub fn put_into(self, there: &mut Value) {
+        let decor = there.decor().clone();
+        *there = Value::Array(self.written());
+        *there.decor_mut() = decor;
+    }
+
     /// The array, one entry on each line.
     pub fn written(self) -> Array {
         let mut array = Array::new();
@@ -116,4 +123,16 @@ fn split_line(gap: &str) -> (String, String) {
         Some(at) => (gap[..at].trim_end().to_owned(), gap[at..].to_owned()),
         None => (String::new(), gap.to_owned()),
     }
+}
+
+/// Changes a text in the form that it has: with `\r\n` at the ends of lines, and with a byte order mark.
+pub(super) fn in_its_form<E>(text: &str, change: &dyn Fn(&str) -> Result<String, E>) -> Result<String, E> {
+    let (mark, body) = match text.strip_prefix('\u{feff}') {
+        Some(body) => ("\u{feff}", body),
+        None => ("", text),
+    };
+    let is_windows = body.contains("\r\n");
+    let changed = change(&body.replace("\r\n", "\n"))?;
+    let changed = if is_windows { changed.replace('\n', "\r\n") } else { changed };
+    Ok(format!("{mark}{changed}"))
 }

@@ -3,7 +3,7 @@
 
 use toml_edit::{DocumentMut, InlineTable, Item, TableLike, Value};
 
-use super::own_entries::Entries;
+use super::own_entries::{Entries, in_its_form};
 use crate::model::text::clean;
 
 /// Why the machines cannot be written.
@@ -34,6 +34,10 @@ pub struct Machine {
 /// # Errors
 /// See [`PixiError`].
 pub fn with_machines(text: &str, is_pyproject: bool, machines: &[Machine]) -> Result<String, PixiError> {
+    in_its_form(text, &|text| written(text, is_pyproject, machines))
+}
+
+fn written(text: &str, is_pyproject: bool, machines: &[Machine]) -> Result<String, PixiError> {
     let mut document: DocumentMut =
         text.parse().map_err(|e: toml_edit::TomlError| PixiError::Syntax(clean(e.message(), 200)))?;
     let root: &mut dyn TableLike = document.as_table_mut();
@@ -46,8 +50,8 @@ pub fn with_machines(text: &str, is_pyproject: bool, machines: &[Machine]) -> Re
     let key = if pixi.contains_key("workspace") { "workspace" } else { "project" };
     let workspace = inner(pixi, key).ok_or(PixiError::NoPlatforms)?;
     let platforms =
-        workspace.get_mut("platforms").and_then(Item::as_array_mut).ok_or(PixiError::NoPlatforms)?;
-    let mut entries = Entries::of(platforms);
+        workspace.get_mut("platforms").and_then(Item::as_value_mut).ok_or(PixiError::NoPlatforms)?;
+    let mut entries = Entries::of(platforms.as_array().ok_or(PixiError::NoPlatforms)?);
     let before = entries.take_own();
     let described: Vec<String> =
         entries.values().filter(|value| value.is_inline_table()).filter_map(of).collect();
@@ -69,7 +73,7 @@ pub fn with_machines(text: &str, is_pyproject: bool, machines: &[Machine]) -> Re
     for subdir in left {
         entries.push_plain(subdir);
     }
-    *platforms = entries.written();
+    entries.put_into(platforms);
     Ok(document.to_string())
 }
 

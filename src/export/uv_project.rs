@@ -5,15 +5,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pep508_rs::MarkerTree;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
-use super::own_entries::{Entries, OWN, is_own};
+use super::own_entries::{Entries, OWN, in_its_form, is_own};
 use super::{ExportError, address};
 use crate::lockfile::Target;
-use crate::model::platform::{Arch, Os};
+use crate::model::marker::marker_environment;
+use crate::model::platform::{Arch, Os, Platform};
 use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
 use crate::model::text::clean;
+use crate::model::wheel::Python;
 
 /// Why the tables cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +64,8 @@ struct Pin {
     version: String,
     /// Where it is installed so.
     marker: String,
+    platform: Platform,
+    python: Python,
     /// The name and the address of its index, if that is not the default one.
     index: Option<(String, String)>,
 }
@@ -69,25 +74,36 @@ struct Pin {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UvTables {
     pins: BTreeSet<Pin>,
+    constraints: Vec<String>,
+    overrides: Vec<String>,
+}
+
+/// The Pythons for which uv takes the chosen builds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// All that the project allows.
+    EveryPython,
+    /// The locked series and newer ones.
+    FromTheSeries,
+    /// The locked series.
+    TheSeries,
 }
 
 impl UvTables {
-    /// The builds of the stacks of all targets. `addresses`: the URLs of the indexes by name. `pythons_below`: whether the
-    /// project allows Pythons older than a target's series; they are left to uv.
+    /// The builds of the stacks of all targets. `addresses`: the URLs of the indexes by name.
     ///
     /// # Errors
     /// When two targets for one platform need different builds, or an index has no URL.
-    pub fn of(
-        targets: &[Target],
-        addresses: &[(String, String)],
-        pythons_below: &dyn Fn(&Target) -> bool,
-    ) -> Result<UvTables, UvError> {
+    pub fn of(targets: &[Target], addresses: &[(String, String)], scope: Scope) -> Result<UvTables, UvError> {
         let mut pins = BTreeSet::new();
         let mut builds: BTreeMap<(String, String), (String, &str)> = BTreeMap::new();
         for target in targets {
             let mut marker = marker(target);
-            if pythons_below(target) {
-                marker.push_str(&format!(" and python_version >= '3.{}'", target.python.minor));
+            let minor = target.python.minor;
+            match scope {
+                Scope::EveryPython => {}
+                Scope::FromTheSeries => marker.push_str(&format!(" and python_version >= '3.{minor}'")),
+                Scope::TheSeries => marker.push_str(&format!(" and python_version == '3.{minor}'")),
             }
             let is_pinned = |package: &&ChosenPackage| {
                 target.is_of_the_stack(package) || package.source.index().is_some_and(|index| index != "pypi")
@@ -111,10 +127,18 @@ impl UvTables {
                     "pypi" => None,
                     index => Some((index.replace('/', "-"), address(addresses, index, &package.name)?)),
                 };
-                pins.insert(Pin { package: package.name.clone(), version, marker: marker.clone(), index });
+                let (platform, python) = (target.platform, target.python);
+                let (package, marker) = (package.name.clone(), marker.clone());
+                pins.insert(Pin { package, version, marker, platform, python, index });
             }
         }
-        Ok(UvTables { pins })
+        Ok(UvTables { pins, ..UvTables::default() })
+    }
+
+    /// The tables with bounds of the manifest: constraints, and what replaces requirements.
+    #[must_use]
+    pub fn with_bounds(self, constraints: &[String], overrides: &[String]) -> UvTables {
+        UvTables { constraints: constraints.to_vec(), overrides: overrides.to_vec(), ..self }
     }
 
     /// A `pyproject.toml` with these tables instead of those that an earlier run wrote.
@@ -122,17 +146,20 @@ impl UvTables {
     /// # Errors
     /// When the text is not TOML, a table of uv is something else, or the user's entries say something else.
     pub fn written_into(&self, text: &str) -> Result<String, UvError> {
+        in_its_form(text, &|text| self.written(text))
+    }
+
+    fn written(&self, text: &str) -> Result<String, UvError> {
         let mut document: DocumentMut =
             text.parse().map_err(|e: toml_edit::TomlError| UvError::Syntax(clean(e.message(), 200)))?;
         let tool = table_in(document.as_table_mut(), "tool", "tool", true)?;
         let uv = table_in(tool, "uv", "tool.uv", false)?;
         let names = self.write_indexes(uv)?;
         self.write_sources(uv, &names)?;
-        let constraints = self
-            .pins
-            .iter()
-            .map(|pin| Value::from(format!("{}=={}; {}", pin.package, pin.version, pin.marker)));
-        write_constraints(uv, constraints.collect())?;
+        let pins = self.pins.iter().map(|pin| format!("{}=={}; {}", pin.package, pin.version, pin.marker));
+        let constraints: Vec<String> = self.constraints.iter().cloned().chain(pins).collect();
+        write_list(uv, ("constraint-dependencies", "tool.uv.constraint-dependencies"), &constraints)?;
+        write_list(uv, ("override-dependencies", "tool.uv.override-dependencies"), &self.overrides)?;
         let is_empty = uv.is_empty();
         if is_empty {
             tool.remove("uv");
@@ -146,11 +173,13 @@ impl UvTables {
     /// Writes the indexes. Returns the name of each address: the user's, where the user has it.
     fn write_indexes(&self, uv: &mut dyn TableLike) -> Result<BTreeMap<String, String>, UvError> {
         const KEY: &str = "tool.uv.index";
-        let mut indexes = match uv.remove("index") {
+        let mut indexes = match uv.get("index").cloned() {
             None => ArrayOfTables::new(),
             Some(item) => item.into_array_of_tables().map_err(|_| UvError::Type(KEY))?,
         };
+        let had = indexes.len();
         indexes.retain(|table| !is_own(table.decor().suffix()));
+        let mut is_changed = indexes.len() != had;
         let text = |table: &Table, key: &str| table.get(key).and_then(Item::as_str).map(str::to_owned);
         let mut names: BTreeMap<String, String> = BTreeMap::new();
         let mut taken: BTreeSet<String> = BTreeSet::new();
@@ -185,16 +214,21 @@ impl UvTables {
             taken.insert(own.clone());
             names.insert(plain(url), own);
             indexes.push(table);
+            is_changed = true;
         }
-        if !indexes.is_empty() {
-            uv.insert("index", Item::ArrayOfTables(indexes));
+        // An inline array stays one where nothing is added to it.
+        if is_changed {
+            uv.remove("index");
+            if !indexes.is_empty() {
+                uv.insert("index", Item::ArrayOfTables(indexes));
+            }
         }
         Ok(names)
     }
 
     fn write_sources(&self, uv: &mut dyn TableLike, names: &BTreeMap<String, String>) -> Result<(), UvError> {
         const KEY: &str = "tool.uv.sources";
-        let mut sources = match uv.remove("sources") {
+        let mut sources = match uv.get("sources").cloned() {
             None => Table::new(),
             Some(item) => item.into_table().map_err(|_| UvError::Type(KEY))?,
         };
@@ -203,6 +237,7 @@ impl UvTables {
             .filter(|(_, item)| item.as_value().is_some_and(|value| is_own(value.decor().suffix())))
             .map(|(key, _)| key.to_owned())
             .collect();
+        let mut is_changed = !own.is_empty();
         for key in own {
             sources.remove(&key);
         }
@@ -215,8 +250,8 @@ impl UvTables {
         for (package, pins) in by_package {
             let theirs = sources.iter().find(|(key, _)| crate::model::text::normalized_name(key) == package);
             if let Some((_, theirs)) = theirs {
-                for (_, url, name) in &pins {
-                    if !takes_from(theirs, name) {
+                for (pin, url, name) in &pins {
+                    if !takes_from(theirs, name, pin) {
                         return Err(UvError::OtherSource {
                             package: package.to_owned(),
                             theirs: shown(theirs),
@@ -239,9 +274,13 @@ impl UvTables {
             value.decor_mut().set_prefix(" ");
             value.decor_mut().set_suffix(format!(" {OWN}"));
             sources.insert(package, Item::Value(value));
+            is_changed = true;
         }
-        if !sources.is_empty() {
-            uv.insert("sources", Item::Table(sources));
+        if is_changed {
+            uv.remove("sources");
+            if !sources.is_empty() {
+                uv.insert("sources", Item::Table(sources));
+            }
         }
         Ok(())
     }
@@ -268,17 +307,24 @@ fn plain(url: &str) -> String {
     url.trim_end_matches('/').to_owned()
 }
 
-/// Whether a source of the user takes the package from an index of this name, wherever it applies.
-fn takes_from(item: &Item, name: &str) -> bool {
-    let of = |value: &Value| {
-        value.as_inline_table().and_then(|table| table.get("index")?.as_str().map(|own| own == name))
+/// Whether a source of the user takes the package from an index of this name where the pin applies.
+fn takes_from(item: &Item, name: &str, pin: &Pin) -> bool {
+    let machine = marker_environment(pin.python, pin.platform);
+    let applies = |table: &dyn TableLike| {
+        let marker = table.get("marker").and_then(Item::as_str);
+        let marker: Option<MarkerTree> = marker.and_then(|text| text.parse().ok());
+        marker.is_none_or(|marker| marker.evaluate(&machine, &[]))
     };
-    match item {
-        Item::Value(Value::Array(all)) => all.iter().any(|value| of(value) == Some(true)),
-        Item::Value(value) => of(value) == Some(true),
-        Item::Table(table) => table.get("index").and_then(Item::as_str) == Some(name),
-        _ => false,
-    }
+    let of = |table: &dyn TableLike| table.get("index").and_then(Item::as_str) == Some(name);
+    let tables: Vec<&dyn TableLike> = match item {
+        Item::Value(Value::Array(all)) => all
+            .iter()
+            .filter_map(|value| value.as_inline_table().map(|table| table as &dyn TableLike))
+            .collect(),
+        _ => item.as_table_like().into_iter().collect(),
+    };
+    let here: Vec<&dyn TableLike> = tables.into_iter().filter(|table| applies(*table)).collect();
+    !here.is_empty() && here.iter().all(|table| of(*table))
 }
 
 /// A source of the user in a message.
@@ -302,31 +348,28 @@ fn table_in<'t>(
     parent.entry(key).or_insert_with(new).as_table_like_mut().ok_or(UvError::Type(path))
 }
 
-/// Puts envlock's constraints after the user's, instead of those of an earlier run.
-fn write_constraints(uv: &mut dyn TableLike, own: Vec<Value>) -> Result<(), UvError> {
-    const KEY: &str = "constraint-dependencies";
-    let mut entries = match uv.get(KEY) {
+/// Puts envlock's entries after the user's, instead of those of an earlier run.
+fn write_list(
+    uv: &mut dyn TableLike,
+    (key, path): (&str, &'static str),
+    own: &[String],
+) -> Result<(), UvError> {
+    let mut entries = match uv.get(key) {
         None => Entries::of(&Array::new()),
-        Some(item) => Entries::of(item.as_array().ok_or(UvError::Type("tool.uv.constraint-dependencies"))?),
+        Some(item) => Entries::of(item.as_array().ok_or(UvError::Type(path))?),
     };
     if entries.take_own().is_empty() && own.is_empty() {
         return Ok(());
     }
-    own.into_iter().for_each(|value| entries.push_own(value));
+    own.iter().for_each(|entry| entries.push_own(entry.as_str()));
     if entries.is_empty() {
-        uv.remove(KEY);
+        uv.remove(key);
         return Ok(());
     }
-    let array = Value::Array(entries.written());
-    match uv.get_mut(KEY) {
-        // Its own place and the comments around it stay.
-        Some(Item::Value(there)) => {
-            let decor = there.decor().clone();
-            *there = array;
-            *there.decor_mut() = decor;
-        }
+    match uv.get_mut(key) {
+        Some(Item::Value(there)) => entries.put_into(there),
         _ => {
-            uv.insert(KEY, Item::Value(array));
+            uv.insert(key, Item::Value(Value::Array(entries.written())));
         }
     }
     Ok(())
@@ -341,6 +384,8 @@ mod tests {
             package: package.to_owned(),
             version: version.to_owned(),
             marker: "sys_platform == 'linux'".to_owned(),
+            platform: Platform { os: Os::Linux, arch: Arch::X86_64 },
+            python: Python::new(12),
             index: index.map(|(name, url)| (name.to_owned(), url.to_owned())),
         }
     }
@@ -354,6 +399,7 @@ mod tests {
                 pin("triton", "3.5.1", None),
             ]
             .into(),
+            ..UvTables::default()
         }
     }
 

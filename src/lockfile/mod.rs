@@ -156,7 +156,11 @@ impl Target {
     /// The target without the packages that the hardware does not decide, as a lock without files has it.
     #[must_use]
     pub fn of_the_stack(&self) -> Target {
-        let packages = self.packages.iter().filter(|package| self.is_of_the_stack(package));
+        let is_kept = |package: &&ChosenPackage| {
+            // What comes from another index than PyPI is named to the tool that installs it.
+            self.is_of_the_stack(package) || package.source.index().is_some_and(|index| index != "pypi")
+        };
+        let packages = self.packages.iter().filter(is_kept);
         let bare = |package: &ChosenPackage| ChosenPackage {
             build: None,
             groups: Vec::new(),

@@ -10,6 +10,7 @@ use crate::model::capability::CodeTarget;
 use crate::model::choice::Choice;
 use crate::model::image_digest::ImageDigest;
 use crate::model::level::Level;
+use crate::model::owner::Owner;
 use crate::model::part::Part;
 use crate::model::solution::ChosenPackage;
 use crate::model::source::{CondaPackage, Source};
@@ -52,8 +53,13 @@ pub fn render(lock: &Lockfile) -> String {
         render_conda_package(&mut body, package, names(members));
     }
     let mut out = format!(
-        "{}. Change envlock.toml and run\n# `envlock resolve`; an edit by hand is noticed.\n",
-        super::MARK
+        "{}. Change {} and run\n# `envlock resolve`; an edit by hand is noticed.\n",
+        super::MARK,
+        match lock.packages_in.as_ref().map(|held| held.owner) {
+            None => "envlock.toml",
+            Some(Owner::Uv) => "pyproject.toml",
+            Some(Owner::Pixi) => "pixi.toml",
+        }
     );
     let _ = writeln!(out, "format = {}", quote(&lock.format.to_string()));
     let _ = writeln!(out, "{CHECKSUM_KEY}{}", quote(&checksum(&body)));

@@ -150,6 +150,10 @@ pub fn against_lock(target: &Target, host: &Host, installed: &Installed, require
 
 /// Judges the machine by the stack that was chosen, in place of what the lock of the tool that holds the packages says.
 pub fn add_stack(areas: &mut [Area], target: &Target, host: &Host, require_gpu: bool) {
+    // Without a stack, what is installed of an extra is judged.
+    if target.stack.is_none() && target.frameworks.is_empty() {
+        return;
+    }
     let chosen = check_host(target, host, require_gpu);
     if let Some(area) = areas.iter_mut().find(|area| area.kind == chosen.kind) {
         *area = chosen;

@@ -8,6 +8,7 @@ use crate::cli::error::CliError;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::{files, manifest};
+use crate::model::owner::Owner;
 use crate::model::request::{Origin, UserRequirement};
 
 pub(super) fn add(global: &GlobalArgs, args: &AddArgs, printer: &Printer) -> Result<u8, CliError> {
@@ -52,6 +53,11 @@ fn edit(
     let folder = files::project_folder(global.project.as_deref(), false)?;
     let name = files::manifest_in(&folder)
         .ok_or_else(|| CliError::usage("there is no envlock.toml here").hint("start with `envlock init`"))?;
+    if files::owner_in(&folder) == Some(Owner::Pixi) {
+        let asked = args.packages.join(" ");
+        return Err(CliError::usage("pixi holds the packages (`pixi.lock`)")
+            .hint(format!("`pixi add {asked}`, or `pixi remove`, then `envlock resolve`")));
+    }
     let path = folder.join(name);
     let before = files::read(&path)?.unwrap_or_default();
     manifest::parse(&before, name)?;

@@ -21,6 +21,11 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
     {
         return beside(&folder.join(name), owner, args, printer);
     }
+    let is_plain = args.from.is_none() && args.from_prefix.is_none();
+    if let Some(name) = files::manifest_in(&folder).filter(|name| is_plain && *name != files::MANIFEST) {
+        return Err(CliError::files(format!("`{name}` has `[tool.envlock]` already"))
+            .hint("edit it and run `envlock resolve`; `envlock init --from FILE` writes an envlock.toml, which then counts instead"));
+    }
     let path = folder.join(files::MANIFEST);
     if path.exists() && !args.force {
         return Err(CliError::files(format!("`{}` already exists", path.display()))

@@ -41,8 +41,19 @@ pub(super) struct Manifest {
     pub targets: Vec<TargetRow>,
     /// Normalized names of the packages that `sync` may build.
     pub allow_build: Vec<String>,
+    /// The bounds of envlock's own tables, where the file has those of another tool too.
+    pub own_bounds: OwnBounds,
     /// Lists of requirements in the file that are not part of the request.
     pub not_locked: Vec<NotLocked>,
+}
+
+/// Bounds on versions as lines.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct OwnBounds {
+    /// They ask for nothing.
+    pub constraints: Vec<String>,
+    /// They replace what packages ask.
+    pub overrides: Vec<String>,
 }
 
 /// A list of requirements that is not part of the request.

@@ -59,6 +59,7 @@ pub(super) fn run_in(
     let old = held::read_lock(project, args, printer)?;
     let lines = old.as_ref().map(|l| l.request.as_slice());
     let request = settings::request(project, packages, args, lines, &registry)?;
+    owned::check_python(project, args)?;
     let (request, kept) = match lines {
         Some(lines) if packages.is_empty() && !args.redetect && !args.only_checks() => {
             request.keeping_options_of(&lockfile::read_request(lines)?)
@@ -157,9 +158,12 @@ pub(super) fn run_in(
         (false, None) => writing::write(project, &lock, &environments, manifest, args)?,
         (false, Some(_)) => {
             owned::Owned { global, project, args, request: &request, registry: &registry, printer }
-                .write(lock, manifest)?
+                .write(&lock, manifest)?
         }
     };
+    if owner == Some(Owner::Uv) && !args.dry_run {
+        owned::as_locked_by_uv(&mut solutions, project)?;
+    }
     for (solution, preferences) in solutions.iter_mut().zip(&preferences) {
         tell::mark_kept_versions(solution, preferences);
     }
@@ -173,8 +177,10 @@ pub(super) fn run_in(
             request: &request,
             project: &project.name(),
             preferences: &preferences,
+            is_dry: args.dry_run,
             written: &written,
             python,
+            owner,
             start,
             printer,
         }

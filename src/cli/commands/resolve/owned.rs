@@ -11,13 +11,16 @@ use crate::cli::owner::{self, Current};
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::{exit, files, write};
-use crate::export::{UvError, UvTables};
+use crate::export::{UvError, UvScope, UvTables};
 use crate::foreign::{OtherBuild, other_builds};
 use crate::lockfile::{self, Lockfile, Target};
+use crate::model::choice::Choice;
 use crate::model::owner::Owner;
 use crate::model::project::specifiers_allow;
 use crate::model::request::{Preferences, PythonAllowed, Request};
+use crate::model::solution::Solution;
 use crate::model::text::shell_word;
+use crate::model::version::public;
 use crate::model::wheel::Python;
 use crate::registry::Registry;
 
@@ -55,31 +58,61 @@ pub(super) fn prefer(
     }
 }
 
-impl Owned<'_> {
-    /// A text of pyproject.toml with the tables that the targets need: for every Python, or from each target's series on.
-    fn tables(&self, targets: &[Target], text: &str, from_the_series: bool) -> Result<String, CliError> {
-        let (addresses, _) = settings::indexes(self.project, self.args.index_url.as_deref());
-        let below = |target: &Target| from_the_series && self.allows_below(target.python);
-        let tables = UvTables::of(targets, &addresses, &below).map_err(error)?;
-        tables.written_into(text).map_err(error)
+/// Refuses a Python that the project does not allow: uv would not install for it.
+pub(super) fn check_python(project: &Project, args: &SolveArgs) -> Result<(), CliError> {
+    let (Some(text), Some(Owner::Uv)) = (&args.python, owner::of(project)) else { return Ok(()) };
+    let asked = settings::python(text)?;
+    let allowed = project.manifest.as_ref().and_then(|manifest| manifest.request.python.as_ref());
+    match (&asked.allowed, allowed) {
+        (PythonAllowed::Exact(python), Some(allowed)) if !allowed.allows(*python) => {
+            Err(CliError::usage(format!("pyproject.toml does not allow Python {python}: `{}`", allowed.text))
+                .hint("change `requires-python`, or name another one"))
+        }
+        _ => Ok(()),
     }
+}
 
-    /// Whether the project allows a Python older than this one.
-    fn allows_below(&self, python: Python) -> bool {
-        let Some(request) = &self.request.python else { return true };
-        match &request.allowed {
-            PythonAllowed::Exact(_) => false,
-            PythonAllowed::Range(range) => {
-                (0..python.minor).any(|minor| specifiers_allow(range, Python::new(minor)))
+/// Gives the packages of solutions the versions that uv locked: those outside the stack are uv's to choose.
+pub(super) fn as_locked_by_uv(solutions: &mut [Solution], project: &Project) -> Result<(), CliError> {
+    let Some(current) = owner::read(project, Owner::Uv)? else { return Ok(()) };
+    for solution in solutions {
+        let environments = current.lock.environments(solution.platform, Some(solution.python));
+        for package in &mut solution.packages {
+            let mut all = environments.iter().flat_map(|environment| &environment.packages);
+            let Some(locked) = all.find(|locked| locked.name == package.name) else { continue };
+            if public(&locked.version) != public(&package.version) {
+                package.version = locked.version.clone();
+                package.reason = Choice::Said("chosen by uv".to_owned());
+                package.files = locked.usable(solution.python, solution.platform);
             }
         }
     }
+    Ok(())
+}
 
-    /// Writes pyproject.toml, `uv.lock` and the lock of the stack. Returns the names of the files.
-    pub fn write(&self, lock: Lockfile, manifest: Option<NewManifest>) -> Result<Vec<String>, CliError> {
+/// The Pythons for which the stack is tried, the most first: a build may not exist for the oldest that a project allows, and
+/// the project may ask for another one for newer ones.
+const SCOPES: [UvScope; 3] = [UvScope::EveryPython, UvScope::FromTheSeries, UvScope::TheSeries];
+
+impl Owned<'_> {
+    /// Writes pyproject.toml, `uv.lock` and the lock of the stack. Returns the names of the files that changed.
+    pub fn write(&self, lock: &Lockfile, manifest: Option<NewManifest>) -> Result<Vec<String>, CliError> {
         let uv = owner::program(Owner::Uv)?;
-        let path = self.project.folder.join(files::PYPROJECT);
-        let lock_path = self.project.folder.join(Owner::Uv.file());
+        self.refuse_other_sources(lock)?;
+        // A signal waits until the files are as they were, or all new.
+        write::uninterrupted(|| self.write_all(&uv, lock, manifest))
+    }
+
+    fn write_all(
+        &self,
+        uv: &Path,
+        lock: &Lockfile,
+        manifest: Option<NewManifest>,
+    ) -> Result<Vec<String>, CliError> {
+        let folder = &self.project.folder;
+        // A link stays one.
+        let real = |name: &str| fs_err::canonicalize(folder.join(name)).unwrap_or_else(|_| folder.join(name));
+        let (path, lock_path) = (real(files::PYPROJECT), real(Owner::Uv.file()));
         let before = files::read(&path)?.unwrap_or_default();
         if manifest.as_ref().is_some_and(|manifest| manifest.before != before) {
             return Err(CliError::files(format!(
@@ -91,55 +124,117 @@ impl Owned<'_> {
         let lock_before = files::read(&lock_path)?;
         let asked = manifest.map_or(before.clone(), |manifest| manifest.after);
         let undo = || {
-            if files::read(&path).ok().flatten().as_ref() != Some(&before) {
-                let _ = write::write(&path, &before);
-            }
-            let is_other = |text: &&String| files::read(&lock_path).ok().flatten().as_ref() != Some(*text);
-            if let Some(text) = lock_before.as_ref().filter(is_other) {
-                let _ = write::write(&lock_path, text);
+            for (path, text) in [(&path, Some(&before)), (&lock_path, lock_before.as_ref())] {
+                let Some(text) = text else { continue };
+                if files::read(path).ok().flatten().as_ref() != Some(text) {
+                    let _ = write::replace(path, text);
+                }
             }
         };
-        let mut after = self.tables(&lock.targets, &asked, false)?;
-        let attempt = |text: &str| {
-            if text != before {
-                write::write(&path, text)?;
+        let written = self.attempts(uv, lock, &path, (&before, &asked)).and_then(|held| {
+            let lock = lock.clone().with_packages_in(held.state);
+            let there = files::read(&self.project.lock_path())?;
+            let is_same =
+                |text: &String| lockfile::parse(text).is_ok_and(|old| lockfile::same_answer(&old, &lock));
+            let is_new = !there.as_ref().is_some_and(is_same);
+            if is_new {
+                write::replace(&self.project.lock_path(), &lockfile::render(&lock))?;
             }
-            self.locked_by_uv(&uv, &lock)
-        };
-        let mut held = attempt(&after).inspect_err(|_| undo());
-        if let (Err(first), Some(oldest)) = (&held, self.oldest_left_to_uv(&lock))
-            && first.exit != exit::INTERRUPTED
-        {
-            // The build may not exist for the oldest Pythons that the project allows.
-            after = self.tables(&lock.targets, &asked, true)?;
-            self.printer.note(&format!("uv locks again, with the stack from Python {oldest} on"));
-            held = attempt(&after).inspect_err(|_| undo());
-            if held.is_ok() {
-                self.printer.warning(&format!(
-                    "the stack is locked from Python {oldest} on, and older ones are uv's to choose: `requires-python = \">={oldest}\"` leaves them out"
-                ));
-            }
-        }
-        let held = held?;
-        let lock = lock.with_packages_in(held.state);
-        let there = files::read(&self.project.lock_path())?;
-        let is_same =
-            |text: &String| lockfile::parse(text).is_ok_and(|old| lockfile::same_answer(&old, &lock));
-        if !there.as_ref().is_some_and(is_same) {
-            write::write(&self.project.lock_path(), &lockfile::render(&lock))?;
-        }
-        let mut written = vec![files::LOCK.to_owned(), Owner::Uv.file().to_owned()];
-        if after != before {
-            written.push(files::PYPROJECT.to_owned());
-        }
-        Ok(written)
+            Ok(is_new)
+        });
+        let is_new = written.inspect_err(|_| undo())?;
+        let changed =
+            |path: &Path, before: Option<&String>| files::read(path).ok().flatten().as_ref() != before;
+        let all = [
+            (is_new, files::LOCK),
+            (changed(&lock_path, lock_before.as_ref()), Owner::Uv.file()),
+            (changed(&path, Some(&before)), files::PYPROJECT),
+        ];
+        Ok(all.into_iter().filter(|(is_new, _)| *is_new).map(|(_, name)| name.to_owned()).collect())
     }
 
-    /// The series from which on the stack can be locked, where the project allows older ones.
-    fn oldest_left_to_uv(&self, lock: &Lockfile) -> Option<Python> {
-        let mut below =
-            lock.targets.iter().map(|target| target.python).filter(|python| self.allows_below(*python));
-        below.next()
+    /// Lets uv lock with the stack, for fewer Pythons where it cannot for all that the project allows.
+    fn attempts(
+        &self,
+        uv: &Path,
+        lock: &Lockfile,
+        path: &Path,
+        (before, asked): (&str, &str),
+    ) -> Result<Current, CliError> {
+        let mut first = None;
+        let mut tried: Vec<String> = Vec::new();
+        for scope in SCOPES {
+            let text = self.tables(&lock.targets, asked, scope)?;
+            if tried.contains(&text) || (scope != UvScope::EveryPython && !self.allows_others(lock)) {
+                continue;
+            }
+            if files::read(path)?.as_deref() != Some(&text) && (text != before || !tried.is_empty()) {
+                write::replace(path, &text)?;
+            }
+            match self.locked_by_uv(uv, lock) {
+                Ok(held) => {
+                    self.tell_scope(scope, lock);
+                    return Ok(held);
+                }
+                Err(error) if error.exit == exit::INTERRUPTED => return Err(error),
+                Err(error) => first = first.or(Some(error)),
+            }
+            tried.push(text);
+        }
+        Err(first.unwrap_or_else(|| CliError::new(Failure::Installer, "uv locked nothing")))
+    }
+
+    fn tell_scope(&self, scope: UvScope, lock: &Lockfile) {
+        let Some(python) = lock.targets.first().map(|target| target.python) else { return };
+        let (which, others) = match scope {
+            UvScope::EveryPython => return,
+            UvScope::FromTheSeries => (format!("Python {python} and newer"), "older ones are"),
+            UvScope::TheSeries => (format!("Python {python}"), "others are"),
+        };
+        self.printer.warning(&format!(
+            "the stack is locked for {which}; {others} uv's to choose, and not judged: `requires-python` leaves them out"
+        ));
+    }
+
+    /// A text of pyproject.toml with the tables that the targets need.
+    fn tables(&self, targets: &[Target], text: &str, scope: UvScope) -> Result<String, CliError> {
+        let (addresses, _) = settings::indexes(self.project, self.args.index_url.as_deref());
+        written_tables(self.project, targets, text, (&addresses, scope)).map_err(error)
+    }
+
+    /// Whether the project allows another Python than a target's.
+    fn allows_others(&self, lock: &Lockfile) -> bool {
+        let allows = |python: Python| match self.request.python.as_ref().map(|request| &request.allowed) {
+            None => true,
+            Some(PythonAllowed::Exact(_)) => false,
+            Some(PythonAllowed::Range(range)) => (0..=MAX_MINOR)
+                .any(|minor| minor != python.minor && specifiers_allow(range, Python::new(minor))),
+        };
+        // `--python` chose one of those that the project allows.
+        let is_open =
+            self.project.manifest.as_ref().is_some_and(|manifest| manifest.request.python.is_none());
+        is_open
+            || self.request.python.as_ref().is_some_and(|python| python.origin.is_option())
+            || lock.targets.iter().any(|target| allows(target.python))
+    }
+
+    /// Refuses a package of the stack that uv takes from a folder, a repository or a URL: which GPUs it has code for is not
+    /// known.
+    fn refuse_other_sources(&self, lock: &Lockfile) -> Result<(), CliError> {
+        let all = lock.targets.iter().flat_map(|target| {
+            target
+                .packages
+                .iter()
+                .filter(|package| target.is_of_the_stack(package) && package.source.is_direct())
+        });
+        match all.into_iter().next() {
+            None => Ok(()),
+            Some(package) => Err(CliError::usage(format!(
+                "`{}` comes from no index, so that which GPUs it has code for is not known",
+                package.name
+            ))
+            .hint("`envlock verify` judges what is installed; envlock chooses builds of PyPI and of the pytorch index")),
+        }
     }
 
     /// Lets uv lock, and reads what it locked.
@@ -148,8 +243,7 @@ impl Owned<'_> {
         let current = owner::read(self.project, Owner::Uv)?
             .ok_or_else(|| CliError::new(Failure::Installer, "uv wrote no `uv.lock`"))?;
         for target in &lock.targets {
-            let stack = target.of_the_stack();
-            if let Some(other) = other_builds(&current.lock, &stack, self.registry).first() {
+            if let Some(other) = other_builds(&current.lock, &target.of_the_stack(), self.registry).first() {
                 return Err(other_build(other, target));
             }
         }
@@ -181,6 +275,9 @@ impl Owned<'_> {
         let mut command = Command::new(uv);
         command.args(options).current_dir(&self.project.folder);
         command.stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr()));
+        for name in owner::NOT_PASSED_ON {
+            command.env_remove(name);
+        }
         let status = command.status().map_err(|e| failed(format!("cannot start `{}`: {e}", uv.display())))?;
         match status.success() {
             true => Ok(()),
@@ -191,6 +288,21 @@ impl Owned<'_> {
                 .hint("what uv says above names the packages; pyproject.toml and uv.lock are as they were")),
         }
     }
+}
+
+/// The largest minor version of Python 3 that a project is asked about.
+const MAX_MINOR: u32 = 40;
+
+/// A text of pyproject.toml with envlock's entries: the stack of these targets, and the bounds of envlock's own tables.
+fn written_tables(
+    project: &Project,
+    targets: &[Target],
+    text: &str,
+    (addresses, scope): (&[(String, String)], UvScope),
+) -> Result<String, UvError> {
+    let bounds = project.manifest.as_ref().map(|manifest| manifest.own_bounds.clone()).unwrap_or_default();
+    let tables = UvTables::of(targets, addresses, scope)?.with_bounds(&bounds.constraints, &bounds.overrides);
+    tables.written_into(text)
 }
 
 /// Why what the tool holds is not what the stack was chosen for: its lock, or envlock's entries in `pyproject.toml`.
@@ -204,6 +316,23 @@ pub(super) fn changed(project: &Project, lock: &Lockfile) -> Result<Vec<String>,
             out.push(format!("`{file}` changed since the stack was chosen for it"));
         }
         Some(_) => {}
+    }
+    if held.owner == Owner::Uv {
+        let text = files::read(&project.folder.join(files::PYPROJECT))?.unwrap_or_default();
+        // They may have been written on a machine with a mirror, or on one without.
+        let all = [settings::indexes(project, None).0, settings::usual_indexes(project)];
+        let is_as_written = |addresses: &Vec<(String, String)>| {
+            SCOPES.iter().any(|scope| {
+                written_tables(project, &lock.targets, &text, (addresses, *scope))
+                    .is_ok_and(|own| own == text)
+            })
+        };
+        if !all.iter().any(is_as_written) {
+            out.push(
+                "the entries of envlock under `[tool.uv]` in pyproject.toml are not those of the lock"
+                    .to_owned(),
+            );
+        }
     }
     Ok(out)
 }

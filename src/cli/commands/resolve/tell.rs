@@ -7,6 +7,7 @@ use super::machines::Machine;
 use crate::cli::args::SolveArgs;
 use crate::cli::files;
 use crate::cli::manifest::NotLocked;
+use crate::cli::owner;
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::{self, label};
 use crate::cli::settings::{self, Project};
@@ -61,12 +62,12 @@ pub(super) fn before(
         printer.note(&format!("`{variable}` is not used: envlock.toml names the index `pypi`"));
     }
     for left_out in project.manifest.iter().flat_map(|manifest| &manifest.not_locked) {
-        tell_left_out(left_out, printer);
+        tell_left_out(left_out, owner::of(project), printer);
     }
 }
 
 /// Says what of a pyproject.toml is not locked.
-fn tell_left_out(left_out: &NotLocked, printer: &Printer) {
+fn tell_left_out(left_out: &NotLocked, owner: Option<Owner>, printer: &Printer) {
     match left_out {
         NotLocked::Dynamic(key) => {
             printer.warning(&format!(
@@ -76,6 +77,13 @@ fn tell_left_out(left_out: &NotLocked, printer: &Printer) {
             printer.hint(
                 "state it under `[project]`, or write a manifest: `envlock init --from pyproject.toml`",
             );
+        }
+        NotLocked::Conflicting(part) if owner == Some(Owner::Uv) => {
+            printer.warning(&format!(
+                "the {} is uv's alone (`[tool.uv] conflicts`): its stack is not chosen for the machine",
+                clean(&part.to_string(), 80)
+            ));
+            printer.hint("`envlock plan --lock uv.lock` says whether it runs there");
         }
         NotLocked::Conflicting(part) => {
             printer.warning(&format!(
@@ -115,8 +123,12 @@ pub(super) struct Told<'a> {
     pub project: &'a str,
     /// The preferences from the old lock, for each machine.
     pub preferences: &'a [Preferences],
+    /// Whether nothing is to be written.
+    pub is_dry: bool,
     /// The files written, none with `--dry-run`.
     pub written: &'a [String],
+    /// The tool that holds the packages.
+    pub owner: Option<Owner>,
     /// The Python that uv takes, and why, where uv holds the packages.
     pub python: Option<(Python, &'static str)>,
     pub start: Instant,
@@ -162,11 +174,13 @@ impl Told<'_> {
         if self.solutions.len() > 1 {
             printer.out("");
         }
-        let files =
-            if self.written.is_empty() { "nothing (--dry-run)".to_owned() } else { self.written.join(", ") };
+        let files = match (self.written.is_empty(), self.is_dry) {
+            (true, true) => "nothing (--dry-run)".to_owned(),
+            (true, false) => "nothing: the files are current".to_owned(),
+            (false, _) => self.written.join(", "),
+        };
         printer.out(&format!("{}{}", label(printer, "wrote"), wrap(&files, 15)));
-        let is_held = Owner::ALL.iter().any(|owner| self.written.iter().any(|file| file == owner.file()));
-        if is_held {
+        if self.owner.is_some() && !self.is_dry {
             printer.out(&format!("{}envlock sync", label(printer, "next")));
         }
         for solution in self.solutions {

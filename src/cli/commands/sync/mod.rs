@@ -15,6 +15,7 @@ use super::verify;
 use crate::cli::args::{GlobalArgs, SmokeChoice, SyncArgs, Unknown, VerifyArgs, VerifyFormat};
 use crate::cli::error::{CliError, Failure};
 use crate::cli::exit;
+use crate::cli::files;
 use crate::cli::host;
 use crate::cli::lock;
 use crate::cli::owner;
@@ -35,7 +36,8 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
     let registry = settings::registry(global)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
     lock::warn_if_stale(&project, &lock, &registry, printer);
-    let lock = lock::with_parts(lock, &args.parts)?;
+    // uv has extras and groups that envlock does not lock.
+    let lock = if lock.packages_in.is_some() { lock } else { lock::with_parts(lock, &args.parts)? };
     let target = target(&lock, args.target.as_deref(), &registry)?;
     if let (Some(held), Some(current)) = (&lock.packages_in, owner::held(&project, &lock)?) {
         let owner = held.owner;
@@ -191,11 +193,11 @@ fn check(changes: &Changes, target: &Target, project: &Project, args: &SyncArgs)
     if refused.is_empty() {
         return Ok(());
     }
-    Err(not_allowed(&refused))
+    Err(not_allowed(&refused, project))
 }
 
 /// The error of packages that would be built.
-fn not_allowed(refused: &[&str]) -> CliError {
+fn not_allowed(refused: &[&str], project: &Project) -> CliError {
     let names = refused.join("`, `");
     let listed: Vec<String> = refused.iter().map(|name| format!("{name:?}")).collect();
     let (exist, their) = if refused.len() == 1 { ("exists", "its") } else { ("exist", "their") };
@@ -204,7 +206,9 @@ fn not_allowed(refused: &[&str]) -> CliError {
         format!("`{names}` {exist} only as source, and building runs {their} code, which was not allowed"),
     )
     .hint(format!(
-        "allow it once with `--build`, or in envlock.toml: `[sync]` with `allow-build = [{}]`",
+        "allow it once with `--build`, or in {}: `[{}sync]` with `allow-build = [{}]`",
+        project.manifest_name(),
+        if project.manifest_name() == files::MANIFEST { "" } else { "tool.envlock." },
         listed.join(", ")
     ))
 }

@@ -13,7 +13,7 @@ use crate::cli::owner::{self, Current};
 use crate::cli::printer::Printer;
 use crate::cli::settings::Project;
 use crate::cli::{exit, files, write};
-use crate::foreign::{Environment, Package, judge};
+use crate::foreign::{Environment, OtherBuild, Package, judge, other_builds};
 use crate::inspect;
 use crate::lockfile::Target;
 use crate::model::installed::Installed;
@@ -58,6 +58,8 @@ impl Owned<'_> {
         let mark = files::read(&prefix.join(OWN_FOLDER).join(MARK)).ok().flatten();
         let is_ours = installed.is_none() || mark.is_some_and(|text| text == mark_of(&self.project.folder));
         let is_exact = is_ours || self.args.exact;
+        self.refuse_other_stack()?;
+        self.refuse_other_python(&prefix, installed.as_ref(), is_ours)?;
         let python = self.python(installed.as_ref())?;
         let environments = self.environments();
         let changes = self.changes(&environments, installed.as_ref(), is_exact);
@@ -111,6 +113,33 @@ impl Owned<'_> {
                 self.owner.program(),
                 prefix.display()
             ));
+        }
+    }
+
+    /// Refuses to install another stack than the one that was chosen.
+    fn refuse_other_stack(&self) -> Result<(), CliError> {
+        let others = other_builds(&self.current.lock, self.target, self.registry);
+        let Some(OtherBuild { package, theirs, ours }) = others.into_iter().next() else { return Ok(()) };
+        let theirs = theirs.map_or_else(|| format!("no {package}"), |version| format!("{package} {version}"));
+        let file = self.owner.file();
+        Err(CliError::lock(format!("`{file}` has {theirs}, and envlock.lock has {ours}"))
+            .hint("`envlock resolve` chooses the stack again and lets the tool lock it"))
+    }
+
+    /// Refuses to replace an environment that somebody else made with another Python: uv would make it anew.
+    fn refuse_other_python(
+        &self,
+        prefix: &Path,
+        installed: Option<&Installed>,
+        is_ours: bool,
+    ) -> Result<(), CliError> {
+        let Some(own) = installed.and_then(|installed| installed.python).filter(|_| !is_ours) else {
+            return Ok(());
+        };
+        let wanted = self.target.wanted_python();
+        match own.minor == wanted.python.minor || self.owner == Owner::Pixi {
+            true => Ok(()),
+            false => Err(place::of_another_python(prefix, own, wanted)),
         }
     }
 
@@ -198,7 +227,7 @@ impl Owned<'_> {
             .collect();
         names.sort_unstable();
         names.dedup();
-        if names.is_empty() { Ok(()) } else { Err(super::not_allowed(&names)) }
+        if names.is_empty() { Ok(()) } else { Err(super::not_allowed(&names, self.project)) }
     }
 
     /// The command that installs.
@@ -252,7 +281,9 @@ impl Owned<'_> {
         run.args(&command[1..]).current_dir(&self.project.folder);
         run.stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr()));
         // The environment is named, or the tool's own.
-        run.env_remove("VIRTUAL_ENV");
+        for name in owner::NOT_PASSED_ON {
+            run.env_remove(name);
+        }
         if self.owner == Owner::Uv && self.args.prefix.is_some() {
             run.env(UV_ENVIRONMENT, std::path::absolute(prefix)?);
         }

@@ -92,13 +92,7 @@ pub(super) fn find(
     };
     match fault {
         Some(_) if is_ours => to_make(args, target, others, prefix, chosen, true),
-        Some(fault) => {
-            Err(CliError::new(Failure::Installer, format!("`{}` cannot be used: {fault}", prefix.display()))
-                .hint(format!(
-                    "sync did not make it for this project, so it does not replace it; {}",
-                    another(&prefix)
-                )))
-        }
+        Some(fault) => Err(not_usable(&prefix, &fault)),
         None => Ok(Found {
             place: Place { prefix, python, make: None },
             chosen,
@@ -107,6 +101,18 @@ pub(super) fn find(
             made_with: None,
         }),
     }
+}
+
+/// The error of an environment of somebody else that cannot be used.
+fn not_usable(prefix: &Path, fault: &str) -> CliError {
+    CliError::new(Failure::Installer, format!("`{}` cannot be used: {fault}", prefix.display())).hint(
+        format!("sync did not make it for this project, so it does not replace it; {}", another(prefix)),
+    )
+}
+
+/// The error of an environment of somebody else with another Python.
+pub(super) fn of_another_python(prefix: &Path, own: Python, wanted: WantedPython) -> CliError {
+    not_usable(prefix, &format!("it has Python {own}, and {wanted} is locked"))
 }
 
 /// The content of the mark: the project that the environment was made for. Another project's is not changed beyond what

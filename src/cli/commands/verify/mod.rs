@@ -115,6 +115,8 @@ fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8
         printer.warning(&lock::stale_text(first));
     }
     let lock = match lock {
+        // uv has extras and groups that envlock does not lock.
+        Some(AnyLock::Own(lock)) if lock.packages_in.is_some() => Some(AnyLock::Own(lock)),
         Some(AnyLock::Own(lock)) => Some(AnyLock::Own(lock::with_parts(lock, &args.parts)?)),
         _ if !args.parts.is_empty() => {
             return Err(CliError::usage("`--extra` and `--group` select parts of an envlock.lock")
@@ -348,7 +350,10 @@ pub(super) fn judge(
             Some(foreign::of(lock, path, question.target, &mut installed, &machine, registry)?)
         }
         (_, Some(held)) => {
-            let judged = foreign::of(&held.lock, &held.path, None, &mut installed, &machine, registry)?;
+            let mut judged = foreign::of(&held.lock, &held.path, None, &mut installed, &machine, registry)?;
+            // The project itself may be left out (`sync --no-project`).
+            let own = project.package();
+            judged.target.packages.retain(|package| own.as_ref() != Some(&package.name));
             // `envlock sync` runs that command.
             installed.lock_command = None;
             Some(judged)

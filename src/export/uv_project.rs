@@ -492,6 +492,54 @@ torch = { index = "pytorch-cu128", marker = "sys_platform == 'linux'" } # envloc
     }
 
     #[test]
+    fn sources_of_the_user_count_where_their_markers_hold() {
+        let index = "[[tool.uv.index]]\nname = \"gpu\"\nurl = \"https://wheels.example/whl/cu128\"\n[[tool.uv.index]]\nname = \"plain\"\nurl = \"https://wheels.example/whl/cpu\"\n";
+        let with =
+            |sources: &str| tables().written_into(&format!("{index}[tool.uv.sources]\ntorch = {sources}\n"));
+        for right in [
+            "[{ index = \"plain\", marker = \"sys_platform == 'darwin'\" }, { index = \"gpu\", marker = \"sys_platform != 'darwin'\" }]",
+            "{ index = \"gpu\", marker = \"platform_machine == 'x86_64'\" }",
+        ] {
+            assert!(with(right).unwrap().contains(right), "{right}");
+        }
+        for other in [
+            "[{ index = \"gpu\", marker = \"sys_platform == 'darwin'\" }, { index = \"plain\", marker = \"sys_platform == 'linux'\" }]",
+            "{ index = \"gpu\", marker = \"sys_platform == 'darwin'\" }",
+            "{ index = \"plain\" }",
+        ] {
+            assert!(matches!(with(other), Err(UvError::OtherSource { .. })), "{other}");
+        }
+    }
+
+    #[test]
+    fn the_form_of_the_file_stays() {
+        let text = format!("\u{feff}{}", PLAIN.replace('\n', "\r\n"));
+        let written = tables().written_into(&text).unwrap();
+        assert!(written.starts_with(&text) && !written.replace("\r\n", "").contains('\n'), "{written:?}");
+        assert_eq!(tables().written_into(&written).unwrap(), written);
+        // What needs no entry is not touched.
+        let inline = "[tool.uv]\nindex = [{ name = \"corp\", url = \"https://corp.example/simple\" }] # ours\nsources = { mine = { path = \"../mine\" } } # near\nconstraint-dependencies = [\"numpy<3\"] # old\n";
+        let of_pypi = UvTables { pins: [pin("torch", "2.9.1", None)].into(), ..UvTables::default() };
+        let written = of_pypi.written_into(inline).unwrap();
+        for line in inline.lines().filter(|line| !line.starts_with("constraint")) {
+            assert!(written.contains(line), "{line}: {written}");
+        }
+        assert!(written.contains("] # old\n"), "{written}");
+    }
+
+    #[test]
+    fn bounds_of_the_manifest_are_written_too() {
+        let bounded = tables().with_bounds(&["numpy<2".to_owned()], &["protobuf>=5".to_owned()]);
+        let written = bounded.written_into(PLAIN).unwrap();
+        assert!(written.contains("    \"numpy<2\", # envlock\n"), "{written}");
+        assert!(
+            written.contains("override-dependencies = [\n    \"protobuf>=5\", # envlock\n]"),
+            "{written}"
+        );
+        assert_eq!(UvTables::default().written_into(&written).unwrap().trim(), PLAIN.trim());
+    }
+
+    #[test]
     fn inline_tables_are_kept() {
         let text = "[tool.uv]\nsources = { mine = { path = \"../mine\" } }\nindex = [{ name = \"corp\", url = \"https://corp.example/simple\" }]\n";
         let written = tables().written_into(text).unwrap();

@@ -61,7 +61,7 @@ impl Unusable {
         let (is, was, has) = (verb("is", "are"), verb("was", "were"), verb("has", "have"));
         match self {
             Unusable::NotOnIndex(index) => format!("{is} not on the index {index}"),
-            Unusable::NoWheel => format!("{has} no wheel for this platform"),
+            Unusable::NoWheel => format!("{has} no wheel for this Python and platform"),
             Unusable::Late(cutoff) => format!("{was} uploaded later (`exclude-newer` is {cutoff})"),
             Unusable::Undated(index) => {
                 format!("{has} no time of upload on the index {index}, which `exclude-newer` requires")

@@ -298,3 +298,25 @@ fn quiet_is_one_line() {
     let run = context.run(&["verify", "-q", "--prefix", &prefix]).expect(1);
     assert!(run.stdout.starts_with("2 errors") && run.stdout.lines().count() == 1, "{}", run.shown());
 }
+
+/// A run without options keeps those that the lock was made with, so that every hint that says `envlock resolve` holds.
+#[test]
+fn a_run_without_options_keeps_those_of_the_lock() {
+    let server = IndexServer::start(little_pypi(), Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    context.write("envlock.toml", "[project]\ndependencies = [\"numpy\"]\n");
+    context.run(&["resolve", "--gpu", "none", "--only-index", "pypi", "--python", "3.12"]).expect(0);
+    let lock = context.read("envlock.lock");
+    let run = context.run(&["resolve"]).expect(0);
+    assert!(run.flat().contains("--python 3.12, --only-index pypi kept from the lock"), "{}", run.shown());
+    assert_eq!(context.read("envlock.lock"), lock, "byte for byte");
+    context.run(&["add", "requests"]).expect(0);
+    assert!(context.read("envlock.lock").contains("\"option only-index pypi\""));
+    // Another option starts anew; what the manifest does not allow is not kept.
+    context.run(&["resolve", "--only-index", "pypi"]).expect(0);
+    assert!(!context.read("envlock.lock").contains("option python"));
+    context.run(&["resolve", "--only-index", "pypi", "--python", "3.12"]).expect(0);
+    context.write("envlock.toml", "[project]\npython = \">=3.13\"\ndependencies = [\"numpy\"]\n");
+    context.run(&["resolve"]).expect(0);
+    assert!(context.read("envlock.lock").contains("python = \"3.13\""));
+}

@@ -338,3 +338,77 @@ fn init_leaves_the_packages_to_the_tool_that_has_them() {
     other.run(&["init"]).expect(0);
     assert!(other.read("pixi.toml").ends_with("\n\n[tool.envlock]\n"));
 }
+
+#[test]
+fn what_envlock_wrote_is_compared_with_the_lock() {
+    let Some(project) = Project::new() else { return };
+    let context = &project.context;
+    // Bounds of envlock's own tables reach uv.
+    let bounds = "constraints = [\"filelock<3.20\"]\n";
+    let series = &project.series;
+    let text = format!(
+        "{HEAD}requires-python = \">={series}\"\ndependencies = [\"trainer\", \"filelock\"]\n[tool.envlock]\n{bounds}"
+    );
+    context.write("pyproject.toml", &text);
+    project.uv(&["lock"]).expect(0);
+    assert_eq!(project.locked("filelock"), ["3.20.0"]);
+    let run = project.resolve(&[]).expect(0);
+    assert_eq!(project.locked("filelock"), ["3.19.0"], "{}", run.shown());
+    context.run(&["resolve", "--locked"]).expect(0);
+    // Without its entries, or with another version in them.
+    let written = context.read("pyproject.toml");
+    for other in [
+        written.lines().filter(|line| !line.ends_with("# envlock")).collect::<Vec<_>>().join("\n"),
+        written.replace("torch==2.15.0+cpu", "torch==2.9.1+cpu"),
+    ] {
+        context.write("pyproject.toml", &other);
+        let run = context.run(&["resolve", "--locked"]).expect(1);
+        assert!(run.flat().contains("are not those of the lock"), "{}", run.shown());
+    }
+    context.write("pyproject.toml", &written);
+    context.run(&["resolve", "--locked"]).expect(0);
+    // Variables that would make uv do something else.
+    let mut frozen = context.command();
+    frozen
+        .args(["resolve", "--gpu", "none", "--upgrade"])
+        .env("UV_FROZEN", "1")
+        .env("UV_PROJECT", "/nowhere");
+    context.finish(frozen.output().unwrap()).expect(0);
+    project.uv(&["lock", "--check"]).expect(0);
+}
+
+#[test]
+fn what_uv_would_not_do_is_refused() {
+    let Some(project) = Project::new() else { return };
+    let context = &project.context;
+    project.start("\"trainer\"", "");
+    let run = context.run(&["resolve", "--gpu", "none", "--python", "3.7"]).expect(2);
+    assert!(run.flat().contains("Python"), "{}", run.shown());
+    project.resolve(&[]).expect(0);
+    let before = context.read("envlock.lock");
+    // It has its tables already.
+    let run = context.run(&["init"]).expect(2);
+    assert!(run.flat().contains("`pyproject.toml` has `[tool.envlock]` already"), "{}", run.shown());
+    // An environment of somebody else with another Python stays.
+    let old = context.project().join(".venv");
+    std::fs::create_dir_all(old.join("lib/python3.7/site-packages")).unwrap();
+    std::fs::write(old.join("pyvenv.cfg"), "home = /usr/bin\nversion = 3.7.1\n").unwrap();
+    let run = context.run(&["sync", "--smoke", "off"]).expect(2);
+    assert!(run.flat().contains("it has Python 3.7"), "{}", run.shown());
+    std::fs::remove_dir_all(&old).unwrap();
+    // Another stack is not installed first and refused then.
+    let lock = context.read("uv.lock");
+    context.write("uv.lock", &lock.replace("2.15.0+cpu", "2.9.1+cpu"));
+    let run = context.run(&["sync", "--dry-run"]).expect(2);
+    assert!(run.flat().contains("`uv.lock` has torch 2.9.1+cpu, and envlock.lock has"), "{}", run.shown());
+    context.write("uv.lock", &lock);
+    // torch from a folder: nothing is known of its code.
+    context.write("torch/pyproject.toml", "[project]\nname = \"torch\"\nversion = \"2.9.1\"\n");
+    let text = context.read("pyproject.toml") + "[tool.uv.sources.torch]\npath = \"torch\"\n";
+    let text = text.replace("[\"trainer\"]", "[\"trainer\", \"torch\"]");
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("torch = {")).collect();
+    context.write("pyproject.toml", &lines.join("\n").replace("[tool.uv.sources]\n", ""));
+    let run = project.resolve(&[]).expect(2);
+    assert!(run.flat().contains("`torch` comes from no index"), "{}", run.shown());
+    assert_eq!(context.read("envlock.lock"), before);
+}

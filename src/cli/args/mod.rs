@@ -323,6 +323,18 @@ pub(super) struct SolveArgs {
 }
 
 impl SolveArgs {
+    /// Whether an option describes the machine or limits the answer.
+    pub fn sets_limits(&self) -> bool {
+        self.host.describe_a_machine()
+            || self.python.is_some()
+            || self.variant.is_some()
+            || self.cuda.is_some()
+            || self.only_index.is_some()
+            || self.exclude_newer.is_some()
+            || self.no_sources
+            || self.strict_metadata
+    }
+
     /// Whether the lock is checked and nothing is solved.
     pub fn only_checks(&self) -> bool {
         self.locked || self.check_hashes

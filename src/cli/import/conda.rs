@@ -256,6 +256,8 @@ fn conda(out: &mut Imported, names: &mut Names, spec: &str, name: &str) -> Resul
     let bare = |specifier: &str| specifier.trim_start_matches("==").trim_end_matches(".*").to_owned();
     match package {
         "pip" | "setuptools" | "wheel" => {}
+        // conda's switch between builds: the build of torch is chosen for the hardware.
+        "pytorch-mutex" => {}
         "python" => out.python = Some(bare(&specifier)).filter(|p| !p.is_empty()),
         "pytorch-cuda" | "cudatoolkit" | "cuda-version" | "cuda-toolkit" | "cuda"
             if !specifier.is_empty() =>

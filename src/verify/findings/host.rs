@@ -95,7 +95,7 @@ pub fn libc_too_old(have: &Libc, need: &DottedVersion) -> Finding {
 pub fn driver_too_old(driver: &DottedVersion, floor: &DottedVersion, gpu: &str) -> Finding {
     let text = format!("driver {driver} is below {floor}, which {gpu} needs for this stack");
     let fix = format!(
-        "update the NVIDIA driver on the host to {floor} or newer, or solve again for this machine: `envlock resolve --redetect` on it"
+        "update the NVIDIA driver on the host to {floor} or newer, or lock for this machine too: `envlock resolve --redetect` on it, or a `[target.NAME]` in the manifest"
     );
     finding(Code::DriverTooOld, Severity::Error, text).fixed_by(Fix::advice(fix))
 }
@@ -163,7 +163,9 @@ pub fn gpu_not_covered(gpu: &str, why: NotCovered<'_>) -> Finding {
     };
     finding(Code::GpuNotCovered, Severity::Error, text)
         .at(gpu)
-        .fixed_by(Fix::command("envlock resolve --redetect"))
+        .fixed_by(Fix::advice(
+            "lock for this machine too: `envlock resolve --redetect` on it, or a `[target.NAME]` in the manifest; `envlock plan` lists what runs there",
+        ))
 }
 
 /// An environment variable or a limit of the process hides GPUs from programs.

@@ -61,7 +61,10 @@ pub(super) fn run_in(
     let request = settings::request(project, packages, args, lines, &registry)?;
     owned::check_python(project, args)?;
     let (request, kept) = match lines {
-        Some(lines) if packages.is_empty() && !args.redetect && !args.only_checks() => {
+        // A run without such options keeps those that the lock was made with.
+        Some(lines)
+            if packages.is_empty() && !args.redetect && !args.only_checks() && !args.sets_limits() =>
+        {
             request.keeping_options_of(&lockfile::read_request(lines)?)
         }
         _ => (request, Vec::new()),

@@ -22,7 +22,7 @@ use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::{files, host, lock, owner};
 use crate::compatibility::is_cuda;
-use crate::foreign::ForeignLock;
+use crate::foreign::{ForeignLock, other_builds};
 use crate::inspect::{self, Environment, NoEnvironment, Rooted};
 use crate::lockfile::{Lockfile, Target};
 use crate::model::host::Host;
@@ -113,6 +113,14 @@ fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8
         && (args.described().is_none() || args.prefix.is_some() || args.root.is_some());
     if let Some(first) = stale.as_ref().filter(|_| !judges_environment) {
         printer.warning(&lock::stale_text(first));
+    }
+    if let (Some(AnyLock::Own(own)), None, false) = (&lock, &args.lock, judges_environment)
+        && let Some(held) = owner::held(&project, own)?
+        && own.packages_in.as_ref() != Some(&held.state)
+    {
+        let others = own.targets.iter().flat_map(|target| other_builds(&held.lock, target, &registry));
+        let first = others.into_iter().next();
+        printer.warning(&findings::package_lock_changed(held.state.owner, first.as_ref()).message);
     }
     let lock = match lock {
         // uv has extras and groups that envlock does not lock.

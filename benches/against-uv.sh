@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Whole commands, side by side with uv in one run. Needs hyperfine and uv on PATH, a release build, and
+# Whole commands, side by side with uv in one run. Needs hyperfine and uv on PATH, `cargo build --profile dist`, and
 # for the last figure an environment installed from the lock (PREFIX).
 set -euo pipefail
-envlock=${ENVLOCK:-$(cd "$(dirname "$0")/.." && pwd)/target/release/envlock}
+envlock=${ENVLOCK:-$(cd "$(dirname "$0")/.." && pwd)/target/dist/envlock}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"

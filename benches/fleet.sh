@@ -3,10 +3,10 @@
 #
 #   LOCK=uv.lock benches/fleet.sh
 #
-# LOCK is any lock that envlock reads. Needs a release build and GNU time.
+# LOCK is any lock that envlock reads. Needs `cargo build --profile dist` and GNU time.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
-envlock=${ENVLOCK:-$here/target/release/envlock}
+envlock=${ENVLOCK:-$here/target/dist/envlock}
 nodes=$(mktemp -d); trap 'rm -rf "$nodes"' EXIT
 for count in 1000 10000; do
   python3 - "$nodes" "$count" <<'PY'

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # `envlock image` on an OCI layout with a large image, against unpacking and hashing its layers once, in the same run.
-# usage: ENVLOCK=target/release/envlock bash benches/image.sh LAYOUT [RUNS]
+# usage: ENVLOCK=target/dist/envlock bash benches/image.sh LAYOUT [RUNS]
 set -euo pipefail
 layout=$1
 runs=${2:-3}
-envlock=${ENVLOCK:-target/release/envlock}
+envlock=${ENVLOCK:-target/dist/envlock}
 largest=$(find "$layout/blobs/sha256" -type f -printf '%s %p\n' | sort -rn | sed -n '1s/^[0-9]* //p')
 case $(head -c 2 "$largest" | od -An -tx1 | tr -d ' ') in
     1f8b) unpack=(gzip -dc) ;;

@@ -4,13 +4,13 @@
 #   benches/projects.sh [PROJECT...]
 #
 # Both run offline, from caches that a first run filled: the time that an index takes to answer is not measured. Needs
-# uv and a Python >= 3.11 on PATH (a shim in front of the Python adds to uv's time), a release build (ENVLOCK names
+# uv and a Python >= 3.11 on PATH (a shim in front of the Python adds to uv's time), `cargo build --profile dist` (ENVLOCK names
 # another one) and the projects (PROJECTS; default ../shared/projects). The host is an A100 with driver 580.65.06; only
 # PyPI is asked. Each time is the median of RUNS (default 3) runs. uv gets the same requirements and the Python that
 # envlock chose; it may build source distributions, which envlock never does.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-export ENVLOCK=${ENVLOCK:-$here/../target/release/envlock}
+export ENVLOCK=${ENVLOCK:-$here/../target/dist/envlock}
 export PROJECTS=${PROJECTS:-$here/../../shared/projects} RUNS=${RUNS:-3}
 exec python3 - "$@" <<'PYTHON'
 import json, os, pathlib, statistics, subprocess, sys, tempfile, time, tomllib

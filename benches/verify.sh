@@ -3,11 +3,11 @@
 #
 #   PREFIX=... PROJECT=... benches/verify.sh
 #
-# PREFIX is a venv with torch that was installed from PROJECT's lock. Needs hyperfine, a release build, and for inspect's
+# PREFIX is a venv with torch that was installed from PROJECT's lock. Needs hyperfine, `cargo build --profile dist`, and for inspect's
 # neighbour the triton package in PREFIX (its cuobjdump).
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
-envlock=${ENVLOCK:-$here/target/release/envlock}
+envlock=${ENVLOCK:-$here/target/dist/envlock}
 site=$(ls -d "$PREFIX"/lib/python3.*/site-packages)
 cd "$PROJECT"
 median() { python3 -c "import json,sys; print(*['%-44s %9.1f ms' % (r['command'], r['median'] * 1e3) for r in json.load(open(sys.argv[1]))['results']], sep='\n')" "$1"; }

@@ -20,6 +20,7 @@ use crate::model::metadata::CoreMetadata;
 use crate::model::project::{ProjectPage, ReleaseFile};
 use crate::model::request::{Limit, Origin, Preferences, Request, StatedMetadata};
 use crate::model::solution::{Answer, Need, Note, Solution};
+use crate::model::text::shell_word;
 use crate::model::wheel::Python;
 use crate::registry::Registry;
 use crate::registry::STACK_PACKAGES;
@@ -443,6 +444,17 @@ fn guess(catalogue: &Catalogue<'_>, registry: &Registry, asked: &Asked<'_>) -> G
     }
 }
 
+/// The hint of a command that could not read the pytorch index: the command that works without it.
+fn without_pytorch(arguments: &[String]) -> String {
+    let solves = |word: &String| ["resolve", "add", "remove"].contains(&word.as_str());
+    let command = match arguments.iter().any(solves) {
+        true => arguments.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" "),
+        // `why` and `outdated` ask about the lock.
+        false => "resolve".to_owned(),
+    };
+    format!("without the pytorch index: `envlock {command} --only-index pypi`")
+}
+
 /// A failure of the index as the user sees it. `request`: that of a command which could solve it with fewer indexes.
 pub(super) fn index_error(error: &IndexError, request: Option<&Request>) -> CliError {
     let pytorch = error.index().is_some_and(|i| i.starts_with("pytorch"));
@@ -451,7 +463,7 @@ pub(super) fn index_error(error: &IndexError, request: Option<&Request>) -> CliE
         IndexError::Limit(_) => "name versions in the request, or lock fewer packages at once".to_owned(),
         IndexError::NoAddress(_) => "name the index in envlock.toml, or pass `--index-url`".to_owned(),
         _ if pytorch && request.is_some_and(|request| request.only_index.is_none()) => {
-            "solve without the pytorch index: `--only-index pypi`".to_owned()
+            without_pytorch(&std::env::args().skip(1).collect::<Vec<_>>())
         }
         _ => "check the network and the URL of the index (`--index-url`, `ENVLOCK_INDEX_URL`)".to_owned(),
     };

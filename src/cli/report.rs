@@ -126,7 +126,11 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
         }
     }
     printer.out("");
-    printer.out(&format!("{}{}", label(printer, "runs on"), wrap(&runs_on(&s.envelope), 15)));
+    // A build for CUDA computes on the CPU of a machine without a GPU.
+    let also =
+        if host.has_no_gpu() && s.envelope.driver.is_some() { "; without a GPU on the CPU" } else { "" };
+    let machines = format!("{}{also}", runs_on(&s.envelope));
+    printer.out(&format!("{}{}", label(printer, "runs on"), wrap(&machines, 15)));
     if let Some(text) = from_source(s) {
         printer.out(&format!("{}{}", label(printer, "from source"), wrap(&text, 15)));
     }

@@ -46,7 +46,7 @@ impl Owned<'_> {
     pub fn run(&self) -> Result<Option<(PathBuf, bool)>, CliError> {
         let start = Instant::now();
         let program = owner::program(self.owner)?;
-        let prefix = self.prefix();
+        let prefix = place::from_here(self.prefix());
         if prefix.join("condabin").is_dir() {
             return Err(CliError::new(
                 Failure::Installer,

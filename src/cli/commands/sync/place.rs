@@ -185,7 +185,7 @@ pub(super) fn check_python(place: &Place) -> Result<(), CliError> {
 
 /// A path below the current folder without the current folder, as one would type it. One that looks like an option is
 /// absolute.
-fn from_here(path: PathBuf) -> PathBuf {
+pub(super) fn from_here(path: PathBuf) -> PathBuf {
     // An environment may be a link to a folder elsewhere.
     let path = match path.is_symlink() {
         true => fs_err::canonicalize(&path).unwrap_or(path),

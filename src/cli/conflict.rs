@@ -62,8 +62,8 @@ pub(super) fn refuse(conflict: &Conflict, request: &Request, asked: Level, print
     if conflict.cut {
         printer.note("the search for causes and ways out ended at its limit: there may be others");
     }
-    if !conflict.also.is_empty() && conflict.also.iter().all(|other| !other.would_work_if.is_empty()) {
-        printer.hint("apply one change of each list: each cause is there whatever is done about the others");
+    if !conflict.also.is_empty() {
+        printer.hint("apply one of the first changes and run the command again: it names what is left");
     } else if conflict.would_work_if.iter().any(|w| w.party == Party::Driver) {
         printer.hint("apply one of these changes, or update the driver on the host (containers share it)");
     } else if conflict.would_work_if.iter().any(|w| w.party != Party::Gpu) {

@@ -77,6 +77,11 @@ pub(super) fn read(project: &Project, owner: Owner) -> Result<Option<Current>, C
     };
     let lock = ForeignLock::parse(tool, &text).map_err(|error| {
         CliError::input(format!("`{}` cannot be read as a lock of {}: {error}", path.display(), tool.name()))
+            .hint(format!(
+                "restore it with `git checkout {}`, or remove it and run `{} lock`",
+                owner.file(),
+                owner.program()
+            ))
     })?;
     Ok(Some(Current { path, lock, state: PackageLock::of(owner, &text) }))
 }

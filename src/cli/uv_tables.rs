@@ -3,12 +3,14 @@
 
 use std::path::Path;
 
+use super::clock;
 use super::files;
 use super::manifest::{Manifest, OwnBounds};
 use super::uv_sources::redirect;
 use super::workspace::Workspace;
 use crate::export::UvTables;
-use crate::model::request::UserRequirement;
+use crate::model::cutoff::Cutoff;
+use crate::model::request::{Limit, UserRequirement};
 use crate::model::text::normalized_name;
 
 /// Applies the tables to a manifest that was read from this text, in this folder. What uv itself would refuse is left to
@@ -42,6 +44,11 @@ pub(super) fn apply(manifest: &mut Manifest, text: &str, folder: &Path) {
         if new(&request.overrides, &bound) {
             request.overrides.push(bound);
         }
+    }
+    let cutoff = uv.get("exclude-newer").and_then(|value| Cutoff::parse(value.as_str()?, clock::now()).ok());
+    if let Some(value) = cutoff.filter(|_| request.exclude_newer.general.is_none()) {
+        request.exclude_newer.general = Some(Limit { value, origin: files::PYPROJECT.into() });
+        manifest.cutoff_is_of_uv = true;
     }
     let Some(sources) = uv.get("sources").and_then(toml::Value::as_table) else { return };
     let member = |package: &str| {

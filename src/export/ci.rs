@@ -18,10 +18,6 @@ pub const DEVCONTAINER_MARK: &str = "// Written by envlock as devcontainer.json"
 /// service: a URL or a path.
 const INSTALL: &str = "pipx install \"${ENVLOCK_WHEEL:?}\"";
 
-/// What the manifest and the files that are compared with the lock are called.
-const WATCHED: &str =
-    r"^(envlock\.toml|envlock\.lock|environment.*\.yml|pyproject\.toml|uv\.lock|pixi\.toml|pixi\.lock)$";
-
 /// A target that a runner without a GPU can install: the named one, else one for a machine without a GPU, else the first.
 pub fn for_a_runner<'l>(lock: &'l Lockfile, named: Option<&'l Target>) -> Option<&'l Target> {
     named.or_else(|| lock.targets.iter().find(|target| target.host.has_no_gpu())).or(lock.targets.first())
@@ -115,7 +111,8 @@ repos:
         entry: envlock resolve --locked
         # The program on PATH: PyPI's `envlock` is another one.
         language: system
-        files: {WATCHED}
+        # Also where a commit deletes a file, which no pattern of files sees. It takes milliseconds.
+        always_run: true
         pass_filenames: false
 "#
     )

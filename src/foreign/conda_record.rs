@@ -85,6 +85,13 @@ impl CondaRecord {
         }
     }
 
+    /// The recipe's build number of a conda-forge build for CUDA: 4 of `cuda129_mkl_py312_h6bb0a4e_304`, to which 200 is
+    /// added for CUDA and 100 for MKL. Other channels write other build strings.
+    pub(super) fn recipe_build(&self) -> Option<u32> {
+        let number: u32 = self.build.rsplit('_').next()?.parse().ok()?;
+        (self.build.starts_with("cuda") && (200..400).contains(&number)).then_some(number % 100)
+    }
+
     /// Whether its build string names a CPU build.
     pub(super) fn is_for_cpu(&self) -> bool {
         self.build.split('_').any(|part| part.starts_with("cpu"))

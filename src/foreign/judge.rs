@@ -7,7 +7,7 @@ use super::conda_record::{MachineSpec, machine_spec};
 use super::document::is_pypi;
 use super::{CondaRecord, Environment, Package};
 use crate::compatibility::{
-    CPU, Policy, both, envelope_of, envelope_of_framework, is_cuda, required_driver, with_code_of,
+    CPU, Needs, Policy, both, envelope_of, envelope_of_framework, is_cuda, required_driver, with_code_of,
 };
 use crate::lockfile::Target;
 use crate::model::evidence::Evidence;
@@ -415,6 +415,26 @@ impl Judged {
                 Evidence::Documented,
                 (registry, platform),
             ));
+            let row = record.recipe_build().and_then(|number| {
+                registry.conda_build("pytorch", &record.version, &cuda, (number, platform))
+            });
+            // conda-forge's libtorch and pytorch are built together.
+            if let Some(row) = row.filter(|_| framework_name == "torch") {
+                let cudnn =
+                    self.conda.iter().find(|record| ["cudnn", "libcudnn"].contains(&record.name.as_str()));
+                let cudnn: Option<DottedVersion> = cudnn.and_then(|record| record.version.parse().ok());
+                let needs = Needs {
+                    cuda: Some(&row.cuda),
+                    cudnn: cudnn.as_ref(),
+                    targets: Some(&row.targets),
+                    unread_code_covers_none: true,
+                    glibc: None,
+                    platform,
+                    source: &row.source,
+                };
+                envelopes.push(needs.envelope(registry));
+                continue;
+            }
             let floor =
                 required_driver(registry, &cuda, platform.os, Policy::Minor).map(|driver| driver.value);
             envelopes.push(Envelope { driver: floor, coverage: Vec::new(), glibc: None, platform });

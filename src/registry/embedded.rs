@@ -10,6 +10,7 @@ pub(super) const FILES: &[(&str, &str)] = &[
     ("advisories/setuptools.toml", include_str!("../../registry/advisories/setuptools.toml")),
     ("advisories/torchvision.toml", include_str!("../../registry/advisories/torchvision.toml")),
     ("companions.toml", include_str!("../../registry/companions.toml")),
+    ("conda.toml", include_str!("../../registry/conda.toml")),
     ("containers.toml", include_str!("../../registry/containers.toml")),
     ("cuda.toml", include_str!("../../registry/cuda.toml")),
     ("cudnn.toml", include_str!("../../registry/cudnn.toml")),

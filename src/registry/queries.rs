@@ -277,6 +277,26 @@ impl Registry {
         })
     }
 
+    /// What is known of the GPU code of a conda package, by its version, the CUDA that it is for and the recipe's build number.
+    pub fn conda_build(
+        &self,
+        package: &str,
+        version: &str,
+        cuda: &Semver,
+        (number, platform): (u32, Platform),
+    ) -> Option<&CondaBuild> {
+        let rows = self.conda.get_or_init(|| {
+            self.file::<schema::CondaFile>("conda.toml").map(|file| file.build).unwrap_or_default()
+        });
+        rows.iter().find(|row| {
+            row.package == package
+                && row.version == version
+                && (row.cuda.major, row.cuda.minor) == (cuda.major, cuda.minor)
+                && row.platform == platform
+                && row.builds.contains(&number)
+        })
+    }
+
     fn packages(&self) -> &PackageRows {
         self.packages.get_or_init(|| {
             let Some(file) = self.file::<schema::PackagesFile>("packages.toml") else {

@@ -47,6 +47,8 @@ files! {
     LoadingFile { opens: Opened, framework: FrameworkLoads, ptx_isa: PtxIsa, same_file: SameFile, same_cuda: SameCuda, same_release: SameRelease, provider: Provider, stdlib_import: StdlibImport }
     /// `packages.toml`.
     PackagesFile { source_package: SourcePackage, build_module: BuildModule, backport: Backport, removed: Removed, python_limit: PythonLimit, undeclared: Undeclared, conda: CondaName, prebuilt: Prebuilt, cxx11_abi: Cxx11Abi }
+    /// `conda.toml`.
+    CondaFile { build: CondaBuild }
     /// `python.toml`.
     PythonsFile { python: PythonRow }
     /// `advisories/*.toml`.

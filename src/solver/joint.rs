@@ -235,7 +235,7 @@ impl Joint<'_> {
             let name = self.members[i].name;
             let text = match common {
                 None => format!(
-                    "no torch version runs on all targets: `{name}` has {version}, not {highest}{why}"
+                    "no torch version that the request allows runs on all targets: `{name}` has {version}, not {highest}{why}"
                 ),
                 Some(common) => format!(
                     "torch differs between targets: `{name}` has {version}, not {highest}{why}; {common} would run on all, {} minor versions back (set `same = true` under `[stack]`)",

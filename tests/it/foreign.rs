@@ -244,3 +244,25 @@ fn condas_records_are_compared_with_a_pixi_lock() {
     record("extra", "1.0", "0");
     assert_eq!(codes(&verify(&["--target", "default"]).expect(1)), ["wrong-version", "extra-package"]);
 }
+
+/// conda-forge's builds keep the code of GPUs that PyPI's wheels of the same torch dropped.
+#[test]
+fn the_gpu_code_of_condas_pytorch_is_known() {
+    let context = TestContext::new().with_shipped_registry();
+    context.write("pixi.lock", PIXI_LOCK);
+    let judged = |machine: &[&str], code: i32| {
+        plan(&context, "pixi.lock", &[machine, &["--target", "default"]].concat()).expect(code)
+    };
+    let run = judged(&["--gpu", "V100", "--driver", "550.54.14"], 0);
+    assert!(!run.flat().contains("not in envlock's data"), "{}", run.shown());
+    judged(&["--gpu", "NVIDIA H100", "--driver", "580.65.06"], 0);
+    // A driver for CUDA 11, a GPU that no code is for, and one of after that release.
+    let run = judged(&["--gpu", "V100", "--driver", "470.57.02"], 1);
+    assert!(run.flat().contains("525.60.13"), "{}", run.shown());
+    judged(&["--gpu", "Tesla K80", "--driver", "470.57.02"], 1);
+    // Builds of other channels and of the CPU are not these.
+    context
+        .write("pixi.lock", &PIXI_LOCK.replace("cuda129_mkl_py312_h6bb0a4e_304", "py3.12_cuda12.9_cudnn9_0"));
+    let run = judged(&["--gpu", "V100", "--driver", "550.54.14"], 3);
+    assert!(run.flat().contains("is not in envlock's data"), "{}", run.shown());
+}

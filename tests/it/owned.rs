@@ -213,7 +213,7 @@ fn what_uv_cannot_lock_leaves_the_files_as_they_were() {
         "pyproject.toml",
         &format!("{HEAD}requires-python = \"=={series}.*\"\ndependencies = [\"torch\"]\n[tool.envlock.target.a]\ngpus = [\"V100\"]\ndriver = \"580.65.06\"\n[tool.envlock.target.b]\ngpus = [\"none\"]\n"),
     );
-    let run = context.run(&["resolve"]).expect(2);
+    let run = context.run(&["resolve"]).expect(1);
     assert!(run.flat().contains("the targets `a` and `b` are for one platform"), "{}", run.shown());
     // Without uv nothing is changed.
     std::fs::remove_file(context.dir.path().join("bin/uv")).unwrap();
@@ -289,10 +289,7 @@ fn pixi_is_told_the_machine_and_what_it_locks_is_judged() {
     context.run(&["resolve"]).expect(0);
     assert_eq!((context.read("pixi.toml"), context.read("envlock.lock")), (written.clone(), lock));
     let plan = context.run(&["sync", "--dry-run", "--json"]).expect(0).json();
-    assert_eq!(
-        (&plan["installer"], &plan["prefix"]),
-        (&"pixi".into(), &"[DIR]/project/.pixi/envs/default".into())
-    );
+    assert_eq!((&plan["installer"], &plan["prefix"]), (&"pixi".into(), &".pixi/envs/default".into()));
     assert_eq!(plan["commands"][0].as_array().unwrap()[1..3], ["install", "--locked"]);
     // What is installed is compared; the player installs nothing.
     let run = context.run(&["sync", "--smoke", "off"]);
@@ -411,4 +408,48 @@ fn what_uv_would_not_do_is_refused() {
     let run = project.resolve(&[]).expect(2);
     assert!(run.flat().contains("`torch` comes from no index"), "{}", run.shown());
     assert_eq!(context.read("envlock.lock"), before);
+}
+
+#[test]
+fn a_cutoff_is_said_to_uv() {
+    let Some(project) = Project::new() else { return };
+    let context = &project.context;
+    project.start("\"trainer\"", "");
+    let text = context.read("pyproject.toml");
+    context
+        .write("pyproject.toml", &format!("{text}[tool.envlock.resolve]\nexclude-newer = \"2026-01-01\"\n"));
+    let run = project.resolve(&[]).expect(2);
+    assert!(run.flat().contains("set `exclude-newer` under `[tool.uv]`"), "{}", run.shown());
+    context.write("pyproject.toml", &text);
+    project.resolve(&["--exclude-newer", "2026-01-01"]).expect(2);
+    assert!(!context.exists("envlock.lock"));
+}
+
+#[test]
+fn a_lock_of_uv_that_is_gone_is_made_again_and_lost_tables_are_told() {
+    let Some(project) = Project::new() else { return };
+    let context = &project.context;
+    project.start("\"trainer\"", "");
+    project.resolve(&[]).expect(0);
+    context.run(&["sync", "--smoke", "off"]).expect(0);
+    // An altered file is installed again, although the version is right.
+    let site = context.project().join(format!(".venv/lib/python{}/site-packages", project.series));
+    std::fs::write(site.join("trainer.py"), "broken = True\n").unwrap();
+    context.run(&["sync", "--smoke", "off"]).expect(0);
+    assert_eq!(std::fs::read_to_string(site.join("trainer.py")).unwrap(), "import torch\n");
+    std::fs::remove_file(context.project().join("uv.lock")).unwrap();
+    context.run(&["resolve", "--locked"]).expect(1);
+    let run = context.run(&["resolve"]).expect(0);
+    assert!(context.exists("uv.lock") && !context.exists("environment.yml"), "{}", run.shown());
+    // Without its tables envlock does not take the packages unasked.
+    let text = context.read("pyproject.toml");
+    context.write("pyproject.toml", &text.replace("[tool.envlock]\n", ""));
+    let run = context.run(&["resolve", "--locked"]).expect(1);
+    assert!(run.flat().contains("has no `[tool.envlock]`"), "{}", run.shown());
+    let run = context.run(&["resolve"]).expect(2);
+    assert!(run.flat().contains("no manifest has `[tool.envlock]`"), "{}", run.shown());
+    // A lost comment makes no second entry.
+    context.write("pyproject.toml", &text.replace(" # envlock", ""));
+    context.run(&["resolve"]).expect(0);
+    assert_eq!(context.read("pyproject.toml").matches("torch==2.15.0+cpu;").count(), 1);
 }

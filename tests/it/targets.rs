@@ -82,7 +82,9 @@ fn no_torch_for_all_targets() {
     let arguments = ["resolve", "--stack-only", "--only-index", "pypi"];
     let run = context.run(&arguments).expect(0);
     assert!(
-        run.flat().contains("no torch version runs on all targets: `kepler` has 2.0.1, not 2.15.0"),
+        run.flat().contains(
+            "no torch version that the request allows runs on all targets: `kepler` has 2.0.1, not 2.15.0"
+        ),
         "{}",
         run.shown()
     );

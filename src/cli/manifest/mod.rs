@@ -43,6 +43,8 @@ pub(super) struct Manifest {
     pub allow_build: Vec<String>,
     /// The bounds of envlock's own tables, where the file has those of another tool too.
     pub own_bounds: OwnBounds,
+    /// Whether the time until when files are candidates is that of `[tool.uv]`.
+    pub cutoff_is_of_uv: bool,
     /// Lists of requirements in the file that are not part of the request.
     pub not_locked: Vec<NotLocked>,
 }

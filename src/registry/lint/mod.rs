@@ -467,6 +467,13 @@ impl Linter {
             let words: Vec<Placed<SurroundingWords>> = self.rows(file, "surroundings");
             self.ordered(&words, |r| (r.surrounding, Reverse(r.words.len())));
         }
+        if let Some(file) = registry.files().iter().find(|file| file.path == "conda.toml") {
+            let builds: Vec<Placed<CondaBuild>> = self.rows(file, "build");
+            self.ordered(&builds, |r| {
+                let numbers: Vec<u64> = r.version.split('.').filter_map(|part| part.parse().ok()).collect();
+                (r.package.clone(), numbers, r.platform.to_string(), r.cuda.clone(), r.builds.clone())
+            });
+        }
         // A registry of an older program has no such file.
         if let Some(file) = registry.files().iter().find(|file| file.path == "packages.toml") {
             let sources: Vec<Placed<SourcePackage>> = self.rows(file, "source_package");

@@ -2,6 +2,7 @@
 //! module of the same name.
 
 mod advisories;
+mod conda;
 mod containers;
 mod cuda;
 mod cudnn;
@@ -24,6 +25,7 @@ use crate::model::version::cuda_version;
 use crate::model::wheel::Python;
 
 pub use advisories::{AbiBreak, Advisory, Effect};
+pub use conda::CondaBuild;
 pub(super) use containers::ContainerRows;
 pub use containers::{Image, NonexistentImage};
 pub(super) use cuda::CudaRows;
@@ -85,6 +87,7 @@ rows!(
     Build,
     BuildModule,
     Companion,
+    CondaBuild,
     CondaName,
     Cxx11Abi,
     CudnnFloor,

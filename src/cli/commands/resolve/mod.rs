@@ -59,7 +59,7 @@ pub(super) fn run_in(
     let old = held::read_lock(project, args, printer)?;
     let lines = old.as_ref().map(|l| l.request.as_slice());
     let request = settings::request(project, packages, args, lines, &registry)?;
-    owned::check_python(project, args)?;
+    owned::check(project, args, &request)?;
     let (request, kept) = match lines {
         // A run without such options keeps those that the lock was made with.
         Some(lines)
@@ -82,7 +82,7 @@ pub(super) fn run_in(
         held::guard_full_lock(old.as_ref(), args.force)?;
     }
     let machines = machines(project, args, old.as_ref(), &registry)?;
-    let owner = owner::of(project).filter(|_| !args.stack_only);
+    let owner = owned::owner(project, old.as_ref(), args)?.filter(|_| !args.stack_only);
     let held = owner.map(|owner| owner::read(project, owner)).transpose()?.flatten();
     let environments: Vec<String> = match args.stack_only || owner.is_some() {
         true => Vec::new(),

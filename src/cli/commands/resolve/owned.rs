@@ -58,9 +58,47 @@ pub(super) fn prefer(
     }
 }
 
-/// Refuses a Python that the project does not allow: uv would not install for it.
-pub(super) fn check_python(project: &Project, args: &SolveArgs) -> Result<(), CliError> {
-    let (Some(text), Some(Owner::Uv)) = (&args.python, owner::of(project)) else { return Ok(()) };
+/// The tool that holds the packages: also that of the old lock where the tool's own lock is gone.
+///
+/// # Errors
+/// When the old lock leaves the packages to a tool, and the manifest says nothing of envlock any more.
+pub(super) fn owner(
+    project: &Project,
+    old: Option<&Lockfile>,
+    args: &SolveArgs,
+) -> Result<Option<Owner>, CliError> {
+    let now = owner::of(project);
+    let Some(held) = old.and_then(|lock| lock.packages_in.as_ref()).filter(|_| now.is_none() && !args.force)
+    else {
+        return Ok(now);
+    };
+    match files::manifest_in(&project.folder) {
+        Some(files::PYPROJECT) if held.owner == Owner::Uv => Ok(Some(Owner::Uv)),
+        Some(files::MANIFEST) => Ok(None),
+        _ => Err(CliError::files(format!(
+            "envlock.lock leaves the packages to `{}`, and no manifest has `[tool.envlock]`",
+            held.owner.file()
+        ))
+        .hint(
+            "add `[tool.envlock]` again (`envlock init`), or pass `--force` to let envlock hold the packages",
+        )),
+    }
+}
+
+/// Refuses what would not reach uv: a time until when files are candidates that is envlock's alone, and a Python that the
+/// project does not allow.
+pub(super) fn check(project: &Project, args: &SolveArgs, request: &Request) -> Result<(), CliError> {
+    if owner::of(project) != Some(Owner::Uv) {
+        return Ok(());
+    }
+    let is_of_uv = project.manifest.as_ref().is_some_and(|manifest| manifest.cutoff_is_of_uv);
+    if request.exclude_newer.general.is_some() && (args.exclude_newer.is_some() || !is_of_uv) {
+        return Err(CliError::usage(
+            "uv holds the packages, and `exclude-newer` of envlock does not reach it",
+        )
+        .hint("set `exclude-newer` under `[tool.uv]`: it counts for both"));
+    }
+    let Some(text) = &args.python else { return Ok(()) };
     let asked = settings::python(text)?;
     let allowed = project.manifest.as_ref().and_then(|manifest| manifest.request.python.as_ref());
     match (&asked.allowed, allowed) {
@@ -125,7 +163,10 @@ impl Owned<'_> {
         let asked = manifest.map_or(before.clone(), |manifest| manifest.after);
         let undo = || {
             for (path, text) in [(&path, Some(&before)), (&lock_path, lock_before.as_ref())] {
-                let Some(text) = text else { continue };
+                let Some(text) = text else {
+                    let _ = fs_err::remove_file(path);
+                    continue;
+                };
                 if files::read(path).ok().flatten().as_ref() != Some(text) {
                     let _ = write::replace(path, text);
                 }
@@ -312,6 +353,11 @@ pub(super) fn changed(project: &Project, lock: &Lockfile) -> Result<Vec<String>,
     let mut out = Vec::new();
     match owner::read(project, held.owner)? {
         None => out.push(format!("`{file}`, which holds the packages, does not exist")),
+        Some(_) if owner::of(project) != Some(held.owner) => {
+            out.push(format!(
+                "the lock leaves the packages to `{file}`, and its manifest has no `[tool.envlock]`"
+            ));
+        }
         Some(current) if current.state != *held => {
             out.push(format!("`{file}` changed since the stack was chosen for it"));
         }
@@ -354,7 +400,7 @@ fn error(error: UvError) -> CliError {
         UvError::Export(_) => None,
         UvError::Syntax(_) | UvError::Type(_) => Some("https://docs.astral.sh/uv/reference/settings describes the tables".to_owned()),
         UvError::TwoBuilds { .. } => Some(
-            "uv.lock has one build per platform: keep one of the targets, or let envlock hold the packages: move `[tool.envlock]` to an envlock.toml".to_owned(),
+            "uv.lock has one build per platform: `same = true` under `[tool.envlock.stack]` asks for one that runs on all; else let envlock hold the packages (`envlock init --from pyproject.toml`)".to_owned(),
         ),
         UvError::OtherSource { package, .. } => Some(format!(
             "remove that line, and envlock writes it; or ask for that build: `variant` under `[tool.envlock.stack]` (`{package}` is then taken from there)"
@@ -362,7 +408,7 @@ fn error(error: UvError) -> CliError {
     };
     let new = match &error {
         UvError::Export(export) => return export.clone().into(),
-        UvError::TwoBuilds { .. } => CliError::usage(error.to_string()),
+        UvError::TwoBuilds { .. } => CliError { exit: exit::NO, ..CliError::usage(error.to_string()) },
         _ => CliError::input(error.to_string()),
     };
     CliError { hint, ..new }

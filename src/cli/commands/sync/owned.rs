@@ -64,7 +64,7 @@ impl Owned<'_> {
         let environments = self.environments();
         let changes = self.changes(&environments, installed.as_ref(), is_exact);
         self.check_builds(&environments, &changes)?;
-        let command = self.command(&program, python.as_deref(), is_exact);
+        let command = self.command(&program, python.as_deref(), (&changes, is_exact));
         if self.args.dry_run {
             let nothing = self.is_done(&changes, installed.as_ref());
             let commands = if nothing { Vec::new() } else { vec![command] };
@@ -231,7 +231,12 @@ impl Owned<'_> {
     }
 
     /// The command that installs.
-    fn command(&self, program: &Path, python: Option<&Path>, is_exact: bool) -> Vec<String> {
+    fn command(
+        &self,
+        program: &Path,
+        python: Option<&Path>,
+        (changes, is_exact): (&Changes, bool),
+    ) -> Vec<String> {
         let mut command = vec![program.to_string_lossy().into_owned()];
         let mut add = |words: &[&str]| command.extend(words.iter().map(|word| (*word).to_owned()));
         match self.owner {
@@ -239,6 +244,10 @@ impl Owned<'_> {
                 add(&["sync", "--locked"]);
                 if let Some(python) = python {
                     add(&["--python", &python.to_string_lossy()]);
+                }
+                // uv leaves a package of the locked version as it is, whatever happened to its files.
+                for name in &changes.again {
+                    add(&["--reinstall-package", name]);
                 }
                 for extra in &self.args.parts.extra {
                     add(&["--extra", extra]);
@@ -275,8 +284,11 @@ impl Owned<'_> {
         if self.printer.verbose {
             self.printer.note(&shown);
         }
-        let failed =
-            |why: String| CliError::new(Failure::Installer, why).hint(format!("the command was `{shown}`"));
+        let hint = match self.is_current {
+            true => format!("the command was `{shown}`"),
+            false => "the lock is stale: `envlock resolve` makes it current".to_owned(),
+        };
+        let failed = |why: String| CliError::new(Failure::Installer, why).hint(hint.clone());
         let mut run = Command::new(program);
         run.args(&command[1..]).current_dir(&self.project.folder);
         run.stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr()));

@@ -224,8 +224,10 @@ pub(in crate::cli::commands) fn best_on(
         let errors = || one.area.findings.iter().filter(|finding| finding.severity == Severity::Error);
         let other = errors().filter(|finding| finding.code != Code::DriverTooOld).count();
         let (other_gpus, newer, older) = one.distance.clone();
-        let needs = (other, one.driver.is_none(), one.driver.clone());
-        (errors().count() > 0, other_gpus, needs, newer, older)
+        let refused = errors().count() > 0;
+        // What runs needs nothing.
+        let needs = refused.then(|| (other, one.driver.is_none(), one.driver.clone()));
+        (refused, other_gpus, needs, newer, older)
     };
     all.sort_by_cached_key(lacks);
     let Checked { name, area, .. } = all.swap_remove(0);

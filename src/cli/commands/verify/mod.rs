@@ -295,7 +295,9 @@ pub(super) fn environment(named: Option<&Path>, global: &GlobalArgs) -> Result<E
     let folder = files::project_folder(global.project.as_deref(), true)?;
     let chosen = Environment::choose(named, &folder, &|name| std::env::var(name).ok()).map_err(|none| {
         let hint = match &none {
-            NoEnvironment::None => "name one with `--prefix DIR`, or activate it first".to_owned(),
+            NoEnvironment::None => {
+                "`envlock sync` makes it; or name one with `--prefix DIR`, or activate it first".to_owned()
+            }
             NoEnvironment::CondaBase(base) => {
                 format!("activate another one, or name it: `--prefix {}`", shell_word(base))
             }

@@ -1,0 +1,68 @@
+//! Builds of frameworks on conda channels.
+
+use semver::Version as Semver;
+use serde::Deserialize;
+
+use super::cuda;
+use crate::model::capability::{CodeTarget, CodeTargets};
+use crate::model::evidence::Evidence;
+use crate::model::platform::Platform;
+
+/// The GPU code of conda-forge's builds of a framework for one CUDA.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "RawCondaBuild")]
+pub struct CondaBuild {
+    /// conda's name of the package.
+    pub package: String,
+    /// Its version as conda writes it.
+    pub version: String,
+    /// CUDA it was built with.
+    pub cuda: Semver,
+    /// The platform.
+    pub platform: Platform,
+    /// The build numbers of the recipe.
+    pub builds: Vec<u32>,
+    /// Its code.
+    pub targets: CodeTargets,
+    /// Evidence.
+    pub evidence: Evidence,
+    /// Source ids.
+    pub source: Vec<String>,
+}
+
+/// The keys of a row.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCondaBuild {
+    package: String,
+    version: String,
+    #[serde(deserialize_with = "cuda")]
+    cuda: Semver,
+    platform: Platform,
+    builds: Vec<u32>,
+    targets: Vec<CodeTarget>,
+    #[serde(default)]
+    ptx: Vec<CodeTarget>,
+    evidence: Evidence,
+    source: Vec<String>,
+}
+
+impl TryFrom<RawCondaBuild> for CondaBuild {
+    type Error = super::RowError;
+
+    fn try_from(raw: RawCondaBuild) -> Result<Self, super::RowError> {
+        if raw.builds.is_empty() || raw.targets.is_empty() {
+            return Err("`builds` and `targets` must not be empty".to_owned());
+        }
+        Ok(CondaBuild {
+            package: raw.package,
+            version: raw.version,
+            cuda: raw.cuda,
+            platform: raw.platform,
+            builds: raw.builds,
+            targets: CodeTargets { sass: raw.targets, ptx: raw.ptx },
+            evidence: raw.evidence,
+            source: raw.source,
+        })
+    }
+}

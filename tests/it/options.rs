@@ -320,3 +320,28 @@ fn a_run_without_options_keeps_those_of_the_lock() {
     context.run(&["resolve"]).expect(0);
     assert!(context.read("envlock.lock").contains("python = \"3.13\""));
 }
+
+/// A stale lock is in the reports that CI servers show, and so is a lock that cannot be read.
+#[test]
+fn the_answer_of_locked_in_formats_of_ci_servers() {
+    let server = IndexServer::start(little_pypi(), Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    context.write("envlock.toml", "[project]\ndependencies = [\"numpy\"]\n");
+    context.run(&["resolve", "--gpu", "none", "--only-index", "pypi", "--python", "3.12"]).expect(0);
+    let locked = |format: &str| context.run(&["resolve", "--locked", "--format", format]);
+    assert_eq!(locked("github").expect(0).stdout, "");
+    assert!(locked("junit").expect(0).stdout.contains("failures=\"0\""));
+    context.write("envlock.toml", "[project]\ndependencies = [\"numpy\", \"requests\"]\n");
+    let run = locked("github").expect(1);
+    assert!(run.stdout.starts_with("::error title=envlock stale-lock::"), "{}", run.shown());
+    assert!(locked("junit").expect(1).stdout.contains("failures=\"1\""));
+    let sarif: serde_json::Value = serde_json::from_str(&locked("sarif").expect(1).stdout).unwrap();
+    assert_eq!(sarif["runs"][0]["results"][0]["ruleId"], "stale-lock");
+    let edited = context.read("envlock.lock") + "x = 1\n";
+    context.write("envlock.lock", &edited);
+    let run = locked("github").expect(2);
+    assert!(run.stdout.starts_with("::error title=envlock lock::"), "{}", run.shown());
+    assert!(locked("junit").expect(2).stdout.contains("errors=\"1\""));
+    locked("line").expect(2);
+    context.run(&["resolve", "--format", "junit", "--force"]).expect(2);
+}

@@ -302,6 +302,9 @@ pub(super) struct SolveArgs {
     /// Check that the lock is current, and ask the indexes whether they state its hashes; write nothing
     #[arg(long, conflicts_with = "stack_only", help_heading = "Solve")]
     pub check_hashes: bool,
+    /// With --locked: the format of the answer (text, json, junit, sarif, github)
+    #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Solve")]
+    pub format: Option<VerifyFormat>,
     /// Upgrade all packages, or only PKG
     #[arg(long, value_name = "PKG", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = "Solve")]
     pub upgrade: Vec<String>,

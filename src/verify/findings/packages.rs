@@ -23,10 +23,11 @@ pub fn stack_only_lock() -> Finding {
     finding(Code::StackOnlyLock, Severity::Warning, text)
 }
 
-/// The manifest no longer matches the lock: the first reason.
-pub fn stale_lock(reason: &str) -> Finding {
+/// The manifest no longer matches the lock, for this reason. An error where that was the question.
+pub fn stale_lock(reason: &str, is_asked: bool) -> Finding {
     let text = format!("the lock is stale: {reason}");
-    finding(Code::StaleLock, Severity::Warning, text).fixed_by(Fix::command("envlock resolve"))
+    let severity = if is_asked { Severity::Error } else { Severity::Warning };
+    finding(Code::StaleLock, severity, text).fixed_by(Fix::command("envlock resolve"))
 }
 
 /// The lock of the tool that holds the packages is another one than the stack was chosen for: with the build that it has

@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::super::verify;
 use super::{local, owned};
-use crate::cli::args::{GlobalArgs, SolveArgs};
+use crate::cli::args::{GlobalArgs, SolveArgs, VerifyFormat};
 use crate::cli::error::CliError;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
@@ -29,6 +30,10 @@ pub(super) struct Check<'c> {
 }
 
 pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliError> {
+    let format = check.args.format.unwrap_or(VerifyFormat::Text);
+    if matches!(format, VerifyFormat::Line | VerifyFormat::Prometheus) {
+        return Err(CliError::usage("`--locked` answers as text, json, junit, sarif or github"));
+    }
     let printer = check.printer;
     let Some(lock) = old else {
         return Err(lock::missing());
@@ -47,9 +52,11 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
         reasons.extend(differences(check, lock)?);
     }
     let is_current = reasons.is_empty();
+    let report = verify::report_of_lock(format, &reasons);
     let state = LockState::of(reasons);
     match &state {
-        state if printer.json => printer.json(state),
+        state if printer.json || format == VerifyFormat::Json => printer.json(state),
+        _ if report.is_some() => printer.raw(&report.unwrap_or_default()),
         LockState::Current { .. } if check.args.check_hashes => {
             printer.out("the lock is current, and no index states another hash");
         }

@@ -36,6 +36,17 @@ use task::Task;
 pub(super) use writing::NewManifest;
 
 pub(super) fn run(global: &GlobalArgs, args: &ResolveArgs, printer: &Printer) -> Result<u8, CliError> {
+    let result = resolve(global, args, printer);
+    if let (Err(error), Some(format), true) = (&result, args.solve.format, args.solve.only_checks())
+        && let Some(text) = super::verify::report_of_error(format, error)
+    {
+        // Who reads the report reads nothing else.
+        printer.raw(&text);
+    }
+    result
+}
+
+fn resolve(global: &GlobalArgs, args: &ResolveArgs, printer: &Printer) -> Result<u8, CliError> {
     let packages = args.packages.as_slice();
     if args.requirements.is_empty() {
         let project = Project::find(global, packages.is_empty())?;
@@ -69,6 +80,11 @@ pub(super) fn run_in(
         }
         _ => (request, Vec::new()),
     };
+    if args.format.is_some() && !args.only_checks() {
+        return Err(
+            CliError::usage("`--format` is the format of `--locked`").hint("`--json` prints what was solved")
+        );
+    }
     if args.only_checks() {
         let check = locked::Check { global, project, args, request: &request, registry: &registry, printer };
         return locked::run(&check, old.as_ref());

@@ -58,6 +58,23 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
     }
 }
 
+/// Why a lock is not current, in a format that other programs read; `None` for the others.
+pub(super) fn report_of_lock(format: VerifyFormat, reasons: &[String]) -> Option<String> {
+    let found = reasons.iter().map(|reason| findings::stale_lock(reason, true)).collect();
+    let areas = [Area { findings: found, ..Area::of(AreaKind::Packages) }];
+    match format {
+        VerifyFormat::Junit => Some(formats::junit(&areas)),
+        VerifyFormat::Sarif => Some(formats::sarif(&areas)),
+        VerifyFormat::Github => Some(formats::github(&areas)),
+        _ => None,
+    }
+}
+
+/// A question that could not be answered, in such a format.
+pub(super) fn report_of_error(format: VerifyFormat, error: &CliError) -> Option<String> {
+    formats::of_error(format, error)
+}
+
 /// Refuses options that contradict each other.
 fn refuse_contradictions(args: &VerifyArgs) -> Result<(), CliError> {
     if args.root.is_some() {
@@ -178,7 +195,7 @@ fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8
     if let (Some(first), Some(area)) =
         (stale, judged.areas.iter_mut().find(|area| area.kind == AreaKind::Packages))
     {
-        area.findings.insert(0, findings::stale_lock(&first));
+        area.findings.insert(0, findings::stale_lock(&first, false));
     }
     if args.only == Some(Only::Environment) {
         judged.areas.retain(|area| ![AreaKind::Host, AreaKind::GpuCode].contains(&area.kind));

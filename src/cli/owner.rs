@@ -1,9 +1,11 @@
 //! Projects whose packages another tool resolves and installs: uv with `uv.lock`, pixi with `pixi.lock`. envlock chooses
 //! the stack, writes it into that tool's tables, and judges what the tool locked.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use super::error::{CliError, Failure};
+use super::exit;
 use super::files;
 use super::settings::{self, Project};
 use crate::foreign::{ForeignLock, Tool, judge};
@@ -18,7 +20,7 @@ use crate::probe::pythons::{self, Places};
 use crate::registry::Registry;
 
 /// Variables that would make uv do something else than it is asked for.
-pub(super) const NOT_PASSED_ON: [&str; 6] =
+const NOT_PASSED_ON: [&str; 6] =
     ["UV_FROZEN", "UV_LOCKED", "UV_PROJECT", "UV_WORKING_DIR", "UV_WORKING_DIRECTORY", "VIRTUAL_ENV"];
 
 /// The tool that holds a project's packages ([`files::owner_in`]).
@@ -47,6 +49,32 @@ pub(super) fn program(owner: Owner) -> Result<PathBuf, CliError> {
         )
         .hint(how)
     })
+}
+
+/// Runs a tool in a project's folder, with its output among the talk. Returns whether it succeeded.
+///
+/// # Errors
+/// When it cannot be started, or was interrupted.
+pub(super) fn start(
+    program: &Path,
+    options: &[String],
+    folder: &Path,
+    variables: &[(&str, PathBuf)],
+) -> Result<bool, CliError> {
+    let failed = |why: String| CliError::new(Failure::Installer, why);
+    let mut command = Command::new(program);
+    command.args(options).current_dir(folder);
+    command.stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr()));
+    for name in NOT_PASSED_ON {
+        command.env_remove(name);
+    }
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
+    let status =
+        command.status().map_err(|e| failed(format!("cannot start `{}`: {e}", program.display())))?;
+    match exit::was_interrupted(status) {
+        true => Err(CliError { exit: exit::INTERRUPTED, ..failed("interrupted".to_owned()) }),
+        false => Ok(status.success()),
+    }
 }
 
 /// Calls a search with this machine's places.

@@ -174,8 +174,7 @@ pub(super) fn request(
     }
     check_python(request.python.as_ref(), registry)?;
     // pixi's tables name them.
-    let is_of_pixi = files::owner_in(&project.folder) == Some(Owner::Pixi);
-    if request.requirements.is_empty() && !is_of_pixi {
+    if request.requirements.is_empty() && files::owner_in(&project.folder) != Some(Owner::Pixi) {
         let name = files::manifest_in(&project.folder).unwrap_or(files::MANIFEST);
         let hint = match name {
             files::PYPROJECT => {

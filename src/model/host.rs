@@ -177,11 +177,6 @@ impl Host {
         }
     }
 
-    /// Whether a table of a manifest describes it: `[target.cluster]`.
-    pub fn is_of_manifest(&self) -> bool {
-        self.system.found_by.code().starts_with("[target.")
-    }
-
     /// The compute capabilities of its GPUs, each once; `None` stands for a GPU whose capability is not known.
     pub fn capabilities(&self) -> Vec<Option<ComputeCapability>> {
         let mut all: Vec<_> = self.gpus.iter().flatten().map(|gpu| gpu.capability).collect();

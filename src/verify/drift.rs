@@ -4,13 +4,10 @@ use super::{Area, AreaKind, findings};
 use crate::lockfile::Target;
 use crate::model::host::{Gpu, Host};
 
-/// Compares the machine that a target was locked for with the current one. Facts unknown on either side are skipped.
-pub(super) fn check(target: &Target, host: &Host, loaded_cudnn: Option<&str>) -> Option<Area> {
-    let mut changes: Vec<String> = match target.host.is_of_manifest() {
-        // It is a kind of machine, and never was this one.
-        true => Vec::new(),
-        false => machine_changes(&target.host, host),
-    };
+/// Compares the machine that a target was locked for with the current one (`host`; `None` where the manifest describes a
+/// kind of machines, of which none was looked at). Facts unknown on either side are skipped.
+pub(super) fn check(target: &Target, host: Option<&Host>, loaded_cudnn: Option<&str>) -> Option<Area> {
+    let mut changes = host.map(|host| machine_changes(&target.host, host)).unwrap_or_default();
     // The installed packages may match the lock while the loader takes another cuDNN.
     if let (Some(then), Some(now)) = (target.stack.as_ref().and_then(|s| s.cudnn.as_ref()), loaded_cudnn)
         && !(then.as_str() == now || then.as_str().starts_with(&format!("{now}.")))

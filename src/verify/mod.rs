@@ -233,14 +233,15 @@ pub fn add_notes(areas: &mut Vec<Area>, host: &Host) {
     }
 }
 
-/// What changed since the lock was made; `None` if nothing did.
-pub fn drift(target: &Target, host: &Host, native: &Native) -> Option<Area> {
+/// What changed on the machine since a target was locked. `host`: this machine, `None` where the manifest describes the
+/// target's machine.
+pub fn drift(target: &Target, host: Option<&Host>, native: &Native) -> Option<Area> {
     drift::check(target, host, loaded_versions(native).0.as_deref())
 }
 
 /// What changed on the machine since a target was locked, without an environment.
 pub fn machine_drift(target: &Target, host: &Host) -> Option<Area> {
-    drift::check(target, host, None)
+    drift::check(target, Some(host), None)
 }
 
 /// Checks the current state of the machine; `None` if there are neither NVIDIA GPUs nor findings. `needs_gpu`:

@@ -176,8 +176,7 @@ pub(super) fn run_in(
         (true, _) => Vec::new(),
         (false, None) => writing::write(project, &lock, &environments, manifest, args)?,
         (false, Some(_)) => {
-            owned::Owned { global, project, args, request: &request, registry: &registry, printer }
-                .write(&lock, manifest)?
+            owned::Owned { global, project, args, registry: &registry, printer }.write(&lock, manifest)?
         }
     };
     if owner == Some(Owner::Uv) && !args.dry_run {

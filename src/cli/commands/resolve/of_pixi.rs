@@ -2,10 +2,10 @@
 //! them. All or none: where pixi refuses, or its lock does not run, the files are as they were.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use super::machines::{Machine, machines};
+use super::owned;
 use crate::cli::args::{GlobalArgs, SolveArgs};
 use crate::cli::error::{CliError, Failure};
 use crate::cli::owner::{self, Current};
@@ -15,7 +15,7 @@ use crate::cli::settings::Project;
 use crate::cli::{exit, files, write};
 use crate::export::{PixiError, PixiMachine, subdir, with_machines};
 use crate::foreign::{Environment, Judged, judge};
-use crate::lockfile::{self, Lockfile, Target};
+use crate::lockfile::{Lockfile, Target};
 use crate::model::finding::Severity;
 use crate::model::owner::Owner;
 use crate::model::request::Request;
@@ -37,6 +37,11 @@ pub(super) struct OfPixi<'p> {
 struct Answer {
     judged: Judged,
     area: verify::Area,
+}
+
+/// Whether what pixi locked does not run on one of the machines.
+fn refuses(answers: &[Answer]) -> bool {
+    answers.iter().any(|answer| answer.area.has_errors())
 }
 
 impl OfPixi<'_> {
@@ -70,52 +75,59 @@ impl OfPixi<'_> {
             return Ok(exit::YES);
         }
         let undo = || {
-            if after != before {
-                let _ = write::write(&path, &before);
-            }
-            if let Some(text) = &lock_before {
-                let _ = write::write(&lock_path, text);
+            for (path, text) in [(&path, Some(&before)), (&lock_path, lock_before.as_ref())] {
+                if let Some(text) =
+                    text.filter(|text| files::read(path).ok().flatten().as_ref() != Some(*text))
+                {
+                    let _ = write::replace(path, text);
+                }
             }
         };
-        if after != before {
-            write::write(&path, &after)?;
-        }
-        let current = self.start(&pixi).and_then(|()| {
-            owner::read(self.project, Owner::Pixi)?
-                .ok_or_else(|| CliError::new(Failure::Installer, "pixi wrote no `pixi.lock`"))
-        });
-        let current = current.inspect_err(|_| undo())?;
-        let answers: Vec<Answer> = machines
-            .iter()
-            .map(|machine| self.answer(&current, machine))
-            .collect::<Result<_, _>>()
-            .inspect_err(|_| undo())?;
-        if answers.iter().any(|answer| answer.area.has_errors()) {
-            undo();
+        // A signal waits until the files are as they were, or all new.
+        let answers = write::uninterrupted(|| {
+            let answers = self.locked(&pixi, &machines, (after != before).then_some((&path, &after)));
+            if !answers.as_ref().is_ok_and(|answers| !refuses(answers)) {
+                undo();
+            }
+            answers
+        })?;
+        if refuses(&answers) {
             return Ok(self.refuse(&machines, &answers));
+        }
+        let mut written = vec![files::LOCK.to_owned(), Owner::Pixi.file().to_owned()];
+        written.extend((after != before).then_some(name));
+        self.tell(&machines, &answers, &written, start);
+        Ok(exit::YES)
+    }
+
+    /// Lets pixi lock with a changed manifest, judges what it locked, and writes the lock of the stack where it runs on all
+    /// machines.
+    fn locked(
+        &self,
+        pixi: &Path,
+        machines: &[Machine],
+        manifest: Option<(&PathBuf, &String)>,
+    ) -> Result<Vec<Answer>, CliError> {
+        if let Some((path, text)) = manifest {
+            write::replace(path, text)?;
+        }
+        self.start(pixi)?;
+        let current = owner::read(self.project, Owner::Pixi)?
+            .ok_or_else(|| CliError::new(Failure::Installer, "pixi wrote no `pixi.lock`"))?;
+        let answers = machines.iter().map(|machine| self.answer(&current, machine));
+        let answers: Vec<Answer> = answers.collect::<Result<_, _>>()?;
+        if refuses(&answers) {
+            return Ok(answers);
         }
         let targets = machines.iter().zip(&answers).map(|(machine, answer)| Target {
             name: machine.name.clone(),
             host: machine.seen.clone(),
             ..answer.judged.target.clone()
         });
-        let lock = Lockfile::new(
-            self.request,
-            self.registry.digest(),
-            &self.registry.meta().date,
-            targets.collect(),
-        )
-        .with_packages_in(current.state);
-        let there = files::read(&self.project.lock_path())?;
-        let is_same =
-            |text: &String| lockfile::parse(text).is_ok_and(|old| lockfile::same_answer(&old, &lock));
-        if !there.as_ref().is_some_and(is_same) {
-            write::write(&self.project.lock_path(), &lockfile::render(&lock))?;
-        }
-        let mut written = vec![files::LOCK.to_owned(), Owner::Pixi.file().to_owned()];
-        written.extend((after != before).then_some(name));
-        self.tell(&machines, &answers, &written, start);
-        Ok(exit::YES)
+        let (digest, date) = (self.registry.digest(), &self.registry.meta().date);
+        let lock = Lockfile::new(self.request, digest, date, targets.collect());
+        owned::write_lock(self.project, &lock.with_packages_in(current.state))?;
+        Ok(answers)
     }
 
     /// pixi's manifest, and whether it is a pyproject.toml.
@@ -157,24 +169,19 @@ impl OfPixi<'_> {
     }
 
     fn start(&self, pixi: &Path) -> Result<(), CliError> {
-        let failed = |why: String| CliError::new(Failure::Installer, why);
-        let mut command = Command::new(pixi);
-        command.arg("lock").current_dir(&self.project.folder);
         let given = [
+            (true, "lock"),
             (self.global.no_progress, "--no-progress"),
             (self.printer.quiet || self.printer.json, "--quiet"),
         ];
-        command.args(given.iter().filter(|(given, _)| *given).map(|(_, option)| option));
-        command.stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr()));
-        let status =
-            command.status().map_err(|e| failed(format!("cannot start `{}`: {e}", pixi.display())))?;
-        match status.success() {
+        let options = given.into_iter().filter(|(given, _)| *given).map(|(_, option)| option.to_owned());
+        match owner::start(pixi, &options.collect::<Vec<_>>(), &self.project.folder, &[])? {
             true => Ok(()),
-            false if exit::was_interrupted(status) => {
-                Err(CliError { exit: exit::INTERRUPTED, ..failed("interrupted".to_owned()) })
-            }
-            false => Err(failed("`pixi lock` does not lock the project for these machines".to_owned())
-                .hint("what pixi says above names the packages; the files are as they were")),
+            false => Err(CliError::new(
+                Failure::Installer,
+                "`pixi lock` does not lock the project for these machines",
+            )
+            .hint("what pixi says above names the packages; the files are as they were")),
         }
     }
 

@@ -2,7 +2,6 @@
 //! then the lock of the stack. All or none: where uv refuses, the files are as they were.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use super::writing::NewManifest;
 use crate::cli::args::{GlobalArgs, SolveArgs};
@@ -16,7 +15,6 @@ use crate::foreign::{OtherBuild, other_builds};
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::choice::Choice;
 use crate::model::owner::Owner;
-use crate::model::project::specifiers_allow;
 use crate::model::request::{Preferences, PythonAllowed, Request};
 use crate::model::solution::Solution;
 use crate::model::text::shell_word;
@@ -29,7 +27,6 @@ pub(super) struct Owned<'o> {
     pub global: &'o GlobalArgs,
     pub project: &'o Project,
     pub args: &'o SolveArgs,
-    pub request: &'o Request,
     pub registry: &'o Registry,
     pub printer: &'o Printer,
 }
@@ -172,17 +169,9 @@ impl Owned<'_> {
                 }
             }
         };
-        let written = self.attempts(uv, lock, &path, (&before, &asked)).and_then(|held| {
-            let lock = lock.clone().with_packages_in(held.state);
-            let there = files::read(&self.project.lock_path())?;
-            let is_same =
-                |text: &String| lockfile::parse(text).is_ok_and(|old| lockfile::same_answer(&old, &lock));
-            let is_new = !there.as_ref().is_some_and(is_same);
-            if is_new {
-                write::replace(&self.project.lock_path(), &lockfile::render(&lock))?;
-            }
-            Ok(is_new)
-        });
+        let written = self
+            .attempts(uv, lock, &path, &asked)
+            .and_then(|held| write_lock(self.project, &lock.clone().with_packages_in(held.state)));
         let is_new = written.inspect_err(|_| undo())?;
         let changed =
             |path: &Path, before: Option<&String>| files::read(path).ok().flatten().as_ref() != before;
@@ -195,13 +184,7 @@ impl Owned<'_> {
     }
 
     /// Lets uv lock with the stack, for fewer Pythons where it cannot for all that the project allows.
-    fn attempts(
-        &self,
-        uv: &Path,
-        lock: &Lockfile,
-        path: &Path,
-        (before, asked): (&str, &str),
-    ) -> Result<Current, CliError> {
+    fn attempts(&self, uv: &Path, lock: &Lockfile, path: &Path, asked: &str) -> Result<Current, CliError> {
         let mut first = None;
         let mut tried: Vec<String> = Vec::new();
         for scope in SCOPES {
@@ -209,7 +192,7 @@ impl Owned<'_> {
             if tried.contains(&text) || (scope != UvScope::EveryPython && !self.allows_others(lock)) {
                 continue;
             }
-            if files::read(path)?.as_deref() != Some(&text) && (text != before || !tried.is_empty()) {
+            if files::read(path)?.as_deref() != Some(&text) {
                 write::replace(path, &text)?;
             }
             match self.locked_by_uv(uv, lock) {
@@ -243,20 +226,13 @@ impl Owned<'_> {
         written_tables(self.project, targets, text, (&addresses, scope)).map_err(error)
     }
 
-    /// Whether the project allows another Python than a target's.
+    /// Whether the project allows another Python than a target's. `--python` chose one of those that it allows.
     fn allows_others(&self, lock: &Lockfile) -> bool {
-        let allows = |python: Python| match self.request.python.as_ref().map(|request| &request.allowed) {
-            None => true,
-            Some(PythonAllowed::Exact(_)) => false,
-            Some(PythonAllowed::Range(range)) => (0..=MAX_MINOR)
-                .any(|minor| minor != python.minor && specifiers_allow(range, Python::new(minor))),
-        };
-        // `--python` chose one of those that the project allows.
-        let is_open =
-            self.project.manifest.as_ref().is_some_and(|manifest| manifest.request.python.is_none());
-        is_open
-            || self.request.python.as_ref().is_some_and(|python| python.origin.is_option())
-            || lock.targets.iter().any(|target| allows(target.python))
+        let limit = self.project.manifest.as_ref().and_then(|manifest| manifest.request.python.as_ref());
+        let Some(limit) = limit else { return true };
+        let allowed = self.registry.pythons().iter().filter(|minor| limit.allows(Python::new(**minor)));
+        let is_other = |minor: &u32| lock.targets.iter().any(|target| target.python.minor != *minor);
+        allowed.into_iter().any(is_other)
     }
 
     /// Refuses a package of the stack that uv takes from a folder, a repository or a URL: which GPUs it has code for is not
@@ -280,7 +256,13 @@ impl Owned<'_> {
 
     /// Lets uv lock, and reads what it locked.
     fn locked_by_uv(&self, uv: &Path, lock: &Lockfile) -> Result<Current, CliError> {
-        self.start(uv, &self.options())?;
+        let options = self.options();
+        if !owner::start(uv, &options, &self.project.folder, &[])? {
+            let words: Vec<String> = options.iter().map(|word| shell_word(word)).collect();
+            let message = format!("`uv {}` does not lock the project with this stack", words.join(" "));
+            return Err(CliError::new(Failure::Installer, message)
+                .hint("what uv says above names the packages; pyproject.toml and uv.lock are as they were"));
+        }
         let current = owner::read(self.project, Owner::Uv)?
             .ok_or_else(|| CliError::new(Failure::Installer, "uv wrote no `uv.lock`"))?;
         for target in &lock.targets {
@@ -307,32 +289,18 @@ impl Owned<'_> {
         options.extend(given.into_iter().filter(|(given, _)| *given).map(|(_, option)| option.to_owned()));
         options
     }
-
-    fn start(&self, uv: &Path, options: &[String]) -> Result<(), CliError> {
-        let words: Vec<String> =
-            std::iter::once("uv").chain(options.iter().map(String::as_str)).map(shell_word).collect();
-        let shown = words.join(" ");
-        let failed = |why: String| CliError::new(Failure::Installer, why);
-        let mut command = Command::new(uv);
-        command.args(options).current_dir(&self.project.folder);
-        command.stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr()));
-        for name in owner::NOT_PASSED_ON {
-            command.env_remove(name);
-        }
-        let status = command.status().map_err(|e| failed(format!("cannot start `{}`: {e}", uv.display())))?;
-        match status.success() {
-            true => Ok(()),
-            false if exit::was_interrupted(status) => {
-                Err(CliError { exit: exit::INTERRUPTED, ..failed("interrupted".to_owned()) })
-            }
-            false => Err(failed(format!("`{shown}` does not lock the project with this stack"))
-                .hint("what uv says above names the packages; pyproject.toml and uv.lock are as they were")),
-        }
-    }
 }
 
-/// The largest minor version of Python 3 that a project is asked about.
-const MAX_MINOR: u32 = 40;
+/// Writes the lock of the stack, unless the one that is there has the same answer. Returns whether it did.
+pub(super) fn write_lock(project: &Project, lock: &Lockfile) -> Result<bool, CliError> {
+    let there = files::read(&project.lock_path())?;
+    let is_same =
+        there.is_some_and(|text| lockfile::parse(&text).is_ok_and(|old| lockfile::same_answer(&old, lock)));
+    if !is_same {
+        write::replace(&project.lock_path(), &lockfile::render(lock))?;
+    }
+    Ok(!is_same)
+}
 
 /// A text of pyproject.toml with envlock's entries: the stack of these targets, and the bounds of envlock's own tables.
 fn written_tables(

@@ -1,7 +1,6 @@
 //! `sync` in a project whose packages another tool holds: that tool installs what its lock says, then envlock verifies.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use super::lists::shown;
@@ -12,7 +11,7 @@ use crate::cli::error::{CliError, Failure};
 use crate::cli::owner::{self, Current};
 use crate::cli::printer::Printer;
 use crate::cli::settings::Project;
-use crate::cli::{exit, files, write};
+use crate::cli::{files, write};
 use crate::foreign::{Environment, OtherBuild, Package, judge, other_builds};
 use crate::inspect;
 use crate::lockfile::Target;
@@ -288,25 +287,20 @@ impl Owned<'_> {
             true => format!("the command was `{shown}`"),
             false => "the lock is stale: `envlock resolve` makes it current".to_owned(),
         };
-        let failed = |why: String| CliError::new(Failure::Installer, why).hint(hint.clone());
-        let mut run = Command::new(program);
-        run.args(&command[1..]).current_dir(&self.project.folder);
-        run.stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr()));
         // The environment is named, or the tool's own.
-        for name in owner::NOT_PASSED_ON {
-            run.env_remove(name);
-        }
+        let mut variables = Vec::new();
         if self.owner == Owner::Uv && self.args.prefix.is_some() {
-            run.env(UV_ENVIRONMENT, std::path::absolute(prefix)?);
+            variables.push((UV_ENVIRONMENT, std::path::absolute(prefix)?));
         }
-        let status =
-            run.status().map_err(|e| failed(format!("cannot start `{}`: {e}", program.display())))?;
-        match status.success() {
+        let started = owner::start(program, &command[1..], &self.project.folder, &variables);
+        let failed = |error: CliError| CliError { hint: error.hint.or(Some(hint.clone())), ..error };
+        match started.map_err(failed)? {
             true => Ok(()),
-            false if exit::was_interrupted(status) => {
-                Err(CliError { exit: exit::INTERRUPTED, ..failed("interrupted".to_owned()) })
-            }
-            false => Err(failed(format!("{} could not install the packages", self.owner.program()))),
+            false => Err(CliError::new(
+                Failure::Installer,
+                format!("{} could not install the packages", self.owner.program()),
+            )
+            .hint(hint)),
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::cli::host;
 use crate::cli::lock::{self, AnyLock};
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::foreign;
-use crate::lockfile::Target;
+use crate::lockfile::{self, Target};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::Host;
 use crate::registry::Registry;
@@ -53,7 +53,8 @@ pub(super) fn judge(
     if uses_gpu(&candidates, &machine, registry) {
         areas.push(verify::sound(&host::soundness_facts().0, &machine, false));
     }
-    if let Candidates::Targets(targets) = &candidates
+    let is_described = matches!(lock, AnyLock::Own(own) if lockfile::names_targets(&own.request));
+    if let (Candidates::Targets(targets), false) = (&candidates, is_described)
         && let Ok(machine) = host::finish(machine.clone(), registry)
     {
         let runs = |target: &&&Target| !verify::check_host(target, &machine, false).has_errors();

@@ -24,7 +24,7 @@ use crate::cli::{files, host, lock, owner};
 use crate::compatibility::is_cuda;
 use crate::foreign::{ForeignLock, other_builds};
 use crate::inspect::{self, Environment, NoEnvironment, Rooted};
-use crate::lockfile::{Lockfile, Target};
+use crate::lockfile::{self, Lockfile, Target};
 use crate::model::host::Host;
 use crate::model::host_note::HostNote;
 use crate::model::installed::Installed;
@@ -477,7 +477,10 @@ pub(super) fn judge(
         }
         let needs_gpu = uses_cuda(target, &installed);
         areas.extend(verify::machine(&state, needs_gpu, question.require_gpu));
-        areas.extend(target.and_then(|target| verify::drift(target, &machine, &native)));
+        // A target of the manifest is a kind of machines, of which none was looked at.
+        let is_described = matches!(lock, Against::Lock(own) if lockfile::names_targets(&own.request));
+        let seen = (!is_described).then_some(&machine);
+        areas.extend(target.and_then(|target| verify::drift(target, seen, &native)));
     }
     if uses_cuda(target, &installed) {
         verify::add_notes(&mut areas, &machine);

@@ -122,6 +122,32 @@ pub(super) fn owned_manifest(folder: &Path) -> Option<(&'static str, Owner)> {
     found.filter(|_| manifest_in(folder).is_none())
 }
 
+/// Whether a folder has a pyproject.toml whose `[project]` states the packages. A build backend computes those that
+/// `dynamic` names.
+pub(super) fn has_static_project(folder: &Path) -> bool {
+    let text = read(&folder.join(PYPROJECT)).ok().flatten().unwrap_or_default();
+    let table = text.parse::<toml::Table>().unwrap_or_default();
+    let Some(project) = table.get("project").and_then(toml::Value::as_table) else { return false };
+    let dynamic = project.get("dynamic").and_then(toml::Value::as_array);
+    !dynamic.is_some_and(|names| names.iter().any(|name| name.as_str() == Some("dependencies")))
+}
+
+/// The file of a folder that states packages and that `init --from` reads, if it has one.
+pub(super) fn requirements_in(folder: &Path) -> Option<&'static str> {
+    const NAMES: [&str; 9] = [
+        "uv.lock",
+        "poetry.lock",
+        "pixi.toml",
+        PYPROJECT,
+        "requirements.txt",
+        ENVIRONMENT,
+        "environment.yaml",
+        "setup.py",
+        "setup.cfg",
+    ];
+    NAMES.into_iter().find(|name| folder.join(name).is_file())
+}
+
 /// A text file; `None` when it does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<String>, CliError> {
     let Some(bytes) = read_bytes(path)? else { return Ok(None) };

@@ -28,6 +28,20 @@ pub(super) fn of(project: &Project) -> Option<Owner> {
     files::owner_in(&project.folder)
 }
 
+/// The variable with the folder of the environment that uv uses for a project, relative to the project.
+pub(super) const UV_ENVIRONMENT: &str = "UV_PROJECT_ENVIRONMENT";
+
+/// The environment of the project in a folder, absolute or relative to that folder: that of the tool that holds the
+/// packages, else `.venv`.
+pub(super) fn environment(folder: &Path) -> PathBuf {
+    let of_uv = || std::env::var_os(UV_ENVIRONMENT).filter(|value| !value.is_empty()).map(PathBuf::from);
+    match files::owner_in(folder) {
+        Some(Owner::Uv) => of_uv().unwrap_or_else(|| PathBuf::from(".venv")),
+        Some(Owner::Pixi) => PathBuf::from(".pixi/envs/default"),
+        None => PathBuf::from(".venv"),
+    }
+}
+
 /// The program of a tool.
 ///
 /// # Errors

@@ -141,8 +141,17 @@ pub(super) fn request(
                 Request { targets: Vec::new(), ..lockfile::read_request(lines)?.without_options() }
             }
             None => {
+                let hint = match files::requirements_in(&project.folder) {
+                    _ if files::owned_manifest(&project.folder).is_some()
+                        || files::has_static_project(&project.folder) =>
+                    {
+                        "`envlock init` adds envlock's tables to the manifest that is here".to_owned()
+                    }
+                    Some(name) => format!("`envlock init --from {name}` takes the packages of {name}"),
+                    None => "start with `envlock init --torch \">=2.8\"`, or `envlock resolve torch`".to_owned(),
+                };
                 return Err(CliError::usage("there is no envlock.toml here, and no package was named")
-                    .hint("start with `envlock init --torch \">=2.8\"`, or `envlock resolve torch`"));
+                    .hint(hint));
             }
         },
     };

@@ -20,16 +20,17 @@ pub enum Chosen {
     ActiveVenv,
     /// Activated with conda, and not conda's base environment: `CONDA_PREFIX`.
     ActiveConda,
-    /// `.venv` in the project's folder. It is neither named nor active, so its code runs only on request.
+    /// The project's own: `.venv` in its folder, or what its package manager uses. It is neither named nor active, so
+    /// its code runs only on request.
     Found,
 }
 
 /// Why no environment was chosen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoEnvironment {
-    /// No environment is named or active, and the project has no `.venv`.
-    #[error("no environment is active, and there is no `.venv` beside envlock.lock")]
-    None,
+    /// No environment is named or active, and the project has none of its own here.
+    #[error("no environment is active, and the project has none in `{0}`")]
+    None(String),
     /// Only conda's base environment is active, which contains conda itself.
     #[error("only conda's base environment is active: `{0}`")]
     CondaBase(String),
@@ -37,13 +38,13 @@ pub enum NoEnvironment {
 
 impl Environment {
     /// Chooses the environment: the named one, else the active venv, else the active conda environment unless it is
-    /// conda's base, else `.venv` in the project's folder. `variable` reads one environment variable.
+    /// conda's base, else the project's own, which is `own` in its folder. `variable` reads one environment variable.
     ///
     /// # Errors
     /// When there is no such environment.
     pub fn choose(
         named: Option<&Path>,
-        project: &Path,
+        (project, own): (&Path, &Path),
         variable: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Environment, NoEnvironment> {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -58,14 +59,14 @@ impl Environment {
         if let (Some(prefix), false) = (&conda, is_base) {
             return Ok(Environment { prefix: prefix.clone(), chosen: Chosen::ActiveConda });
         }
-        let beside = project.join(".venv");
-        // PEP 405: a venv has a pyvenv.cfg.
-        if beside.join("pyvenv.cfg").is_file() {
+        let beside = project.join(own);
+        // PEP 405: a venv has a pyvenv.cfg. conda keeps its records in conda-meta.
+        if beside.join("pyvenv.cfg").is_file() || beside.join("conda-meta").is_dir() {
             return Ok(Environment { prefix: beside, chosen: Chosen::Found });
         }
         Err(match conda {
             Some(base) => NoEnvironment::CondaBase(base.display().to_string()),
-            None => NoEnvironment::None,
+            None => NoEnvironment::None(own.display().to_string()),
         })
     }
 
@@ -101,6 +102,7 @@ mod tests {
     fn the_first_of_named_active_and_found_is_chosen() {
         let (_dir, project, conda) = folders();
         let conda = conda.display().to_string();
+        let own = Path::new(".venv");
         type Variables<'v> = &'v [(&'v str, &'v str)];
         let table: [(Option<&str>, Variables<'_>, Chosen); 7] = [
             (Some("x"), &[("VIRTUAL_ENV", "/v"), ("CONDA_PREFIX", "/c")], Chosen::Named),
@@ -115,7 +117,7 @@ mod tests {
             let variable = |name: &str| {
                 variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
             };
-            let found = Environment::choose(named.map(Path::new), &project, &variable).unwrap();
+            let found = Environment::choose(named.map(Path::new), (&project, own), &variable).unwrap();
             assert_eq!(found.chosen, expected, "{named:?} {variables:?}");
         }
     }
@@ -125,15 +127,16 @@ mod tests {
         let (_dir, project, conda) = folders();
         let base = conda.display().to_string();
         let none = |_: &str| None;
-        let elsewhere = project.join("src");
-        assert_eq!(Environment::choose(None, &elsewhere, &none), Err(NoEnvironment::None));
+        let (elsewhere, own) = (project.join("src"), Path::new(".venv"));
+        let nothing = NoEnvironment::None(".venv".to_owned());
+        assert_eq!(Environment::choose(None, (&elsewhere, own), &none), Err(nothing.clone()));
         let variable = |name: &str| (name == "CONDA_PREFIX").then(|| base.clone());
         assert_eq!(
-            Environment::choose(None, &elsewhere, &variable),
+            Environment::choose(None, (&elsewhere, own), &variable),
             Err(NoEnvironment::CondaBase(base.clone()))
         );
         // A `.venv` folder that is not a venv is ignored.
         fs_err::remove_file(project.join(".venv/pyvenv.cfg")).unwrap();
-        assert_eq!(Environment::choose(None, &project, &none), Err(NoEnvironment::None));
+        assert_eq!(Environment::choose(None, (&project, own), &none), Err(nothing));
     }
 }

@@ -31,6 +31,7 @@ use crate::compatibility::{Needs, Policy, both, is_cuda, required_driver};
 use crate::foreign::{ForeignLock, other_builds};
 use crate::lockfile::{Lockfile, Target};
 use crate::model::finding::{Code, Finding, Severity};
+use crate::model::fix::Fix;
 use crate::model::host::Host;
 use crate::model::installed::{Installed, Traces};
 use crate::model::machine_state::MachineState;
@@ -136,6 +137,16 @@ impl Area {
     /// Whether any finding is an error.
     pub fn has_errors(&self) -> bool {
         self.findings.iter().any(|f| f.severity == Severity::Error)
+    }
+}
+
+/// Makes packages that are not locked an error. `fix` is the command that removes them, if one is known.
+pub fn exactly(areas: &mut [Area], fix: Option<&str>) {
+    for found in areas.iter_mut().flat_map(|area| &mut area.findings) {
+        if found.code == Code::ExtraPackage {
+            found.severity = Severity::Error;
+            found.fix = fix.map(Fix::command);
+        }
     }
 }
 

@@ -337,6 +337,34 @@ fn init_leaves_the_packages_to_the_tool_that_has_them() {
 }
 
 #[test]
+fn init_adds_its_tables_to_a_pyproject_that_states_the_packages() {
+    let context = TestContext::new();
+    let text = "[project]\nname = \"demo\"\nversion = \"1\"\ndependencies = [\"torch>=2.6\"]\n";
+    context.write("pyproject.toml", text);
+    let run = context.run(&["resolve", "--gpu", "none"]).expect(2);
+    assert!(run.flat().contains("hint: `envlock init` adds envlock's tables"), "{}", run.shown());
+    context.run(&["init"]).expect(0);
+    assert!(!context.exists("envlock.toml"));
+    assert_eq!(context.read("pyproject.toml"), format!("{text}\n[tool.envlock]\n"));
+    // A build backend computes the requirements, or they stand elsewhere.
+    let files = [
+        ("pyproject.toml", "[project]\nname = \"demo\"\ndynamic = [\"version\", \"dependencies\"]\n"),
+        ("pyproject.toml", "[tool.poetry.dependencies]\ntorch = \"^2.6\"\n"),
+        ("requirements.txt", "torch\n"),
+        ("environment.yml", "dependencies:\n  - pytorch\n"),
+    ];
+    for (name, text) in files {
+        let context = TestContext::new();
+        context.write(name, text);
+        let run = context.run(&["resolve"]).expect(2);
+        assert!(run.flat().contains(&format!("hint: `envlock init --from {name}`")), "{}", run.shown());
+        let run = context.run(&["init"]).expect(0);
+        assert!(run.flat().contains(&format!("`{name}` was not read")), "{}", run.shown());
+        assert_eq!(context.read(name), text);
+    }
+}
+
+#[test]
 fn what_envlock_wrote_is_compared_with_the_lock() {
     let Some(project) = Project::new() else { return };
     let context = &project.context;

@@ -239,7 +239,7 @@ fn venv_beside_the_lock_is_found_and_not_executed() {
     let mut command = env.context.command();
     let verify = env.context.finish(command.current_dir(&below).arg("verify").output().unwrap()).expect(0);
     assert!(verify.stdout.starts_with("environment [DIR]/project/.venv"), "{}", verify.shown());
-    assert!(verify.flat().contains("found beside envlock.lock"), "{}", verify.shown());
+    assert!(verify.flat().contains("the project's own"), "{}", verify.shown());
     assert!(
         verify.flat().contains("smoke test not run: the environment is not active"),
         "{}",
@@ -247,7 +247,7 @@ fn venv_beside_the_lock_is_found_and_not_executed() {
     );
     let run = env.context.run(&["run", "--", "sh", "-c", "echo $VIRTUAL_ENV"]).expect(0);
     assert_eq!(run.stdout, "[DIR]/project/.venv\n", "{}", run.shown());
-    assert!(run.stderr.contains("found beside envlock.lock"), "{}", run.shown());
+    assert!(run.stderr.contains("the project's own"), "{}", run.shown());
     let here = env.context.run(&["diagnose", "--here", "--json"]).expect(0).json();
     assert_eq!(here["facts"]["torch"], "2.9.1+cu128", "{here:#}");
     // conda's base environment, active in every shell of many machines, is not the project's.

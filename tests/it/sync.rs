@@ -185,8 +185,12 @@ fn an_environment_is_made_changed_and_left_alone(with_uv: bool) {
     let extra = env.plant("gamma", "1.0", "pip");
     let run = env.sync(&[]).expect(0);
     assert!(run.stdout.contains("warning[extra-package]: gamma") && extra.exists(), "{}", run.shown());
+    let run = env.context.run(&["verify", "--exact"]).expect(1);
+    assert!(run.stdout.contains("error[extra-package]: gamma"), "{}", run.shown());
+    assert!(run.stdout.contains("fix: envlock sync --exact"), "{}", run.shown());
     env.sync(&["--exact"]).expect(0);
     assert!(!extra.exists());
+    env.context.run(&["verify", "--exact"]).expect(0);
 }
 
 #[test]

@@ -28,6 +28,9 @@ pub(in crate::cli) struct VerifyArgs {
     /// Hash every file instead of comparing sizes
     #[arg(long)]
     pub deep: bool,
+    /// Fail if a package is installed that the lock does not have
+    #[arg(long)]
+    pub exact: bool,
     /// Fail if a check needs a GPU and none is present
     #[arg(long)]
     pub require_gpu: bool,

@@ -17,11 +17,13 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
         Some(folder) => folder.clone(),
         None => std::env::current_dir()?,
     };
-    if let (None, None, Some((name, owner))) = (&args.from, &args.from_prefix, files::owned_manifest(&folder))
-    {
-        return beside(&folder.join(name), owner, args, printer);
-    }
     let is_plain = args.from.is_none() && args.from_prefix.is_none();
+    if let Some((name, owner)) = files::owned_manifest(&folder).filter(|_| is_plain) {
+        return beside(&folder.join(name), Some(owner), args, printer);
+    }
+    if is_plain && files::has_static_project(&folder) && files::manifest_in(&folder).is_none() {
+        return beside(&folder.join(files::PYPROJECT), None, args, printer);
+    }
     if let Some(name) = files::manifest_in(&folder).filter(|name| is_plain && *name != files::MANIFEST) {
         return Err(CliError::files(format!("`{name}` has `[tool.envlock]` already"))
             .hint("edit it and run `envlock resolve`; `envlock init --from FILE` writes an envlock.toml, which then counts instead"));
@@ -48,6 +50,11 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
     write::write(&path, &text)?;
     if args.from_prefix.is_none() || args.no_lock {
         printer.out(&format!("wrote {}", path.display()));
+        if let Some(name) = files::requirements_in(&folder).filter(|_| is_plain) {
+            printer.note(&format!(
+                "`{name}` was not read; `envlock init --from {name} --force` takes its packages"
+            ));
+        }
         printer.hint("run `envlock resolve`");
         return Ok(exit::YES);
     }
@@ -64,8 +71,8 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
     super::resolve::run_in(global, &project, &[], &solve, None, printer)
 }
 
-/// Adds envlock's tables to the manifest of the tool that holds the packages.
-fn beside(path: &Path, owner: Owner, args: &InitArgs, printer: &Printer) -> Result<u8, CliError> {
+/// Adds envlock's tables to a manifest that has the packages: that of the tool which holds them, or a pyproject.toml.
+fn beside(path: &Path, owner: Option<Owner>, args: &InitArgs, printer: &Printer) -> Result<u8, CliError> {
     let before = files::read(path)?.unwrap_or_default();
     let mut text = before.trim_end().to_owned();
     text.push_str("\n\n[tool.envlock]\n");
@@ -79,11 +86,15 @@ fn beside(path: &Path, owner: Owner, args: &InitArgs, printer: &Printer) -> Resu
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     manifest::parse(&text, &name)?;
     write::write(path, &text)?;
-    let (program, lock) = (owner.program(), owner.file());
     printer.out(&format!("added `[tool.envlock]` to {}", path.display()));
-    printer.note(&format!(
-        "{program} holds the packages (`{lock}`), and envlock the stack; `envlock init --from {name}` gives envlock the packages"
-    ));
+    match owner {
+        Some(owner) => printer.note(&format!(
+            "{} holds the packages (`{}`), and envlock the stack; `envlock init --from {name}` gives envlock the packages",
+            owner.program(),
+            owner.file()
+        )),
+        None => printer.note(&format!("`[project]` of {name} has the packages, and envlock locks them")),
+    }
     printer.hint("run `envlock resolve`");
     Ok(exit::YES)
 }

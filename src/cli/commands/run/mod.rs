@@ -29,7 +29,7 @@ fn start(global: &GlobalArgs, args: &RunArgs, printer: &Printer) -> Result<u8, C
     let environment = verify::environment(args.prefix.as_deref(), global)?;
     let prefix = &environment.prefix;
     if !environment.is_explicit() {
-        printer.note(&format!("environment {}, found beside envlock.lock", prefix.display()));
+        printer.note(&format!("environment {}, the project's own", prefix.display()));
     }
     if !args.no_verify {
         let project = Project::find(global, true)?;

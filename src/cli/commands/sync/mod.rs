@@ -122,6 +122,7 @@ fn verified(args: &SyncArgs, target: &Target, prefix: PathBuf, runs_its_code: bo
         unknown: Unknown::Fail,
         smoke: args.smoke.unwrap_or(if runs_its_code { SmokeChoice::Auto } else { SmokeChoice::Off }),
         deep: false,
+        exact: false,
         require_gpu: false,
         format: VerifyFormat::Text,
         target: Some(target.name.clone()),

@@ -22,7 +22,6 @@ use crate::registry::Registry;
 use crate::sync::{self, Changes};
 
 /// The variable by which uv is told of another environment than `.venv`.
-const UV_ENVIRONMENT: &str = "UV_PROJECT_ENVIRONMENT";
 
 /// A project, its tool's lock, and the environment that the tool installs into.
 pub(super) struct Owned<'o> {
@@ -91,14 +90,7 @@ impl Owned<'_> {
         if let Some(prefix) = &self.args.prefix {
             return prefix.clone();
         }
-        let folder = &self.project.folder;
-        match self.owner {
-            Owner::Uv => {
-                let own = std::env::var_os(UV_ENVIRONMENT).filter(|value| !value.is_empty());
-                folder.join(own.map_or(PathBuf::from(".venv"), PathBuf::from))
-            }
-            Owner::Pixi => folder.join(".pixi/envs/default"),
-        }
+        self.project.folder.join(owner::environment(&self.project.folder))
     }
 
     /// Says that the active environment is another one: `uv run` does not use it either.
@@ -290,7 +282,7 @@ impl Owned<'_> {
         // The environment is named, or the tool's own.
         let mut variables = Vec::new();
         if self.owner == Owner::Uv && self.args.prefix.is_some() {
-            variables.push((UV_ENVIRONMENT, std::path::absolute(prefix)?));
+            variables.push((owner::UV_ENVIRONMENT, std::path::absolute(prefix)?));
         }
         let started = owner::start(program, &command[1..], &self.project.folder, &variables);
         let failed = |error: CliError| CliError { hint: error.hint.or(Some(hint.clone())), ..error };

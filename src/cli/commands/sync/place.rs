@@ -203,14 +203,14 @@ pub(super) fn from_here(path: PathBuf) -> PathBuf {
 fn chosen(args: &SyncArgs, project: &Project) -> Result<(PathBuf, Chosen), CliError> {
     let variable = |name: &str| std::env::var(name).ok();
     let named = args.prefix.as_deref();
-    match Environment::choose(named, &project.folder, &variable) {
+    match Environment::choose(named, (&project.folder, Path::new(".venv")), &variable) {
         Ok(found) => {
             if !found.is_explicit() {
                 files::check_owner(&found.prefix)?;
             }
             Ok((found.prefix, found.chosen))
         }
-        Err(NoEnvironment::None | NoEnvironment::CondaBase(_)) => {
+        Err(NoEnvironment::None(_) | NoEnvironment::CondaBase(_)) => {
             Ok((project.folder.join(".venv"), Chosen::Found))
         }
     }

@@ -98,6 +98,7 @@ fn refuse_contradictions(args: &VerifyArgs) -> Result<(), CliError> {
         Some(Only::Machine) if args.lock.is_some() => ("machine", "--lock"),
         Some(Only::Machine) if args.target.is_some() => ("machine", "--target"),
         Some(Only::Machine) if args.deep => ("machine", "--deep"),
+        Some(Only::Machine) if args.exact => ("machine", "--exact"),
         Some(Only::Machine) if !args.parts.is_empty() => ("machine", "--extra or --group"),
         Some(Only::Environment) if args.host.is_some() => ("environment", "--host"),
         Some(Only::Environment) if args.require_gpu => ("environment", "--require-gpu"),
@@ -196,6 +197,10 @@ fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8
         (stale, judged.areas.iter_mut().find(|area| area.kind == AreaKind::Packages))
     {
         area.findings.insert(0, findings::stale_lock(&first, false));
+    }
+    if args.exact {
+        let is_own = matches!(against, Against::Lock(_));
+        verify::exactly(&mut judged.areas, is_own.then_some("envlock sync --exact"));
     }
     if args.only == Some(Only::Environment) {
         judged.areas.retain(|area| ![AreaKind::Host, AreaKind::GpuCode].contains(&area.kind));
@@ -310,9 +315,11 @@ impl Judged {
 /// When none is named, active or beside the lock.
 pub(super) fn environment(named: Option<&Path>, global: &GlobalArgs) -> Result<Environment, CliError> {
     let folder = files::project_folder(global.project.as_deref(), true)?;
-    let chosen = Environment::choose(named, &folder, &|name| std::env::var(name).ok()).map_err(|none| {
+    let own = owner::environment(&folder);
+    let variable = |name: &str| std::env::var(name).ok();
+    let chosen = Environment::choose(named, (&folder, &own), &variable).map_err(|none| {
         let hint = match &none {
-            NoEnvironment::None => {
+            NoEnvironment::None(_) => {
                 "`envlock sync` makes it; or name one with `--prefix DIR`, or activate it first".to_owned()
             }
             NoEnvironment::CondaBase(base) => {

@@ -60,7 +60,7 @@ impl Report<'_> {
             Chosen::Named => "",
             Chosen::ActiveVenv | Chosen::ActiveConda => ", active",
             Chosen::Found if self.args.root.is_some() => ", the only one in that root",
-            Chosen::Found => ", found beside envlock.lock",
+            Chosen::Found => ", the project's own",
         };
         p.out(&format!("environment {}{python}{chosen}, {against}", environment.prefix.display()));
         for area in &self.judged.areas {

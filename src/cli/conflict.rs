@@ -52,6 +52,9 @@ pub(super) fn refuse(conflict: &Conflict, request: &Request, asked: Level, print
         reasons(printer, &other.reasons);
         ways_out(printer, &other.would_work_if, conflict.into(), heading);
     }
+    if !conflict.resolves_all.is_empty() {
+        ways_out(printer, &conflict.resolves_all, conflict.into(), "ways out of all of it, each of them solved:");
+    }
     // Else the changes do not depend on what it did not say.
     let is_open = conflict.would_work_if.is_empty() || conflict.would_work_if.iter().any(is_of_stack);
     if !conflict.silent.is_empty() && has_others && is_open {
@@ -62,7 +65,9 @@ pub(super) fn refuse(conflict: &Conflict, request: &Request, asked: Level, print
     if conflict.cut {
         printer.note("the search for causes and ways out ended at its limit: there may be others");
     }
-    if !conflict.also.is_empty() {
+    if !conflict.resolves_all.is_empty() {
+        printer.hint("apply one of the last changes: each removes every cause");
+    } else if !conflict.also.is_empty() {
         printer.hint("apply one of the first changes and run the command again: it names what is left");
     } else if conflict.would_work_if.iter().any(|w| w.party == Party::Driver) {
         printer.hint("apply one of these changes, or update the driver on the host (containers share it)");

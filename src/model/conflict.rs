@@ -27,6 +27,9 @@ pub struct Conflict {
     /// The other causes, each of which excludes a solution by itself. They have no further ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<Conflict>,
+    /// Changes that were solved and remove every cause, if there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resolves_all: Vec<WayOut>,
     /// The indexes that did not answer while changes and other causes were looked for: there may be more of both.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub silent: Vec<String>,

@@ -1,5 +1,6 @@
 //! Requested packages that are far behind the newest release that the request allows, and who keeps them there.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -116,7 +117,7 @@ fn cause(
     newest: &Version,
     newer: &[Version],
 ) -> String {
-    if let Some(cause) = excluded_by(packages, name, newest) {
+    if let Some(cause) = excluded_by(packages, name, newest, newer) {
         return cause;
     }
     let excludes = |row: &&&Advisory| {
@@ -153,7 +154,7 @@ fn cause(
                 Some(why) => format!(
                     "the requirements of {here} are not known ({why}): state them with `[[metadata]]`"
                 ),
-                None => excluded_by(packages, name, here)
+                None => excluded_by(packages, name, here, newer)
                     .or_else(|| problem.excludes_by_extra(of(here)?, name, packages))
                     .unwrap_or_else(|| ask(here)),
             }
@@ -161,23 +162,32 @@ fn cause(
     }
 }
 
-/// The packages of the answer whose requirements exclude a release.
-fn excluded_by(packages: &[ChosenPackage], name: &str, version: &Version) -> Option<String> {
-    let excludes = |requirement: &str| match parse_requirement(requirement).ok()?.version_or_url? {
-        VersionOrUrl::VersionSpecifier(specifiers) => {
-            (!specifiers.contains(version)).then(|| specifiers.to_string())
-        }
+/// The packages of the answer whose requirements exclude a release. The one that excludes the most of the `newer` ones is
+/// named: without it, the next bound may be hardly above the chosen release.
+fn excluded_by(
+    packages: &[ChosenPackage],
+    name: &str,
+    version: &Version,
+    newer: &[Version],
+) -> Option<String> {
+    let bound = |requirement: &str| match parse_requirement(requirement).ok()?.version_or_url? {
+        VersionOrUrl::VersionSpecifier(specifiers) => (!specifiers.contains(version)).then_some(specifiers),
         VersionOrUrl::Url(_) => None,
     };
-    let mut excluding = packages.iter().filter_map(|package| {
+    let of_package = |package: &ChosenPackage| {
         let of_it = package.requires.iter().filter(|edge| edge.to == name);
-        let specifiers = of_it.filter_map(|edge| excludes(&edge.requirement)).next()?;
-        Some(format!("{} {} requires `{name}{specifiers}`", package.name, package.version))
-    });
-    let first = excluding.next()?;
-    Some(match excluding.count() {
-        0 => first,
-        1 => format!("{first}; 1 more package excludes it"),
-        n => format!("{first}; {n} more packages exclude it"),
+        let specifiers = of_it.filter_map(|edge| bound(&edge.requirement)).next()?;
+        let excluded = newer.iter().filter(|newer| !specifiers.contains(newer)).count();
+        Some((excluded, format!("{} {} requires `{name}{specifiers}`", package.name, package.version)))
+    };
+    let mut excluding: Vec<(usize, String)> = packages.iter().filter_map(of_package).collect();
+    // Stable: of equal ones the first is named.
+    excluding.sort_by_key(|(excluded, _)| Reverse(*excluded));
+    let count = excluding.len();
+    let (_, tightest) = excluding.into_iter().next()?;
+    Some(match count {
+        1 => tightest,
+        2 => format!("{tightest}; 1 more package excludes it"),
+        n => format!("{tightest}; {} more packages exclude it", n - 1),
     })
 }

@@ -107,8 +107,18 @@ pub(super) fn explain<'a>(
         needs.extend(ways.needs);
         cut |= ways.cut;
     }
+    let mut of_all = Vec::new();
+    if causes.len() > 1 {
+        let cores: Option<Vec<_>> = causes.iter().map(|cause| cause.core.clone()).collect();
+        let core = cores.map(|cores| cores.into_iter().flatten().collect());
+        let ways = relax::ways_out_of_all(inputs, tables, depth, core, limit);
+        of_all = ways.found;
+        needs.extend(ways.needs);
+        cut |= ways.cut;
+    }
     let mut conflicts = causes.into_iter().map(|cause| cause.conflict);
     let mut first = conflicts.next().ok_or(Answer::TooLong)?;
+    first.resolves_all = of_all;
     first.also = conflicts.collect();
     if cut {
         first = first.cut();

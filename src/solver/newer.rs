@@ -126,6 +126,8 @@ pub struct Upgrade<'p> {
     /// The version in a solve without the lock's preferences.
     #[serde(rename = "new")]
     pub available: &'p Version,
+    /// Whether the newer version has to be built from source, and the locked one does not.
+    pub source: bool,
 }
 
 /// The packages that are newer in a solve without the lock's preferences. Stack packages, and packages that they pin,
@@ -145,6 +147,7 @@ pub fn upgrades<'p>(locked: &'p [ChosenPackage], available: &'p [ChosenPackage])
             name: &package.name,
             locked: &old.version,
             available: &package.version,
+            source: package.build.is_some() && old.build.is_none(),
         })
     };
     available

@@ -940,6 +940,11 @@ fn who_keeps_a_requested_package_far_behind_is_told() {
         ("pypi", wheel("other", "1.0").needs("part!=2.0")),
         ("pypi", wheel("deep", "1.0")),
         ("pypi", wheel("deep", "2.0").needs("part>=2")),
+        ("pypi", wheel("pair", "1.0")),
+        ("pypi", wheel("pair", "2.0")),
+        ("pypi", wheel("pair", "2.1")),
+        ("pypi", wheel("a-loose", "1.0").needs("pair<2.1")),
+        ("pypi", wheel("tight", "1.0").needs("pair<2")),
         ("pypi", wheel("yearly", "2024.1")),
         ("pypi", wheel("yearly", "2026.1")),
         ("pypi", wheel("yearly-user", "1.0").needs("yearly<2025")),
@@ -962,6 +967,8 @@ fn who_keeps_a_requested_package_far_behind_is_told() {
             Some("deep 1.0 is a major version behind 2.0: see `envlock why --not 'deep==2.0'`"),
         ),
         (&["yearly", "yearly-user"], None),
+        // Of two bounds the one that leaves less.
+        (&["pair", "a-loose", "tight"], Some("pair 1.0 is a major version behind 2.1: tight 1.0 requires `pair<2`")),
         (
             &["many", "many-user"],
             Some("many 0.0 is 10 minor lines behind 0.10: many-user 1.0 requires `many==0.0`"),
@@ -1056,6 +1063,21 @@ fn changes_that_only_help_together() {
     for pair in pairs {
         context.run(&resolve(&pair, &["--gpu", "none", "--python", "3.12", "--dry-run"])).expect(0);
     }
+}
+
+/// Two causes have one way out: two packages change together.
+#[test]
+fn independent_causes_have_ways_out_of_all() {
+    let server = server();
+    let context = TestContext::with_index(&server);
+    let options = ["--gpu", "none", "--python", "3.12"];
+    let run = context.run(&resolve(&["requests==99", "idna==77"], &options)).expect(1);
+    let (_, of_all) = run.stdout.split_once("ways out of all of it, each of them solved:").expect("no way out");
+    let change = of_all.trim().split_once("  ").unwrap().0.to_owned();
+    let asked: Vec<String> = change.split(" and ").map(|one| one.replace(' ', "==")).collect();
+    let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
+    assert_eq!(asked.len(), 2, "{}", run.shown());
+    context.run(&resolve(&asked, &options)).expect(0);
 }
 
 /// Each cause with its ways out, which are solved with the rest out of the way.

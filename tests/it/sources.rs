@@ -98,6 +98,21 @@ fn what_a_release_has_as_a_wheel_is_not_built() {
     assert!(run.flat().contains("from source demo 2.0 (compiled)"), "{}", run.shown());
 }
 
+/// A newer release that has to be built says so before it is taken.
+#[test]
+fn a_newer_release_from_source_is_called_that() {
+    let old = wheel("demo", "1.0").tags("cp312-cp312-manylinux_2_17_x86_64");
+    let (_server, context) =
+        index(vec![old, wheel("demo", "2.0").source(&plain("ext_modules=[1]")), wheel("user", "1.0").needs("demo")]);
+    context.run(&resolve(&["user", "demo<2"], &[])).expect(0);
+    let manifest = "[project]\nname = \"x\"\ndependencies = [\"user\", \"demo\"]\n";
+    context.write("envlock.toml", manifest);
+    let why = context.run(&["why", "demo"]).expect(0);
+    assert!(why.flat().contains("2.0 would fit, with a build from source"), "{}", why.shown());
+    let outdated = context.run(&["outdated"]).expect(0);
+    assert!(outdated.stdout.contains("demo 1.0 -> 2.0, built from source"), "{}", outdated.shown());
+}
+
 /// A wheel for a Python that the newest requested torch does not have keeps no release from being built: torch would be
 /// sacrificed for it.
 #[test]

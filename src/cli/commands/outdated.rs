@@ -97,7 +97,8 @@ fn show_packages(printer: &Printer, packages: &[Upgrade<'_>]) {
     }
     for (i, package) in packages.iter().enumerate() {
         let label = label(printer, if i == 0 { "packages" } else { "" });
-        printer.out(&format!("{label}{} {} -> {}", package.name, package.locked, package.available));
+        let source = if package.source { ", built from source" } else { "" };
+        printer.out(&format!("{label}{} {} -> {}{source}", package.name, package.locked, package.available));
     }
     printer.hint("upgrade all with `envlock resolve --upgrade`, or one with `--upgrade=NAME`");
 }

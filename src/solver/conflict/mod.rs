@@ -223,6 +223,7 @@ impl Telling<'_, '_> {
             reasons: self.reasons.into_iter().map(|(_, r)| r).collect(),
             would_work_if: Vec::new(),
             also: Vec::new(),
+            resolves_all: Vec::new(),
             silent: Vec::new(),
             cut: false,
         }

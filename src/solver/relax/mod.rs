@@ -50,29 +50,27 @@ pub(super) fn ways_out<'a>(
     core: Option<BTreeSet<String>>,
     limit: u64,
 ) -> Ways {
-    let mut relaxer = Relaxer {
-        inputs,
-        tables,
-        core,
-        depth: if level == Level::Stack { Depth::Stack } else { Depth::Full },
-        asked,
-        level,
-        limit,
-        is_open: false,
-        ways: Ways::default(),
-    };
-    relaxer.driver();
-    relaxer.forward_compatibility();
-    relaxer.requirements();
-    relaxer.constraints();
-    relaxer.limits();
-    relaxer.gpus();
-    relaxer.libc();
+    let mut relaxer = Relaxer::new(inputs, tables, level, asked, core, limit);
+    relaxer.single();
+    if relaxer.ways.found.is_empty() {
+        relaxer.sets();
+    }
+    relaxer.ways()
+}
+
+/// The changes of a request that has several causes which remove all of them: single ones, and sets. The parameters are
+/// those of [`ways_out`].
+pub(super) fn ways_out_of_all<'a>(
+    inputs: &Inputs<'a>,
+    tables: &Rc<Tables<'a>>,
+    asked: Depth,
+    core: Option<BTreeSet<String>>,
+    limit: u64,
+) -> Ways {
+    let mut relaxer = Relaxer::new(inputs, tables, Level::Full, asked, core, limit);
+    relaxer.single();
     relaxer.sets();
-    let mut ways = relaxer.ways;
-    ways.needs.sort();
-    ways.needs.dedup();
-    ways
+    relaxer.ways()
 }
 
 struct Relaxer<'i, 'a> {
@@ -92,7 +90,48 @@ struct Relaxer<'i, 'a> {
     ways: Ways,
 }
 
+impl<'i, 'a> Relaxer<'i, 'a> {
+    fn new(
+        inputs: &'i Inputs<'a>,
+        tables: &'i Rc<Tables<'a>>,
+        level: Level,
+        asked: Depth,
+        core: Option<BTreeSet<String>>,
+        limit: u64,
+    ) -> Relaxer<'i, 'a> {
+        Relaxer {
+            inputs,
+            tables,
+            core,
+            depth: if level == Level::Stack { Depth::Stack } else { Depth::Full },
+            asked,
+            level,
+            limit,
+            is_open: false,
+            ways: Ways::default(),
+        }
+    }
+}
+
 impl Relaxer<'_, '_> {
+    /// Tries each change by itself.
+    fn single(&mut self) {
+        self.driver();
+        self.forward_compatibility();
+        self.requirements();
+        self.constraints();
+        self.limits();
+        self.gpus();
+        self.libc();
+    }
+
+    fn ways(self) -> Ways {
+        let mut ways = self.ways;
+        ways.needs.sort();
+        ways.needs.dedup();
+        ways
+    }
+
     fn solve(&mut self, host: &Host, request: &Request) -> Option<Box<Solution>> {
         self.is_open = true;
         if self.inputs.memory.steps() >= self.limit {

@@ -13,7 +13,7 @@ impl Relaxer<'_, '_> {
     /// Versions and limits are let go of, then taken back one by one. The order decides which set that leaves, so it is
     /// done in both.
     pub(super) fn sets(&mut self) {
-        if !self.ways.found.is_empty() || self.ways.cut {
+        if self.ways.cut {
             return;
         }
         let request = self.inputs.request;

@@ -68,6 +68,7 @@ impl<'a> Asked<'a> {
             reasons,
             would_work_if: self.ways_out(asked, rows),
             also: Vec::new(),
+            resolves_all: Vec::new(),
             silent: Vec::new(),
             cut: false,
         }

@@ -67,7 +67,7 @@ struct Needed {
 pub(super) enum Newer<V = Version> {
     /// No: what stands against it, without the question itself and requirements that allow newer releases.
     No(Vec<Reason>),
-    /// The version, and the other packages that would change.
+    /// The version, and what else would change.
     Fits(V, Vec<String>),
     Unknown(String),
 }
@@ -167,6 +167,9 @@ impl Subject<'_> {
             {
                 Some(newer) => {
                     let mut changes = self.moved(&solution, &package.name);
+                    if newer.build.is_some() && package.build.is_none() {
+                        changes.insert(0, "a build from source".to_owned());
+                    }
                     // What changes most stands first.
                     if solution.python.minor != self.target.python.minor {
                         changes.insert(0, format!("Python {} -> {}", self.target.python, solution.python));
@@ -189,19 +192,21 @@ impl Subject<'_> {
     /// The packages, except one, whose version in a solution differs from the lock: those of the stack first, then those
     /// that are requested.
     pub(super) fn moved(&self, solution: &Solution, except: &str) -> Vec<String> {
-        let mut moved: Vec<(&ChosenPackage, &Version)> = Vec::new();
+        let mut moved: Vec<(&ChosenPackage, &ChosenPackage)> = Vec::new();
         for package in solution.packages.iter().filter(|p| p.name != except) {
             let Some(locked) = self.target.package(&package.name) else { continue };
             if locked.version != package.version {
-                moved.push((package, &locked.version));
+                moved.push((package, locked));
             }
         }
         moved.sort_by_key(|(package, _)| {
             let is_stack = STACK_PACKAGES.contains(&package.name.as_str());
             (!is_stack, self.request.find(&package.name).is_none(), package.name.clone())
         });
-        let change = |(package, locked): (&ChosenPackage, &Version)| {
-            format!("{} {locked} -> {}", package.name, package.version)
+        let change = |(package, locked): (&ChosenPackage, &ChosenPackage)| {
+            let is_source = package.build.is_some() && locked.build.is_none();
+            let source = if is_source { " from source" } else { "" };
+            format!("{} {} -> {}{source}", package.name, locked.version, package.version)
         };
         let mut out: Vec<String> = moved.into_iter().map(change).collect();
         let more = out.len().saturating_sub(MAX_LISTED_CHANGES);

@@ -53,7 +53,12 @@ pub(super) fn refuse(conflict: &Conflict, request: &Request, asked: Level, print
         ways_out(printer, &other.would_work_if, conflict.into(), heading);
     }
     if !conflict.resolves_all.is_empty() {
-        ways_out(printer, &conflict.resolves_all, conflict.into(), "ways out of all of it, each of them solved:");
+        ways_out(
+            printer,
+            &conflict.resolves_all,
+            conflict.into(),
+            "ways out of all of it, each of them solved:",
+        );
     }
     // Else the changes do not depend on what it did not say.
     let is_open = conflict.would_work_if.is_empty() || conflict.would_work_if.iter().any(is_of_stack);

@@ -58,6 +58,7 @@ impl Project {
         let mut manifest = manifest::parse(text, name)?;
         if name == files::PYPROJECT {
             uv_tables::apply(&mut manifest, text, &folder);
+            uv_tables::add_members(&mut manifest, text, &folder)?;
         }
         manifest.request.folder = Some(absolute(&folder));
         Ok(Project { folder, manifest: Some(manifest) })
@@ -148,10 +149,13 @@ pub(super) fn request(
                         "`envlock init` adds envlock's tables to the manifest that is here".to_owned()
                     }
                     Some(name) => format!("`envlock init --from {name}` takes the packages of {name}"),
-                    None => "start with `envlock init --torch \">=2.8\"`, or `envlock resolve torch`".to_owned(),
+                    None => {
+                        "start with `envlock init --torch \">=2.8\"`, or `envlock resolve torch`".to_owned()
+                    }
                 };
-                return Err(CliError::usage("there is no envlock.toml here, and no package was named")
-                    .hint(hint));
+                return Err(
+                    CliError::usage("there is no envlock.toml here, and no package was named").hint(hint)
+                );
             }
         },
     };
@@ -187,7 +191,7 @@ pub(super) fn request(
         let name = files::manifest_in(&project.folder).unwrap_or(files::MANIFEST);
         let hint = match name {
             files::PYPROJECT => {
-                "envlock reads `dependencies`, extras and groups of its `[project]`; of a workspace, those of the member that has `[tool.envlock]`"
+                "envlock reads `dependencies`, extras and groups of its `[project]`; of a workspace whose root has no `[project]`, those of every member"
             }
             _ => "add one with `envlock add torch`",
         };

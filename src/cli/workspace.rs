@@ -1,5 +1,6 @@
 //! The workspace of uv that a project belongs to.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::cli::files;
@@ -14,6 +15,9 @@ const MAX_MEMBERS: usize = 10_000;
 pub(super) struct Workspace {
     root: PathBuf,
     members: Vec<String>,
+    exclude: Vec<String>,
+    /// Whether the root has no `[project]`, so that all members are installed together.
+    pub is_virtual: bool,
 }
 
 impl Workspace {
@@ -22,21 +26,47 @@ impl Workspace {
         let folder = std::path::absolute(folder).ok()?;
         folder.ancestors().take(MAX_ABOVE).find_map(|root| {
             let document = manifest(root)?;
-            let members = document.get("tool")?.get("uv")?.get("workspace")?.get("members")?.as_array()?;
-            let members = members.iter().filter_map(|member| member.as_str().map(str::to_owned)).collect();
-            Some(Workspace { root: root.to_owned(), members })
+            let table = document.get("tool")?.get("uv")?.get("workspace")?;
+            let patterns = |key: &str| {
+                let list = table.get(key).and_then(toml::Value::as_array).into_iter().flatten();
+                list.filter_map(|pattern| pattern.as_str().map(str::to_owned)).collect()
+            };
+            Some(Workspace {
+                root: root.to_owned(),
+                members: patterns("members"),
+                exclude: patterns("exclude"),
+                is_virtual: !document.contains_key("project"),
+            })
         })
+    }
+
+    /// The normalized names of the members and their folders, in the order of their folders.
+    pub fn members(&self) -> BTreeMap<PathBuf, String> {
+        let excluded: BTreeSet<PathBuf> = self.folders(&self.exclude).collect();
+        let name = |folder: PathBuf| {
+            let manifest = manifest(&folder)?;
+            let name = normalized_name(manifest.get("project")?.get("name")?.as_str()?);
+            Some((folder, name))
+        };
+        self.folders(&self.members).filter(|folder| !excluded.contains(folder)).filter_map(name).collect()
+    }
+
+    fn folders(&self, patterns: &[String]) -> impl Iterator<Item = PathBuf> {
+        patterns.iter().flat_map(|pattern| matching(&self.root, pattern))
     }
 
     /// The folder of the member with this name.
     pub fn member(&self, package: &str) -> Option<PathBuf> {
-        let is_it = |folder: &PathBuf| {
-            let name =
-                manifest(folder).and_then(|m| Some(m.get("project")?.get("name")?.as_str()?.to_owned()));
-            name.is_some_and(|name| normalized_name(&name) == package)
-        };
-        let folders = self.members.iter().flat_map(|pattern| matching(&self.root, pattern));
-        folders.chain([self.root.clone()]).find(is_it)
+        let own = manifest(&self.root).and_then(|root| {
+            let name = root.get("project")?.get("name")?.as_str().map(normalized_name)?;
+            Some((self.root.clone(), name))
+        });
+        self.members().into_iter().chain(own).find(|(_, name)| name == package).map(|(folder, _)| folder)
+    }
+
+    /// Whether a folder is its root.
+    pub fn is_root(&self, folder: &Path) -> bool {
+        std::path::absolute(folder).is_ok_and(|folder| folder == self.root)
     }
 }
 

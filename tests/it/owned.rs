@@ -336,6 +336,48 @@ fn init_leaves_the_packages_to_the_tool_that_has_them() {
     assert!(other.read("pixi.toml").ends_with("\n\n[tool.envlock]\n"));
 }
 
+/// The root of a workspace can be no package: its members are locked, and installed, together.
+#[test]
+fn a_workspace_without_a_root_package_is_its_members() {
+    let Some(project) = Project::new() else { return };
+    let context = &project.context;
+    let member = |folder: &str, name: &str, more: &str| {
+        let text = format!(
+            "[project]\nname = \"{name}\"\nversion = \"1\"\nrequires-python = \">={}\"\n{more}",
+            project.series
+        );
+        context.write(&format!("{folder}/pyproject.toml"), &text);
+    };
+    let app = "dependencies = [\"trainer\", \"lib\", \"near\"]\n[tool.uv.sources]\nlib = { workspace = true }\nnear = { path = \"near\" }\n";
+    member("packages/app", "app", app);
+    member("packages/app/near", "near", "");
+    member("packages/lib", "lib", "dependencies = [\"colors\"]\n");
+    member("packages/draft", "draft", "dependencies = [\"no-such-package\"]\n");
+    let root = "[tool.uv.workspace]\nmembers = [\"packages/*\"]\nexclude = [\"packages/draft\"]\n";
+    context.write("pyproject.toml", root);
+    project.uv(&["lock"]).expect(0);
+    context.run(&["init"]).expect(0);
+    project.resolve(&[]).expect(0);
+    assert!(project.locked("torch").contains(&"2.15.0+cpu".to_owned()), "{:?}", project.locked("torch"));
+    let lock = context.read("envlock.lock");
+    for line in ["package colors", "package trainer", "package near @ path:./packages/app/near"] {
+        assert!(lock.contains(&format!("\"{line}\"")), "{lock}");
+    }
+    context.run(&["resolve", "--locked"]).expect(0);
+    // From the folder of a member it is the same project.
+    let below = context.project().join("packages/lib");
+    let run =
+        context.finish(context.command().args(["resolve", "--locked"]).current_dir(below).output().unwrap());
+    run.expect(0);
+    // What a member asks for is part of the request.
+    member("packages/lib", "lib", "dependencies = [\"colors\", \"pytest\"]\n");
+    let run = context.run(&["resolve", "--locked"]).expect(1);
+    assert!(run.flat().contains("pytest"), "{}", run.shown());
+    member("packages/lib", "lib", "dependencies = [\"colors\", \"a b\"]\n");
+    let run = context.run(&["resolve", "--locked"]).expect(2);
+    assert!(run.stderr.contains("packages/lib/pyproject.toml:5: `a b`"), "{}", run.shown());
+}
+
 #[test]
 fn init_adds_its_tables_to_a_pyproject_that_states_the_packages() {
     let context = TestContext::new();

@@ -968,7 +968,10 @@ fn who_keeps_a_requested_package_far_behind_is_told() {
         ),
         (&["yearly", "yearly-user"], None),
         // Of two bounds the one that leaves less.
-        (&["pair", "a-loose", "tight"], Some("pair 1.0 is a major version behind 2.1: tight 1.0 requires `pair<2`")),
+        (
+            &["pair", "a-loose", "tight"],
+            Some("pair 1.0 is a major version behind 2.1: tight 1.0 requires `pair<2`"),
+        ),
         (
             &["many", "many-user"],
             Some("many 0.0 is 10 minor lines behind 0.10: many-user 1.0 requires `many==0.0`"),
@@ -1072,7 +1075,8 @@ fn independent_causes_have_ways_out_of_all() {
     let context = TestContext::with_index(&server);
     let options = ["--gpu", "none", "--python", "3.12"];
     let run = context.run(&resolve(&["requests==99", "idna==77"], &options)).expect(1);
-    let (_, of_all) = run.stdout.split_once("ways out of all of it, each of them solved:").expect("no way out");
+    let (_, of_all) =
+        run.stdout.split_once("ways out of all of it, each of them solved:").expect("no way out");
     let change = of_all.trim().split_once("  ").unwrap().0.to_owned();
     let asked: Vec<String> = change.split(" and ").map(|one| one.replace(' ', "==")).collect();
     let asked: Vec<&str> = asked.iter().map(String::as_str).collect();

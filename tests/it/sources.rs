@@ -102,8 +102,11 @@ fn what_a_release_has_as_a_wheel_is_not_built() {
 #[test]
 fn a_newer_release_from_source_is_called_that() {
     let old = wheel("demo", "1.0").tags("cp312-cp312-manylinux_2_17_x86_64");
-    let (_server, context) =
-        index(vec![old, wheel("demo", "2.0").source(&plain("ext_modules=[1]")), wheel("user", "1.0").needs("demo")]);
+    let (_server, context) = index(vec![
+        old,
+        wheel("demo", "2.0").source(&plain("ext_modules=[1]")),
+        wheel("user", "1.0").needs("demo"),
+    ]);
     context.run(&resolve(&["user", "demo<2"], &[])).expect(0);
     let manifest = "[project]\nname = \"x\"\ndependencies = [\"user\", \"demo\"]\n";
     context.write("envlock.toml", manifest);

@@ -181,7 +181,9 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
         let offset = e.span().map_or(0, |s| s.start);
         source.error(offset, &clean(e.message(), 200))
     };
-    let mut raw: RawManifest = match name {
+    // That of a member of a workspace has the folder in its name.
+    let file = name.rsplit('/').next().unwrap_or(name);
+    let mut raw: RawManifest = match file {
         PYPROJECT | PIXI => pyproject::parse(text).map_err(wrong)?,
         _ => toml::from_str(text).map_err(wrong)?,
     };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::ForeignLock;
+use super::{ForeignLock, Package};
 use super::judge::variant;
 use crate::lockfile::Target;
 use crate::model::version::public;
@@ -17,6 +17,44 @@ pub struct OtherBuild {
     pub theirs: Option<String>,
     /// What was chosen: `2.10.0+cu128`.
     pub ours: String,
+}
+
+/// The packages of a target that a lock has in a version which is known to fail beside another one of its packages, where
+/// the target's version does not: extensions that were compiled before another package changed its C interface, and what
+/// advisories exclude.
+pub fn failing(lock: &ForeignLock, target: &Target, registry: &Registry) -> BTreeSet<String> {
+    let mut out = BTreeSet::new();
+    for environment in lock.environments(target.platform, Some(target.python)) {
+        let theirs = |name: &str| environment.packages.iter().find(|package| package.name == name);
+        for row in registry.abi_breaks() {
+            let (Some(theirs), Some(ours)) = (theirs(&row.package), target.package(&row.package)) else { continue };
+            // The target has an older one only where something beside it needs that.
+            if theirs.version >= row.from && ours.version < row.from {
+                out.insert(row.package.clone());
+            }
+        }
+        for row in registry.advisories() {
+            let (Some(package), Some(requirement)) = (theirs(&row.package), row.effect.requirement()) else {
+                continue;
+            };
+            let other: &str = requirement.name.as_ref();
+            let Some(other) = theirs(other) else { continue };
+            if !row.excludes(&public(&package.version), &other.name, &public(&other.version)) {
+                continue;
+            }
+            let ours = |theirs: &Package| target.package(&theirs.name).map(|own| public(&own.version));
+            let (Some(our_package), Some(our_other)) = (ours(package), ours(other)) else { continue };
+            if row.excludes(&our_package, &other.name, &our_other) {
+                continue;
+            }
+            for (theirs, ours) in [(package, our_package), (other, our_other)] {
+                if public(&theirs.version) != ours {
+                    out.insert(theirs.name.clone());
+                }
+            }
+        }
+    }
+    out
 }
 
 /// Where the environments of a lock for a target's platform and Python differ from the target's stack. A package that none

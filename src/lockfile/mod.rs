@@ -153,12 +153,15 @@ impl Target {
             || package.variant.is_some()
     }
 
-    /// The target without the packages that the hardware does not decide, as a lock without files has it.
+    /// The target without the packages that the hardware does not decide, as a lock without files has it. `also`: packages
+    /// that stay because another version is known to fail beside the stack.
     #[must_use]
-    pub fn of_the_stack(&self) -> Target {
+    pub fn of_the_stack(&self, also: &BTreeSet<String>) -> Target {
         let is_kept = |package: &&ChosenPackage| {
             // What comes from another index than PyPI is named to the tool that installs it.
-            self.is_of_the_stack(package) || package.source.index().is_some_and(|index| index != "pypi")
+            self.is_of_the_stack(package)
+                || package.source.index().is_some_and(|index| index != "pypi")
+                || also.contains(&package.name)
         };
         let packages = self.packages.iter().filter(is_kept);
         let bare = |package: &ChosenPackage| ChosenPackage {
@@ -238,10 +241,11 @@ impl Lockfile {
         }
     }
 
-    /// The lock of the stack alone, whose packages another tool's lock holds.
+    /// The lock of the stack alone, whose packages another tool's lock holds, and of those that stay beside it
+    /// ([`Target::of_the_stack`]).
     #[must_use]
-    pub fn with_packages_in(mut self, held: PackageLock) -> Lockfile {
-        self.targets = self.targets.iter().map(Target::of_the_stack).collect();
+    pub fn with_packages_in(mut self, held: PackageLock, also: &BTreeSet<String>) -> Lockfile {
+        self.targets = self.targets.iter().map(|target| target.of_the_stack(also)).collect();
         let formats = self.targets.iter().map(Target::format);
         self.format = formats.max().unwrap_or(FORMAT).max(FORMAT_WITH_PACKAGE_LOCK);
         self.packages_in = Some(held);

@@ -1,5 +1,7 @@
 //! The lock as text and back.
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::model::capability::{CodeTargets, ComputeCapability, Via};
 use crate::model::choice::Choice;
@@ -645,7 +647,7 @@ fn what_targets_share_stands_once() {
 #[test]
 fn a_lock_whose_packages_another_tool_holds_has_the_stack_only() {
     let held = PackageLock::of(Owner::Uv, "version = 1\n");
-    let lock = sample().with_packages_in(held.clone());
+    let lock = sample().with_packages_in(held.clone(), &BTreeSet::new());
     assert_eq!(lock.format, FORMAT_WITH_PACKAGE_LOCK);
     assert_eq!(lock.targets[0].level, Level::Stack);
     let packages: Vec<&str> = lock.targets[0].packages.iter().map(|p| p.name.as_str()).collect();
@@ -654,7 +656,7 @@ fn a_lock_whose_packages_another_tool_holds_has_the_stack_only() {
     assert!(text.contains(&format!("packages-in = {{ file = \"uv.lock\", sha256 = \"{}\" }}", held.sha256)));
     assert_eq!(parse(&text).unwrap(), lock);
     // Another text of that lock is another answer.
-    let other = sample().with_packages_in(PackageLock::of(Owner::Uv, "version = 2\n"));
+    let other = sample().with_packages_in(PackageLock::of(Owner::Uv, "version = 2\n"), &BTreeSet::new());
     assert!(!same_answer(&lock, &other));
     for (from, to) in [
         ("file = \"uv.lock\"", "file = \"../uv.lock\""),

@@ -10,7 +10,7 @@ use crate::model::conflict::{Conflict, Party};
 use crate::model::host::Host;
 use crate::model::request::{Origin, Preferences, PythonRequest, Request, UserRequirement};
 use crate::model::solution::{Answer, Note, Solution};
-use crate::model::version::minor_line;
+use crate::model::version::{minor_line, public};
 use crate::registry::Registry;
 
 /// How far one torch for all targets may take a target back, in minor releases of torch.
@@ -27,6 +27,21 @@ pub struct Member<'a> {
     pub python: Option<&'a PythonRequest>,
     /// What the old lock holds for it.
     pub preferences: Preferences,
+}
+
+impl Member<'_> {
+    /// The torch that the old lock holds for it.
+    fn holds_torch(&self) -> Option<&Version> {
+        self.preferences.versions.get("torch")
+    }
+
+    /// The same with any torch.
+    fn without_torch(&self) -> Self {
+        let mut out = self.clone();
+        out.preferences.versions.remove("torch");
+        out.preferences.variant = None;
+        out
+    }
 }
 
 /// What is to be solved.
@@ -67,6 +82,24 @@ impl Joint<'_> {
     /// # Errors
     /// Those of `solve_one`.
     pub fn solve<E>(&self, solve_one: SolveOne<'_, E>) -> Result<JointAnswer, E> {
+        let answer = self.solve_keeping(solve_one)?;
+        let JointAnswer::Solved(solutions) = &answer else { return Ok(answer) };
+        let torches: BTreeSet<Version> = solutions.iter().filter_map(|s| torch_of(Some(s))).collect();
+        let holds = self.members.iter().any(|member| member.holds_torch().is_some());
+        // One torch is asked for: what the lock holds of torch is no reason against it.
+        if !self.request.same_torch || torches.len() < 2 || !holds {
+            return Ok(answer);
+        }
+        let members: Vec<Member<'_>> = self.members.iter().map(Member::without_torch).collect();
+        let free = Joint { members: &members, ..*self };
+        match free.solve_keeping(solve_one)? {
+            JointAnswer::Solved(solutions) => Ok(JointAnswer::Solved(solutions)),
+            _ => Ok(answer),
+        }
+    }
+
+    /// Solves all targets with what the lock holds.
+    fn solve_keeping<E>(&self, solve_one: SolveOne<'_, E>) -> Result<JointAnswer, E> {
         let alone: Vec<Option<Version>> = match self.members {
             [_] => vec![None],
             members => (0..members.len()).map(|i| torch_of(self.stack(i, None).as_ref())).collect(),
@@ -233,7 +266,11 @@ impl Joint<'_> {
             let why = self.why_not(i, ("==", &highest));
             let why = why.map(|w| format!(": {w}")).unwrap_or_default();
             let name = self.members[i].name;
+            let is_held = self.members[i].holds_torch().is_some_and(|held| public(held) == *version);
             let text = match common {
+                None if is_held => format!(
+                    "torch differs between targets: `{name}` keeps {version} from the lock, the newest is {highest}; `envlock resolve --upgrade=torch` chooses again for all"
+                ),
                 None => format!(
                     "no torch version that the request allows runs on all targets: `{name}` has {version}, not {highest}{why}"
                 ),
@@ -304,6 +341,50 @@ mod tests {
         let Ok(JointAnswer::Solved(solutions)) = answer else { panic!("{answer:?}") };
         let torch = solutions.iter().map(|s| torch_of(Some(s)).unwrap().to_string()).collect();
         (torch, solutions.iter().flat_map(|s| &s.notes).map(|n| n.text.clone()).collect())
+    }
+
+    /// What a lock holds is no reason to say that there is no torch for all.
+    #[test]
+    fn a_held_torch_is_let_go_of_for_one_torch() {
+        let registry = crate::registry::frozen();
+        let host = Host::open(Platform::LINUX_X86_64, "t");
+        let held = |version: Option<&str>| {
+            let mut preferences = Preferences::default();
+            let held = version.map(|version| ("torch".to_owned(), version.parse().unwrap()));
+            preferences.versions.extend(held);
+            preferences
+        };
+        let mut blackwell = host.clone();
+        blackwell.gpus = Some(vec![crate::model::host::Gpu {
+            index: 0,
+            name: None,
+            capability: Some("10.0".parse().unwrap()),
+            memory_mib: None,
+            uuid: None,
+            pci_id: None,
+            found_by: "t".into(),
+        }]);
+        for (same, is_one) in [(true, true), (false, false)] {
+            let members = [
+                Member { name: "old", host: &host, python: None, preferences: held(Some("2.1.0")) },
+                Member { name: "new", host: &blackwell, python: None, preferences: held(None) },
+            ];
+            let request = Request {
+                requirements: vec![UserRequirement::new("torch".parse().unwrap(), Origin::Question)],
+                same_torch: same,
+                ..Request::default()
+            };
+            let joint = Joint { members: &members, request: &request, registry: &registry };
+            let answer = joint.solve::<std::convert::Infallible>(&mut |host, request, preferences| {
+                Ok(solve_stack(&registry, host, request, preferences))
+            });
+            let Ok(JointAnswer::Solved(solutions)) = answer else { panic!("{answer:?}") };
+            let versions: BTreeSet<Version> = solutions.iter().filter_map(|s| torch_of(Some(s))).collect();
+            assert_eq!(versions.len() == 1, is_one, "{versions:?}");
+            let notes: Vec<&str> = solutions.iter().flat_map(|s| &s.notes).map(|n| n.text.as_str()).collect();
+            let told = notes.iter().any(|text| text.contains("`old` keeps 2.1.0 from the lock"));
+            assert_eq!(told, !is_one, "{notes:?}");
+        }
     }
 
     #[test]

@@ -31,6 +31,10 @@ fn world(minor: &str) -> Vec<(&'static str, Wheel)> {
         ("pypi", wheel("trainer", "1.0").needs("torch").file("trainer.py", "import torch\n")),
         ("pypi", wheel("colors", "1.0").file("colors.py", "\n")),
         ("pypi", wheel("pytest", "9.0").file("pytest.py", "\n")),
+        ("pypi", wheel("numpy", "1.26.4")),
+        ("pypi", wheel("numpy", "2.2.6")),
+        // Compiled before NumPy 2 existed; nothing in its metadata says so.
+        ("pypi", wheel("compiled", "1.0").tags(&linux).needs("numpy").uploaded("2023-05-01T00:00:00Z")),
     ]
 }
 
@@ -206,7 +210,7 @@ fn what_uv_cannot_lock_leaves_the_files_as_they_were() {
     refused(&index, &[], "`[tool.uv.sources]` takes `torch` from `{ index = \"mine\" }`");
     // What uv is told of a package, and envlock is not.
     let told = "[[tool.uv.dependency-metadata]]\nname = \"trainer\"\nversion = \"1.0\"\nrequires-dist = [\"torch<2.10\"]\n";
-    refused(told, &["--upgrade"], "`uv lock --upgrade` does not lock the project with this stack");
+    refused(told, &["--upgrade"], "`uv lock --upgrade` failed with this stack");
     // Two machines of one platform with different builds.
     let series = &project.series;
     context.write(
@@ -334,6 +338,29 @@ fn init_leaves_the_packages_to_the_tool_that_has_them() {
     other.write("pixi.lock", "version: 6\n");
     other.run(&["init"]).expect(0);
     assert!(other.read("pixi.toml").ends_with("\n\n[tool.envlock]\n"));
+}
+
+/// What uv chooses beside the stack is judged too: a version that is known to fail is not locked.
+#[test]
+fn what_is_known_to_fail_beside_the_stack_is_a_constraint() {
+    let Some(project) = Project::new() else { return };
+    let context = &project.context;
+    project.start("\"torch\", \"compiled\", \"numpy\"", "");
+    assert_eq!(project.locked("numpy"), ["2.2.6"]);
+    let run = project.resolve(&[]).expect(0);
+    assert!(run.flat().contains("uv's choice of numpy is known to fail beside the stack"), "{}", run.shown());
+    assert!(project.locked("numpy").contains(&"1.26.4".to_owned()), "{:?}", project.locked("numpy"));
+    let written = context.read("pyproject.toml");
+    assert!(written.contains("\"numpy==1.26.4; sys_platform"), "{written}");
+    context.run(&["resolve", "--locked"]).expect(0);
+    let again = project.resolve(&[]).expect(0);
+    assert!(again.flat().contains("wrote nothing: the files are current"), "{}", again.shown());
+    assert_eq!(context.read("pyproject.toml"), written);
+    // Asked for by hand, it is locked with a warning, and the constraint is gone.
+    context.write("pyproject.toml", &written.replace("\"numpy\"]", "\"numpy>=2\"]"));
+    let run = project.resolve(&[]).expect(0);
+    assert!(run.flat().contains("warning: compiled 1.0 was built before numpy 2 existed"), "{}", run.shown());
+    assert_eq!(project.locked("numpy"), ["2.2.6"]);
 }
 
 /// The root of a workspace can be no package: its members are locked, and installed, together.

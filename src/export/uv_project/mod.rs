@@ -16,7 +16,6 @@ use super::{ExportError, address};
 use crate::lockfile::Target;
 use crate::model::marker::marker_environment;
 use crate::model::platform::{Arch, Os, Platform};
-use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
 use crate::model::text::clean;
 use crate::model::wheel::Python;
@@ -93,7 +92,7 @@ pub enum Scope {
 }
 
 impl UvTables {
-    /// The builds of the stacks of all targets. `addresses`: the URLs of the indexes by name.
+    /// The packages of all targets, which have those of the stack alone ([`Target::of_the_stack`]). `addresses`: the URLs of the indexes by name.
     ///
     /// # Errors
     /// When two targets for one platform need different builds, or an index has no URL.
@@ -108,10 +107,7 @@ impl UvTables {
                 Scope::FromTheSeries => marker.push_str(&format!(" and python_version >= '3.{minor}'")),
                 Scope::TheSeries => marker.push_str(&format!(" and python_version == '3.{minor}'")),
             }
-            let is_pinned = |package: &&ChosenPackage| {
-                target.is_of_the_stack(package) || package.source.index().is_some_and(|index| index != "pypi")
-            };
-            for package in target.packages.iter().filter(is_pinned) {
+            for package in &target.packages {
                 let Source::Index(index) = &package.source else { continue };
                 let version = package.version.to_string();
                 let place = (target.platform.to_string(), package.name.clone());

@@ -1,7 +1,8 @@
 //! Writing the answer into a project whose packages uv holds: the tables of `pyproject.toml`, then `uv.lock` by uv itself,
 //! then the lock of the stack. All or none: where uv refuses, the files are as they were.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use super::writing::NewManifest;
 use crate::cli::args::{GlobalArgs, SolveArgs};
@@ -11,15 +12,16 @@ use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::{exit, files, write};
 use crate::export::{UvError, UvScope, UvTables};
-use crate::foreign::{OtherBuild, other_builds};
+use crate::foreign::{OtherBuild, failing, other_builds};
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::choice::Choice;
 use crate::model::owner::Owner;
 use crate::model::request::{Preferences, PythonAllowed, Request};
-use crate::model::solution::Solution;
+use crate::model::solution::{ChosenPackage, Solution};
 use crate::model::text::shell_word;
 use crate::model::version::public;
 use crate::model::wheel::Python;
+use crate::probe::pythons;
 use crate::registry::Registry;
 
 /// A project whose packages uv holds.
@@ -169,9 +171,9 @@ impl Owned<'_> {
                 }
             }
         };
-        let written = self
-            .attempts(uv, lock, &path, &asked)
-            .and_then(|held| write_lock(self.project, &lock.clone().with_packages_in(held.state)));
+        let written = self.with_what_works(uv, lock, (&path, &asked)).and_then(|(held, also)| {
+            write_lock(self.project, &lock.clone().with_packages_in(held.state, &also))
+        });
         let is_new = written.inspect_err(|_| undo())?;
         let changed =
             |path: &Path, before: Option<&String>| files::read(path).ok().flatten().as_ref() != before;
@@ -183,12 +185,80 @@ impl Owned<'_> {
         Ok(all.into_iter().filter(|(is_new, _)| *is_new).map(|(_, name)| name.to_owned()).collect())
     }
 
+    /// Lets uv lock with the stack; then again, where what it chose is known to fail beside the stack, with the versions of
+    /// those packages that work. Returns their names too.
+    fn with_what_works(
+        &self,
+        uv: &Path,
+        lock: &Lockfile,
+        (path, asked): (&Path, &str),
+    ) -> Result<(Current, BTreeSet<String>), CliError> {
+        let mut also = self.stayed(lock);
+        let mut held = match self.attempts(uv, (lock, &also), path, asked) {
+            // What stayed the last time may be what is in the way now.
+            Err(error) if !also.is_empty() && error.exit != exit::INTERRUPTED => {
+                also.clear();
+                self.attempts(uv, (lock, &also), path, asked)?
+            }
+            held => held?,
+        };
+        let failing: BTreeSet<String> =
+            lock.targets.iter().flat_map(|target| failing(&held.lock, target, self.registry)).collect();
+        if failing.is_subset(&also) {
+            return Ok((held, also));
+        }
+        let names = failing.iter().cloned().collect::<Vec<_>>().join(", ");
+        also.extend(failing);
+        match self.attempts(uv, (lock, &also), path, asked) {
+            Ok(other) => {
+                held = other;
+                self.printer.note(&format!(
+                    "uv's choice of {names} is known to fail beside the stack: the version that works is a constraint now"
+                ));
+            }
+            Err(error) if error.exit == exit::INTERRUPTED => return Err(error),
+            Err(_) => {
+                return Err(CliError::new(
+                    Failure::Installer,
+                    format!("uv locks {names} in a version that is known to fail beside the stack, and no other"),
+                )
+                .hint("`envlock why --not` says what is known of it; the files are as they were"));
+            }
+        }
+        Ok((held, also))
+    }
+
+    /// The packages beside the stack whose version the old lock fixed, as far as it is chosen again.
+    fn stayed(&self, lock: &Lockfile) -> BTreeSet<String> {
+        let old = files::read(&self.project.lock_path()).ok().flatten();
+        let Some(old) = old.and_then(|text| lockfile::parse(&text).ok()).filter(|old| old.packages_in.is_some())
+        else {
+            return BTreeSet::new();
+        };
+        let fixed = old.targets.iter().flat_map(|target| {
+            let others = target.packages.iter().filter(|package| !target.is_of_the_stack(package));
+            others.filter(|package| package.source.index() == Some("pypi"))
+        });
+        let is_chosen = |package: &&ChosenPackage| {
+            let now = lock.targets.iter().filter_map(|target| target.package(&package.name));
+            now.into_iter().any(|now| now.version == package.version)
+        };
+        fixed.filter(is_chosen).map(|package| package.name.clone()).collect()
+    }
+
     /// Lets uv lock with the stack, for fewer Pythons where it cannot for all that the project allows.
-    fn attempts(&self, uv: &Path, lock: &Lockfile, path: &Path, asked: &str) -> Result<Current, CliError> {
+    fn attempts(
+        &self,
+        uv: &Path,
+        (lock, also): (&Lockfile, &BTreeSet<String>),
+        path: &Path,
+        asked: &str,
+    ) -> Result<Current, CliError> {
+        let targets: Vec<Target> = lock.targets.iter().map(|target| target.of_the_stack(also)).collect();
         let mut first = None;
         let mut tried: Vec<String> = Vec::new();
         for scope in SCOPES {
-            let text = self.tables(&lock.targets, asked, scope)?;
+            let text = self.tables(&targets, asked, scope)?;
             if tried.contains(&text) || (scope != UvScope::EveryPython && !self.allows_others(lock)) {
                 continue;
             }
@@ -257,20 +327,31 @@ impl Owned<'_> {
     /// Lets uv lock, and reads what it locked.
     fn locked_by_uv(&self, uv: &Path, lock: &Lockfile) -> Result<Current, CliError> {
         let options = self.options();
-        if !owner::start(uv, &options, &self.project.folder, &[])? {
+        if !owner::start(uv, &options, &self.project.folder, &self.python(lock))? {
             let words: Vec<String> = options.iter().map(|word| shell_word(word)).collect();
-            let message = format!("`uv {}` does not lock the project with this stack", words.join(" "));
+            let message = format!("`uv {}` failed with this stack", words.join(" "));
             return Err(CliError::new(Failure::Installer, message)
-                .hint("what uv says above names the packages; pyproject.toml and uv.lock are as they were"));
+                .hint("uv says why above; pyproject.toml and uv.lock are as they were"));
         }
         let current = owner::read(self.project, Owner::Uv)?
             .ok_or_else(|| CliError::new(Failure::Installer, "uv wrote no `uv.lock`"))?;
         for target in &lock.targets {
-            if let Some(other) = other_builds(&current.lock, &target.of_the_stack(), self.registry).first() {
+            if let Some(other) = other_builds(&current.lock, &target.of_the_stack(&BTreeSet::new()), self.registry).first() {
                 return Err(other_build(other, target));
             }
         }
         Ok(current)
+    }
+
+    /// The Python for uv, where uv finds none that the project allows and envlock does.
+    fn python(&self, lock: &Lockfile) -> Vec<(&'static str, PathBuf)> {
+        const VARIABLE: &str = "UV_PYTHON";
+        if std::env::var_os(VARIABLE).is_some() || owner::python_of_uv(self.project).is_some() {
+            return Vec::new();
+        }
+        let wanted = lock.targets.first().map(Target::wanted_python);
+        let found = wanted.and_then(|wanted| owner::with_places(|places| pythons::python(places, wanted)));
+        found.map(|found| (VARIABLE, found.path)).into_iter().collect()
     }
 
     fn options(&self) -> Vec<String> {

@@ -214,3 +214,14 @@ pub(super) fn python_of_uv(project: &Project) -> Option<(Python, &'static str)> 
     let found = pythons::of_uv(&with_places(pythons::uv)?, &project.folder)?;
     Some((Python::new(found.version.minor), "the one that uv takes here"))
 }
+
+/// The groups that uv installs when none is named: `[tool.uv] default-groups`, else `dev`.
+pub(super) fn default_groups(project: &Project) -> Vec<String> {
+    let text = files::read(&project.folder.join(files::PYPROJECT)).ok().flatten().unwrap_or_default();
+    let table: toml::Table = text.parse().unwrap_or_default();
+    let groups = table.get("tool").and_then(|tool| tool.get("uv")?.get("default-groups"));
+    match groups.and_then(toml::Value::as_array) {
+        Some(groups) => groups.iter().filter_map(|group| Some(group.as_str()?.to_owned())).collect(),
+        None => vec!["dev".to_owned()],
+    }
+}

@@ -177,6 +177,18 @@ pub fn sides(text: &str) -> Option<(Lockfile, Lockfile)> {
     Some((parse_unchecked(&ours).ok()?, parse_unchecked(&theirs).ok()?))
 }
 
+/// What is kept of a lock that was changed by hand, where it can be read: its request and its machines. Its versions are
+/// nobody's answer.
+pub fn machines_of_edited(text: &str) -> Option<Lockfile> {
+    let mut lock = parse_unchecked(text).ok()?;
+    for target in &mut lock.targets {
+        target.stack = None;
+        target.frameworks.clear();
+        target.packages.clear();
+    }
+    Some(lock)
+}
+
 /// Merges two locks for the preferences of a new solve: ours, with the packages and targets that only theirs has,
 /// and theirs if its version of a package is newer.
 pub fn merged(mut ours: Lockfile, theirs: &Lockfile) -> Lockfile {

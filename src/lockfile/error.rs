@@ -35,7 +35,7 @@ impl LockError {
             LockError::RequestLine(_) => {
                 "write an envlock.toml with `envlock init`, or restore the committed lock with `git checkout envlock.lock`"
             }
-            LockError::Newer { .. } => "update envlock, or recreate the lock with `envlock resolve`",
+            LockError::Newer { .. } => "update envlock, or recreate the lock with `envlock resolve --force`",
             LockError::MergeConflict { .. } => {
                 "`envlock resolve` solves again and keeps the versions of both sides where they fit"
             }

@@ -49,7 +49,7 @@ use crate::model::source::Source;
 use crate::model::wheel::Python;
 use crate::registry::STACK_PACKAGES;
 
-pub use changes::{Change, TargetChanges, changes, merged, sides};
+pub use changes::{Change, TargetChanges, changes, machines_of_edited, merged, sides};
 pub use consistent::{Inconsistency, unneeded};
 pub use error::LockError;
 pub use graph::{chain, needed_by};

@@ -340,6 +340,28 @@ fn init_leaves_the_packages_to_the_tool_that_has_them() {
     assert!(other.read("pixi.toml").ends_with("\n\n[tool.envlock]\n"));
 }
 
+/// Packages of groups are missed as those of the project are.
+#[test]
+fn what_is_missing_of_a_group_is_missed() {
+    let Some(project) = Project::new() else { return };
+    let context = &project.context;
+    project.start("\"torch\"", "[dependency-groups]\ndev = [\"pytest\", \"colors\"]\nlint = [\"numpy\"]");
+    project.resolve(&[]).expect(0);
+    context.run(&["sync", "--smoke", "off"]).expect(0);
+    let verify = |more: &[&str]| context.run(&[&["verify", "--smoke", "off"], more].concat());
+    verify(&["--exact"]).expect(0);
+    // Of what uv installs unasked, something is there.
+    project.uv(&["pip", "uninstall", "pytest"]).expect(0);
+    let run = verify(&[]).expect(1);
+    assert!(run.stdout.contains("error[missing-package]: pytest"), "{}", run.shown());
+    project.uv(&["pip", "uninstall", "colors"]).expect(0);
+    verify(&[]).expect(0);
+    verify(&["--group", "dev"]).expect(1);
+    verify(&["--all-groups"]).expect(1);
+    let run = verify(&["--group", "nope"]).expect(2);
+    assert!(run.flat().contains("no group nope hint: it has group dev, group lint"), "{}", run.shown());
+}
+
 /// What uv chooses beside the stack is judged too: a version that is known to fail is not locked.
 #[test]
 fn what_is_known_to_fail_beside_the_stack_is_a_constraint() {

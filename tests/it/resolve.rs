@@ -538,6 +538,26 @@ fn bad_input_is_said_in_one_sentence() {
     }
 }
 
+/// A lock that was changed by hand is made again for the machine that it names, not for the one at hand.
+#[test]
+fn a_lock_edited_by_hand_keeps_its_machine() {
+    let server = server();
+    let context = TestContext::with_index(&server);
+    let options = [&H200[..], &["--only-index", "pypi"]].concat();
+    context.run(&resolve(&["torch"], &options)).expect(0);
+    let lock = context.read("envlock.lock");
+    context.write("envlock.lock", &lock.replace("torch = \"2.", "torch = \"1."));
+    let run = context.run(&["resolve"]).expect(2);
+    assert!(run.flat().contains("`envlock resolve --force`"), "{}", run.shown());
+    let run = context.run(&["resolve", "--force"]).expect(0);
+    assert!(run.flat().contains("for the machine and with the options that it names"), "{}", run.shown());
+    assert_eq!(context.read("envlock.lock"), lock);
+    // A format that is not known is not read.
+    context.write("envlock.lock", &lock.replace("format = \"1.0.0\"", "format = \"9.0.0\""));
+    let run = context.run(&["resolve"]).expect(2);
+    assert!(run.flat().contains("recreate the lock with `envlock resolve --force`"), "{}", run.shown());
+}
+
 #[test]
 fn manifests_and_locks_that_are_broken() {
     let server = server();

@@ -137,6 +137,7 @@ impl Here {
             target: None,
             deep: false,
             require_gpu: false,
+            parts: None,
             without_machine: false,
         };
         let judged = verify::judge(&question, &project, lock.as_ref().into(), registry)?;

@@ -73,6 +73,7 @@ pub(super) fn run(global: &GlobalArgs, args: &ImageArgs, printer: &Printer) -> R
             target: args.target.as_deref(),
             deep: false,
             require_gpu: false,
+            parts: None,
             without_machine: args.host.is_none(),
         };
         let against = match (&lock, &args.lock) {

@@ -11,7 +11,8 @@ use crate::model::request::{Preferences, Request};
 use crate::model::text::normalized_name;
 
 /// Reads the project's lock. An unreadable lock is an error, because it names the machine that the project is
-/// locked for. With `--force`, `--redetect` or a described machine nothing in it is needed, and it is replaced.
+/// locked for. With `--redetect` or a described machine nothing in it is needed, and it is replaced; so it is with `--force`,
+/// for the machine of the old one where that can be read.
 pub(super) fn read_lock(
     project: &Project,
     args: &SolveArgs,
@@ -32,8 +33,11 @@ pub(super) fn read_lock(
         return Ok(Some(lockfile::merged(ours, &theirs)));
     }
     if args.force {
-        printer.warning(&format!("{error}; it will be replaced"));
-        return Ok(None);
+        let is_edited = matches!(error, lockfile::LockError::Edited) && !args.redetect;
+        let kept = is_edited.then(|| lockfile::machines_of_edited(&text)).flatten();
+        let what = if kept.is_some() { ", for the machine and with the options that it names" } else { "" };
+        printer.warning(&format!("{error}; it will be replaced{what}"));
+        return Ok(kept);
     }
     let ours = text.contains(lockfile::MARK);
     if !ours && !text.trim().is_empty() {

@@ -80,6 +80,7 @@ fn verified(
         target: args.target.as_deref(),
         deep: false,
         require_gpu: args.require_gpu,
+        parts: None,
         without_machine: false,
     };
     let begun = SystemTime::now();

@@ -153,7 +153,7 @@ impl Owned<'_> {
     fn environments(&self) -> Vec<Environment> {
         let all = self.current.lock.environments(self.target.platform, Some(self.target.python));
         let parts = &self.args.parts;
-        let default_groups = default_groups(self.project);
+        let default_groups = owner::default_groups(self.project);
         let is_asked = |name: &str| match name.split_once(' ') {
             None => name == "default",
             Some(("extra", extra)) => parts.all_extras || parts.extra.iter().any(|own| own == extra),
@@ -294,16 +294,5 @@ impl Owned<'_> {
             )
             .hint(hint)),
         }
-    }
-}
-
-/// The groups that uv installs when none is named: `[tool.uv] default-groups`, else `dev`.
-fn default_groups(project: &Project) -> Vec<String> {
-    let text = files::read(&project.folder.join(files::PYPROJECT)).ok().flatten().unwrap_or_default();
-    let table: toml::Table = text.parse().unwrap_or_default();
-    let groups = table.get("tool").and_then(|tool| tool.get("uv")?.get("default-groups"));
-    match groups.and_then(toml::Value::as_array) {
-        Some(groups) => groups.iter().filter_map(|group| Some(group.as_str()?.to_owned())).collect(),
-        None => vec!["dev".to_owned()],
     }
 }

@@ -4,12 +4,14 @@ use std::path::Path;
 
 use pep440_rs::Version;
 
+use crate::cli::args::PartArgs;
 use crate::cli::error::CliError;
 use crate::foreign::{self, Environment, ForeignLock, Judged, Tool};
 use crate::lockfile::same_version;
 use crate::model::host::Host;
 use crate::model::installed::Installed;
-use crate::model::text::{clean, shell_word};
+use crate::model::solution::ChosenPackage;
+use crate::model::text::{clean, normalized_name, shell_word};
 use crate::model::wheel::Python;
 use crate::registry::Registry;
 
@@ -48,6 +50,56 @@ pub(super) fn of(
     })?;
     installed.lock_command = Some(command(lock, path, &environment, &installed.prefix));
     Ok(foreign::judge(&environment, platform, registry))
+}
+
+/// Adds the extras and groups that are asked for to what was installed of a project's own lock, and those of `usual`, the
+/// groups that its tool installs unasked, of which anything is installed: a package that is missing of them is missed.
+///
+/// # Errors
+/// When the lock does not have one that is asked for.
+pub(super) fn add_parts(
+    judged: &mut Judged,
+    lock: &ForeignLock,
+    (parts, usual): (&PartArgs, &[String]),
+    installed: &Installed,
+    registry: &Registry,
+) -> Result<(), CliError> {
+    let (platform, python) = (judged.target.platform, judged.target.python);
+    let all = lock.environments(platform, Some(python));
+    let named = |kind: &str, names: &[String]| -> Vec<String> {
+        names.iter().map(|name| format!("{kind} {}", normalized_name(name))).collect()
+    };
+    let mut asked = named("extra", &parts.extra);
+    asked.extend(named("group", &parts.group));
+    let has = |name: &String| all.iter().any(|environment| environment.name == *name);
+    if let Some(absent) = asked.iter().find(|name| !has(name)) {
+        let is_part = |name: &&str| name.starts_with("extra ") || name.starts_with("group ");
+        let known: Vec<&str> = all.iter().map(|e| e.name.as_str()).filter(is_part).collect();
+        let hint = match known.is_empty() {
+            true => "it has no extras and groups".to_owned(),
+            false => format!("it has {}", clean(&known.join(", "), 200)),
+        };
+        return Err(CliError::usage(format!("the lock has no {}", clean(absent, 80))).hint(hint));
+    }
+    for environment in &all {
+        let is_asked = asked.contains(&environment.name)
+            || parts.all_extras && environment.name.starts_with("extra ")
+            || parts.all_groups && environment.name.starts_with("group ");
+        let is_usual = usual.iter().any(|group| environment.name == format!("group {group}"));
+        if !is_asked && !is_usual {
+            continue;
+        }
+        let more = foreign::judge(environment, platform, registry).target.packages;
+        let more: Vec<ChosenPackage> =
+            more.into_iter().filter(|package| judged.target.package(&package.name).is_none()).collect();
+        let is_there =
+            |package: &ChosenPackage| installed.distributions.iter().any(|own| own.name == package.name);
+        if is_asked || more.iter().any(is_there) {
+            judged.target.packages.extend(more);
+        }
+    }
+    judged.target.packages.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(())
 }
 
 /// The command that installs an environment of a lock with the tool that wrote it.

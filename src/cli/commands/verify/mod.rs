@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use crate::cli::args::{GlobalArgs, Only, SmokeChoice, Unknown, VerifyArgs, VerifyFormat};
+use crate::cli::args::{GlobalArgs, Only, PartArgs, SmokeChoice, Unknown, VerifyArgs, VerifyFormat};
 use crate::cli::clock;
 use crate::cli::error::{CliError, Failure};
 use crate::cli::exit;
@@ -30,6 +30,7 @@ use crate::model::host_note::HostNote;
 use crate::model::installed::Installed;
 use crate::model::machine_state::MachineState;
 use crate::model::native::Native;
+use crate::model::owner::Owner;
 use crate::model::text::{clean, shell_word};
 use crate::model::version::DottedVersion;
 use crate::registry::Registry;
@@ -185,6 +186,7 @@ fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8
         target: args.target.as_deref(),
         deep: args.deep,
         require_gpu: args.require_gpu,
+        parts: Some(&args.parts),
         without_machine: args.only == Some(Only::Environment),
     };
     let against = match (&lock, &args.lock) {
@@ -199,8 +201,10 @@ fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8
         area.findings.insert(0, findings::stale_lock(&first, false));
     }
     if args.exact {
-        let is_own = matches!(against, Against::Lock(_));
-        verify::exactly(&mut judged.areas, is_own.then_some("envlock sync --exact"));
+        let is_own = matches!(against, Against::Lock(_)) && judged.installed.is_environment;
+        let prefix = shell_word(judged.installed.prefix.trim_end_matches('/'));
+        let fix = format!("envlock sync --prefix {prefix} --exact");
+        verify::exactly(&mut judged.areas, is_own.then_some(&fix));
     }
     if args.only == Some(Only::Environment) {
         judged.areas.retain(|area| ![AreaKind::Host, AreaKind::GpuCode].contains(&area.kind));
@@ -265,6 +269,8 @@ pub(super) struct Question<'q> {
     /// Every file is hashed.
     pub deep: bool,
     pub require_gpu: bool,
+    /// The extras and groups that must be installed of what another tool holds.
+    pub parts: Option<&'q PartArgs>,
     /// Driver and GPUs play no part.
     pub without_machine: bool,
 }
@@ -385,6 +391,11 @@ pub(super) fn judge(
         }
         (_, Some(held)) => {
             let mut judged = foreign::of(&held.lock, &held.path, None, &mut installed, &machine, registry)?;
+            if held.state.owner == Owner::Uv {
+                let (none, usual) = (PartArgs::default(), owner::default_groups(project));
+                let parts = (question.parts.unwrap_or(&none), usual.as_slice());
+                foreign::add_parts(&mut judged, &held.lock, parts, &installed, registry)?;
+            }
             // The project itself may be left out (`sync --no-project`).
             let own = project.package();
             judged.target.packages.retain(|package| own.as_ref() != Some(&package.name));

@@ -120,13 +120,17 @@ impl CliError {
         self
     }
 
+    /// The error as JSON.
+    pub fn document(&self) -> serde_json::Value {
+        serde_json::json!({
+            "error": { "code": self.code.as_str(), "message": self.message, "hint": self.hint }
+        })
+    }
+
     /// Prints the error: with `--json` as JSON on stdout, else as text on stderr.
     pub fn print(&self, printer: &Printer) {
         if printer.json {
-            let document = serde_json::json!({
-                "error": { "code": self.code.as_str(), "message": self.message, "hint": self.hint }
-            });
-            printer.json(&document);
+            printer.json(&self.document());
         } else {
             printer.error(&self.message, self.hint.as_deref());
         }

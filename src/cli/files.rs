@@ -122,6 +122,21 @@ pub(super) fn owned_manifest(folder: &Path) -> Option<(&'static str, Owner)> {
     found.filter(|_| manifest_in(folder).is_none())
 }
 
+/// Where a folder is in its git repository, with `/`; `None` at its root, and outside of any.
+pub(super) fn in_repository(folder: &Path) -> Option<String> {
+    let folder = std::path::absolute(folder).ok()?;
+    let root = folder.ancestors().find(|above| above.join(".git").exists())?;
+    let below = folder.strip_prefix(root).ok()?;
+    let parts: Vec<String> =
+        below.components().map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
+    (!parts.is_empty()).then(|| parts.join("/"))
+}
+
+/// The path of a folder's lock in its git repository.
+pub(super) fn lock_in_repository(folder: &Path) -> String {
+    in_repository(folder).map_or_else(|| LOCK.to_owned(), |below| format!("{below}/{LOCK}"))
+}
+
 /// Whether a folder has a pyproject.toml whose `[project]` states the packages. A build backend computes those that
 /// `dynamic` names.
 pub(super) fn has_static_project(folder: &Path) -> bool {

@@ -7,6 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::args::{ColorChoice, GlobalArgs};
 use super::exit;
+use crate::model::text::shell_word;
 
 /// Where and how to print.
 #[derive(Debug, Clone)]
@@ -17,6 +18,19 @@ pub(super) struct Printer {
     color_out: bool,
     color_err: bool,
     progress: bool,
+    /// `--project`, as a word of a shell: commands that are shown name it too.
+    project: Option<String>,
+}
+
+/// A command of envlock or git for a project in another folder.
+fn command_in(command: &str, project: &str) -> String {
+    match command.split_once(' ') {
+        Some(("envlock", rest)) if !rest.contains("--project") => {
+            format!("envlock --project {project} {rest}")
+        }
+        Some(("git", rest)) => format!("git -C {project} {rest}"),
+        _ => command.to_owned(),
+    }
 }
 
 /// Red, for errors.
@@ -46,6 +60,7 @@ impl Printer {
             color_out: wanted(std::io::stdout().is_terminal()),
             color_err: wanted(std::io::stderr().is_terminal()),
             progress: !args.no_progress && !args.quiet && !args.json && std::io::stderr().is_terminal(),
+            project: args.project.as_ref().map(|folder| shell_word(&folder.display().to_string())),
         }
     }
 
@@ -58,6 +73,7 @@ impl Printer {
             color_out: false,
             color_err: false,
             progress: false,
+            project: None,
         }
     }
 
@@ -116,9 +132,31 @@ impl Printer {
         }
     }
 
+    /// A text whose commands, in backticks, are for the project that `--project` names.
+    fn in_project(&self, text: &str) -> String {
+        let Some(project) = &self.project else { return text.to_owned() };
+        let mut out = String::with_capacity(text.len());
+        for (i, part) in text.split('`').enumerate() {
+            if i > 0 {
+                out.push('`');
+            }
+            // Every second part is between backticks.
+            match i % 2 {
+                0 => out.push_str(part),
+                _ => out.push_str(&command_in(part, project)),
+            }
+        }
+        out
+    }
+
+    /// A command line for the project that `--project` names.
+    pub fn command(&self, command: &str) -> String {
+        self.project.as_ref().map_or_else(|| command.to_owned(), |project| command_in(command, project))
+    }
+
     /// Prints a labelled text on stderr, wrapped.
     fn talk(&self, style: Style, label: &str, text: &str) {
-        let text = wrap(&visible(text, self.color_err), label.len() + 2);
+        let text = wrap(&visible(&self.in_project(text), self.color_err), label.len() + 2);
         let _ = writeln!(std::io::stderr().lock(), "{}: {text}", self.paint_err(style, label));
     }
 

@@ -6,6 +6,7 @@ use super::ExportError;
 use crate::lockfile::{Lockfile, Target};
 use crate::model::owner::Owner;
 use crate::model::platform::{Arch, Os};
+use crate::model::text::shell_word;
 
 /// The start of every workflow that envlock writes.
 pub const GITHUB_MARK: &str = "# Written by envlock as a GitHub Actions workflow";
@@ -27,12 +28,19 @@ pub fn for_a_runner<'l>(lock: &'l Lockfile, named: Option<&'l Target>) -> Option
 fn option(lock: &Lockfile, target: &Target) -> String {
     match lock.targets.len() {
         0 | 1 => String::new(),
-        _ => format!(" --target {}", crate::model::text::shell_word(&target.name)),
+        _ => format!(" --target {}", shell_word(&target.name)),
     }
 }
 
+/// The program's name, with the folder of the project.
+fn program(project: Option<&str>) -> String {
+    project.map_or("envlock".to_owned(), |folder| format!("envlock --project {}", shell_word(folder)))
+}
+
 /// A workflow for `.github/workflows/envlock.yml`: the lock is current, and what it says installs and computes on a CPU.
-pub fn github(lock: &Lockfile, target: &Target) -> String {
+///
+/// `project` is the project's folder in the repository, if that is not the root.
+pub fn github(lock: &Lockfile, target: &Target, project: Option<&str>) -> String {
     let runner = match (target.platform.os, target.platform.arch) {
         (Os::Linux, Arch::Aarch64) => "ubuntu-24.04-arm",
         (Os::Linux, _) => "ubuntu-24.04",
@@ -40,6 +48,7 @@ pub fn github(lock: &Lockfile, target: &Target) -> String {
         (Os::Windows, _) => "windows-2025",
     };
     let option = option(lock, target);
+    let envlock = program(project);
     let version = env!("CARGO_PKG_VERSION");
     let owner = lock.packages_in.as_ref().map(|held| held.owner);
     let tool = match owner {
@@ -50,6 +59,10 @@ pub fn github(lock: &Lockfile, target: &Target) -> String {
         }
     };
     let prefix = if owner == Some(Owner::Pixi) { ".pixi/envs/default" } else { ".venv" };
+    let prefix = match project {
+        Some(folder) => shell_word(&format!("{}/{prefix}", folder.trim_end_matches('/'))),
+        None => prefix.to_owned(),
+    };
     let python = match target.patches.specifiers(target.python.minor) {
         // As setup-python reads ranges.
         Some(_) => target.patches.of_series(target.python.minor).replace(',', " "),
@@ -73,7 +86,7 @@ jobs:
     steps:
       - uses: actions/checkout@v4
       - run: {INSTALL}
-      - run: envlock resolve --locked
+      - run: {envlock} resolve --locked
   environment:
     name: the lock installs and computes
     runs-on: {runner}
@@ -85,10 +98,10 @@ jobs:
           python-version: "{python}"
 {tool}      - run: {INSTALL}
       # Runners have no GPU: driver and GPU code are not checked, and a convolution runs on the CPU.
-      - run: envlock sync{option} --smoke cpu
-      - run: envlock verify{option} --prefix {prefix} --smoke off --format github
+      - run: {envlock} sync{option} --smoke cpu
+      - run: {envlock} verify{option} --prefix {prefix} --smoke off --format github
         if: always()
-      - run: envlock verify{option} --prefix {prefix} --smoke off --format junit -o envlock.xml
+      - run: {envlock} verify{option} --prefix {prefix} --smoke off --format junit -o envlock.xml
         if: always()
       - uses: actions/upload-artifact@v4
         if: always()
@@ -100,7 +113,10 @@ jobs:
 }
 
 /// A configuration for `.pre-commit-config.yaml`: no commit leaves the lock behind the manifest.
-pub fn pre_commit() -> String {
+///
+/// `project` is the project's folder in the repository, if that is not the root.
+pub fn pre_commit(project: Option<&str>) -> String {
+    let envlock = program(project);
     format!(
         r#"{PRE_COMMIT_MARK}: .pre-commit-config.yaml
 repos:
@@ -108,7 +124,7 @@ repos:
     hooks:
       - id: envlock
         name: envlock.lock is current
-        entry: envlock resolve --locked
+        entry: {envlock} resolve --locked
         # The program on PATH: PyPI's `envlock` is another one.
         language: system
         # Also where a commit deletes a file, which no pattern of files sees. It takes milliseconds.

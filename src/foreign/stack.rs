@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{ForeignLock, Package};
 use super::judge::variant;
+use super::{ForeignLock, Package};
 use crate::lockfile::Target;
 use crate::model::version::public;
 use crate::registry::Registry;
@@ -27,7 +27,9 @@ pub fn failing(lock: &ForeignLock, target: &Target, registry: &Registry) -> BTre
     for environment in lock.environments(target.platform, Some(target.python)) {
         let theirs = |name: &str| environment.packages.iter().find(|package| package.name == name);
         for row in registry.abi_breaks() {
-            let (Some(theirs), Some(ours)) = (theirs(&row.package), target.package(&row.package)) else { continue };
+            let (Some(theirs), Some(ours)) = (theirs(&row.package), target.package(&row.package)) else {
+                continue;
+            };
             // The target has an older one only where something beside it needs that.
             if theirs.version >= row.from && ours.version < row.from {
                 out.insert(row.package.clone());

@@ -457,13 +457,18 @@ fn notes(
             .wheel_bytes
             .map(|b| format!(", a download of {} MB for torch alone", b / 1_000_000))
             .unwrap_or_default();
-        say(
-            format!(
-                "the allowed indexes have no CPU build of torch for {}: this is a CUDA build{size}",
-                problem.machine.platform
+        let why = match problem.has_cpu_build(&stack.version) {
+            // It is kept, or another package asks for it.
+            true => format!(
+                "torch {} {} is a CUDA build{size}, although there is no GPU: `--variant cpu` asks for a CPU build",
+                stack.version, stack.variant
             ),
-            None,
-        );
+            false => format!(
+                "the allowed indexes have no CPU build of torch {} for {}: this is a CUDA build{size}",
+                stack.version, problem.machine.platform
+            ),
+        };
+        say(why, None);
     }
     notes
 }

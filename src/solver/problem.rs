@@ -246,6 +246,18 @@ impl Problem<'_> {
         self.machine.host.has_no_gpu() || self.asked.request.variant.as_ref().is_some_and(|v| v.value == CPU)
     }
 
+    /// Whether the allowed indexes have a CPU build of a torch for one of the Pythons.
+    pub fn has_cpu_build(&self, version: &pep440_rs::Version) -> bool {
+        let Some(table) = self.stack.get("torch") else { return false };
+        let is_one = |build: &&BuildRow<'_>| {
+            self.variants[build.variant as usize].name == CPU
+                && build.version == *version
+                && self.index_allowed(&self.indexes[build.index as usize])
+                && !self.build_pythons(build).is_empty()
+        };
+        table.builds.iter().any(|build| is_one(&build))
+    }
+
     /// Whether a CPU build is not acceptable: the machine is known to have GPUs or a driver.
     pub fn wants_gpu_build(&self) -> bool {
         !self.prefers_cpu() && (!self.machine.gpus.is_empty() || self.machine.host.driver.is_some())

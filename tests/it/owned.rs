@@ -340,6 +340,28 @@ fn init_leaves_the_packages_to_the_tool_that_has_them() {
     assert!(other.read("pixi.toml").ends_with("\n\n[tool.envlock]\n"));
 }
 
+/// Who holds the packages does not change because a run of uv left its lock behind.
+#[test]
+fn a_new_lock_of_uv_takes_no_packages_unasked() {
+    let Some(project) = Project::new() else { return };
+    let context = &project.context;
+    let text = format!(
+        "{HEAD}requires-python = \">={}\"\ndependencies = [\"torch\"]\n[tool.envlock]\n",
+        project.series
+    );
+    context.write("pyproject.toml", &text);
+    project.resolve(&[]).expect(0);
+    let lock = context.read("envlock.lock");
+    project.uv(&["lock"]).expect(0);
+    let run = context.run(&["resolve", "--locked"]).expect(1);
+    assert!(run.flat().contains("`uv.lock` is new here, and the lock holds the packages"), "{}", run.shown());
+    let run = context.run(&["resolve"]).expect(2);
+    assert!(run.flat().contains("`envlock resolve --force` leaves them to uv"), "{}", run.shown());
+    assert_eq!(context.read("envlock.lock"), lock);
+    context.run(&["resolve", "--force"]).expect(0);
+    assert!(context.read("envlock.lock").contains("packages-in"));
+}
+
 /// Packages of groups are missed as those of the project are.
 #[test]
 fn what_is_missing_of_a_group_is_missed() {

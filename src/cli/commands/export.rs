@@ -124,9 +124,10 @@ fn rendered(
         ExportFormat::Uv => uv(args, project, target, &addresses(), printer)?,
         ExportFormat::Github => {
             let named = args.target.is_some().then_some(target);
-            export::github(lock, export::for_a_runner(lock, named).unwrap_or(target))
+            let folder = files::in_repository(&project.folder);
+            export::github(lock, export::for_a_runner(lock, named).unwrap_or(target), folder.as_deref())
         }
-        ExportFormat::PreCommit => export::pre_commit(),
+        ExportFormat::PreCommit => export::pre_commit(files::in_repository(&project.folder).as_deref()),
         ExportFormat::Devcontainer => {
             export::devcontainer(lock, target, &lock::environment_name(project, lock, target))?
         }

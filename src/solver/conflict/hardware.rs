@@ -7,7 +7,8 @@ use pep440_rs::Version;
 
 use super::{Order, Telling};
 use crate::model::conflict::Party;
-use crate::model::version::cuda_short;
+use crate::model::version::{cuda_short, public};
+use crate::model::wheel::Python;
 use crate::registry::STACK_PACKAGES;
 use crate::solver::explain::{phrase, span};
 use crate::solver::node::Node;
@@ -334,6 +335,16 @@ impl Telling<'_, '_> {
 
     /// The Python minors of the problem for which a candidate in the set has a wheel, as two digits each so that they
     /// sort.
+    /// The Python series that the files of some versions of a package are for.
+    fn series_of_files(&self, name: &str, versions: &[Version]) -> BTreeSet<String> {
+        let p = self.problem;
+        let candidates = p.candidates(name).unwrap_or_default();
+        let of_versions = candidates.iter().filter(|c| versions.contains(&public(&c.release.version)));
+        let of_versions: Vec<_> = of_versions.collect();
+        let has_wheel = |python: &&Python| of_versions.iter().any(|c| p.has_usable(c, **python));
+        p.pythons.series.iter().filter(has_wheel).map(|p| format!("{:02}", p.minor)).collect()
+    }
+
     fn series_with_wheels(&self, name: &str, node: &Node, set: &Set) -> BTreeSet<String> {
         let p = self.problem;
         let candidates = p.candidates(name).unwrap_or_default();
@@ -435,17 +446,26 @@ impl Telling<'_, '_> {
             }
             let versions = p.versions(&parent, &set);
             let all: BTreeSet<String> = match &parent {
-                Node::Build(name) | Node::Package(name) if is_stack_package(name) => p.stack[name.as_ref()]
-                    .builds
-                    .iter()
-                    .filter(|b| versions.contains(&b.version))
-                    .filter_map(|b| b.torch?.pythons.clone())
-                    .flatten()
-                    .map(|minor| format!("{minor:02}"))
-                    .collect(),
+                Node::Build(name) | Node::Package(name) if is_stack_package(name) => {
+                    let builds = p.stack[name.as_ref()].builds.iter();
+                    let of_versions = builds.filter(|b| versions.contains(&b.version));
+                    let minors = of_versions.filter_map(|b| b.torch?.pythons.clone()).flatten();
+                    let rows: BTreeSet<String> = minors.map(|minor| format!("{minor:02}")).collect();
+                    match rows.is_empty() {
+                        // The rows of companions do not state it; their files do.
+                        true => self.series_of_files(name, &versions),
+                        false => rows,
+                    }
+                }
                 Node::Package(name) => self.series_with_wheels(name, &parent, &set),
                 _ => BTreeSet::new(),
             };
+            let is_of_stack =
+                matches!(&parent, Node::Build(name) | Node::Package(name) if is_stack_package(name));
+            if all.is_empty() && is_of_stack {
+                // Which Pythons it has is not known here: that it has none would be false.
+                continue;
+            }
             let series: Vec<String> =
                 all.iter().map(|m| format!("3.{}", m.trim_start_matches('0'))).collect();
             let has = if versions.len() == 1 { "has" } else { "have" };

@@ -3,7 +3,7 @@
 use pep508_rs::VersionOrUrl;
 
 use crate::model::conflict::{Change, Party};
-use crate::model::request::{Request, UserRequirement};
+use crate::model::request::{Origin, Request, UserRequirement};
 use crate::model::solution::Solution;
 use crate::model::text::clean;
 
@@ -59,13 +59,13 @@ pub(super) fn limit_edits(request: &Request) -> Vec<Edit> {
         What::Said(Change::WithoutLimit { what, value: value.to_string() })
     };
     let mut out = Vec::new();
-    if let Some(limit) = &request.cuda {
+    if let Some(limit) = request.cuda.as_ref().filter(|limit| limit.origin != Origin::Question) {
         out.push(edit(Party::Cuda, without("cuda", &limit.value), |r| r.cuda = None));
     }
-    if let Some(limit) = &request.cudnn {
+    if let Some(limit) = request.cudnn.as_ref().filter(|limit| limit.origin != Origin::Question) {
         out.push(edit(Party::Cudnn, without("cudnn", &limit.value), |r| r.cudnn = None));
     }
-    if let Some(limit) = &request.nccl {
+    if let Some(limit) = request.nccl.as_ref().filter(|limit| limit.origin != Origin::Question) {
         out.push(edit(Party::Nccl, without("nccl", &limit.value), |r| r.nccl = None));
     }
     if let Some(limit) = &request.variant {
@@ -104,7 +104,8 @@ pub(super) fn constraint_edits(request: &Request) -> Vec<Edit> {
 /// The versions of a request's packages.
 pub(super) fn version_edits(request: &Request) -> Vec<Edit> {
     let with_version = request.requirements.iter().enumerate();
-    let with_version = with_version.filter(|(_, user)| user.requirement.version_or_url.is_some());
+    let with_version = with_version
+        .filter(|(_, user)| user.requirement.version_or_url.is_some() && user.origin != Origin::Question);
     with_version
         .map(|(i, user)| {
             let name = user.requirement.name.to_string();

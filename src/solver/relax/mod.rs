@@ -19,7 +19,7 @@ use crate::model::evidence::Evidence;
 use crate::model::host::{Gpu, Host};
 use crate::model::level::Level;
 use crate::model::platform::Os;
-use crate::model::request::{Request, UserRequirement};
+use crate::model::request::{Origin, Request, UserRequirement};
 use crate::model::requirement::parse_requirement;
 use crate::model::solution::{Need, Solution};
 use crate::model::version::{DottedVersion, cuda_short};
@@ -312,7 +312,8 @@ impl Relaxer<'_, '_> {
 
     fn requirements(&mut self) {
         for (i, user) in self.inputs.request.requirements.iter().enumerate() {
-            if !self.may_help(user) {
+            // What is asked about is not let go of.
+            if !self.may_help(user) || user.origin == Origin::Question {
                 continue;
             }
             let mut request = self.inputs.request.clone();

@@ -19,6 +19,7 @@ use crate::model::evidence::Evidence;
 use crate::model::host::Host;
 use crate::model::platform::Platform;
 use crate::model::request::{Limit, Origin, Preferences, Request};
+use crate::model::text::clean;
 use crate::model::version::DottedVersion;
 use crate::registry::Registry;
 use crate::solver::{Catalogue, Inputs, Memory, Plan, PlanOut, PlanRow, Universe, plan};
@@ -55,7 +56,7 @@ pub(super) fn run(global: &GlobalArgs, args: &PlanArgs, printer: &Printer) -> Re
     if printer.json {
         printer.json(&json!({ "runs": found.runs, "out": found.out }));
     } else {
-        show(printer, &found, &host, &registry);
+        show(printer, &found, args.torch.as_deref(), &host, &registry);
     }
     Ok(if found.runs.is_empty() { exit::NO } else { exit::YES })
 }
@@ -184,13 +185,20 @@ fn request(args: &PlanArgs, registry: &Registry) -> Result<Request, CliError> {
     Ok(request)
 }
 
-fn show(printer: &Printer, plan: &Plan, host: &Host, registry: &Registry) {
+/// `asked`: the builds that are asked about, if not all.
+fn show(printer: &Printer, plan: &Plan, asked: Option<&str>, host: &Host, registry: &Registry) {
     printer.out(&format!("host   {}", wrap(&report::host_line(host, registry), 7)));
     printer.out("");
-    if plan.runs.is_empty() {
-        printer.out("no build of torch runs on this machine");
-    } else {
-        rows(printer, &plan.runs);
+    let named = asked.map_or_else(|| "torch".to_owned(), |text| format!("`{}`", clean(text, 80)));
+    match (plan.runs.is_empty(), plan.out.is_empty()) {
+        (false, _) => rows(printer, &plan.runs),
+        (true, false) => printer.out(&format!("no build of {named} runs on this machine")),
+        (true, true) => {
+            printer.out(&format!("envlock's data has no build of {named} for {}", host.system.platform))
+        }
+    }
+    if plan.runs.is_empty() && asked.is_some() {
+        printer.hint("without a requirement, `envlock plan` lists every build that runs there");
     }
     printer.out("");
     // It is obvious that CPU builds are excluded on a machine with a GPU.

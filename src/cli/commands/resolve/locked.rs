@@ -52,7 +52,7 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
         reasons.extend(differences(check, lock)?);
     }
     let is_current = reasons.is_empty();
-    let report = verify::report_of_lock(format, &reasons);
+    let report = verify::report_of_lock(format, &reasons, &check.project.folder);
     let state = LockState::of(reasons);
     match &state {
         state if printer.json || format == VerifyFormat::Json => printer.json(state),

@@ -37,7 +37,8 @@ pub(super) use writing::NewManifest;
 
 pub(super) fn run(global: &GlobalArgs, args: &ResolveArgs, printer: &Printer) -> Result<u8, CliError> {
     let result = resolve(global, args, printer);
-    if let (Err(error), Some(format), true) = (&result, args.solve.format, args.solve.only_checks())
+    if let (Err(error), Some(format), true) =
+        (&result, args.solve.format.filter(|_| !printer.json), args.solve.only_checks())
         && let Some(text) = super::verify::report_of_error(format, error)
     {
         // Who reads the report reads nothing else.

@@ -126,7 +126,10 @@ impl OfPixi<'_> {
         });
         let (digest, date) = (self.registry.digest(), &self.registry.meta().date);
         let lock = Lockfile::new(self.request, digest, date, targets.collect());
-        owned::write_lock(self.project, &lock.with_packages_in(current.state, &std::collections::BTreeSet::new()))?;
+        owned::write_lock(
+            self.project,
+            &lock.with_packages_in(current.state, &std::collections::BTreeSet::new()),
+        )?;
         Ok(answers)
     }
 

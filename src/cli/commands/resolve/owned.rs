@@ -15,6 +15,7 @@ use crate::export::{UvError, UvScope, UvTables};
 use crate::foreign::{OtherBuild, failing, other_builds};
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::choice::Choice;
+use crate::model::level::Level;
 use crate::model::owner::Owner;
 use crate::model::request::{Preferences, PythonAllowed, Request};
 use crate::model::solution::{ChosenPackage, Solution};
@@ -67,6 +68,16 @@ pub(super) fn owner(
     args: &SolveArgs,
 ) -> Result<Option<Owner>, CliError> {
     let now = owner::of(project);
+    if let Some((owner, old)) = now.zip(old)
+        && holds_packages(old)
+        && !args.force
+    {
+        // `uv run` makes one unasked.
+        let (file, tool) = (owner.file(), owner.program());
+        return Err(CliError::files(format!("`{file}` is new here, and envlock.lock holds the packages")).hint(
+            format!("remove `{file}` if envlock is to hold them; `envlock resolve --force` leaves them to {tool} from now on"),
+        ));
+    }
     let Some(held) = old.and_then(|lock| lock.packages_in.as_ref()).filter(|_| now.is_none() && !args.force)
     else {
         return Ok(now);
@@ -82,6 +93,11 @@ pub(super) fn owner(
             "add `[tool.envlock]` again (`envlock init`), or pass `--force` to let envlock hold the packages",
         )),
     }
+}
+
+/// Whether a lock has the packages itself, and not the stack alone.
+fn holds_packages(lock: &Lockfile) -> bool {
+    lock.packages_in.is_none() && lock.targets.iter().any(|target| target.level == Level::Full)
 }
 
 /// Refuses what would not reach uv: a time until when files are candidates that is envlock's alone, and a Python that the
@@ -220,7 +236,9 @@ impl Owned<'_> {
             Err(_) => {
                 return Err(CliError::new(
                     Failure::Installer,
-                    format!("uv locks {names} in a version that is known to fail beside the stack, and no other"),
+                    format!(
+                        "uv locks {names} in a version that is known to fail beside the stack, and no other"
+                    ),
                 )
                 .hint("`envlock why --not` says what is known of it; the files are as they were"));
             }
@@ -231,7 +249,8 @@ impl Owned<'_> {
     /// The packages beside the stack whose version the old lock fixed, as far as it is chosen again.
     fn stayed(&self, lock: &Lockfile) -> BTreeSet<String> {
         let old = files::read(&self.project.lock_path()).ok().flatten();
-        let Some(old) = old.and_then(|text| lockfile::parse(&text).ok()).filter(|old| old.packages_in.is_some())
+        let Some(old) =
+            old.and_then(|text| lockfile::parse(&text).ok()).filter(|old| old.packages_in.is_some())
         else {
             return BTreeSet::new();
         };
@@ -336,7 +355,9 @@ impl Owned<'_> {
         let current = owner::read(self.project, Owner::Uv)?
             .ok_or_else(|| CliError::new(Failure::Installer, "uv wrote no `uv.lock`"))?;
         for target in &lock.targets {
-            if let Some(other) = other_builds(&current.lock, &target.of_the_stack(&BTreeSet::new()), self.registry).first() {
+            if let Some(other) =
+                other_builds(&current.lock, &target.of_the_stack(&BTreeSet::new()), self.registry).first()
+            {
                 return Err(other_build(other, target));
             }
         }
@@ -397,7 +418,13 @@ fn written_tables(
 
 /// Why what the tool holds is not what the stack was chosen for: its lock, or envlock's entries in `pyproject.toml`.
 pub(super) fn changed(project: &Project, lock: &Lockfile) -> Result<Vec<String>, CliError> {
-    let Some(held) = &lock.packages_in else { return Ok(Vec::new()) };
+    let Some(held) = &lock.packages_in else {
+        let new = owner::of(project).filter(|_| holds_packages(lock));
+        return Ok(new
+            .map(|owner| format!("`{}` is new here, and the lock holds the packages", owner.file()))
+            .into_iter()
+            .collect());
+    };
     let file = held.owner.file();
     let mut out = Vec::new();
     match owner::read(project, held.owner)? {

@@ -78,8 +78,8 @@ pub(super) fn junit(areas: &[Area]) -> String {
     report.to_string().unwrap_or_default()
 }
 
-/// SARIF 2.1.0: every code is a rule, every finding a result at the lock.
-pub(super) fn sarif(areas: &[Area]) -> String {
+/// SARIF 2.1.0: every code is a rule, every finding a result at the lock, whose path in the repository is `lock`.
+pub(super) fn sarif(areas: &[Area], lock: &str) -> String {
     let findings: Vec<&Finding> = areas.iter().flat_map(|area| &area.findings).collect();
     let mut codes: Vec<Code> = findings.iter().map(|f| f.code).collect();
     codes.sort_unstable();
@@ -101,7 +101,7 @@ pub(super) fn sarif(areas: &[Area]) -> String {
                 "level": level,
                 "message": {"text": with_fix(f)},
                 // Findings are about an environment, which is not a file of the repository. They point to the lock.
-                "locations": [{"physicalLocation": {"artifactLocation": {"uri": crate::cli::files::LOCK}}}],
+                "locations": [{"physicalLocation": {"artifactLocation": {"uri": lock}}}],
                 "properties": {"where": f.r#where},
             })
         })
@@ -214,7 +214,8 @@ pub(super) fn of_error(format: VerifyFormat, error: &CliError) -> Option<String>
                 &[],
             )
         }
-        VerifyFormat::Text | VerifyFormat::Json | VerifyFormat::Prometheus => return None,
+        VerifyFormat::Json => format!("{:#}\n", error.document()),
+        VerifyFormat::Text | VerifyFormat::Prometheus => return None,
     })
 }
 
@@ -344,7 +345,7 @@ mod tests {
 
     #[test]
     fn sarif_names_rules_and_results() {
-        let json: serde_json::Value = serde_json::from_str(&sarif(&areas())).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&sarif(&areas(), "envlock.lock")).unwrap();
         let run = &json["runs"][0];
         assert_eq!(run["tool"]["driver"]["rules"].as_array().unwrap().len(), 2);
         assert_eq!(

@@ -3,6 +3,8 @@
 //! Two questions are kept apart. Is the machine sound? Only that may take a node out of service. Does the lock run here? One
 //! wrong lock must not empty a cluster.
 
+use std::path::Path;
+
 use serde_json::json;
 
 use super::formats::{self, Answer};
@@ -12,6 +14,7 @@ use crate::cli::args::{VerifyArgs, VerifyFormat};
 use crate::cli::clock;
 use crate::cli::error::CliError;
 use crate::cli::exit;
+use crate::cli::files;
 use crate::cli::host;
 use crate::cli::lock::{self, AnyLock};
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
@@ -91,7 +94,12 @@ fn tell(
         VerifyFormat::Json => output::put_json(&document(verdict, areas), args, printer)?,
         VerifyFormat::Github => output::put(&formats::github(areas), args, format, printer)?,
         VerifyFormat::Junit => output::put(&formats::junit(areas), args, format, printer)?,
-        VerifyFormat::Sarif => output::put(&formats::sarif(areas), args, format, printer)?,
+        VerifyFormat::Sarif => output::put(
+            &formats::sarif(areas, &files::lock_in_repository(Path::new("."))),
+            args,
+            format,
+            printer,
+        )?,
         VerifyFormat::Line => output::put(&formats::line(&answer), args, format, printer)?,
         VerifyFormat::Prometheus => {
             let question = if about.is_empty() { "machine" } else { "host" };

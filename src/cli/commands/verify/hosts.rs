@@ -10,6 +10,7 @@ use crate::cli::args::{VerifyArgs, VerifyFormat};
 use crate::cli::clock;
 use crate::cli::error::CliError;
 use crate::cli::exit;
+use crate::cli::files;
 use crate::cli::host;
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN};
 use crate::foreign::{self, ForeignLock};
@@ -150,7 +151,7 @@ pub(super) fn judge(
         }
         VerifyFormat::Github => put(&formats::github(&areas))?,
         VerifyFormat::Junit => put(&formats::junit(&areas))?,
-        VerifyFormat::Sarif => put(&formats::sarif(&areas))?,
+        VerifyFormat::Sarif => put(&formats::sarif(&areas, &files::lock_in_repository(Path::new("."))))?,
         VerifyFormat::Line => put(&answers.iter().map(formats::line).collect::<String>())?,
         VerifyFormat::Prometheus => {
             put(&formats::prometheus(&answers, &[("question", "host")], clock::now().seconds()))?;

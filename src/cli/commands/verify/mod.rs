@@ -25,6 +25,7 @@ use crate::compatibility::is_cuda;
 use crate::foreign::{ForeignLock, other_builds};
 use crate::inspect::{self, Environment, NoEnvironment, Rooted};
 use crate::lockfile::{self, Lockfile, Target};
+use crate::model::fix::Fix;
 use crate::model::host::Host;
 use crate::model::host_note::HostNote;
 use crate::model::installed::Installed;
@@ -43,7 +44,9 @@ pub(super) use report::{findings, verdict_word};
 
 pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8, CliError> {
     let result = check(global, args, printer);
+    // With `--json` the caller prints it.
     if let Err(error) = &result
+        && !printer.json
         && let Some(text) = formats::of_error(args.format, error)
     {
         // Who reads the report reads nothing else. What cannot be written either is said with the error.
@@ -60,12 +63,14 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
 }
 
 /// Why a lock is not current, in a format that other programs read; `None` for the others.
-pub(super) fn report_of_lock(format: VerifyFormat, reasons: &[String]) -> Option<String> {
+///
+/// `folder` is the project's.
+pub(super) fn report_of_lock(format: VerifyFormat, reasons: &[String], folder: &Path) -> Option<String> {
     let found = reasons.iter().map(|reason| findings::stale_lock(reason, true)).collect();
     let areas = [Area { findings: found, ..Area::of(AreaKind::Packages) }];
     match format {
         VerifyFormat::Junit => Some(formats::junit(&areas)),
-        VerifyFormat::Sarif => Some(formats::sarif(&areas)),
+        VerifyFormat::Sarif => Some(formats::sarif(&areas, &files::lock_in_repository(folder))),
         VerifyFormat::Github => Some(formats::github(&areas)),
         _ => None,
     }
@@ -206,6 +211,11 @@ fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8
         let fix = format!("envlock sync --prefix {prefix} --exact");
         verify::exactly(&mut judged.areas, is_own.then_some(&fix));
     }
+    for found in judged.areas.iter_mut().flat_map(|area| &mut area.findings) {
+        if let Some(Fix::Command { command, .. }) = &mut found.fix {
+            *command = printer.command(command);
+        }
+    }
     if args.only == Some(Only::Environment) {
         judged.areas.retain(|area| ![AreaKind::Host, AreaKind::GpuCode].contains(&area.kind));
     }
@@ -238,7 +248,9 @@ fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8
         VerifyFormat::Json => output::put_json(&report.json(), args, printer)?,
         VerifyFormat::Github => put(&formats::github(&judged.areas))?,
         VerifyFormat::Junit => put(&formats::junit(&judged.areas))?,
-        VerifyFormat::Sarif => put(&formats::sarif(&judged.areas))?,
+        VerifyFormat::Sarif => {
+            put(&formats::sarif(&judged.areas, &files::lock_in_repository(&project.folder)))?
+        }
         VerifyFormat::Line => put(&formats::line(&answer))?,
         VerifyFormat::Prometheus => {
             let prefix = environment.prefix.display().to_string();

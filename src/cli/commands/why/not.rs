@@ -8,7 +8,7 @@ use crate::cli::conflict::{self, Unknown};
 use crate::cli::error::CliError;
 use crate::cli::printer::Printer;
 use crate::cli::{exit, manifest};
-use crate::model::conflict::{Party, Reason, WayOut};
+use crate::model::conflict::{Change, Party, Reason, WayOut};
 use crate::model::request::{Origin, Preferences, Request};
 use crate::model::solution::{Answer, Solution};
 use crate::model::text::clean;
@@ -114,7 +114,10 @@ impl Subject<'_> {
                 let limits = request.requirements.len() == self.request.requirements.len();
                 let (silent, cut) = (conflict.silent, conflict.cut);
                 let (mut reasons, mut ways) = (conflict.reasons, conflict.would_work_if);
-                ways.retain(|way| way.party != party || (!limits && answers(way, &request)));
+                ways.retain(|way| {
+                    let is_set = matches!(way.change, Change::Together(_));
+                    way.party != party || is_set || (!limits && answers(way, &request))
+                });
                 reasons.retain(|reason| !is_the_question(reason));
                 Ok(NotAnswer {
                     possible: false,

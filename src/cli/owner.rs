@@ -8,7 +8,7 @@ use super::error::{CliError, Failure};
 use super::exit;
 use super::files;
 use super::settings::{self, Project};
-use crate::foreign::{ForeignLock, Tool, judge};
+use crate::foreign::{ForeignLock, Tool, judge, own_name};
 use crate::lockfile::{Lockfile, Target};
 use crate::model::choice::Choice;
 use crate::model::level::Level;
@@ -192,7 +192,7 @@ fn with_reason(package: ChosenPackage, target: &Target) -> ChosenPackage {
             source: own.source.clone(),
             ..package
         },
-        None => ChosenPackage { reason: Choice::Kept, ..package },
+        None => ChosenPackage { reason: Choice::Kept, source: own_name(package.source), ..package },
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) fn check(target: &Target, host: Option<&Host>, loaded_cudnn: Option<&
         as_locked: None,
         kind: AreaKind::Drift,
         findings,
-        summary: "the machine changed since the lock was made".to_owned(),
+        summary: "the machine differs from the one that the lock was made for".to_owned(),
     })
 }
 

@@ -35,7 +35,7 @@ pub(super) fn check(native: &Native, installed: &Installed, host: &Host, registr
         host.gpus.iter().flatten().filter_map(|gpu| Some((gpu, gpu.capability?))).collect();
     if gpus.is_empty() {
         area.summary = match &torch {
-            Some(targets) => format!("torch has code for {targets}"),
+            Some(targets) => format!("torch has code for {targets}; no GPU here"),
             None => of_largest(&with_code).unwrap_or_default(),
         };
         return area;

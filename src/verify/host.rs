@@ -67,6 +67,9 @@ fn gpus(
         }
         Some(gpus) if gpus.is_empty() => {
             found.push(findings::not_judged(NotJudged::NoGpu, require_gpu));
+            if require_gpu {
+                well.insert(0, "no NVIDIA GPU".to_owned());
+            }
             return;
         }
         Some(gpus) => gpus,

@@ -362,6 +362,23 @@ fn a_new_lock_of_uv_takes_no_packages_unasked() {
     assert!(context.read("envlock.lock").contains("packages-in"));
 }
 
+/// The hashes of uv.lock are compared with the index's too.
+#[test]
+fn a_hash_of_uv_lock_that_the_index_does_not_state_is_told() {
+    let Some(project) = Project::new() else { return };
+    let context = &project.context;
+    project.start("\"torch\", \"colors\"", "");
+    project.resolve(&[]).expect(0);
+    let run = context.run(&["resolve", "--check-hashes"]).expect(0);
+    assert!(run.stdout.contains("no index states another hash"), "{}", run.shown());
+    assert!(!run.stderr.contains("not compared"), "{}", run.shown());
+    let lock = context.read("uv.lock");
+    let at = lock.find("colors-1.0-").and_then(|at| Some(at + lock[at..].find("sha256:")? + 7)).unwrap();
+    context.write("uv.lock", &format!("{}0000{}", &lock[..at], &lock[at + 4..]));
+    let run = context.run(&["resolve", "--check-hashes"]).expect(1);
+    assert!(run.flat().contains("colors-1.0"), "{}", run.shown());
+}
+
 /// Packages of groups are missed as those of the project are.
 #[test]
 fn what_is_missing_of_a_group_is_missed() {

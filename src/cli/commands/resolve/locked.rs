@@ -10,13 +10,14 @@ use crate::cli::error::CliError;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::view::LockState;
-use crate::cli::{exit, fetch, files, lock};
+use crate::cli::{exit, fetch, files, lock, owner};
 use crate::export;
 use crate::index::Fetched;
 use crate::lockfile::{self, Lockfile};
 use crate::model::level::Level;
 use crate::model::request::Request;
-use crate::model::solution::Need;
+use crate::model::solution::{ChosenPackage, Need};
+use crate::model::text::clean;
 use crate::registry::Registry;
 
 /// What the check is about.
@@ -109,6 +110,24 @@ fn other_environments(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>,
 
 /// Asks the indexes for the hashes of all locked files.
 fn differences(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>, CliError> {
+    let mut lock = owner::with_packages(check.project, lock.clone(), check.registry)?;
+    // An index of another tool's lock may be none that is configured here.
+    let (addresses, _) = settings::indexes(check.project, check.args.index_url.as_deref());
+    let is_known = |package: &ChosenPackage| {
+        package.source.index().is_none_or(|index| {
+            addresses.iter().any(|(name, _)| Some(name.as_str()) == index.split('/').next())
+        })
+    };
+    let mut unknown: BTreeSet<String> = BTreeSet::new();
+    for target in &mut lock.targets {
+        unknown.extend(target.packages.iter().filter(|package| !is_known(package)).map(|p| p.name.clone()));
+        target.packages.retain(is_known);
+    }
+    if !unknown.is_empty() {
+        let names = unknown.into_iter().collect::<Vec<_>>().join(", ");
+        check.printer.note(&format!("not compared, because their index is not configured: {}", clean(&names, 200)));
+    }
+    let lock = &lock;
     let client = fetch::client(check.global, check.project, check.args.index_url.as_deref())?;
     let mut pages = HashMap::new();
     let needs: Vec<Need> = lock

@@ -350,7 +350,7 @@ impl Owned<'_> {
             let words: Vec<String> = options.iter().map(|word| shell_word(word)).collect();
             let message = format!("`uv {}` failed with this stack", words.join(" "));
             return Err(CliError::new(Failure::Installer, message)
-                .hint("uv says why above; pyproject.toml and uv.lock are as they were"));
+                .hint("uv says why above; pyproject.toml and uv.lock are as they were (`git checkout uv.lock` restores a damaged one)"));
         }
         let current = owner::read(self.project, Owner::Uv)?
             .ok_or_else(|| CliError::new(Failure::Installer, "uv wrote no `uv.lock`"))?;

@@ -276,7 +276,11 @@ impl Owned<'_> {
             self.printer.note(&shown);
         }
         let hint = match self.is_current {
-            true => format!("the command was `{shown}`"),
+            true => format!(
+                "the command was `{shown}`; where `{}` is behind the manifest, `envlock resolve` lets {} lock again",
+                self.owner.file(),
+                self.owner.program()
+            ),
             false => "the lock is stale: `envlock resolve` makes it current".to_owned(),
         };
         // The environment is named, or the tool's own.

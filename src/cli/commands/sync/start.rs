@@ -15,7 +15,9 @@ use crate::cli::write;
 use crate::sync::{Purpose, Step};
 
 /// Variables of pip and uv that would change what is installed, or where.
-const NOT_PASSED_ON: [&str; 31] = [
+const NOT_PASSED_ON: [&str; 33] = [
+    "PIP_FIND_LINKS",
+    "UV_FIND_LINKS",
     "PIP_TARGET",
     "PIP_PREFIX",
     "PIP_ROOT",

@@ -137,12 +137,15 @@ pub(super) fn lock_in_repository(folder: &Path) -> String {
     in_repository(folder).map_or_else(|| LOCK.to_owned(), |below| format!("{below}/{LOCK}"))
 }
 
-/// Whether a folder has a pyproject.toml whose `[project]` states the packages. A build backend computes those that
-/// `dynamic` names.
+/// Whether a folder has a pyproject.toml whose `[project]` states the packages, or that is the root of a workspace of
+/// packages. A build backend computes those that `dynamic` names.
 pub(super) fn has_static_project(folder: &Path) -> bool {
     let text = read(&folder.join(PYPROJECT)).ok().flatten().unwrap_or_default();
     let table = text.parse::<toml::Table>().unwrap_or_default();
-    let Some(project) = table.get("project").and_then(toml::Value::as_table) else { return false };
+    let Some(project) = table.get("project").and_then(toml::Value::as_table) else {
+        let uv = table.get("tool").and_then(|tool| tool.get("uv"));
+        return uv.is_some_and(|uv| uv.get("workspace").is_some());
+    };
     let dynamic = project.get("dynamic").and_then(toml::Value::as_array);
     !dynamic.is_some_and(|names| names.iter().any(|name| name.as_str() == Some("dependencies")))
 }

@@ -21,8 +21,8 @@ use crate::model::wheel::Python;
 use pep440_rs::Version;
 
 pub use conda_record::CondaRecord;
-pub use judge::{Judged, NoCuda, WithoutCuda, judge};
 pub use document::own_name;
+pub use judge::{Judged, NoCuda, WithoutCuda, judge};
 pub use stack::{OtherBuild, failing, other_builds};
 
 /// The tool that writes and installs a lock.

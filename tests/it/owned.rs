@@ -443,8 +443,15 @@ fn a_workspace_without_a_root_package_is_its_members() {
     member("packages/draft", "draft", "dependencies = [\"no-such-package\"]\n");
     let root = "[tool.uv.workspace]\nmembers = [\"packages/*\"]\nexclude = [\"packages/draft\"]\n";
     context.write("pyproject.toml", root);
-    project.uv(&["lock"]).expect(0);
+    let run = context.run(&["init", "--from", "pyproject.toml"]).expect(2);
+    assert!(
+        run.flat().contains("`envlock init` adds `[tool.envlock]` to it, for all members"),
+        "{}",
+        run.shown()
+    );
     context.run(&["init"]).expect(0);
+    assert!(!context.exists("envlock.toml"));
+    project.uv(&["lock"]).expect(0);
     project.resolve(&[]).expect(0);
     assert!(project.locked("torch").contains(&"2.15.0+cpu".to_owned()), "{:?}", project.locked("torch"));
     let lock = context.read("envlock.lock");

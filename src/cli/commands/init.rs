@@ -89,11 +89,11 @@ fn beside(path: &Path, owner: Option<Owner>, args: &InitArgs, printer: &Printer)
     printer.out(&format!("added `[tool.envlock]` to {}", path.display()));
     match owner {
         Some(owner) => printer.note(&format!(
-            "{} holds the packages (`{}`), and envlock the stack; `envlock init --from {name}` gives envlock the packages",
+            "{} holds the packages (`{}`), and envlock the stack",
             owner.program(),
             owner.file()
         )),
-        None => printer.note(&format!("`[project]` of {name} has the packages, and envlock locks them")),
+        None => printer.note(&format!("{name} has the packages, and envlock locks them")),
     }
     printer.hint("run `envlock resolve`");
     Ok(exit::YES)

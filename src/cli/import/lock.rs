@@ -84,8 +84,7 @@ pub(super) fn read(
     let stated = text(&project)?;
     let mut out = pyproject::read(out, &stated, "pyproject.toml", base, optional)?;
     if out.requirements.is_empty() && is_of_workspace(&stated) {
-        return Err(CliError::input("pyproject.toml is that of a workspace and requires nothing itself")
-            .hint("`envlock init --from MEMBER/pyproject.toml` imports a member"));
+        return Err(workspace_without_requirements());
     }
     let direct: BTreeSet<String> =
         out.requirements.iter().map(|(_, one)| one.requirement.name.to_string()).collect();
@@ -135,7 +134,14 @@ pub(super) fn leave_out_several(out: &mut Imported, several: &[String], name: &s
 }
 
 /// Whether a pyproject.toml is that of a workspace of uv.
-fn is_of_workspace(pyproject: &str) -> bool {
+/// That the root of a workspace has nothing to import.
+pub(super) fn workspace_without_requirements() -> CliError {
+    CliError::input("pyproject.toml is that of a workspace and requires nothing itself").hint(
+        "`envlock init` adds `[tool.envlock]` to it, for all members; `envlock init --from MEMBER/pyproject.toml` imports one",
+    )
+}
+
+pub(super) fn is_of_workspace(pyproject: &str) -> bool {
     let table = pyproject.parse::<toml::Table>().ok();
     let workspace = table.as_ref().and_then(|table| table.get("tool")?.get("uv")?.get("workspace"));
     workspace.is_some()

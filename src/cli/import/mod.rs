@@ -142,7 +142,14 @@ pub(super) fn read(file: &Path, folder: &Path, optional: &Optional) -> Result<Im
         }
         ("pixi.toml", _) => conda::pixi(out, &text(file)?, &name),
         ("setup.py" | "setup.cfg", _) if file.is_file() => setup::read(out, &base, &name, optional),
-        (_, "toml") => pyproject::read(out, &text(file)?, &name, &base, optional),
+        (_, "toml") => {
+            let text = text(file)?;
+            let read = pyproject::read(out, &text, &name, &base, optional)?;
+            match read.requirements.is_empty() && lock::is_of_workspace(&text) {
+                true => Err(lock::workspace_without_requirements()),
+                false => Ok(read),
+            }
+        }
         (_, "yml" | "yaml") => conda::environment(out, &text(file)?, &name, &base),
         _ => Err(CliError::usage(format!("`{}` has an unsupported format", clean(&name, 80))).hint(
             "supported are requirements.txt, pyproject.toml (PEP 621, uv, poetry), uv.lock, poetry.lock, setup.py, setup.cfg, environment.yml, pixi.toml, pixi.lock, conda-lock.yml",

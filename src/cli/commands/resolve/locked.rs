@@ -125,7 +125,9 @@ fn differences(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>, CliErr
     }
     if !unknown.is_empty() {
         let names = unknown.into_iter().collect::<Vec<_>>().join(", ");
-        check.printer.note(&format!("not compared, because their index is not configured: {}", clean(&names, 200)));
+        check
+            .printer
+            .note(&format!("not compared, because their index is not configured: {}", clean(&names, 200)));
     }
     let lock = &lock;
     let client = fetch::client(check.global, check.project, check.args.index_url.as_deref())?;

@@ -124,6 +124,16 @@ impl Registry {
         Ok(Registry::unchecked(files))
     }
 
+    /// The registry with other builds of torch and its companions: those of a conda channel.
+    #[must_use]
+    pub fn with_stack(&self, builds: Vec<Build>, companions: Vec<Companion>) -> Registry {
+        let registry = Registry::unchecked(self.files.clone());
+        // They are those of this copy from now on; nobody has asked for the ones in the files.
+        let _ = registry.builds.set(builds);
+        let _ = registry.companions.set(companions);
+        registry
+    }
+
     fn unchecked(mut files: Vec<RegistryFile>) -> Registry {
         files.sort_by(|a, b| a.path.cmp(&b.path));
         Registry {

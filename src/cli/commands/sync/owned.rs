@@ -21,8 +21,6 @@ use crate::model::source::Source;
 use crate::registry::Registry;
 use crate::sync::{self, Changes};
 
-/// The variable by which uv is told of another environment than `.venv`.
-
 /// A project, its tool's lock, and the environment that the tool installs into.
 pub(super) struct Owned<'o> {
     pub global: &'o GlobalArgs,

@@ -46,6 +46,8 @@
 pub mod child;
 pub mod cli;
 pub mod compatibility;
+#[cfg(feature = "conda")]
+pub mod conda;
 pub mod containers;
 pub mod diagnose;
 pub mod drift;

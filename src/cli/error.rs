@@ -155,7 +155,12 @@ impl From<crate::export::ExportError> for CliError {
         let hint = match &error {
             crate::export::ExportError::StackOnly => Some("run `envlock resolve` without `--stack-only`"),
             crate::export::ExportError::NoHash(_) => None,
-            crate::export::ExportError::Conda(_) => Some("update envlock"),
+            crate::export::ExportError::Conda(_) => Some(
+                "`envlock export environment.yml` has both halves, `envlock export conda-explicit` that of conda",
+            ),
+            crate::export::ExportError::NoConda => {
+                Some("name some under `[conda]` in envlock.toml: `dependencies = [\"ffmpeg\"]`")
+            }
             crate::export::ExportError::Unsupported { .. } => Some("`envlock sync` installs it"),
             crate::export::ExportError::NoFiles(_) => {
                 Some("recreate the lock with `envlock resolve --upgrade`")

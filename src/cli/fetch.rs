@@ -1,5 +1,8 @@
 //! The loop between solver and index: solve, fetch the missing data, solve again.
 
+#[cfg(feature = "conda")]
+mod halves;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -74,6 +77,9 @@ pub(super) struct Session<'s> {
     printer: &'s Printer,
     words: Words<'s>,
     universe: Universe<'s>,
+    /// What was read of conda channels, by platform.
+    #[cfg(feature = "conda")]
+    records: Vec<(crate::model::platform::Platform, std::rc::Rc<crate::conda::Records>)>,
 }
 
 /// What the cache holds, as a solve reads it.
@@ -109,7 +115,15 @@ impl<'s> Session<'s> {
         stated: &'s [StatedMetadata],
     ) -> Session<'s> {
         let words = Words { stated, registry };
-        Session { client, registry, printer, words, universe: Universe::beside(Cached { client, words }) }
+        Session {
+            client,
+            registry,
+            printer,
+            words,
+            universe: Universe::beside(Cached { client, words }),
+            #[cfg(feature = "conda")]
+            records: Vec::new(),
+        }
     }
 
     /// The same data for another registry.
@@ -157,6 +171,10 @@ impl<'s> Session<'s> {
         request: &Request,
         preferences: &Preferences,
     ) -> Result<Answer, CliError> {
+        #[cfg(feature = "conda")]
+        if !request.conda.is_empty() {
+            return self.solve_both(&Asked { host, request, preferences });
+        }
         let bar = self.printer.progress("reading the index");
         let answer = self.rounds(&Asked { host, request, preferences }, &bar);
         bar.finish_and_clear();

@@ -115,6 +115,10 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
     if !printer.verbose {
         rows.extend(requested_rows(s, request));
     }
+    for spec in &request.conda.specs {
+        let found = s.conda.iter().find(|package| package.name.eq_ignore_ascii_case(spec.name()));
+        rows.extend(found.map(|p| (p.name.clone(), p.version.clone(), format!("from {}", p.channel))));
+    }
     printer.out("");
     print_rows(printer, &rows);
     if printer.verbose {

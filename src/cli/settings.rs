@@ -24,6 +24,9 @@ use crate::registry::{Registry, RegistryFile};
 /// Where the pytorch index is, unless a manifest says otherwise.
 pub(super) const PYTORCH_INDEX: &str = "https://download.pytorch.org/whl";
 
+/// Where conda channels are, unless a variable says otherwise.
+const CONDA_CHANNELS: &str = "https://conda.anaconda.org";
+
 /// The project: its folder and its manifest, if it has one.
 #[derive(Debug)]
 pub(super) struct Project {
@@ -187,7 +190,10 @@ pub(super) fn request(
     }
     check_python(request.python.as_ref(), registry)?;
     // pixi's tables name them.
-    if request.requirements.is_empty() && files::owner_in(&project.folder) != Some(Owner::Pixi) {
+    if request.requirements.is_empty()
+        && request.conda.is_empty()
+        && files::owner_in(&project.folder) != Some(Owner::Pixi)
+    {
         let name = files::manifest_in(&project.folder).unwrap_or(files::MANIFEST);
         let hint = match name {
             files::PYPROJECT => {
@@ -345,6 +351,12 @@ pub(super) fn indexes(project: &Project, flag: Option<&str>) -> (Vec<(String, St
         addresses.push(("pytorch".to_owned(), pytorch_index()));
     }
     (addresses, pypi)
+}
+
+/// Where conda channels are: what their names are appended to.
+pub(super) fn conda_channel_alias() -> String {
+    let variable = std::env::var("ENVLOCK_CONDA_CHANNEL_ALIAS").ok().filter(|alias| !alias.trim().is_empty());
+    variable.unwrap_or_else(|| CONDA_CHANNELS.to_owned())
 }
 
 /// The URLs of the manifest's indexes and the usual one of the pytorch index, whatever variables this machine sets.

@@ -12,6 +12,7 @@ use crate::model::evidence::Evidence;
 use crate::model::solution::{
     ChosenFile, ChosenPackage, DriverMode, Envelope, Framework, Note, Series, Solution, Stack,
 };
+use crate::model::source::CondaPackage;
 use crate::model::source::{BuildKind, MetadataFrom};
 use crate::model::version::{DottedVersion, cuda_short};
 use crate::registry::COMPANIONS;
@@ -62,7 +63,30 @@ struct SolvedTarget<'s> {
     /// What any machine must have.
     envelope: Option<Envelope>,
     packages: Vec<PackageView<'s>>,
+    /// Of conda channels.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    conda: Vec<CondaView<'s>>,
     notes: Vec<&'s Note>,
+}
+
+/// A package of a conda channel.
+#[derive(Serialize)]
+struct CondaView<'s> {
+    name: &'s str,
+    version: &'s str,
+    build: &'s str,
+    channel: &'s str,
+    subdir: &'s str,
+    file: &'s str,
+    sha256: &'s str,
+    size: u64,
+}
+
+impl<'s> CondaView<'s> {
+    fn of(package: &'s CondaPackage) -> CondaView<'s> {
+        let CondaPackage { name, version, build, channel, subdir, file, sha256, size, .. } = package;
+        CondaView { name, version, build, channel, subdir, file, sha256, size: *size }
+    }
 }
 
 #[derive(Serialize)]
@@ -83,6 +107,7 @@ impl<'s> SolvedTarget<'s> {
             driver_mode: s.frameworks.iter().filter_map(|x| x.driver_mode).chain(mode).max(),
             envelope: Some(s.envelope.clone()),
             packages: s.packages.iter().map(PackageView::of).collect(),
+            conda: s.conda.iter().map(CondaView::of).collect(),
             notes: s.notes.iter().chain(&s.behind).collect(),
         }
     }
@@ -104,6 +129,7 @@ impl<'s> SolvedTarget<'s> {
             driver_mode: series.iter().filter_map(|one| one.driver_mode).max(),
             envelope: series.iter().map(|one| one.envelope.clone()).reduce(both),
             packages: Vec::new(),
+            conda: Vec::new(),
             notes: Vec::new(),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{ExportError, address, extra_indexes, in_two_steps, installable, pinned, without_hash};
+use super::{ExportError, address, beside_conda, extra_indexes, in_two_steps, pinned, without_hash};
 use crate::lockfile::Target;
 use crate::model::solution::Framework;
 use crate::model::version::cuda_short;
@@ -16,7 +16,7 @@ pub fn conda_environment(
     name: &str,
     addresses: &[(String, String)],
 ) -> Result<String, ExportError> {
-    let packages = installable(target)?;
+    let packages = beside_conda(target)?;
     let mut out = format!("{}; change envlock.toml and run `envlock resolve`.\n", super::ENVIRONMENT_MARK);
     // conda adds its `defaults` channel to those of a file, unless it is told not to.
     let _ = writeln!(
@@ -42,22 +42,39 @@ pub fn conda_environment(
     if let Some(driver) = &target.envelope.driver {
         let _ = writeln!(out, "# needs an NVIDIA driver >= {driver}");
     }
-    let _ = write!(
-        out,
-        "name: {}\nchannels:\n  - conda-forge\ndependencies:\n  - python{}\n",
-        environment_name(name),
-        match target.patches.is_all() {
-            true => format!("={}", target.python),
-            false => target.patches.of_series(target.python.minor),
+    let channels = channels(target);
+    let _ = writeln!(out, "name: {}\nchannels:", environment_name(name));
+    for channel in &channels {
+        let _ = writeln!(out, "  - {channel}");
+    }
+    out.push_str("dependencies:\n");
+    match target.conda.is_empty() {
+        true => {
+            let python = match target.patches.is_all() {
+                true => format!("={}", target.python),
+                false => target.patches.of_series(target.python.minor),
+            };
+            let _ = writeln!(out, "  - python{python}");
         }
-    );
+        false => {
+            for package in &target.conda {
+                // Of several channels the one with the build is named.
+                let channel =
+                    if channels.len() > 1 { format!("{}::", package.channel) } else { String::new() };
+                let (name, version, build) = (&package.name, &package.version, &package.build);
+                let _ = writeln!(out, "  - {channel}{name}={version}={build}");
+            }
+        }
+    }
     let mut libraries: Vec<&String> = target.frameworks.iter().flat_map(|x| &x.conda).collect();
     libraries.sort();
     libraries.dedup();
     for library in libraries {
         let _ = writeln!(out, "  - {library}");
     }
-    out.push_str("  - pip\n");
+    if !target.conda.iter().any(|package| package.name == "pip") {
+        out.push_str("  - pip\n");
+    }
     if packages.is_empty() {
         return Ok(out);
     }
@@ -84,6 +101,20 @@ pub fn conda_environment(
         let _ = writeln!(out, "      - {requirement}{hashes}");
     }
     Ok(out)
+}
+
+/// The channels of a target's conda packages by name.
+fn channels(target: &Target) -> Vec<&str> {
+    let mut out: Vec<&str> = Vec::new();
+    for package in &target.conda {
+        if !out.contains(&package.channel.as_str()) {
+            out.push(&package.channel);
+        }
+    }
+    if out.is_empty() {
+        out.push("conda-forge");
+    }
+    out
 }
 
 /// The comment about a framework that opens CUDA's libraries by name.

@@ -3,6 +3,7 @@
 mod builds;
 mod ci;
 mod conda_env;
+mod conda_explicit;
 mod dockerfile;
 pub mod graph;
 mod guard;
@@ -19,6 +20,7 @@ pub use ci::{
     DEVCONTAINER_MARK, GITHUB_MARK, PRE_COMMIT_MARK, devcontainer, for_a_runner, github, pre_commit,
 };
 pub use conda_env::{conda_environment, environment_name, same_environment};
+pub use conda_explicit::{EXPLICIT_MARK, conda_explicit};
 pub use dockerfile::dockerfile;
 pub use guard::guard;
 pub use pixi::{PIXI_MARK, pixi, subdir};
@@ -56,9 +58,12 @@ pub enum ExportError {
     /// A package without a file cannot be installed.
     #[error("the lock has no file for `{0}`")]
     NoFiles(String),
-    /// A package of a conda channel, which no format of this version has.
+    /// A package of a conda channel, which the format cannot have.
     #[error("the lock takes `{0}` from a conda channel, which this format cannot express")]
     Conda(String),
+    /// The lock has no conda packages, and the format has nothing else.
+    #[error("the lock has no conda packages")]
+    NoConda,
     /// A package that the format cannot express.
     #[error("the lock takes `{package}` from {from}, which this format cannot express")]
     Unsupported {
@@ -113,13 +118,24 @@ fn installable(target: &Target) -> Result<Vec<&ChosenPackage>, ExportError> {
     Ok(target.installed_always().collect())
 }
 
-/// Checks that all packages can be installed: by hash, or from git or a folder.
+/// The packages of PyPI that are always installed, beside those of conda, checked to be installable.
+fn beside_conda(target: &Target) -> Result<Vec<&ChosenPackage>, ExportError> {
+    check_files(target)?;
+    Ok(target.installed_always().collect())
+}
+
+/// Checks that all packages can be installed, and that none is conda's.
 fn check(target: &Target) -> Result<(), ExportError> {
+    match target.conda.first() {
+        Some(package) => Err(ExportError::Conda(package.name.clone())),
+        None => check_files(target),
+    }
+}
+
+/// Checks that the packages of PyPI can be installed: by hash, or from git or a folder.
+fn check_files(target: &Target) -> Result<(), ExportError> {
     if target.level == Level::Stack {
         return Err(ExportError::StackOnly);
-    }
-    if let Some(package) = target.conda.first() {
-        return Err(ExportError::Conda(package.name.clone()));
     }
     for package in &target.packages {
         if matches!(package.source, Source::Git { .. } | Source::Path(_)) {

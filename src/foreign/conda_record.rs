@@ -2,6 +2,7 @@
 
 use super::ForeignError;
 use super::document::invalid;
+use crate::model::conda::{cuda_of_build, is_cpu_build, recipe_build};
 use crate::model::platform::Platform;
 use crate::model::text::clean;
 use crate::model::version::DottedVersion;
@@ -73,28 +74,19 @@ impl CondaRecord {
         })
     }
 
-    /// The CUDA version that its build string names: `cuda129_...` and `py3.12_cuda12.9_...` are 12.9.
+    /// The CUDA version that its build string names.
     pub(super) fn cuda(&self) -> Option<(u64, u64)> {
-        let at = self.build.find("cuda")? + "cuda".len();
-        let text: String = self.build[at..].chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
-        match text.trim_end_matches('.').split_once('.') {
-            Some((major, minor)) => Some((major.parse().ok()?, minor.split('.').next()?.parse().ok()?)),
-            // The major version has two digits.
-            None if text.len() >= 3 => Some((text[..2].parse().ok()?, text[2..].parse().ok()?)),
-            None => None,
-        }
+        cuda_of_build(&self.build)
     }
 
-    /// The recipe's build number of a conda-forge build for CUDA: 4 of `cuda129_mkl_py312_h6bb0a4e_304`, to which 200 is
-    /// added for CUDA and 100 for MKL. Other channels write other build strings.
+    /// The recipe's build number of a conda-forge build for CUDA.
     pub(super) fn recipe_build(&self) -> Option<u32> {
-        let number: u32 = self.build.rsplit('_').next()?.parse().ok()?;
-        (self.build.starts_with("cuda") && (200..400).contains(&number)).then_some(number % 100)
+        recipe_build(&self.build)
     }
 
     /// Whether its build string names a CPU build.
     pub(super) fn is_for_cpu(&self) -> bool {
-        self.build.split('_').any(|part| part.starts_with("cpu"))
+        is_cpu_build(&self.build)
     }
 }
 

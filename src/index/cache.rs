@@ -47,6 +47,22 @@ impl CachedPage {
     }
 }
 
+/// A cached document of a conda channel.
+#[derive(Debug)]
+pub(super) struct CachedDocument {
+    pub etag: Option<String>,
+    /// As that of a page.
+    pub fresh_until: u64,
+    pub text: Bytes,
+}
+
+impl CachedDocument {
+    /// Whether it can be used without asking the server.
+    pub fn is_fresh(&self) -> bool {
+        self.fresh_until > now()
+    }
+}
+
 /// Time until which an answer with this `Cache-Control` header is fresh, in seconds since the epoch.
 pub(super) fn fresh_until(cache_control: Option<&str>) -> u64 {
     let mut directives = cache_control.into_iter().flat_map(|header| header.split(','));
@@ -93,6 +109,24 @@ impl Cache {
         let flat = |s: &Option<String>| s.as_deref().unwrap_or("").replace(['\t', '\n', '\r'], " ");
         let head = format!("{}\t{}\t{}\n", flat(&entry.etag), flat(&entry.last_modified), entry.fresh_until);
         self.store(&self.page_path(address), &[head.as_bytes(), entry.page.as_bytes()]);
+    }
+
+    pub(super) fn document(&self, address: &str) -> Option<CachedDocument> {
+        let entry = contents(&self.document_path(address)).ok()?;
+        let end = entry.iter().position(|b| *b == b'\n')?;
+        let (etag, fresh_until) = std::str::from_utf8(&entry[..end]).ok()?.split_once('\t')?;
+        let etag = (!etag.is_empty()).then(|| etag.to_owned());
+        Some(CachedDocument { etag, fresh_until: fresh_until.parse().ok()?, text: entry.slice(end + 1..) })
+    }
+
+    pub(super) fn store_document(&self, address: &str, entry: &CachedDocument) {
+        let etag = entry.etag.as_deref().unwrap_or("").replace(['\t', '\n', '\r'], " ");
+        let head = format!("{etag}\t{}\n", entry.fresh_until);
+        self.store(&self.document_path(address), &[head.as_bytes(), &entry.text]);
+    }
+
+    fn document_path(&self, address: &str) -> PathBuf {
+        self.root.join("channels").join(key(address))
     }
 
     /// METADATA of a wheel; `identity` is the key of index and wheel.

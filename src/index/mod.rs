@@ -6,6 +6,7 @@
 
 mod budget;
 mod cache;
+mod channels;
 mod crawl;
 mod credentials;
 mod guess;

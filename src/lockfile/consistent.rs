@@ -10,9 +10,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::path::{Component, Path};
 
+use pep440_rs::Version;
 use pep508_rs::{MarkerEnvironment, Requirement, VerbatimUrl, VersionOrUrl};
 
 use super::Target;
+use crate::model::conda::name_of_spec;
 use crate::model::direct::{Direct, shown_repository, without_login};
 use crate::model::image_digest::ImageDigest;
 use crate::model::index_owner::owner;
@@ -22,7 +24,7 @@ use crate::model::part::Part;
 use crate::model::request::{Request, STACK_PACKAGES, UserRequirement};
 use crate::model::requirement::parse_requirement;
 use crate::model::solution::ChosenPackage;
-use crate::model::source::{MetadataFrom, Source};
+use crate::model::source::{CondaPackage, MetadataFrom, Source};
 use crate::model::wheel::{Python, WheelName};
 use crate::registry::Registry;
 
@@ -210,6 +212,12 @@ impl Checked<'_> {
             {
                 continue;
             }
+            let name: &str = user.requirement.name.as_ref();
+            if let (true, Some(conda)) = (is_absent, self.target.provided_by_conda().get(name))
+                && self.is_met_by_conda(&user.requirement, conda)
+            {
+                continue;
+            }
             if !locked.is_some_and(|package| self.meets(&user.requirement, package)) {
                 out.push(Inconsistency::Unmet { request: user.line(), locked: locked.map(shown) });
             }
@@ -227,8 +235,20 @@ impl Checked<'_> {
     }
 
     fn edges(&self, out: &mut Vec<Inconsistency>) {
+        let provided = self.target.provided_by_conda();
         for package in &self.target.packages {
             for edge in package.requires.iter().filter(|edge| !self.is_taken_away(&edge.to)) {
+                if let Some(conda) = provided.get(&edge.to) {
+                    let requirement = parse_requirement(&edge.requirement);
+                    if !requirement.is_ok_and(|requirement| self.is_met_by_conda(&requirement, conda)) {
+                        out.push(Inconsistency::Broken {
+                            package: shown(package),
+                            requirement: edge.requirement.clone(),
+                            locked: Some(format!("conda's {} {}", conda.name, conda.version)),
+                        });
+                    }
+                    continue;
+                }
                 let locked = self.target.package(&edge.to);
                 let requirement = parse_requirement(&edge.requirement);
                 let is_met = match (&requirement, locked) {
@@ -252,11 +272,37 @@ impl Checked<'_> {
         let unneeded = unneeded(self.target, names);
         out.extend(unneeded.into_iter().map(|package| Inconsistency::Unneeded(shown(package))));
         self.parts(out);
-        // No request names conda packages yet.
-        let conda = self.target.conda.iter().map(|package| format!("{} {}", package.name, package.version));
-        out.extend(conda.map(Inconsistency::Unneeded));
+        self.conda(out);
         let absent = self.target.frameworks.iter().filter(|f| self.target.package(&f.package).is_none());
         out.extend(absent.map(|f| Inconsistency::Unneeded(format!("{} {}", f.package, f.version))));
+    }
+
+    /// Whether a package of conda is what a requirement asks for. conda's versions that are none of Python's are not compared.
+    fn is_met_by_conda(&self, requirement: &Requirement<VerbatimUrl>, package: &CondaPackage) -> bool {
+        let replaced = self.replaced(requirement.name.as_ref()).map(|user| &user.requirement);
+        match (&replaced.unwrap_or(requirement).version_or_url, package.version.parse::<Version>()) {
+            (Some(VersionOrUrl::VersionSpecifier(specifiers)), Ok(version)) => specifiers.contains(&version),
+            _ => true,
+        }
+    }
+
+    /// The conda packages are those that the request names, with Python, and what these depend on.
+    fn conda(&self, out: &mut Vec<Inconsistency>) {
+        let of = |name: &str| self.target.conda.iter().find(|package| package.name == name);
+        let specs = &self.request.conda.specs;
+        let absent = specs.iter().filter(|spec| of(&spec.name().to_lowercase()).is_none());
+        out.extend(absent.map(|spec| Inconsistency::Unmet { request: spec.text.clone(), locked: None }));
+        let mut seen: BTreeSet<String> = BTreeSet::new();
+        let mut open: Vec<String> = specs.iter().map(|spec| spec.name().to_lowercase()).collect();
+        if !specs.is_empty() {
+            open.extend(["python".to_owned(), "pip".to_owned()]);
+        }
+        while let Some(name) = open.pop() {
+            let Some(package) = of(&name).filter(|_| seen.insert(name.clone())) else { continue };
+            open.extend(package.depends.iter().map(|spec| name_of_spec(spec).to_owned()));
+        }
+        let others = self.target.conda.iter().filter(|package| !seen.contains(&package.name));
+        out.extend(others.map(|p| Inconsistency::Unneeded(format!("{} {}", p.name, p.version))));
     }
 
     /// Each package is reached from the requests of the parts that it is counted to. The edges are those with all extras

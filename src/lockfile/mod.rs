@@ -33,8 +33,9 @@ mod sources;
 mod tests;
 mod words;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::model::conda::is_python_package;
 use crate::model::host::Host;
 use crate::model::image_digest::ImageDigest;
 use crate::model::level::Level;
@@ -46,8 +47,10 @@ use crate::model::request::{Preferences, Request};
 use crate::model::solution::{ChosenPackage, Envelope, Framework, Solution, Stack};
 use crate::model::source::CondaPackage;
 use crate::model::source::Source;
+use crate::model::text::normalized_name;
 use crate::model::wheel::Python;
 use crate::registry::STACK_PACKAGES;
+use crate::registry::conda_names::{OnPypi, on_pypi};
 
 pub use changes::{Change, TargetChanges, changes, machines_of_edited, merged, sides};
 pub use consistent::{Inconsistency, unneeded};
@@ -138,8 +141,19 @@ impl Target {
             host: host.clone(),
             image: None,
             packages,
-            conda: Vec::new(),
+            conda: solution.conda.clone(),
         }
+    }
+
+    /// The names on PyPI of what its conda packages install, with the packages.
+    pub fn provided_by_conda(&self) -> BTreeMap<String, &CondaPackage> {
+        let of_pypi = |package: &CondaPackage| match on_pypi(&package.channel, &package.name) {
+            OnPypi::Named(name) => Some(name.to_owned()),
+            OnPypi::SameName => Some(normalized_name(&package.name)),
+            OnPypi::Nothing => None,
+        };
+        let python = self.conda.iter().filter(|package| is_python_package(package));
+        python.filter_map(|package| Some((of_pypi(package)?, package))).collect()
     }
 
     /// Whether the hardware decides a package: it belongs to torch or another framework, has GPU code, or is a build for one
@@ -217,6 +231,7 @@ impl Target {
             builds: builds.map(|r| (r.name.clone(), r.version.clone())).collect(),
             python: Some(self.python),
             variant: self.stack.as_ref().map(|s| s.variant.clone()),
+            conda: self.conda.iter().map(|package| package.file.clone()).collect(),
         }
     }
 }

@@ -294,12 +294,15 @@ fn render_conda_package(out: &mut String, p: &CondaPackage, targets: Option<Vec<
         ("sha256", &p.sha256),
         ("md5", &p.md5),
     ] {
-        field(out, key, Some(value));
+        field(out, key, Some(value.as_str()).filter(|value| !value.is_empty()));
     }
     let _ = writeln!(out, "size = {}", p.size);
     words(out, "targets", targets);
     if !p.depends.is_empty() {
         list(out, "depends", p.depends.iter().map(|spec| quote(spec)));
+    }
+    if !p.constrains.is_empty() {
+        list(out, "constrains", p.constrains.iter().map(|spec| quote(spec)));
     }
 }
 

@@ -4,6 +4,7 @@
 //! prefixed by `option`: such a lock is current for a manifest without that limit.
 
 use super::error::LockError;
+use crate::model::conda::CondaSpec;
 use crate::model::cutoff::Cutoff;
 use crate::model::index_owner::IndexOwner;
 use crate::model::part::Part;
@@ -32,6 +33,8 @@ const METADATA: &str = "metadata";
 const EXCLUDE_NEWER: &str = "exclude-newer";
 const EXCLUDE_NEWER_PACKAGE: &str = "exclude-newer-package";
 const EXCLUDE_NEWER_EXEMPT: &str = "exclude-newer-exempt";
+const CONDA: &str = "conda";
+const CONDA_CHANNELS: &str = "conda-channels";
 const OPTION: &str = "option";
 
 /// The values of `sources` and `metadata` that are written; the others are the default.
@@ -116,6 +119,10 @@ pub fn request_lines(request: &Request) -> Vec<String> {
         patterns.sort();
         lines.push(format!("{INDEX} {} {}", owner.index, patterns.join(" ")));
     }
+    if !request.conda.is_empty() {
+        lines.push(format!("{CONDA_CHANNELS} {}", request.conda.channels.join(" ")));
+        lines.extend(request.conda.specs.iter().map(|spec| format!("{CONDA} {}", spec.text)));
+    }
     lines.sort();
     lines.dedup();
     lines
@@ -190,6 +197,8 @@ fn read_line(request: &mut Request, line: &str) -> Option<()> {
         SAME if value == "torch" => request.same_torch = true,
         TARGET => request.targets.push(value.to_owned()),
         IGNORE_GPU => request.ignored_gpus.push(value.to_owned()),
+        CONDA_CHANNELS => request.conda.channels = value.split(' ').map(str::to_owned).collect(),
+        CONDA => request.conda.specs.push(CondaSpec { text: value.to_owned(), origin }),
         INDEX => {
             let mut words = value.split(' ').map(str::to_owned);
             let (index, patterns) = (words.next()?, words.collect::<Vec<String>>());

@@ -189,10 +189,13 @@ pub(super) struct RawCondaPackage {
     pub subdir: String,
     pub file: String,
     pub sha256: String,
+    #[serde(default)]
     pub md5: String,
     pub size: u64,
     #[serde(default)]
     pub depends: Vec<String>,
+    #[serde(default)]
+    pub constrains: Vec<String>,
     pub targets: Option<Vec<String>>,
 }
 

@@ -137,9 +137,10 @@ pub(super) fn conda_package(raw: RawCondaPackage) -> Result<CondaPackage, LockEr
         subdir: word(raw.subdir)?,
         file: file_name(raw.file)?,
         sha256: digest(raw.sha256, 64)?,
-        md5: digest(raw.md5, 32)?,
+        md5: if raw.md5.is_empty() { raw.md5 } else { digest(raw.md5, 32)? },
         size: raw.size,
         depends: raw.depends.into_iter().map(match_spec).collect::<Result<_, _>>()?,
+        constrains: raw.constrains.into_iter().map(match_spec).collect::<Result<_, _>>()?,
     })
 }
 

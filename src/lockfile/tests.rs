@@ -187,6 +187,7 @@ fn with_sources() -> Lockfile {
         md5: "f".repeat(32),
         size: 10_300_000,
         depends: vec!["libgcc >=13".into(), "__glibc >=2.17,<3.0.a0".into()],
+        constrains: Vec::new(),
     }];
     lock.format = FORMAT_WITH_SOURCES;
     lock

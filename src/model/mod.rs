@@ -7,6 +7,7 @@ pub mod built_for;
 pub mod capability;
 pub mod choice;
 pub mod component;
+pub mod conda;
 pub mod conflict;
 pub mod cutoff;
 pub mod direct;

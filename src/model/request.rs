@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use pep440_rs::{Operator, VersionSpecifiers};
 use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
 
+use super::conda::CondaRequest;
 use super::cutoff::ExcludeNewer;
 use super::direct::Direct;
 use super::image_digest::ImageDigest;
@@ -60,6 +61,8 @@ pub struct Request {
     pub exclude_newer: ExcludeNewer,
     /// What replaces the requirements of packages on these names.
     pub overrides: Vec<UserRequirement>,
+    /// What is asked of conda channels.
+    pub conda: CondaRequest,
     /// The folder that paths of direct references are relative to; the current folder if absent.
     pub folder: Option<std::path::PathBuf>,
 }
@@ -394,6 +397,8 @@ pub struct Preferences {
     pub python: Option<Python>,
     /// The variant of the stack.
     pub variant: Option<String>,
+    /// The files of conda packages.
+    pub conda: std::collections::BTreeSet<String>,
 }
 
 impl Preferences {

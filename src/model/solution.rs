@@ -12,7 +12,7 @@ use super::evidence::Evidence;
 use super::part::Part;
 use super::patches::Patches;
 use super::platform::Platform;
-use super::source::{Source, SourceBuild};
+use super::source::{CondaPackage, Source, SourceBuild};
 use super::version::DottedVersion;
 use super::wheel::Python;
 
@@ -80,6 +80,8 @@ pub struct Solution {
     pub envelope: Envelope,
     /// Every package, sorted by name.
     pub packages: Vec<ChosenPackage>,
+    /// The packages of conda channels, sorted by name.
+    pub conda: Vec<CondaPackage>,
     /// Notes for the user, one sentence each.
     pub notes: Vec<Note>,
     /// Those of the notes that say that a package fails beside another one; there was no answer without.

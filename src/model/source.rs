@@ -158,12 +158,14 @@ pub struct CondaPackage {
     pub file: String,
     /// SHA-256, 64 lower-case hexadecimal digits.
     pub sha256: String,
-    /// MD5, 32 lower-case hexadecimal digits: `@EXPLICIT` files carry it.
+    /// MD5, 32 lower-case hexadecimal digits; empty if the channel does not state it.
     pub md5: String,
     /// Size in bytes.
     pub size: u64,
     /// Its dependencies, as conda's match specs.
     pub depends: Vec<String>,
+    /// What must hold of packages that it does not require, as match specs.
+    pub constrains: Vec<String>,
 }
 
 impl MetadataFrom {

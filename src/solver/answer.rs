@@ -65,6 +65,7 @@ pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
     let behind = behind::notes(problem, &packages);
     let patches = patches(problem, selected, &packages);
     Solution {
+        conda: Vec::new(),
         python,
         newer_python: None,
         patches,

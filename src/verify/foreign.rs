@@ -100,7 +100,9 @@ pub fn against_foreign(
     };
     found.findings.retain(retained);
     if judged.conda.iter().any(|record| record.is_package()) {
-        let (as_locked, all) = conda_packages(judged, installed, traces, &mut found.findings);
+        let locked = judged.conda.iter().filter(|record| record.is_package());
+        let locked: Vec<(&str, &str, &str)> = locked.map(|r| (&*r.name, &*r.version, &*r.build)).collect();
+        let (as_locked, all) = conda_packages(&locked, installed, traces, &mut found.findings);
         if let Some((python, total)) = &mut found.as_locked {
             (*python, *total) = (*python + as_locked, *total + all);
             found.summary = format!("{python} of {total} as locked");
@@ -113,35 +115,35 @@ pub fn against_foreign(
     vec![check_host(judged, host, require_gpu), found, files::check(installed, &locked)]
 }
 
-/// Compares conda's records with the locked ones. Returns the number of packages as locked, and of all.
-fn conda_packages(
-    judged: &Judged,
+/// Compares conda's records with the locked ones, by name, version and build. Returns the number of packages as locked, and
+/// of all.
+pub(super) fn conda_packages(
+    locked: &[(&str, &str, &str)],
     installed: &Installed,
     traces: &Traces,
     found: &mut Vec<Finding>,
 ) -> (usize, usize) {
-    let locked = || judged.conda.iter().filter(|record| record.is_package());
     let mut as_locked = 0;
-    for record in locked() {
-        let Some(own) = traces.conda.iter().find(|own| own.name == record.name) else {
-            found.push(findings::missing_package(&record.name, &record.version, installed));
+    for (name, version, build) in locked {
+        let Some(own) = traces.conda.iter().find(|own| own.name == *name) else {
+            found.push(findings::missing_package(name, version, installed));
             continue;
         };
         let whole = |version: &str, build: &str| clean(format!("{version} {build}").trim(), 80);
         // Some locks do not state the build.
-        let is_same = own.version == record.version && (record.build.is_empty() || own.build == record.build);
+        let is_same = own.version == *version && (build.is_empty() || own.build == *build);
         match is_same {
             true => as_locked += 1,
             false => {
-                let (own, locked) = (whole(&own.version, &own.build), whole(&record.version, &record.build));
-                found.push(findings::wrong_version(&record.name, own, locked, installed));
+                let (own, locked) = (whole(&own.version, &own.build), whole(version, build));
+                found.push(findings::wrong_version(name, own, locked, installed));
             }
         }
     }
     for own in &traces.conda {
-        if !locked().any(|record| record.name == own.name) {
+        if !locked.iter().any(|(name, ..)| *name == own.name) {
             found.push(findings::extra_package(&own.name));
         }
     }
-    (as_locked, locked().count())
+    (as_locked, locked.len())
 }

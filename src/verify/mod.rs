@@ -151,10 +151,34 @@ pub fn exactly(areas: &mut [Area], fix: Option<&str>) {
 }
 
 /// Compares an environment and a machine with a target of a lock.
-pub fn against_lock(target: &Target, host: &Host, installed: &Installed, require_gpu: bool) -> Vec<Area> {
+pub fn against_lock(
+    target: &Target,
+    host: &Host,
+    installed: &Installed,
+    traces: &Traces,
+    require_gpu: bool,
+) -> Vec<Area> {
+    let mut packages = packages::check(target, installed);
+    if !target.conda.is_empty() {
+        // conda's own records say what it installed of Python's packages too.
+        let is_of_conda = |name: &str| {
+            let own = installed.distributions.iter().find(|own| own.name == name);
+            own.is_some_and(|own| own.installer.as_deref() == Some("conda"))
+        };
+        packages.findings.retain(|finding| {
+            finding.code != Code::ExtraPackage || !finding.r#where.as_deref().is_some_and(is_of_conda)
+        });
+        let locked = target.conda.iter().map(|p| (p.name.as_str(), p.version.as_str(), p.build.as_str()));
+        let locked: Vec<_> = locked.collect();
+        let (same, all) = foreign::conda_packages(&locked, installed, traces, &mut packages.findings);
+        if let Some((as_locked, total)) = &mut packages.as_locked {
+            (*as_locked, *total) = (*as_locked + same, *total + all);
+            packages.summary = format!("{as_locked} of {total} as locked");
+        }
+    }
     vec![
         check_host(target, host, require_gpu),
-        packages::check(target, installed),
+        packages,
         files::check(installed, &|name| target.package(name).is_some()),
     ]
 }

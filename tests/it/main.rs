@@ -1,6 +1,8 @@
 //! Tests of the program as a person runs it, one module per command.
 
 mod architecture;
+#[cfg(feature = "conda")]
+mod channels;
 mod circles;
 mod cluster;
 mod conda;

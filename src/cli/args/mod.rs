@@ -443,6 +443,9 @@ pub(super) enum ExportFormat {
     Pylock,
     #[value(name = "Dockerfile")]
     Dockerfile,
+    /// conda's `@EXPLICIT` file: the conda packages by URL and hash
+    #[value(name = "conda-explicit", alias = "conda-explicit.txt")]
+    CondaExplicit,
     /// Tables of pyproject.toml, by which uv resolves to what is locked
     #[value(name = "uv")]
     Uv,

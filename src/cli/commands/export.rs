@@ -75,6 +75,7 @@ fn file_of(format: ExportFormat, target: &Target, is_first: bool) -> String {
     let value = format.to_possible_value();
     let name = match format {
         ExportFormat::Pixi => "pixi.toml".to_owned(),
+        ExportFormat::CondaExplicit => "conda-explicit.txt".to_owned(),
         _ => value.as_ref().map_or("lock", |value| value.get_name()).to_owned(),
     };
     match (is_first, name.rsplit_once('.')) {
@@ -96,6 +97,10 @@ fn rendered(
     Ok(match args.format {
         ExportFormat::Environment => {
             export::conda_environment(target, &lock::environment_name(project, lock, target), &addresses())?
+        }
+        ExportFormat::CondaExplicit => {
+            let name = lock::environment_name(project, lock, target);
+            export::conda_explicit(target, &name, &settings::conda_channel_alias())?
         }
         ExportFormat::Requirements => export::requirements(target, &addresses())?,
         ExportFormat::RequirementsBuild => {
@@ -174,6 +179,7 @@ fn save(path: &Path, text: &str, args: &ExportArgs, printer: &Printer) -> Result
         ExportFormat::Requirements => export::REQUIREMENTS_MARK,
         ExportFormat::RequirementsBuild => export::REQUIREMENTS_BUILD_MARK,
         ExportFormat::BuildConstraints => export::BUILD_CONSTRAINTS_MARK,
+        ExportFormat::CondaExplicit => export::EXPLICIT_MARK,
         ExportFormat::Pylock => export::PYLOCK_MARK,
         ExportFormat::Dockerfile => export::DOCKERFILE_MARK,
         ExportFormat::Uv => export::UV_MARK,

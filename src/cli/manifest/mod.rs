@@ -1,5 +1,6 @@
 //! `envlock.toml`, or the same in a `pyproject.toml`: the requirements of the project.
 
+mod conda;
 mod pyproject;
 mod stack;
 mod target;
@@ -81,6 +82,7 @@ struct RawManifest {
     target: BTreeMap<String, Spanned<TargetTable>>,
     #[serde(default)]
     index: Vec<Spanned<RawIndex>>,
+    conda: Option<conda::RawConda>,
     resolve: Option<RawResolve>,
     sync: Option<RawSync>,
     #[serde(default)]
@@ -223,6 +225,9 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
         stack_value(key, item.as_ref())
             .and_then(|value| stack_item(&mut manifest.request, key, &value, &name.into()))
             .map_err(|m| source.error(item.span().start, &m))?;
+    }
+    if let Some(table) = &raw.conda {
+        manifest.request.conda = conda::read(table, &source)?;
     }
     for index in &raw.index {
         index_row(&mut manifest, index.as_ref()).map_err(|m| source.error(index.span().start, &m))?;

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::NotLocked;
+use super::conda::RawConda;
 use super::target::TargetTable;
 use super::{RawIndex, RawManifest, RawMetadata, RawProject, RawResolve, RawSync};
 use crate::cli::parts::{Entry, Lists};
@@ -58,6 +59,7 @@ struct RawEnvlock {
     target: BTreeMap<String, Spanned<TargetTable>>,
     #[serde(default)]
     index: Vec<Spanned<RawIndex>>,
+    conda: Option<RawConda>,
     resolve: Option<RawResolve>,
     sync: Option<RawSync>,
     #[serde(default)]
@@ -95,6 +97,7 @@ pub(super) fn parse(text: &str) -> Result<RawManifest, toml::de::Error> {
         stack: ours.stack,
         target: ours.target,
         index: ours.index,
+        conda: ours.conda,
         resolve: ours.resolve,
         sync: ours.sync,
         metadata: ours.metadata,

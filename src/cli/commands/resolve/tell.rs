@@ -192,7 +192,24 @@ impl Told<'_> {
                 ));
             }
         }
-        if self.written.iter().any(|w| w == files::ENVIRONMENT) {
+        if self.written.iter().any(|w| w == files::ENVIRONMENT)
+            && self.solutions.first().is_some_and(|solution| !solution.conda.is_empty())
+        {
+            // The explicit file consults no channel, and so no `defaults`.
+            let client = match CondaClient::in_use(&|name| std::env::var_os(name)) {
+                Some(CondaClient::Mamba) => "mamba",
+                Some(CondaClient::Micromamba) => "micromamba",
+                Some(CondaClient::Conda(_)) | None => "conda",
+            };
+            let commands = [
+                "envlock export conda-explicit -o conda-explicit.txt".to_owned(),
+                format!("{client} create -p .envlock/env --file conda-explicit.txt"),
+                "envlock sync --prefix .envlock/env".to_owned(),
+            ];
+            for (i, command) in commands.iter().enumerate() {
+                printer.out(&format!("{}{command}", label(printer, if i == 0 { "next" } else { "" })));
+            }
+        } else if self.written.iter().any(|w| w == files::ENVIRONMENT) {
             printer.out(&format!("{}envlock sync", label(printer, "next")));
             if let Some(client) = CondaClient::in_use(&|name| std::env::var_os(name)) {
                 let command = client.create(&environment_name(self.project), files::ENVIRONMENT);
@@ -284,9 +301,15 @@ fn why_python(
 /// `56 packages, 3.4 GB to download`
 fn amount(solution: &Solution) -> String {
     let count = solution.packages.len();
+    let of_conda: u64 = solution.conda.iter().map(|package| package.size).sum();
     let bytes: u64 = solution.packages.iter().filter_map(|p| p.files.first()?.size).sum();
+    let bytes = bytes.saturating_add(of_conda);
     let download = if bytes > 0 { format!(", {} to download", megabytes(bytes)) } else { String::new() };
-    format!("{count} package{}{download}", if count == 1 { "" } else { "s" })
+    let beside = match solution.conda.len() {
+        0 => String::new(),
+        n => format!(" and {n} of conda"),
+    };
+    format!("{count} package{}{beside}{download}", if count == 1 { "" } else { "s" })
 }
 
 /// `3.4 GB`, `12 MB`, `340 kB`.

@@ -66,6 +66,9 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
             None => Ok(exit::YES),
         };
     }
+    check_conda(args, target)?;
+    // conda's half is there.
+    let target = &Target { conda: Vec::new(), ..target.clone() };
     let others = || other_pythons(&project, &lock, target, &registry);
     let found = place::find(args, &project, target, &others)?;
     let own = found.own_project(&project, args);
@@ -165,6 +168,21 @@ fn target<'l>(lock: &'l Lockfile, name: Option<&str>, registry: &Registry) -> Re
         (true, Level::Stack) => Err(crate::export::ExportError::StackOnly.into()),
         (true, Level::Full) => Ok(chosen),
     }
+}
+
+/// Refuses to install beside conda packages that are not there: conda's clients install those.
+fn check_conda(args: &SyncArgs, target: &Target) -> Result<(), CliError> {
+    if target.conda.is_empty() {
+        return Ok(());
+    }
+    let active = || std::env::var_os("CONDA_PREFIX").map(PathBuf::from);
+    if args.prefix.clone().or_else(active).is_some_and(|prefix| prefix.join("conda-meta").is_dir()) {
+        return Ok(());
+    }
+    let count = target.conda.len();
+    Err(CliError::usage(format!("the lock has {count} conda packages, which a client of conda installs")).hint(
+        "`envlock export conda-explicit -o conda-explicit.txt`, `conda create -p .envlock/env --file conda-explicit.txt`, then `envlock sync --prefix .envlock/env`",
+    ))
 }
 
 /// The Python series that the request allows besides the locked one, newest first.

@@ -462,7 +462,9 @@ pub(super) fn judge(
             };
             verify::against_foreign(judged, &machine, &installed, &traces, &elsewhere, question.require_gpu)
         }
-        (None, Some(target)) => verify::against_lock(target, &machine, &installed, question.require_gpu),
+        (None, Some(target)) => {
+            verify::against_lock(target, &machine, &installed, &traces, question.require_gpu)
+        }
         (None, None) => verify::without_lock(registry, &machine, &installed, question.require_gpu),
     };
     if let (Some(held), Against::Lock(own), Some(target)) = (&held, lock, target) {

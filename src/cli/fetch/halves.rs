@@ -1,0 +1,336 @@
+//! Requests with conda packages: conda's half is solved first, and PyPI's on top of it, with what conda installs as fixed
+//! packages. Python is chosen over both.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use pep440_rs::Version;
+
+use super::{Asked, Session};
+use crate::cli::error::CliError;
+use crate::cli::settings;
+use crate::compatibility::{Policy, required_driver};
+use crate::conda::{self, Question, Records, Repodata, Solved, virtual_packages};
+use crate::export::subdir;
+use crate::model::conda::{is_python_package, name_of_spec};
+use crate::model::conflict::{Conflict, Party, Reason, ReasonKind};
+use crate::model::metadata::CoreMetadata;
+use crate::model::platform::Platform;
+use crate::model::project::{ProjectPage, RawFile};
+use crate::model::request::{Origin, PythonAllowed, PythonRequest, Request};
+use crate::model::solution::{Answer, Solution};
+use crate::model::source::{CondaPackage, Source};
+use crate::model::text::{clean, normalized_name, without_logins};
+use crate::model::version::DottedVersion;
+use crate::model::wheel::Python;
+use crate::registry::conda_names::{OnPypi, on_pypi};
+use crate::solver::allowed_pythons;
+
+/// How often a conda package that PyPI's half excludes is left out and conda's half is solved again.
+const MAX_ROUNDS: usize = 20;
+
+/// conda's packages of torch: the stack comes from PyPI and the pytorch index, and two of them would be installed.
+const NOT_BESIDE_PYPI: [&str; 2] = ["pytorch", "libtorch"];
+
+/// What PyPI's half came to for one Python.
+enum OfPython {
+    Solved(Box<Solution>),
+    /// There is no answer of conda's half.
+    NoConda,
+    /// The conflict of PyPI's half.
+    Conflict(Box<Conflict>),
+    Open(Answer),
+}
+
+impl Session<'_> {
+    /// Solves both halves.
+    ///
+    /// # Errors
+    /// When a channel does not answer or is not there, and those of PyPI's half.
+    pub(super) fn solve_both(&mut self, asked: &Asked<'_>) -> Result<Answer, CliError> {
+        let platform = asked.host.system.platform;
+        let records = self.records(asked.request, platform)?;
+        let mut first: Option<Box<Conflict>> = None;
+        let mut rounds = 0;
+        for python in self.pythons(asked, &records)? {
+            match self.on_python(&records, asked, python, &mut rounds)? {
+                OfPython::Solved(solution) => return Ok(Answer::Solution(solution)),
+                OfPython::Open(answer) => return Ok(answer),
+                OfPython::NoConda => {}
+                OfPython::Conflict(conflict) => first = first.or(Some(conflict)),
+            }
+        }
+        if let Some(conflict) = first {
+            return Ok(Answer::Conflict(match rounds >= MAX_ROUNDS {
+                true => Box::new(conflict.cut()),
+                false => conflict,
+            }));
+        }
+        Ok(Answer::Conflict(Box::new(self.conflict_of_conda(&records, asked)?)))
+    }
+
+    /// The Pythons to try: that of PyPI's half alone, then the others, the newest first.
+    fn pythons(&mut self, asked: &Asked<'_>, records: &Records) -> Result<Vec<Python>, CliError> {
+        let mut out = allowed_pythons(self.registry, asked.request);
+        let of_channels: BTreeSet<u32> =
+            records.of("python").iter().filter_map(|python| series(&python.version)).collect();
+        out.retain(|python| of_channels.contains(&python.minor));
+        out.sort_unstable();
+        out.reverse();
+        let kept = asked.preferences.python;
+        let wished = match kept {
+            Some(python) => Some(python),
+            None if asked.request.requirements.is_empty() => None,
+            None => {
+                let alone =
+                    Request { conda: crate::model::conda::CondaRequest::default(), ..asked.request.clone() };
+                match self.solve(asked.host, &alone, asked.preferences)? {
+                    Answer::Solution(solution) => Some(solution.python),
+                    // It has no answer with conda's packages either, and says better why.
+                    _ => None,
+                }
+            }
+        };
+        if let Some(at) = wished.and_then(|wished| out.iter().position(|python| python.minor == wished.minor))
+        {
+            let wished = out.remove(at);
+            out.insert(0, wished);
+        }
+        Ok(out)
+    }
+
+    /// Both halves for one Python series. A record that PyPI's half excludes is left out, and conda's half solved again.
+    fn on_python(
+        &mut self,
+        records: &Records,
+        asked: &Asked<'_>,
+        python: Python,
+        rounds: &mut usize,
+    ) -> Result<OfPython, CliError> {
+        let mut excluded: BTreeMap<String, String> = BTreeMap::new();
+        let mut first: Option<Box<Conflict>> = None;
+        loop {
+            let question = question(asked, Some(python), &excluded, (self, !records.of("pip").is_empty()));
+            let packages = match records.solve(&question).map_err(unsolved)? {
+                Solved::Packages(packages) => packages,
+                Solved::Impossible => {
+                    return Ok(first.map_or(OfPython::NoConda, OfPython::Conflict));
+                }
+            };
+            let provided = provided(&packages);
+            let mut session = Session::new(self.client, self.registry, self.printer, self.words.stated);
+            for (name, (version, package)) in &provided {
+                session.provide(name, version, package)?;
+            }
+            let exact = PythonRequest {
+                allowed: PythonAllowed::Exact(Python::new(python.minor)),
+                text: format!("3.{}", python.minor),
+                origin: Origin::Question,
+            };
+            let request = Request {
+                conda: crate::model::conda::CondaRequest::default(),
+                python: Some(exact),
+                ..asked.request.clone()
+            };
+            let mut conflict = match session.solve(asked.host, &request, asked.preferences)? {
+                Answer::Solution(mut solution) => {
+                    solution.packages.retain(|package| !provided.contains_key(&package.name));
+                    widen(&mut solution, &packages, self.registry);
+                    solution.conda = packages;
+                    return Ok(OfPython::Solved(solution));
+                }
+                Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _) => conflict,
+                open => return Ok(OfPython::Open(open)),
+            };
+            let parties: BTreeSet<&str> =
+                conflict.reasons.iter().flat_map(|reason| &reason.parties).map(Party::as_str).collect();
+            let named: Vec<&(Version, &CondaPackage)> =
+                provided.iter().filter(|(name, _)| parties.contains(name.as_str())).map(|(_, p)| p).collect();
+            if named.is_empty() {
+                return Ok(OfPython::Conflict(first.unwrap_or(conflict)));
+            }
+            for (_, package) in &named {
+                let why = format!("{} {} does not fit the packages of PyPI", package.name, package.version);
+                excluded.insert(package.file.clone(), why);
+            }
+            let reasons = named.iter().map(|(_, package)| comes_from_conda(package)).collect::<Vec<_>>();
+            // Its only version is that of conda.
+            let is_own = |party: &Party| provided.contains_key(party.as_str());
+            conflict
+                .reasons
+                .retain(|reason| reason.kind != ReasonKind::Available || !reason.parties.iter().any(is_own));
+            conflict.reasons.extend(reasons);
+            first = first.or(Some(conflict));
+            *rounds += 1;
+            if *rounds >= MAX_ROUNDS {
+                return Ok(first.map_or(OfPython::NoConda, OfPython::Conflict));
+            }
+        }
+    }
+
+    /// Adds a package that conda installs.
+    fn provide(&mut self, name: &str, version: &Version, package: &CondaPackage) -> Result<(), CliError> {
+        let text = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n");
+        let metadata = CoreMetadata::parse(&text, package.sha256.clone())
+            .map_err(|error| CliError::input(format!("conda's `{}`: {error}", package.name)))?;
+        let raw = RawFile {
+            filename: format!("{}-{version}-py3-none-any.whl", name.replace('-', "_")),
+            sha256: Some(package.sha256.clone()),
+            size: Some(package.size),
+            ..RawFile::default()
+        };
+        let source = Source::Url(format!("{}/{}/{}", package.channel, package.subdir, package.file));
+        let page = ProjectPage::from_files(name, [raw]);
+        self.universe.add_direct(name, source, page, Arc::new(metadata));
+        Ok(())
+    }
+
+    /// The records that the request can reach, read once.
+    fn records(&mut self, request: &Request, platform: Platform) -> Result<Rc<Records>, CliError> {
+        if let Some((_, known)) = self.records.iter().find(|(of, _)| *of == platform) {
+            return Ok(Rc::clone(known));
+        }
+        let alias = settings::conda_channel_alias();
+        let bar = self.printer.progress("reading the channels");
+        let mut channels = Vec::new();
+        for channel in &request.conda.channels {
+            let before = channels.len();
+            for folder in [subdir(platform), "noarch"] {
+                bar.set_message(format!("reading {channel}/{folder}"));
+                let text = self.client.repodata(&alias, channel, folder);
+                let text = text.map_err(|error| {
+                    CliError::network(error.to_string().replace("the index", "the channel")).hint(format!(
+                        "channels are below `{}`; `ENVLOCK_CONDA_CHANNEL_ALIAS` names a mirror",
+                        clean(&without_logins(&alias), 100)
+                    ))
+                })?;
+                let Some(text) = text else { continue };
+                let parsed = Repodata::parse(channel, folder, text);
+                channels.push(parsed.map_err(|why| {
+                    CliError::input(format!(
+                        "the records of the channel `{channel}` ({folder}) cannot be read: {why}"
+                    ))
+                })?);
+            }
+            if channels.len() == before {
+                bar.finish_and_clear();
+                return Err(CliError::input(format!("there is no channel `{channel}` for {platform}"))
+                    .hint("`channels` under `[conda]` names channels as conda does: `conda-forge`"));
+            }
+        }
+        bar.finish_and_clear();
+        let names = request.conda.specs.iter().map(|spec| spec.name().to_lowercase());
+        let names = names.chain(["python".to_owned(), "pip".to_owned()]);
+        let records = Records::reachable(&channels, names).map_err(|why| CliError::input(why.to_string()))?;
+        let records = Rc::new(records);
+        self.records.push((platform, Rc::clone(&records)));
+        Ok(records)
+    }
+
+    /// Why conda's half has no answer for any Python.
+    fn conflict_of_conda(&self, records: &Records, asked: &Asked<'_>) -> Result<Conflict, CliError> {
+        let none = BTreeMap::new();
+        let mut question = question(asked, None, &none, (self, !records.of("pip").is_empty()));
+        // The Pythons that are allowed, as one bound.
+        let pythons = allowed_pythons(self.registry, asked.request);
+        let any: Vec<String> = pythons.iter().map(|python| format!("3.{}.*", python.minor)).collect();
+        question.specs.push(format!("python {}", any.join("|")));
+        let mut origins: Vec<Option<Origin>> =
+            asked.request.conda.specs.iter().map(|spec| Some(spec.origin.clone())).collect();
+        origins.resize(question.specs.len(), None);
+        if let (Some(last), Some(python)) = (origins.last_mut(), &asked.request.python) {
+            *last = Some(python.origin.clone());
+        }
+        let drivers = drivers(self.registry);
+        let driver = asked.host.driver.as_ref();
+        let driver = driver.map_or_else(|| "the driver".to_owned(), |d| format!("driver {}", d.version));
+        let told = conda::Asked {
+            origins: &origins,
+            drivers: &drivers,
+            driver: &driver,
+            target: "default",
+            channels: &asked.request.conda.channels,
+        };
+        Ok(conda::explain(records, &question, &told).map_err(unsolved)?.conflict)
+    }
+}
+
+/// The question of conda's half.
+fn question(
+    asked: &Asked<'_>,
+    python: Option<Python>,
+    excluded: &BTreeMap<String, String>,
+    (session, has_pip): (&Session<'_>, bool),
+) -> Question {
+    let mut specs: Vec<String> = asked.request.conda.specs.iter().map(|spec| spec.text.clone()).collect();
+    specs.extend(python.map(|python| format!("python 3.{}.*", python.minor)));
+    specs.extend(has_pip.then(|| "pip".to_owned()));
+    Question {
+        specs,
+        bounds: NOT_BESIDE_PYPI.iter().map(|name| format!("{name} <0a0")).collect(),
+        machine: virtual_packages(asked.host, session.registry),
+        excluded: excluded.clone(),
+        kept: asked.preferences.conda.clone(),
+    }
+}
+
+/// Adds what conda packages need of a machine: `__glibc >=2.28`, `__cuda >=12.8`, which is a driver that supports that CUDA
+/// itself.
+fn widen(solution: &mut Solution, packages: &[CondaPackage], registry: &crate::registry::Registry) {
+    let lowest = |name: &str| -> Option<DottedVersion> {
+        let specs = packages.iter().flat_map(|package| package.depends.iter().chain(&package.constrains));
+        let of_name = specs.filter(|spec| name_of_spec(spec) == name);
+        let bounds =
+            of_name.flat_map(|spec| spec.split([' ', ',']).filter_map(|part| part.strip_prefix(">=")));
+        bounds.filter_map(|bound| bound.parse().ok()).max()
+    };
+    let envelope = &mut solution.envelope;
+    envelope.glibc = envelope.glibc.take().max(lowest("__glibc"));
+    let Some(cuda) = lowest("__cuda") else { return };
+    let cuda = semver::Version::new(cuda.major().into(), cuda.minor().into(), 0);
+    let floor =
+        required_driver(registry, &cuda, solution.platform.os, Policy::Native).map(|driver| driver.value);
+    for row in &mut envelope.coverage {
+        row.driver_min = row.driver_min.take().max(floor.clone());
+    }
+    envelope.driver = envelope.driver.take().max(floor);
+}
+
+/// The minor version of a Python 3.
+fn series(version: &str) -> Option<u32> {
+    version.strip_prefix("3.")?.split('.').next()?.parse().ok()
+}
+
+/// What conda's packages install of PyPI's: by name on PyPI, the version and the package.
+fn provided(packages: &[CondaPackage]) -> BTreeMap<String, (Version, &CondaPackage)> {
+    let of_pypi = |package: &CondaPackage| match on_pypi(&package.channel, &package.name) {
+        OnPypi::Named(name) => Some(name.to_owned()),
+        OnPypi::SameName => Some(normalized_name(&package.name)),
+        OnPypi::Nothing => None,
+    };
+    let python = packages.iter().filter(|package| is_python_package(package));
+    python.filter_map(|package| Some((of_pypi(package)?, (package.version.parse().ok()?, package)))).collect()
+}
+
+fn comes_from_conda(package: &CondaPackage) -> Reason {
+    Reason {
+        kind: ReasonKind::Fact,
+        text: format!("{} {} is installed by conda", package.name, package.version),
+        parties: vec![Party::package(package.name.as_str())],
+        source: package.channel.clone(),
+    }
+}
+
+/// The CUDA versions that drivers support, each with the first driver branch.
+fn drivers(registry: &crate::registry::Registry) -> Vec<(String, DottedVersion)> {
+    let of = |branch: &crate::registry::Branch| {
+        let cuda = format!("{}.{}", branch.cuda.major, branch.cuda.minor);
+        Some((cuda, branch.branch.to_string().parse().ok()?))
+    };
+    registry.branches().iter().filter_map(of).collect()
+}
+
+fn unsolved(error: conda::CondaError) -> CliError {
+    CliError::input(error.to_string())
+}

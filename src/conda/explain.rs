@@ -1,0 +1,410 @@
+//! Why conda packages cannot be installed together: which of the requests are at fault, which facts of the records stand
+//! against them, and the changes that were solved and work.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::machine::VirtualPackage;
+use super::solve::{CondaError, Question, Records, Solved, parse};
+use crate::model::conda::name_of_spec;
+use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
+use crate::model::level::Level;
+use crate::model::request::Origin;
+use crate::model::source::CondaPackage;
+use crate::model::text::clean;
+use crate::model::version::DottedVersion;
+
+/// A conflict, and the specs of the question that it rests on.
+#[derive(Debug)]
+pub struct Explained {
+    /// The conflict.
+    pub conflict: Conflict,
+    /// The specs that cannot hold together on this machine, by their place in the question.
+    pub core: Vec<usize>,
+}
+
+/// What a question is asked for.
+pub struct Asked<'a> {
+    /// Where each spec of the question comes from; `None` for those that follow from the rest of the request.
+    pub origins: &'a [Option<Origin>],
+    /// The CUDA versions that drivers support, each with the first driver.
+    pub drivers: &'a [(String, DottedVersion)],
+    /// What is known of the driver, for a sentence: `driver 470.129.06`.
+    pub driver: &'a str,
+    /// The name of the target.
+    pub target: &'a str,
+    /// The channels, for a sentence.
+    pub channels: &'a [String],
+}
+
+/// Explains a question without an answer.
+///
+/// # Errors
+/// Those of a solve.
+pub fn explain(records: &Records, question: &Question, asked: &Asked<'_>) -> Result<Explained, CondaError> {
+    let explainer = Explainer { records, question, asked };
+    let core = explainer.core()?;
+    let mut reasons = explainer.facts(&core)?;
+    for i in &core {
+        if let Some(origin) = &asked.origins[*i] {
+            let spec = &question.specs[*i];
+            reasons.push(Reason {
+                kind: ReasonKind::Asked { origin: origin.clone(), bounds_above: false },
+                text: format!("you require {}", clean(spec, 120)),
+                parties: vec![Party::package(name_of_spec(spec))],
+                source: origin.to_string(),
+            });
+        }
+    }
+    let would_work_if = explainer.ways(&core)?;
+    let conflict = Conflict {
+        headline: explainer.headline(&core),
+        target: asked.target.to_owned(),
+        reasons,
+        would_work_if,
+        also: Vec::new(),
+        resolves_all: Vec::new(),
+        silent: Vec::new(),
+        cut: false,
+    };
+    Ok(Explained { conflict, core })
+}
+
+struct Explainer<'e> {
+    records: &'e Records,
+    question: &'e Question,
+    asked: &'e Asked<'e>,
+}
+
+impl Explainer<'_> {
+    /// The answer with some of the specs, on a machine.
+    fn solve(
+        &self,
+        specs: Vec<String>,
+        machine: &[VirtualPackage],
+    ) -> Result<Option<Vec<CondaPackage>>, CondaError> {
+        let question =
+            Question { specs, machine: machine.to_vec(), kept: BTreeSet::new(), ..self.question.clone() };
+        Ok(match self.records.solve(&question)? {
+            Solved::Packages(packages) => Some(packages),
+            Solved::Impossible => None,
+        })
+    }
+
+    fn specs(&self, which: &[usize]) -> Vec<String> {
+        which.iter().map(|i| self.question.specs[*i].clone()).collect()
+    }
+
+    /// The specs without which there is an answer: from all of them, each is taken away that is not needed for the
+    /// contradiction.
+    fn core(&self) -> Result<Vec<usize>, CondaError> {
+        let mut kept: Vec<usize> = (0..self.question.specs.len()).collect();
+        for i in 0..self.question.specs.len() {
+            let fewer: Vec<usize> = kept.iter().copied().filter(|k| *k != i).collect();
+            if self.solve(self.specs(&fewer), &self.question.machine)?.is_none() {
+                kept = fewer;
+            }
+        }
+        Ok(kept)
+    }
+
+    fn headline(&self, core: &[usize]) -> String {
+        let named: Vec<String> = core
+            .iter()
+            .filter(|i| self.asked.origins[**i].is_some())
+            .map(|i| clean(&self.question.specs[*i], 60))
+            .collect();
+        match named.as_slice() {
+            [] => "the conda packages cannot be installed together".to_owned(),
+            [one] => format!("no {one} can be installed from {}", self.asked.channels.join(", ")),
+            many => format!("{} cannot be installed together", many.join(" and ")),
+        }
+    }
+
+    /// The facts that stand against the specs of a core.
+    fn facts(&self, core: &[usize]) -> Result<Vec<Reason>, CondaError> {
+        let mut out = Vec::new();
+        for spec in self.specs(core) {
+            out.extend(self.absent(&spec)?);
+        }
+        if !out.is_empty() {
+            return Ok(out);
+        }
+        out.extend(self.machine(core)?);
+        if out.is_empty() {
+            out.extend(self.left_out(core)?);
+        }
+        if out.is_empty() {
+            out.extend(self.between(core)?);
+        }
+        Ok(out)
+    }
+
+    /// That no channel has a package, or no release that a spec admits.
+    fn absent(&self, spec: &str) -> Result<Option<Reason>, CondaError> {
+        let name = name_of_spec(spec).to_lowercase();
+        let all = self.records.of(&name);
+        let channels = self.asked.channels.join(", ");
+        let (Some(first), Some(last)) = (all.first(), all.last()) else {
+            return Ok(Some(Reason {
+                kind: ReasonKind::NoProject { nearest: None },
+                text: format!("no package `{}` in {channels}", clean(&name, 60)),
+                parties: vec![Party::package(name.as_str())],
+                source: "the records of the channel".to_owned(),
+            }));
+        };
+        let matching = self.records.matching(spec)?;
+        if matching.is_empty() {
+            let has_builds = parse(spec)?.build.is_some();
+            let builds = if has_builds { ", in other builds" } else { "" };
+            return Ok(Some(Reason {
+                kind: ReasonKind::Available,
+                text: match first.version == last.version {
+                    true => format!("{channels} has {name} {}{builds}", last.version),
+                    false => format!("{channels} has {name} {} to {}{builds}", first.version, last.version),
+                },
+                parties: vec![Party::package(name.as_str())],
+                source: "the records of the channel".to_owned(),
+            }));
+        }
+        let left_out: Vec<&String> =
+            matching.iter().filter_map(|package| self.question.excluded.get(&package.file)).collect();
+        if left_out.len() == matching.len() {
+            return Ok(left_out.first().map(|why| Reason {
+                kind: ReasonKind::Fact,
+                text: (*why).clone(),
+                parties: vec![Party::package(name.as_str())],
+                source: String::new(),
+            }));
+        }
+        Ok(None)
+    }
+
+    /// What the machine does not have that every answer needs.
+    fn machine(&self, core: &[usize]) -> Result<Vec<Reason>, CondaError> {
+        let mut out = Vec::new();
+        for (name, party) in [("__cuda", Party::Driver), ("__glibc", Party::Glibc)] {
+            let open = opened(&self.question.machine, name);
+            let Some(answer) = self.solve(self.specs(core), &open)? else { continue };
+            for package in &answer {
+                let specs = package.depends.iter().chain(&package.constrains);
+                let Some(spec) = specs.filter(|spec| name_of_spec(spec) == name).max_by_key(|s| s.len())
+                else {
+                    continue;
+                };
+                let own = self.question.machine.iter().find(|own| own.name == name);
+                let has = own.is_some_and(|own| fits(spec, own));
+                if has {
+                    continue;
+                }
+                let has = match (own, &party) {
+                    (None, _) => "the machine has no NVIDIA GPU".to_owned(),
+                    (Some(own), Party::Driver) => {
+                        format!("{} supports CUDA {}", self.asked.driver, own.version)
+                    }
+                    (Some(own), _) => format!("the machine has glibc {}", own.version),
+                };
+                out.push(Reason {
+                    kind: ReasonKind::Fact,
+                    text: format!(
+                        "{} {} needs `{}`, and {has}",
+                        package.name,
+                        package.version,
+                        clean(spec, 60)
+                    ),
+                    parties: vec![Party::package(package.name.as_str()), party.clone()],
+                    source: "the records of the channel".to_owned(),
+                });
+                break;
+            }
+            if !out.is_empty() {
+                break;
+            }
+        }
+        Ok(out)
+    }
+
+    /// A package that a bound of the question leaves out altogether, and what needs it.
+    fn left_out(&self, core: &[usize]) -> Result<Option<Reason>, CondaError> {
+        let machine = opened(&self.question.machine, "__cuda");
+        let open = Question { bounds: Vec::new(), specs: self.specs(core), machine, ..self.question.clone() };
+        let Solved::Packages(answer) = self.records.solve(&open)? else { return Ok(None) };
+        let names = self.question.bounds.iter().map(|bound| name_of_spec(bound));
+        let Some(name) = names.into_iter().find(|name| answer.iter().any(|package| package.name == *name))
+        else {
+            return Ok(None);
+        };
+        let chains = core.iter().filter_map(|i| chain(name_of_spec(&self.question.specs[*i]), name, &answer));
+        let chain = chains.into_iter().next().unwrap_or_else(|| format!("it needs {name}"));
+        Ok(Some(Reason {
+            kind: ReasonKind::Fact,
+            text: format!("{chain}, and conda's {name} is not installed beside the stack of PyPI"),
+            parties: vec![Party::package(name)],
+            source: "the records of the channel".to_owned(),
+        }))
+    }
+
+    /// What two specs need of the same package.
+    fn between(&self, core: &[usize]) -> Result<Vec<Reason>, CondaError> {
+        let mut alone: Vec<(usize, Vec<CondaPackage>)> = Vec::new();
+        for i in core {
+            if let Some(packages) = self.solve(self.specs(&[*i]), &self.question.machine)? {
+                alone.push((*i, packages));
+            }
+        }
+        for (at, (first, of_first)) in alone.iter().enumerate() {
+            for (second, of_second) in &alone[at + 1..] {
+                let found = self.disputed((*first, of_first), (*second, of_second))?;
+                if !found.is_empty() {
+                    return Ok(found);
+                }
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// A package of which one answer excludes the release of the other, and the chains that lead to it.
+    fn disputed(
+        &self,
+        (first, of_first): (usize, &[CondaPackage]),
+        (second, of_second): (usize, &[CondaPackage]),
+    ) -> Result<Vec<Reason>, CondaError> {
+        let other = |name: &str| of_second.iter().find(|package| package.name == name);
+        for own in of_first {
+            let Some(theirs) = other(&own.name) else { continue };
+            if own.version == theirs.version && own.build == theirs.build {
+                continue;
+            }
+            let pin = |package: &CondaPackage| format!("{} =={}", package.name, package.version);
+            let excludes = |which: usize, pinned: &CondaPackage| -> Result<bool, CondaError> {
+                let mut specs = self.specs(&[which]);
+                specs.push(pin(pinned));
+                Ok(self.solve(specs, &self.question.machine)?.is_none())
+            };
+            if !excludes(first, theirs)? || !excludes(second, own)? {
+                continue;
+            }
+            let chains = [(first, of_first), (second, of_second)]
+                .map(|(which, answer)| chain(name_of_spec(&self.question.specs[which]), &own.name, answer));
+            return Ok(chains
+                .into_iter()
+                .flatten()
+                .map(|text| Reason {
+                    kind: ReasonKind::Fact,
+                    text,
+                    parties: vec![Party::package(own.name.as_str())],
+                    source: "the records of the channel".to_owned(),
+                })
+                .collect());
+        }
+        Ok(Vec::new())
+    }
+
+    /// The changes that were solved and work.
+    fn ways(&self, core: &[usize]) -> Result<Vec<WayOut>, CondaError> {
+        let mut out = Vec::new();
+        let all: Vec<usize> = (0..self.question.specs.len()).collect();
+        if self.question.machine.iter().any(|own| own.name == "__cuda") {
+            for (cuda, driver) in self.asked.drivers {
+                let mut machine = self.question.machine.clone();
+                let mut own = machine.iter_mut().filter(|own| own.name == "__cuda");
+                let Some(own) = own.next() else { break };
+                let is_newer = number(cuda) > number(&own.version);
+                own.version = cuda.clone();
+                if !is_newer {
+                    continue;
+                }
+                if let Some(answer) = self.solve(self.specs(&all), &machine)? {
+                    out.push(way(Change::Driver(driver.clone()), Party::Driver, &answer));
+                    break;
+                }
+            }
+        }
+        if let Some(answer) = self.solve(self.specs(&all), &opened(&self.question.machine, "__glibc"))? {
+            let specs = answer.iter().flat_map(|package| &package.depends);
+            let bounds = specs.filter(|spec| name_of_spec(spec) == "__glibc").filter_map(|spec| {
+                let bound = spec.split([' ', ',']).find_map(|part| part.strip_prefix(">="))?;
+                bound.parse::<DottedVersion>().ok()
+            });
+            out.extend(bounds.max().map(|floor| way(Change::Glibc(floor), Party::Glibc, &answer)));
+        }
+        for i in core.iter().filter(|i| self.asked.origins[**i].is_some()) {
+            let name = name_of_spec(&self.question.specs[*i]).to_lowercase();
+            let mut specs = self.specs(&all);
+            specs[*i] = name.clone();
+            let party = Party::package(name.as_str());
+            if let Some(answer) = self.solve(specs, &self.question.machine)? {
+                let found = answer.iter().find(|package| package.name == name);
+                let releases = found.map(|package| package.version.clone()).unwrap_or_default();
+                out.push(way(Change::Series { package: name, releases }, party, &answer));
+                continue;
+            }
+            let without: Vec<usize> = all.iter().copied().filter(|k| k != i).collect();
+            if let Some(answer) = self.solve(self.specs(&without), &self.question.machine)? {
+                out.push(way(Change::WithoutRequest(name), party, &answer));
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// A machine on which nothing limits one virtual package.
+fn opened(machine: &[VirtualPackage], name: &'static str) -> Vec<VirtualPackage> {
+    let mut out: Vec<VirtualPackage> = machine.iter().filter(|own| own.name != name).cloned().collect();
+    let version = if name == "__glibc" { "2.999" } else { "999" };
+    out.push(VirtualPackage { name, version: version.to_owned(), build: "0".to_owned() });
+    out
+}
+
+/// Whether a virtual package is what a spec asks for.
+fn fits(spec: &str, own: &VirtualPackage) -> bool {
+    let Ok(parsed) = parse(spec) else { return true };
+    let Some(version) = parsed.version else { return true };
+    own.version.parse().is_ok_and(|own| version.matches(&own))
+}
+
+fn number(version: &str) -> Vec<u32> {
+    version.split('.').map(|part| part.parse().unwrap_or(0)).collect()
+}
+
+fn way(change: Change, party: Party, answer: &[CondaPackage]) -> WayOut {
+    let count = answer.len();
+    let s = if count == 1 { "" } else { "s" };
+    let python = answer.iter().find(|package| package.name == "python");
+    let python = python.map(|python| format!(" with Python {}", python.version)).unwrap_or_default();
+    WayOut {
+        change,
+        party,
+        level: Level::Full,
+        stack: BTreeMap::new(),
+        release: None,
+        set: None,
+        gives: format!("{count} conda package{s}{python}"),
+        is_provisional: false,
+    }
+}
+
+/// The requirements that lead from one package of an answer to another: `ffmpeg 7.1.1 needs x264 >=1!164`.
+fn chain(from: &str, to: &str, answer: &[CondaPackage]) -> Option<String> {
+    let of = |name: &str| answer.iter().find(|package| package.name == name);
+    let mut before: BTreeMap<&str, (&CondaPackage, &str)> = BTreeMap::new();
+    let mut seen: BTreeSet<&str> = BTreeSet::from([from]);
+    let mut open = vec![from];
+    while let Some(name) = (!open.is_empty()).then(|| open.remove(0)) {
+        let Some(package) = of(name) else { continue };
+        for spec in &package.depends {
+            let next = name_of_spec(spec);
+            if seen.insert(next) {
+                before.insert(next, (package, spec));
+                open.push(next);
+            }
+        }
+    }
+    let mut steps = Vec::new();
+    let mut at = to;
+    while let Some((package, spec)) = before.get(at) {
+        steps.push(format!("{} {} needs {}", package.name, package.version, clean(spec, 60)));
+        at = package.name.as_str();
+    }
+    steps.reverse();
+    (!steps.is_empty()).then(|| steps.join(", "))
+}

@@ -1,0 +1,14 @@
+//! The conda half of a solve: records of channels as values, and which of them are installed on a machine.
+//!
+//! rattler's types and solver do what conda itself does: versions, match specs, build strings, channel priority. Nothing
+//! here reads files or the network.
+
+mod explain;
+mod machine;
+mod repodata;
+mod solve;
+
+pub use explain::{Asked, Explained, explain};
+pub use machine::{VirtualPackage, virtual_packages};
+pub use repodata::{InvalidRepodata, Repodata};
+pub use solve::{CondaError, InvalidSpec, Question, Records, Solved, channel_of_spec, parse};

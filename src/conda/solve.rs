@@ -1,0 +1,222 @@
+//! One solve of conda packages, by rattler's solver, with values of envlock's going in and coming out.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use rattler_conda_types::{
+    GenericVirtualPackage, MatchSpec, PackageNameMatcher, ParseMatchSpecOptions, RepoDataRecord, Version,
+};
+use rattler_solve::{ChannelPriority, SolveError, SolverImpl, SolverTask, resolvo};
+
+use super::machine::VirtualPackage;
+use super::repodata::{InvalidRepodata, Repodata, name_of, reachable};
+use crate::model::conda::name_of_spec;
+use crate::model::source::CondaPackage;
+use crate::model::text::clean;
+
+/// The time limit of one solve.
+const LIMIT: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// A match spec that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a match spec of conda: {why}")]
+pub struct InvalidSpec {
+    /// As written.
+    pub text: String,
+    /// The parse error, one phrase.
+    pub why: String,
+}
+
+/// Why a solve gave no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CondaError {
+    /// A match spec of the question is not valid.
+    #[error(transparent)]
+    Spec(#[from] InvalidSpec),
+    /// The channels have more than can be read.
+    #[error(transparent)]
+    Repodata(#[from] InvalidRepodata),
+    /// The search took too long.
+    #[error("the search for conda packages took longer than {} s", LIMIT.as_secs())]
+    TooLong,
+    /// Two records of a channel claim to be the same.
+    #[error("the channel has two records of `{0}`")]
+    Duplicate(String),
+}
+
+/// What is to be solved.
+#[derive(Debug, Clone, Default)]
+pub struct Question {
+    /// What is to be installed, as match specs.
+    pub specs: Vec<String>,
+    /// Bounds on what is installed, as match specs with a plain name.
+    pub bounds: Vec<String>,
+    /// The machine.
+    pub machine: Vec<VirtualPackage>,
+    /// Files that must not be chosen, and why.
+    pub excluded: BTreeMap<String, String>,
+    /// The files to keep where they fit.
+    pub kept: BTreeSet<String>,
+}
+
+/// The answer of one solve.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Solved {
+    /// The packages, sorted by name.
+    Packages(Vec<CondaPackage>),
+    /// There is no answer.
+    Impossible,
+}
+
+/// The records of channels that questions about some names can reach.
+pub struct Records {
+    by_channel: Vec<Vec<RepoDataRecord>>,
+}
+
+impl Records {
+    /// Reads the records that can be reached from some names.
+    ///
+    /// # Errors
+    /// When they are too many.
+    pub fn reachable(
+        channels: &[Repodata],
+        names: impl IntoIterator<Item = String>,
+    ) -> Result<Records, InvalidRepodata> {
+        Ok(Records { by_channel: reachable(channels, names)? })
+    }
+
+    fn all(&self) -> impl Iterator<Item = &RepoDataRecord> {
+        self.by_channel.iter().flatten()
+    }
+
+    /// The records of a package, the newest version last.
+    pub fn of(&self, name: &str) -> Vec<CondaPackage> {
+        let mut found: Vec<&RepoDataRecord> =
+            self.all().filter(|record| record.package_record.name.as_normalized() == name).collect();
+        found.sort_by(|a, b| {
+            let key = |r: &RepoDataRecord| (r.package_record.version.clone(), r.package_record.build_number);
+            key(a).cmp(&key(b))
+        });
+        found.into_iter().map(package).collect()
+    }
+
+    /// The records that match a spec, as their place in [`Records::of`]'s list says nothing about it.
+    ///
+    /// # Errors
+    /// When the spec is not valid.
+    pub fn matching(&self, spec: &str) -> Result<Vec<CondaPackage>, InvalidSpec> {
+        let parsed = parse(spec)?;
+        let name = name_of_spec(spec).to_lowercase();
+        let matches = |record: &&RepoDataRecord| {
+            record.package_record.name.as_normalized() == name
+                && rattler_conda_types::Matches::matches(&parsed, *record)
+        };
+        Ok(self.all().filter(matches).map(package).collect())
+    }
+
+    /// Solves a question.
+    ///
+    /// # Errors
+    /// See [`CondaError`].
+    pub fn solve(&self, question: &Question) -> Result<Solved, CondaError> {
+        let specs = question.specs.iter().map(|spec| parse(spec)).collect::<Result<Vec<_>, _>>()?;
+        let constraints = question.bounds.iter().map(|spec| parse(spec)).collect::<Result<Vec<_>, _>>()?;
+        let of_other_channel = |record: &&RepoDataRecord| {
+            specs.iter().any(|spec| {
+                let is_named = match &spec.name {
+                    PackageNameMatcher::Exact(name) => *name == record.package_record.name,
+                    _ => false,
+                };
+                let channel = spec.channel.as_ref().map(|channel| channel.canonical_name());
+                is_named && channel.is_some_and(|channel| record.channel.as_ref() != Some(&channel))
+            })
+        };
+        let excluded: HashMap<url::Url, Arc<str>> = self
+            .all()
+            .filter_map(|record| match question.excluded.get(&record.identifier.to_string()) {
+                Some(why) => Some((record.url.clone(), Arc::from(why.as_str()))),
+                None if of_other_channel(&record) => {
+                    Some((record.url.clone(), Arc::from("another channel is asked for")))
+                }
+                None => None,
+            })
+            .collect();
+        let is_kept = |record: &&RepoDataRecord| {
+            !question.kept.is_empty() && question.kept.contains(&record.identifier.to_string())
+        };
+        let task = SolverTask {
+            available_packages: self.by_channel.iter().map(|records| records.as_slice()),
+            locked_packages: self.all().filter(is_kept).collect(),
+            pinned_packages: Vec::new(),
+            virtual_packages: question.machine.iter().filter_map(virtual_package).collect(),
+            specs,
+            constraints,
+            timeout: Some(LIMIT),
+            channel_priority: ChannelPriority::Strict,
+            exclude_newer: None,
+            strategy: rattler_solve::SolveStrategy::Highest,
+            dependency_overrides: Vec::new(),
+            excluded_candidates: excluded,
+            cancellation_token: None,
+        };
+        match resolvo::Solver.solve(task) {
+            Ok(result) => {
+                let mut packages: Vec<CondaPackage> = result.records.iter().map(package).collect();
+                packages.sort_by(|a, b| a.name.cmp(&b.name));
+                Ok(Solved::Packages(packages))
+            }
+            Err(SolveError::Unsolvable(_)) => Ok(Solved::Impossible),
+            Err(SolveError::Cancelled) => Err(CondaError::TooLong),
+            Err(SolveError::DuplicateRecords(file)) => Err(CondaError::Duplicate(clean(&file, 120))),
+            Err(SolveError::ParseMatchSpecError(error)) => Err(CondaError::Spec(InvalidSpec {
+                text: "a requirement in a record".to_owned(),
+                why: clean(&error.to_string(), 120),
+            })),
+            Err(SolveError::UnsupportedOperations(_)) => Ok(Solved::Impossible),
+        }
+    }
+}
+
+/// Reads a match spec.
+///
+/// # Errors
+/// When conda would not read it.
+pub fn parse(text: &str) -> Result<MatchSpec, InvalidSpec> {
+    let invalid = |why: String| InvalidSpec { text: clean(text, 80), why: clean(&why, 120) };
+    if !crate::model::text::is_line(text) || text.len() > 500 {
+        return Err(invalid("it is not one line of text".to_owned()));
+    }
+    MatchSpec::from_str(text, ParseMatchSpecOptions::lenient()).map_err(|error| invalid(error.to_string()))
+}
+
+/// The channel that a match spec names by itself: `bioconda` of `bioconda::samtools`.
+pub fn channel_of_spec(spec: &str) -> Option<String> {
+    let channel = parse(spec).ok()?.channel?;
+    Some(name_of(&channel.canonical_name()).to_owned())
+}
+
+fn virtual_package(own: &VirtualPackage) -> Option<GenericVirtualPackage> {
+    Some(GenericVirtualPackage {
+        name: own.name.parse().ok()?,
+        version: own.version.parse::<Version>().ok()?,
+        build_string: own.build.parse().ok()?,
+    })
+}
+
+/// A record as the lock holds it.
+fn package(record: &RepoDataRecord) -> CondaPackage {
+    let own = &record.package_record;
+    CondaPackage {
+        name: own.name.as_normalized().to_owned(),
+        version: own.version.as_str().to_string(),
+        build: own.build.to_string(),
+        channel: record.channel.as_deref().map(name_of).unwrap_or_default().to_owned(),
+        subdir: own.subdir.clone(),
+        file: record.identifier.to_string(),
+        sha256: own.sha256.map(hex::encode).unwrap_or_default(),
+        md5: own.md5.map(hex::encode).unwrap_or_default(),
+        size: own.size.unwrap_or_default(),
+        depends: own.depends.clone(),
+        constrains: own.constrains.clone(),
+    }
+}

@@ -1,0 +1,106 @@
+//! The records of conda channels: `repodata.json` of a platform folder, compressed where the channel has it so, with the
+//! disk cache and offline mode of the package indexes.
+//!
+//! Source of the addresses: conda's manual, "Channels"; CEP 16 describes the records.
+
+use std::io::Read;
+
+use bytes::Bytes;
+use reqwest::header::{ETAG, IF_NONE_MATCH};
+
+use super::cache::{CachedDocument, fresh_until};
+use super::http::headers;
+use super::{IndexClient, IndexError};
+
+/// Maximum size of the file as it is sent, in bytes. That of conda-forge has about 50 MiB.
+const MAX_SENT: u64 = 512 << 20;
+/// Maximum size of the records, in bytes. Those of conda-forge have some hundred MiB.
+const MAX_RECORDS: u64 = 1 << 30;
+
+/// The names of the file, the one that is asked for first at the front.
+const NAMES: [&str; 2] = ["repodata.json.zst", "repodata.json"];
+
+impl IndexClient {
+    /// The records of a channel's platform folder; `None` if the channel has no such folder. `alias` is the address that
+    /// the channel's name is appended to.
+    ///
+    /// # Errors
+    /// When the server does not answer, sends more than a limit, or with `--offline` if they are not in the cache.
+    pub fn repodata(&self, alias: &str, channel: &str, subdir: &str) -> Result<Option<Bytes>, IndexError> {
+        for name in NAMES {
+            let address = format!("{}/{channel}/{subdir}/{name}", alias.trim_end_matches('/'));
+            let cached = self.cache.document(&address);
+            if let Some(cached) = cached.as_ref().filter(|cached| cached.is_fresh() || self.config.offline) {
+                return Ok(Some(cached.text.clone()));
+            }
+            if self.config.offline {
+                continue;
+            }
+            let request = |why: String| IndexError::Request {
+                what: format!("`{subdir}/{name}`"),
+                index: channel.to_owned(),
+                why,
+            };
+            let url = url::Url::parse(&address).map_err(|error| request(error.to_string()))?;
+            let mut ask = reqwest::header::HeaderMap::new();
+            if let Some(etag) = cached.as_ref().and_then(|cached| cached.etag.as_deref()) {
+                ask.extend(headers(&[(IF_NONE_MATCH, etag)]));
+            }
+            let (http, runtime) = self.http()?;
+            let mut answer =
+                runtime.block_on(http.get(&url, &self.credentials, &ask, MAX_SENT)).map_err(request)?;
+            let fresh = fresh_until(answer.header(reqwest::header::CACHE_CONTROL));
+            match (answer.status, cached) {
+                (304, Some(cached)) => return Ok(Some(cached.text)),
+                (200, _) => {}
+                // Servers of static files answer 403 for what is not there.
+                (403 | 404 | 410, _) => continue,
+                (status, _) => return Err(request(format!("the server answered {status}"))),
+            }
+            let sent: Box<dyn Read> = match answer.file.take() {
+                Some(file) => Box::new(std::io::BufReader::new(file)),
+                None => Box::new(std::io::Cursor::new(std::mem::take(&mut answer.body))),
+            };
+            let text = read(sent, name.ends_with(".zst")).map_err(request)?;
+            let etag = answer.header(ETAG).map(str::to_owned);
+            self.cache
+                .store_document(&address, &CachedDocument { etag, fresh_until: fresh, text: text.clone() });
+            return Ok(Some(text));
+        }
+        match self.config.offline {
+            true => Err(IndexError::Offline { what: format!("{channel}/{subdir}") }),
+            false => Ok(None),
+        }
+    }
+}
+
+/// The text of a file, within [`MAX_RECORDS`].
+fn read(sent: impl Read, is_compressed: bool) -> Result<Bytes, String> {
+    let failed = |error: std::io::Error| format!("it cannot be read ({error})");
+    let mut text = Vec::new();
+    let read = match is_compressed {
+        true => {
+            let decoder = zstd::stream::read::Decoder::new(sent).map_err(failed)?;
+            decoder.take(MAX_RECORDS + 1).read_to_end(&mut text)
+        }
+        false => sent.take(MAX_RECORDS + 1).read_to_end(&mut text),
+    };
+    read.map_err(failed)?;
+    match text.len() as u64 > MAX_RECORDS {
+        true => Err(format!("it is larger than {} MiB", MAX_RECORDS >> 20)),
+        false => Ok(text.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compressed_or_not() {
+        let packed = zstd::encode_all(&b"{}"[..], 3).unwrap();
+        assert_eq!(&read(&packed[..], true).unwrap()[..], b"{}");
+        assert_eq!(&read(&b"{}"[..], false).unwrap()[..], b"{}");
+        assert!(read(&b"{}"[..], true).unwrap_err().contains("cannot be read"));
+    }
+}

@@ -1,0 +1,108 @@
+//! Packages of conda channels: what a request asks for, and what a build string tells.
+
+use super::request::Origin;
+use super::source::CondaPackage;
+
+/// What a request asks of conda channels.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CondaRequest {
+    /// The channels by name, the most preferred first.
+    pub channels: Vec<String>,
+    /// Match specs: `ffmpeg >=6`, `gcc_linux-64`.
+    pub specs: Vec<CondaSpec>,
+}
+
+impl CondaRequest {
+    /// Whether nothing is asked of any channel.
+    pub fn is_empty(&self) -> bool {
+        self.specs.is_empty()
+    }
+}
+
+/// A match spec and where it was written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CondaSpec {
+    /// As written, on one line.
+    pub text: String,
+    /// Where it was written.
+    pub origin: Origin,
+}
+
+impl CondaSpec {
+    /// The name of the package: `ffmpeg` of `conda-forge::ffmpeg >=6`.
+    pub fn name(&self) -> &str {
+        name_of_spec(&self.text)
+    }
+}
+
+/// Whether a conda package installs a Python package: it depends on Python.
+pub fn is_python_package(package: &CondaPackage) -> bool {
+    let mut needed = package.depends.iter().map(|spec| name_of_spec(spec));
+    package.name != "python" && needed.any(|name| ["python", "python_abi"].contains(&name))
+}
+
+/// The name in a match spec. Names are lower-case in channels, whatever a spec writes.
+pub fn name_of_spec(spec: &str) -> &str {
+    let plain = spec.rsplit_once("::").map_or(spec, |(_, rest)| rest).trim_start();
+    plain.split([' ', '=', '<', '>', '!', '~', '[', '@']).next().unwrap_or(plain)
+}
+
+/// The CUDA version that a build string names, as major and minor: `cuda129_...` and `py3.12_cuda12.9_...` are 12.9.
+pub fn cuda_of_build(build: &str) -> Option<(u64, u64)> {
+    let at = build.find("cuda")? + "cuda".len();
+    let text: String = build[at..].chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+    match text.trim_end_matches('.').split_once('.') {
+        Some((major, minor)) => Some((major.parse().ok()?, minor.split('.').next()?.parse().ok()?)),
+        // The major version has two digits.
+        None if text.len() >= 3 => Some((text[..2].parse().ok()?, text[2..].parse().ok()?)),
+        None => None,
+    }
+}
+
+/// The recipe's build number of a conda-forge build for CUDA: 4 of `cuda129_mkl_py312_h6bb0a4e_304`, to which 200 is added
+/// for CUDA and 100 for MKL. Other channels write other build strings.
+pub fn recipe_build(build: &str) -> Option<u32> {
+    let number: u32 = build.rsplit('_').next()?.parse().ok()?;
+    (build.starts_with("cuda") && (200..400).contains(&number)).then_some(number % 100)
+}
+
+/// Whether a build string names a CPU build: `cpu_mkl_py313_h1_100`.
+pub fn is_cpu_build(build: &str) -> bool {
+    build.split('_').any(|part| part.starts_with("cpu"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_specs() {
+        for (spec, name) in [
+            ("ffmpeg", "ffmpeg"),
+            ("ffmpeg >=6", "ffmpeg"),
+            ("pytorch=*=cuda*", "pytorch"),
+            ("conda-forge::numpy[version='>=2']", "numpy"),
+            ("gcc_linux-64>=12", "gcc_linux-64"),
+            ("conda-forge/linux-64::cudnn", "cudnn"),
+        ] {
+            assert_eq!(name_of_spec(spec), name, "{spec}");
+        }
+    }
+
+    #[test]
+    fn what_build_strings_tell() {
+        for (build, cuda, recipe, is_cpu) in [
+            ("cuda129_mkl_py312_h6bb0a4e_304", Some((12, 9)), Some(4), false),
+            ("cuda118_py310h1234567_200", Some((11, 8)), Some(0), false),
+            ("py3.10_cuda11.7_cudnn8.5.0_0", Some((11, 7)), None, false),
+            ("cpu_mkl_py313_h1_100", None, None, true),
+            ("py312h72c5963_0", None, None, false),
+            ("cuda", None, None, false),
+        ] {
+            assert_eq!(
+                (cuda_of_build(build), recipe_build(build), is_cpu_build(build)),
+                (cuda, recipe, is_cpu)
+            );
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! conda packages in the same solve: `[conda]` on real records of conda-forge, and on a channel whose packages a real
+//! client installs.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use super::context::{IndexServer, Run, Shape, TestContext, skipped};
+use super::wheels::{Wheel, wheel};
+
+/// A folder on loopback.
+struct Channels {
+    address: String,
+    server: Arc<tiny_http::Server>,
+}
+
+impl Channels {
+    fn start(folder: PathBuf) -> Channels {
+        let server = Arc::new(tiny_http::Server::http("127.0.0.1:0").unwrap());
+        let address = format!("http://{}", server.server_addr());
+        let serving = Arc::clone(&server);
+        std::thread::spawn(move || {
+            for request in serving.incoming_requests() {
+                let path = folder.join(request.url().trim_start_matches('/'));
+                let _ = match std::fs::File::open(&path).ok().filter(|_| path.is_file()) {
+                    Some(file) => request.respond(tiny_http::Response::from_file(file)),
+                    None => request.respond(tiny_http::Response::empty(404)),
+                };
+            }
+        });
+        Channels { address, server }
+    }
+}
+
+impl Drop for Channels {
+    fn drop(&mut self) {
+        self.server.unblock();
+    }
+}
+
+/// A project on the real records, and an index with what PyPI has beside them.
+struct World {
+    context: TestContext,
+    _index: IndexServer,
+    _channels: Channels,
+}
+
+fn world() -> World {
+    let linux = |name: &str, version: &str, series: &str| -> Wheel {
+        wheel(name, version).tags(&format!("{series}-{series}-manylinux_2_17_x86_64"))
+    };
+    let all = vec![
+        ("pypi", wheel("frame", "2.0").needs("numpy>=2.3")),
+        ("pypi", wheel("old-frame", "1.0").needs("numpy<2.3.5")),
+        ("pypi", wheel("numpy", "1.26.4")),
+        ("pypi", wheel("numpy", "2.3.5")),
+        ("pypi", wheel("tqdm", "4.0")),
+        ("pypi", linux("only-13", "1.0", "cp313")),
+        ("pypi", wheel("sixer", "1.0").needs("six")),
+    ];
+    let index = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/conda");
+    let channels = Channels::start(folder);
+    let mut context = TestContext::with_index(&index);
+    context.set("ENVLOCK_CONDA_CHANNEL_ALIAS", &channels.address);
+    World { context, _index: index, _channels: channels }
+}
+
+impl World {
+    fn manifest(&self, dependencies: &str, conda: &str) {
+        let text = format!(
+            "[project]\nname = \"x\"\ndependencies = [{dependencies}]\n[conda]\ndependencies = [{conda}]\n"
+        );
+        self.context.write("envlock.toml", &text);
+    }
+
+    fn resolve(&self, dependencies: &str, conda: &str, more: &[&str]) -> Run {
+        self.manifest(dependencies, conda);
+        let base = ["resolve", "--gpu", "none", "--glibc", "2.35", "--only-index", "pypi"];
+        self.context.run(&[&base[..], more].concat())
+    }
+
+    /// The locked conda packages as `name version`.
+    fn conda(&self) -> Vec<String> {
+        let lock: toml::Table = self.context.read("envlock.lock").parse().unwrap();
+        let all = lock.get("conda-package").and_then(toml::Value::as_array).cloned().unwrap_or_default();
+        let text = |package: &toml::Value, key: &str| package[key].as_str().unwrap().to_owned();
+        all.iter().map(|package| format!("{} {}", text(package, "name"), text(package, "version"))).collect()
+    }
+}
+
+#[test]
+fn both_halves_agree() {
+    let world = world();
+    let context = &world.context;
+    // numpy is conda's, and what PyPI has on top of it takes it from there.
+    let run = world.resolve("\"frame\", \"sixer\"", "\"matplotlib-base\"", &[]).expect(0);
+    assert!(run.flat().contains("matplotlib-base 3.10.9 from conda-forge"), "{}", run.shown());
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains("format = \"2.0.0\"") && lock.contains("\nname = \"frame\""), "{lock}");
+    assert!(
+        !lock.contains("numpy-2.3.5-py3-none-any.whl"),
+        "PyPI's numpy is not installed over conda's: {lock}"
+    );
+    assert!(!lock.contains("127.0.0.1"), "no address stands in a lock: {lock}");
+    let conda = world.conda();
+    assert!(
+        conda.contains(&"numpy 2.4.6".to_owned()) && conda.contains(&"python 3.14.5".to_owned()),
+        "{conda:?}"
+    );
+    context.run(&["resolve", "--locked"]).expect(0);
+    // The same answer has the same bytes; the machine and the options are kept.
+    context.run(&["resolve"]).expect(0);
+    assert_eq!(context.read("envlock.lock"), lock);
+    let json = context.run(&["resolve", "--json"]).expect(0).json();
+    assert_eq!(json["targets"][0]["conda"].as_array().unwrap().len(), conda.len());
+    assert_eq!(json["targets"][0]["envelope"]["glibc"], "2.17");
+
+    // A package of PyPI decides the Python of both.
+    world.resolve("\"only-13\"", "\"numpy\"", &["--force"]).expect(0);
+    assert!(world.conda().contains(&"python 3.13.10".to_owned()), "{:?}", world.conda());
+    // A record that PyPI's half excludes is left out, and the next one is taken.
+    world.resolve("\"old-frame\"", "\"numpy\"", &["--force"]).expect(0);
+    assert!(world.conda().contains(&"numpy 2.3.4".to_owned()), "{:?}", world.conda());
+}
+
+#[test]
+fn exports_of_a_lock_with_conda_packages() {
+    let world = world();
+    let context = &world.context;
+    world.resolve("\"frame\"", "\"numpy\"", &[]).expect(0);
+    let yml = context.read("environment.yml");
+    assert!(yml.contains("\n  - numpy=2.4.6=py314h2b28147_0\n"), "{yml}");
+    assert!(yml.contains("\n  - pip:\n      - frame==2.0 --hash=sha256:") && !yml.contains("::"), "{yml}");
+    let explicit = context.run(&["export", "conda-explicit"]).expect(0).stdout;
+    let line = explicit.lines().find(|line| line.contains("/numpy-2.4.6-")).unwrap();
+    let (address, digest) = line.split_once("#sha256:").unwrap();
+    assert!(address.ends_with("/conda-forge/linux-64/numpy-2.4.6-py314h2b28147_0.conda"), "{line}");
+    assert_eq!(digest.len(), 64);
+    assert!(explicit.contains("\n@EXPLICIT\n"), "{explicit}");
+    for format in ["requirements.txt", "pylock.toml", "Dockerfile", "pixi"] {
+        let run = context.run(&["export", format]).expect(2);
+        assert!(
+            run.flat().contains("from a conda channel, which this format cannot express"),
+            "{}",
+            run.shown()
+        );
+    }
+    let run = context.run(&["sync"]).expect(2);
+    assert!(run.flat().contains("`envlock sync --prefix .envlock/env`"), "{}", run.shown());
+    let run = world.resolve("\"tqdm\"", "", &["--force"]).expect(0);
+    assert!(world.conda().is_empty(), "{}", run.shown());
+    context.run(&["export", "conda-explicit"]).expect(2);
+}
+
+#[test]
+fn conflicts_of_the_halves_name_who_is_at_fault() {
+    let world = world();
+    let table: &[(&str, &str, &[&str], &[&str])] = &[
+        (
+            "\"numpy<2\"",
+            "\"matplotlib-base\"",
+            &[],
+            &["numpy 2.4.6 is installed by conda", "you require numpy<2"],
+        ),
+        (
+            "",
+            "\"no-such-thing\"",
+            &[],
+            &["no package `no-such-thing` in conda-forge", "without no-such-thing"],
+        ),
+        ("", "\"libjpeg-turbo >=9\"", &[], &["conda-forge has libjpeg-turbo 3.1.0 to 3.1.4.1"]),
+        ("", "\"numpy=2.4.6=*cuda*\"", &[], &["in other builds"]),
+        (
+            "",
+            "\"torchvision-extra-decoders\"",
+            &[],
+            &[
+                "needs pytorch >=2.9.1,<2.10.0a0, and conda's pytorch is not installed beside the stack of PyPI",
+            ],
+        ),
+        (
+            "",
+            "\"fsspec <2025.9.5\", \"fsspec >2026\"",
+            &[],
+            &["cannot be installed together", "fsspec 2026.4.0"],
+        ),
+        ("", "\"matplotlib-base\"", &["--glibc", "2.12"], &["the machine has glibc 2.12", "glibc >= 2.17"]),
+        (
+            "",
+            "\"cuda-version\"",
+            &["--gpu", "A100", "--driver", "450.80.02"],
+            &[
+                "cuda-version 12.9 needs `__cuda >=12`, and driver 450.80.02 supports CUDA 11.0",
+                "driver >= 525",
+            ],
+        ),
+        ("", "\"mpmath\", \"sympy\", \"jinja2 <3\"", &[], &["conda-forge has jinja2 3.1.6"]),
+    ];
+    for (dependencies, conda, machine, expected) in table {
+        world.manifest(dependencies, conda);
+        let machine: Vec<&str> = match machine.is_empty() {
+            true => vec!["--gpu", "none", "--glibc", "2.35"],
+            false if machine[0] == "--glibc" => [&["--gpu", "none"], *machine].concat(),
+            false => machine.to_vec(),
+        };
+        let run = world.context.run(&[&["resolve", "--only-index", "pypi"], &machine[..]].concat()).expect(1);
+        for text in *expected {
+            assert!(run.flat().contains(text), "{text}: {}", run.shown());
+        }
+        assert!(!world.context.exists("envlock.lock"));
+    }
+}
+
+#[test]
+fn tables_that_are_refused() {
+    let world = world();
+    let table = [
+        ("dependencies = [\"pytorch\"]", "`pytorch` belongs to the stack"),
+        ("dependencies = [\"python >=3.11\"]", "state Python under `[project]`"),
+        ("channels = [\"defaults\"]", "terms of use ask companies for a licence"),
+        ("channels = [\"https://host.example/x\"]", "is not the name of a channel"),
+        (
+            "dependencies = [\"bioconda::samtools\"]",
+            "names the channel `bioconda`, which is not one of `channels`",
+        ),
+        ("dependencies = [\"numpy[version=\"]", "is not a match spec of conda"),
+        ("packages = []", "unknown field `packages`"),
+    ];
+    for (text, expected) in table {
+        world.context.write("envlock.toml", &format!("[project]\nname = \"x\"\n[conda]\n{text}\n"));
+        let run = world.context.run(&["resolve", "--gpu", "none"]).expect(2);
+        assert!(run.flat().contains(expected) && run.stderr.contains("envlock.toml:4"), "{}", run.shown());
+    }
+    // A channel that is not there, or whose records are none.
+    world.context.write("envlock.toml", "[conda]\nchannels = [\"no-such\"]\ndependencies = [\"numpy\"]\n");
+    let run = world.context.run(&["resolve", "--gpu", "none"]).expect(2);
+    assert!(run.flat().contains("there is no channel `no-such` for linux-x86_64"), "{}", run.shown());
+    let mut context = TestContext::new();
+    context.set("ENVLOCK_CONDA_CHANNEL_ALIAS", "http://127.0.0.1:9");
+    context.set("ENVLOCK_INDEX_URL", "http://127.0.0.1:9/simple");
+    context.write("envlock.toml", "[conda]\ndependencies = [\"numpy\"]\n");
+    let run = context.run(&["resolve", "--gpu", "none"]).expect(3);
+    assert!(run.flat().contains("from the channel `conda-forge`"), "{}", run.shown());
+    assert!(run.flat().contains("`ENVLOCK_CONDA_CHANNEL_ALIAS` names a mirror"), "{}", run.shown());
+}
+
+/// A forged lock does not pass, although its checksum is right.
+#[test]
+fn conda_packages_that_nobody_asked_for_are_told() {
+    let world = world();
+    let context = &world.context;
+    world.resolve("\"tqdm\"", "\"numpy\"", &[]).expect(0);
+    let lock = context.read("envlock.lock");
+    world.manifest("\"tqdm\"", "\"numpy\", \"sympy\"");
+    let run = context.run(&["resolve", "--locked"]).expect(1);
+    assert!(run.flat().contains("conda sympy"), "{}", run.shown());
+    world.manifest("\"tqdm\"", "\"numpy\"");
+    let renamed =
+        lock.replace("name = \"tk\"", "name = \"another\"").replace("\"tk-8.6.13", "\"another-8.6.13");
+    context.write("envlock.lock", &super::forged::with_checksum(&renamed));
+    let run = context.run(&["resolve", "--locked"]).expect(1);
+    assert!(run.flat().contains("another 8.6.13, which no request needs"), "{}", run.shown());
+}
+
+/// A Python with py-rattler.
+fn rattler() -> Option<std::ffi::OsString> {
+    let python = std::env::var_os("ENVLOCK_TEST_RATTLER_PYTHON");
+    if python.is_none() {
+        skipped("ENVLOCK_TEST_RATTLER_PYTHON names no Python with py-rattler");
+    }
+    python
+}
+
+/// Runs `channel.py`; `None`: this Python cannot be packed.
+fn channel_program(python: &std::ffi::OsStr, arguments: &[&str]) -> Option<String> {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/conda/channel.py");
+    let output = Command::new(python).arg(program).args(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if output.status.code() == Some(3) {
+        skipped(&said);
+        return None;
+    }
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    Some(said)
+}
+
+/// The explicit file by a real client, PyPI's half by `sync`, then `verify`: clean, until something is changed.
+#[test]
+#[cfg(target_os = "linux")]
+fn both_halves_are_installed_and_verified() {
+    let Some(python) = rattler() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    if channel_program(&python, &["make", folder.path().to_str().unwrap()]).is_none() {
+        return;
+    }
+    let channels = Channels::start(folder.path().to_path_buf());
+    let own = |name: &str, version: &str| wheel(name, version).file(&format!("{name}.py"), "\n");
+    let all = vec![("pypi", own("beta", "1.0").needs("alpha<2")), ("pypi", own("alpha", "1.0"))];
+    let index = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let mut context = TestContext::with_index(&index);
+    context.set("ENVLOCK_CONDA_CHANNEL_ALIAS", &channels.address);
+    let manifest =
+        "[project]\nname = \"x\"\ndependencies = [\"beta\"]\n[conda]\ndependencies = [\"tool\", \"alpha\"]\n";
+    context.write("envlock.toml", manifest);
+    context.run(&["resolve", "--gpu", "none", "--only-index", "pypi"]).expect(0);
+    context.run(&["export", "conda-explicit", "-o", "conda-explicit.txt"]).expect(0);
+    let prefix = context.project().join(".envlock/env");
+    let prefix = prefix.to_str().unwrap();
+    let file = context.project().join("conda-explicit.txt");
+    channel_program(&python, &["install", file.to_str().unwrap(), prefix]).unwrap();
+    context.run(&["sync", "--prefix", prefix, "--smoke", "off"]).expect(0);
+    let verify = |code: i32| context.run(&["verify", "--prefix", prefix, "--smoke", "off"]).expect(code);
+    let run = verify(0);
+    assert!(run.stdout.contains("6 of 6 as locked"), "{}", run.shown());
+    // conda's alpha is the one that PyPI's beta takes.
+    assert!(Path::new(prefix).join("conda-meta/alpha-1.0-0.json").is_file());
+    let record = |name: &str| Path::new(prefix).join("conda-meta").join(name);
+    let tool = std::fs::read_to_string(record("tool-2.0-0.json")).unwrap();
+    let faults: [(&str, Option<String>, &str); 4] = [
+        ("tool-2.0-0.json", None, "error[missing-package]: tool"),
+        ("tool-2.0-0.json", Some(tool.replace("\"2.0\"", "\"1.0\"")), "error[wrong-version]: tool"),
+        ("extra-1.0-0.json", Some(tool.replace("\"tool\"", "\"extra\"")), "warning[extra-package]: extra"),
+        ("tool-2.0-0.json", Some("{".to_owned()), "tool-2.0-0.json"),
+    ];
+    for (name, text, expected) in faults {
+        let before = std::fs::read(record(name)).ok();
+        match &text {
+            Some(text) => std::fs::write(record(name), text).unwrap(),
+            None => std::fs::remove_file(record(name)).unwrap(),
+        }
+        let run = context.run(&["verify", "--prefix", prefix, "--smoke", "off"]);
+        assert!(run.stdout.contains(expected), "{expected}: {}", run.shown());
+        match before {
+            Some(before) => std::fs::write(record(name), before).unwrap(),
+            None => std::fs::remove_file(record(name)).unwrap(),
+        }
+    }
+    // A file of conda's that is gone, and another alpha that pip put over conda's.
+    let program = Path::new(prefix).join("bin/tool");
+    let bytes = std::fs::read(&program).unwrap();
+    std::fs::remove_file(&program).unwrap();
+    assert!(verify(1).stdout.contains("bin/tool of tool is missing"));
+    std::fs::write(&program, bytes).unwrap();
+    let installer = std::fs::read_dir(Path::new(prefix).join("lib")).unwrap().flatten();
+    let site = installer.map(|e| e.path().join("site-packages")).find(|path| path.is_dir()).unwrap();
+    std::fs::write(site.join("alpha-1.0.dist-info/INSTALLER"), "pip\n").unwrap();
+    let run = verify(1);
+    assert!(run.stdout.contains("mixed-installers"), "{}", run.shown());
+}

@@ -67,7 +67,8 @@ pub(super) fn ways_out_of_all<'a>(
     core: Option<BTreeSet<String>>,
     limit: u64,
 ) -> Ways {
-    let mut relaxer = Relaxer::new(inputs, tables, Level::Full, asked, core, limit);
+    let level = if asked == Depth::Stack { Level::Stack } else { Level::Full };
+    let mut relaxer = Relaxer::new(inputs, tables, level, asked, core, limit);
     relaxer.single();
     relaxer.sets();
     relaxer.ways()

@@ -8,6 +8,7 @@ use super::error::{CliError, Failure};
 use super::exit;
 use super::files;
 use super::settings::{self, Project};
+use super::workspace::Workspace;
 use crate::foreign::{ForeignLock, Tool, judge, own_name};
 use crate::lockfile::{Lockfile, Target};
 use crate::model::choice::Choice;
@@ -26,6 +27,13 @@ const NOT_PASSED_ON: [&str; 6] =
 /// The tool that holds a project's packages ([`files::owner_in`]).
 pub(super) fn of(project: &Project) -> Option<Owner> {
     files::owner_in(&project.folder)
+}
+
+/// The folder above a project whose `uv.lock` has its packages: the root of its workspace.
+pub(super) fn workspace_with_lock(folder: &Path) -> Option<PathBuf> {
+    let root = Workspace::of(folder)?.root().to_path_buf();
+    let is_above = std::path::absolute(folder).is_ok_and(|own| own != root);
+    (is_above && root.join(Owner::Uv.file()).is_file()).then_some(root)
 }
 
 /// The variable with the folder of the environment that uv uses for a project, relative to the project.
@@ -164,7 +172,10 @@ pub(super) fn with_packages(
                 Some(_) => continue,
                 None => None,
             };
-            for package in judge(&environment, target.platform, registry).target.packages {
+            for mut package in judge(&environment, target.platform, registry).target.packages {
+                // A requirement stands once for each of its markers.
+                package.requires.sort();
+                package.requires.dedup();
                 match packages.iter_mut().find(|own| own.name == package.name) {
                     // Nothing of an extra is new where the project alone has it.
                     Some(own) if own.groups.is_empty() => {}

@@ -64,6 +64,11 @@ impl Workspace {
         self.members().into_iter().chain(own).find(|(_, name)| name == package).map(|(folder, _)| folder)
     }
 
+    /// Its folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Whether a folder is its root.
     pub fn is_root(&self, folder: &Path) -> bool {
         std::path::absolute(folder).is_ok_and(|folder| folder == self.root)

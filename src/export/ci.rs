@@ -17,7 +17,7 @@ pub const DEVCONTAINER_MARK: &str = "// Written by envlock as devcontainer.json"
 
 /// The command that installs envlock. PyPI's `envlock` is another program, so that the wheel is named by who runs the
 /// service: a URL or a path.
-const INSTALL: &str = "pipx install \"${ENVLOCK_WHEEL:?}\"";
+const INSTALL: &str = "pipx install \"${ENVLOCK_WHEEL:?the address of a wheel of envlock}\"";
 
 /// A target that a runner without a GPU can install: the named one, else one for a machine without a GPU, else the first.
 pub fn for_a_runner<'l>(lock: &'l Lockfile, named: Option<&'l Target>) -> Option<&'l Target> {

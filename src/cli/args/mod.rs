@@ -5,6 +5,7 @@ mod questions;
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 pub(super) use checks::*;
@@ -302,8 +303,8 @@ pub(super) struct SolveArgs {
     /// Check that the lock is current, and ask the indexes whether they state its hashes; write nothing
     #[arg(long, conflicts_with = "stack_only", help_heading = "Solve")]
     pub check_hashes: bool,
-    /// With --locked: the format of the answer (text, json, junit, sarif, github)
-    #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Solve")]
+    /// With --locked: the format of the answer
+    #[arg(long, value_parser = of_lock(), value_name = "FORMAT", help_heading = "Solve")]
     pub format: Option<VerifyFormat>,
     /// Upgrade all packages, or only PKG
     #[arg(long, value_name = "PKG", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = "Solve")]
@@ -427,6 +428,12 @@ pub(super) struct ExportArgs {
     /// Replace a file that envlock did not write
     #[arg(long)]
     pub force: bool,
+}
+
+/// The formats of the answer of `resolve --locked`.
+fn of_lock() -> impl TypedValueParser<Value = VerifyFormat> {
+    let read = |text: String| VerifyFormat::from_str(&text, true);
+    PossibleValuesParser::new(["text", "json", "junit", "sarif", "github"]).try_map(read)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

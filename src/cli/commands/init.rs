@@ -8,9 +8,9 @@ use crate::cli::exit;
 use crate::cli::import::{self, Imported, Optional, manifest_text};
 use crate::cli::printer::Printer;
 use crate::cli::settings::Project;
-use crate::cli::{files, manifest, write};
+use crate::cli::{files, manifest, owner, write};
 use crate::model::owner::Owner;
-use crate::model::text::toml_string;
+use crate::model::text::{shell_word, toml_string};
 
 pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Result<u8, CliError> {
     let folder = match &global.project {
@@ -20,6 +20,11 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
     let is_plain = args.from.is_none() && args.from_prefix.is_none();
     if let Some((name, owner)) = files::owned_manifest(&folder).filter(|_| is_plain) {
         return beside(&folder.join(name), Some(owner), args, printer);
+    }
+    if let Some(root) = owner::workspace_with_lock(&folder).filter(|_| is_plain) {
+        let shown = shell_word(&root.display().to_string());
+        return Err(CliError::files(format!("uv holds the packages of this workspace: `{}`", root.join("uv.lock").display()))
+            .hint(format!("`envlock --project {shown} init` adds `[tool.envlock]` beside it; `--from pyproject.toml` gives envlock this member")));
     }
     if is_plain && files::has_static_project(&folder) && files::manifest_in(&folder).is_none() {
         return beside(&folder.join(files::PYPROJECT), None, args, printer);

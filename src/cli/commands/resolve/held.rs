@@ -79,6 +79,7 @@ pub(super) fn preferences(
                 let name = normalized_name(name);
                 preferences.versions.remove(&name);
                 preferences.commits.remove(&name);
+                preferences.conda.retain(|file| file.rsplitn(3, '-').nth(2) != Some(name.as_str()));
                 if name == "torch" {
                     preferences.variant = None;
                 }

@@ -23,6 +23,7 @@ use crate::model::host::Host;
 use crate::model::level::Level;
 use crate::model::request::{Origin, Preferences, Request, UserRequirement};
 use crate::model::solution::{Answer, Solution};
+use crate::model::source::CondaPackage;
 use crate::model::text::{clean, normalized_name};
 use crate::registry::Registry;
 use crate::registry::STACK_PACKAGES;
@@ -74,7 +75,15 @@ pub(super) fn run(global: &GlobalArgs, args: &WhyArgs, printer: &Printer) -> Res
         let is_party = MACHINE_PARTS.contains(&name.as_str());
         targets.retain(|target| is_party || target.package(name).is_some());
         if targets.is_empty() {
-            return Err(not_locked(name, level));
+            let all = lock::targets(&lock, args.target.as_deref())?;
+            let of_conda = all.into_iter().find_map(|target| {
+                let by_name = target.conda.iter().find(|package| package.name == *name);
+                by_name.or_else(|| target.provided_by_conda().get(name).copied())
+            });
+            return Err(match of_conda {
+                Some(package) => of_channel(name, package),
+                None => not_locked(name, level),
+            });
         }
     }
     let mut answers = Vec::new();
@@ -117,6 +126,13 @@ pub(super) fn run(global: &GlobalArgs, args: &WhyArgs, printer: &Printer) -> Res
         printer.json(&json!({ "targets": answers }));
     }
     Ok(status)
+}
+
+/// That conda installs a package: nothing of PyPI's decides about it.
+fn of_channel(name: &str, package: &CondaPackage) -> CliError {
+    let CondaPackage { version, build, channel, .. } = package;
+    let text = format!("conda installs `{}`: {version} ({build}), from {channel}", clean(name, 60));
+    CliError { exit: exit::NO, ..CliError::usage(text).hint("`why` is about the packages of PyPI") }
 }
 
 fn not_locked(name: &str, level: Level) -> CliError {

@@ -147,7 +147,10 @@ impl Explainer<'_> {
         let (Some(first), Some(last)) = (all.first(), all.last()) else {
             return Ok(Some(Reason {
                 kind: ReasonKind::NoProject { nearest: None },
-                text: format!("no package `{}` in {channels}", clean(&name, 60)),
+                text: match self.records.is_unread(&name) {
+                    true => format!("no record of `{}` in {channels} can be used", clean(&name, 60)),
+                    false => format!("no package `{}` in {channels}", clean(&name, 60)),
+                },
                 parties: vec![Party::package(name.as_str())],
                 source: "the records of the channel".to_owned(),
             }));

@@ -20,6 +20,8 @@ use crate::model::text::clean;
 const MAX_OF_NAME: usize = 50_000;
 /// Maximum number of records that a solve reads.
 const MAX_READ: usize = 400_000;
+/// Maximum size of a package in bytes, above that of any.
+const MAX_PACKAGE: u64 = 1 << 40;
 /// Where channels are, in the records: never the address that served them.
 const CANONICAL: &str = "https://conda.anaconda.org";
 
@@ -170,8 +172,14 @@ impl Repodata {
             // The name in the index is the file's.
             let is_same = record.name.as_normalized() == name;
             let specs = record.depends.iter().chain(&record.constrains);
+            let is_word = |text: &str| {
+                let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"._-+!".contains(&b);
+                !text.is_empty() && text.len() <= 128 && text.bytes().all(is_plain)
+            };
             let is_installable = record.sha256.is_some()
-                && record.size.is_some()
+                && record.size.is_some_and(|size| size <= MAX_PACKAGE)
+                && is_word(record.build.as_ref())
+                && is_word(&record.version.as_str())
                 && is_plain(file)
                 && specs.into_iter().all(|spec| is_spec(spec));
             let base = canonical(&self.channel);
@@ -219,10 +227,12 @@ fn is_spec(spec: &str) -> bool {
 ///
 /// # Errors
 /// When they are more than a solve reads.
+///
+/// The second value has the names whose records all cannot be read.
 pub(super) fn reachable(
     channels: &[Repodata],
     names: impl IntoIterator<Item = String>,
-) -> Result<Vec<Vec<RepoDataRecord>>, InvalidRepodata> {
+) -> Result<(Vec<Vec<RepoDataRecord>>, BTreeSet<String>), InvalidRepodata> {
     let mut order: Vec<&str> = Vec::new();
     for repodata in channels {
         if !order.contains(&repodata.channel.as_str()) {
@@ -233,12 +243,16 @@ pub(super) fn reachable(
     let mut seen: HashSet<String> = HashSet::new();
     let mut open: Vec<String> = names.into_iter().collect();
     let mut count = 0;
+    let mut unread: BTreeSet<String> = BTreeSet::new();
     while let Some(name) = open.pop() {
         if name.starts_with("__") || !seen.insert(name.clone()) {
             continue;
         }
+        let (mut is_listed, mut is_read) = (false, false);
         for repodata in channels {
             let records = repodata.records(&name);
+            is_listed |= repodata.has(&name);
+            is_read |= !records.is_empty();
             count += records.len();
             if count > MAX_READ {
                 return Err(InvalidRepodata(format!(
@@ -254,8 +268,11 @@ pub(super) fn reachable(
             let at = order.iter().position(|channel| *channel == repodata.channel).unwrap_or(0);
             out.entry(at).or_default().extend(records);
         }
+        if is_listed && !is_read {
+            unread.insert(name);
+        }
     }
-    Ok(out.into_values().collect())
+    Ok((out.into_values().collect(), unread))
 }
 
 #[cfg(test)]
@@ -289,7 +306,9 @@ mod tests {
         let repodata = parse(&records).unwrap();
         assert_eq!(repodata.len(), 5);
         assert!(repodata.has("b-c") && !repodata.has("c"));
-        let all = reachable(&[repodata], ["a".to_owned(), "broken".to_owned(), "liar".to_owned()]).unwrap();
+        let names = ["a".to_owned(), "broken".to_owned(), "liar".to_owned()];
+        let (all, unread) = reachable(&[repodata], names).unwrap();
+        assert_eq!(unread.into_iter().collect::<Vec<_>>(), ["broken", "liar"]);
         let mut files: Vec<String> = all[0].iter().map(|record| record.identifier.to_string()).collect();
         files.sort();
         assert_eq!(files, ["a-1-0.conda", "b-2-0.conda"]);

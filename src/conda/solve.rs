@@ -71,6 +71,7 @@ pub enum Solved {
 /// The records of channels that questions about some names can reach.
 pub struct Records {
     by_channel: Vec<Vec<RepoDataRecord>>,
+    unread: BTreeSet<String>,
 }
 
 impl Records {
@@ -82,7 +83,13 @@ impl Records {
         channels: &[Repodata],
         names: impl IntoIterator<Item = String>,
     ) -> Result<Records, InvalidRepodata> {
-        Ok(Records { by_channel: reachable(channels, names)? })
+        let (by_channel, unread) = reachable(channels, names)?;
+        Ok(Records { by_channel, unread })
+    }
+
+    /// Whether a channel lists a package, and none of its records can be read: without hash or size, or of another form.
+    pub fn is_unread(&self, name: &str) -> bool {
+        self.unread.contains(name)
     }
 
     fn all(&self) -> impl Iterator<Item = &RepoDataRecord> {

@@ -21,9 +21,10 @@ pub fn conda_environment(
     // conda adds its `defaults` channel to those of a file, unless it is told not to.
     let _ = writeln!(
         out,
-        "# conda >= 26.3: conda create -n {} --override-channels -c conda-forge --file FILE\n\
+        "# conda >= 26.3: conda create -n {} --override-channels{} --file FILE\n\
          # conda before, mamba: conda env create -f FILE",
-        environment_name(name)
+        environment_name(name),
+        channels(target).iter().map(|channel| format!(" -c {channel}")).collect::<String>()
     );
     if let Some(stack) = &target.stack {
         let _ = writeln!(out, "# torch {} {} for {}", stack.version, stack.variant, target.platform);

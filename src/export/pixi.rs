@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::{ExportError, address, in_two_steps, installable};
 use crate::lockfile::Target;
-use crate::model::platform::{Arch, Os, Platform};
+use crate::model::platform::Platform;
 use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
 use crate::model::text::toml_string;
@@ -96,12 +96,5 @@ fn requirement(package: &ChosenPackage, addresses: &[(String, String)]) -> Resul
 
 /// conda's name of a platform: `linux-64`.
 pub fn subdir(platform: Platform) -> &'static str {
-    match (platform.os, platform.arch) {
-        (Os::Linux, Arch::X86_64) => "linux-64",
-        (Os::Linux, Arch::Aarch64) => "linux-aarch64",
-        (Os::Macos, Arch::X86_64) => "osx-64",
-        (Os::Macos, Arch::Aarch64) => "osx-arm64",
-        (Os::Windows, Arch::X86_64) => "win-64",
-        (Os::Windows, Arch::Aarch64) => "win-arm64",
-    }
+    platform.conda_subdir()
 }

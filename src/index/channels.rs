@@ -61,7 +61,7 @@ impl IndexClient {
                 Some(file) => Box::new(std::io::BufReader::new(file)),
                 None => Box::new(std::io::Cursor::new(std::mem::take(&mut answer.body))),
             };
-            let text = read(sent, name.ends_with(".zst")).map_err(request)?;
+            let text = read(sent, name.ends_with(".zst"), answer.length).map_err(request)?;
             let etag = answer.header(ETAG).map(str::to_owned);
             self.cache
                 .store_document(&address, &CachedDocument { etag, fresh_until: fresh, text: text.clone() });
@@ -74,20 +74,26 @@ impl IndexClient {
     }
 }
 
-/// The text of a file, within [`MAX_RECORDS`].
-fn read(sent: impl Read, is_compressed: bool) -> Result<Bytes, String> {
+/// How many times as large as what is sent the records may be: those of conda-forge are less than 10 times as large.
+const MAX_RATIO: u64 = 50;
+/// From here on the ratio counts, in bytes.
+const SMALL: u64 = 16 << 20;
+
+/// The text of a file of `length` bytes, within [`MAX_RECORDS`] and [`MAX_RATIO`].
+fn read(sent: impl Read, is_compressed: bool, length: u64) -> Result<Bytes, String> {
+    let limit = MAX_RECORDS.min(SMALL.saturating_add(length.saturating_mul(MAX_RATIO)));
     let failed = |error: std::io::Error| format!("it cannot be read ({error})");
     let mut text = Vec::new();
     let read = match is_compressed {
         true => {
             let decoder = zstd::stream::read::Decoder::new(sent).map_err(failed)?;
-            decoder.take(MAX_RECORDS + 1).read_to_end(&mut text)
+            decoder.take(limit + 1).read_to_end(&mut text)
         }
-        false => sent.take(MAX_RECORDS + 1).read_to_end(&mut text),
+        false => sent.take(limit + 1).read_to_end(&mut text),
     };
     read.map_err(failed)?;
-    match text.len() as u64 > MAX_RECORDS {
-        true => Err(format!("it is larger than {} MiB", MAX_RECORDS >> 20)),
+    match text.len() as u64 > limit {
+        true => Err(format!("it is larger than {} MiB", limit >> 20)),
         false => Ok(text.into()),
     }
 }
@@ -99,8 +105,8 @@ mod tests {
     #[test]
     fn compressed_or_not() {
         let packed = zstd::encode_all(&b"{}"[..], 3).unwrap();
-        assert_eq!(&read(&packed[..], true).unwrap()[..], b"{}");
-        assert_eq!(&read(&b"{}"[..], false).unwrap()[..], b"{}");
-        assert!(read(&b"{}"[..], true).unwrap_err().contains("cannot be read"));
+        assert_eq!(&read(&packed[..], true, 10).unwrap()[..], b"{}");
+        assert_eq!(&read(&b"{}"[..], false, 2).unwrap()[..], b"{}");
+        assert!(read(&b"{}"[..], true, 2).unwrap_err().contains("cannot be read"));
     }
 }

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::parse::parse_unchecked;
 use super::{Lockfile, Target};
+use crate::model::source::CondaPackage;
 
 /// What changed in a target.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -123,6 +124,17 @@ fn of_target(old: &Target, new: &Target) -> TargetChanges {
             && (&before.source, &before.files) != (&after.source, &after.files)
         {
             files.push(name.clone());
+        }
+    }
+    let of_conda = |target: &Target| -> BTreeMap<String, String> {
+        let shown = |package: &CondaPackage| format!("{} ({})", package.version, package.build);
+        target.conda.iter().map(|package| (package.name.clone(), shown(package))).collect()
+    };
+    let (before_conda, after_conda) = (of_conda(old), of_conda(new));
+    for name in before_conda.keys().chain(after_conda.keys()).collect::<BTreeSet<_>>() {
+        let (old, new) = (before_conda.get(name).cloned(), after_conda.get(name).cloned());
+        if old != new {
+            packages.push(Change { what: format!("conda's {name}"), old, new });
         }
     }
     TargetChanges {

@@ -301,6 +301,27 @@ impl Checked<'_> {
             let Some(package) = of(&name).filter(|_| seen.insert(name.clone())) else { continue };
             open.extend(package.depends.iter().map(|spec| name_of_spec(spec).to_owned()));
         }
+        for package in &self.target.conda {
+            let shown = || format!("conda's {} {}", package.name, package.version);
+            if !self.request.conda.channels.contains(&package.channel) {
+                let expected = self.request.conda.channels.join(", ");
+                let source_ = package.channel.clone();
+                out.push(Inconsistency::WrongSource { package: shown(), source_, expected });
+            }
+            let is_here = package.subdir == "noarch" || package.subdir == self.target.platform.conda_subdir();
+            let series = format!("3.{}.", self.target.python.minor);
+            if !is_here || package.name == "python" && !package.version.starts_with(&series) {
+                let (python, platform) = (self.target.python, self.target.platform.to_string());
+                out.push(Inconsistency::NoFile { package: shown(), python, platform });
+            }
+            let absent = package.depends.iter().find(|spec| {
+                let name = name_of_spec(spec);
+                !name.starts_with("__") && of(name).is_none()
+            });
+            if let Some(spec) = absent {
+                out.push(Inconsistency::Broken { package: shown(), requirement: spec.clone(), locked: None });
+            }
+        }
         let others = self.target.conda.iter().filter(|package| !seen.contains(&package.name));
         out.extend(others.map(|p| Inconsistency::Unneeded(format!("{} {}", p.name, p.version))));
     }

@@ -129,6 +129,11 @@ fn build_requirement(raw: RawBuildRequirement) -> Result<BuildRequirement, LockE
 
 /// A package of a conda channel.
 pub(super) fn conda_package(raw: RawCondaPackage) -> Result<CondaPackage, LockError> {
+    // conda reads name, version and build out of the name of the file.
+    let stem = format!("{}-{}-{}", raw.name, raw.version, raw.build);
+    if ![".conda", ".tar.bz2"].iter().any(|end| raw.file.strip_suffix(end) == Some(&stem)) {
+        return Err(not(&raw.file, &format!("a file of `{}`", clean(&stem, 120))));
+    }
     Ok(CondaPackage {
         name: word(raw.name)?,
         version: word(raw.version)?,

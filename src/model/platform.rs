@@ -44,6 +44,18 @@ pub struct Platform {
 }
 
 impl Platform {
+    /// conda's name of it: `linux-64`.
+    pub fn conda_subdir(self) -> &'static str {
+        match (self.os, self.arch) {
+            (Os::Linux, Arch::X86_64) => "linux-64",
+            (Os::Linux, Arch::Aarch64) => "linux-aarch64",
+            (Os::Macos, Arch::X86_64) => "osx-64",
+            (Os::Macos, Arch::Aarch64) => "osx-arm64",
+            (Os::Windows, Arch::X86_64) => "win-64",
+            (Os::Windows, Arch::Aarch64) => "win-arm64",
+        }
+    }
+
     /// The default platform for a described machine.
     pub const LINUX_X86_64: Platform = Platform { os: Os::Linux, arch: Arch::X86_64 };
 

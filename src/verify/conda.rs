@@ -17,7 +17,7 @@ pub(super) fn check(installed: &Installed, traces: &Traces, found: &mut Vec<Find
         match over(package, installed) {
             Some(own) if PREINSTALLED_PACKAGES.contains(&own.name.as_str()) => {}
             Some(own) => found.push(findings::mixed_installers(package, own, installed)),
-            None => files(package, installed, found),
+            None => files(package, installed, has_metadata(package, installed), found),
         }
     }
     twice(traces, found);
@@ -41,15 +41,27 @@ fn over<'i>(package: &CondaPackage, installed: &'i Installed) -> Option<&'i Dist
     own.installer.as_deref().is_some_and(|installer| installer != "conda").then_some(own)
 }
 
+/// Whether the Python package that a conda package installed has its metadata: its files are compared with RECORD then.
+/// Packages without one, such as Python itself and parts of others, have none to lose.
+fn has_metadata(package: &CondaPackage, installed: &Installed) -> bool {
+    let name = match on_pypi("conda-forge", &package.name) {
+        OnPypi::Named(name) => name.to_owned(),
+        OnPypi::SameName => normalized_name(&package.name),
+        OnPypi::Nothing => return true,
+    };
+    let is_lost = |fault: &FileFault| matches!(fault, FileFault::Missing(path) if path.contains(".dist-info/") || path.contains(".egg-info"));
+    installed.distributions.iter().any(|own| own.name == name) || !package.faults.iter().any(is_lost)
+}
+
 /// Files of a package that are missing or differ from its record. Those of its Python packages are compared with RECORD,
 /// which pip writes too where it puts another release over them.
-fn files(package: &CondaPackage, installed: &Installed, found: &mut Vec<Finding>) {
+fn files(package: &CondaPackage, installed: &Installed, has_metadata: bool, found: &mut Vec<Finding>) {
     let site = installed.site_packages.strip_prefix(&installed.prefix).unwrap_or(&installed.site_packages);
     let is_of_python = |path: &str| std::path::Path::new(path).starts_with(site);
     let mut missing = Group::default();
     let mut altered = Group::default();
     let mut edited = Group::default();
-    for fault in package.faults.iter().filter(|fault| !is_of_python(fault.path())) {
+    for fault in package.faults.iter().filter(|fault| !has_metadata || !is_of_python(fault.path())) {
         // People edit settings, add certificates, and delete what they do not need: only what is executed makes programs
         // fail.
         let is_executed = is_executed(fault.path());

@@ -119,9 +119,79 @@ fn both_halves_agree() {
     // A package of PyPI decides the Python of both.
     world.resolve("\"only-13\"", "\"numpy\"", &["--force"]).expect(0);
     assert!(world.conda().contains(&"python 3.13.10".to_owned()), "{:?}", world.conda());
+    // A constraint bounds both halves.
+    let text = "[project]\nname = \"x\"\ndependencies = [\"tqdm\"]\nconstraints = [\"numpy<2.3.5\"]\n[conda]\ndependencies = [\"numpy\"]\n";
+    context.write("envlock.toml", text);
+    context
+        .run(&["resolve", "--force", "--gpu", "none", "--glibc", "2.35", "--only-index", "pypi"])
+        .expect(0);
+    assert!(world.conda().contains(&"numpy 2.3.4".to_owned()), "{:?}", world.conda());
+    let before = context.read("envlock.lock");
+    let run = world.resolve("\"frame[all]\", \"numpy[x]\"", "\"numpy\"", &["--force"]).expect(2);
+    assert!(run.flat().contains("conda installs `numpy`, whose packages have none"), "{}", run.shown());
     // A record that PyPI's half excludes is left out, and the next one is taken.
     world.resolve("\"old-frame\"", "\"numpy\"", &["--force"]).expect(0);
     assert!(world.conda().contains(&"numpy 2.3.4".to_owned()), "{:?}", world.conda());
+    context.write("before.lock", &before);
+    context.run(&["resolve", "--force", "--gpu", "none", "--only-index", "pypi", "--upgrade"]);
+    world.resolve("\"tqdm\"", "\"numpy\"", &["--force", "--upgrade"]).expect(0);
+    let diff = context.run(&["diff", "before.lock", "envlock.lock"]).expect(0);
+    assert!(diff.stdout.contains("conda's numpy"), "{}", diff.shown());
+}
+
+/// What a channel says is hostile until it is read into values.
+#[test]
+fn records_that_cannot_stand_in_a_lock_are_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = |name: &str, more: &str| {
+        let (sha, md5) = ("a".repeat(64), "b".repeat(32));
+        format!(
+            "\"{name}-1-0.conda\": {{\"name\": \"{name}\", \"version\": \"1\", \"build\": \"0\", \"build_number\": 0, \"depends\": [], \"subdir\": \"linux-64\", \"size\": 1, \"sha256\": \"{sha}\", \"md5\": \"{md5}\"{more}}}"
+        )
+    };
+    let broken = [
+        record("newline", "").replace("\"build\": \"0\"", "\"build\": \"0\\n  - evil\""),
+        record("space", "").replace("\"build\": \"0\"", "\"build\": \"0 x\""),
+        record("large", "").replace("\"size\": 1", "\"size\": 18446744073709551615"),
+        record("unhashed", "").replace("\"sha256\"", "\"sha\""),
+        record("depends", "").replace("\"depends\": []", "\"depends\": [\"x\\ny\"]"),
+    ];
+    let python = record("python", "")
+        .replace("python-1-0", "python-3.12.1-0")
+        .replace("\"version\": \"1\"", "\"version\": \"3.12.1\"");
+    let free = python
+        .replace("3.12.1-0", "3.12.1-1_cp312t")
+        .replace("\"build\": \"0\"", "\"build\": \"1_cp312t\"")
+        .replace("\"build_number\": 0", "\"build_number\": 9");
+    let odd = record("odd", "")
+        .replace("\"version\": \"1\"", "\"version\": \"1.5_1\"")
+        .replace("odd-1-0", "odd-1.5_1-0")
+        .replace("\"depends\": []", "\"depends\": [\"python\"]");
+    let all = [&broken[..], &[python, free, odd, record("good", "")]].concat().join(",");
+    let place = folder.path().join("conda-forge/linux-64");
+    std::fs::create_dir_all(&place).unwrap();
+    std::fs::write(place.join("repodata.json"), format!("{{\"packages.conda\": {{{all}}}}}")).unwrap();
+    let channels = Channels::start(folder.path().to_path_buf());
+    let mut context = TestContext::new();
+    context.set("ENVLOCK_CONDA_CHANNEL_ALIAS", &channels.address);
+    context.set("ENVLOCK_INDEX_URL", "http://127.0.0.1:9/simple");
+    let resolve = |spec: &str| {
+        context.write("envlock.toml", &format!("[conda]\ndependencies = [\"{spec}\"]\n"));
+        context.run(&["resolve", "--gpu", "none", "--force"])
+    };
+    for name in ["newline", "space", "large", "unhashed", "depends"] {
+        let run = resolve(name).expect(1);
+        assert!(
+            run.flat().contains(&format!("no record of `{name}` in conda-forge can be used")),
+            "{}",
+            run.shown()
+        );
+    }
+    resolve("good").expect(0);
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains("python-3.12.1-0.conda"), "the Python with the interpreter lock: {lock}");
+    // Its version is none of Python's: PyPI's half could install it a second time.
+    resolve("odd").expect(1);
 }
 
 #[test]
@@ -256,11 +326,26 @@ fn conda_packages_that_nobody_asked_for_are_told() {
     let run = context.run(&["resolve", "--locked"]).expect(1);
     assert!(run.flat().contains("conda sympy"), "{}", run.shown());
     world.manifest("\"tqdm\"", "\"numpy\"");
-    let renamed =
-        lock.replace("name = \"tk\"", "name = \"another\"").replace("\"tk-8.6.13", "\"another-8.6.13");
-    context.write("envlock.lock", &super::forged::with_checksum(&renamed));
-    let run = context.run(&["resolve", "--locked"]).expect(1);
-    assert!(run.flat().contains("another 8.6.13, which no request needs"), "{}", run.shown());
+    let renamed = lock.replace("name = \"tk\"", "name = \"another\"");
+    let renamed = renamed.replace("\"tk-8.6.13", "\"another-8.6.13");
+    let forged = [
+        (renamed, "another 8.6.13, which no request needs"),
+        (lock.replace("subdir = \"linux-64\"", "subdir = \"win-64\""), "has no file for Python 3.14"),
+        (lock.replace("channel = \"conda-forge\"", "channel = \"mine\""), "is locked from `mine`"),
+        (
+            lock.replace("\"tzdata\"", "\"tzdate >=9\""),
+            "requires `tzdate >=9`, but the lock has no such package",
+        ),
+    ];
+    for (text, expected) in forged {
+        context.write("envlock.lock", &super::forged::with_checksum(&text));
+        let run = context.run(&["resolve", "--locked"]).expect(1);
+        assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
+    }
+    let other = lock.replace("file = \"numpy-2.4.6-", "file = \"numpy-2.4.7-");
+    context.write("envlock.lock", &super::forged::with_checksum(&other));
+    let run = context.run(&["resolve", "--locked"]).expect(2);
+    assert!(run.flat().contains("is not a file of `numpy-2.4.6-"), "{}", run.shown());
 }
 
 /// A Python with py-rattler.

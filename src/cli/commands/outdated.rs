@@ -76,6 +76,9 @@ pub(super) fn run(global: &GlobalArgs, args: &OutdatedArgs, printer: &Printer) -
         printer.json(&json!({ "targets": newer }));
         return Ok(exit::YES);
     }
+    if targets.iter().any(|target| !target.conda.is_empty()) {
+        printer.note("conda packages are not compared; `envlock resolve --upgrade` takes the newest");
+    }
     let several = targets.len() > 1;
     for (i, (target, newer)) in targets.iter().copied().zip(&newer).enumerate() {
         lock::heading(printer, target, several, i);

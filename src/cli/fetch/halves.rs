@@ -14,12 +14,12 @@ use crate::compatibility::{Policy, required_driver};
 use crate::conda::{self, Question, Records, Repodata, Solved, virtual_packages};
 use crate::export::subdir;
 use crate::model::conda::{is_python_package, name_of_spec};
-use crate::model::conflict::{Conflict, Party, Reason, ReasonKind};
+use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind};
 use crate::model::metadata::CoreMetadata;
 use crate::model::platform::Platform;
 use crate::model::project::{ProjectPage, RawFile};
-use crate::model::request::{Origin, PythonAllowed, PythonRequest, Request};
-use crate::model::solution::{Answer, Solution};
+use crate::model::request::{Origin, PythonAllowed, PythonRequest, Request, UserRequirement};
+use crate::model::solution::{Answer, Note, Solution};
 use crate::model::source::{CondaPackage, Source};
 use crate::model::text::{clean, normalized_name, without_logins};
 use crate::model::version::DottedVersion;
@@ -108,7 +108,7 @@ impl Session<'_> {
         python: Python,
         rounds: &mut usize,
     ) -> Result<OfPython, CliError> {
-        let mut excluded: BTreeMap<String, String> = BTreeMap::new();
+        let mut excluded = other_interpreters(records);
         let mut first: Option<Box<Conflict>> = None;
         loop {
             let question = question(asked, Some(python), &excluded, (self, !records.of("pip").is_empty()));
@@ -118,13 +118,23 @@ impl Session<'_> {
                     return Ok(first.map_or(OfPython::NoConda, OfPython::Conflict));
                 }
             };
+            let unfit = self.unfit(&packages, asked.request);
+            if !unfit.is_empty() && *rounds < MAX_ROUNDS {
+                excluded.extend(unfit);
+                *rounds += 1;
+                continue;
+            }
             let provided = provided(&packages);
+            refuse_extras(asked.request, &provided)?;
             let mut session = Session::new(self.client, self.registry, self.printer, self.words.stated);
             for (name, (version, package)) in &provided {
                 session.provide(name, version, package)?;
             }
+            // The release that conda installs, not only its series.
+            let release = packages.iter().find(|package| package.name == "python");
+            let release = release.and_then(|package| package.version.parse::<Python>().ok());
             let exact = PythonRequest {
-                allowed: PythonAllowed::Exact(Python::new(python.minor)),
+                allowed: PythonAllowed::Exact(release.unwrap_or(Python::new(python.minor))),
                 text: format!("3.{}", python.minor),
                 origin: Origin::Question,
             };
@@ -137,6 +147,11 @@ impl Session<'_> {
                 Answer::Solution(mut solution) => {
                     solution.packages.retain(|package| !provided.contains_key(&package.name));
                     widen(&mut solution, &packages, self.registry);
+                    solution.python = Python::new(python.minor);
+                    if asked.request.exclude_newer.general.is_some() {
+                        let text = "`exclude-newer` does not bound conda packages".to_owned();
+                        solution.notes.push(Note { text, source: None });
+                    }
                     solution.conda = packages;
                     return Ok(OfPython::Solved(solution));
                 }
@@ -161,12 +176,41 @@ impl Session<'_> {
                 .reasons
                 .retain(|reason| reason.kind != ReasonKind::Available || !reason.parties.iter().any(is_own));
             conflict.reasons.extend(reasons);
+            // A bound that PyPI's releases would meet is not met by conda's one.
+            conflict.would_work_if.retain(|way| {
+                !provided.contains_key(way.party.as_str()) || matches!(way.change, Change::Release { .. })
+            });
+            for way in conflict.would_work_if.iter_mut().filter(|way| !way.stack.contains_key("torch")) {
+                way.gives = String::new();
+            }
             first = first.or(Some(conflict));
             *rounds += 1;
             if *rounds >= MAX_ROUNDS {
                 return Ok(first.map_or(OfPython::NoConda, OfPython::Conflict));
             }
         }
+    }
+
+    /// Packages that PyPI's half cannot take as they are: a version that is none of Python's, or that a constraint excludes.
+    fn unfit(&self, packages: &[CondaPackage], request: &Request) -> BTreeMap<String, String> {
+        let mut out = BTreeMap::new();
+        for package in packages.iter().filter(|package| is_python_package(package)) {
+            let shown = format!("{} {}", package.name, package.version);
+            let Ok(version) = package.version.parse::<Version>() else {
+                out.insert(package.file.clone(), format!("{shown} has a version that Python does not read"));
+                continue;
+            };
+            let Some(name) = on_pypi_name(package) else { continue };
+            let mut bounds = request.constraints.iter().chain(&request.overrides);
+            let excludes = |user: &UserRequirement| {
+                user.requirement.name.as_ref() as &str == name
+                    && user.specifiers().is_some_and(|specifiers| !specifiers.contains(&version))
+            };
+            if let Some(bound) = bounds.find(|user| excludes(user)) {
+                out.insert(package.file.clone(), format!("{shown} is excluded by `{}`", bound.line()));
+            }
+        }
+        out
     }
 
     /// Adds a package that conda installs.
@@ -230,8 +274,8 @@ impl Session<'_> {
 
     /// Why conda's half has no answer for any Python.
     fn conflict_of_conda(&self, records: &Records, asked: &Asked<'_>) -> Result<Conflict, CliError> {
-        let none = BTreeMap::new();
-        let mut question = question(asked, None, &none, (self, !records.of("pip").is_empty()));
+        let others = other_interpreters(records);
+        let mut question = question(asked, None, &others, (self, !records.of("pip").is_empty()));
         // The Pythons that are allowed, as one bound.
         let pythons = allowed_pythons(self.registry, asked.request);
         let any: Vec<String> = pythons.iter().map(|python| format!("3.{}.*", python.minor)).collect();
@@ -302,15 +346,51 @@ fn series(version: &str) -> Option<u32> {
     version.strip_prefix("3.")?.split('.').next()?.parse().ok()
 }
 
-/// What conda's packages install of PyPI's: by name on PyPI, the version and the package.
-fn provided(packages: &[CondaPackage]) -> BTreeMap<String, (Version, &CondaPackage)> {
-    let of_pypi = |package: &CondaPackage| match on_pypi(&package.channel, &package.name) {
+/// The files of Pythons that PyPI's wheels are not chosen for: PyPy, and those without the global interpreter lock.
+fn other_interpreters(records: &Records) -> BTreeMap<String, String> {
+    let is_other = |package: &CondaPackage| {
+        let build = package.build.as_str();
+        let is_free = build.split('_').any(|part| part.starts_with("cp3") && part.ends_with('t'));
+        is_free || build.contains("pypy") || build.contains("graalpy")
+    };
+    let others = records.of("python").into_iter().filter(|package| is_other(package));
+    others.map(|package| (package.file, format!("python {} is another interpreter", package.build))).collect()
+}
+
+/// Refuses extras of a package that conda installs: conda packages have none.
+fn refuse_extras(
+    request: &Request,
+    provided: &BTreeMap<String, (Version, &CondaPackage)>,
+) -> Result<(), CliError> {
+    let asks = request.requirements.iter().find(|user| {
+        !user.requirement.extras.is_empty() && provided.contains_key(user.requirement.name.as_ref() as &str)
+    });
+    match asks {
+        None => Ok(()),
+        Some(user) => Err(CliError::usage(format!(
+            "`{}` asks for extras, and conda installs `{}`, whose packages have none",
+            user.line(),
+            user.requirement.name
+        ))
+        .hint("ask for what the extra needs by itself, without the extra")),
+    }
+}
+
+/// The name on PyPI of a conda package that installs a Python package.
+fn on_pypi_name(package: &CondaPackage) -> Option<String> {
+    match on_pypi(&package.channel, &package.name) {
         OnPypi::Named(name) => Some(name.to_owned()),
         OnPypi::SameName => Some(normalized_name(&package.name)),
         OnPypi::Nothing => None,
-    };
+    }
+}
+
+/// What conda's packages install of PyPI's: by name on PyPI, the version and the package.
+fn provided(packages: &[CondaPackage]) -> BTreeMap<String, (Version, &CondaPackage)> {
     let python = packages.iter().filter(|package| is_python_package(package));
-    python.filter_map(|package| Some((of_pypi(package)?, (package.version.parse().ok()?, package)))).collect()
+    python
+        .filter_map(|package| Some((on_pypi_name(package)?, (package.version.parse().ok()?, package))))
+        .collect()
 }
 
 fn comes_from_conda(package: &CondaPackage) -> Reason {

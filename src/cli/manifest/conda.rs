@@ -45,7 +45,9 @@ pub(super) fn read(raw: &RawConda, source: &Source<'_>) -> Result<CondaRequest, 
         let name = channel.as_ref().trim();
         let wrong = |why: &str| Err(source.error(channel.span().start, why));
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
-        if ["defaults", "main", "anaconda"].contains(&name) {
+        let name = name.trim_matches('/');
+        let first = name.split('/').next().unwrap_or_default().to_lowercase();
+        if ["defaults", "main", "anaconda", "pkgs", "r", "msys2", "free", "pro"].contains(&first.as_str()) {
             return wrong(&format!(
                 "`{name}` is Anaconda's channel, whose terms of use ask companies for a licence; `{CONDA_FORGE}` has the same packages"
             ));
@@ -104,5 +106,5 @@ fn check(text: &str, channels: &[String]) -> Result<(), String> {
 
 #[cfg(not(feature = "conda"))]
 fn check(_text: &str, _channels: &[String]) -> Result<(), String> {
-    Err("this envlock was built without conda packages (cargo's feature `conda`)".to_owned())
+    Err("this envlock was built without conda packages: wheels have them, and `cargo install --features conda`".to_owned())
 }

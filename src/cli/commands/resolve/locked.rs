@@ -129,6 +129,10 @@ fn differences(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>, CliErr
             .printer
             .note(&format!("not compared, because their index is not configured: {}", clean(&names, 200)));
     }
+    let of_conda: usize = lock.targets.iter().map(|target| target.conda.len()).sum();
+    if of_conda > 0 {
+        check.printer.note("the hashes of conda packages are not compared with their channels");
+    }
     let lock = &lock;
     let client = fetch::client(check.global, check.project, check.args.index_url.as_deref())?;
     let mut pages = HashMap::new();

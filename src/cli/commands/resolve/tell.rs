@@ -289,6 +289,9 @@ fn why_python(
         return format!("requested packages are older with Python {newer}");
     }
     let has_builds = solution.packages.iter().any(|package| package.build.is_some());
+    if !names_it && !solution.conda.is_empty() {
+        return "the newest that both halves have packages for".to_owned();
+    }
     match asked {
         Some(_) if names_it => "asked for".to_owned(),
         Some(asked) if has_builds => format!("newest of {} without further builds from source", asked.text),
@@ -301,7 +304,7 @@ fn why_python(
 /// `56 packages, 3.4 GB to download`
 fn amount(solution: &Solution) -> String {
     let count = solution.packages.len();
-    let of_conda: u64 = solution.conda.iter().map(|package| package.size).sum();
+    let of_conda = solution.conda.iter().fold(0, |sum: u64, package| sum.saturating_add(package.size));
     let bytes: u64 = solution.packages.iter().filter_map(|p| p.files.first()?.size).sum();
     let bytes = bytes.saturating_add(of_conda);
     let download = if bytes > 0 { format!(", {} to download", megabytes(bytes)) } else { String::new() };

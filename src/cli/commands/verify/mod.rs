@@ -423,6 +423,15 @@ pub(super) fn judge(
         (Against::Lock(lock), Some(name)) => Some(lock::target(lock, Some(name))?),
         (Against::Lock(lock), None) => verify::installed_target(lock, &installed),
     };
+    if let (None, Some(target)) = (&foreign, target)
+        && !target.conda.is_empty()
+        && installed.is_environment
+    {
+        let prefix = shell_word(installed.prefix.trim_end_matches('/'));
+        installed.lock_command = Some(format!(
+            "envlock export conda-explicit -o conda-explicit.txt && conda install --prefix {prefix} --file conda-explicit.txt && envlock sync --prefix {prefix}"
+        ));
+    }
     // The target that has the packages.
     let packages_of = foreign.as_ref().map(|judged| &judged.target).or(target);
     // Python imports from every folder of its path: a framework is judged wherever it lies.

@@ -134,6 +134,9 @@ impl Explainer<'_> {
             out.extend(self.left_out(core)?);
         }
         if out.is_empty() {
+            out.extend(self.excluded(core)?);
+        }
+        if out.is_empty() {
             out.extend(self.between(core)?);
         }
         Ok(out)
@@ -224,6 +227,20 @@ impl Explainer<'_> {
             }
         }
         Ok(out)
+    }
+
+    /// A file that the question excludes and that every answer with the others has.
+    fn excluded(&self, core: &[usize]) -> Result<Option<Reason>, CondaError> {
+        let open = Question { excluded: BTreeMap::new(), specs: self.specs(core), ..self.question.clone() };
+        let Solved::Packages(answer) = self.records.solve(&open)? else { return Ok(None) };
+        let found =
+            answer.iter().find_map(|package| Some((package, self.question.excluded.get(&package.file)?)));
+        Ok(found.map(|(package, why)| Reason {
+            kind: ReasonKind::Fact,
+            text: why.clone(),
+            parties: vec![Party::package(package.name.as_str())],
+            source: String::new(),
+        }))
     }
 
     /// A package that a bound of the question leaves out altogether, and what needs it.

@@ -53,8 +53,9 @@ impl Session<'_> {
         let records = self.records(asked.request, platform)?;
         let mut first: Option<Box<Conflict>> = None;
         let mut rounds = 0;
+        let mut unfit: BTreeMap<String, String> = BTreeMap::new();
         for python in self.pythons(asked, &records)? {
-            match self.on_python(&records, asked, python, &mut rounds)? {
+            match self.on_python(&records, asked, python, (&mut rounds, &mut unfit))? {
                 OfPython::Solved(solution) => return Ok(Answer::Solution(solution)),
                 OfPython::Open(answer) => return Ok(answer),
                 OfPython::NoConda => {}
@@ -67,7 +68,7 @@ impl Session<'_> {
                 false => conflict,
             }));
         }
-        Ok(Answer::Conflict(Box::new(self.conflict_of_conda(&records, asked)?)))
+        Ok(Answer::Conflict(Box::new(self.conflict_of_conda(&records, asked, unfit)?)))
     }
 
     /// The Pythons to try: that of PyPI's half alone, then the others, the newest first.
@@ -106,7 +107,7 @@ impl Session<'_> {
         records: &Records,
         asked: &Asked<'_>,
         python: Python,
-        rounds: &mut usize,
+        (rounds, left_out): (&mut usize, &mut BTreeMap<String, String>),
     ) -> Result<OfPython, CliError> {
         let mut excluded = other_interpreters(records);
         let mut first: Option<Box<Conflict>> = None;
@@ -120,6 +121,7 @@ impl Session<'_> {
             };
             let unfit = self.unfit(&packages, asked.request);
             if !unfit.is_empty() && *rounds < MAX_ROUNDS {
+                left_out.extend(unfit.clone());
                 excluded.extend(unfit);
                 *rounds += 1;
                 continue;
@@ -158,6 +160,8 @@ impl Session<'_> {
                 Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _) => conflict,
                 open => return Ok(OfPython::Open(open)),
             };
+            // It is chosen over both halves: the channels may not have another one.
+            conflict.would_work_if.retain(|way| !matches!(way.change, Change::Python(_)));
             let parties: BTreeSet<&str> =
                 conflict.reasons.iter().flat_map(|reason| &reason.parties).map(Party::as_str).collect();
             let named: Vec<&(Version, &CondaPackage)> =
@@ -177,9 +181,13 @@ impl Session<'_> {
                 .retain(|reason| reason.kind != ReasonKind::Available || !reason.parties.iter().any(is_own));
             conflict.reasons.extend(reasons);
             // A bound that PyPI's releases would meet is not met by conda's one.
-            conflict.would_work_if.retain(|way| {
-                !provided.contains_key(way.party.as_str()) || matches!(way.change, Change::Release { .. })
-            });
+            for way in &mut conflict.would_work_if {
+                if let (Change::Below { package, .. }, Some((version, _))) =
+                    (&way.change, provided.get(way.party.as_str()))
+                {
+                    way.change = Change::Release { package: package.clone(), version: version.clone() };
+                }
+            }
             for way in conflict.would_work_if.iter_mut().filter(|way| !way.stack.contains_key("torch")) {
                 way.gives = String::new();
             }
@@ -273,8 +281,14 @@ impl Session<'_> {
     }
 
     /// Why conda's half has no answer for any Python.
-    fn conflict_of_conda(&self, records: &Records, asked: &Asked<'_>) -> Result<Conflict, CliError> {
-        let others = other_interpreters(records);
+    fn conflict_of_conda(
+        &self,
+        records: &Records,
+        asked: &Asked<'_>,
+        unfit: BTreeMap<String, String>,
+    ) -> Result<Conflict, CliError> {
+        let mut others = other_interpreters(records);
+        others.extend(unfit);
         let mut question = question(asked, None, &others, (self, !records.of("pip").is_empty()));
         // The Pythons that are allowed, as one bound.
         let pythons = allowed_pythons(self.registry, asked.request);

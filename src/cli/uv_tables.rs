@@ -23,9 +23,10 @@ pub(super) fn add_members(manifest: &mut Manifest, text: &str, folder: &Path) ->
     let Some(workspace) = Workspace::of(folder).filter(|it| it.is_virtual && it.is_root(folder)) else {
         return Ok(());
     };
-    let root = sources(&text.parse().unwrap_or_default(), "");
+    let document: toml::Table = text.parse().unwrap_or_default();
+    let root = sources(&document, "");
     // Which parts exclude each other is stated by member; none of them is then locked.
-    let has_conflicts = text.contains("conflicts");
+    let has_conflicts = document.get("tool").and_then(|tool| tool.get("uv")?.get("conflicts")).is_some();
     let mut pythons = Vec::new();
     for path in workspace.members().into_keys() {
         let below = files::path_from(&path, folder);

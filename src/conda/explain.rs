@@ -193,15 +193,10 @@ impl Explainer<'_> {
             let Some(answer) = self.solve(self.specs(core), &open)? else { continue };
             for package in &answer {
                 let specs = package.depends.iter().chain(&package.constrains);
-                let Some(spec) = specs.filter(|spec| name_of_spec(spec) == name).max_by_key(|s| s.len())
-                else {
-                    continue;
-                };
                 let own = self.question.machine.iter().find(|own| own.name == name);
-                let has = own.is_some_and(|own| fits(spec, own));
-                if has {
-                    continue;
-                }
+                let mut unfit = specs
+                    .filter(|spec| name_of_spec(spec) == name && !own.is_some_and(|own| fits(spec, own)));
+                let Some(spec) = unfit.next() else { continue };
                 let has = match (own, &party) {
                     (None, _) => "the machine has no NVIDIA GPU".to_owned(),
                     (Some(own), Party::Driver) => {

@@ -1,6 +1,6 @@
 //! A channel's records: `repodata.json` of one platform folder, of which only what is asked for is read.
 //!
-//! That of conda-forge has hundreds of thousands of records. The text is indexed by name without reading the records, and
+//! That of a large channel has more than 100,000 records. The text is indexed by name without reading the records, and
 //! a solve reads those of the names that it can reach.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -16,7 +16,7 @@ use url::Url;
 use crate::model::conda::name_of_spec;
 use crate::model::text::clean;
 
-/// Maximum number of records of one name. The most of conda-forge are some thousand.
+/// Maximum number of records of one name.
 const MAX_OF_NAME: usize = 50_000;
 /// Maximum number of records that a solve reads.
 const MAX_READ: usize = 400_000;

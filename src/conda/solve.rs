@@ -107,7 +107,7 @@ impl Records {
         found.into_iter().map(package).collect()
     }
 
-    /// The records that match a spec, as their place in [`Records::of`]'s list says nothing about it.
+    /// The records that match a spec.
     ///
     /// # Errors
     /// When the spec is not valid.

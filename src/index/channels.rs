@@ -12,9 +12,9 @@ use super::cache::{CachedDocument, fresh_until};
 use super::http::headers;
 use super::{IndexClient, IndexError};
 
-/// Maximum size of the file as it is sent, in bytes. That of conda-forge has about 50 MiB.
+/// Maximum size of the file as it is sent, in bytes.
 const MAX_SENT: u64 = 512 << 20;
-/// Maximum size of the records, in bytes. Those of conda-forge have some hundred MiB.
+/// Maximum size of the records, in bytes.
 const MAX_RECORDS: u64 = 1 << 30;
 
 /// The names of the file, the one that is asked for first at the front.
@@ -74,7 +74,7 @@ impl IndexClient {
     }
 }
 
-/// How many times as large as what is sent the records may be: those of conda-forge are less than 10 times as large.
+/// How many times as large as what is sent the records may be.
 const MAX_RATIO: u64 = 50;
 /// From here on the ratio counts, in bytes.
 const SMALL: u64 = 16 << 20;

@@ -1,6 +1,6 @@
 //! Packages of conda channels: what a request asks for, and what a build string tells.
 
-use super::request::Origin;
+use super::limit::Origin;
 use super::source::CondaPackage;
 
 /// What a request asks of conda channels.

@@ -120,7 +120,10 @@ impl Session<'_> {
                 }
             };
             let unfit = self.unfit(&packages, asked.request);
-            if !unfit.is_empty() && *rounds < MAX_ROUNDS {
+            if !unfit.is_empty() {
+                if *rounds >= MAX_ROUNDS {
+                    return Ok(first.map_or(OfPython::NoConda, OfPython::Conflict));
+                }
                 left_out.extend(unfit.clone());
                 excluded.extend(unfit);
                 *rounds += 1;

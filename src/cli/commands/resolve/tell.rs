@@ -290,7 +290,7 @@ fn why_python(
     }
     let has_builds = solution.packages.iter().any(|package| package.build.is_some());
     if !names_it && !solution.conda.is_empty() {
-        return "the newest that both halves have packages for".to_owned();
+        return "both halves have packages for it".to_owned();
     }
     match asked {
         Some(_) if names_it => "asked for".to_owned(),

@@ -157,11 +157,12 @@ pub(super) fn ways_out(printer: &Printer, ways: &[WayOut], unknown: Unknown<'_>,
         if is_solved_further && way.level == Level::Stack {
             gives.push_str(" (solved for the stack)");
         }
-        printer.out(&format!(
-            "  {:<width$}  {}",
-            way.change.to_string(),
-            printer.paint(GOOD, &wrap(&gives, width + 4))
-        ));
+        let change = way.change.to_string();
+        if gives.is_empty() {
+            printer.out(&format!("  {change}"));
+        } else {
+            printer.out(&format!("  {change:<width$}  {}", printer.paint(GOOD, &wrap(&gives, width + 4))));
+        }
         if let Some(set) = &way.set {
             printer.out(&format!("    {}", printer.paint(DIM, &crate::model::text::clean(set, 1000))));
         }

@@ -128,14 +128,16 @@ impl Records {
     pub fn solve(&self, question: &Question) -> Result<Solved, CondaError> {
         let specs = question.specs.iter().map(|spec| parse(spec)).collect::<Result<Vec<_>, _>>()?;
         let constraints = question.bounds.iter().map(|spec| parse(spec)).collect::<Result<Vec<_>, _>>()?;
+        let with_channel: Vec<_> = specs
+            .iter()
+            .filter_map(|spec| match (&spec.name, &spec.channel) {
+                (PackageNameMatcher::Exact(name), Some(channel)) => Some((name, channel.canonical_name())),
+                _ => None,
+            })
+            .collect();
         let of_other_channel = |record: &&RepoDataRecord| {
-            specs.iter().any(|spec| {
-                let is_named = match &spec.name {
-                    PackageNameMatcher::Exact(name) => *name == record.package_record.name,
-                    _ => false,
-                };
-                let channel = spec.channel.as_ref().map(|channel| channel.canonical_name());
-                is_named && channel.is_some_and(|channel| record.channel.as_ref() != Some(&channel))
+            with_channel.iter().any(|(name, channel)| {
+                **name == record.package_record.name && record.channel.as_ref() != Some(channel)
             })
         };
         let excluded: HashMap<url::Url, Arc<str>> = self

@@ -139,7 +139,7 @@ pub(super) fn lock_in_repository(folder: &Path) -> String {
 
 /// Whether a folder has a pyproject.toml whose `[project]` states the packages, or that is the root of a workspace of
 /// packages. A build backend computes those that `dynamic` names.
-pub(super) fn has_static_project(folder: &Path) -> bool {
+pub(super) fn states_packages(folder: &Path) -> bool {
     let text = read(&folder.join(PYPROJECT)).ok().flatten().unwrap_or_default();
     let table = text.parse::<toml::Table>().unwrap_or_default();
     let Some(project) = table.get("project").and_then(toml::Value::as_table) else {

@@ -147,7 +147,7 @@ pub(super) fn request(
             None => {
                 let hint = match files::requirements_in(&project.folder) {
                     _ if files::owned_manifest(&project.folder).is_some()
-                        || files::has_static_project(&project.folder) =>
+                        || files::states_packages(&project.folder) =>
                     {
                         "`envlock init` adds envlock's tables to the manifest that is here".to_owned()
                     }

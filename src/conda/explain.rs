@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::machine::VirtualPackage;
+use super::machine::{VirtualPackage, opened};
 use super::solve::{CondaError, Question, Records, Solved, parse};
 use crate::model::conda::name_of_spec;
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
@@ -360,14 +360,6 @@ impl Explainer<'_> {
         }
         Ok(out)
     }
-}
-
-/// A machine on which nothing limits one virtual package.
-fn opened(machine: &[VirtualPackage], name: &'static str) -> Vec<VirtualPackage> {
-    let mut out: Vec<VirtualPackage> = machine.iter().filter(|own| own.name != name).cloned().collect();
-    let version = if name == "__glibc" { "2.999" } else { "999" };
-    out.push(VirtualPackage { name, version: version.to_owned(), build: "0".to_owned() });
-    out
 }
 
 /// Whether a virtual package is what a spec asks for.

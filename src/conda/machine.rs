@@ -65,6 +65,14 @@ pub fn virtual_packages(host: &Host, registry: &Registry) -> Vec<VirtualPackage>
     out
 }
 
+/// A machine on which nothing limits one virtual package.
+pub(super) fn opened(machine: &[VirtualPackage], name: &'static str) -> Vec<VirtualPackage> {
+    let mut out: Vec<VirtualPackage> = machine.iter().filter(|own| own.name != name).cloned().collect();
+    let version = if name == "__glibc" { OPEN_GLIBC } else { OPEN };
+    out.push(VirtualPackage { name, version: version.to_owned(), build: "0".to_owned() });
+    out
+}
+
 /// The newest CUDA that the driver supports; `None` without GPU, [`OPEN`] where the driver is not known.
 fn cuda(host: &Host, registry: &Registry) -> Option<String> {
     if host.has_no_gpu() || host.gpus.is_none() && host.driver.is_none() {

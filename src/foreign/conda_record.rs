@@ -5,7 +5,6 @@ use super::document::invalid;
 use crate::model::conda::{cuda_of_build, is_cpu_build, recipe_build};
 use crate::model::platform::Platform;
 use crate::model::text::clean;
-use crate::model::version::DottedVersion;
 use crate::model::wheel::Python;
 
 /// The name of the record that stands for what the platform of a lock itself must have.
@@ -24,17 +23,6 @@ pub struct CondaRecord {
     pub requires: Vec<String>,
     /// What it excludes, likewise.
     pub constrains: Vec<String>,
-}
-
-/// What a package asks of a virtual package: `__cuda >=12.8`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct MachineSpec {
-    /// `__cuda`, `__glibc`, `__archspec`.
-    pub name: String,
-    /// The lowest version, if it states one.
-    pub at_least: Option<DottedVersion>,
-    /// The build, as of `__archspec 1 x86_64_v3`.
-    pub build: Option<String>,
 }
 
 impl CondaRecord {
@@ -90,28 +78,6 @@ impl CondaRecord {
     }
 }
 
-/// Reads a match spec on a virtual package. An upper bound is not read: the machine's versions only grow.
-pub(super) fn machine_spec(text: &str) -> Option<MachineSpec> {
-    let (name, rest) = text
-        .split_once([' ', '=', '>', '<', '~'])
-        .map_or((text, ""), |(name, _)| (name, &text[name.len()..]));
-    let mut words = rest.split_whitespace();
-    let bounds = words.next().unwrap_or_default();
-    let lower_of = |alternative: &str| -> Option<DottedVersion> {
-        let bounds = alternative.split(',').filter_map(|bound| {
-            let version = bound.strip_prefix(">=").or_else(|| bound.strip_prefix("=="));
-            let version = version.or_else(|| bound.strip_prefix('=')).or_else(|| bound.strip_prefix('>'))?;
-            version.trim_end_matches(".*").trim_end_matches('*').parse().ok()
-        });
-        bounds.max()
-    };
-    // One of the alternatives suffices: the lowest, and none if one of them has no lower bound.
-    let lower =
-        bounds.split('|').map(lower_of).collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().min());
-    let build = words.next().map(str::to_owned);
-    name.starts_with("__").then(|| MachineSpec { name: name.to_owned(), at_least: lower, build })
-}
-
 /// The Python that conda installs; PyPI packages do not come without it.
 pub(super) fn python(conda: &[CondaRecord]) -> Python {
     let python = conda.iter().find(|record| record.name == "python");
@@ -154,23 +120,5 @@ mod tests {
         let cpu = of("x/pytorch-2.10.0-cpu_mkl_py313_h1_100.conda").unwrap();
         assert_eq!((cpu.cuda(), cpu.is_for_cpu()), (None, true));
         assert!(of("x/nothing.txt").is_err() && of("x/a b-1-0.conda").is_err() && of("").is_err());
-    }
-
-    #[test]
-    fn what_is_asked_of_the_machine() {
-        let of =
-            |text: &str| machine_spec(text).map(|s| (s.name, s.at_least.map(|v| v.to_string()), s.build));
-        let some = |name: &str, version: Option<&str>, build: Option<&str>| {
-            Some((name.to_owned(), version.map(str::to_owned), build.map(str::to_owned)))
-        };
-        assert_eq!(of("__cuda"), some("__cuda", None, None));
-        assert_eq!(of("__cuda >=12.8"), some("__cuda", Some("12.8"), None));
-        assert_eq!(of("__glibc >=2.17,<3.0.a0"), some("__glibc", Some("2.17"), None));
-        assert_eq!(of("__glibc>=2.28"), some("__glibc", Some("2.28"), None));
-        assert_eq!(of("__archspec 1 x86_64_v3"), some("__archspec", None, Some("x86_64_v3")));
-        assert_eq!(of("__cuda =12"), some("__cuda", Some("12"), None));
-        assert_eq!(of("__cuda >=12|>=11.8,<12"), some("__cuda", Some("11.8"), None));
-        assert_eq!(of("__cuda >=12|<9"), some("__cuda", None, None));
-        assert_eq!(of("python >=3"), None);
     }
 }

@@ -3,11 +3,11 @@
 use pep440_rs::Version;
 use semver::Version as Semver;
 
-use super::conda_record::{MachineSpec, machine_spec};
 use super::document::is_pypi;
 use super::{CondaRecord, Environment, Package};
 use crate::compatibility::{
-    CPU, Needs, Policy, both, envelope_of, envelope_of_framework, is_cuda, required_driver, with_code_of,
+    CPU, Needs, Policy, UnreadSpec, both, envelope_of, envelope_of_framework, is_cuda, required_driver,
+    with_code_of, with_machine_specs,
 };
 use crate::lockfile::Target;
 use crate::model::evidence::Evidence;
@@ -19,6 +19,7 @@ use crate::model::solution::{ChosenPackage, Envelope, Framework, Stack};
 use crate::model::source::Source;
 use crate::model::version::{DottedVersion, public};
 use crate::model::wheel::WheelName;
+use crate::registry::conda_names::{OfFramework, framework_packages};
 use crate::registry::{Build, COMPANIONS, CudaFrom, Registry};
 
 /// An environment of another tool's lock, as a target that can be judged.
@@ -72,15 +73,6 @@ pub enum NoCuda {
     },
 }
 
-/// The package names of conda that have a framework's GPU code, and the framework's name on PyPI.
-const CONDA_FRAMEWORKS: [(&str, &str); 5] = [
-    ("pytorch", "torch"),
-    ("libtorch", "torch"),
-    ("tensorflow", "tensorflow"),
-    ("tensorflow-base", "tensorflow"),
-    ("jaxlib", "jax"),
-];
-
 /// Makes a target of an environment on a platform.
 pub fn judge(environment: &Environment, platform: Platform, registry: &Registry) -> Judged {
     let python = environment.python;
@@ -121,7 +113,7 @@ pub fn judge(environment: &Environment, platform: Platform, registry: &Registry)
     let envelope = with_code_of(registry, envelope, &judged.target.packages);
     let glibc = judged.target.packages.iter().filter_map(|package| glibc_need(package, platform)).max();
     judged.target.envelope = Envelope { glibc: glibc.max(envelope.glibc.clone()), ..envelope };
-    judged.machine_specs(registry, platform);
+    judged.machine_specs(registry);
     judged.is_as_built(environment);
     judged
 }
@@ -390,7 +382,8 @@ impl Judged {
             Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
         });
         let mut envelopes = Vec::new();
-        for (name, framework_name) in CONDA_FRAMEWORKS {
+        let with_code = framework_packages().filter(|one| one.has_code);
+        for OfFramework { name, framework: framework_name, .. } in with_code {
             let Some(record) = self.conda.iter().find(|record| record.name == name) else { continue };
             let known = format!("{framework_name} {} (conda, {})", record.version, record.build);
             if self.target.frameworks.iter().any(|framework| framework.name == framework_name)
@@ -443,48 +436,22 @@ impl Judged {
         envelopes
     }
 
-    /// What conda packages ask of the machine: `__cuda >=12.8` is a driver that supports CUDA 12.8 itself.
-    fn machine_specs(&mut self, registry: &Registry, platform: Platform) {
-        let specs = |of: fn(&CondaRecord) -> &Vec<String>| -> Vec<(String, MachineSpec)> {
-            let of_record = |record: &CondaRecord| -> Vec<(String, MachineSpec)> {
-                of(record)
-                    .iter()
-                    .filter_map(|text| Some((record.name.clone(), machine_spec(text)?)))
-                    .collect()
-            };
-            self.conda.iter().flat_map(of_record).collect()
+    /// What conda packages ask of the machine.
+    fn machine_specs(&mut self, registry: &Registry) {
+        let of = |get: fn(&CondaRecord) -> &Vec<String>| {
+            let all = self.conda.iter();
+            all.flat_map(move |record| get(record).iter().map(|spec| (record.name.as_str(), spec.as_str())))
         };
-        let all: Vec<_> =
-            specs(|record| &record.requires).into_iter().chain(specs(|record| &record.constrains)).collect();
-        let mut levels: Vec<String> = Vec::new();
-        for (by, spec) in all {
-            let envelope = &mut self.target.envelope;
-            match (spec.name.as_str(), spec.at_least) {
-                ("__cuda", Some(at_least)) => {
-                    let cuda = Semver::new(u64::from(at_least.major()), u64::from(at_least.minor()), 0);
-                    match required_driver(registry, &cuda, platform.os, Policy::Native) {
-                        Some(driver) => {
-                            let floor = Some(driver.value);
-                            for row in &mut envelope.coverage {
-                                row.driver_min = row.driver_min.take().max(floor.clone());
-                            }
-                            envelope.driver = envelope.driver.take().max(floor);
-                        }
-                        None => self.unknown.push(format!(
-                            "{by} needs a driver for CUDA {at_least}, which is not in envlock's data"
-                        )),
-                    }
-                }
-                ("__glibc", at_least @ Some(_)) => envelope.glibc = envelope.glibc.take().max(at_least),
-                ("__archspec", _) => levels.extend(spec.build.filter(|level| level.contains("_v"))),
-                _ => {}
+        let specs = of(|record| &record.requires).chain(of(|record| &record.constrains));
+        let unread = with_machine_specs(registry, &mut self.target.envelope, specs);
+        self.unknown.extend(unread.into_iter().map(|spec| match spec {
+            UnreadSpec::Cuda { package, cuda } => {
+                format!("{package} needs a driver for CUDA {cuda}, which is not in envlock's data")
             }
-        }
-        if let Some(level) = levels.into_iter().max() {
-            self.unknown.push(format!(
-                "its packages need a processor of level {level}, which a host file does not state"
-            ));
-        }
+            UnreadSpec::Processor(level) => {
+                format!("its packages need a processor of level {level}, which a host file does not state")
+            }
+        }));
     }
 }
 

@@ -36,9 +36,9 @@ impl IndexClient {
             if self.config.offline {
                 continue;
             }
-            let request = |why: String| IndexError::Request {
+            let request = |why: String| IndexError::Channel {
                 what: format!("`{subdir}/{name}`"),
-                index: channel.to_owned(),
+                channel: channel.to_owned(),
                 why,
             };
             let url = url::Url::parse(&address).map_err(|error| request(error.to_string()))?;

@@ -92,6 +92,16 @@ pub enum IndexError {
         /// The last failure, without credentials.
         why: String,
     },
+    /// A conda channel did not answer after all retries.
+    #[error("cannot read {what} from the channel `{channel}`: {why}")]
+    Channel {
+        /// The file.
+        what: String,
+        /// The channel's name.
+        channel: String,
+        /// The last failure, without credentials.
+        why: String,
+    },
     /// The response does not have the expected format.
     #[error("the index `{index}` returned an invalid response for {what}: {why}")]
     Format {
@@ -126,6 +136,7 @@ impl IndexError {
             | IndexError::Request { index, .. }
             | IndexError::Format { index, .. } => Some(index),
             IndexError::Offline { .. }
+            | IndexError::Channel { .. }
             | IndexError::Direct { .. }
             | IndexError::Limit(_)
             | IndexError::Setup(_) => None,

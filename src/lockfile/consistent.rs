@@ -6,7 +6,7 @@
 
 mod stack;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::path::{Component, Path};
 
@@ -151,7 +151,8 @@ pub(super) fn inconsistencies(target: &Target, request: &Request, registry: &Reg
         out.push(Inconsistency::OtherImage { locked: shown(target.image.as_ref()), asked: shown(asked) });
     }
     let environment = marker_environment(target.python, target.platform);
-    let checked = Checked { target, request, registry, environment };
+    let of_conda = target.provided_by_conda();
+    let checked = Checked { target, request, registry, environment, of_conda };
     checked.requests(&mut out);
     checked.limits(&mut out);
     if target.level == Level::Full {
@@ -168,6 +169,8 @@ struct Checked<'a> {
     request: &'a Request,
     registry: &'a Registry,
     environment: MarkerEnvironment,
+    /// What conda installs, by the names of PyPI.
+    of_conda: BTreeMap<String, &'a CondaPackage>,
 }
 
 impl Checked<'_> {
@@ -213,7 +216,7 @@ impl Checked<'_> {
                 continue;
             }
             let name: &str = user.requirement.name.as_ref();
-            if let (true, Some(conda)) = (is_absent, self.target.provided_by_conda().get(name))
+            if let (true, Some(conda)) = (is_absent, self.of_conda.get(name))
                 && self.is_met_by_conda(&user.requirement, conda)
             {
                 continue;
@@ -235,10 +238,9 @@ impl Checked<'_> {
     }
 
     fn edges(&self, out: &mut Vec<Inconsistency>) {
-        let provided = self.target.provided_by_conda();
         for package in &self.target.packages {
             for edge in package.requires.iter().filter(|edge| !self.is_taken_away(&edge.to)) {
-                if let Some(conda) = provided.get(&edge.to) {
+                if let Some(conda) = self.of_conda.get(&edge.to) {
                     let requirement = parse_requirement(&edge.requirement);
                     if !requirement.is_ok_and(|requirement| self.is_met_by_conda(&requirement, conda)) {
                         out.push(Inconsistency::Broken {

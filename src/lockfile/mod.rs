@@ -47,10 +47,9 @@ use crate::model::request::{Preferences, Request};
 use crate::model::solution::{ChosenPackage, Envelope, Framework, Solution, Stack};
 use crate::model::source::CondaPackage;
 use crate::model::source::Source;
-use crate::model::text::normalized_name;
 use crate::model::wheel::Python;
 use crate::registry::STACK_PACKAGES;
-use crate::registry::conda_names::{OnPypi, on_pypi};
+use crate::registry::conda_names::pypi_name;
 
 pub use changes::{Change, TargetChanges, changes, machines_of_edited, merged, sides};
 pub use consistent::{Inconsistency, unneeded};
@@ -147,13 +146,8 @@ impl Target {
 
     /// The names on PyPI of what its conda packages install, with the packages.
     pub fn provided_by_conda(&self) -> BTreeMap<String, &CondaPackage> {
-        let of_pypi = |package: &CondaPackage| match on_pypi(&package.channel, &package.name) {
-            OnPypi::Named(name) => Some(name.to_owned()),
-            OnPypi::SameName => Some(normalized_name(&package.name)),
-            OnPypi::Nothing => None,
-        };
         let python = self.conda.iter().filter(|package| is_python_package(package));
-        python.filter_map(|package| Some((of_pypi(package)?, package))).collect()
+        python.filter_map(|package| Some((pypi_name(&package.channel, &package.name)?, package))).collect()
     }
 
     /// Whether the hardware decides a package: it belongs to torch or another framework, has GPU code, or is a build for one

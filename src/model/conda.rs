@@ -2,6 +2,7 @@
 
 use super::limit::Origin;
 use super::source::CondaPackage;
+use super::version::DottedVersion;
 
 /// What a request asks of conda channels.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -45,6 +46,39 @@ pub fn is_python_package(package: &CondaPackage) -> bool {
 pub fn name_of_spec(spec: &str) -> &str {
     let plain = spec.rsplit_once("::").map_or(spec, |(_, rest)| rest).trim_start();
     plain.split([' ', '=', '<', '>', '!', '~', '[', '@']).next().unwrap_or(plain)
+}
+
+/// What a package asks of a virtual package: `__cuda >=12.8`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MachineSpec {
+    /// `__cuda`, `__glibc`, `__archspec`.
+    pub name: String,
+    /// The lowest version, if it states one.
+    pub at_least: Option<DottedVersion>,
+    /// The build, as of `__archspec 1 x86_64_v3`.
+    pub build: Option<String>,
+}
+
+/// Reads a match spec on a virtual package. An upper bound is not read: the machine's versions only grow.
+pub fn machine_spec(text: &str) -> Option<MachineSpec> {
+    let (name, rest) = text
+        .split_once([' ', '=', '>', '<', '~'])
+        .map_or((text, ""), |(name, _)| (name, &text[name.len()..]));
+    let mut words = rest.split_whitespace();
+    let bounds = words.next().unwrap_or_default();
+    let lower_of = |alternative: &str| -> Option<DottedVersion> {
+        let bounds = alternative.split(',').filter_map(|bound| {
+            let version = bound.strip_prefix(">=").or_else(|| bound.strip_prefix("=="));
+            let version = version.or_else(|| bound.strip_prefix('=')).or_else(|| bound.strip_prefix('>'))?;
+            version.trim_end_matches(".*").trim_end_matches('*').parse().ok()
+        });
+        bounds.max()
+    };
+    // One of the alternatives suffices: the lowest, and none if one of them has no lower bound.
+    let lower =
+        bounds.split('|').map(lower_of).collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().min());
+    let build = words.next().map(str::to_owned);
+    name.starts_with("__").then(|| MachineSpec { name: name.to_owned(), at_least: lower, build })
 }
 
 /// The CUDA version that a build string names, as major and minor: `cuda129_...` and `py3.12_cuda12.9_...` are 12.9.
@@ -104,5 +138,23 @@ mod tests {
                 (cuda, recipe, is_cpu)
             );
         }
+    }
+
+    #[test]
+    fn what_is_asked_of_the_machine() {
+        let of =
+            |text: &str| machine_spec(text).map(|s| (s.name, s.at_least.map(|v| v.to_string()), s.build));
+        let some = |name: &str, version: Option<&str>, build: Option<&str>| {
+            Some((name.to_owned(), version.map(str::to_owned), build.map(str::to_owned)))
+        };
+        assert_eq!(of("__cuda"), some("__cuda", None, None));
+        assert_eq!(of("__cuda >=12.8"), some("__cuda", Some("12.8"), None));
+        assert_eq!(of("__glibc >=2.17,<3.0.a0"), some("__glibc", Some("2.17"), None));
+        assert_eq!(of("__glibc>=2.28"), some("__glibc", Some("2.28"), None));
+        assert_eq!(of("__archspec 1 x86_64_v3"), some("__archspec", None, Some("x86_64_v3")));
+        assert_eq!(of("__cuda =12"), some("__cuda", Some("12"), None));
+        assert_eq!(of("__cuda >=12|>=11.8,<12"), some("__cuda", Some("11.8"), None));
+        assert_eq!(of("__cuda >=12|<9"), some("__cuda", None, None));
+        assert_eq!(of("python >=3"), None);
     }
 }

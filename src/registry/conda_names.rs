@@ -3,6 +3,8 @@
 //! A conda package and PyPI's package of the same name can be different programs: conda-forge's `xz` is the compressor.
 //! The lists hold only the names that differ, in ascending order, so a look-up parses nothing.
 
+use crate::model::text::normalized_name;
+
 /// What a package of a conda channel is on PyPI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnPypi {
@@ -14,6 +16,18 @@ pub enum OnPypi {
     SameName,
 }
 
+/// A conda package of a framework.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OfFramework {
+    /// conda's name: `pytorch`.
+    pub name: &'static str,
+    /// The framework: `torch`, `tensorflow`, `jax`.
+    pub framework: &'static str,
+    /// Whether the package has the GPU code itself.
+    pub has_code: bool,
+}
+
+const FRAMEWORKS: &str = include_str!("../../registry/conda/frameworks.txt");
 const CONDA_FORGE: &str = include_str!("../../registry/conda/conda-forge.txt");
 const BIOCONDA: &str = include_str!("../../registry/conda/bioconda.txt");
 
@@ -25,6 +39,30 @@ pub fn on_pypi(channel: &str, package: &str) -> OnPypi {
         "" => OnPypi::Nothing,
         name => OnPypi::Named(name),
     }
+}
+
+/// The name on PyPI of what a conda package installs, if it installs a Python package. Whether it does is also in its
+/// requirements ([`is_python_package`](crate::model::conda::is_python_package)); the lists do not know every package.
+pub fn pypi_name(channel: &str, package: &str) -> Option<String> {
+    match on_pypi(channel, package) {
+        OnPypi::Named(name) => Some(name.to_owned()),
+        OnPypi::SameName => Some(normalized_name(package)),
+        OnPypi::Nothing => None,
+    }
+}
+
+/// The conda packages of frameworks: `registry/conda/frameworks.txt`.
+pub fn framework_packages() -> impl Iterator<Item = OfFramework> {
+    FRAMEWORKS.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
+        let mut words = line.split(' ');
+        let (name, framework) = (words.next()?, words.next()?);
+        Some(OfFramework { name, framework, has_code: words.next() == Some("code") })
+    })
+}
+
+/// The framework that a conda package belongs to.
+pub fn framework_of(package: &str) -> Option<OfFramework> {
+    framework_packages().find(|one| one.name == package)
 }
 
 /// The line of a name: binary search over the text, whose lines are in ascending order below the comment.
@@ -67,6 +105,17 @@ mod tests {
                 assert_eq!(on_pypi(channel, name), expected, "{channel}: {name}");
             }
         }
+    }
+
+    #[test]
+    fn frameworks() {
+        for one in framework_packages() {
+            assert!(["torch", "tensorflow", "jax"].contains(&one.framework), "{one:?}");
+            assert_eq!(framework_of(one.name), Some(one));
+        }
+        assert!(framework_of("libtorch").is_some_and(|one| one.has_code && one.framework == "torch"));
+        assert!(framework_of("pytorch-gpu").is_some_and(|one| !one.has_code));
+        assert_eq!(framework_of("numpy"), None);
     }
 
     #[test]

@@ -6,11 +6,10 @@ use super::findings::{self, AlteredFiles, MissingFiles, Startup, Unreadable};
 use crate::lockfile::PREINSTALLED_PACKAGES;
 use crate::model::finding::Finding;
 use crate::model::installed::{CondaPackage, Distribution, FileFault, Installed, Traces};
-use crate::model::text::normalized_name;
-use crate::registry::conda_names::{OnPypi, on_pypi};
+use crate::registry::conda_names::{framework_of, pypi_name};
 
-/// Packages that hold no Python package of their own, and that PyPI's torch replaces.
-const NAMES: [(&str, &str); 2] = [("pytorch-gpu", "torch"), ("libtorch", "torch")];
+/// Records do not always say their channel in a form that names it; names are those of conda-forge nearly everywhere.
+const CHANNEL: &str = "conda-forge";
 
 pub(super) fn check(installed: &Installed, traces: &Traces, found: &mut Vec<Finding>) {
     for package in &traces.conda {
@@ -31,12 +30,9 @@ pub(super) fn check(installed: &Installed, traces: &Traces, found: &mut Vec<Find
 
 /// The distribution that another installer put over a conda package.
 fn over<'i>(package: &CondaPackage, installed: &'i Installed) -> Option<&'i Distribution> {
-    let known = NAMES.iter().find(|(conda, _)| *conda == package.name).map(|(_, pypi)| (*pypi).to_owned());
-    let name = known.or_else(|| match on_pypi("conda-forge", &package.name) {
-        OnPypi::Named(name) => Some(name.to_owned()),
-        OnPypi::SameName => Some(normalized_name(&package.name)),
-        OnPypi::Nothing => None,
-    })?;
+    // PyPI's torch replaces packages that hold no Python package of their own too.
+    let framework = || framework_of(&package.name).map(|one| one.framework.to_owned());
+    let name = pypi_name(CHANNEL, &package.name).or_else(framework)?;
     let own = installed.distributions.iter().find(|own| own.name == name)?;
     own.installer.as_deref().is_some_and(|installer| installer != "conda").then_some(own)
 }
@@ -44,11 +40,7 @@ fn over<'i>(package: &CondaPackage, installed: &'i Installed) -> Option<&'i Dist
 /// Whether the Python package that a conda package installed has its metadata: its files are compared with RECORD then.
 /// Packages without one, such as Python itself and parts of others, have none to lose.
 fn has_metadata(package: &CondaPackage, installed: &Installed) -> bool {
-    let name = match on_pypi("conda-forge", &package.name) {
-        OnPypi::Named(name) => name.to_owned(),
-        OnPypi::SameName => normalized_name(&package.name),
-        OnPypi::Nothing => return true,
-    };
+    let Some(name) = pypi_name(CHANNEL, &package.name) else { return true };
     let is_lost = |fault: &FileFault| matches!(fault, FileFault::Missing(path) if path.contains(".dist-info/") || path.contains(".egg-info"));
     installed.distributions.iter().any(|own| own.name == name) || !package.faults.iter().any(is_lost)
 }

@@ -26,7 +26,7 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
         return Err(CliError::files(format!("uv holds the packages of this workspace: `{}`", root.join("uv.lock").display()))
             .hint(format!("`envlock --project {shown} init` adds `[tool.envlock]` beside it; `--from pyproject.toml` gives envlock this member")));
     }
-    if is_plain && files::has_static_project(&folder) && files::manifest_in(&folder).is_none() {
+    if is_plain && files::states_packages(&folder) && files::manifest_in(&folder).is_none() {
         return beside(&folder.join(files::PYPROJECT), None, args, printer);
     }
     if let Some(name) = files::manifest_in(&folder).filter(|name| is_plain && *name != files::MANIFEST) {

@@ -10,10 +10,10 @@ use pep440_rs::Version;
 use super::{Asked, Session};
 use crate::cli::error::CliError;
 use crate::cli::settings;
-use crate::compatibility::{Policy, required_driver};
+use crate::compatibility::with_machine_specs;
 use crate::conda::{self, Question, Records, Repodata, Solved, virtual_packages};
 use crate::export::subdir;
-use crate::model::conda::{is_python_package, name_of_spec};
+use crate::model::conda::is_python_package;
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind};
 use crate::model::metadata::CoreMetadata;
 use crate::model::platform::Platform;
@@ -21,17 +21,14 @@ use crate::model::project::{ProjectPage, RawFile};
 use crate::model::request::{Origin, PythonAllowed, PythonRequest, Request, UserRequirement};
 use crate::model::solution::{Answer, Note, Solution};
 use crate::model::source::{CondaPackage, Source};
-use crate::model::text::{clean, normalized_name, without_logins};
+use crate::model::text::{clean, without_logins};
 use crate::model::version::DottedVersion;
 use crate::model::wheel::Python;
-use crate::registry::conda_names::{OnPypi, on_pypi};
+use crate::registry::conda_names::{framework_packages, pypi_name};
 use crate::solver::allowed_pythons;
 
 /// How often a conda package that PyPI's half excludes is left out and conda's half is solved again.
 const MAX_ROUNDS: usize = 20;
-
-/// conda's packages of torch: the stack comes from PyPI and the pytorch index, and two of them would be installed.
-const NOT_BESIDE_PYPI: [&str; 2] = ["pytorch", "libtorch"];
 
 /// What PyPI's half came to for one Python.
 enum OfPython {
@@ -211,7 +208,7 @@ impl Session<'_> {
                 out.insert(package.file.clone(), format!("{shown} has a version that Python does not read"));
                 continue;
             };
-            let Some(name) = on_pypi_name(package) else { continue };
+            let Some(name) = pypi_name(&package.channel, &package.name) else { continue };
             let mut bounds = request.constraints.iter().chain(&request.overrides);
             let excludes = |user: &UserRequirement| {
                 user.requirement.name.as_ref() as &str == name
@@ -255,7 +252,7 @@ impl Session<'_> {
                 bar.set_message(format!("reading {channel}/{folder}"));
                 let text = self.client.repodata(&alias, channel, folder);
                 let text = text.map_err(|error| {
-                    CliError::network(error.to_string().replace("the index", "the channel")).hint(format!(
+                    CliError::network(error.to_string()).hint(format!(
                         "channels are below `{}`; `ENVLOCK_CONDA_CHANNEL_ALIAS` names a mirror",
                         clean(&without_logins(&alias), 100)
                     ))
@@ -327,35 +324,24 @@ fn question(
     let mut specs: Vec<String> = asked.request.conda.specs.iter().map(|spec| spec.text.clone()).collect();
     specs.extend(python.map(|python| format!("python 3.{}.*", python.minor)));
     specs.extend(has_pip.then(|| "pip".to_owned()));
+    // The stack comes from PyPI and the pytorch index, and two of them would be installed.
+    let not_beside_pypi = framework_packages().filter(|one| one.has_code && one.framework == "torch");
     Question {
         specs,
-        bounds: NOT_BESIDE_PYPI.iter().map(|name| format!("{name} <0a0")).collect(),
+        bounds: not_beside_pypi.map(|one| format!("{} <0a0", one.name)).collect(),
         machine: virtual_packages(asked.host, session.registry),
         excluded: excluded.clone(),
         kept: asked.preferences.conda.clone(),
     }
 }
 
-/// Adds what conda packages need of a machine: `__glibc >=2.28`, `__cuda >=12.8`, which is a driver that supports that CUDA
-/// itself.
+/// Adds what conda packages need of a machine. What the registry has no driver for is in the records alone.
 fn widen(solution: &mut Solution, packages: &[CondaPackage], registry: &crate::registry::Registry) {
-    let lowest = |name: &str| -> Option<DottedVersion> {
-        let specs = packages.iter().flat_map(|package| package.depends.iter().chain(&package.constrains));
-        let of_name = specs.filter(|spec| name_of_spec(spec) == name);
-        let bounds =
-            of_name.flat_map(|spec| spec.split([' ', ',']).filter_map(|part| part.strip_prefix(">=")));
-        bounds.filter_map(|bound| bound.parse().ok()).max()
-    };
-    let envelope = &mut solution.envelope;
-    envelope.glibc = envelope.glibc.take().max(lowest("__glibc"));
-    let Some(cuda) = lowest("__cuda") else { return };
-    let cuda = semver::Version::new(cuda.major().into(), cuda.minor().into(), 0);
-    let floor =
-        required_driver(registry, &cuda, solution.platform.os, Policy::Native).map(|driver| driver.value);
-    for row in &mut envelope.coverage {
-        row.driver_min = row.driver_min.take().max(floor.clone());
-    }
-    envelope.driver = envelope.driver.take().max(floor);
+    let specs = packages.iter().flat_map(|package| {
+        let specs = package.depends.iter().chain(&package.constrains);
+        specs.map(|spec| (package.name.as_str(), spec.as_str()))
+    });
+    with_machine_specs(registry, &mut solution.envelope, specs);
 }
 
 /// The minor version of a Python 3.
@@ -393,20 +379,13 @@ fn refuse_extras(
     }
 }
 
-/// The name on PyPI of a conda package that installs a Python package.
-fn on_pypi_name(package: &CondaPackage) -> Option<String> {
-    match on_pypi(&package.channel, &package.name) {
-        OnPypi::Named(name) => Some(name.to_owned()),
-        OnPypi::SameName => Some(normalized_name(&package.name)),
-        OnPypi::Nothing => None,
-    }
-}
-
 /// What conda's packages install of PyPI's: by name on PyPI, the version and the package.
 fn provided(packages: &[CondaPackage]) -> BTreeMap<String, (Version, &CondaPackage)> {
     let python = packages.iter().filter(|package| is_python_package(package));
     python
-        .filter_map(|package| Some((on_pypi_name(package)?, (package.version.parse().ok()?, package))))
+        .filter_map(|package| {
+            Some((pypi_name(&package.channel, &package.name)?, (package.version.parse().ok()?, package)))
+        })
         .collect()
 }
 

@@ -13,9 +13,9 @@ use crate::cli::error::CliError;
 use crate::foreign::{CondaRecord, ForeignLock, Tool};
 use crate::model::platform::{Arch, Os, Platform};
 use crate::model::source::Source;
-use crate::model::text::{clean, normalized_name};
+use crate::model::text::clean;
 use crate::registry::STACK_PACKAGES;
-use crate::registry::conda_names::{OnPypi, on_pypi};
+use crate::registry::conda_names::pypi_name;
 
 /// The tool of a lock by the file's name.
 pub(super) fn tool(name: &str) -> Option<Tool> {
@@ -72,11 +72,7 @@ pub(super) fn read(
             }
         }
         for record in environment.conda.iter().filter(|record| is_python(record)) {
-            let name = match on_pypi("conda-forge", &record.name) {
-                OnPypi::Named(name) => name.to_owned(),
-                OnPypi::SameName => normalized_name(&record.name),
-                OnPypi::Nothing => continue,
-            };
+            let Some(name) = pypi_name("conda-forge", &record.name) else { continue };
             // conda builds torchvision anew for other releases of torch than PyPI's pairs.
             if STACK_PACKAGES.contains(&name.as_str()) {
                 continue;

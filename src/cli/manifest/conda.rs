@@ -7,23 +7,10 @@ use super::Source;
 use crate::cli::error::CliError;
 use crate::model::conda::{CondaRequest, CondaSpec, name_of_spec};
 use crate::model::text::{clean, is_line};
+use crate::registry::conda_names::framework_of;
 
 /// The channel if none is named.
 const CONDA_FORGE: &str = "conda-forge";
-
-/// conda's packages of the stack. Their builds are not chosen for the machine.
-const OF_THE_STACK: [&str; 10] = [
-    "pytorch",
-    "pytorch-cpu",
-    "pytorch-gpu",
-    "libtorch",
-    "torchvision",
-    "torchaudio",
-    "tensorflow",
-    "tensorflow-gpu",
-    "jaxlib",
-    "pytorch-cuda",
-];
 
 /// The keys of the table.
 #[derive(Debug, Deserialize)]
@@ -73,7 +60,7 @@ pub(super) fn read(raw: &RawConda, source: &Source<'_>) -> Result<CondaRequest, 
         let text = item.as_ref().trim();
         let wrong = |why: String| source.error(item.span().start, &why);
         let name = name_of_spec(text).to_lowercase();
-        if OF_THE_STACK.contains(&name.as_str()) {
+        if framework_of(&name).is_some() {
             return Err(wrong(format!(
                 "`{name}` belongs to the stack, which comes from PyPI and the pytorch index: ask for it under `[stack]` or `dependencies`"
             )));

@@ -1,0 +1,91 @@
+//! What conda packages ask of a machine, as an envelope has it.
+
+use semver::Version as Semver;
+
+use super::driver::{Policy, required_driver};
+use crate::model::conda::machine_spec;
+use crate::model::solution::Envelope;
+use crate::model::version::DottedVersion;
+use crate::registry::Registry;
+
+/// What the envelope of conda packages does not say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UnreadSpec {
+    /// A package needs a driver for a CUDA version whose driver is not known.
+    Cuda {
+        /// conda's name of the package.
+        package: String,
+        /// As its spec has it: `14.2`.
+        cuda: DottedVersion,
+    },
+    /// The highest level of the processor that a package needs, `x86_64_v3`, which a host does not state.
+    Processor(String),
+}
+
+/// Adds what match specs ask of a machine to an envelope: `__glibc >=2.28`, and `__cuda >=12.8`, which is a driver that
+/// supports CUDA 12.8 itself. `specs`: each with the name of its package, of requirements and of `constrains`.
+pub fn with_machine_specs<'s>(
+    registry: &Registry,
+    envelope: &mut Envelope,
+    specs: impl IntoIterator<Item = (&'s str, &'s str)>,
+) -> Vec<UnreadSpec> {
+    let mut unread = Vec::new();
+    let mut levels: Vec<String> = Vec::new();
+    for (package, text) in specs {
+        let Some(spec) = machine_spec(text) else { continue };
+        match (spec.name.as_str(), spec.at_least) {
+            ("__cuda", Some(cuda)) => {
+                let version = Semver::new(u64::from(cuda.major()), u64::from(cuda.minor()), 0);
+                match required_driver(registry, &version, envelope.platform.os, Policy::Native) {
+                    Some(driver) => {
+                        let floor = Some(driver.value);
+                        for row in &mut envelope.coverage {
+                            row.driver_min = row.driver_min.take().max(floor.clone());
+                        }
+                        envelope.driver = envelope.driver.take().max(floor);
+                    }
+                    None => unread.push(UnreadSpec::Cuda { package: package.to_owned(), cuda }),
+                }
+            }
+            ("__glibc", at_least @ Some(_)) => envelope.glibc = envelope.glibc.take().max(at_least),
+            ("__archspec", _) => levels.extend(spec.build.filter(|level| level.contains("_v"))),
+            _ => {}
+        }
+    }
+    unread.extend(levels.into_iter().max().map(UnreadSpec::Processor));
+    unread
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::platform::Platform;
+
+    #[test]
+    fn what_specs_add() {
+        let registry = Registry::embedded();
+        let platform = Platform::LINUX_X86_64;
+        let mut envelope = Envelope { driver: None, coverage: Vec::new(), glibc: None, platform };
+        let specs = [
+            ("cuda-version", "__cuda >=12"),
+            ("a", "__cuda >=12.8"),
+            ("a", "__glibc >=2.28,<3.0.a0"),
+            ("b", "__glibc >=2.17"),
+            ("c", "__cuda >=99"),
+            ("d", "__archspec 1 x86_64_v3"),
+            ("d", "python >=3.12"),
+        ];
+        let unread = with_machine_specs(&registry, &mut envelope, specs);
+        assert_eq!(envelope.glibc.unwrap().as_str(), "2.28");
+        let native = required_driver(&registry, &Semver::new(12, 8, 0), platform.os, Policy::Native);
+        assert_eq!(envelope.driver, native.map(|driver| driver.value));
+        let package = "c".to_owned();
+        assert_eq!(
+            unread,
+            [
+                UnreadSpec::Cuda { package, cuda: "99".parse().unwrap() },
+                UnreadSpec::Processor("x86_64_v3".to_owned())
+            ]
+        );
+    }
+}

@@ -3,16 +3,20 @@
 use super::code::{cudnn_drops, served};
 use super::driver::{DriverSpan, Policy, required_driver};
 use super::needs::Needs;
+use super::runtime::{coverage_without_framework, with_runtime_of};
 use crate::model::capability::{ComputeCapability, Via};
 use crate::model::platform::{Arch, Platform};
 use crate::model::solution::{ChosenPackage, Coverage, Envelope};
 use crate::model::version::DottedVersion;
 use crate::registry::{Build, FrameworkBuild, Registry};
 
-/// Restricts an envelope to the GPUs that all packages with known code support. Packages whose code was not read
-/// restrict nothing.
+/// Restricts an envelope to the GPUs that all packages with known code support, and to the drivers that the CUDA runtime
+/// among them runs on. Packages whose code was not read restrict nothing.
 pub fn with_code_of(registry: &Registry, envelope: Envelope, packages: &[ChosenPackage]) -> Envelope {
-    let mut coverage = envelope.coverage;
+    let mut coverage = match envelope.coverage.is_empty() {
+        true => coverage_without_framework(registry, packages, envelope.platform),
+        false => envelope.coverage,
+    };
     // The locked cuDNN may support fewer GPUs than the one that a framework was built with.
     for floor in packages.iter().filter_map(|package| cudnn_floor(registry, package)) {
         coverage.retain(|row| row.compute_capability >= floor);
@@ -21,7 +25,7 @@ pub fn with_code_of(registry: &Registry, envelope: Envelope, packages: &[ChosenP
         coverage.retain(|row| served(registry, targets, row.compute_capability).is_some());
     }
     let driver = coverage.iter().filter_map(|c| c.driver_min.clone()).min().or(envelope.driver);
-    Envelope { driver, coverage, ..envelope }
+    with_runtime_of(registry, Envelope { driver, coverage, ..envelope }, packages)
 }
 
 /// The lowest compute capability that a locked cuDNN package supports.
@@ -105,7 +109,7 @@ impl Needs<'_> {
 }
 
 /// The compute capabilities that a machine of a platform can have: Tegra GPUs exist only on 64-bit Arm.
-fn known_capabilities(registry: &Registry, platform: Platform) -> Vec<ComputeCapability> {
+pub(super) fn known_capabilities(registry: &Registry, platform: Platform) -> Vec<ComputeCapability> {
     let mut all: Vec<ComputeCapability> =
         registry.architectures().iter().flat_map(|a| a.capabilities.iter().copied()).collect();
     if platform.arch == Arch::Aarch64 {

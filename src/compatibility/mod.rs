@@ -20,6 +20,7 @@ mod driver;
 mod envelope;
 mod host;
 mod needs;
+mod runtime;
 mod variant;
 
 pub use code::{containers_serving, cudnn_drops, served};
@@ -29,4 +30,5 @@ pub use driver::{DriverFit, DriverSpan, Policy, Sourced, required_driver};
 pub use envelope::{both, envelope_of, envelope_of_framework, with_code_of};
 pub use host::{ImpossibleHost, check_host};
 pub use needs::{Needs, Violation, glibc_suffices};
+pub use runtime::{cuda_runtime, unknown_cuda_user};
 pub use variant::{CPU, cuda_of_variant, is_cuda};

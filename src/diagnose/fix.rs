@@ -7,7 +7,7 @@ use crate::model::fix::Fix;
 use crate::model::request::{Origin, Preferences, PythonAllowed, PythonRequest, Request, UserRequirement};
 use crate::model::solution::{Answer, Solution};
 use crate::model::surroundings::Surrounding;
-use crate::model::version::{DottedVersion, cuda_short, cuda_version};
+use crate::model::version::{DottedVersion, cuda_short, cuda_version, public};
 use crate::model::wheel::Python;
 use crate::registry::COMPANIONS;
 use crate::solver::solve_stack;
@@ -105,7 +105,10 @@ fn solved(situation: &Situation<'_>) -> Option<Solution> {
     let ask = |name: &str| -> Option<UserRequirement> {
         Some(UserRequirement::new(name.parse().ok()?, Origin::Question))
     };
-    let mut request = Request { requirements: vec![ask("torch")?], ..Request::default() };
+    // What pip does not see for this Python cannot be installed.
+    let offered = situation.facts.offered_torch.as_ref();
+    let torch = offered.map_or("torch".to_owned(), |newest| format!("torch<={}", public(newest)));
+    let mut request = Request { requirements: vec![ask(&torch)?], ..Request::default() };
     for name in COMPANIONS {
         if situation.facts.packages.contains_key(name) {
             request.requirements.extend(ask(name));

@@ -7,7 +7,7 @@ use super::facts::{Event, Fact, Facts, Said};
 use super::fields;
 use super::mention;
 use super::secrets::masked;
-use super::traceback::{Told, Traceback};
+use super::traceback::{Told, Traceback, series_of_torch};
 use super::unexplained;
 use super::wrapping;
 use crate::model::text::clean;
@@ -217,6 +217,9 @@ impl<'r> Reader<'r> {
         self.facts.complains |= unexplained::is_complaint(&lower);
         self.report(found.rules, text);
         self.facts.surroundings.extend(found.surroundings);
+        if self.facts.torch_pythons.len() < 2 {
+            self.facts.torch_pythons.extend(series_of_torch(text));
+        }
         fields::read(text, &lower, &mut self.facts);
         let new = self.facts.known() & !before;
         for fact in Fact::ALL.iter().filter(|fact| new >> **fact as u32 & 1 == 1) {
@@ -276,7 +279,12 @@ impl<'r> Reader<'r> {
     }
 
     /// Returns the facts of all lines.
-    pub fn finish(self) -> Facts {
+    pub fn finish(mut self) -> Facts {
+        // Warnings name the file that warns, without a traceback.
+        let of_torch = &mut self.facts.torch_pythons;
+        if self.facts.python.is_none() && of_torch.len() == 1 {
+            self.facts.python = of_torch.pop_first();
+        }
         self.facts
     }
 }

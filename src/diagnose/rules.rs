@@ -1,14 +1,17 @@
 //! Causes from the registry's rules: what a log line means, given the other facts.
 
+use std::collections::BTreeSet;
+
 use super::cause::{Cause, evidence_of};
 use super::facts::Event;
+use super::fields::installer;
 use super::fix;
 use super::mechanics::is_cuda_major;
 use super::situation::Situation;
 use crate::compatibility::CPU;
 use crate::model::fix::Fix;
 use crate::model::surroundings::Surrounding;
-use crate::registry::{Condition, ErrorAnswer, ErrorRule, Mechanics, Offer, Predicate};
+use crate::registry::{Build, Condition, ErrorAnswer, ErrorRule, Mechanics, Offer, Predicate};
 
 /// The causes of all rules that match a line, and what lines say after which the program goes on.
 pub(super) fn causes(situation: &Situation<'_>) -> (Vec<Cause>, Vec<Cause>) {
@@ -187,6 +190,26 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
             let is_known = situation.registry.builds().iter().any(|build| build.version == version);
             is_known.then(|| version.to_string())
         }
+        // What an installer did not find, if such a build exists.
+        "asked-torch" | "asked-variant" => {
+            let (version, variant) = events.iter().find_map(|event| installer::asked_build(&event.text))?;
+            let is_it = |build: &&Build| build.version == version && build.variant == variant;
+            situation.registry.builds().iter().find(is_it)?;
+            Some(if name == "asked-torch" { version.to_string() } else { variant })
+        }
+        "asked-pythons" => {
+            let version = events.iter().find_map(|event| installer::asked_release(&event.text))?;
+            let of = situation
+                .registry
+                .builds()
+                .iter()
+                .filter(|build| build.version == version && build.platform == situation.platform());
+            let minors: BTreeSet<u32> =
+                of.filter_map(|build| build.pythons.as_ref()).flatten().copied().collect();
+            let (first, last) = (minors.first()?, minors.last()?);
+            Some(format!("torch {version} has wheels for Python 3.{first} to 3.{last}"))
+        }
+        "pytorch-index" => Some(situation.pytorch_index.to_owned()),
         "cuda" => facts.build_cuda().as_ref().and_then(version).map(|v| v.to_string()),
         "cuda-major" => major().map(|major| major.to_string()),
         "cuda-suffix" => major().map(suffix),

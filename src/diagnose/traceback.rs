@@ -68,6 +68,13 @@ impl Traceback {
     }
 }
 
+/// The series of the Python that torch was imported from, in a line that names a file of it: `3.10` of
+/// `/opt/conda/lib/python3.10/site-packages/torch/cuda/__init__.py:235: UserWarning`.
+pub(super) fn series_of_torch(line: &str) -> Option<String> {
+    let at = ["/site-packages/torch/", "/dist-packages/torch/"].iter().find_map(|name| line.find(name))?;
+    series_in(&line[..at + 1])
+}
+
 /// The series in a path of a module: `/opt/a/lib/python3.10/site-packages/x.py`.
 fn series_in(path: &str) -> Option<String> {
     let path = path.split('"').next()?;
@@ -93,6 +100,15 @@ mod tests {
             Told::Two(one, other) => Some((one, other)),
             Told::Python(_) => None,
         })
+    }
+
+    #[test]
+    fn the_python_of_a_warning() {
+        let of = |line: &str| series_of_torch(line);
+        let warning = "/opt/conda/lib/python3.10/site-packages/torch/cuda/__init__.py:235: UserWarning:";
+        assert_eq!(of(warning), Some("3.10".to_owned()));
+        assert_eq!(of("/opt/conda/lib/python3.10/site-packages/numpy/x.py"), None);
+        assert_eq!(of("/usr/lib/python3/dist-packages/torch/x.py"), None);
     }
 
     #[test]

@@ -70,6 +70,7 @@ pub fn github(lock: &Lockfile, target: &Target, project: Option<&str>) -> String
     };
     format!(
         r#"{GITHUB_MARK}: .github/workflows/envlock.yml
+# Another export replaces edits, except where this comment was removed. Export again when the lock's Python changes.
 name: envlock
 on: [push, pull_request]
 permissions:

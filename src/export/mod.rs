@@ -26,7 +26,7 @@ pub use guard::guard;
 pub use pixi::{PIXI_MARK, pixi, subdir};
 pub use pixi_project::{Machine as PixiMachine, PixiError, with_machines};
 pub use pylock::pylock;
-pub use requirements::{packages, requirements};
+pub use requirements::{packages, requirements, same_requirements};
 pub use uv::{UV_MARK, uv};
 pub use uv_project::{Scope as UvScope, UvError, UvTables};
 

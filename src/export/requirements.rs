@@ -26,6 +26,15 @@ pub fn requirements(target: &Target, addresses: &[(String, String)]) -> Result<S
     Ok(out)
 }
 
+/// Whether two requirements files install the same: comments and empty lines do not count.
+pub fn same_requirements(a: &str, b: &str) -> bool {
+    fn installs(text: &str) -> impl Iterator<Item = &str> {
+        let lines = text.split('\n').map(str::trim_end);
+        lines.filter(|line| !line.is_empty() && !line.trim_start().starts_with('#'))
+    }
+    installs(a).eq(installs(b))
+}
+
 /// The packages of a target that are installed in one step.
 ///
 /// # Errors

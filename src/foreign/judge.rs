@@ -7,7 +7,7 @@ use super::document::is_pypi;
 use super::{CondaRecord, Environment, Package};
 use crate::compatibility::{
     CPU, Needs, Policy, UnreadSpec, both, envelope_of, envelope_of_framework, is_cuda, required_driver,
-    with_code_of, with_machine_specs,
+    unknown_cuda_user, with_code_of, with_machine_specs,
 };
 use crate::lockfile::Target;
 use crate::model::evidence::Evidence;
@@ -100,14 +100,15 @@ pub fn judge(environment: &Environment, platform: Platform, registry: &Registry)
     };
     let mut envelopes: Vec<Envelope> = Vec::new();
     judged.installable(environment, platform);
-    envelopes.extend(judged.torch(environment, registry, platform));
-    envelopes.extend(judged.other_frameworks(registry, platform));
-    judged.without_row(registry, platform);
-    envelopes.extend(judged.conda_frameworks(registry, platform));
     for package in &mut judged.target.packages {
         let variant = package.variant.as_deref();
         package.targets = registry.targets_of(&package.name, &public(&package.version), variant, platform);
     }
+    envelopes.extend(judged.torch(environment, registry, platform));
+    envelopes.extend(judged.other_frameworks(registry, platform));
+    judged.without_row(registry, platform);
+    envelopes.extend(judged.conda_frameworks(registry, platform));
+    judged.without_framework(registry);
     let empty = judged.target.envelope.clone();
     let envelope = envelopes.into_iter().reduce(both).unwrap_or(empty);
     let envelope = with_code_of(registry, envelope, &judged.target.packages);
@@ -336,22 +337,16 @@ impl Judged {
             self.unknown
                 .push(format!("{} {} for {platform} is not in envlock's data", plugin.name, plugin.version));
         }
-        // Without a framework, other packages may use CUDA; which driver and GPUs they need is not known.
+    }
+
+    /// Without a framework, other packages may use CUDA.
+    fn without_framework(&mut self, registry: &Registry) {
         let has_framework = self.target.stack.is_some()
             || !self.target.frameworks.is_empty()
             || !self.without_cuda.is_empty()
             || !self.unknown.is_empty();
-        let uses_cuda = packages.iter().find(|package| {
-            package
-                .name
-                .split('-')
-                .any(|part| ["cu11", "cu12", "cu13", "cuda11x", "cuda12x", "cuda13x"].contains(&part))
-        });
-        if let Some(package) = uses_cuda.filter(|_| !has_framework) {
-            self.unknown.push(format!(
-                "what {} {} needs of a GPU is not in envlock's data",
-                package.name, package.version
-            ));
+        if !has_framework {
+            self.unknown.extend(unknown_cuda_user(registry, &self.target.packages));
         }
     }
 

@@ -35,6 +35,7 @@ mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::compatibility::is_cuda;
 use crate::model::conda::is_python_package;
 use crate::model::host::Host;
 use crate::model::image_digest::ImageDigest;
@@ -148,6 +149,12 @@ impl Target {
     pub fn provided_by_conda(&self) -> BTreeMap<String, &CondaPackage> {
         let python = self.conda.iter().filter(|package| is_python_package(package));
         python.filter_map(|package| Some((pypi_name(&package.channel, &package.name)?, package))).collect()
+    }
+
+    /// Whether it has a framework that uses an NVIDIA GPU, or packages that bring the CUDA runtime.
+    pub fn uses_cuda(&self) -> bool {
+        let by_torch = self.stack.as_ref().is_some_and(|stack| is_cuda(&stack.variant));
+        by_torch || !self.frameworks.is_empty() || self.envelope.driver.is_some()
     }
 
     /// Whether the hardware decides a package: it belongs to torch or another framework, has GPU code, or is a build for one

@@ -1,12 +1,13 @@
 //! What a lock requires of the machine and of CUDA (`why driver`, `gpu`, `cuda`, `cudnn`, `glibc`, `python`): facts from the lock
 //! and the registry, each with its source.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use super::{Target, needed_by};
-use crate::compatibility::{Policy, required_driver};
+use crate::compatibility::{Policy, cuda_runtime, required_driver};
 use crate::model::capability::Via;
 use crate::model::host::Host;
 use crate::model::solution::{ChosenPackage, Coverage};
@@ -99,35 +100,53 @@ pub struct Because {
 struct User<'t> {
     /// `torch 2.9.1+cu128`.
     name: String,
-    cuda: &'t semver::Version,
+    cuda: Cow<'t, semver::Version>,
     cudnn: Option<&'t DottedVersion>,
     native: Option<&'t DottedVersion>,
     from_system: bool,
+    /// It is the CUDA runtime itself.
+    is_runtime: bool,
 }
 
-fn users(target: &Target) -> Vec<User<'_>> {
+fn users<'t>(target: &'t Target, registry: &Registry) -> Vec<User<'t>> {
     let torch = target.stack.iter().filter_map(|stack| {
         Some(User {
             name: format!("{} {}+{}", stack.framework, stack.version, stack.variant),
-            cuda: stack.cuda.as_ref()?,
+            cuda: Cow::Borrowed(stack.cuda.as_ref()?),
             cudnn: stack.cudnn.as_ref(),
             native: stack.native_driver.as_ref(),
             from_system: false,
+            is_runtime: false,
         })
     });
     let others = target.frameworks.iter().map(|framework| User {
         name: format!("{} {}", framework.package, framework.version),
-        cuda: &framework.cuda,
+        cuda: Cow::Borrowed(&framework.cuda),
         cudnn: framework.cudnn.as_ref(),
         native: framework.native_driver.as_ref(),
         from_system: framework.cuda_from_system,
+        is_runtime: false,
     });
-    torch.chain(others).collect()
+    let mut users: Vec<User<'_>> = torch.chain(others).collect();
+    if users.is_empty()
+        && let Some((package, cuda)) = cuda_runtime(registry, &target.packages)
+    {
+        let name = format!("{} {}", package.name, package.version);
+        users.push(User {
+            name,
+            cuda: Cow::Owned(cuda),
+            cudnn: None,
+            native: None,
+            from_system: false,
+            is_runtime: true,
+        });
+    }
+    users
 }
 
 /// What the lock requires of a subject, which is one of [`MACHINE_PARTS`].
 pub fn machine_need(name: &str, target: &Target, host: &Host, registry: &Registry) -> MachineNeed {
-    let asked = Asked { target, host, registry, users: users(target) };
+    let asked = Asked { target, host, registry, users: users(target, registry) };
     let told = match name {
         "driver" => asked.driver(),
         "gpu" => asked.gpu(),
@@ -156,15 +175,21 @@ impl Asked<'_> {
         let os = self.target.platform.os;
         let mut out = Vec::new();
         for user in &self.users {
-            let cuda = cuda_short(user.cuda);
-            let Some(driver) = required_driver(self.registry, user.cuda, os, Policy::Minor) else { continue };
+            let cuda = cuda_short(&user.cuda);
+            let Some(driver) = required_driver(self.registry, &user.cuda, os, Policy::Minor) else {
+                continue;
+            };
             let (floor, source) = (driver.value, driver.source);
             let text = match user.native {
                 Some(native) if *native > floor => format!(
                     "{} is built with CUDA {cuda}: machine code of CUDA {} needs driver >= {floor} (minor-version compatibility), PTX of CUDA {cuda} needs driver >= {native}",
                     user.name, user.cuda.major
                 ),
-                _ => format!("{} is built with CUDA {cuda}, which needs driver >= {floor}", user.name),
+                _ => format!(
+                    "{} is {} CUDA {cuda}, which needs driver >= {floor}",
+                    user.name,
+                    if user.is_runtime { "the runtime of" } else { "built with" }
+                ),
             };
             out.push(self.sourced(NeedKind::RequiredBy, text, source));
         }
@@ -253,10 +278,10 @@ impl Asked<'_> {
         if self.users.is_empty() {
             return None;
         }
-        let mut versions: Vec<String> = self.users.iter().map(|user| cuda_short(user.cuda)).collect();
+        let mut versions: Vec<String> = self.users.iter().map(|user| cuda_short(&user.cuda)).collect();
         versions.dedup();
         let mut out = Vec::new();
-        for user in &self.users {
+        for user in self.users.iter().filter(|user| !user.is_runtime) {
             let text = match user.from_system {
                 true => format!(
                     "{} is built with it, but no package contains it: it must be installed on the machine",
@@ -272,11 +297,11 @@ impl Asked<'_> {
         }
         for user in &self.users {
             let os = self.target.platform.os;
-            if let Some(driver) = required_driver(self.registry, user.cuda, os, Policy::Minor) {
+            if let Some(driver) = required_driver(self.registry, &user.cuda, os, Policy::Minor) {
                 let (floor, source) = (driver.value, driver.source);
                 out.push(self.sourced(
                     NeedKind::Requires,
-                    format!("driver >= {floor}, for CUDA {}", cuda_short(user.cuda)),
+                    format!("driver >= {floor}, for CUDA {}", cuda_short(&user.cuda)),
                     source,
                 ));
             }

@@ -115,6 +115,7 @@ impl Registry {
                 compatibility: sorted(file.minor_version_compatibility, |r: &MinorVersionCompatibility| {
                     r.cuda_major
                 }),
+                runtime_packages: sorted(file.runtime_package, |r: &RuntimePackage| r.package.clone()),
                 toolkits: sorted(file.toolkit, |r: &ToolkitDriver| r.version.clone()),
                 targets: sorted(file.targets, |r: &ToolkitTargets| r.cuda.clone()),
             }
@@ -155,6 +156,22 @@ impl Registry {
     /// Toolkits with their drivers, oldest first.
     pub fn toolkits(&self) -> &[ToolkitDriver] {
         &self.cuda().toolkits
+    }
+
+    /// The row of a package on PyPI that is the CUDA runtime.
+    pub fn runtime_package(&self, package: &str) -> Option<&RuntimePackage> {
+        self.cuda().runtime_packages.iter().find(|row| row.package == package)
+    }
+
+    /// The CUDA version of a package on PyPI that is the CUDA runtime; `None` of others.
+    pub fn cuda_of_runtime(&self, package: &str, version: &Version) -> Option<Semver> {
+        match version.release() {
+            // Stubs that reserve a name are 0.0.1.
+            [major, minor, ..] if *major > 0 && self.runtime_package(package).is_some() => {
+                Some(Semver::new(*major, *minor, 0))
+            }
+            _ => None,
+        }
     }
 
     /// The compute capabilities that toolkits can compile for.

@@ -26,6 +26,7 @@ files! {
     /// `cuda.toml`.
     CudaFile {
         minor_version_compatibility: MinorVersionCompatibility,
+        runtime_package: RuntimePackage,
         toolkit: ToolkitDriver,
         targets: ToolkitTargets
     }

@@ -16,7 +16,7 @@ use super::rank::StackQuality;
 use super::release;
 use super::runtime;
 use super::universe::DIRECT;
-use crate::compatibility::{CPU, Policy, required_driver, with_code_of};
+use crate::compatibility::{CPU, Policy, required_driver, unknown_cuda_user, with_code_of};
 use crate::model::choice::Choice;
 use crate::model::evidence::Evidence;
 use crate::model::patches::Patches;
@@ -61,6 +61,9 @@ pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
     let mut known_failures = failures::notes(problem, &packages);
     known_failures.extend(other_cuda(problem, selected, &packages));
     notes.extend(known_failures.iter().cloned());
+    if stack.is_none() && frameworks.is_empty() && !problem.prefers_cpu() {
+        notes.extend(unknown_cuda_user(problem.registry, &packages).map(|text| Note { text, source: None }));
+    }
     notes.extend(runtime::notes_of_files(problem.registry, &packages));
     let behind = behind::notes(problem, &packages);
     let patches = patches(problem, selected, &packages);

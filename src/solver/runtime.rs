@@ -10,7 +10,7 @@ use version_ranges::Ranges;
 use super::node::Node;
 use super::problem::Problem;
 use super::tables::{RuntimeRow, Set, is_stack_package, ordinals};
-use crate::compatibility::{cudnn_drops, served};
+use crate::compatibility::{DriverFit, Policy, cudnn_drops, served};
 use crate::model::built_for::BuiltFor;
 use crate::model::capability::Via;
 use crate::model::solution::{ChosenPackage, Note};
@@ -51,6 +51,9 @@ impl<'a> Problem<'a> {
         if extra.is_some() {
             return out;
         }
+        if !self.machine_allows_cuda_of(package, version) {
+            out.push((Node::Driver, Set::empty()));
+        }
         if let Some(floor) = self.cudnn_package_floor(package, version) {
             let below = (0..self.machine.gpus.len()).filter(|i| self.machine.gpus[*i].1 < floor.min);
             out.extend(below.map(|i| (Node::Gpu(i), Set::empty())));
@@ -70,6 +73,16 @@ impl<'a> Problem<'a> {
             }
         }
         out
+    }
+
+    /// Whether the machine's driver suffices for a package that is the CUDA runtime. Others have none to suffice for.
+    fn machine_allows_cuda_of(&self, package: &str, version: &Version) -> bool {
+        if self.prefers_cpu() {
+            return true;
+        }
+        let cuda = self.registry.cuda_of_runtime(package, version);
+        let policy = Policy::of(self.asked.request);
+        DriverFit::of(self.registry, self.machine.host, cuda.as_ref(), policy).suffices
     }
 
     /// The lowest compute capability that a cuDNN package supports.
@@ -129,7 +142,10 @@ impl<'a> Problem<'a> {
 
     /// Whether the machine satisfies the CUDA requirements of a release with one extra or without extras.
     pub fn machine_allows_runtime(&self, package: &str, version: &Version, extra: Option<&str>) -> bool {
-        self.runtime_row(package, version, extra).is_none_or(|row| self.row_dependencies(row).is_empty())
+        self.machine_allows_cuda_of(package, version)
+            && self
+                .runtime_row(package, version, extra)
+                .is_none_or(|row| self.row_dependencies(row).is_empty())
     }
 
     /// The requirements of a row that the machine does not satisfy.

@@ -40,6 +40,9 @@ fn check_host(judged: &Judged, host: &Host, require_gpu: bool) -> Area {
     let mut area =
         host::check(&target.envelope, uses_cuda || asks_for_driver, native, code, host, require_gpu);
     let found = &mut area.findings;
+    if require_gpu && !uses_cuda && !asks_for_driver {
+        found.extend(host::required_gpu(host));
+    }
     let gpu = host.gpus.iter().flatten().next();
     if let Some(gpu) = gpu {
         // With a framework that uses the GPU, a CPU build beside it is meant so.

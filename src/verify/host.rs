@@ -148,6 +148,15 @@ fn gpus(
     }
 }
 
+/// That a GPU is required and the machine has none, or whether it has is not known.
+pub(super) fn required_gpu(host: &Host) -> Option<Finding> {
+    match &host.gpus {
+        None => Some(findings::not_judged(NotJudged::GpusUnknown, true)),
+        Some(gpus) if gpus.is_empty() => Some(findings::not_judged(NotJudged::NoGpu, true)),
+        Some(_) => None,
+    }
+}
+
 /// Only the branch of a driver is known, and a release of that branch is needed.
 fn open_branch(driver: &DottedVersion, need: &DottedVersion, require_gpu: bool) -> Finding {
     findings::not_judged(NotJudged::DriverBranch(driver.clone(), need.clone()), require_gpu)

@@ -27,7 +27,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::compatibility::{Needs, Policy, both, is_cuda, required_driver};
+use crate::compatibility::{Needs, Policy, both, required_driver, unknown_cuda_user};
 use crate::foreign::{ForeignLock, other_builds};
 use crate::lockfile::{Lockfile, Target};
 use crate::model::finding::{Code, Finding, Severity};
@@ -154,8 +154,8 @@ pub fn exactly(areas: &mut [Area], fix: Option<&str>) {
 pub fn against_lock(
     target: &Target,
     host: &Host,
-    installed: &Installed,
-    traces: &Traces,
+    (installed, traces): (&Installed, &Traces),
+    registry: &Registry,
     require_gpu: bool,
 ) -> Vec<Area> {
     let mut packages = packages::check(target, installed);
@@ -177,19 +177,19 @@ pub fn against_lock(
         }
     }
     vec![
-        check_host(target, host, require_gpu),
+        check_host(target, host, registry, require_gpu),
         packages,
         files::check(installed, &|name| target.package(name).is_some()),
     ]
 }
 
 /// Judges the machine by the stack that was chosen, in place of what the lock of the tool that holds the packages says.
-pub fn add_stack(areas: &mut [Area], target: &Target, host: &Host, require_gpu: bool) {
+pub fn add_stack(areas: &mut [Area], target: &Target, host: &Host, registry: &Registry, require_gpu: bool) {
     // Without a stack, what is installed of an extra is judged.
     if target.stack.is_none() && target.frameworks.is_empty() {
         return;
     }
-    let chosen = check_host(target, host, require_gpu);
+    let chosen = check_host(target, host, registry, require_gpu);
     if let Some(area) = areas.iter_mut().find(|area| area.kind == chosen.kind) {
         *area = chosen;
     }
@@ -293,13 +293,27 @@ pub fn sound(state: &MachineState, host: &Host, require_gpu: bool) -> Area {
 }
 
 /// Checks a machine against the envelope of a target.
-pub fn check_host(target: &Target, host: &Host, require_gpu: bool) -> Area {
+pub fn check_host(target: &Target, host: &Host, registry: &Registry, require_gpu: bool) -> Area {
     // Below the driver of the newest toolkit, some part runs by minor-version compatibility.
     let toolkits = target.frameworks.iter().filter_map(|x| x.native_driver.as_ref());
     let native = target.stack.iter().filter_map(|s| s.native_driver.as_ref()).chain(toolkits).max();
-    let by_torch = target.stack.as_ref().is_some_and(|s| is_cuda(&s.variant));
-    let uses_cuda = by_torch || !target.frameworks.is_empty();
-    host::check(&target.envelope, uses_cuda, native, host::GpuCode::Known, host, require_gpu)
+    let has_framework = target.stack.is_some() || !target.frameworks.is_empty();
+    let unknown = unknown_cuda_user(registry, &target.packages).filter(|_| !has_framework);
+    let code = match target.envelope.coverage.is_empty() && !has_framework {
+        true => host::GpuCode::Unknown,
+        false => host::GpuCode::Known,
+    };
+    let uses_cuda = target.uses_cuda();
+    let mut area = host::check(&target.envelope, uses_cuda, native, code, host, require_gpu);
+    // Without a GPU it does not matter which ones the code is for.
+    if !host.has_no_gpu() {
+        let unknown = unknown.map(|text| findings::not_judged(findings::NotJudged::Locked(text), false));
+        area.findings.extend(unknown);
+    }
+    if require_gpu && !uses_cuda {
+        area.findings.extend(host::required_gpu(host));
+    }
+    area
 }
 
 /// The target that an environment was most likely installed from: the first one with the most matching packages.
@@ -323,6 +337,13 @@ pub fn without_lock(registry: &Registry, host: &Host, installed: &Installed, req
     let mut areas = Vec::new();
     if let Some(envelope) = envelope_of_installed(registry, installed, platform) {
         areas.push(host::check(&envelope, uses_cuda, native.as_ref(), code, host, require_gpu));
+    }
+    if require_gpu && !uses_cuda {
+        let found = host::required_gpu(host).into_iter();
+        match areas.first_mut() {
+            Some(area) => area.findings.extend(found),
+            None => areas.push(Area { findings: found.collect(), ..Area::of(AreaKind::Host) }),
+        }
     }
     areas.push(without_lock::check(registry, installed, platform));
     areas.push(files::check(installed, &|_| true));

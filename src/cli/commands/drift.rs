@@ -105,7 +105,9 @@ fn canonical(folder: &Path) -> PathBuf {
 fn broken(lock: &Lockfile, before: &Host, after: &Host, registry: &Registry) -> Option<Broken> {
     let areas = |machine: &Host| -> Option<Vec<Area>> {
         let machine = host::finish(machine.clone(), registry).ok()?;
-        Some(lock.targets.iter().map(|target| verify::check_host(target, &machine, false)).collect())
+        Some(
+            lock.targets.iter().map(|target| verify::check_host(target, &machine, registry, false)).collect(),
+        )
     };
     let runs = |area: &Area| Verdict::of(&area.findings, false) == Verdict::Ok;
     let error =

@@ -3,6 +3,7 @@
 mod cudnn;
 mod driver;
 mod gpus;
+pub(super) mod installer;
 mod packages;
 
 use super::facts::Facts;
@@ -18,6 +19,7 @@ pub(super) fn read(text: &str, lower: &str, facts: &mut Facts) {
     driver::read(text, lower, facts);
     cudnn::read(lower, facts);
     packages::read(text, facts);
+    installer::read(text, facts);
 }
 
 /// Reads variants in index URLs, and libraries with an absolute path.

@@ -218,12 +218,19 @@ impl Linter {
     }
 
     fn cuda(&mut self, registry: &Registry) -> CudaRows {
-        let mut rows = CudaRows { compatibility: Vec::new(), toolkits: Vec::new(), targets: Vec::new() };
+        let mut rows = CudaRows {
+            compatibility: Vec::new(),
+            runtime_packages: Vec::new(),
+            toolkits: Vec::new(),
+            targets: Vec::new(),
+        };
         if let Some(file) = self.require(registry, "cuda.toml") {
             let compatibility = self.rows(file, "minor_version_compatibility");
             self.ordered(&compatibility, |r: &MinorVersionCompatibility| r.cuda_major);
             let toolkits = self.rows(file, "toolkit");
             self.ordered(&toolkits, |r: &ToolkitDriver| r.version.clone());
+            let runtimes: Vec<Placed<RuntimePackage>> = self.rows(file, "runtime_package");
+            self.ordered(&runtimes, |r| r.package.clone());
             let targets = self.rows(file, "targets");
             self.ordered(&targets, |r: &ToolkitTargets| r.cuda.clone());
             rows.compatibility.extend(compatibility.into_iter().map(|p| p.row));

@@ -43,6 +43,19 @@ pub struct ToolkitDriver {
     pub source: Vec<String>,
 }
 
+/// A package on PyPI that is the CUDA runtime: major and minor of its version are those of CUDA.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuntimePackage {
+    /// Normalized name.
+    pub package: String,
+    /// Evidence.
+    #[allow(dead_code, reason = "every row states it")]
+    pub evidence: Evidence,
+    /// Source ids.
+    pub source: Vec<String>,
+}
+
 /// The compute capabilities that a toolkit series can compile for.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -67,6 +80,7 @@ pub struct ToolkitTargets {
 #[derive(Debug)]
 pub(in crate::registry) struct CudaRows {
     pub compatibility: Vec<MinorVersionCompatibility>,
+    pub runtime_packages: Vec<RuntimePackage>,
     pub toolkits: Vec<ToolkitDriver>,
     pub targets: Vec<ToolkitTargets>,
 }

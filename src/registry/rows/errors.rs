@@ -11,12 +11,16 @@ use crate::model::fix::Fix;
 use crate::model::surroundings::Surrounding;
 
 /// The placeholders in texts of causes and fixes, which are replaced with facts.
-const PLACEHOLDERS: [&str; 10] = [
+const PLACEHOLDERS: [&str; 14] = [
     "torch",
     "cuda",
     "cuda-major",
     "cuda-suffix",
     "named-suffix",
+    "asked-torch",
+    "asked-variant",
+    "asked-pythons",
+    "pytorch-index",
     "driver",
     "driver-cuda",
     "cudnn",

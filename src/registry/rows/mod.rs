@@ -29,7 +29,7 @@ pub use conda::CondaBuild;
 pub(super) use containers::ContainerRows;
 pub use containers::{Image, NonexistentImage};
 pub(super) use cuda::CudaRows;
-pub use cuda::{MinorVersionCompatibility, ToolkitDriver, ToolkitTargets};
+pub use cuda::{MinorVersionCompatibility, RuntimePackage, ToolkitDriver, ToolkitTargets};
 pub(super) use cudnn::CudnnRows;
 pub use cudnn::{CudnnFloor, CudnnRelease};
 pub(super) use drivers::DriverRows;
@@ -114,6 +114,7 @@ rows!(
     SameFile,
     SourcePackage,
     SurroundingWords,
+    RuntimePackage,
     ToolkitDriver,
     ToolkitTargets,
     Undeclared,

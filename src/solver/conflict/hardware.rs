@@ -89,6 +89,16 @@ impl Telling<'_, '_> {
             .filter_map(|i| p.variants[*i as usize].cuda.as_ref())
             .collect();
         cuda.extend(runtimes.iter().map(|i| &p.runtimes[*i as usize].build.cuda));
+        let packages: Vec<semver::Version> = self
+            .leaves
+            .parents_of(&Node::Driver)
+            .filter_map(|(parent, set)| match parent {
+                Node::Package(name) => Some(p.cuda_of_runtimes(name, parent, set)),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        cuda.extend(&packages);
         if cuda.is_empty() {
             return;
         }

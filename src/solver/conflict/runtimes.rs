@@ -9,7 +9,20 @@ use crate::model::version::cuda_short;
 use crate::registry::FrameworkBuild;
 use crate::solver::explain::span;
 use crate::solver::node::Node;
+use crate::solver::problem::Problem;
 use crate::solver::tables::{Set, is_stack_package};
+
+impl Problem<'_> {
+    /// The CUDA versions of packages that are the CUDA runtime, ascending.
+    pub(super) fn cuda_of_runtimes(&self, name: &str, node: &Node, set: &Set) -> Vec<semver::Version> {
+        let versions = self.versions(node, set);
+        let mut cuda: Vec<_> =
+            versions.iter().filter_map(|version| self.registry.cuda_of_runtime(name, version)).collect();
+        cuda.sort();
+        cuda.dedup();
+        cuda
+    }
+}
 
 impl Telling<'_, '_> {
     /// Adds the CUDA versions of frameworks, GPUs without code, and packages that overwrite each other's files.
@@ -24,6 +37,7 @@ impl Telling<'_, '_> {
                 (Node::Package(name) | Node::Extra(name, _), Node::Runtime(_)) if decides(dependency) => {
                     self.runtime_of(parent, set, name);
                 }
+                (Node::Package(name), Node::Driver) => self.runtime_package(name, parent, set),
                 (Node::Runtime(name), Node::Gpu(i)) => self.runtime_without_code(name, parent, set, *i),
                 (Node::Package(name), Node::Gpu(i)) if !is_stack_package(name) => {
                     self.package_and_gpu(name, parent, set, *i);
@@ -57,6 +71,18 @@ impl Telling<'_, '_> {
             &[Party::package(name), Party::Cuda],
             p.registry.source_text(&last.source),
         );
+    }
+
+    /// That packages are the CUDA runtime itself.
+    fn runtime_package(&mut self, name: &str, node: &Node, set: &Set) {
+        let p = self.problem;
+        let cuda = p.cuda_of_runtimes(name, node, set);
+        let Some(row) = p.registry.runtime_package(name).filter(|_| !cuda.is_empty()) else { return };
+        let shown: Vec<String> = cuda.iter().map(cuda_short).collect();
+        let is = if shown.len() == 1 { "is" } else { "are" };
+        let text = format!("{} {is} the runtime of CUDA {}", p.name_versions(node, set), span(&shown));
+        let source = p.registry.source_text(&row.source);
+        self.say(Order::Builds, text, &[Party::package(name), Party::Cuda], source);
     }
 
     fn runtime_without_code(&mut self, name: &str, node: &Node, set: &Set, gpu: usize) {

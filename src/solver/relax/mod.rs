@@ -12,7 +12,7 @@ use pep508_rs::{ExtraName, Requirement, VerbatimUrl};
 use super::inputs::{Depth, Inputs};
 use super::pythons::{Outcome, attempt};
 use super::tables::Tables;
-use crate::compatibility::{DriverSpan, Policy, check_host, required_driver};
+use crate::compatibility::{DriverSpan, Policy, check_host, cuda_runtime, required_driver};
 use crate::model::capability::ComputeCapability;
 use crate::model::conflict::{Change, Party, WayOut};
 use crate::model::evidence::Evidence;
@@ -217,10 +217,14 @@ impl Relaxer<'_, '_> {
             let count = solution.packages.len();
             let s = if count == 1 { "" } else { "s" };
             gives = format!("{count} package{s} on Python {}", solution.python);
+            if let Some((_, cuda)) = cuda_runtime(self.inputs.catalogue.registry, &solution.packages) {
+                gives.push_str(&format!(", CUDA {}", cuda_short(&cuda)));
+            }
         }
         // With a GPU or a driver, a framework without CUDA is less than what was requested.
         let wants_gpu = self.inputs.host.driver.is_some() && !self.inputs.host.has_no_gpu();
-        if wants_gpu && solution.stack.is_none() && solution.frameworks.is_empty() {
+        let has_framework = solution.stack.is_some() || !solution.frameworks.is_empty();
+        if wants_gpu && !has_framework && solution.envelope.driver.is_none() {
             gives.push_str(", without CUDA");
         }
         let release = match &party {

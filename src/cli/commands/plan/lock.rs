@@ -10,6 +10,7 @@ use crate::cli::error::CliError;
 use crate::cli::lock::{self, AnyLock};
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::{exit, report};
+use crate::compatibility::unknown_cuda_user;
 use crate::foreign::{self, ForeignLock, Judged, Tool, WithoutCuda};
 use crate::lockfile::{Lockfile, Target};
 use crate::model::finding::{Code, Finding, Severity};
@@ -69,7 +70,7 @@ pub(super) fn run(
 ) -> Result<u8, CliError> {
     let file = clean(&path.display().to_string(), 200);
     let (tool, mut answers) = match lock::read_any(path)? {
-        AnyLock::Own(own) => ("envlock", of_own(&own, args, host)?),
+        AnyLock::Own(own) => ("envlock", of_own(&own, args, host, registry)?),
         AnyLock::Foreign(foreign) => (foreign.tool.name(), of_foreign(&foreign, args, host, registry)?),
     };
     // Where some environments have a framework, the others say nothing about GPUs.
@@ -107,9 +108,22 @@ pub(super) fn run(
     Ok(code)
 }
 
-fn of_own(own: &Lockfile, args: &PlanArgs, host: &Host) -> Result<Vec<Answer>, CliError> {
+fn of_own(
+    own: &Lockfile,
+    args: &PlanArgs,
+    host: &Host,
+    registry: &Registry,
+) -> Result<Vec<Answer>, CliError> {
     let targets = lock::targets(own, args.target.as_deref())?;
-    let answer = |target: &Target| answer(target, verify::check_host(target, host, false), host, &[]);
+    let answer = |target: &Target| {
+        let mut answer = answer(target, verify::check_host(target, host, registry, false), host, &[]);
+        let has_framework = target.stack.is_some() || !target.frameworks.is_empty();
+        let is_unknown = !has_framework && unknown_cuda_user(registry, &target.packages).is_some();
+        if answer.verdict == Verdict::Runs && is_unknown && !host.has_no_gpu() {
+            answer.verdict = Verdict::Unknown;
+        }
+        answer
+    };
     Ok(targets.into_iter().map(answer).collect())
 }
 

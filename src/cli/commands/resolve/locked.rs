@@ -13,7 +13,7 @@ use crate::cli::view::LockState;
 use crate::cli::{exit, fetch, files, lock, owner};
 use crate::export;
 use crate::index::Fetched;
-use crate::lockfile::{self, Lockfile};
+use crate::lockfile::{self, Lockfile, Target};
 use crate::model::level::Level;
 use crate::model::request::Request;
 use crate::model::solution::{ChosenPackage, Need};
@@ -36,6 +36,9 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
         return Err(CliError::usage("`--locked` answers as text, json, junit, sarif or github"));
     }
     let printer = check.printer;
+    if printer.json && !matches!(format, VerifyFormat::Text | VerifyFormat::Json) {
+        return Err(verify::two_formats());
+    }
     let Some(lock) = old else {
         return Err(lock::missing());
     };
@@ -58,10 +61,7 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
     match &state {
         state if printer.json || format == VerifyFormat::Json => printer.json(state),
         _ if report.is_some() => printer.raw(&report.unwrap_or_default()),
-        LockState::Current { .. } if check.args.check_hashes => {
-            printer.out("the lock is current, and no index states another hash");
-        }
-        LockState::Current { .. } => printer.out("the lock is current"),
+        LockState::Current { .. } => printer.out(&current(check)),
         LockState::Stale { reasons } => {
             for reason in reasons {
                 printer.out(reason);
@@ -74,6 +74,21 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
         }
     }
     Ok(if is_current { exit::YES } else { exit::NO })
+}
+
+/// What a current lock was compared with.
+fn current(check: &Check<'_>) -> String {
+    let mut text = "the lock is current".to_owned();
+    if files::manifest_in(&check.project.folder).is_none() {
+        text.push_str(" for its own request: no envlock.toml is here to compare it with");
+    }
+    if check.args.check_hashes {
+        text.push_str(match check.global.offline {
+            true => ", and no index page in the cache states another hash (`--offline`: no index was asked)",
+            false => ", and no index states another hash",
+        });
+    }
+    text
 }
 
 /// The environment files that envlock wrote and that do not install what the lock holds. One that is absent is a note:
@@ -103,6 +118,39 @@ fn other_environments(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>,
         };
         if !is_same(&own) && !is_same(&usual) {
             out.push(format!("`{file}` is not the environment that the lock gives"));
+        }
+    }
+    out.extend(other_requirements(check, lock, [&own, &usual])?);
+    Ok(out)
+}
+
+/// The requirements files that `export` wrote under its own names and that do not install what a target locks. One may be
+/// that of any target: `--target` chooses it.
+fn other_requirements(
+    check: &Check<'_>,
+    lock: &Lockfile,
+    addresses: [&[(String, String)]; 2],
+) -> Result<Vec<String>, CliError> {
+    if lock.packages_in.is_some() {
+        return Ok(Vec::new());
+    }
+    let named = lock.targets.iter().skip(1).map(|target| format!("requirements.{}.txt", target.name));
+    let mut out = Vec::new();
+    for file in std::iter::once("requirements.txt".to_owned()).chain(named) {
+        let text = files::read(&check.project.folder.join(&file))?.unwrap_or_default();
+        if !text.starts_with(export::REQUIREMENTS_MARK) {
+            continue;
+        }
+        let gives = |target: &Target| {
+            addresses.iter().any(|addresses| {
+                let expected = export::requirements(target, addresses);
+                expected.is_ok_and(|expected| export::same_requirements(&text, &expected))
+            })
+        };
+        if !lock.targets.iter().any(gives) {
+            out.push(format!(
+                "`{file}` is not what the lock gives: `envlock export requirements.txt -o {file}` writes it anew"
+            ));
         }
     }
     Ok(out)

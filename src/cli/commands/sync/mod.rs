@@ -153,7 +153,9 @@ fn target<'l>(lock: &'l Lockfile, name: Option<&str>, registry: &Registry) -> Re
             let first = fitting.clone().next();
             let machine = host::filled(machine, registry).ok();
             let runs = |target: &&Target| {
-                machine.as_ref().is_some_and(|m| !crate::verify::check_host(target, m, false).has_errors())
+                machine
+                    .as_ref()
+                    .is_some_and(|m| !crate::verify::check_host(target, m, registry, false).has_errors())
             };
             let nearest = fitting.filter(runs).min_by_key(|target| match &machine {
                 Some(machine) => target.host.distance(machine),

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::formats::{self, Answer};
 use super::hosts::{Candidates, best_on, has_other_libc, impossible};
-use super::{is_for_cuda, output, report};
+use super::{output, report};
 use crate::cli::args::{VerifyArgs, VerifyFormat};
 use crate::cli::clock;
 use crate::cli::error::CliError;
@@ -60,7 +60,7 @@ pub(super) fn judge(
     if let (Candidates::Targets(targets), false) = (&candidates, is_described)
         && let Ok(machine) = host::finish(machine.clone(), registry)
     {
-        let runs = |target: &&&Target| !verify::check_host(target, &machine, false).has_errors();
+        let runs = |target: &&&Target| !verify::check_host(target, &machine, registry, false).has_errors();
         areas.extend(targets.iter().find(runs).and_then(|target| verify::machine_drift(target, &machine)));
     }
     let verdict = Verdict::of(areas.iter().flat_map(|area| &area.findings), machine.has_no_gpu());
@@ -70,11 +70,11 @@ pub(super) fn judge(
 /// Whether what is locked uses a GPU: where nothing does, no fault of a GPU matters.
 fn uses_gpu(candidates: &Candidates<'_>, machine: &Host, registry: &Registry) -> bool {
     match candidates {
-        Candidates::Targets(targets) => targets.iter().any(|target| is_for_cuda(target)),
+        Candidates::Targets(targets) => targets.iter().any(|target| target.uses_cuda()),
         Candidates::Foreign(lock, _) => {
             let platform = machine.system.platform;
             let all = lock.environments(platform, None);
-            all.iter().any(|environment| is_for_cuda(&foreign::judge(environment, platform, registry).target))
+            all.iter().any(|environment| foreign::judge(environment, platform, registry).target.uses_cuda())
         }
     }
 }
@@ -92,20 +92,17 @@ fn tell(
     match format {
         VerifyFormat::Text => text(verdict, areas, about, printer),
         VerifyFormat::Json => output::put_json(&document(verdict, areas), args, printer)?,
-        VerifyFormat::Github => output::put(&formats::github(areas), args, format, printer)?,
-        VerifyFormat::Junit => output::put(&formats::junit(areas), args, format, printer)?,
-        VerifyFormat::Sarif => output::put(
-            &formats::sarif(areas, &files::lock_in_repository(Path::new("."))),
-            args,
-            format,
-            printer,
-        )?,
-        VerifyFormat::Line => output::put(&formats::line(&answer), args, format, printer)?,
+        VerifyFormat::Github => output::put(&formats::github(areas), args, printer)?,
+        VerifyFormat::Junit => output::put(&formats::junit(areas), args, printer)?,
+        VerifyFormat::Sarif => {
+            output::put(&formats::sarif(areas, &files::lock_in_repository(Path::new("."))), args, printer)?
+        }
+        VerifyFormat::Line => output::put(&formats::line(&answer), args, printer)?,
         VerifyFormat::Prometheus => {
             let question = if about.is_empty() { "machine" } else { "host" };
             let labels = [("question", question), ("lock", about)];
             let metrics = formats::prometheus(&[answer], &labels, clock::now().seconds());
-            output::put(&metrics, args, format, printer)?;
+            output::put(&metrics, args, printer)?;
         }
     }
     Ok(match verdict {

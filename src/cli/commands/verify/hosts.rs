@@ -127,7 +127,7 @@ pub(super) fn judge(
             printer.out(&format!("{word}  {name}  {why}"));
         }
     }
-    let put = |text: &str| output::put(text, args, format, printer);
+    let put = |text: &str| output::put(text, args, printer);
     let answers: Vec<formats::Answer<'_>> = nodes
         .iter()
         .map(|(node, verdict, area)| formats::Answer {
@@ -194,7 +194,7 @@ pub(in crate::cli::commands) fn best_on(
     let mut all: Vec<Checked> = match candidates {
         Candidates::Targets(targets) => {
             let check = |target: &&Target| {
-                checked(&target.name, target, verify::check_host(target, machine, require_gpu))
+                checked(&target.name, target, verify::check_host(target, machine, registry, require_gpu))
             };
             targets.iter().map(check).collect()
         }

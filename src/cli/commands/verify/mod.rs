@@ -39,6 +39,7 @@ use crate::verify::findings::{self, WrongPlatform};
 use crate::verify::{self, Area, AreaKind};
 
 pub(super) use hosts::{Candidates, best_on, has_other_libc, impossible, needed_driver};
+pub(super) use output::two_formats;
 pub(super) use place::Place;
 pub(super) use report::{findings, verdict_word};
 
@@ -50,7 +51,7 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
         && let Some(text) = formats::of_error(args.format, error)
     {
         // Who reads the report reads nothing else. What cannot be written either is said with the error.
-        let _ = output::put(&text, args, args.format, printer);
+        let _ = output::put(&text, args, printer);
     }
     match (result, args.unknown) {
         (Ok(exit::NOT_KNOWN), Unknown::Ok) => Ok(exit::YES),
@@ -236,13 +237,15 @@ fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8
         _ => args.smoke,
     };
     let outcome = run_it.then(|| smoke::run(&environment.prefix, &judged, smoke, printer));
+    // Without a framework there may have been nothing to run, which is no success.
+    let outcome = outcome.filter(|outcome| !outcome.checks.is_empty() || !outcome.passed());
     if let Some(outcome) = &outcome {
         judged.areas.push(verify::smoke::check(outcome, judged.locked_cudnn.as_ref()));
     }
     let report = report::Report { judged: &judged, outcome: outcome.as_ref(), args, printer };
     let verdict = if judged.has_errors() { verify::Verdict::Differs } else { verify::Verdict::Ok };
     let answer = formats::Answer { node: None, verdict, areas: &judged.areas };
-    let put = |text: &str| output::put(text, args, format, printer);
+    let put = |text: &str| output::put(text, args, printer);
     match format {
         VerifyFormat::Text => report.text(&environment, start, static_ms),
         VerifyFormat::Json => output::put_json(&report.json(), args, printer)?,
@@ -472,12 +475,12 @@ pub(super) fn judge(
             verify::against_foreign(judged, &machine, &installed, &traces, &elsewhere, question.require_gpu)
         }
         (None, Some(target)) => {
-            verify::against_lock(target, &machine, &installed, &traces, question.require_gpu)
+            verify::against_lock(target, &machine, (&installed, &traces), registry, question.require_gpu)
         }
         (None, None) => verify::without_lock(registry, &machine, &installed, question.require_gpu),
     };
     if let (Some(held), Against::Lock(own), Some(target)) = (&held, lock, target) {
-        verify::add_stack(&mut areas, target, &machine, question.require_gpu);
+        verify::add_stack(&mut areas, target, &machine, registry, question.require_gpu);
         verify::add_changes(&mut areas, own, target, (&held.lock, &held.state), registry);
     }
     if let Some(packages) = areas.iter_mut().find(|area| area.kind == AreaKind::Packages) {
@@ -548,15 +551,10 @@ pub(super) fn judge(
     })
 }
 
-/// Whether what a target locks uses a GPU.
-fn is_for_cuda(target: &Target) -> bool {
-    !target.frameworks.is_empty() || target.stack.as_ref().is_some_and(|s| is_cuda(&s.variant))
-}
-
 /// Whether the locked packages use a GPU, or without a lock the installed ones.
 fn uses_cuda(target: Option<&Target>, installed: &Installed) -> bool {
     match target {
-        Some(target) => is_for_cuda(target),
+        Some(target) => target.uses_cuda(),
         None => installed.distributions.iter().any(|d| {
             d.name.starts_with("jax-cuda")
                 || d.name.starts_with("nvidia-cuda-runtime")

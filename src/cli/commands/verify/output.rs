@@ -1,5 +1,6 @@
 //! Where the output of `verify` goes: stdout, or the file that `-o` names.
 
+use clap::ValueEnum as _;
 use serde_json::Value;
 
 use super::formats;
@@ -13,6 +14,9 @@ use crate::cli::{files, write};
 /// # Errors
 /// When the report for people is to be written to a file.
 pub(super) fn format(args: &VerifyArgs, printer: &Printer) -> Result<VerifyFormat, CliError> {
+    if printer.json && !matches!(args.format, VerifyFormat::Text | VerifyFormat::Json) {
+        return Err(two_formats());
+    }
     let format = if printer.json { VerifyFormat::Json } else { args.format };
     match (&args.output, format) {
         (Some(path), VerifyFormat::Text) => {
@@ -23,26 +27,28 @@ pub(super) fn format(args: &VerifyArgs, printer: &Printer) -> Result<VerifyForma
     }
 }
 
+/// `--json` beside another format.
+pub(in crate::cli::commands) fn two_formats() -> CliError {
+    CliError::usage("`--json` contradicts `--format`: it is `--format json`").hint("remove one of them")
+}
+
 /// Prints a document, or writes it to the file of `-o`.
 ///
 /// # Errors
 /// When the file cannot be written, or envlock did not write what is there.
-pub(super) fn put(
-    text: &str,
-    args: &VerifyArgs,
-    format: VerifyFormat,
-    printer: &Printer,
-) -> Result<(), CliError> {
+pub(super) fn put(text: &str, args: &VerifyArgs, printer: &Printer) -> Result<(), CliError> {
     let Some(path) = &args.output else {
         printer.raw(text);
         return Ok(());
     };
-    files::refuse_others(path, &|there| formats::is_own(format, there), args.force)?;
+    // In whatever format it wrote it.
+    let is_own = |there: &str| VerifyFormat::value_variants().iter().any(|own| formats::is_own(*own, there));
+    files::refuse_others(path, &is_own, args.force)?;
     write::write(path, text)
 }
 
 /// [`put`], for JSON.
 pub(super) fn put_json(value: &Value, args: &VerifyArgs, printer: &Printer) -> Result<(), CliError> {
     let text = format!("{value:#}\n");
-    put(&text, args, VerifyFormat::Json, printer)
+    put(&text, args, printer)
 }

@@ -109,10 +109,8 @@ impl Report<'_> {
             {
                 "; smoke test not run: the environment is not active (`--smoke cpu` or `cuda` runs it)"
             }
-            (None, 0) if self.args.smoke == SmokeChoice::Auto => {
-                "; smoke test not run: no framework installed"
-            }
-            (None, 0) => "; smoke test off",
+            (None, 0) if self.args.smoke == SmokeChoice::Off => "; smoke test off",
+            (None, 0) => "; smoke test not run: no framework installed",
             (None, _) if self.args.smoke != SmokeChoice::Off => "; smoke test not run",
             _ => "",
         };

@@ -32,8 +32,8 @@ pub struct Facts {
     pub available: Option<bool>,
     /// The Python series or version.
     pub python: Option<String>,
-    /// The newest torch that pip found a wheel of, where it did not find the one that was asked for.
-    pub offered_torch: Option<pep440_rs::Version>,
+    /// The releases of torch that pip found a wheel of, where it did not find the one that was asked for.
+    pub offered_torch: Vec<pep440_rs::Version>,
     /// The Python series of folders that torch was imported from.
     pub torch_pythons: BTreeSet<String>,
     /// The operating system as written.

@@ -106,7 +106,7 @@ fn solved(situation: &Situation<'_>) -> Option<Solution> {
         Some(UserRequirement::new(name.parse().ok()?, Origin::Question))
     };
     // What pip does not see for this Python cannot be installed.
-    let offered = situation.facts.offered_torch.as_ref();
+    let offered = situation.facts.offered_torch.iter().max();
     let torch = offered.map_or("torch".to_owned(), |newest| format!("torch<={}", public(newest)));
     let mut request = Request { requirements: vec![ask(&torch)?], ..Request::default() };
     for name in COMPANIONS {

@@ -11,6 +11,7 @@ use super::situation::Situation;
 use crate::compatibility::CPU;
 use crate::model::fix::Fix;
 use crate::model::surroundings::Surrounding;
+use crate::model::version::public;
 use crate::registry::{Build, Condition, ErrorAnswer, ErrorRule, Mechanics, Offer, Predicate};
 
 /// The causes of all rules that match a line, and what lines say after which the program goes on.
@@ -144,6 +145,10 @@ fn holds(situation: &Situation<'_>, condition: &Condition, events: &[&Event]) ->
         Predicate::Mechanics(question) => match question {
             Mechanics::CodeForGpu => situation.covers() == Some(true),
             Mechanics::NoCodeForGpu => situation.covers() == Some(false),
+            Mechanics::ReleaseOffered => {
+                let asked = events.iter().find_map(|event| installer::asked_release(&event.text));
+                asked.is_some_and(|release| facts.offered_torch.iter().any(|own| public(own) == release))
+            }
             Mechanics::OtherVariantHasCode => situation.other_variant_has_code(),
             Mechanics::OtherVariantIsNewer => situation.other_variant_is_newer(),
             Mechanics::GpuKnown => !situation.gpus().is_empty(),

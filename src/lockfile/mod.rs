@@ -227,6 +227,7 @@ impl Target {
             _ => None,
         });
         Preferences {
+            installed: BTreeSet::new(),
             versions: versions.collect(),
             commits: commits.collect(),
             builds: builds.map(|r| (r.name.clone(), r.version.clone())).collect(),

@@ -395,6 +395,9 @@ pub struct Preferences {
     pub builds: std::collections::BTreeMap<String, pep440_rs::Version>,
     /// The Python series.
     pub python: Option<Python>,
+    /// The Python series (3.N) that are installed on the machine, where it is this one: of those that are as good, one of
+    /// them is taken.
+    pub installed: std::collections::BTreeSet<u32>,
     /// The variant of the stack.
     pub variant: Option<String>,
     /// The files of conda packages.

@@ -1,5 +1,6 @@
 //! Finds Pythons and installers on this machine. Used by `sync`, which runs what it finds.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -36,6 +37,20 @@ pub fn python(places: &Places<'_>, wanted: WantedPython) -> Option<FoundPython> 
     let mut candidates = candidates(places, wanted.python.minor).into_iter();
     candidates.find_map(|path| who(&path).filter(|found| wanted.allows(found.version)))
 }
+
+/// The series (3.N) of the Pythons that are found, by their file names: none is run.
+pub fn series(places: &Places<'_>) -> BTreeSet<u32> {
+    let is_named = |path: &PathBuf, minor: u32| {
+        let file = fs_err::canonicalize(path).ok();
+        let name =
+            file.as_deref().and_then(Path::file_name).and_then(|name| name.to_str()).map(str::to_owned);
+        name.is_some_and(|name| name == program(&format!("python3.{minor}")))
+    };
+    (MINORS).filter(|minor| candidates(places, *minor).iter().any(|path| is_named(path, *minor))).collect()
+}
+
+/// The series that a Python may be of.
+const MINORS: std::ops::Range<u32> = 6..40;
 
 /// What a file says that it is, if it is a CPython with the global interpreter lock.
 pub fn who(path: &Path) -> Option<FoundPython> {
@@ -127,7 +142,7 @@ fn candidates(places: &Places<'_>, minor: u32) -> Vec<PathBuf> {
         found.extend(newest_first(&root.join("envs"), "").iter().map(|folder| interpreter(folder)));
     }
     // A path that was found twice is asked once.
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     found.retain(|path| path.is_file() && seen.insert(path.clone()));
     found
 }

@@ -25,8 +25,9 @@ pub(super) enum Outcome {
 }
 
 /// The quality of a solution, greater is better: the stack, whether Python is the locked one, how few packages are built
-/// only because of this Python, how few releases the requested packages fall back, the newest Python.
-type Quality = (Option<StackQuality>, bool, Reverse<usize>, Reverse<usize>, Python);
+/// only because of this Python, how few releases the requested packages fall back, whether Python is installed, the newest
+/// Python.
+type Quality = (Option<StackQuality>, bool, Reverse<usize>, Reverse<usize>, (bool, Python));
 
 /// The answer with every requested package, apart from the stack, at the newest release that any Python could have.
 pub(super) enum Newest {
@@ -42,8 +43,9 @@ pub(super) enum Newest {
 pub(super) fn with_all_newest<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>) -> Newest {
     let pythons = allowed_pythons(inputs.catalogue.registry, inputs.request);
     let is_locked = |p: &Python| inputs.preferences.python.is_some_and(|q| q.minor == p.minor);
+    let is_installed = |p: &Python| inputs.preferences.installed.contains(&p.minor);
     let mut order = pythons.clone();
-    order.sort_by_key(|p| Reverse((is_locked(p), *p)));
+    order.sort_by_key(|p| Reverse((is_locked(p), is_installed(p), *p)));
     let ceiling = {
         let mut problem = Problem::new(inputs, tables, Depth::Stack, pythons.clone());
         problem.asked.admits = Doubtful::default();
@@ -146,9 +148,10 @@ pub(super) fn attempt_with<'a>(
 ) -> Outcome {
     let pythons = allowed_pythons(inputs.catalogue.registry, inputs.request);
     let is_locked = |p: &Python| inputs.preferences.python.is_some_and(|q| q.minor == p.minor);
+    let is_installed = |p: &Python| inputs.preferences.installed.contains(&p.minor);
     let mut order = pythons.clone();
     order.retain(|python| !hopeless.contains(python));
-    order.sort_by_key(|p| Reverse((is_locked(p), *p)));
+    order.sort_by_key(|p| Reverse((is_locked(p), is_installed(p), *p)));
     let asks_for_stack =
         inputs.request.requirements.iter().any(|r| is_stack_package(r.requirement.name.as_ref()));
     // `None`: no stack is required. An error: no stack exists, whatever the rest of the closure is.
@@ -225,7 +228,7 @@ pub(super) fn attempt_with<'a>(
         let mut problem = Problem::new(inputs, tables, depth, vec![python]);
         problem.asked.admits = admits;
         if let Some(best) = &best
-            && best.can_be_compared(&problem, is_locked(&python))
+            && best.can_be_compared(&problem, is_locked(&python), (is_installed(&python), python))
         {
             let Some(better) = best.better(&problem, bound.as_ref()) else { continue };
             problem.asked.wish = better;
@@ -254,7 +257,8 @@ pub(super) fn attempt_with<'a>(
         let locked = is_locked(&python);
         let builds = problem.needless_builds(&selected);
         let stack = if asks_for_stack { answer::stack_quality(&problem, &selected) } else { None };
-        let quality: Quality = (stack, locked, Reverse(builds), Reverse(steps), python);
+        let quality: Quality =
+            (stack, locked, Reverse(builds), Reverse(steps), (is_installed(&python), python));
         solved.push(quality.clone());
         let final_word = ((steps == 0 && builds == 0) || locked) && quality.0 >= ceiling;
         if best.as_ref().is_none_or(|best| quality > best.quality) {
@@ -267,11 +271,11 @@ pub(super) fn attempt_with<'a>(
     match best {
         Some(best) => {
             let mut solution = answer::solution(&best.problem, &best.selected);
-            let (stack, locked, builds, _, python) = &best.quality;
+            let (stack, locked, builds, _, (_, python)) = &best.quality;
             let differs_in_releases =
                 |other: &&Quality| (&other.0, &other.1, &other.2) == (stack, locked, builds);
             let others = solved.iter().filter(differs_in_releases);
-            solution.newer_python = others.map(|other| other.4).max().filter(|other| other > python);
+            solution.newer_python = others.map(|other| other.4.1).max().filter(|other| other > python);
             Outcome::Solved(Box::new(solution))
         }
         None => Outcome::Impossible,
@@ -288,11 +292,11 @@ struct Best<'a> {
 
 impl Best<'_> {
     /// Whether the answer of an older series is better only if it has what [`Best::better`] says.
-    fn can_be_compared(&self, other: &Problem<'_>, is_locked: bool) -> bool {
-        let (_, _, Reverse(builds), _, python) = &self.quality;
+    fn can_be_compared(&self, other: &Problem<'_>, is_locked: bool, python: (bool, Python)) -> bool {
+        let (_, _, Reverse(builds), _, own) = &self.quality;
         let asks_the_same = self.problem.user_requirements().eq(other.user_requirements())
             && self.problem.user_constraints().eq(other.user_constraints());
-        *builds == 0 && !is_locked && other.pythons.series[0] < *python && asks_the_same
+        *builds == 0 && !is_locked && python < *own && asks_the_same
     }
 
     /// What the answer of another series, whose build is at most `bound`, needs to be better: a newer torch or a better

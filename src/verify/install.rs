@@ -4,7 +4,7 @@
 use super::findings::{self, Leftover, Startup, WrongPython};
 use super::{Area, AreaKind, conda};
 use crate::model::finding::Finding;
-use crate::model::installed::{Installed, Shadowing, Traces};
+use crate::model::installed::{Installed, SearchedFirst, Shadowing, Traces};
 
 /// `locked`: whether a package is in the lock; true for every package without a lock.
 pub(super) fn check(
@@ -55,9 +55,16 @@ fn shadowing(
     let counts = |shadowing: &&Shadowing| shadowing.of_stdlib.is_some() || locked(&shadowing.name);
     for shadowing in traces.shadowing.iter().filter(counts) {
         let own = installed.distributions.iter().find(|d| d.name == shadowing.name);
+        // What is installed from a folder is its own package there.
+        let url = own.and_then(|own| own.direct.as_ref()).map(|direct| direct.url.trim_end_matches('/'));
+        if shadowing.by == SearchedFirst::WorkingFolder
+            && url.is_some_and(|url| url == format!("file://{}", shadowing.folder))
+        {
+            continue;
+        }
         let version = own.map(|d| d.version.clone()).unwrap_or_default();
         let is_framework = ["torch", "tensorflow", "jax"].contains(&shadowing.name.as_str());
-        found.push(findings::shadowed_package(shadowing, &version, is_framework));
+        found.push(findings::shadowed_package(shadowing, &version, is_framework, installed.python));
     }
 }
 

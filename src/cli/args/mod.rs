@@ -247,6 +247,13 @@ pub(super) struct HostArgs {
 }
 
 impl HostArgs {
+    /// Whether the machine is this one, or any without a GPU: nothing else is said of it.
+    pub fn may_be_this_machine(&self) -> bool {
+        let is_any = self.gpu.iter().all(|gpu| gpu == "none");
+        let others = [&self.driver, &self.glibc, &self.platform];
+        is_any && self.host.is_none() && others.iter().all(|option| option.is_none())
+    }
+
     pub fn describe_a_machine(&self) -> bool {
         self.host.is_some()
             || !self.gpu.is_empty()

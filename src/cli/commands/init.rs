@@ -10,7 +10,7 @@ use crate::cli::printer::Printer;
 use crate::cli::settings::Project;
 use crate::cli::{files, manifest, owner, write};
 use crate::model::owner::Owner;
-use crate::model::text::{shell_word, toml_string};
+use crate::model::text::{clean, shell_word, toml_string};
 
 pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Result<u8, CliError> {
     let folder = match &global.project {
@@ -55,12 +55,18 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
     write::write(&path, &text)?;
     if args.from_prefix.is_none() || args.no_lock {
         printer.out(&format!("wrote {}", path.display()));
-        if let Some(name) = files::requirements_in(&folder).filter(|_| is_plain) {
-            printer.note(&format!(
-                "`{name}` was not read; `envlock init --from {name} --force` takes its packages"
-            ));
+        if let Some(file) = &args.from {
+            let file = clean(&file.display().to_string(), 100);
+            printer
+                .note(&format!("envlock.toml has the packages now: later changes of `{file}` are not seen"));
         }
-        printer.hint("run `envlock resolve`");
+        match files::requirements_in(&folder).filter(|_| is_plain) {
+            Some(name) => {
+                printer.note(&format!("`{name}` was not read"));
+                printer.hint(&format!("`envlock init --from {name} --force` takes its packages"));
+            }
+            None => printer.hint("run `envlock resolve`"),
+        }
         return Ok(exit::YES);
     }
     // The manifest is kept even if it cannot be locked: it still lists what is installed.

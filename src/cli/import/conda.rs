@@ -15,6 +15,7 @@ use crate::registry::{CondaName, Registry};
 
 #[derive(Deserialize)]
 struct Environment {
+    name: Option<serde_json::Value>,
     #[serde(default)]
     channels: Option<Vec<serde_json::Value>>,
     #[serde(default)]
@@ -33,6 +34,10 @@ pub(super) fn environment(
         let first = message.lines().next().unwrap_or("").trim_start_matches("error: ");
         CliError::input(format!("{}: {}", clean(name, 80), clean(first, 200)))
     })?;
+    // `base` is an environment of conda itself, no project.
+    let of_project =
+        document.name.as_ref().and_then(serde_json::Value::as_str).filter(|name| *name != "base");
+    out.name = out.name.take().or(of_project.map(|name| clean(name, 60)));
     let channels = document.channels.iter().flatten().filter_map(serde_json::Value::as_str);
     let mut names = Names::of_channels(channels);
     for dependency in document.dependencies.unwrap_or_default() {

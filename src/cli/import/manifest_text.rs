@@ -29,11 +29,19 @@ pub(in crate::cli) fn warn(from: &Imported, printer: &Printer) {
     }
     if let Some(variants) = &from.pytorch_index {
         printer.note(
-            "the pytorch index needs no entry: envlock knows it and chooses the CUDA variant for the machine",
+            "the pytorch index needs no entry: envlock knows it, and chooses the build of each version for the machine",
         );
-        let asks_for_torch =
-            from.requirements.iter().any(|(_, user)| user.requirement.name.as_ref() == "torch");
-        if let Some(variant) = variants.first().filter(|_| variants.len() == 1 && asks_for_torch) {
+        let torch = from.requirements.iter().find(|(_, user)| user.requirement.name.as_ref() == "torch");
+        let asks_for_torch = torch.is_some();
+        // `==1.13.1+cu116` is that build.
+        let is_pinned = torch
+            .and_then(|(_, user)| user.specifiers())
+            .is_some_and(|specifiers| specifiers.iter().any(|bound| bound.version().is_local()));
+        if is_pinned {
+            printer.hint("the versions of the file name a build (`+cu...`): without that part, envlock chooses the build");
+        }
+        let one = variants.first().filter(|_| variants.len() == 1 && asks_for_torch && !is_pinned);
+        if let Some(variant) = one {
             printer.hint(&format!("`variant = \"{variant}\"` under `[stack]` takes the builds of the file"));
         }
     }

@@ -18,7 +18,7 @@ pub(super) fn read(text: &str, facts: &mut Facts) {
     // A list that was cut says nothing of the newest.
     let Some((list, _)) = list.split_once(')') else { return };
     let versions = list.split(", ").take(MAX_RELEASES).filter_map(|version| version.parse::<Version>().ok());
-    facts.offered_torch = facts.offered_torch.take().max(versions.max());
+    facts.offered_torch = versions.collect();
 }
 
 /// The build of torch that an installer did not find: `1.13.1` and `cu116` of `torch==1.13.1+cu116`.
@@ -45,7 +45,7 @@ mod tests {
         let of = |text: &str| {
             let mut facts = Facts::default();
             read(text, &mut facts);
-            facts.offered_torch.map(|version| version.to_string())
+            facts.offered_torch.iter().max().map(ToString::to_string)
         };
         let start = "ERROR: Could not find a version that satisfies the requirement";
         let some = |version: &str| Some(version.to_owned());

@@ -130,6 +130,8 @@ pub enum Mechanics {
     NoCodeForGpu,
     /// They have no code for a newer GPU, but another variant of the same series has.
     OtherVariantHasCode,
+    /// The installer lists the release that was asked for, without the build.
+    ReleaseOffered,
     /// Another variant of the same series has code for newer GPUs.
     OtherVariantIsNewer,
     /// A GPU or a compute capability is known.
@@ -296,6 +298,7 @@ impl FromStr for Condition {
         let mechanics = match name {
             "code-for-gpu" => Some(Mechanics::CodeForGpu),
             "no-code-for-gpu" => Some(Mechanics::NoCodeForGpu),
+            "release-offered" => Some(Mechanics::ReleaseOffered),
             "other-flavour-has-code" => Some(Mechanics::OtherVariantHasCode),
             "other-flavour-is-newer" => Some(Mechanics::OtherVariantIsNewer),
             "gpu-known" => Some(Mechanics::GpuKnown),

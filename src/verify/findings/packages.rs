@@ -16,6 +16,7 @@ use crate::model::installed::{
 use crate::model::owner::Owner;
 use crate::model::text::shell_word;
 use crate::model::version::cuda_short;
+use crate::model::wheel::Python;
 
 /// The lock was made with `--stack-only`, from the registry alone: it has no hashes.
 pub fn stack_only_lock() -> Finding {
@@ -126,8 +127,14 @@ pub fn known_incompatible(text: String, name: &str, fix: Fix) -> Finding {
     finding(Code::KnownIncompatible, Severity::Error, text).at(name).fixed_by(fix)
 }
 
-/// Python would import a package from outside the environment. `is_framework`: whether it is torch, TensorFlow or JAX.
-pub fn shadowed_package(found: &Shadowing, own: &InstalledVersion, is_framework: bool) -> Finding {
+/// Python would import a package from outside the environment. `is_framework`: whether it is torch, TensorFlow or JAX;
+/// `python` knows the option `-P` from 3.11 on.
+pub fn shadowed_package(
+    found: &Shadowing,
+    own: &InstalledVersion,
+    is_framework: bool,
+    python: Option<Python>,
+) -> Finding {
     let (name, folder) = (&found.name, &found.folder);
     let is_same = found.version.as_ref() == Some(own);
     let other = match &found.version {
@@ -138,7 +145,11 @@ pub fn shadowed_package(found: &Shadowing, own: &InstalledVersion, is_framework:
         SearchedFirst::PythonPath => format!("unset PYTHONPATH, or remove {folder} from it"),
         SearchedFirst::UserSite => format!("export PYTHONNOUSERSITE=1, or remove {name} from {folder}"),
         SearchedFirst::WorkingFolder => {
-            format!("rename it in {folder}, or start programs from another folder with `python -P`")
+            let option = match python {
+                Some(python) if python.minor < 11 => "",
+                _ => " with `python -P`",
+            };
+            format!("rename it in {folder}, or start programs from another folder{option}")
         }
     };
     if let Some(package) = &found.of_stdlib {

@@ -28,6 +28,7 @@ use crate::lockfile::{self, Lockfile, Target};
 use crate::model::level::Level;
 use crate::model::owner::Owner;
 use crate::model::request::Preferences;
+use crate::probe::pythons;
 use crate::solver::JointAnswer;
 
 use machines::{Machine, machines};
@@ -136,6 +137,15 @@ pub(super) fn run_in(
     };
     let preferences = |machine: &Machine| {
         let mut preferences = held::preferences(old.as_ref(), &machine.name, args, &request);
+        let names_python = machine.python.is_some() || request.python.is_some();
+        if !names_python
+            && owner.is_none()
+            && args.host.may_be_this_machine()
+            && request.targets.is_empty()
+            && !machine.kept
+        {
+            preferences.installed = owner::with_places(pythons::series);
+        }
         if owner.is_some() {
             owned::prefer(&mut preferences, python, held.as_ref(), &machine.host, args);
         }

@@ -295,6 +295,9 @@ fn why_python(
     match asked {
         Some(_) if names_it => "asked for".to_owned(),
         Some(asked) if has_builds => format!("newest of {} without further builds from source", asked.text),
+        None if preferences.installed.contains(&solution.python.minor) => {
+            "newest that is installed here and has wheels for all packages".to_owned()
+        }
         None if has_builds => "newest without further builds from source".to_owned(),
         Some(asked) => format!("newest of {} with wheels for all packages", asked.text),
         None => "newest with wheels for all packages".to_owned(),

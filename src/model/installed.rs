@@ -121,6 +121,19 @@ pub struct DirectOrigin {
     pub gone: Option<String>,
 }
 
+impl Installed {
+    /// The package that is installed from a folder as editable: the project's own, whatever it is built by.
+    pub fn editable_of(&self, folder: &std::path::Path) -> Option<&str> {
+        let folder = std::path::absolute(folder).ok()?;
+        let is_it = |own: &&Distribution| {
+            let direct = own.direct.as_ref().filter(|direct| direct.is_editable);
+            let url = direct.and_then(|direct| url::Url::parse(&direct.url).ok());
+            url.is_some_and(|url| url.to_file_path().is_ok_and(|path| path == folder))
+        };
+        self.distributions.iter().find(is_it).map(|own| own.name.as_str())
+    }
+}
+
 /// The version of an installed package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InstalledVersion {

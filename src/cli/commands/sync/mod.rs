@@ -72,7 +72,9 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
     let others = || other_pythons(&project, &lock, target, &registry);
     let found = place::find(args, &project, target, &others)?;
     let own = found.own_project(&project, args);
-    let keeps = own.as_ref().map(|own| own.name.clone()).into_iter().collect::<Vec<_>>();
+    let editable = found.installed.as_ref().and_then(|installed| installed.editable_of(&project.folder));
+    let keeps = own.as_ref().map(|own| own.name.clone()).or(editable.map(str::to_owned));
+    let keeps: Vec<String> = keeps.into_iter().collect();
     let removes = found.is_ours || args.exact;
     let changes = sync::changes(target, found.installed.as_ref(), removes.then_some(keeps.as_slice()));
     check(&changes, target, &project, args)?;

@@ -394,7 +394,8 @@ pub(super) fn judge(
         inspect::read(place.tree, question.prefix, depth).map_err(|e| CliError::input(e.to_string()))?;
     let variable = |name: &str| place.variable(name);
     installed.pytorch_index = settings::pytorch_index();
-    installed.own_package = project.package();
+    let editable = || installed.editable_of(&project.folder).map(str::to_owned);
+    installed.own_package = project.package().or_else(editable);
     installed.visible = inspect::visible(place.tree, &installed, &place.root, &variable);
     let held = match lock {
         Against::Lock(own) => owner::held(project, own)?,

@@ -82,7 +82,8 @@ pub(super) fn refuse(conflict: &Conflict, request: &Request, asked: Level, print
         printer.hint("run on one of these GPUs, or exclude a GPU with `ignore-gpus` under `[stack]`");
     }
     let of_hardware = |parties: &[Party]| parties.contains(&Party::Driver) || parties.contains(&Party::Gpu);
-    if conflict.reasons.iter().any(|r| of_hardware(&r.parties)) && request.find("torch").is_some() {
+    let is_of_index = request.find("torch").is_some() && request.conda.stack.is_none();
+    if conflict.reasons.iter().any(|r| of_hardware(&r.parties)) && is_of_index {
         printer.hint("`envlock plan` with the same machine options lists every build that can run");
     }
     for reason in conflict.also.iter().chain([conflict]).flat_map(|conflict| &conflict.reasons) {

@@ -12,7 +12,8 @@ use crate::model::request::Request;
 use crate::model::solution::{ChosenPackage, DriverMode, Envelope, Framework, Series, Solution, Stack};
 use crate::model::source::{BuildKind, MetadataFrom, SourceBuild};
 use crate::model::version::{DottedVersion, cuda_short};
-use crate::registry::Registry;
+use crate::registry::conda_builds::PYTORCH;
+use crate::registry::{COMPANIONS, Registry};
 
 /// Limit of requested packages that are listed; the rest is counted.
 const MAX_REQUESTED_ROWS: usize = 12;
@@ -71,11 +72,17 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
     let reason = |name: &str| {
         s.packages.iter().find(|p| p.name == name).map(|p| p.reason.to_string()).unwrap_or_default()
     };
+    let of_conda = |names: &[&str]| {
+        let package = s.conda.iter().find(|package| names.contains(&package.name.as_str()));
+        package.map(|package| format!("from {}", package.channel))
+    };
     if let Some(stack) = &s.stack {
+        let by_channel = of_conda(&[PYTORCH]).filter(|_| s.packages.iter().all(|p| p.name != "torch"));
+        let is_of_conda = by_channel.is_some();
         rows.push((
             stack.framework.clone(),
             format!("{}+{}", stack.version, stack.variant),
-            torch_reason(stack, host, &reason("torch")),
+            torch_reason(stack, host, &by_channel.unwrap_or_else(|| reason("torch"))),
         ));
         if let Some(cuda) = &stack.cuda {
             rows.push((
@@ -85,11 +92,13 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
             ));
         }
         let pinned = |what: &str| format!("pinned by {what}");
+        let chosen =
+            |names: &[&str]| of_conda(names).filter(|_| is_of_conda).unwrap_or_else(|| pinned("torch"));
         if let Some(cudnn) = &stack.cudnn {
-            rows.push(("cudnn".into(), cudnn.to_string(), pinned("torch")));
+            rows.push(("cudnn".into(), cudnn.to_string(), chosen(&["libcudnn", "cudnn"])));
         }
         if let Some(nccl) = &stack.nccl {
-            rows.push(("nccl".into(), nccl.to_string(), pinned("torch")));
+            rows.push(("nccl".into(), nccl.to_string(), chosen(&["nccl"])));
         }
         match s.packages.iter().find(|p| p.name == "triton") {
             Some(triton) => {
@@ -97,15 +106,15 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
             }
             // With newer Pythons torch 2.2 and 2.3 do not require it.
             None => {
-                if let Some(triton) =
-                    stack.triton.as_ref().filter(|_| s.packages.iter().all(|p| p.files.is_empty()))
-                {
+                let has_files = s.packages.iter().any(|p| !p.files.is_empty());
+                if let Some(triton) = stack.triton.as_ref().filter(|_| !has_files && !is_of_conda) {
                     rows.push(("triton".into(), triton.clone(), pinned("torch")));
                 }
             }
         }
         for (name, version) in &stack.companions {
-            rows.push((name.clone(), version.to_string(), reason(name)));
+            let by_channel = of_conda(&[name.as_str()]).filter(|_| is_of_conda);
+            rows.push((name.clone(), version.to_string(), by_channel.unwrap_or_else(|| reason(name))));
         }
     }
     for framework in &s.frameworks {
@@ -115,7 +124,8 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
     if !printer.verbose {
         rows.extend(requested_rows(s, request));
     }
-    for spec in &request.conda.specs {
+    let is_of_stack = |name: &str| name == PYTORCH || COMPANIONS.contains(&name);
+    for spec in request.conda.specs.iter().filter(|spec| s.stack.is_none() || !is_of_stack(spec.name())) {
         let found = s.conda.iter().find(|package| package.name.eq_ignore_ascii_case(spec.name()));
         rows.extend(found.map(|p| (p.name.clone(), p.version.clone(), format!("from {}", p.channel))));
     }

@@ -2,6 +2,7 @@
 
 use crate::model::capability::{CodeTargets, ComputeCapability, Via};
 use crate::model::library::{DeviceCode, Served};
+use crate::model::platform::{Arch, Platform};
 use crate::model::version::DottedVersion;
 use crate::registry::{CudnnFloor, Registry};
 
@@ -22,4 +23,15 @@ pub fn cudnn_drops<'r>(
     gpu: ComputeCapability,
 ) -> Option<&'r CudnnFloor> {
     registry.cudnn_floor(cudnn?).filter(|floor| gpu < floor.min)
+}
+/// The compute capabilities that a machine of a platform can have: Tegra GPUs exist only on 64-bit Arm.
+pub(super) fn known_capabilities(registry: &Registry, platform: Platform) -> Vec<ComputeCapability> {
+    let mut all: Vec<ComputeCapability> =
+        registry.architectures().iter().flat_map(|a| a.capabilities.iter().copied()).collect();
+    if platform.arch == Arch::Aarch64 {
+        all.extend(&registry.tegra().capabilities);
+    }
+    all.sort();
+    all.dedup();
+    all
 }

@@ -1,11 +1,10 @@
 //! The envelope: what a build, or several together, require of any machine.
 
-use super::code::{cudnn_drops, served};
+use super::code::{cudnn_drops, known_capabilities, served};
 use super::driver::{DriverSpan, Policy, required_driver};
 use super::needs::Needs;
 use super::runtime::{coverage_without_framework, with_runtime_of};
 use crate::model::capability::{ComputeCapability, Via};
-use crate::model::platform::{Arch, Platform};
 use crate::model::solution::{ChosenPackage, Coverage, Envelope};
 use crate::model::version::DottedVersion;
 use crate::registry::{Build, FrameworkBuild, Registry};
@@ -106,16 +105,4 @@ impl Needs<'_> {
             platform: self.platform,
         }
     }
-}
-
-/// The compute capabilities that a machine of a platform can have: Tegra GPUs exist only on 64-bit Arm.
-pub(super) fn known_capabilities(registry: &Registry, platform: Platform) -> Vec<ComputeCapability> {
-    let mut all: Vec<ComputeCapability> =
-        registry.architectures().iter().flat_map(|a| a.capabilities.iter().copied()).collect();
-    if platform.arch == Arch::Aarch64 {
-        all.extend(&registry.tegra().capabilities);
-    }
-    all.sort();
-    all.dedup();
-    all
 }

@@ -2,9 +2,8 @@
 
 use semver::Version as Semver;
 
-use super::code::served;
+use super::code::{known_capabilities, served};
 use super::driver::{DriverSpan, Policy, required_driver};
-use super::envelope::known_capabilities;
 use crate::model::built_for::BuiltFor;
 use crate::model::capability::Via;
 use crate::model::platform::Platform;

@@ -66,7 +66,7 @@ pub fn virtual_packages(host: &Host, registry: &Registry) -> Vec<VirtualPackage>
 }
 
 /// A machine on which nothing limits one virtual package.
-pub(super) fn opened(machine: &[VirtualPackage], name: &'static str) -> Vec<VirtualPackage> {
+pub fn opened(machine: &[VirtualPackage], name: &'static str) -> Vec<VirtualPackage> {
     let mut out: Vec<VirtualPackage> = machine.iter().filter(|own| own.name != name).cloned().collect();
     let version = if name == "__glibc" { OPEN_GLIBC } else { OPEN };
     out.push(VirtualPackage { name, version: version.to_owned(), build: "0".to_owned() });

@@ -7,8 +7,10 @@ mod explain;
 mod machine;
 mod repodata;
 mod solve;
+mod stack;
 
 pub use explain::{Asked, Explained, explain};
-pub use machine::{VirtualPackage, virtual_packages};
+pub use machine::{VirtualPackage, opened, virtual_packages};
 pub use repodata::{InvalidRepodata, Repodata};
 pub use solve::{CondaError, InvalidSpec, Question, Records, Solved, channel_of_spec, parse};
+pub use stack::{Stack, StackChoice, is_of_variant, spec as stack_spec};

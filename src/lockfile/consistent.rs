@@ -27,6 +27,7 @@ use crate::model::solution::ChosenPackage;
 use crate::model::source::{CondaPackage, MetadataFrom, Source};
 use crate::model::wheel::{Python, WheelName};
 use crate::registry::Registry;
+use crate::registry::conda_builds::PYTORCH;
 
 /// What does not fit in a lock.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -296,7 +297,11 @@ impl Checked<'_> {
         out.extend(absent.map(|spec| Inconsistency::Unmet { request: spec.text.clone(), locked: None }));
         let mut seen: BTreeSet<String> = BTreeSet::new();
         let mut open: Vec<String> = specs.iter().map(|spec| spec.name().to_lowercase()).collect();
-        if !specs.is_empty() {
+        if let Some(stack) = self.target.stack.as_ref().filter(|_| self.request.conda.stack.is_some()) {
+            open.push(PYTORCH.to_owned());
+            open.extend(stack.companions.keys().cloned());
+        }
+        if !self.request.conda.is_empty() {
             open.extend(["python".to_owned(), "pip".to_owned()]);
         }
         while let Some(name) = open.pop() {

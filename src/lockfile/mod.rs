@@ -50,6 +50,7 @@ use crate::model::source::CondaPackage;
 use crate::model::source::Source;
 use crate::model::wheel::Python;
 use crate::registry::STACK_PACKAGES;
+use crate::registry::conda_builds::PYTORCH;
 use crate::registry::conda_names::pypi_name;
 
 pub use changes::{Change, TargetChanges, changes, machines_of_edited, merged, sides};
@@ -151,6 +152,12 @@ impl Target {
         python.filter_map(|package| Some((pypi_name(&package.channel, &package.name)?, package))).collect()
     }
 
+    /// conda's pytorch, where the stack comes from a channel.
+    pub fn pytorch_of_conda(&self) -> Option<&CondaPackage> {
+        let pytorch = self.conda.iter().find(|package| package.name == PYTORCH);
+        pytorch.filter(|_| self.stack.is_some() && self.package("torch").is_none())
+    }
+
     /// Whether it has a framework that uses an NVIDIA GPU, or packages that bring the CUDA runtime.
     pub fn uses_cuda(&self) -> bool {
         let by_torch = self.stack.as_ref().is_some_and(|stack| is_cuda(&stack.variant));
@@ -226,9 +233,14 @@ impl Target {
             Source::Git { commit, .. } => Some((p.name.clone(), commit.clone())),
             _ => None,
         });
+        // Where conda installs the stack, it is no package of PyPI.
+        let of_stack = self.stack.iter().flat_map(|stack| {
+            let torch = (stack.framework.clone(), stack.version.clone());
+            std::iter::once(torch).chain(stack.companions.clone())
+        });
         Preferences {
             installed: BTreeSet::new(),
-            versions: versions.collect(),
+            versions: of_stack.chain(versions).collect(),
             commits: commits.collect(),
             builds: builds.map(|r| (r.name.clone(), r.version.clone())).collect(),
             python: Some(self.python),

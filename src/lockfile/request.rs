@@ -35,6 +35,8 @@ const EXCLUDE_NEWER_PACKAGE: &str = "exclude-newer-package";
 const EXCLUDE_NEWER_EXEMPT: &str = "exclude-newer-exempt";
 const CONDA: &str = "conda";
 const CONDA_CHANNELS: &str = "conda-channels";
+const CONDA_STACK: &str = "conda-stack";
+const CHANNELS: &str = "channels";
 const OPTION: &str = "option";
 
 /// The values of `sources` and `metadata` that are written; the others are the default.
@@ -122,6 +124,7 @@ pub fn request_lines(request: &Request) -> Vec<String> {
     if !request.conda.is_empty() {
         lines.push(format!("{CONDA_CHANNELS} {}", request.conda.channels.join(" ")));
         lines.extend(request.conda.specs.iter().map(|spec| format!("{CONDA} {}", spec.text)));
+        lines.extend(request.conda.stack.as_ref().map(|_| format!("{CONDA_STACK} {CHANNELS}")));
     }
     lines.sort();
     lines.dedup();
@@ -199,6 +202,7 @@ fn read_line(request: &mut Request, line: &str) -> Option<()> {
         IGNORE_GPU => request.ignored_gpus.push(value.to_owned()),
         CONDA_CHANNELS => request.conda.channels = value.split(' ').map(str::to_owned).collect(),
         CONDA => request.conda.specs.push(CondaSpec { text: value.to_owned(), origin }),
+        CONDA_STACK if value == CHANNELS => request.conda.stack = Some(origin),
         INDEX => {
             let mut words = value.split(' ').map(str::to_owned);
             let (index, patterns) = (words.next()?, words.collect::<Vec<String>>());

@@ -11,12 +11,14 @@ pub struct CondaRequest {
     pub channels: Vec<String>,
     /// Match specs: `ffmpeg >=6`, `gcc_linux-64`.
     pub specs: Vec<CondaSpec>,
+    /// Where it is written that torch and its companions come from the channels; from PyPI and the pytorch index if absent.
+    pub stack: Option<Origin>,
 }
 
 impl CondaRequest {
     /// Whether nothing is asked of any channel.
     pub fn is_empty(&self) -> bool {
-        self.specs.is_empty()
+        self.specs.is_empty() && self.stack.is_none()
     }
 }
 
@@ -65,7 +67,19 @@ pub fn machine_spec(text: &str) -> Option<MachineSpec> {
         .split_once([' ', '=', '>', '<', '~'])
         .map_or((text, ""), |(name, _)| (name, &text[name.len()..]));
     let mut words = rest.split_whitespace();
-    let bounds = words.next().unwrap_or_default();
+    let lower = lower_bound(words.next().unwrap_or_default());
+    let build = words.next().map(str::to_owned);
+    name.starts_with("__").then(|| MachineSpec { name: name.to_owned(), at_least: lower, build })
+}
+
+/// The lowest version that match specs of some packages admit: `9.10.2.21` of `cudnn >=9.10.2.21,<10.0a0`.
+pub fn lowest(specs: &[String], names: &[&str]) -> Option<DottedVersion> {
+    let of_names = specs.iter().filter(|spec| names.contains(&name_of_spec(spec)));
+    of_names.filter_map(|spec| lower_bound(spec.split_once(' ')?.1.split(' ').next()?)).max()
+}
+
+/// The lowest version of bounds as match specs write them: `>=12|>=11.8,<12` is 11.8.
+fn lower_bound(bounds: &str) -> Option<DottedVersion> {
     let lower_of = |alternative: &str| -> Option<DottedVersion> {
         let bounds = alternative.split(',').filter_map(|bound| {
             let version = bound.strip_prefix(">=").or_else(|| bound.strip_prefix("=="));
@@ -75,10 +89,7 @@ pub fn machine_spec(text: &str) -> Option<MachineSpec> {
         bounds.max()
     };
     // One of the alternatives suffices: the lowest, and none if one of them has no lower bound.
-    let lower =
-        bounds.split('|').map(lower_of).collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().min());
-    let build = words.next().map(str::to_owned);
-    name.starts_with("__").then(|| MachineSpec { name: name.to_owned(), at_least: lower, build })
+    bounds.split('|').map(lower_of).collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().min())
 }
 
 /// The CUDA version that a build string names, as major and minor: `cuda129_...` and `py3.12_cuda12.9_...` are 12.9.

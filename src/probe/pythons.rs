@@ -38,7 +38,7 @@ pub fn python(places: &Places<'_>, wanted: WantedPython) -> Option<FoundPython> 
     candidates.find_map(|path| who(&path).filter(|found| wanted.allows(found.version)))
 }
 
-/// The series (3.N) of the Pythons that are found, by their file names: none is run.
+/// The series (3.N) of the Pythons on `PATH`, of uv and of pyenv, by their file names: none is run.
 pub fn series(places: &Places<'_>) -> BTreeSet<u32> {
     let is_named = |path: &PathBuf, minor: u32| {
         let file = fs_err::canonicalize(path).ok();
@@ -46,7 +46,7 @@ pub fn series(places: &Places<'_>) -> BTreeSet<u32> {
             file.as_deref().and_then(Path::file_name).and_then(|name| name.to_str()).map(str::to_owned);
         name.is_some_and(|name| name == program(&format!("python3.{minor}")))
     };
-    (MINORS).filter(|minor| candidates(places, *minor).iter().any(|path| is_named(path, *minor))).collect()
+    MINORS.filter(|minor| of_installers(places, *minor).iter().any(|path| is_named(path, *minor))).collect()
 }
 
 /// The series that a Python may be of.
@@ -123,6 +123,26 @@ fn program(name: &str) -> String {
 /// The files that may be the Python, the likely ones first.
 fn candidates(places: &Places<'_>, minor: u32) -> Vec<PathBuf> {
     let name = format!("python3.{minor}");
+    let mut found = of_installers(places, minor);
+    found.extend(["/usr/local/bin", "/usr/bin", "/opt/homebrew/bin"].map(|f| Path::new(f).join(&name)));
+    found.extend(folders(places).flat_map(|f| ["python3", "python"].map(|name| f.join(program(name)))));
+    let set = |name: &str| (places.variable)(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home = |folder: &str| places.home.as_ref().map(|home| home.join(folder));
+    let conda = set("CONDA_EXE").and_then(|exe| Some(exe.parent()?.parent()?.to_path_buf()));
+    let usual = ["miniconda3", "anaconda3", "miniforge3", "mambaforge"].map(home);
+    for root in conda.into_iter().chain(usual.into_iter().flatten()) {
+        found.push(interpreter(&root));
+        found.extend(newest_first(&root.join("envs"), "").iter().map(|folder| interpreter(folder)));
+    }
+    // A path that was found twice is asked once.
+    let mut seen = BTreeSet::new();
+    found.retain(|path| path.is_file() && seen.insert(path.clone()));
+    found
+}
+
+/// Those that are called by their series: on `PATH`, of uv and of pyenv.
+fn of_installers(places: &Places<'_>, minor: u32) -> Vec<PathBuf> {
+    let name = format!("python3.{minor}");
     let mut found: Vec<PathBuf> = folders(places).map(|folder| folder.join(program(&name))).collect();
     let set = |name: &str| (places.variable)(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let home = |folder: &str| places.home.as_ref().map(|home| home.join(folder));
@@ -133,17 +153,6 @@ fn candidates(places: &Places<'_>, minor: u32) -> Vec<PathBuf> {
         let Some(folder) = folder else { continue };
         found.extend(newest_first(&folder, &start).into_iter().map(|folder| interpreter(&folder)));
     }
-    found.extend(["/usr/local/bin", "/usr/bin", "/opt/homebrew/bin"].map(|f| Path::new(f).join(&name)));
-    found.extend(folders(places).flat_map(|f| ["python3", "python"].map(|name| f.join(program(name)))));
-    let conda = set("CONDA_EXE").and_then(|exe| Some(exe.parent()?.parent()?.to_path_buf()));
-    let usual = ["miniconda3", "anaconda3", "miniforge3", "mambaforge"].map(home);
-    for root in conda.into_iter().chain(usual.into_iter().flatten()) {
-        found.push(interpreter(&root));
-        found.extend(newest_first(&root.join("envs"), "").iter().map(|folder| interpreter(folder)));
-    }
-    // A path that was found twice is asked once.
-    let mut seen = BTreeSet::new();
-    found.retain(|path| path.is_file() && seen.insert(path.clone()));
     found
 }
 

@@ -6,6 +6,7 @@
 //! Each part is parsed on first use, because a command that only compares versions should not parse a thousand GPUs.
 //! External data is checked completely before use ([`Registry::from_files`]).
 
+pub mod conda_builds;
 pub mod conda_names;
 mod embedded;
 mod gpus;
@@ -122,6 +123,16 @@ impl Registry {
             }
         }
         Ok(Registry::unchecked(files))
+    }
+
+    /// The registry with other builds of torch and its companions: those of a conda channel.
+    #[must_use]
+    pub fn with_stack(&self, builds: Vec<Build>, companions: Vec<Companion>) -> Registry {
+        let registry = Registry::unchecked(self.files.clone());
+        // Nobody has asked this copy for the ones in the files.
+        let _ = registry.builds.set(builds);
+        let _ = registry.companions.set(companions);
+        registry
     }
 
     fn unchecked(mut files: Vec<RegistryFile>) -> Registry {

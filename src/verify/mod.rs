@@ -310,7 +310,8 @@ pub fn check_host(target: &Target, host: &Host, registry: &Registry, require_gpu
         let unknown = unknown.map(|text| findings::not_judged(findings::NotJudged::Locked(text), false));
         area.findings.extend(unknown);
     }
-    if require_gpu && !uses_cuda {
+    // A target for machines without a GPU requires none.
+    if require_gpu && !uses_cuda && !target.host.has_no_gpu() {
         area.findings.extend(host::required_gpu(host));
     }
     area

@@ -44,13 +44,13 @@ impl Drop for Channels {
 }
 
 /// A project on the real records, and an index with what PyPI has beside them.
-struct World {
-    context: TestContext,
+pub struct World {
+    pub context: TestContext,
     _index: IndexServer,
     _channels: Channels,
 }
 
-fn world() -> World {
+pub fn world() -> World {
     let linux = |name: &str, version: &str, series: &str| -> Wheel {
         wheel(name, version).tags(&format!("{series}-{series}-manylinux_2_17_x86_64"))
     };
@@ -62,6 +62,9 @@ fn world() -> World {
         ("pypi", wheel("tqdm", "4.0")),
         ("pypi", linux("only-13", "1.0", "cp313")),
         ("pypi", wheel("sixer", "1.0").needs("six")),
+        ("pypi", wheel("trainer", "1.0").needs("torch>=2,<2.9")),
+        ("pypi", wheel("trainer", "0.9").needs("torch<2")),
+        ("pypi", linux("linked", "1.0", "cp313").needs("torch")),
     ];
     let index = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/conda");

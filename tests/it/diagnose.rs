@@ -215,6 +215,8 @@ const RULES: &[(&str, &str)] = &[
         "ERROR: Could not find a version that satisfies the requirement x (from versions: none)",
     ),
     ("no-wheel", "ERROR: No matching distribution found for torch==9.9"),
+    ("build-not-on-index", "because there is no version of torch==2.9.1+cu128, we can conclude"),
+    ("built-from-source", "ERROR: Failed building wheel for tokenizers"),
     (
         "cudnn-incompatible",
         "RuntimeError: cuDNN version incompatibility: PyTorch was compiled against (9, 1, 0)",

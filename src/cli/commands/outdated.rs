@@ -49,8 +49,10 @@ pub(super) fn run(global: &GlobalArgs, args: &OutdatedArgs, printer: &Printer) -
         let request = settings::request_of_target(&project, &lock, target, &registry)?;
         let machine = host::finish(target.host.clone(), &registry)?;
         let stacks = match &target.stack {
-            Some(locked) => newer_stacks(&registry, &machine, &request, locked),
-            None => NewerStacks::default(),
+            Some(locked) if target.pytorch_of_conda().is_none() => {
+                newer_stacks(&registry, &machine, &request, locked)
+            }
+            _ => NewerStacks::default(),
         };
         let packages = match (&mut session, target.level) {
             (Some(session), Level::Full) => {
@@ -109,7 +111,12 @@ fn show_packages(printer: &Printer, packages: &[Upgrade<'_>]) {
 fn show_stacks(p: &Printer, found: &Newer<'_>, target: &Target, several: bool) {
     let newer = &found.stack;
     let Some(locked) = &target.stack else { return };
-    p.out(&format!("{}{} {}  locked", label(p, "torch"), locked.version, locked.variant));
+    let channel = target.pytorch_of_conda().map(|package| format!(", from {}", package.channel));
+    let from = channel.as_deref().unwrap_or_default();
+    p.out(&format!("{}{} {}  locked{from}", label(p, "torch"), locked.version, locked.variant));
+    if channel.is_some() {
+        return;
+    }
     let say = |found: &Option<Solution>, why: &str| {
         let Some(stack) = found.as_ref().and_then(|s| s.stack.as_ref()) else { return };
         let mode = match stack.driver_mode {

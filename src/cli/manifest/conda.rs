@@ -6,14 +6,15 @@ use toml::Spanned;
 use super::Source;
 use crate::cli::error::CliError;
 use crate::model::conda::{CondaRequest, CondaSpec, name_of_spec};
+use crate::model::request::{Request, STACK_PACKAGES, UserRequirement};
 use crate::model::text::{clean, is_line};
-use crate::registry::conda_names::framework_of;
+use crate::registry::conda_names::{OfFramework, framework_of};
 
 /// The channel if none is named.
 const CONDA_FORGE: &str = "conda-forge";
 
 /// The keys of the table.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawConda {
     #[serde(default)]
@@ -22,11 +23,26 @@ pub(super) struct RawConda {
     dependencies: Vec<Spanned<String>>,
 }
 
-/// Reads the table.
+/// Reads the table, and where the stack comes from: `source` under `[stack]`.
 ///
 /// # Errors
-/// With the line: a channel that is no name, a match spec that conda would not read, a package of the stack.
-pub(super) fn read(raw: &RawConda, source: &Source<'_>) -> Result<CondaRequest, CliError> {
+/// With the line: a channel that is no name, a match spec that conda would not read, a package of the stack that another
+/// source has.
+pub(super) fn read(
+    raw: Option<&RawConda>,
+    stack: Option<&Spanned<toml::Value>>,
+    request: &mut Request,
+    source: &Source<'_>,
+) -> Result<(), CliError> {
+    let of_channels = match stack.map(|item| (item.as_ref().as_str(), item.span().start)) {
+        None | Some((Some("pypi"), _)) => None,
+        Some((Some(CONDA_FORGE), place)) => Some(place),
+        Some((_, place)) => {
+            return Err(source.error(place, &format!("`source` must be `pypi` or `{CONDA_FORGE}`")));
+        }
+    };
+    let none = RawConda::default();
+    let Some(raw) = raw.or(of_channels.map(|_| &none)) else { return Ok(()) };
     let mut out = CondaRequest::default();
     for channel in &raw.channels {
         let name = channel.as_ref().trim();
@@ -56,14 +72,37 @@ pub(super) fn read(raw: &RawConda, source: &Source<'_>) -> Result<CondaRequest, 
     if out.channels.is_empty() {
         out.channels.push(CONDA_FORGE.to_owned());
     }
+    if let Some(place) = of_channels {
+        if !out.channels.iter().any(|channel| channel == CONDA_FORGE) {
+            return Err(
+                source.error(place, &format!("`channels` under `[conda]` does not name `{CONDA_FORGE}`"))
+            );
+        }
+        check_feature().map_err(|why| source.error(place, &why))?;
+        out.stack = Some(source.name.into());
+    }
     for item in &raw.dependencies {
         let text = item.as_ref().trim();
         let wrong = |why: String| source.error(item.span().start, &why);
         let name = name_of_spec(text).to_lowercase();
-        if framework_of(&name).is_some() {
-            return Err(wrong(format!(
-                "`{name}` belongs to the stack, which comes from PyPI and the pytorch index: ask for it under `[stack]` or `dependencies`"
-            )));
+        match framework_of(&name) {
+            Some(one) if one.framework != "torch" => {
+                return Err(wrong(format!(
+                    "`{name}` belongs to {}, which comes from PyPI: ask for it under `dependencies` of `[project]`",
+                    one.framework
+                )));
+            }
+            Some(_) if out.stack.is_none() => {
+                return Err(wrong(format!(
+                    "`{name}` belongs to the stack, which comes from PyPI and the pytorch index: ask for it under `[stack]` or `dependencies`, or set `source = \"{CONDA_FORGE}\"` under `[stack]`"
+                )));
+            }
+            // Its build is chosen for the machine, like one that is asked for under `[stack]`.
+            Some(one) => ask_for(one, request, source)?,
+            None => {}
+        }
+        if text == "python" {
+            continue;
         }
         if name == "python" {
             return Err(wrong("state Python under `[project]`: `python = \">=3.11\"`".to_owned()));
@@ -74,7 +113,18 @@ pub(super) fn read(raw: &RawConda, source: &Source<'_>) -> Result<CondaRequest, 
         check(text, &out.channels).map_err(wrong)?;
         out.specs.push(CondaSpec { text: text.to_owned(), origin: source.name.into() });
     }
-    Ok(out)
+    request.conda = out;
+    Ok(())
+}
+
+/// Adds the requirement that a conda package of torch's stack stands for, if the request does not have it.
+fn ask_for(package: OfFramework, request: &mut Request, source: &Source<'_>) -> Result<(), CliError> {
+    let name = STACK_PACKAGES.into_iter().find(|name| *name == package.name).unwrap_or("torch");
+    if request.find(name).is_none() {
+        let asked = UserRequirement::parse(name, source.name.into());
+        request.requirements.push(asked.map_err(|error| CliError::internal(error.to_string()))?);
+    }
+    Ok(())
 }
 
 /// Whether conda reads a match spec, and its channel is one of the request.
@@ -93,5 +143,13 @@ fn check(text: &str, channels: &[String]) -> Result<(), String> {
 
 #[cfg(not(feature = "conda"))]
 fn check(_text: &str, _channels: &[String]) -> Result<(), String> {
-    Err("this envlock was built without conda packages: wheels have them, and `cargo install --features conda`".to_owned())
+    check_feature()
+}
+
+/// Whether this program solves conda packages.
+fn check_feature() -> Result<(), String> {
+    match cfg!(feature = "conda") {
+        true => Ok(()),
+        false => Err("this envlock was built without conda packages: wheels have them, and `cargo install --features conda`".to_owned()),
+    }
 }

@@ -221,14 +221,13 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
             .as_bool()
             .ok_or_else(|| source.error(same.span().start, "`same` must be `true` or `false`"))?;
     }
+    let stack_source = raw.stack.remove("source");
     for (key, item) in &raw.stack {
         stack_value(key, item.as_ref())
             .and_then(|value| stack_item(&mut manifest.request, key, &value, &name.into()))
             .map_err(|m| source.error(item.span().start, &m))?;
     }
-    if let Some(table) = &raw.conda {
-        manifest.request.conda = conda::read(table, &source)?;
-    }
+    conda::read(raw.conda.as_ref(), stack_source.as_ref(), &mut manifest.request, &source)?;
     for index in &raw.index {
         index_row(&mut manifest, index.as_ref()).map_err(|m| source.error(index.span().start, &m))?;
     }

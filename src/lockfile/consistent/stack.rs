@@ -3,7 +3,9 @@
 
 use super::{Checked, Inconsistency, shown};
 use crate::compatibility::CPU;
+use crate::model::solution::Stack;
 use crate::model::version::public;
+use crate::registry::conda_builds::{CondaBuildOf, PYTORCH};
 
 impl Checked<'_> {
     /// The limits on variant, CUDA, cuDNN and NCCL.
@@ -55,7 +57,12 @@ impl Checked<'_> {
 
     /// The stack is that of the locked torch: its variant, and what the registry says of the build.
     fn build(&self, out: &mut Vec<Inconsistency>) {
-        let Some(package) = self.target.package("torch") else { return };
+        let Some(package) = self.target.package("torch") else {
+            if let Some(stack) = &self.target.stack {
+                self.conda_stack(stack, out);
+            }
+            return;
+        };
         let Some(stack) = &self.target.stack else {
             let stated = "nothing of torch".to_owned();
             out.push(Inconsistency::OtherStack { stated, locked: shown(package) });
@@ -83,6 +90,52 @@ impl Checked<'_> {
         differ("CUDA", stack.cuda == row.cuda, told(&stack.cuda), told(&row.cuda));
         differ("cuDNN", stack.cudnn == row.cudnn, told(&stack.cudnn), told(&row.cudnn));
         differ("NCCL", stack.nccl == row.nccl, told(&stack.nccl), told(&row.nccl));
+    }
+
+    /// The stack is that of conda's packages.
+    fn conda_stack(&self, stack: &Stack, out: &mut Vec<Inconsistency>) {
+        let of = |name: &str| self.target.conda.iter().find(|package| package.name == name);
+        let stated = |what: String| format!("{what} with torch {}+{}", stack.version, stack.variant);
+        let Some(pytorch) = of(PYTORCH).filter(|_| self.request.conda.stack.is_some()) else {
+            let stated = format!("torch {}+{}", stack.version, stack.variant);
+            out.push(Inconsistency::OtherStack { stated, locked: "none".to_owned() });
+            return;
+        };
+        let shown = || format!("conda's {} {} {}", pytorch.name, pytorch.version, pytorch.build);
+        let is_same = match self.registry.build_of_conda(pytorch, self.target.platform) {
+            CondaBuildOf::Known(build) => {
+                (&build.version, &build.variant, &build.cuda) == (&stack.version, &stack.variant, &stack.cuda)
+            }
+            // A registry of another date may not have it.
+            CondaBuildOf::UnknownCode => pytorch.version == stack.version.to_string(),
+            CondaBuildOf::Other => false,
+        };
+        if !is_same || stack.index != pytorch.channel {
+            let stated = format!("torch {}+{} of {}", stack.version, stack.variant, stack.index);
+            out.push(Inconsistency::OtherStack { stated, locked: shown() });
+        }
+        let cudnn = of("libcudnn").or(of("cudnn")).filter(|_| stack.cuda.is_some());
+        let nccl = of("nccl").filter(|_| stack.cuda.is_some());
+        let parts = [
+            ("cuDNN", stack.cudnn.as_ref().map(ToString::to_string), cudnn),
+            ("NCCL", stack.nccl.as_ref().map(ToString::to_string), nccl),
+        ];
+        for (name, own, package) in parts {
+            let locked = package.map(|package| package.version.clone());
+            if own != locked {
+                let none = || "none".to_owned();
+                out.push(Inconsistency::OtherStack {
+                    stated: stated(format!("{name} {}", own.unwrap_or_else(none))),
+                    locked: locked.unwrap_or_else(none),
+                });
+            }
+        }
+        for (name, version) in &stack.companions {
+            if of(name).is_none_or(|package| package.version != version.to_string()) {
+                let locked = of(name).map_or_else(|| "none".to_owned(), |package| package.version.clone());
+                out.push(Inconsistency::OtherStack { stated: stated(format!("{name} {version}")), locked });
+            }
+        }
     }
 
     /// The frameworks are what the registry says of their releases.

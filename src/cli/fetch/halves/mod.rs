@@ -1,12 +1,15 @@
 //! Requests with conda packages: conda's half is solved first, and PyPI's on top of it, with what conda installs as fixed
 //! packages. Python is chosen over both.
 
+mod stack;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use pep440_rs::Version;
 
+use self::stack::ChosenStack;
 use super::{Asked, Session};
 use crate::cli::error::CliError;
 use crate::cli::settings;
@@ -18,17 +21,26 @@ use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind};
 use crate::model::metadata::CoreMetadata;
 use crate::model::platform::Platform;
 use crate::model::project::{ProjectPage, RawFile};
-use crate::model::request::{Origin, PythonAllowed, PythonRequest, Request, UserRequirement};
+use crate::model::request::{Origin, PythonAllowed, PythonRequest, Request, STACK_PACKAGES, UserRequirement};
 use crate::model::solution::{Answer, Note, Solution};
 use crate::model::source::{CondaPackage, Source};
 use crate::model::text::{clean, without_logins};
 use crate::model::version::DottedVersion;
 use crate::model::wheel::Python;
-use crate::registry::conda_names::{framework_packages, pypi_name};
+use crate::registry::COMPANIONS;
+use crate::registry::conda_builds::PYTORCH;
+use crate::registry::conda_names::{OfFramework, framework_packages, pypi_name};
 use crate::solver::allowed_pythons;
 
 /// How often a conda package that PyPI's half excludes is left out and conda's half is solved again.
 const MAX_ROUNDS: usize = 20;
+
+/// The build of the stack that conda's half installs, if it comes from the channels.
+struct Half {
+    /// What is asked of conda's half besides.
+    specs: Vec<String>,
+    stack: ChosenStack,
+}
 
 /// What PyPI's half came to for one Python.
 enum OfPython {
@@ -46,13 +58,17 @@ impl Session<'_> {
     /// # Errors
     /// When a channel does not answer or is not there, and those of PyPI's half.
     pub(super) fn solve_both(&mut self, asked: &Asked<'_>) -> Result<Answer, CliError> {
+        if asked.request.conda.stack.is_some() {
+            return self.solve_with_stack(asked);
+        }
         let platform = asked.host.system.platform;
         let records = self.records(asked.request, platform)?;
+        let others = other_interpreters(&records);
         let mut first: Option<Box<Conflict>> = None;
         let mut rounds = 0;
         let mut unfit: BTreeMap<String, String> = BTreeMap::new();
         for python in self.pythons(asked, &records)? {
-            match self.on_python(&records, asked, python, (&mut rounds, &mut unfit))? {
+            match self.on_python(&records, asked, python, (&mut rounds, &mut unfit), (None, &others))? {
                 OfPython::Solved(solution) => return Ok(Answer::Solution(solution)),
                 OfPython::Open(answer) => return Ok(answer),
                 OfPython::NoConda => {}
@@ -65,7 +81,7 @@ impl Session<'_> {
                 false => conflict,
             }));
         }
-        Ok(Answer::Conflict(Box::new(self.conflict_of_conda(&records, asked, unfit)?)))
+        Ok(Answer::Conflict(Box::new(self.conflict_of_conda(&records, asked, unfit, (None, &others))?)))
     }
 
     /// The Pythons to try: that of PyPI's half alone, then the others, the newest first.
@@ -105,11 +121,13 @@ impl Session<'_> {
         asked: &Asked<'_>,
         python: Python,
         (rounds, left_out): (&mut usize, &mut BTreeMap<String, String>),
+        (half, others): (Option<&Half>, &BTreeMap<String, String>),
     ) -> Result<OfPython, CliError> {
-        let mut excluded = other_interpreters(records);
+        let mut excluded = others.clone();
         let mut first: Option<Box<Conflict>> = None;
         loop {
-            let question = question(asked, Some(python), &excluded, (self, !records.of("pip").is_empty()));
+            let question =
+                question(asked, Some(python), &excluded, (self, !records.of("pip").is_empty()), half);
             let packages = match records.solve(&question).map_err(unsolved)? {
                 Solved::Packages(packages) => packages,
                 Solved::Impossible => {
@@ -126,9 +144,15 @@ impl Session<'_> {
                 *rounds += 1;
                 continue;
             }
-            let provided = provided(&packages);
+            let mut provided = provided(&packages);
             refuse_extras(asked.request, &provided)?;
-            let mut session = Session::new(self.client, self.registry, self.printer, self.words.stated);
+            let registry = half.map_or(self.registry, |half| &half.stack.registry);
+            let mut session = Session::new(self.client, registry, self.printer, self.words.stated);
+            if let Some(half) = half {
+                // These are builds, which the solver knows by the registry.
+                provided.retain(|name, _| !STACK_PACKAGES.contains(&name.as_str()));
+                session.add_stack(&half.stack.stack)?;
+            }
             for (name, (version, package)) in &provided {
                 session.provide(name, version, package)?;
             }
@@ -140,14 +164,19 @@ impl Session<'_> {
                 text: format!("3.{}", python.minor),
                 origin: Origin::Question,
             };
-            let request = Request {
-                conda: crate::model::conda::CondaRequest::default(),
-                python: Some(exact),
-                ..asked.request.clone()
+            let alone = match half {
+                Some(_) => stack::of_pypi(asked.request),
+                None => {
+                    Request { conda: crate::model::conda::CondaRequest::default(), ..asked.request.clone() }
+                }
             };
+            let request = Request { python: Some(exact), ..alone };
             let mut conflict = match session.solve(asked.host, &request, asked.preferences)? {
                 Answer::Solution(mut solution) => {
-                    solution.packages.retain(|package| !provided.contains_key(&package.name));
+                    solution.packages.retain(|package| {
+                        let is_of_stack = half.is_some() && STACK_PACKAGES.contains(&package.name.as_str());
+                        !provided.contains_key(&package.name) && !is_of_stack
+                    });
                     widen(&mut solution, &packages, self.registry);
                     solution.python = Python::new(python.minor);
                     if asked.request.exclude_newer.general.is_some() {
@@ -274,6 +303,8 @@ impl Session<'_> {
         bar.finish_and_clear();
         let names = request.conda.specs.iter().map(|spec| spec.name().to_lowercase());
         let names = names.chain(["python".to_owned(), "pip".to_owned()]);
+        let of_stack = [PYTORCH].into_iter().chain(COMPANIONS).map(str::to_owned);
+        let names = names.chain(of_stack.filter(|_| request.conda.stack.is_some()));
         let records = Records::reachable(&channels, names).map_err(|why| CliError::input(why.to_string()))?;
         let records = Rc::new(records);
         self.records.push((platform, Rc::clone(&records)));
@@ -286,16 +317,19 @@ impl Session<'_> {
         records: &Records,
         asked: &Asked<'_>,
         unfit: BTreeMap<String, String>,
+        (half, others): (Option<&Half>, &BTreeMap<String, String>),
     ) -> Result<Conflict, CliError> {
-        let mut others = other_interpreters(records);
+        let mut others = others.clone();
         others.extend(unfit);
-        let mut question = question(asked, None, &others, (self, !records.of("pip").is_empty()));
+        let mut question = question(asked, None, &others, (self, !records.of("pip").is_empty()), half);
         // The Pythons that are allowed, as one bound.
         let pythons = allowed_pythons(self.registry, asked.request);
         let any: Vec<String> = pythons.iter().map(|python| format!("3.{}.*", python.minor)).collect();
         question.specs.push(format!("python {}", any.join("|")));
         let mut origins: Vec<Option<Origin>> =
             asked.request.conda.specs.iter().map(|spec| Some(spec.origin.clone())).collect();
+        let of_stack = half.map_or(0, |half| half.specs.len());
+        origins.resize(origins.len() + of_stack, asked.request.conda.stack.clone());
         origins.resize(question.specs.len(), None);
         if let (Some(last), Some(python)) = (origins.last_mut(), &asked.request.python) {
             *last = Some(python.origin.clone());
@@ -320,16 +354,20 @@ fn question(
     python: Option<Python>,
     excluded: &BTreeMap<String, String>,
     (session, has_pip): (&Session<'_>, bool),
+    half: Option<&Half>,
 ) -> Question {
     let mut specs: Vec<String> = asked.request.conda.specs.iter().map(|spec| spec.text.clone()).collect();
+    specs.extend(half.iter().flat_map(|half| half.specs.clone()));
+    let machine = virtual_packages(asked.host, session.registry);
     specs.extend(python.map(|python| format!("python 3.{}.*", python.minor)));
     specs.extend(has_pip.then(|| "pip".to_owned()));
     // The stack comes from PyPI and the pytorch index, and two of them would be installed.
-    let not_beside_pypi = framework_packages().filter(|one| one.has_code && one.framework == "torch");
+    let is_of_torch = |one: &OfFramework| one.has_code && one.framework == "torch";
+    let not_beside_pypi = framework_packages().filter(|one| half.is_none() && is_of_torch(one));
     Question {
         specs,
         bounds: not_beside_pypi.map(|one| format!("{} <0a0", one.name)).collect(),
-        machine: virtual_packages(asked.host, session.registry),
+        machine: half.map_or(machine.clone(), |half| half.stack.machine(machine)),
         excluded: excluded.clone(),
         kept: asked.preferences.conda.clone(),
     }

@@ -1,0 +1,309 @@
+//! The stack from channels: which build of conda-forge's pytorch the machine runs is decided by envlock's solver, together
+//! with what PyPI's packages require of torch; conda's half installs that build.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use pep440_rs::Version;
+
+use super::{Asked, Half, MAX_ROUNDS, OfPython, Session, other_interpreters};
+use crate::cli::error::CliError;
+use crate::compatibility::{CPU, both, cudnn_drops, envelope_of};
+use crate::conda::{Records, Stack, StackChoice, VirtualPackage, is_of_variant, opened, stack_spec};
+use crate::model::conflict::{Conflict, Party, Reason, ReasonKind};
+use crate::model::metadata::CoreMetadata;
+use crate::model::request::Request;
+use crate::model::solution::{Answer, ChosenPackage, Note, Solution};
+use crate::model::source::CondaPackage;
+use crate::model::version::DottedVersion;
+use crate::registry::conda_builds::{CondaBuildOf, PYTORCH};
+use crate::registry::{Build, COMPANIONS, Registry};
+
+/// conda's packages of cuDNN and NCCL that torch uses.
+const CUDNN: [&str; 2] = ["libcudnn", "cudnn"];
+const NCCL: &str = "nccl";
+
+/// The build that conda's half installs.
+pub(super) struct ChosenStack {
+    pub choice: StackChoice,
+    /// The registry with this build of torch alone.
+    pub registry: Registry,
+    pub stack: Stack,
+}
+
+impl ChosenStack {
+    /// A machine on which a build for CUDA can be installed: what is not known of it limits nothing.
+    pub fn machine(&self, machine: Vec<VirtualPackage>) -> Vec<VirtualPackage> {
+        match self.choice.variant != CPU && !machine.iter().any(|own| own.name == "__cuda") {
+            true => opened(&machine, "__cuda"),
+            false => machine,
+        }
+    }
+}
+
+impl Session<'_> {
+    /// Solves both halves with the stack from the channels: PyPI's half alone chooses a build that the machine runs; if
+    /// conda's half cannot install it, it is left out and another one is chosen.
+    ///
+    /// # Errors
+    /// Those of [`Session::solve_both`].
+    pub(super) fn solve_with_stack(&mut self, asked: &Asked<'_>) -> Result<Answer, CliError> {
+        let platform = asked.host.system.platform;
+        let records = self.records(asked.request, platform)?;
+        let specs: Vec<&str> = asked.request.conda.specs.iter().map(|spec| spec.text.as_str()).collect();
+        let mut left_out: BTreeSet<StackChoice> = BTreeSet::new();
+        let mut first: Option<Box<Conflict>> = None;
+        let (mut rounds, mut unfit) = (0, BTreeMap::new());
+        while rounds < MAX_ROUNDS {
+            let stack = Stack::of(&records, self.registry, platform, &left_out, &specs);
+            let answer = self.stack_alone(asked, &stack)?;
+            let solution = match answer {
+                Answer::Solution(solution) => solution,
+                Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _) => {
+                    let conflict = match first {
+                        Some(first) => first,
+                        None => Box::new(with_unknown(*conflict, &stack, &asked.request.conda.channels)),
+                    };
+                    return Ok(Answer::Conflict(conflict));
+                }
+                open => return Ok(open),
+            };
+            let python = solution.python;
+            let unknown = stack.unknown.clone();
+            let half = solution.stack.map(|own| {
+                let choice = StackChoice { version: own.version, variant: own.variant, python: python.minor };
+                let (builds, companions) = stack.only(&choice);
+                let registry = self.registry.with_stack(builds, companions);
+                Half {
+                    specs: specs_of(&choice, &own.companions),
+                    stack: ChosenStack { choice, registry, stack },
+                }
+            });
+            let excluded = self.excluded_by_stack(&records, asked, half.as_ref());
+            let answer = self.on_python(
+                &records,
+                asked,
+                python,
+                (&mut rounds, &mut unfit),
+                (half.as_ref(), &excluded),
+            )?;
+            match answer {
+                OfPython::Solved(mut solution) => {
+                    if let Some(conflict) =
+                        half.as_ref().and_then(|_| built_for_pypi(&solution, asked.request))
+                    {
+                        return Ok(Answer::Conflict(Box::new(conflict)));
+                    }
+                    if let Some(half) = &half {
+                        self.complete(&mut solution, &asked.request.conda.channels);
+                        solution.notes.extend(newer_unknown(&unknown, &half.stack.choice));
+                    }
+                    return Ok(Answer::Solution(solution));
+                }
+                OfPython::Open(answer) => return Ok(answer),
+                OfPython::Conflict(conflict) => first = first.or(Some(conflict)),
+                OfPython::NoConda if first.is_none() => {
+                    let told = (half.as_ref(), &excluded);
+                    first = Some(Box::new(self.conflict_of_conda(&records, asked, unfit.clone(), told)?));
+                }
+                OfPython::NoConda => {}
+            }
+            rounds += 1;
+            match half {
+                Some(half) => left_out.insert(half.stack.choice),
+                None => break,
+            };
+        }
+        Ok(match first {
+            Some(conflict) if rounds >= MAX_ROUNDS => Answer::Conflict(Box::new(conflict.cut())),
+            Some(conflict) => Answer::Conflict(conflict),
+            None => return Err(CliError::internal("no answer of the channels and no conflict")),
+        })
+    }
+
+    /// PyPI's half with the stack of the channels, without conda's packages.
+    fn stack_alone(&mut self, asked: &Asked<'_>, stack: &Stack) -> Result<Answer, CliError> {
+        let registry = self.registry.with_stack(stack.builds.clone(), stack.companions.clone());
+        let request = of_pypi(asked.request);
+        let mut session = Session::new(self.client, &registry, self.printer, self.words.stated);
+        session.add_stack(stack)?;
+        session.solve(asked.host, &request, asked.preferences)
+    }
+
+    /// Adds the pages of the stack, as if PyPI had them. conda's packages require nothing of PyPI.
+    pub(super) fn add_stack(&self, stack: &Stack) -> Result<(), CliError> {
+        for (name, page, files) in stack.pages() {
+            for file in files {
+                let version = file.split('-').nth(1).unwrap_or_default().to_owned();
+                let text = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n");
+                let metadata = CoreMetadata::parse(&text, String::new())
+                    .map_err(|error| CliError::input(format!("conda's `{name}`: {error}")))?;
+                self.universe.add_metadata("pypi", &file, Ok(Arc::new(metadata)));
+            }
+            self.universe.add_page("pypi", name, Some(Arc::new(page)));
+        }
+        Ok(())
+    }
+
+    /// Files that must not be chosen beside a build: other variants of the stack, and a cuDNN or NCCL that the GPUs or the
+    /// request exclude.
+    fn excluded_by_stack(
+        &self,
+        records: &Records,
+        asked: &Asked<'_>,
+        half: Option<&Half>,
+    ) -> BTreeMap<String, String> {
+        let mut out = other_interpreters(records);
+        let Some(half) = half else { return out };
+        let variant = &half.stack.choice.variant;
+        for package in [PYTORCH].into_iter().chain(COMPANIONS).flat_map(|name| records.of(name)) {
+            if !is_of_variant(&package.build, variant) {
+                let why = format!("{} {} is not of the variant {variant}", package.name, package.build);
+                out.insert(package.file, why);
+            }
+        }
+        for package in CUDNN.into_iter().flat_map(|name| records.of(name)) {
+            let Ok(version) = package.version.parse::<DottedVersion>() else { continue };
+            let dropped = asked.host.capabilities().into_iter().flatten().find_map(|capability| {
+                Some((capability, cudnn_drops(self.registry, Some(&version), capability)?))
+            });
+            if let Some((capability, floor)) = dropped {
+                let why = format!(
+                    "cuDNN {version} requires compute capability >= {}; the GPU has {capability}",
+                    floor.min
+                );
+                out.insert(package.file, why);
+            } else if let Some(limit) =
+                asked.request.cudnn.as_ref().filter(|limit| !limit.value.contains(&version))
+            {
+                out.insert(package.file, format!("cuDNN {version} is excluded by `cudnn {}`", limit.value));
+            }
+        }
+        for package in records.of(NCCL) {
+            let Ok(version) = package.version.parse::<DottedVersion>() else { continue };
+            if let Some(limit) = asked.request.nccl.as_ref().filter(|limit| !limit.value.contains(&version)) {
+                out.insert(package.file, format!("NCCL {version} is excluded by `nccl {}`", limit.value));
+            }
+        }
+        out
+    }
+
+    /// Completes a solution with what conda installs of the stack.
+    fn complete(&self, solution: &mut Solution, channels: &[String]) {
+        let of = |name: &str| solution.conda.iter().find(|package| package.name == name);
+        let version =
+            |package: Option<&CondaPackage>| package.and_then(|package| package.version.parse().ok());
+        let cudnn: Option<DottedVersion> = version(CUDNN.iter().find_map(|name| of(name)));
+        let (nccl, triton) = (version(of(NCCL)), of("triton").map(|package| package.version.clone()));
+        let pytorch = of(PYTORCH);
+        let channel = pytorch.map_or_else(|| channels.join(" "), |package| package.channel.clone());
+        let built = pytorch.map(|package| self.registry.build_of_conda(package, solution.platform));
+        let companions: BTreeMap<String, Version> = COMPANIONS
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), of(name)?.version.parse().ok()?)))
+            .collect();
+        let Some(own) = &mut solution.stack else { return };
+        own.cudnn = cudnn.filter(|_| own.cuda.is_some());
+        own.nccl = nccl.filter(|_| own.cuda.is_some());
+        own.triton = triton.map(|version| format!("triton=={version}"));
+        own.companions = companions;
+        own.index = channel;
+        if let Some(CondaBuildOf::Known(build)) = built
+            && build.cuda.is_some()
+        {
+            let build = Build { cudnn: own.cudnn.clone(), ..*build };
+            let glibc = solution.envelope.glibc.take();
+            let envelope = both(solution.envelope.clone(), envelope_of(self.registry, &build));
+            solution.envelope =
+                crate::model::solution::Envelope { glibc: glibc.max(envelope.glibc.clone()), ..envelope };
+        }
+    }
+}
+
+/// What conda's half is asked for: the build, and the companions that PyPI's half has with it.
+fn specs_of(choice: &StackChoice, companions: &BTreeMap<String, Version>) -> Vec<String> {
+    let of = |(name, version): (&String, &Version)| stack_spec(name, version, &choice.variant);
+    let torch = stack_spec(PYTORCH, &choice.version, &choice.variant);
+    std::iter::once(torch).chain(companions.iter().map(of)).collect()
+}
+
+/// The request for PyPI's half: cuDNN and NCCL are packages of conda, and no other index has the stack.
+pub(super) fn of_pypi(request: &Request) -> Request {
+    Request {
+        conda: crate::model::conda::CondaRequest::default(),
+        cudnn: None,
+        nccl: None,
+        only_index: request.only_index.clone().filter(|limit| limit.value == "pypi"),
+        ..request.clone()
+    }
+}
+
+/// A conflict about builds in channels, with those that are left out because their code is not known.
+fn with_unknown(mut conflict: Conflict, stack: &Stack, channels: &[String]) -> Conflict {
+    if let Some(newest) = stack.unknown.last() {
+        let more = match stack.unknown.len() - 1 {
+            0 => String::new(),
+            n => format!(" and {n} more versions"),
+        };
+        conflict.headline = "no build of torch in the channels is known to run on this machine".to_owned();
+        conflict.reasons.push(Reason {
+            kind: ReasonKind::Fact,
+            text: format!(
+                "which GPUs the builds for CUDA of pytorch {newest}{more} in {} run on is not in envlock's data",
+                channels.join(", ")
+            ),
+            parties: vec![Party::package("torch")],
+            source: "the records of the channel".to_owned(),
+        });
+    }
+    conflict
+}
+
+/// A package of PyPI with machine code that requires torch: it is built against PyPI's.
+fn built_for_pypi(solution: &Solution, request: &Request) -> Option<Conflict> {
+    let has_code = |package: &&ChosenPackage| {
+        package
+            .files
+            .first()
+            .is_some_and(|file| file.name.ends_with(".whl") && !file.name.ends_with("-any.whl"))
+    };
+    let requires_torch = |package: &&ChosenPackage| package.requires.iter().any(|edge| edge.to == "torch");
+    let package = solution.packages.iter().filter(has_code).find(requires_torch)?;
+    let shown = format!("{} {}", package.name, package.version);
+    let party = Party::package(package.name.as_str());
+    let mut reasons = vec![Reason {
+        kind: ReasonKind::Fact,
+        text: format!(
+            "the wheel of {shown} has machine code and requires torch: it is built against PyPI's torch, and whether it works with conda's is not known"
+        ),
+        parties: vec![party.clone(), Party::package("torch")],
+        source: "its metadata".to_owned(),
+    }];
+    if let Some(origin) = &request.conda.stack {
+        reasons.push(Reason {
+            kind: ReasonKind::Asked { origin: origin.clone(), bounds_above: false },
+            text: "you take torch from conda-forge: `[conda] dependencies` can ask for its build of the package too".to_owned(),
+            parties: vec![party],
+            source: origin.to_string(),
+        });
+    }
+    Some(Conflict {
+        headline: format!("{shown} of PyPI is not built for conda's torch"),
+        target: "default".to_owned(),
+        reasons,
+        would_work_if: Vec::new(),
+        also: Vec::new(),
+        resolves_all: Vec::new(),
+        silent: Vec::new(),
+        cut: false,
+    })
+}
+
+/// That a newer build was not looked at.
+fn newer_unknown(unknown: &BTreeSet<Version>, choice: &StackChoice) -> Option<Note> {
+    let newest = unknown.last().filter(|version| **version > choice.version && choice.variant != CPU)?;
+    let text = format!(
+        "pytorch {newest} of the channel is newer: which GPUs its builds for CUDA run on is not in envlock's data, so it is not chosen"
+    );
+    Some(Note { text, source: None })
+}

@@ -1,0 +1,157 @@
+//! `source = "conda-forge"` under `[stack]`: builds of torch from the real records of conda-forge, chosen for the machine.
+
+use super::channels::{World, world};
+use super::context::Run;
+
+const H100: &[&str] = &["--gpu", "H100", "--driver", "580.65.06"];
+const V100: &[&str] = &["--gpu", "V100", "--driver", "535.129.03"];
+
+/// The rows of conda-forge's builds are those that the program ships.
+fn shipped() -> World {
+    let mut world = world();
+    world.context.shipped_registry = true;
+    world
+}
+
+fn manifest(world: &World, dependencies: &str, stack: &str, conda: &str) {
+    let text = format!(
+        "[project]\nname = \"x\"\ndependencies = [{dependencies}]\n[stack]\nsource = \"conda-forge\"\n{stack}\n[conda]\n{conda}\n"
+    );
+    world.context.write("envlock.toml", &text);
+}
+
+fn resolve(world: &World, host: &[&str]) -> Run {
+    // What an earlier lock holds would be kept.
+    let _ = std::fs::remove_file(world.context.project().join("envlock.lock"));
+    world.context.run(&[&["resolve", "--only-index", "pypi", "--force"], host].concat())
+}
+
+/// What a lock says of the stack: version, variant, cuDNN.
+fn stack(world: &World) -> (String, String, Option<String>) {
+    let lock: toml::Table = world.context.read("envlock.lock").parse().unwrap();
+    let stack = &lock["target"][0]["stack"];
+    let text = |key: &str| stack.get(key).and_then(toml::Value::as_str).map(str::to_owned);
+    assert_eq!(text("index").as_deref(), Some("conda-forge"));
+    (text("torch").unwrap(), text("variant").unwrap(), text("cudnn"))
+}
+
+#[test]
+fn the_build_is_chosen_for_the_machine() {
+    let world = shipped();
+    let context = &world.context;
+    manifest(&world, "\"tqdm\"", "torch = \"*\"", "");
+    let cases: [(&[&str], &str, &str, Option<&str>); 3] = [
+        (H100, "2.9.1", "cu129", Some("9.13.1.26")),
+        // cuDNN 9.11 and newer have no code for Volta, and conda's own bounds admit them.
+        (V100, "2.9.1", "cu129", Some("9.10.2.21")),
+        (&["--gpu", "none"], "2.10.0", "cpu", None),
+    ];
+    for (host, torch, variant, cudnn) in cases {
+        let run = resolve(&world, host).expect(0);
+        let expected = (torch.to_owned(), variant.to_owned(), cudnn.map(str::to_owned));
+        assert_eq!(stack(&world), expected, "{}", run.shown());
+        let shown = run.flat();
+        assert!(shown.contains(&format!("torch {torch}+{variant} from conda-forge")), "{}", run.shown());
+        let lock = context.read("envlock.lock");
+        assert!(!lock.contains("\nname = \"torch\""), "conda has it: {lock}");
+        assert!(lock.contains("\nname = \"pytorch\""), "{lock}");
+        context.run(&["resolve", "--locked"]).expect(0);
+        // A run without options changes nothing.
+        context.run(&["resolve"]).expect(0);
+        assert_eq!(context.read("envlock.lock"), lock);
+    }
+}
+
+#[test]
+fn a_driver_that_is_too_old_is_at_fault() {
+    let world = shipped();
+    manifest(&world, "", "torch = \"*\"", "");
+    let run = resolve(&world, &["--gpu", "A100", "--driver", "470.129.06"]).expect(1);
+    for expected in [
+        "no torch runs on driver 470.129.06",
+        "CUDA 12 needs driver >= 525.60.13",
+        "torch 2.10.0 has only CPU builds",
+        "driver >= 525.60.13 torch 2.9.1 cu129",
+    ] {
+        assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
+    }
+    assert!(!run.flat().contains("envlock plan"), "it is about PyPI's builds: {}", run.shown());
+}
+
+/// Builds whose GPU code is not in the registry are not chosen, and it is said why.
+#[test]
+fn builds_of_which_nothing_is_known() {
+    let world = world();
+    manifest(&world, "", "torch = \"*\"", "");
+    let run = resolve(&world, H100).expect(1);
+    for expected in [
+        "no build of torch in the channels is known to run on this machine",
+        "which GPUs the builds for CUDA of pytorch 2.9.1 and 1 more versions in conda-forge run on",
+    ] {
+        assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
+    }
+}
+
+/// A package of PyPI decides which torch is taken, a match spec which build.
+#[test]
+fn both_halves_decide_the_build() {
+    let world = shipped();
+    let context = &world.context;
+    manifest(&world, "\"trainer\"", "torch = \"*\"", "");
+    resolve(&world, H100).expect(0);
+    assert_eq!(stack(&world).0, "2.7.1");
+    // A spec of the stack is a request for torch.
+    manifest(&world, "", "", "dependencies = [\"pytorch=*=cuda*\", \"python\", \"torchvision\"]");
+    let run = resolve(&world, &["--gpu", "none"]).expect(0);
+    assert_eq!(stack(&world).1, "cu129", "{}", run.shown());
+    assert!(run.flat().contains("torchvision 0.24.1 from conda-forge"), "{}", run.shown());
+    manifest(&world, "", "cudnn = \"<9.13\"", "dependencies = [\"pytorch\"]");
+    resolve(&world, H100).expect(0);
+    assert_eq!(stack(&world).2.as_deref(), Some("9.10.2.21"));
+    context.run(&["resolve", "--locked"]).expect(0);
+    manifest(&world, "\"linked\"", "torch = \"*\"", "");
+    let run = resolve(&world, H100).expect(1);
+    assert!(run.flat().contains("linked 1.0 of PyPI is not built for conda's torch"), "{}", run.shown());
+    // What conda cannot install beside the build is told by conda's half.
+    manifest(&world, "", "torch = \"*\"", "dependencies = [\"mkl >=2026\"]");
+    let run = resolve(&world, H100).expect(1);
+    assert!(run.flat().contains("mkl"), "{}", run.shown());
+}
+
+#[test]
+fn tables_that_are_refused() {
+    let world = shipped();
+    let table = [
+        ("source = \"conda\"", "", "`source` must be `pypi` or `conda-forge`"),
+        ("source = 3", "", "`source` must be `pypi` or `conda-forge`"),
+        ("source = \"conda-forge\"", "channels = [\"bioconda\"]", "does not name `conda-forge`"),
+        ("source = \"conda-forge\"", "dependencies = [\"jaxlib\"]", "`jaxlib` belongs to jax"),
+        ("source = \"pypi\"", "dependencies = [\"pytorch\"]", "`pytorch` belongs to the stack"),
+    ];
+    for (stack, conda, expected) in table {
+        let text = format!("[stack]\n{stack}\n[conda]\n{conda}\n");
+        world.context.write("envlock.toml", &text);
+        let run = world.context.run(&["resolve", "--gpu", "none"]).expect(2);
+        assert!(run.flat().contains(expected), "{}", run.shown());
+    }
+}
+
+/// A lock whose stack is not that of its conda packages does not pass, although its checksum is right.
+#[test]
+fn a_forged_stack_does_not_pass() {
+    let world = shipped();
+    let context = &world.context;
+    manifest(&world, "", "torch = \"*\"", "");
+    resolve(&world, V100).expect(0);
+    let text = context.read("envlock.lock");
+    for (from, to, expected) in [
+        ("cudnn = \"9.10.2.21\"", "cudnn = \"9.13.1.26\"", "cuDNN 9.13.1.26 with torch 2.9.1+cu129"),
+        ("torch = \"2.9.1\"", "torch = \"2.9.0\"", "torch 2.9.0+cu129"),
+        ("variant = \"cu129\"", "variant = \"cpu\"", "torch 2.9.1+cpu"),
+    ] {
+        assert!(text.contains(from), "{text}");
+        context.write("envlock.lock", &super::forged::with_checksum(&text.replacen(from, to, 1)));
+        let run = context.run(&["resolve", "--locked"]).expect(1);
+        assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
+    }
+}

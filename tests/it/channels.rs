@@ -3,19 +3,19 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::context::{IndexServer, Run, Shape, TestContext, skipped};
 use super::wheels::{Wheel, wheel};
 
 /// A folder on loopback.
-struct Channels {
-    address: String,
+pub struct Channels {
+    pub address: String,
     server: Arc<tiny_http::Server>,
 }
 
 impl Channels {
-    fn start(folder: PathBuf) -> Channels {
+    pub fn start(folder: PathBuf) -> Channels {
         let server = Arc::new(tiny_http::Server::http("127.0.0.1:0").unwrap());
         let address = format!("http://{}", server.server_addr());
         // Clients keep connections open and ask on several at once.
@@ -359,7 +359,7 @@ fn conda_packages_that_nobody_asked_for_are_told() {
 }
 
 /// A Python with py-rattler.
-fn rattler() -> Option<std::ffi::OsString> {
+pub fn rattler() -> Option<std::ffi::OsString> {
     let python = std::env::var_os("ENVLOCK_TEST_RATTLER_PYTHON");
     if python.is_none() {
         skipped("ENVLOCK_TEST_RATTLER_PYTHON names no Python with py-rattler");
@@ -368,7 +368,7 @@ fn rattler() -> Option<std::ffi::OsString> {
 }
 
 /// Runs `channel.py`; `None`: this Python cannot be packed.
-fn channel_program(python: &std::ffi::OsStr, arguments: &[&str]) -> Option<String> {
+pub fn channel_program(python: &std::ffi::OsStr, arguments: &[&str]) -> Option<String> {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/conda/channel.py");
     let output = Command::new(python).arg(program).args(arguments).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
@@ -380,16 +380,22 @@ fn channel_program(python: &std::ffi::OsStr, arguments: &[&str]) -> Option<Strin
     Some(said)
 }
 
+/// The channel whose packages can be installed. It is made once: it has a whole Python.
+pub fn installable(python: &std::ffi::OsStr) -> Option<Channels> {
+    static FOLDER: OnceLock<Option<tempfile::TempDir>> = OnceLock::new();
+    let make = || {
+        let folder = tempfile::tempdir().unwrap();
+        channel_program(python, &["make", folder.path().to_str().unwrap()]).map(|_| folder)
+    };
+    FOLDER.get_or_init(make).as_ref().map(|folder| Channels::start(folder.path().to_path_buf()))
+}
+
 /// The explicit file by a real client, PyPI's half by `sync`, then `verify`: clean, until something is changed.
 #[test]
 #[cfg(target_os = "linux")]
 fn both_halves_are_installed_and_verified() {
     let Some(python) = rattler() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    if channel_program(&python, &["make", folder.path().to_str().unwrap()]).is_none() {
-        return;
-    }
-    let channels = Channels::start(folder.path().to_path_buf());
+    let Some(channels) = installable(&python) else { return };
     let own = |name: &str, version: &str| wheel(name, version).file(&format!("{name}.py"), "\n");
     let all = vec![("pypi", own("beta", "1.0").needs("alpha<2")), ("pypi", own("alpha", "1.0"))];
     let index = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });

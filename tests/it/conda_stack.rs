@@ -1,7 +1,10 @@
 //! `source = "conda-forge"` under `[stack]`: builds of torch from the real records of conda-forge, chosen for the machine.
 
-use super::channels::{World, world};
-use super::context::Run;
+use std::path::Path;
+
+use super::channels::{World, channel_program, installable, rattler, world};
+use super::context::{IndexServer, Run, Shape, TestContext};
+use super::wheels::wheel;
 
 const H100: &[&str] = &["--gpu", "H100", "--driver", "580.65.06"];
 const V100: &[&str] = &["--gpu", "V100", "--driver", "535.129.03"];
@@ -154,4 +157,52 @@ fn a_forged_stack_does_not_pass() {
         let run = context.run(&["resolve", "--locked"]).expect(1);
         assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
     }
+}
+
+/// torch by a real conda client, PyPI's package on top of it by `sync`, then `verify`: clean, until something is changed.
+#[test]
+#[cfg(target_os = "linux")]
+fn torch_of_a_channel_is_installed_and_verified() {
+    let Some(python) = rattler() else { return };
+    let Some(channels) = installable(&python) else { return };
+    let trainer = wheel("trainer", "1.0").file("trainer.py", "\n").needs("torch>=2");
+    let index =
+        IndexServer::start(vec![("pypi", trainer)], Shape { json: true, metadata: true, ..Shape::default() });
+    let mut context = TestContext::with_index(&index);
+    context.set("ENVLOCK_CONDA_CHANNEL_ALIAS", &channels.address);
+    let manifest = "[project]\nname = \"x\"\ndependencies = [\"trainer\"]\n[stack]\ntorch = \"*\"\nsource = \"conda-forge\"\n";
+    context.write("envlock.toml", manifest);
+    context.run(&["resolve", "--gpu", "none", "--only-index", "pypi"]).expect(0);
+    context.run(&["resolve", "--locked"]).expect(0);
+    context.run(&["export", "conda-explicit", "-o", "conda-explicit.txt"]).expect(0);
+    let prefix = context.project().join(".envlock/env");
+    let prefix = prefix.to_str().unwrap();
+    let file = context.project().join("conda-explicit.txt");
+    channel_program(&python, &["install", file.to_str().unwrap(), prefix]).unwrap();
+    context.run(&["sync", "--prefix", prefix, "--smoke", "off"]).expect(0);
+    let verify = |code: i32| context.run(&["verify", "--prefix", prefix, "--smoke", "off"]).expect(code);
+    let run = verify(0);
+    assert!(run.stdout.contains("5 of 5 as locked"), "{}", run.shown());
+    // A second `sync` has nothing to do, and takes no torch from PyPI.
+    let run = context.run(&["sync", "--prefix", prefix, "--smoke", "off"]).expect(0);
+    assert!(!run.stderr.contains("torch"), "{}", run.shown());
+    let lib = std::fs::read_dir(Path::new(prefix).join("lib")).unwrap().flatten();
+    let site = lib.map(|entry| entry.path().join("site-packages")).find(|path| path.is_dir()).unwrap();
+    // pip's torch over conda's, a module that is gone, a library that is gone, and a record that is gone.
+    let info = site.join("torch-2.10.0.dist-info");
+    std::fs::write(info.join("INSTALLER"), "pip\n").unwrap();
+    assert!(verify(1).stdout.contains("mixed-installers"));
+    std::fs::write(info.join("INSTALLER"), "conda\n").unwrap();
+    for (path, expected) in [
+        (site.join("torch.py"), "torch.py of torch is missing"),
+        (Path::new(prefix).join("lib/libtorch_cpu.so"), "libtorch_cpu.so of libtorch is missing"),
+        (Path::new(prefix).join("conda-meta/libtorch-2.10.0-cpu_generic_h0_100.json"), "libtorch"),
+    ] {
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let run = verify(1);
+        assert!(run.stdout.contains(expected), "{expected}: {}", run.shown());
+        std::fs::write(&path, bytes).unwrap();
+    }
+    verify(0);
 }

@@ -28,11 +28,12 @@ use crate::model::platform::Platform;
 pub use gpus::{GpuLookupError, GpuMatch, is_same_gpu_name};
 pub use lint::Problem;
 pub use rows::{
-    AbiBreak, Advisory, Architecture, Backport, Branch, Build, BuildModule, COMPANIONS, Companion, CondaName,
-    Condition, CudaFrom, CudaPart, CudnnFloor, CudnnRelease, Effect, ErrorAnswer, ErrorCase, ErrorRule,
-    ForwardCompatibility, FrameworkBuild, GpuRow, Image, Mechanics, MinorVersionCompatibility,
-    NonexistentImage, Offer, PrebuiltFor, Predicate, PtxIsa, Removed, STACK_PACKAGES, SameCuda, SameFile,
-    SameRelease, SourcePackage, StdlibImport, SurroundingWords, Tegra, ToolkitDriver, ToolkitTargets,
+    AbiBreak, Advisory, Architecture, Backport, Branch, Build, BuildModule, COMPANIONS, Companion,
+    CondaBuild, CondaName, Condition, CudaFrom, CudaPart, CudnnFloor, CudnnRelease, Effect, ErrorAnswer,
+    ErrorCase, ErrorRule, ForwardCompatibility, FrameworkBuild, GpuRow, Image, Mechanics,
+    MinorVersionCompatibility, NonexistentImage, Offer, PrebuiltFor, Predicate, PtxIsa, Removed,
+    STACK_PACKAGES, SameCuda, SameFile, SameRelease, SourcePackage, StdlibImport, SurroundingWords, Tegra,
+    ToolkitDriver, ToolkitTargets,
 };
 #[cfg(test)]
 pub(crate) use tests::frozen;

@@ -294,6 +294,13 @@ impl Registry {
         })
     }
 
+    /// What is known of the GPU code of conda packages.
+    pub fn conda_builds(&self) -> &[CondaBuild] {
+        self.conda.get_or_init(|| {
+            self.file::<schema::CondaFile>("conda.toml").map(|file| file.build).unwrap_or_default()
+        })
+    }
+
     /// What is known of the GPU code of a conda package, by its version, the CUDA that it is for and the recipe's build number.
     pub fn conda_build(
         &self,
@@ -302,10 +309,7 @@ impl Registry {
         cuda: &Semver,
         (number, platform): (u32, Platform),
     ) -> Option<&CondaBuild> {
-        let rows = self.conda.get_or_init(|| {
-            self.file::<schema::CondaFile>("conda.toml").map(|file| file.build).unwrap_or_default()
-        });
-        rows.iter().find(|row| {
+        self.conda_builds().iter().find(|row| {
             row.package == package
                 && row.version == version
                 && (row.cuda.major, row.cuda.minor) == (cuda.major, cuda.minor)

@@ -382,12 +382,14 @@ pub fn channel_program(python: &std::ffi::OsStr, arguments: &[&str]) -> Option<S
 
 /// The channel whose packages can be installed. It is made once: it has a whole Python.
 pub fn installable(python: &std::ffi::OsStr) -> Option<Channels> {
-    static FOLDER: OnceLock<Option<tempfile::TempDir>> = OnceLock::new();
+    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
     let make = || {
-        let folder = tempfile::tempdir().unwrap();
-        channel_program(python, &["make", folder.path().to_str().unwrap()]).map(|_| folder)
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("conda-channel");
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        channel_program(python, &["make", folder.to_str().unwrap()]).map(|_| folder)
     };
-    FOLDER.get_or_init(make).as_ref().map(|folder| Channels::start(folder.path().to_path_buf()))
+    FOLDER.get_or_init(make).clone().map(Channels::start)
 }
 
 /// The explicit file by a real client, PyPI's half by `sync`, then `verify`: clean, until something is changed.

@@ -25,6 +25,8 @@ use crate::cli::view::Resolution;
 use crate::cli::{conflict, fetch, files, lock, owner};
 use crate::export;
 use crate::lockfile::{self, Lockfile, Target};
+use crate::model::conflict::Party;
+use crate::model::host::Host;
 use crate::model::level::Level;
 use crate::model::owner::Owner;
 use crate::model::request::Preferences;
@@ -168,7 +170,17 @@ pub(super) fn run_in(
     let (answer, registry) = task.solve_buildable(registry)?;
     let mut solutions = match answer {
         JointAnswer::Solved(solutions) => solutions,
-        JointAnswer::Conflict(refused) => return Ok(conflict::refuse(&refused, &request, level, printer)),
+        JointAnswer::Conflict(refused) => {
+            let code = conflict::refuse(&refused, &request, level, printer);
+            let parties = refused.reasons.iter().flat_map(|reason| &reason.parties);
+            if !printer.json && parties.into_iter().any(|party| *party == Party::Gpu) {
+                let hosts: Vec<&Host> = machines.iter().map(|machine| &machine.host).collect();
+                if let Some(hint) = tell::of_conda_forge(&request, &hosts, &registry) {
+                    printer.hint(&hint);
+                }
+            }
+            return Ok(code);
+        }
         JointAnswer::TooLong => {
             return Err(CliError::internal("resolution exceeded the step limit")
                 .hint("name a version of one or two packages, or a Python with `--python`"));
